@@ -1,0 +1,47 @@
+# make demo   the main job on real data: a table, and one offline HTML report
+# make test   the whole test suite
+# Each sets up its own virtual environment the first time and starts at once after that.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help demo test lint format doctest clean
+
+help:
+	@sed -n '1,3p' Makefile | sed 's/^# //'
+
+demo: $(VENV)/.app
+	$(BIN)/labelfold demo --output demo
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest -n auto $(ARGS)
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(VENV)/.test
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+doctest: $(VENV)/.test
+	$(BIN)/python -m pytest --doctest-modules src/labelfold
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "labelfold needs Python 3.11 or newer; say which with: make PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || \
+	  { echo "python3 could not make a virtual environment; on Debian install python3-venv"; rm -rf $(VENV); exit 1; }
+
+$(VENV)/.app: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable ".[app]"
+	@touch $@
+
+$(VENV)/.test: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable ".[test]"
+	@touch $@ $(VENV)/.app
+
+clean:
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis demo
