@@ -1,0 +1,86 @@
+"""Data as rows: one protocol over every container that labelfold reads. See docs/architecture.md."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from array_api_compat import is_array_api_obj
+from scipy import sparse
+
+from labelfold.rows.blocks import Block
+from labelfold.rows.memory import memory_rows
+from labelfold.rows.protocol import Rows
+from labelfold.rows.stream import IterableRows, memmap_rows, npy_rows
+from labelfold.rows.sums import Term
+from labelfold.rows.views import Centered, Featurized, Weighted
+
+__all__ = ["Block", "Centered", "Featurized", "Rows", "Term", "Weighted", "as_rows", "is_table"]
+
+
+def as_rows(X: Any) -> Rows:
+    """Return the data as rows.
+
+    Parameters
+    ----------
+    X : container
+        A NumPy array, nested lists or a DataFrame of numbers; a SciPy sparse matrix or array (CSR is used as it
+        is, other formats are converted); a ``numpy.memmap`` or the path of a .npy file (streamed); a list
+        of blocks, or any object or function that gives the same blocks anew each time (streamed); an
+        array-API array such as a torch tensor (worked on where it is); a Dask array (dense chunks, or
+        chunks that hold SciPy sparse matrices).
+
+    Returns
+    -------
+    rows : Rows
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from labelfold.rows import as_rows
+    >>> blocks = [np.ones((2, 3)), np.zeros((1, 3))]
+    >>> as_rows(blocks).mean()
+    array([0.66666667, 0.66666667, 0.66666667])
+    """
+    if isinstance(X, Rows):
+        return X
+    if isinstance(X, np.memmap):
+        return memmap_rows(X)
+    if isinstance(X, np.ndarray) or sparse.issparse(X):
+        return memory_rows(X)
+    if isinstance(X, str | os.PathLike):
+        return npy_rows(X)
+    if _is_dask(X):
+        from labelfold.rows.dask import DaskRows
+
+        return DaskRows(X)
+    if is_array_api_obj(X):
+        from labelfold.rows.device import DeviceRows
+
+        return DeviceRows(X)
+    if _is_blocks(X):
+        return IterableRows(X)
+    return memory_rows(X.to_numpy() if hasattr(X, "to_numpy") else X)
+
+
+def is_table(X: Any) -> bool:
+    """Return whether X is of a kind that scikit-learn's own validation understands, and holds in memory."""
+    if isinstance(X, np.ndarray) or sparse.issparse(X):
+        return not isinstance(X, np.memmap)
+    others = isinstance(X, Rows | str | os.PathLike) or _is_dask(X) or is_array_api_obj(X) or _is_blocks(X)
+    return not others
+
+
+def _is_dask(X: Any) -> bool:
+    return type(X).__module__.split(".")[0] in ("dask", "dask_expr") and "dask" in sys.modules
+
+
+def _is_blocks(X: Any) -> bool:
+    if isinstance(X, list | tuple):
+        return len(X) > 0 and all(getattr(block, "ndim", 0) == 2 for block in X)
+    if isinstance(X, Iterator) or callable(X):
+        return True
+    return hasattr(X, "__iter__") and not hasattr(X, "__array__") and not hasattr(X, "__getitem__")

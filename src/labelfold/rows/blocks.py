@@ -1,0 +1,307 @@
+"""Blocks: what a function of a pass sees of the data, some rows at a time.
+
+Every block answers the same few questions, whichever way its rows are stored:
+
+==============  =====================================================================================
+``X @ M``       (m, k), a row result, in the dtype of X
+``X.t(H)``      X'H (d, k), a sum over rows
+``X.gram()``    X'X (d, d), a sum over rows: for d within a memory budget
+``X.qr(H)``     triangular factor of [X, H]: a "sum" of its own kind, for the same d
+``X.colsum()``  column sums (d,), a sum over rows
+``X.sq()``      squared norm of each row (m,), a row result
+``X.outer()``   X X' (m, m): only where the block is all the rows there are
+``X.shift(a)``  the block with the vector a taken from every row
+``X.scale(w)``  the block with row i multiplied by w[i]
+``X.apply(g)``  the dense rows that the feature map g makes of these
+``X.raw``       the rows as a NumPy array, ``csr_array`` or device array, for feature maps
+==============  =====================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from labelfold.rows.sums import Finished, Term, Together
+
+# Below this many multiplications SciPy's product is as fast as a compiled kernel's first call is slow.
+_SMALL_PRODUCT = 4_000_000
+
+
+class Block:
+    """What the kinds of block have in common; see the table above."""
+
+    shape: tuple[int, int]
+    dtype: Any
+    xp: Any = np
+
+    def shift(self, center: Any) -> Block:
+        """Return the block with ``center`` subtracted from every row, without touching zeros."""
+        return ShiftedBlock(self, center)
+
+    def scale(self, weights: Any) -> Block:
+        """Return the block with each row multiplied by its weight."""
+        raise NotImplementedError
+
+    def apply(self, transform: Callable[[Any], Any]) -> Block:
+        """Return the dense rows that a feature map makes of these."""
+        return DenseBlock(np.asarray(transform(self.raw), dtype=self.dtype))
+
+    def qr(self, H: Any) -> Term:
+        """Return the triangular factor of [X, H]."""
+        return _Triangle(np.hstack([self.dense(), np.asarray(H)]).astype(np.float64, copy=False))
+
+    def dense(self) -> np.ndarray:
+        """Return the rows as one dense host array: for blocks whose width is within a memory budget."""
+        raise NotImplementedError
+
+
+class DenseBlock(Block):
+    """Rows held in a NumPy array."""
+
+    def __init__(self, X: np.ndarray) -> None:
+        self.X = self.raw = X
+        self.shape = X.shape
+        self.dtype = X.dtype
+
+    def __matmul__(self, M: np.ndarray) -> np.ndarray:
+        return self.X @ np.asarray(M, dtype=self.dtype)
+
+    def t(self, H: np.ndarray) -> Term:
+        """Return X'H."""
+        return _DenseTransposed(self.X, np.asarray(H, dtype=self.dtype))
+
+    def gram(self) -> Term:
+        """Return X'X."""
+        return _DenseTransposed(self.X, self.X)
+
+    def colsum(self) -> np.ndarray:
+        """Return the sum of the rows, added up in float64."""
+        return self.X.sum(axis=0, dtype=np.float64)
+
+    def sq(self) -> np.ndarray:
+        """Return the squared norm of each row."""
+        return np.einsum("ij,ij->i", self.X, self.X)
+
+    def outer(self) -> np.ndarray:
+        """Return X X'."""
+        return self.X @ self.X.T
+
+    def shift(self, center: np.ndarray) -> DenseBlock:
+        """Return the shifted rows: formed, since a block is small and cancellation is then harmless."""
+        return DenseBlock(self.X - np.asarray(center, dtype=self.dtype))
+
+    def scale(self, weights: np.ndarray) -> DenseBlock:
+        """Return the weighted rows, formed."""
+        return DenseBlock(self.X * np.asarray(weights, dtype=self.dtype)[:, None])
+
+    def dense(self) -> np.ndarray:
+        """Return the rows themselves."""
+        return self.X
+
+
+class CSRBlock(Block):
+    """Rows held in compressed sparse form: views of the arrays of the whole, never a copy."""
+
+    def __init__(self, data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, n_columns: int) -> None:
+        self.data, self.indices, self.indptr = data, indices, indptr
+        self.shape = (len(indptr) - 1, n_columns)
+        self.dtype = data.dtype
+
+    @classmethod
+    def of(cls, X: Any, start: int, stop: int, dtype: Any) -> CSRBlock:
+        """Return rows ``start`` to ``stop`` of a CSR matrix or array."""
+        indptr = X.indptr[start : stop + 1]
+        part = slice(indptr[0], indptr[-1])
+        return cls(X.data[part].astype(dtype, copy=False), X.indices[part], indptr - indptr[0], X.shape[1])
+
+    @property
+    def raw(self) -> sparse.csr_array:
+        """The rows as a SciPy sparse array."""
+        return sparse.csr_array((self.data, self.indices, self.indptr), shape=self.shape, copy=False)
+
+    def __matmul__(self, M: np.ndarray) -> np.ndarray:
+        M = np.asarray(M, dtype=self.dtype)
+        if M.ndim == 1:
+            return (self @ M[:, None])[:, 0]
+        if self.data.size * M.shape[1] < _SMALL_PRODUCT:
+            return self.raw @ M
+        from labelfold.rows import kernels
+
+        return kernels.csr_product(self.data, self.indices, self.indptr, M)
+
+    def t(self, H: np.ndarray) -> Term:
+        """Return X'H."""
+        H = np.asarray(H, dtype=self.dtype)
+        if H.ndim == 1:
+            return Finished(self.t(H[:, None]), _only_column)
+        return _CSRTransposed(self, H)
+
+    def gram(self) -> Term:
+        """Return X'X."""
+        return _CSRGram(self)
+
+    def colsum(self) -> np.ndarray:
+        """Return the sum of the rows, added up in float64."""
+        return np.bincount(self.indices, weights=self.data, minlength=self.shape[1])
+
+    def sq(self) -> np.ndarray:
+        """Return the squared norm of each row."""
+        rows = np.repeat(np.arange(self.shape[0]), np.diff(self.indptr))
+        return np.bincount(rows, weights=self.data * self.data, minlength=self.shape[0]).astype(self.dtype)
+
+    def outer(self) -> np.ndarray:
+        """Return X X', row by row from the columns each row shares with the others."""
+        from labelfold.rows import kernels
+
+        return kernels.csr_outer(self.raw)
+
+    def scale(self, weights: np.ndarray) -> CSRBlock:
+        """Return the weighted rows; zeros stay where they are."""
+        weights = np.repeat(np.asarray(weights, dtype=self.dtype), np.diff(self.indptr))
+        return CSRBlock(self.data * weights, self.indices, self.indptr, self.shape[1])
+
+    def dense(self) -> np.ndarray:
+        """Return the rows as a dense array."""
+        return self.raw.toarray()
+
+
+class ShiftedBlock(Block):
+    """X - u a': every row less the same vector a, row i of it u[i] times, without touching X's zeros."""
+
+    def __init__(self, block: Block, center: np.ndarray, u: np.ndarray | None = None) -> None:
+        self.block, self.center = block, np.asarray(center, dtype=block.dtype)
+        self.shape, self.dtype = block.shape, block.dtype
+        self.u = np.ones(block.shape[0], dtype=block.dtype) if u is None else u
+
+    @property
+    def raw(self) -> np.ndarray:
+        """The shifted rows, which are dense."""
+        return self.dense()
+
+    def __matmul__(self, M: np.ndarray) -> np.ndarray:
+        shifts = self.center @ np.asarray(M, dtype=self.dtype)
+        return self.block @ M - (np.outer(self.u, shifts) if M.ndim == 2 else self.u * shifts)
+
+    def t(self, H: np.ndarray) -> Term:
+        """Return X'H - a (u'H)."""
+        return Together(partial(_unshift, center=self.center), self.block.t(H), self.u @ H)
+
+    def gram(self) -> Term:
+        """Return X'X - X'u a' - a u'X + (u'u) a a'."""
+        finish = partial(_unshift_gram, center=self.center)
+        return Together(finish, self.block.gram(), self.block.t(self.u[:, None]), self.u @ self.u)
+
+    def colsum(self) -> Term:
+        """Return the sum of the rows."""
+        return Together(partial(_unshift, center=self.center), self.block.colsum(), self.u.sum())
+
+    def sq(self) -> np.ndarray:
+        """Return the squared norm of each row."""
+        cross = self.block @ self.center
+        return self.block.sq() - 2 * self.u * cross + self.u**2 * (self.center @ self.center)
+
+    def outer(self) -> np.ndarray:
+        """Return (X - u a')(X - u a')'."""
+        cross = np.outer(self.block @ self.center, self.u)
+        return self.block.outer() - cross - cross.T + np.outer(self.u, self.u) * (self.center @ self.center)
+
+    def scale(self, weights: np.ndarray) -> ShiftedBlock:
+        """Return the block with each row multiplied by its weight."""
+        weights = np.asarray(weights, dtype=self.dtype)
+        return ShiftedBlock(self.block.scale(weights), self.center, self.u * weights)
+
+    def dense(self) -> np.ndarray:
+        """Return the rows as a dense array."""
+        return self.block.dense() - np.outer(self.u, self.center)
+
+
+class _DenseTransposed(Term):
+    """X'H of dense rows, added into the worker's (d, k) total by one BLAS call."""
+
+    def __init__(self, X: np.ndarray, H: np.ndarray) -> None:
+        self.X, self.H = X, H
+
+    def add(self, total: np.ndarray | None) -> np.ndarray:
+        if total is None:
+            return self.X.T @ self.H
+        total += self.X.T @ self.H
+        return total
+
+
+class _CSRTransposed(Term):
+    """X'H of sparse rows, scattered into the worker's (d, k) total."""
+
+    def __init__(self, block: CSRBlock, H: np.ndarray) -> None:
+        self.block, self.H = block, H
+
+    def add(self, total: np.ndarray | None) -> np.ndarray:
+        block, H = self.block, self.H
+        if total is None:
+            total = np.zeros((block.shape[1], *H.shape[1:]), dtype=block.dtype)
+        if block.data.size * H.size < _SMALL_PRODUCT * max(len(H), 1):
+            total += block.raw.T @ H
+            return total
+        from labelfold.rows import kernels
+
+        kernels.csr_scatter(block.data, block.indices, block.indptr, H, total)
+        return total
+
+
+class _CSRGram(Term):
+    """X'X of sparse rows, scattered into the worker's (d, d) total."""
+
+    def __init__(self, block: CSRBlock) -> None:
+        self.block = block
+
+    def add(self, total: np.ndarray | None) -> np.ndarray:
+        from labelfold.rows import kernels
+
+        block = self.block
+        if total is None:
+            total = np.zeros((block.shape[1], block.shape[1]), dtype=block.dtype)
+        kernels.csr_gram(block.data, block.indices, block.indptr, total)
+        return total
+
+
+class _Triangle(Term):
+    """The triangular factor of all rows stacked: factors are "added" by factoring them one above the other."""
+
+    def __init__(self, rows: np.ndarray) -> None:
+        self.rows = rows
+
+    def add(self, total: list[np.ndarray] | None) -> list[np.ndarray]:
+        # Rows wait until there are enough of them: a factorisation of a few costs as much as one of many.
+        total = [] if total is None else total
+        total.append(self.rows)
+        width = self.rows.shape[1]
+        if sum(map(len, total)) >= max(3 * width, 64):
+            total[:] = [np.linalg.qr(np.vstack(total), mode="r")]
+        return total
+
+    @staticmethod
+    def merge(left: list[np.ndarray], right: list[np.ndarray]) -> list[np.ndarray]:
+        return [np.linalg.qr(np.vstack([*left, *right]), mode="r")]
+
+    @staticmethod
+    def finish(total: list[np.ndarray]) -> np.ndarray:
+        return np.linalg.qr(np.vstack(total), mode="r")
+
+
+def _only_column(total: np.ndarray) -> np.ndarray:
+    return total[:, 0]
+
+
+def _unshift(sums: tuple, center: np.ndarray) -> np.ndarray:
+    product, weights = sums
+    return product - (np.outer(center, weights) if product.ndim == 2 else center * weights)
+
+
+def _unshift_gram(sums: tuple, center: np.ndarray) -> np.ndarray:
+    gram, product, weight = sums
+    cross = np.outer(center, product[:, 0])
+    return gram - cross - cross.T + weight * np.outer(center, center)

@@ -1,0 +1,111 @@
+"""Compiled kernels over sparse rows, imported only when a product is large enough to pay for them.
+
+All release the GIL and none is parallel by itself: the threads belong to `labelfold.rows.threads`.
+Kernels whose inner loop runs over k columns are compiled once for each small k, which lets the compiler unroll
+that loop; the result does not depend on it.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numba
+import numpy as np
+from scipy import sparse
+
+from labelfold.rows import threads
+
+_MAX_SPECIAL = 128
+
+_compile = numba.njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
+
+
+def csr_product(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, M: np.ndarray) -> np.ndarray:
+    """Return X @ M for CSR rows and a (d, k) matrix."""
+    M = np.ascontiguousarray(M)
+    out = np.zeros((len(indptr) - 1, M.shape[1]), dtype=M.dtype)
+    _gather(_special(M.shape[1]))(data, indices, indptr, M, out)
+    return out
+
+
+def csr_scatter(
+    data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, H: np.ndarray, out: np.ndarray
+) -> None:
+    """Add X'H to ``out`` for CSR rows and an (m, k) matrix."""
+    H = np.ascontiguousarray(H)
+    _scatter(_special(H.shape[1]))(data, indices, indptr, H, out)
+
+
+@_compile
+def csr_gram(data, indices, indptr, out):  # noqa: D103
+    for i in range(indptr.size - 1):
+        for p in range(indptr[i], indptr[i + 1]):
+            value = data[p]
+            row = out[indices[p]]
+            for q in range(indptr[i], indptr[i + 1]):
+                row[indices[q]] += value * data[q]
+
+
+def csr_outer(X: sparse.csr_array) -> np.ndarray:
+    """Return X X' as a dense array, each row from the columns it shares with the others."""
+    n = X.shape[0]
+    T = X.T.tocsr()
+    out = np.zeros((n, n), dtype=X.dtype)
+    work = np.concatenate([[0], np.cumsum(np.add.reduceat(np.diff(T.indptr)[X.indices], X.indptr[:-1]))])
+    pieces = np.unique(np.searchsorted(work, np.linspace(0, work[-1], threads.n_threads() + 1)))
+    pieces[0], pieces[-1] = 0, n
+
+    def run(piece: tuple[int, int], stop: Any) -> None:
+        _outer(X.data, X.indices, X.indptr, T.data, T.indices, T.indptr, *piece, out)
+
+    threads.run(run, list(zip(pieces[:-1], pieces[1:], strict=True)))
+    return out
+
+
+@_compile
+def _outer(data, indices, indptr, t_data, t_indices, t_indptr, start, stop, out):
+    for i in range(start, stop):
+        row = out[i]
+        for p in range(indptr[i], indptr[i + 1]):
+            value = data[p]
+            column = indices[p]
+            for q in range(t_indptr[column], t_indptr[column + 1]):
+                row[t_indices[q]] += value * t_data[q]
+
+
+def _special(k: int) -> int:
+    """Return k where a kernel is compiled for it, 0 for the general one."""
+    return k if k <= _MAX_SPECIAL else 0
+
+
+@lru_cache(maxsize=None)
+def _gather(special: int) -> Any:
+    @_compile
+    def gather(data, indices, indptr, M, out):
+        k = special if special > 0 else M.shape[1]
+        for i in range(indptr.size - 1):
+            row = out[i]
+            for p in range(indptr[i], indptr[i + 1]):
+                value = data[p]
+                column = M[indices[p]]
+                for j in range(k):
+                    row[j] += value * column[j]
+
+    return gather
+
+
+@lru_cache(maxsize=None)
+def _scatter(special: int) -> Any:
+    @_compile
+    def scatter(data, indices, indptr, H, out):
+        k = special if special > 0 else H.shape[1]
+        for i in range(indptr.size - 1):
+            row = H[i]
+            for p in range(indptr[i], indptr[i + 1]):
+                value = data[p]
+                column = out[indices[p]]
+                for j in range(k):
+                    column[j] += value * row[j]
+
+    return scatter

@@ -1,0 +1,123 @@
+"""Rows in memory: NumPy arrays and SciPy CSR matrices and arrays, cut into blocks without a copy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from labelfold.rows.blocks import Block, CSRBlock, DenseBlock
+from labelfold.rows.local import LocalRows, check_finite, even_cuts, floating, not_finite
+
+# A block should stay in a core's cache, yet have rows enough to pay for adding its sums to the worker's.
+DENSE_BYTES = 2 << 20
+DENSE_ROWS = 256
+DENSE_MOST_BYTES = 32 << 20
+SPARSE_BYTES = 8 << 20
+SPARSE_ROWS = 4096
+
+
+class DenseRows(LocalRows):
+    """Rows of a NumPy array."""
+
+    def __init__(self, X: np.ndarray, first_row: int = 0) -> None:
+        self.X = X
+        self.shape = X.shape
+        self.dtype = floating(X.dtype)
+        check_finite(X, first_row)
+
+    def cuts(self) -> np.ndarray:
+        """Return the block boundaries."""
+        return even_cuts(self.shape[0], dense_block_rows(self.row_bytes()))
+
+    def block(self, start: int, stop: int) -> DenseBlock:
+        """Return rows ``start`` to ``stop``: a view, unless the dtype has to change."""
+        return DenseBlock(self.X[start:stop].astype(self.dtype, copy=False))
+
+    def whole(self) -> Block:
+        """Return all the rows as one block."""
+        return self.block(0, self.shape[0])
+
+    def take(self, index: np.ndarray) -> DenseRows:
+        """Return the rows at ``index``."""
+        return DenseRows(self.X[np.asarray(index)])
+
+    def row_bytes(self) -> float:
+        """Return the bytes of one row."""
+        return max(1, self.shape[1]) * self.dtype.itemsize
+
+
+class CSRRows(LocalRows):
+    """Rows of a SciPy CSR matrix or array."""
+
+    def __init__(self, X: Any, first_row: int = 0) -> None:
+        if not X.has_canonical_format:
+            # Repeated entries have to be summed, and only sorted rows show that they have none.
+            tidy = X.copy()
+            tidy.sum_duplicates()
+            X = tidy
+        self.X = X
+        self.shape = X.shape
+        self.dtype = floating(X.dtype)
+        _check_finite_csr(X, first_row)
+
+    def cuts(self) -> np.ndarray:
+        """Return boundaries of blocks with about as many stored values each."""
+        bytes_each = self.dtype.itemsize + self.X.indices.itemsize
+        n_blocks = round(self.X.nnz * bytes_each / SPARSE_BYTES)
+        n_blocks = max(1, min(n_blocks, self.shape[0] // SPARSE_ROWS))
+        targets = np.linspace(0, self.X.nnz, n_blocks + 1)[1:-1]
+        inner = np.searchsorted(self.X.indptr, targets)
+        return np.concatenate([[0], inner, [self.shape[0]]]).astype(np.int64)
+
+    def block(self, start: int, stop: int) -> CSRBlock:
+        """Return rows ``start`` to ``stop``: views, unless the dtype has to change."""
+        return CSRBlock.of(self.X, start, stop, self.dtype)
+
+    def whole(self) -> Block:
+        """Return all the rows as one block."""
+        return self.block(0, self.shape[0])
+
+    def take(self, index: np.ndarray) -> CSRRows:
+        """Return the rows at ``index``."""
+        return CSRRows(self.X[np.asarray(index)])
+
+    def row_bytes(self) -> float:
+        """Return the bytes of an average row."""
+        bytes_each = self.dtype.itemsize + self.X.indices.itemsize
+        return self.X.nnz / max(1, self.shape[0]) * bytes_each + self.X.indptr.itemsize
+
+
+def memory_rows(X: Any, first_row: int = 0) -> DenseRows | CSRRows:
+    """Return rows of a NumPy array, a SciPy sparse matrix or array of any format, or nested lists.
+
+    ``first_row`` is what error messages call the first row.
+    """
+    if sparse.issparse(X):
+        if X.ndim != 2:
+            raise ValueError(f"X has {X.ndim} dimensions, where two are expected: rows and columns")
+        return CSRRows(X.tocsr(), first_row)
+    X = np.asarray(X)
+    if X.ndim != 2:
+        raise ValueError(
+            f"X has {X.ndim} dimension{'s' * (X.ndim != 1)}, where two are expected: rows and columns; "
+            "reshape a single column with X.reshape(-1, 1), a single row with X.reshape(1, -1)"
+        )
+    return DenseRows(X, first_row)
+
+
+def dense_block_rows(row_bytes: float) -> int:
+    """Return how many dense rows make a good block."""
+    rows = max(DENSE_BYTES // row_bytes, DENSE_ROWS)
+    return int(max(1, min(rows, DENSE_MOST_BYTES // row_bytes)))
+
+
+def _check_finite_csr(X: Any, first_row: int) -> None:
+    if X.dtype.kind != "f" or np.isfinite(X.data.sum(dtype=np.float64)):
+        return
+    bad = np.flatnonzero(~np.isfinite(X.data))
+    if len(bad):
+        at = int(bad[0])
+        row = int(np.searchsorted(X.indptr, at, side="right")) - 1
+        raise not_finite(X.data[at], first_row + row, int(X.indices[at]))

@@ -1,0 +1,102 @@
+"""The threads of a pass: one pool, and BLAS held to one thread while it works."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from typing import Any
+
+from threadpoolctl import ThreadpoolController
+
+_VARIABLES = ("LABELFOLD_NUM_THREADS", "OMP_NUM_THREADS")
+
+
+def n_threads() -> int:
+    """Return how many threads a pass may use.
+
+    ``LABELFOLD_NUM_THREADS`` says; otherwise ``OMP_NUM_THREADS`` (which joblib sets in its workers);
+    otherwise every core this process may run on.
+    """
+    for name in _VARIABLES:
+        value = os.environ.get(name, "").split(",")[0].strip()
+        if value.isdigit() and int(value) > 0:
+            return int(value)
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
+
+
+class _Pool:
+    """The pool and the BLAS limit, made on first use and made anew in a forked child."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.executor: ThreadPoolExecutor | None = None
+        self.size = 0
+        self.controller: ThreadpoolController | None = None
+        self.users = 0
+        self.limiter: Any = None
+
+    def submitter(self, size: int) -> ThreadPoolExecutor:
+        with self.lock:
+            if self.executor is None or self.size < size:
+                self.executor = ThreadPoolExecutor(size, thread_name_prefix="labelfold")
+                self.size = size
+            return self.executor
+
+    @contextmanager
+    def single_blas(self) -> Iterator[None]:
+        # Counted, not nested: two overlapping passes would otherwise restore each other's limit.
+        with self.lock:
+            self.users += 1
+            if self.users == 1:
+                if self.controller is None:
+                    self.controller = ThreadpoolController()
+                self.limiter = self.controller.limit(limits=1, user_api="blas")
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.users -= 1
+                if self.users == 0:
+                    self.limiter.restore_original_limits()
+                    self.limiter = None
+
+
+_pool = _Pool()
+
+
+def _renew() -> None:
+    global _pool
+    _pool = _Pool()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)
+
+
+def single_blas() -> Any:
+    """Return a context in which BLAS uses one thread (safe to enter from several threads)."""
+    return _pool.single_blas()
+
+
+def run(work: Callable[[Any, threading.Event], Any], jobs: Sequence[Any]) -> list[Any]:
+    """Return ``[work(job, stop) for job in jobs]``, in threads when there is more than one job.
+
+    ``stop`` is set when one job fails or the user interrupts, so that the others end at their next block.
+    """
+    stop = threading.Event()
+    if len(jobs) <= 1:
+        return [work(job, stop) for job in jobs]
+    with _pool.single_blas():
+        futures = [_pool.submitter(len(jobs)).submit(work, job, stop) for job in jobs]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            stop.set()
+            wait(futures)
+            raise
