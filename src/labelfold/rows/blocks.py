@@ -12,6 +12,7 @@ Every block answers the same few questions, whichever way its rows are stored:
 ``X.outer()``   X X' (m, m): only where the block is all the rows there are
 ``X.shift(a)``  the block with the vector a taken from every row
 ``X.scale(w)``  the block with row i multiplied by w[i]
+``X.double()``  the block in float64, where sums must not lose digits
 ``X.apply(g)``  the dense rows that the feature map g makes of these
 ``X.raw``       the rows as a NumPy array, ``csr_array`` or device array, for feature maps
 ==============  =====================================================================================
@@ -45,6 +46,10 @@ class Block:
 
     def scale(self, weights: Any) -> Block:
         """Return the block with each row multiplied by its weight."""
+        raise NotImplementedError
+
+    def double(self) -> Block:
+        """Return the block in float64."""
         raise NotImplementedError
 
     def apply(self, transform: Callable[[Any], Any]) -> Block:
@@ -94,6 +99,10 @@ class DenseBlock(Block):
     def shift(self, center: np.ndarray) -> DenseBlock:
         """Return the shifted rows: formed, since a block is small and cancellation is then harmless."""
         return DenseBlock(self.X - np.asarray(center, dtype=self.dtype))
+
+    def double(self) -> DenseBlock:
+        """Return the rows in float64."""
+        return DenseBlock(self.X.astype(np.float64, copy=False))
 
     def scale(self, weights: np.ndarray) -> DenseBlock:
         """Return the weighted rows, formed."""
@@ -160,6 +169,10 @@ class CSRBlock(Block):
 
         return kernels.csr_outer(self.raw)
 
+    def double(self) -> CSRBlock:
+        """Return the rows in float64."""
+        return CSRBlock(self.data.astype(np.float64, copy=False), self.indices, self.indptr, self.shape[1])
+
     def scale(self, weights: np.ndarray) -> CSRBlock:
         """Return the weighted rows; zeros stay where they are."""
         weights = np.repeat(np.asarray(weights, dtype=self.dtype), np.diff(self.indptr))
@@ -209,6 +222,10 @@ class ShiftedBlock(Block):
         """Return (X - u a')(X - u a')'."""
         cross = np.outer(self.block @ self.center, self.u)
         return self.block.outer() - cross - cross.T + np.outer(self.u, self.u) * (self.center @ self.center)
+
+    def double(self) -> ShiftedBlock:
+        """Return the block in float64."""
+        return ShiftedBlock(self.block.double(), self.center, self.u.astype(np.float64))
 
     def scale(self, weights: np.ndarray) -> ShiftedBlock:
         """Return the block with each row multiplied by its weight."""

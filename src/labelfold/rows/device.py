@@ -63,6 +63,13 @@ class DeviceBlock(Block):
         """Return the features of the rows, made on the host."""
         return DeviceBlock(self._like(np.asarray(transform(to_host(self.X)))), self.xp)
 
+    def double(self) -> DeviceBlock:
+        """Return the rows in float64, where the device has it."""
+        try:
+            return DeviceBlock(self.xp.astype(self.X, self.xp.float64, copy=False), self.xp)
+        except (TypeError, RuntimeError):
+            return self
+
     def qr(self, H: Any) -> Term:
         """Return the triangular factor of [X, H], made on the host."""
         return DenseBlock(to_host(self.X)).qr(to_host(H))

@@ -21,6 +21,8 @@ SPARSE_ROWS = 4096
 class DenseRows(LocalRows):
     """Rows of a NumPy array."""
 
+    in_memory = True
+
     def __init__(self, X: np.ndarray, first_row: int = 0) -> None:
         self.X = X
         self.shape = X.shape
@@ -50,6 +52,8 @@ class DenseRows(LocalRows):
 
 class CSRRows(LocalRows):
     """Rows of a SciPy CSR matrix or array."""
+
+    in_memory = True
 
     def __init__(self, X: Any, first_row: int = 0) -> None:
         if not X.has_canonical_format:

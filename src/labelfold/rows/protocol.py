@@ -31,6 +31,8 @@ class Rows(ABC):
         The array namespace of row results and row state.
     n_passes : int
         How often X has been read.
+    in_memory : bool
+        Whether the rows lie in this process's memory, so that `whole` costs nothing.
 
     Examples
     --------
@@ -54,6 +56,7 @@ class Rows(ABC):
     dtype: np.dtype
     xp: Any = np
     n_passes: int = 0
+    in_memory: bool = False
 
     @abstractmethod
     def sweep(self, f: RowFunction, *aligned: Any, shared: tuple = ()) -> tuple[Any, Any]:

@@ -17,6 +17,7 @@ class View(Rows):
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
         self.shape, self.dtype, self.xp = rows.shape, rows.dtype, rows.xp
+        self.in_memory = rows.in_memory
 
     @property
     def n_passes(self) -> int:  # type: ignore[override]

@@ -1,0 +1,100 @@
+"""What every estimator does alike: take in X and y, and project."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from labelfold._sklearn import _check_feature_names, _check_n_features
+from labelfold.labels import Labels
+from labelfold.rows import Block, Rows, as_rows, is_table
+
+
+class RowsEstimator(BaseEstimator):
+    """An estimator that sees its data as rows, whatever they come in."""
+
+    def _rows(self, X: Any, *, reset: bool) -> Rows:
+        """Return validated rows; ``reset`` where fitting, to remember the columns."""
+        if is_table(X):
+            X = validate_data(
+                self, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False
+            )
+            return as_rows(X)
+        rows = as_rows(X)
+        _check_feature_names(self, X if hasattr(X, "columns") else np.empty((0, rows.shape[1])), reset=reset)
+        _check_n_features(self, rows, reset=reset)
+        return rows
+
+    def __sklearn_tags__(self) -> Any:
+        """Declare what the estimator takes."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags
+
+
+def labelled_rows(rows: Rows, labels: Labels, most_bytes: int) -> tuple[Rows, np.ndarray | None]:
+    """Return the rows that carry labels: taken into memory where they fit, otherwise all with a mask.
+
+    Returns
+    -------
+    rows : Rows
+        The labelled rows, or all rows.
+    mask : ndarray of bool or None
+        Which rows count, where that is not all of them.
+    """
+    if labels.all_labelled:
+        return rows, None
+    if labels.n_labelled * rows.row_bytes() <= most_bytes:
+        return rows.take(labels.index), None
+    return rows, labels.labelled
+
+
+def spread(T: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
+    """Return targets of the labelled rows as targets of the rows that `labelled_rows` gave, 0 where unlabelled."""
+    if mask is None:
+        return T
+    full = np.zeros((len(mask), *T.shape[1:]))
+    full[mask] = T
+    return full
+
+
+class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator):
+    """A transformer whose features are X less a mean, times ``components_``."""
+
+    def transform(self, X: Any) -> Any:
+        """Project rows, each by itself, onto the components.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Any rows the library reads.
+
+        Returns
+        -------
+        Z : array of shape (n, n_components)
+            On the host for arrays and files; otherwise where X is.
+        """
+        check_is_fitted(self)
+        return self._project(self._rows(X, reset=False))
+
+    def _project(self, rows: Rows) -> Any:
+        shared = (np.ascontiguousarray(self.components_.T), self.mean_)
+        return rows.map(_project, shared=shared)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.components_.shape[0]
+
+    def __sklearn_tags__(self) -> Any:
+        """Declare that float32 stays float32."""
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _project(X: Block, W: Any, mean: Any) -> Any:
+    return X.shift(mean) @ W

@@ -1,0 +1,1 @@
+"""Solvers that know no paper: they see rows and small dense matrices."""
