@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import linalg
@@ -62,7 +62,7 @@ def block_cg(
     norms = np.linalg.norm(B, axis=0)
     norms[norms == 0] = 1.0
     X = np.zeros_like(B)
-    Q, C = np.linalg.qr(B)  # the residual is Q C throughout
+    Q, C = thin_qr(B)  # the residual is Q C throughout
     P = Q
     residual = float((np.linalg.norm(C, axis=0) / norms).max(initial=0.0))
     n_iter = 0
@@ -71,13 +71,33 @@ def block_cg(
         AP = operator(P)
         step = _psd_solve(P.T @ AP, np.eye(P.shape[1]))
         X += P @ (step @ C)
-        Q, Z = np.linalg.qr(Q - AP @ step)
+        Q, Z = thin_qr(Q - AP @ step)
         C = Z @ C
         P = Q + P @ Z.T
         residual = float((np.linalg.norm(C, axis=0) / norms).max(initial=0.0))
         if callback is not None:
             callback(n_iter, residual)
     return BlockCG(X, residual, n_iter, residual <= tol)
+
+
+def thin_qr(B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return an orthonormal Q and a square R with B = Q R, for a tall B.
+
+    Two rounds of Cholesky QR: matrix products instead of Householder's column-by-column work. Where B is too
+    ill-conditioned for that, Householder's.
+    """
+    Q, R = B, np.eye(B.shape[1])
+    for _ in range(2):
+        try:
+            L = np.linalg.cholesky(Q.T @ Q)
+        except np.linalg.LinAlgError:
+            return np.linalg.qr(B)
+        Q = linalg.solve_triangular(L, Q.T, lower=True, check_finite=False).T
+        R = L.T @ R
+    # The second factor of a well-conditioned B is the identity but for round-off.
+    if np.abs(L - np.eye(len(L))).max(initial=0.0) > 1e-2:
+        return np.linalg.qr(B)
+    return Q, R
 
 
 def _psd_solve(A: np.ndarray, B: np.ndarray) -> np.ndarray:
@@ -102,15 +122,13 @@ class Sketch(NamedTuple):
         return V + self.U @ ((self.scale - 1)[:, None] * (self.U.T @ V))
 
 
-def nystrom_preconditioner(
-    operator: Operator, n_columns: int, rank: int, ridge: float, rng: np.random.Generator
-) -> Sketch:
+def nystrom_preconditioner(operator: Operator, n_columns: int, rank: int, ridge: float, rng: Any) -> Sketch:
     """Return a preconditioner for A + ridge I that flattens A's leading eigenvalues, from one product with A.
 
     Randomised Nystroem approximation (Frangella, Tropp & Udell 2023). Its directions lie in A's range, so
     solutions of least norm stay such.
     """
-    omega, _ = np.linalg.qr(rng.standard_normal((n_columns, rank)))
+    omega, _ = thin_qr(rng.standard_normal(size=(n_columns, rank)))
     Y = operator(omega)
     # A tiny shift keeps the Cholesky factor real; it is taken off the eigenvalues again.
     shift = np.sqrt(n_columns) * np.finfo(Y.dtype).eps * np.linalg.norm(Y, 2)

@@ -24,14 +24,15 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
 
-from labelfold.numerics.krylov import block_cg, nystrom_preconditioner
+from labelfold.numerics.krylov import BlockCG, Operator, block_cg, nystrom_preconditioner
 from labelfold.rows import Block, Centered, Rows, Weighted
 
 MAX_GRAM_BYTES = 512 << 20
 
 # A Cholesky factor of a squared matrix is trusted while round-off times its condition stays below this.
-_TRUSTED = 1e-9
+_TRUSTED = 1e-8
 
 
 @dataclass
@@ -72,7 +73,7 @@ def least_squares(
     tol: float = 1e-8,
     max_iter: int = 1000,
     max_gram_bytes: int = MAX_GRAM_BYTES,
-    random_state: int = 0,
+    random_state: Any = 0,
     callback: Callable[[int, float], None] | None = None,
 ) -> LeastSquares:
     """Regress the columns of T on the rows.
@@ -122,7 +123,9 @@ def least_squares(
         return _gram(rows, T, ridge, mask, weight)
     if way == "dual":
         return _dual(rows, T, ridge, mask, max_gram_bytes)
-    return _krylov(rows, T, ridge, mask, weight, tol, max_iter, random_state, callback)
+    return _krylov(
+        rows, T, ridge, mask, weight, tol=tol, max_iter=max_iter, random_state=random_state, callback=callback
+    )
 
 
 def choose_way(rows: Rows, max_gram_bytes: int) -> str:
@@ -162,21 +165,26 @@ def _moments(X: Block, T: Any) -> tuple:
     return X.gram(), X.t(T), X.colsum()
 
 
+def _transposed(X: Block, A: Any) -> Any:
+    return X.double().t(A)
+
+
 def _triangle(X: Block, T: Any) -> Any:
     return X.double().qr(T)
 
 
-def _trusted_cholesky(G: np.ndarray, ridge: float) -> Callable | None:
-    """Return a solver with G + ridge I that also gives D, or None where its condition is not to be trusted."""
-    A = G + ridge * np.eye(len(G))
+def _trusted_cholesky(G: np.ndarray, ridge: float, constant: float = 0.0) -> Callable | None:
+    """Return a solver with G + constant + ridge I that also gives D, or None where it is not to be trusted."""
+    A = G + constant
+    A[np.diag_indices_from(A)] += ridge
     diagonal = np.diagonal(A)
     if not len(A) or diagonal.min() <= 0:
         return None
     scale = 1 / np.sqrt(diagonal)
     A *= scale
     A *= scale[:, None]
-    norm = np.abs(A).sum(axis=0).max()
-    factor, info = linalg.lapack.dpotrf(A, lower=1, overwrite_a=1, clean=0)
+    norm = linalg.lapack.dlange("1", A.T)  # A is symmetric, and A.T is in the order LAPACK wants
+    factor, info = linalg.lapack.dpotrf(A.T, lower=1, overwrite_a=1, clean=0)
     if info:
         return None
     rcond, info = linalg.lapack.dpocon(factor, norm, uplo="L")
@@ -228,12 +236,12 @@ def _dual(
     X = block.shift(mean)
     K = X.outer()
     # T is centred and K's null vector is 1: a multiple of 11' makes K regular and leaves the solution alone.
-    factor = _trusted_cholesky(K + np.trace(K) / max(n, 1) / n, ridge)
+    factor = _trusted_cholesky(K, ridge, constant=np.trace(K) / n**2)
     if factor is not None:
         A, _ = factor(T)
         A -= A.mean(axis=0)
         D = T.T @ (K @ A)
-    elif X.shape[1] * n * 8 <= max_gram_bytes:
+    elif not X.is_sparse and X.shape[1] * n * 8 <= max_gram_bytes:
         Q, R = np.linalg.qr(X.dense().T)
         U, sigma, Vt = np.linalg.svd(R.T)
         W, D = _solve_spectrum(U.T @ T, sigma, Vt.T, ridge, max(X.shape))
@@ -244,7 +252,7 @@ def _dual(
         values, U = values[keep, None], U[:, keep]
         C = U.T @ T
         A, D = U @ (C / (values + ridge)), C.T @ (values / (values + ridge) * C)
-    W = Centered(rows, mean).t(A)
+    W = Centered(rows, mean).sum(_transposed, A)
     return LeastSquares(W, (D + D.T) / 2, mean, 0.0, 1, "dual")
 
 
@@ -254,43 +262,74 @@ def _krylov(
     ridge: float,
     mask: np.ndarray | None,
     weight: int,
+    *,
     tol: float,
     max_iter: int,
-    random_state: int,
+    random_state: Any,
     callback: Callable[[int, float], None] | None,
 ) -> LeastSquares:
     ones = np.ones(rows.shape[0]) if mask is None else mask.astype(np.float64)
     mean = rows.t(ones) / weight
     X = centered(rows, mean, mask)
-    tol = max(tol, 100 * float(np.finfo(rows.dtype).eps))
     # An orthonormal basis of the targets: dependent ones (one-hot columns sum to 1) would cost a column each.
     values, E = np.linalg.eigh(T.T @ T)
-    keep = values > len(values) * np.finfo(np.float64).eps * values[-1] * 10
+    keep = values > 10 * len(values) * np.finfo(np.float64).eps * values[-1]
     root = np.sqrt(values[keep])
-    M = X.t(rows.put(T @ (E[:, keep] / root)))
+    basis = T @ (E[:, keep] / root)
+    options = {
+        "tol": max(tol, 100 * float(np.finfo(rows.dtype).eps)),
+        "max_iter": max_iter,
+        "callback": callback,
+    }
+    rng = check_random_state(random_state)
+    # The row side has the shorter vectors where there are fewer rows, and long and short rows can be scaled alike;
+    # but it needs a ridge (it has no solution where equal rows have different targets), and two passes.
+    side = _row_side if ridge > 0 and rows.in_memory and rows.shape[0] < rows.shape[1] else _column_side
+    W, D, answer = side(X, basis, ridge, rng, options)
+    if not answer.converged:
+        warnings.warn(
+            f"least squares stopped after {answer.n_iter} iterations with a relative residual of "
+            f"{answer.residual:.1e}, short of tol={options['tol']:.1e}; raise max_iter, tol or ridge",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    mix = root[:, None] * E[:, keep].T
+    return LeastSquares(W @ mix, mix.T @ (D + D.T) @ mix / 2, mean, answer.residual, answer.n_iter, "krylov")
+
+
+def _column_side(X: Rows, T: np.ndarray, ridge: float, rng: Any, options: dict) -> tuple:
+    """Solve (X'X + g I) W = X'T."""
+    M = X.t(T)
 
     def gram(P: np.ndarray) -> np.ndarray:
         return X.sum(_normal, shared=(P,))
 
-    rank = min(M.shape[1] + 64, *rows.shape)
-    half = nystrom_preconditioner(gram, rows.shape[1], rank, ridge, np.random.default_rng(random_state))
+    answer = _preconditioned(gram, M, ridge, rng, options)
+    return answer.X, M.T @ answer.X, answer
+
+
+def _row_side(X: Rows, T: np.ndarray, ridge: float, rng: Any, options: dict) -> tuple:
+    """Solve (X X' + g I) A = T with every row scaled to norm 1, then W = X'A."""
+    scale = 1 / np.sqrt(X.get(X.squared_norms()) + ridge)[:, None]
+
+    def outer(P: np.ndarray) -> np.ndarray:
+        return scale * X.get(X @ X.t(scale * P)) + (ridge * scale**2) * P
+
+    answer = _preconditioned(outer, scale * T, 0.0, rng, options)
+    A = scale * answer.X
+    W = X.t(A)
+    return W, T.T @ X.get(X @ W), answer
+
+
+def _preconditioned(gram: Operator, B: np.ndarray, ridge: float, rng: Any, options: dict) -> BlockCG:
+    half = nystrom_preconditioner(gram, len(B), min(B.shape[1] + 64, len(B)), ridge, rng)
 
     def operator(P: np.ndarray) -> np.ndarray:
         V = half(P)
         return half(gram(V) + ridge * V)
 
-    answer = block_cg(operator, half(M), tol=tol, max_iter=max_iter, callback=callback)
-    W = half(answer.X)
-    if not answer.converged:
-        warnings.warn(
-            f"least squares stopped after {answer.n_iter} iterations with a relative residual of "
-            f"{answer.residual:.1e}, short of tol={tol:.1e}; raise max_iter, tol or ridge",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
-    D = M.T @ W
-    mix = root[:, None] * E[:, keep].T
-    return LeastSquares(W @ mix, mix.T @ (D + D.T) @ mix / 2, mean, answer.residual, answer.n_iter, "krylov")
+    answer = block_cg(operator, half(B), **options)
+    return answer._replace(X=half(answer.X))
 
 
 def _normal(X: Block, P: Any) -> Any:

@@ -45,8 +45,13 @@ def as_rows(X: Any) -> Rows:
     >>> as_rows(blocks).mean()
     array([0.66666667, 0.66666667, 0.66666667])
     """
-    if isinstance(X, Rows):
-        return X
+    rows = X if isinstance(X, Rows) else _adapted(X)
+    if not rows.shape[0]:
+        raise ValueError("X holds no rows, where at least one row is expected; give it some rows")
+    return rows
+
+
+def _adapted(X: Any) -> Rows:
     if isinstance(X, np.memmap):
         return memmap_rows(X)
     if isinstance(X, np.ndarray) or sparse.issparse(X):

@@ -39,6 +39,7 @@ class Block:
     shape: tuple[int, int]
     dtype: Any
     xp: Any = np
+    is_sparse: bool = False
 
     def shift(self, center: Any) -> Block:
         """Return the block with ``center`` subtracted from every row, without touching zeros."""
@@ -116,6 +117,8 @@ class DenseBlock(Block):
 class CSRBlock(Block):
     """Rows held in compressed sparse form: views of the arrays of the whole, never a copy."""
 
+    is_sparse = True
+
     def __init__(self, data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, n_columns: int) -> None:
         self.data, self.indices, self.indptr = data, indices, indptr
         self.shape = (len(indptr) - 1, n_columns)
@@ -188,7 +191,7 @@ class ShiftedBlock(Block):
 
     def __init__(self, block: Block, center: np.ndarray, u: np.ndarray | None = None) -> None:
         self.block, self.center = block, np.asarray(center, dtype=block.dtype)
-        self.shape, self.dtype = block.shape, block.dtype
+        self.shape, self.dtype, self.is_sparse = block.shape, block.dtype, block.is_sparse
         self.u = np.ones(block.shape[0], dtype=block.dtype) if u is None else u
 
     @property
@@ -220,8 +223,15 @@ class ShiftedBlock(Block):
 
     def outer(self) -> np.ndarray:
         """Return (X - u a')(X - u a')'."""
-        cross = np.outer(self.block @ self.center, self.u)
-        return self.block.outer() - cross - cross.T + np.outer(self.u, self.u) * (self.center @ self.center)
+        K = self.block.outer()
+        cross = self.block @ self.center
+        rest = cross - (self.center @ self.center) * self.u
+        # In place, some rows at a time: K may be all that the memory budget allows.
+        for start in range(0, len(K), 256):
+            here = slice(start, start + 256)
+            K[here] -= np.outer(cross[here], self.u)
+            K[here] -= np.outer(self.u[here], rest)
+        return K
 
     def double(self) -> ShiftedBlock:
         """Return the block in float64."""

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from operator import itemgetter
 from typing import Any
 
 import dask
 import dask.array as da
 import numpy as np
-from scipy import sparse
 
 from labelfold.rows import threads
-from labelfold.rows.local import check_aligned, floating, match_dtype, merge, slabs
-from labelfold.rows.memory import memory_rows
+from labelfold.rows.local import check_aligned, check_two_dimensional, floating, match_dtype, merge, slabs
+from labelfold.rows.memory import memory_rows, stacked_rows
 from labelfold.rows.protocol import RowFunction, Rows
 from labelfold.rows.sums import Accumulator
 
@@ -25,8 +25,7 @@ class DaskRows(Rows):
     def __init__(self, X: Any) -> None:
         if hasattr(X, "to_dask_array"):  # a Dask DataFrame
             X = X.to_dask_array(lengths=True)
-        if X.ndim != 2:
-            raise ValueError(f"X has {X.ndim} dimensions, where two are expected: rows and columns")
+        check_two_dimensional(X.ndim)
         if np.isnan(X.shape[0]):
             X = X.compute_chunk_sizes()
         if X.numblocks[1] > 1:
@@ -98,12 +97,11 @@ class DaskRows(Rows):
         bounds = np.searchsorted(wanted, self._ends)
         parts = [
             _take_chunk(self._chunks[i], wanted[a:b] - self._ends[i], int(self._ends[i]))
-            for i, (a, b) in enumerate(zip(bounds[:-1], bounds[1:], strict=True))
+            for i, (a, b) in enumerate(itertools.pairwise(bounds))
             if b > a
         ]
         pieces = dask.compute(*parts)
-        stack = sparse.vstack(pieces, format="csr") if any(map(sparse.issparse, pieces)) else np.vstack(pieces)
-        return memory_rows(stack[np.argsort(order, kind="stable")])
+        return stacked_rows(pieces, order, self.shape[1], self.dtype)
 
     def row_bytes(self) -> float:
         """Return the bytes of one dense row: what a sparse chunk holds is known only to its worker."""

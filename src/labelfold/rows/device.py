@@ -9,7 +9,15 @@ import numpy as np
 from array_api_compat import array_namespace, device, is_cupy_array, is_torch_array
 
 from labelfold.rows.blocks import Block, DenseBlock
-from labelfold.rows.local import LocalRows, Mapped, even_cuts, floating, not_finite
+from labelfold.rows.local import (
+    LocalRows,
+    Mapped,
+    check_finite,
+    check_two_dimensional,
+    even_cuts,
+    floating,
+    not_finite,
+)
 from labelfold.rows.memory import memory_rows
 from labelfold.rows.protocol import RowFunction, Rows
 from labelfold.rows.sums import ArrayTerm, Term
@@ -79,8 +87,7 @@ class DeviceRows(LocalRows):
     """Rows of an array-API array, in large blocks, one after another."""
 
     def __init__(self, X: Any) -> None:
-        if X.ndim != 2:
-            raise ValueError(f"X has {X.ndim} dimensions, where two are expected: rows and columns")
+        check_two_dimensional(X.ndim)
         self.xp = array_namespace(X)
         self.device = device(X)
         stored = np.dtype(str(X.dtype).rpartition(".")[2])
@@ -131,8 +138,10 @@ class DeviceRows(LocalRows):
 
     def take(self, index: np.ndarray) -> Rows:
         """Return the rows at ``index``, on the host."""
-        index = self.xp.asarray(np.asarray(index, dtype=np.int64), device=self.device)
-        return memory_rows(to_host(self.xp.take(self.X, index, axis=0)))
+        index = np.asarray(index, dtype=np.int64)
+        taken = to_host(self.xp.take(self.X, self._to_device(index), axis=0))
+        check_finite(taken, index)
+        return memory_rows(taken)
 
     def row_bytes(self) -> float:
         """Return the bytes of one row."""

@@ -7,7 +7,8 @@ that loop; the result does not depend on it.
 
 from __future__ import annotations
 
-from functools import lru_cache
+import itertools
+from functools import cache, lru_cache
 from typing import Any
 
 import numba
@@ -52,14 +53,14 @@ def csr_outer(X: sparse.csr_array) -> np.ndarray:
     n = X.shape[0]
     T = X.T.tocsr()
     out = np.zeros((n, n), dtype=X.dtype)
-    work = np.concatenate([[0], np.cumsum(np.add.reduceat(np.diff(T.indptr)[X.indices], X.indptr[:-1]))])
+    work = np.concatenate([[0], np.cumsum(np.diff(T.indptr)[X.indices])])[X.indptr]
     pieces = np.unique(np.searchsorted(work, np.linspace(0, work[-1], threads.n_threads() + 1)))
     pieces[0], pieces[-1] = 0, n
 
     def run(piece: tuple[int, int], stop: Any) -> None:
         _outer(X.data, X.indices, X.indptr, T.data, T.indices, T.indptr, *piece, out)
 
-    threads.run(run, list(zip(pieces[:-1], pieces[1:], strict=True)))
+    threads.run(run, list(itertools.pairwise(pieces)))
     return out
 
 
@@ -79,7 +80,7 @@ def _special(k: int) -> int:
     return k if k <= _MAX_SPECIAL else 0
 
 
-@lru_cache(maxsize=None)
+@cache
 def _gather(special: int) -> Any:
     @_compile
     def gather(data, indices, indptr, M, out):
@@ -95,7 +96,7 @@ def _gather(special: int) -> Any:
     return gather
 
 
-@lru_cache(maxsize=None)
+@cache
 def _scatter(special: int) -> Any:
     @_compile
     def scatter(data, indices, indptr, H, out):

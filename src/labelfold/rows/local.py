@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from threading import Event, Lock
 from typing import Any
@@ -91,9 +92,9 @@ class Mapped:
 
 def slabs(cuts: np.ndarray, n_workers: int) -> list[list[tuple[int, int]]]:
     """Cut the blocks into contiguous runs, one a worker: fixed by the data and the number of workers."""
-    blocks = [(int(a), int(b)) for a, b in zip(cuts[:-1], cuts[1:], strict=True) if b > a]
+    blocks = [(int(a), int(b)) for a, b in itertools.pairwise(cuts) if b > a]
     ends = np.linspace(0, len(blocks), min(n_workers, len(blocks)) + 1).round().astype(int)
-    return [blocks[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    return [blocks[a:b] for a, b in itertools.pairwise(ends)]
 
 
 def merge(sums: Iterable[Accumulator]) -> Accumulator:
@@ -130,16 +131,37 @@ def floating(dtype: Any) -> np.dtype:
     """Return the floating dtype that data of this dtype is worked on in: float32, or else float64."""
     dtype = np.dtype(dtype)
     if dtype.kind not in "fiub":
-        raise ValueError(f"X holds {dtype} values, where numbers are expected; convert or drop those columns")
-    return np.dtype(np.float32 if dtype in (np.float16, np.float32) else np.float64)
+        raise ValueError(
+            f"X holds {dtype} values, where real numbers are expected; convert or drop those columns"
+        )
+    return np.dtype(np.float32 if dtype.kind == "f" and dtype.itemsize <= 4 else np.float64)
 
 
-def check_finite(X: np.ndarray, first_row: int) -> None:
-    """Raise a ValueError that names the first row of a dense block with NaN or infinity in it."""
-    if X.dtype.kind != "f" or np.isfinite(X.sum(dtype=np.float64)) or np.isfinite(X).all():
+def check_two_dimensional(ndim: int) -> None:
+    """Raise a ValueError for anything but a matrix."""
+    if ndim != 2:
+        raise ValueError(
+            f"X has {ndim} dimension{'s' * (ndim != 1)}, where two are expected: rows and columns; "
+            "reshape a single column with X.reshape(-1, 1), a single row with X.reshape(1, -1)"
+        )
+
+
+def check_finite(X: np.ndarray, number: int | np.ndarray) -> None:
+    """Raise a ValueError that names the first row of a dense block with NaN or infinity in it.
+
+    ``number`` is what the message calls the first row, or each row.
+    """
+    if X.dtype.kind != "f" or sum_is_finite(X) or np.isfinite(X).all():
         return
     row, column = map(int, np.argwhere(~np.isfinite(X))[0])
-    raise not_finite(X[row, column], first_row + row, column)
+    name = number + row if np.ndim(number) == 0 else number[row]
+    raise not_finite(X[row, column], int(name), column)
+
+
+def sum_is_finite(values: np.ndarray) -> bool:
+    """Return whether all values are finite, at the price of a sum; False also where only the sum is too large."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(values.sum(dtype=np.float64)))
 
 
 def not_finite(value: float, row: int, column: int) -> ValueError:

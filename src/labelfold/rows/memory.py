@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from labelfold.rows.blocks import Block, CSRBlock, DenseBlock
-from labelfold.rows.local import LocalRows, check_finite, even_cuts, floating, not_finite
+from labelfold.rows.local import (
+    LocalRows,
+    check_finite,
+    check_two_dimensional,
+    even_cuts,
+    floating,
+    not_finite,
+    sum_is_finite,
+)
+from labelfold.rows.protocol import Rows
 
 # A block should stay in a core's cache, yet have rows enough to pay for adding its sums to the worker's.
 DENSE_BYTES = 2 << 20
@@ -99,16 +109,27 @@ def memory_rows(X: Any, first_row: int = 0) -> DenseRows | CSRRows:
     ``first_row`` is what error messages call the first row.
     """
     if sparse.issparse(X):
-        if X.ndim != 2:
-            raise ValueError(f"X has {X.ndim} dimensions, where two are expected: rows and columns")
+        check_two_dimensional(X.ndim)
         return CSRRows(X.tocsr(), first_row)
-    X = np.asarray(X)
-    if X.ndim != 2:
+    try:
+        X = np.asarray(X)
+    except ValueError as problem:
         raise ValueError(
-            f"X has {X.ndim} dimension{'s' * (X.ndim != 1)}, where two are expected: rows and columns; "
-            "reshape a single column with X.reshape(-1, 1), a single row with X.reshape(1, -1)"
-        )
+            "X holds rows of unequal length, where two dimensions are expected: rows and columns; "
+            "give every row the same columns"
+        ) from problem
+    check_two_dimensional(X.ndim)
     return DenseRows(X, first_row)
+
+
+def stacked_rows(pieces: Sequence[Any], order: np.ndarray, n_columns: int, dtype: np.dtype) -> Rows:
+    """Return taken pieces as rows: piece after piece, they are the rows asked for in this order."""
+    if not pieces:
+        pieces = [np.empty((0, n_columns), dtype=dtype)]
+    stack = sparse.vstack(pieces, format="csr") if any(map(sparse.issparse, pieces)) else np.vstack(pieces)
+    rows = memory_rows(stack[np.argsort(order, kind="stable")])
+    rows.dtype = dtype
+    return rows
 
 
 def dense_block_rows(row_bytes: float) -> int:
@@ -118,7 +139,7 @@ def dense_block_rows(row_bytes: float) -> int:
 
 
 def _check_finite_csr(X: Any, first_row: int) -> None:
-    if X.dtype.kind != "f" or np.isfinite(X.data.sum(dtype=np.float64)):
+    if X.dtype.kind != "f" or sum_is_finite(X.data):
         return
     bad = np.flatnonzero(~np.isfinite(X.data))
     if len(bad):

@@ -142,6 +142,7 @@ class OnlySum:
         self.f = f
 
     def __call__(self, *args: Any) -> tuple[None, Any]:
+        """Return no row result, and the sums."""
         return None, self.f(*args)
 
 
@@ -149,6 +150,7 @@ class OnlyMap(OnlySum):
     """A function of rows, as a function of a sweep."""
 
     def __call__(self, *args: Any) -> tuple[Any, None]:
+        """Return the row result, and no sums."""
         return self.f(*args), None
 
 

@@ -17,7 +17,7 @@ from labelfold.rows import threads
 from labelfold.rows.blocks import DenseBlock
 from labelfold.rows.local import LocalRows, Mapped, check_aligned, check_finite, even_cuts, floating, merge
 from labelfold.rows.local import match_dtype as match
-from labelfold.rows.memory import memory_rows
+from labelfold.rows.memory import memory_rows, stacked_rows
 from labelfold.rows.protocol import RowFunction, Rows
 from labelfold.rows.sums import Accumulator
 
@@ -71,6 +71,7 @@ class FileRows(LocalRows):
                     X = self._read(a, min(a + FILE_ROWS * 16, last))
                     here = run[(index[run] >= a) & (index[run] < a + FILE_ROWS * 16)]
                     out[here] = X[index[here] - a]
+        check_finite(out, index)
         return memory_rows(out)
 
     def row_bytes(self) -> float:
@@ -144,14 +145,14 @@ class IterableRows(Rows):
     def __init__(self, source: Iterable | Callable[[], Iterable]) -> None:
         self._source = source
         self._sparse = False
-        sizes, widths, kinds = [], set(), set()
+        sizes, widths, kinds, n_bytes = [], set(), set(), 0.0
         for block in self._blocks():
             rows = memory_rows(block, first_row=sum(sizes))
             self._sparse |= sparse.issparse(block)
             sizes.append(rows.shape[0])
             widths.add(rows.shape[1])
             kinds.add(rows.dtype)
-            row_bytes = rows.row_bytes()
+            n_bytes += rows.shape[0] * rows.row_bytes()
         if not sizes or not sum(sizes):
             raise ValueError("the blocks given hold no rows; at least one row is expected")
         if len(widths) > 1:
@@ -161,7 +162,7 @@ class IterableRows(Rows):
             )
         self.shape = (sum(sizes), widths.pop())
         self.dtype = np.result_type(*kinds)
-        self._row_bytes = row_bytes
+        self._row_bytes = n_bytes / self.shape[0]
 
     def _blocks(self) -> Iterator[Any]:
         source = self._source
@@ -200,16 +201,15 @@ class IterableRows(Rows):
                 block = sparse.csr_array(block) if self._sparse else block
                 rows = memory_rows(block, first_row=start)
                 rows.dtype = self.dtype
+                if rows.shape[1] != self.shape[1]:
+                    raise _changed(f"{rows.shape[1]} columns", self.shape[1])
                 jobs.append((sums, start, rows))
                 start += rows.shape[0]
             if start > n:
                 break
             threads.run(run, jobs)
         if start != n:
-            raise ValueError(
-                f"a second pass over the blocks gave {'more' if start > n else start} rows, where the first "
-                f"gave {n}; the blocks must be the same in every pass"
-            )
+            raise _changed(f"{'more' if start > n else start} rows", n)
         return mapped.result(), merge(workers).finish()
 
     def take(self, index: np.ndarray) -> Rows:
@@ -225,9 +225,15 @@ class IterableRows(Rows):
             start = stop
             if b == len(wanted):
                 break
-        stack = sparse.vstack(pieces, format="csr") if any(map(sparse.issparse, pieces)) else np.vstack(pieces)
-        return memory_rows(stack[np.argsort(order, kind="stable")])
+        return stacked_rows(pieces, order, self.shape[1], self.dtype)
 
     def row_bytes(self) -> float:
         """Return the bytes of an average row."""
         return self._row_bytes
+
+
+def _changed(now: str, first: int) -> ValueError:
+    return ValueError(
+        f"a later pass over the blocks gave {now}, where the first gave {first}; "
+        "the blocks must be the same in every pass"
+    )

@@ -90,6 +90,7 @@ class Chain:
         self.first, self.second = first, second
 
     def __call__(self, value: Any) -> Any:
+        """Return what the second makes of what the first makes of ``value``."""
         return self.second(self.first(value))
 
 

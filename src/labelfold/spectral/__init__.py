@@ -1,0 +1,1 @@
+"""Spectral methods: a few directions from a generalised eigenproblem."""

@@ -23,6 +23,9 @@ import numpy as np
 from labelfold.numerics.least_squares import MAX_GRAM_BYTES, centered, least_squares
 from labelfold.rows import Block, Rows
 
+# Eigenvalues closer than this, relative, are one eigenvalue.
+_EQUAL = 1e-9
+
 
 class Directions(NamedTuple):
     """What either solver finds.
@@ -55,6 +58,7 @@ def two_stage(rows: Rows, T: np.ndarray, ridge: float, **options: Any) -> Direct
     s, E = s[::-1], E[:, ::-1]
     keep = s > _tiny(rows) * max(s[0], 0.0)
     s, E = s[keep], E[:, keep]
+    E = E @ _settle(s, E.T)
     root = np.sqrt(s)
     return _signed(Directions(stage1.W @ (E / root), s, root[:, None] * E.T, stage1.mean, stage1.n_iter))
 
@@ -87,12 +91,19 @@ def direct(
     P, root, Et = np.linalg.svd(B, full_matrices=False)
     keep = root**2 > _tiny(rows) * max(root.max(initial=0.0) ** 2, 0.0)
     P, root, Et = P[:, keep], root[keep], Et[keep]
+    turn = _settle(root**2, Et)
+    P, Et = P @ turn, turn.T @ Et
     return _signed(Directions(V @ (P / damped[:, None]), root**2, root[:, None] * Et, mean, 1))
 
 
 def keep_components(found: Directions, n_components: int | None) -> Directions:
     """Return the leading directions; warn where there are fewer than asked for."""
     rank = len(found.s)
+    if rank == 0:
+        raise ValueError(
+            "no direction tells the classes apart: in every column of X the labelled rows have the same mean in "
+            "each class; give columns that vary, or check that y belongs to these rows"
+        )
     if n_components is not None and n_components > rank:
         warnings.warn(
             f"n_components={n_components} is more than the {rank} direction{'s' * (rank != 1)} these labels and "
@@ -111,6 +122,20 @@ def _triangle(X: Block, T: Any) -> Any:
 def _tiny(rows: Rows) -> float:
     """Return what counts as zero beside the largest eigenvalue."""
     return 10 * max(rows.shape) * float(np.finfo(np.float64).eps)
+
+
+def _settle(s: np.ndarray, Et: np.ndarray) -> np.ndarray:
+    """Return the rotation that settles directions of equal eigenvalue, which the problem leaves open.
+
+    With ridge 0 and fewer rows than columns every eigenvalue is 1, and round-off would choose. Within such a
+    group the directions are turned until their targets are upper triangular, which is one basis only.
+    """
+    turn = np.eye(len(s))
+    groups = np.split(np.arange(len(s)), np.flatnonzero(s[1:] < s[:-1] * (1 - _EQUAL)) + 1)
+    for group in groups:
+        if len(group) > 1:
+            turn[np.ix_(group, group)] = np.linalg.qr(Et[group])[0]
+    return turn
 
 
 def _signed(found: Directions) -> Directions:
