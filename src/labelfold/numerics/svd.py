@@ -88,8 +88,8 @@ def randomized_svd(
     Notes
     -----
     Products with X'X alone would lose singular values below the square root of round-off, relative to the
-    largest. Where the k-th is that small, a few further passes work on X itself (Golub-Kahan steps), and values
-    are accurate to round-off relative to the largest, or as far as the singular values left out are smaller.
+    largest. Where the k-th comes near that, at most four further passes work on X itself (Golub-Kahan steps):
+    values are then accurate to round-off relative to the largest.
 
     References
     ----------
@@ -153,7 +153,7 @@ class _Eigen(NamedTuple):
 
 
 def _largest_eigenvectors(rows: Rows, Q: np.ndarray, k: int, tol: float, eps: float, max_iter: int) -> _Eigen:
-    """Return the largest eigenvalues and eigenvectors of A = X'X, as many as Q has columns, k of them to tol."""
+    """Return the largest eigenvalues and eigenvectors of A = X'X, as many as Q has columns, k to tolerance."""
     d, width = Q.shape
     V = AV = np.empty((d, 0))
     n_iter = 0
@@ -197,15 +197,17 @@ def _orthonormal(Q: np.ndarray, V: np.ndarray) -> np.ndarray:
 def _mend(rows: Rows, s: np.ndarray, V: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray]:
     """Return singular values and right vectors with the digits that X'X has lost.
 
-    The columns of H = X V / s are nearly orthonormal, small as s may be: made so, as W, they lose nothing, and
-    X'W has the singular values of X.
+    The columns of H = X V / s are nearly orthonormal, small as s may be: made so, as W, they lose nothing,
+    and X'W has the singular values of X.
     """
     for _ in range(4):
         s = np.maximum(s, eps * s[0])
         G, XtH = rows.sum(_there_and_back, shared=(V / s,))
-        values, Y = np.linalg.eigh(G)
-        keep = values > _ROUND_OFF * len(G) * eps * values[-1]
-        V, s, _ = np.linalg.svd(XtH @ (Y[:, keep] / np.sqrt(values[keep])), full_matrices=False)
+        scale = 1 / np.sqrt(np.maximum(np.diagonal(G), np.finfo(np.float64).tiny))
+        values, Y = np.linalg.eigh(G * np.outer(scale, scale))
+        keep = values > _ROUND_OFF * len(G) * eps
+        to_W = scale[:, None] * Y[:, keep] / np.sqrt(values[keep])
+        V, s, _ = np.linalg.svd(XtH @ to_W, full_matrices=False)
         if np.abs(G - np.eye(len(G))).max() < 1e-3:
             break
     return s, V
@@ -221,9 +223,9 @@ def _left_vectors(rows: Rows, s: np.ndarray, V: np.ndarray, eps: float) -> Any:
     U, G = rows.sweep(_scores, shared=(V / s,))
     if np.abs(G - np.eye(len(G))).max(initial=0.0) <= 1e4 * eps:
         return U
-    # A small s magnifies round-off: the nearest orthonormal columns instead.
-    values, Y = np.linalg.eigh(G)
-    return rows.map(_times, U, shared=((Y / np.sqrt(values)) @ Y.T,))
+    # A small s magnifies round-off: each column is made orthogonal to those of larger values, which stay.
+    R = linalg.cholesky(G)
+    return rows.map(_times, U, shared=(linalg.solve_triangular(R, np.eye(len(R))),))
 
 
 def _scores(X: Block, M: Any) -> tuple[Any, Any]:

@@ -8,7 +8,7 @@ that loop; the result does not depend on it.
 from __future__ import annotations
 
 import itertools
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 import numba

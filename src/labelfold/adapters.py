@@ -1,0 +1,274 @@
+"""Adapters for labels with gaps: a classifier, a reducer and a classifier, and one tuned penalty."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, TransformerMixin, clone
+from sklearn.decomposition import PCA
+from sklearn.model_selection import StratifiedKFold
+from sklearn.pipeline import Pipeline
+from sklearn.svm import LinearSVC
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
+
+from labelfold.labels import read_labels
+
+
+class Labelled(ClassifierMixin, BaseEstimator):
+    """Fit a classifier on the labelled rows and leave the others out.
+
+    Parameters
+    ----------
+    classifier : classifier, optional
+        Fitted on the labelled rows; a linear SVM unless given.
+    unlabeled : number or str, default=-1
+        The label of rows without one; missing values always are.
+
+    Attributes
+    ----------
+    classifier_ : classifier
+        As fitted, on class codes.
+    classes_ : ndarray of shape (c,)
+        The classes.
+
+    Examples
+    --------
+    >>> model = Labelled().fit([[0.0], [1.0], [3.0], [4.0]], ["low", "low", None, "high"])
+    >>> model.predict([[0.5], [5.0]]).tolist()
+    ['low', 'high']
+    """
+
+    def __init__(self, classifier=None, *, unlabeled=-1):
+        self.classifier = classifier
+        self.unlabeled = unlabeled
+
+    def fit(self, X: Any, y: Any) -> Labelled:
+        """Fit on the labelled rows of X."""
+        X = validate_data(self, X, accept_sparse="csr")
+        labels = read_labels(y, X.shape[0], unlabeled=self.unlabeled, estimator=type(self).__name__)
+        self._fit_reducer(X)
+        classifier = LinearSVC() if self.classifier is None else self.classifier
+        self.classes_ = labels.classes
+        self.classifier_ = clone(classifier).fit(self._reduced(X[labels.index]), labels.values)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return each row's class."""
+        X = self._checked(X)
+        return self.classes_[self.classifier_.predict(self._reduced(X))]
+
+    @available_if(lambda self: self.classifier is None or hasattr(self.classifier, "decision_function"))
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return the classifier's scores."""
+        X = self._checked(X)
+        return self.classifier_.decision_function(self._reduced(X))
+
+    def _fit_reducer(self, X: Any) -> None:
+        """Do nothing: the classifier sees the columns as they are."""
+
+    def _reduced(self, X: Any) -> Any:
+        return X
+
+    def _checked(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return validate_data(self, X, accept_sparse="csr", reset=False)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class ReduceThenClassify(TransformerMixin, Labelled):
+    """Fit a reducer on all rows, then a classifier on the labelled ones.
+
+    Parameters
+    ----------
+    reducer : transformer, optional
+        Fitted on all rows, without labels; PCA unless given.
+    classifier : classifier, optional
+        Fitted on the labelled rows; a linear SVM unless given.
+    unlabeled : number or str, default=-1
+        The label of rows without one; missing values always are.
+
+    Attributes
+    ----------
+    reducer_, classifier_ : estimators
+        As fitted.
+    classes_ : ndarray of shape (c,)
+        The classes.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> y[::2] = -1
+    >>> model = ReduceThenClassify(PCA(n_components=2)).fit(X, y)
+    >>> model.transform(X).shape, model.predict(X).shape
+    ((150, 2), (150,))
+    """
+
+    def __init__(self, reducer=None, classifier=None, *, unlabeled=-1):
+        super().__init__(classifier, unlabeled=unlabeled)
+        self.reducer = reducer
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Return the reduced rows."""
+        X = self._checked(X)
+        return self._reduced(X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return the names of the reducer's components."""
+        check_is_fitted(self)
+        return self.reducer_.get_feature_names_out()
+
+    def _fit_reducer(self, X: Any) -> None:
+        self.reducer_ = (PCA() if self.reducer is None else clone(self.reducer)).fit(X)
+
+    def _reduced(self, X: Any) -> Any:
+        return self.reducer_.transform(X)
+
+
+def _chosen_has(name: str):
+    """Tell `available_if` whether the estimator inside, fitted or not, has a method."""
+    return available_if(lambda self: hasattr(getattr(self, "estimator_", self.estimator), name))
+
+
+class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+    r"""Choose one penalty by cross-validation on the labelled rows, then fit on all rows.
+
+    Few labels make the penalty matter, and its size depends on the units of the data, so the candidates are
+    multiples of :math:`u^p`, with :math:`u` the mean squared distance of the labelled rows from their mean.
+
+    Parameters
+    ----------
+    estimator : classifier
+        What is tuned.
+    parameter : str
+        The name of its penalty.
+    grid : sequence of float
+        The candidates, most trusted first: it wins ties, and is taken where a class has one label only.
+    power : int, default=1
+        The p above: 1 for a ridge added to a scatter matrix, -1 for the C of an SVM.
+    cv : int, default=5
+        Folds, fewer where a class has fewer labels.
+    random_state : int, optional
+        Seed of the folds.
+    unlabeled : number or str, default=-1
+        The label of rows without one; missing values always are.
+
+    Attributes
+    ----------
+    estimator_ : classifier
+        Fitted on all rows with the penalty chosen.
+    best_value_ : float
+        That penalty.
+    scores_ : ndarray of shape (len(grid),)
+        Mean accuracy of each candidate on the labelled rows left out; empty where no fold could be made.
+    """
+
+    def __init__(self, estimator, parameter, grid, *, power=1, cv=5, random_state=None, unlabeled=-1):
+        self.estimator = estimator
+        self.parameter = parameter
+        self.grid = grid
+        self.power = power
+        self.cv = cv
+        self.random_state = random_state
+        self.unlabeled = unlabeled
+
+    def fit(self, X: Any, y: Any) -> Tuned:
+        """Choose the penalty on the labelled rows of X and fit."""
+        checked = validate_data(self, X, accept_sparse="csr")
+        name = type(self.estimator).__name__
+        labels = read_labels(y, checked.shape[0], unlabeled=self.unlabeled, estimator=name)
+        rows = checked[labels.index]
+        candidates = [g * _mean_square(rows) ** self.power for g in self.grid]
+        # many small fits: BLAS threads that wait for each other cost more than the work
+        with threadpool_limits(1, user_api="blas"):
+            self.scores_ = self._score(rows, labels.values, candidates)
+        self.best_value_ = candidates[int(np.argmax(self.scores_)) if len(self.scores_) else 0]
+        # X as it was given, so that the model chosen learns the column names too
+        self.estimator_ = self._with(self.best_value_).fit(X, y)
+        self.classes_ = self.estimator_.classes_
+        return self
+
+    def _with(self, value: float) -> Any:
+        return clone(self.estimator).set_params(**{self.parameter: value})
+
+    def _score(self, rows: Any, codes: np.ndarray, candidates: Sequence[float]) -> np.ndarray:
+        """Return each candidate's accuracy on the rows left out; nothing where a class has one row only."""
+        smallest = np.bincount(codes).min()
+        if smallest < 2:
+            return np.empty(0)
+        folds = StratifiedKFold(min(self.cv, smallest), shuffle=True, random_state=self.random_state)
+        hits = np.zeros(len(candidates))
+        for train, test in folds.split(np.zeros(len(codes)), codes):
+            for i, value in enumerate(candidates):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # what matters is said once, by the fit that is kept
+                    model = self._with(value).fit(rows[train], codes[train])
+                hits[i] += np.sum(model.predict(rows[test]) == codes[test])
+        return hits / len(codes)
+
+    @_chosen_has("transform")
+    def transform(self, X: Any) -> np.ndarray:
+        """Return the embedding of the estimator chosen."""
+        return self._fitted().transform(X)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return each row's class."""
+        return self._fitted().predict(X)
+
+    @_chosen_has("predict_proba")
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return each row's class probabilities."""
+        return self._fitted().predict_proba(X)
+
+    @_chosen_has("decision_function")
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return each row's scores."""
+        return self._fitted().decision_function(X)
+
+    @_chosen_has("get_feature_names_out")
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return the names of the components."""
+        return self._fitted().get_feature_names_out()
+
+    def _fitted(self) -> Any:
+        check_is_fitted(self, "estimator_")
+        return self.estimator_
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = get_tags(self.estimator).input_tags.sparse
+        return tags
+
+
+def settled(model: Any) -> Any:
+    """Return a fitted model with the estimator that tuning chose in the place of the tuning."""
+    if isinstance(model, Tuned):
+        return model.estimator_
+    if isinstance(model, Pipeline):
+        model = Pipeline([(name, settled(step)) for name, step in model.steps])
+    elif isinstance(model, Labelled):
+        model = copy.copy(model)
+        model.classifier_ = settled(model.classifier_)
+    return model
+
+
+def _mean_square(X: Any) -> float:
+    """Return the mean squared distance of the rows from their mean, 1 where that is 0."""
+    if sp.issparse(X):
+        mean = np.asarray(X.mean(axis=0)).ravel()
+        total = float(X.multiply(X).sum()) / X.shape[0] - float(mean @ mean)
+    else:
+        total = float(np.asarray(X, dtype=np.float64).var(axis=0).sum())
+    return total if total > 0 else 1.0

@@ -1,0 +1,123 @@
+"""What the commands share: reading their arguments and showing their results."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import scipy.sparse as sp
+from rich.console import Console
+from rich.table import Table as Grid
+
+from labelfold.files.problem import FileProblem, Refusal, existing_file, listed
+
+if TYPE_CHECKING:
+    from labelfold.comparison import Comparison
+    from labelfold.files import SavedModel, Table
+
+
+def accuracy_grid(found: Comparison) -> Grid:
+    """Show a comparison: a row a method, a column a budget."""
+    from labelfold.comparison.words import percent
+
+    budgets = sorted(found.table["budget"].unique())
+    repeats = found.results["repeat"].nunique()
+    grid = Grid(
+        title=f"Accuracy on rows held back, ± spread over {repeats} repeat{'s' * (repeats > 1)}",
+        title_justify="left",
+    )
+    grid.add_column("method")
+    for heading in ["k", *(f"{b} labels" for b in budgets), "fit"]:
+        grid.add_column(heading, justify="right")
+    for label, rows in found.table.groupby("label", sort=False):
+        at = rows.set_index("budget")
+        cells = []
+        for b in budgets:
+            spread = at["spread"].get(b)
+            known = b in at.index and at["mean"][b] == at["mean"][b]
+            text = percent(at["mean"][b]) if known else "–"
+            cells.append(text + (f" ±{100 * spread:.1f}" if known and spread == spread else ""))
+        sizes = rows["components"].dropna()
+        seconds = rows["fit_seconds"].mean()
+        fit_time = "–" if seconds != seconds else f"{seconds:.2f} s"
+        grid.add_row(label, str(sizes.max()) if len(sizes) else "–", *cells, fit_time)
+    return grid
+
+
+def read_labelled(
+    data: Path,
+    target: str | None,
+    ids: list[str] | None,
+    drop: list[str] | None,
+    unlabelled: list[str] | None,
+    format: str | None,
+) -> Table:
+    """Read a table that has to have labels."""
+    from labelfold.files.tables import read_table, table_format
+
+    kind = table_format(existing_file(data), format)
+    if target is None and kind not in ("npz", "svmlight"):
+        raise Refusal(f"Which column of {data} holds the labels? Name it with --target.")
+    table = read_table(
+        data,
+        target=target,
+        id_columns=ids or (),
+        drop=drop or (),
+        format=format,
+        unlabeled_values=["", *(unlabelled or ())],
+    )
+    if table.y is None:
+        raise Refusal(f"{data} has no array y of labels; name the one that holds them with --target.")
+    return table
+
+
+def named_columns(table: Table) -> Any:
+    """Return X as the estimator should see it: with column names where there are any."""
+    import pandas as pd
+
+    named = table.feature_names is not None and hasattr(table.X, "__array__")
+    return pd.DataFrame(table.X, columns=table.feature_names, copy=False) if named else table.X
+
+
+def as_fitted(table: Table, saved: SavedModel, data: Path) -> Any:
+    """Return the X of a table as the model was fitted on, or say what is different."""
+    expected, found = saved.meta.get("n_features"), table.X.shape[1]
+    X = table.X
+    if sp.issparse(X) and table.feature_names is None and expected is not None and found < expected:
+        # svmlight does not write trailing columns of zeros
+        X = sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], expected))
+    elif expected is not None and found != expected:
+        raise FileProblem(
+            f"{data} has {found} columns for X where the model was fitted on {expected}; leave out others "
+            "with --drop."
+        )
+    if saved.meta.get("feature_names") is None:
+        return X
+    return named_columns(replace(table, X=X, feature_names=saved.meta["feature_names"]))
+
+
+def split_commas(values: list[str] | None) -> list[str] | None:
+    """Split values given with commas, or as options repeated."""
+    if values is None:
+        return None
+    return [part.strip() for value in values for part in value.split(",") if part.strip()]
+
+
+def whole_numbers(option: str, values: list[str] | None) -> list[int] | None:
+    """Read the whole numbers of an option, given with commas or repeated."""
+    parts = split_commas(values)
+    if parts is None:
+        return None
+    wrong = [p for p in parts if not p.isdecimal() or int(p) < 1]
+    if wrong or not parts:
+        raise Refusal(
+            f"{option} takes whole numbers from 1 up, with commas between, not {listed(wrong or values)}."
+        )
+    return [int(p) for p in parts]
+
+
+def console() -> Console:
+    """Return where results are shown."""
+    # what comes from the data is shown as it is, square brackets and all
+    return Console(markup=False, highlight=False, emoji=False)

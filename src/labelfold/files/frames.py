@@ -1,0 +1,112 @@
+"""Files with named columns: CSV, TSV and Parquet."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pandas.api.types import is_bool_dtype, is_numeric_dtype
+
+from labelfold.files.problem import FileProblem, did_you_mean, listed, one_line
+
+
+def read_frame(path: Path, kind: str, target: str | None) -> pd.DataFrame:
+    """Read a table with named columns, the target of a text file as text."""
+    frame = _read_parquet(path) if kind == "parquet" else _read_text(path, kind, target)
+    if not len(frame):
+        raise FileProblem(f"{path} has a header but no rows.")
+    return frame
+
+
+def need_columns(path: Path, frame: pd.DataFrame, **roles: Sequence[str]) -> None:
+    """Refuse a table without one of the columns named, e.g. ``target=["kind"]``."""
+    columns = list(frame.columns)
+    for role, names in roles.items():
+        for name in names:
+            if name not in columns:
+                raise FileProblem(f"{path} has no {role} column {name!r}{_near_columns(name, columns)}.")
+
+
+def numeric_part(path: Path, frame: pd.DataFrame, wanted: list[str]) -> np.ndarray:
+    """Return those columns as one array, float32 where all of them are, float64 otherwise."""
+    part = frame[wanted]
+    words = [c for c, dtype in part.dtypes.items() if not (is_numeric_dtype(dtype) or is_bool_dtype(dtype))]
+    # a column with nothing in it has no type either; its empty cells are what to complain of
+    empty = [c for c in words if part[c].isna().all()]
+    words = [c for c in words if c not in empty]
+    if words:
+        example = str(part[words[0]].dropna().iloc[0])[:40]
+        which = "1 column that is" if len(words) == 1 else f"{len(words)} columns that are"
+        raise FileProblem(
+            f"{path} has {which} not numeric: {listed(words)} (for example {example!r}); encode as numbers, "
+            "leave out with --drop, or keep beside the data with --id."
+        )
+    single = all(str(dtype).lower() == "float32" for dtype in part.dtypes)
+    part = part.astype(dict.fromkeys(empty, float))
+    return part.to_numpy(dtype=np.float32 if single else np.float64, na_value=np.nan)
+
+
+def _near_columns(name: str, columns: list[str]) -> str:
+    separator = re.search(r"[;\t|]", columns[0]) if len(columns) == 1 else None
+    if separator:
+        return (
+            f": its only column is {columns[0][:60]!r}, so its cells seem to be separated by {separator[0]!r}"
+        )
+    return did_you_mean(name, columns) or f" (it has {listed(columns)})"
+
+
+def _read_text(path: Path, kind: str, target: str | None) -> pd.DataFrame:
+    how: dict[str, Any] = {"sep": "\t" if kind == "tsv" else ",", "encoding": "utf-8-sig"}
+    try:
+        # pandas renames repeated columns, so the header is looked at as a row first
+        header = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False, **how)
+        names = header.iloc[0].tolist()
+        if any(ord(c) < 32 and c not in "\t\r\n" for name in names for c in str(name)):
+            raise FileProblem(f"{path} holds binary data, not text; give its real format with --format.")
+        _check_names(path, names)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            types = {target: str} if target in names else None
+            return pd.read_csv(path, index_col=False, low_memory=False, dtype=types, **how)
+    except pd.errors.EmptyDataError:
+        raise FileProblem(f"{path} is empty.") from None
+    except UnicodeDecodeError as error:
+        byte = error.object[error.start]
+        raise FileProblem(
+            f"{path} is not UTF-8 text (it has a byte {byte:#04x}); save it as UTF-8."
+        ) from error
+    except pd.errors.ParserWarning:
+        raise FileProblem(f"{path} has rows with more cells than the header has names.") from None
+    except (pd.errors.ParserError, EOFError, OSError) as error:
+        raise FileProblem(f"{path} is not a whole {kind.upper()} table: {one_line(error)}.") from error
+
+
+def _read_parquet(path: Path) -> pd.DataFrame:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            _check_names(path, file.schema_arrow.names)
+            frame = file.read().to_pandas()
+    except (pa.ArrowException, OSError, ValueError) as error:
+        if isinstance(error, FileProblem):
+            raise
+        raise FileProblem(f"{path} is not a whole Parquet file: {one_line(error)}.") from error
+    frame.columns = frame.columns.map(str)
+    return frame
+
+
+def _check_names(path: Path, names: list[str]) -> None:
+    repeated = (
+        list(dict.fromkeys(n for n in names if names.count(n) > 1)) if len(set(names)) < len(names) else []
+    )
+    if repeated:
+        raise FileProblem(
+            f"{path} has more than one column named {listed(repeated)}; give each its own name."
+        )

@@ -1,0 +1,205 @@
+"""Models on disk: skops files with a small JSON note beside the model, never a pickle.
+
+A model file is a zip. ``labelfold.json`` says what it is (format version, method, feature names) and is read
+first; the rest is skops' format. Loading builds objects only of types on an allow-list: labelfold's own
+estimators and what skops itself trusts (scikit-learn's estimators, NumPy and SciPy arrays, plain containers).
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+import os
+import re
+import zipfile
+import zlib
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from sklearn.base import BaseEstimator
+
+from labelfold.files.problem import FileProblem, existing_file, listed, one_line, writable_file
+
+FORMAT = "labelfold-model"
+FORMAT_VERSION = 1
+_NOTE = "labelfold.json"
+_NOTE_LIMIT = 256 * 2**20
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """A model as it lay in its file: the estimator and what was noted beside it."""
+
+    model: Any
+    meta: dict[str, Any] = field(default_factory=dict)
+
+
+def save_model(model: Any, path: str | os.PathLike, **notes: Any) -> Path:
+    """Save a fitted model so that :func:`load_model` gives it back exactly.
+
+    Parameters
+    ----------
+    model : estimator
+        A labelfold or scikit-learn estimator, or a pipeline of them.
+    path : path
+        Where to write; an existing file is replaced, and only by a complete one.
+    **notes : JSON values
+        Anything to keep beside the model, such as ``target="species"``.
+
+    Returns
+    -------
+    Path
+        The file written.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> scaler = StandardScaler().fit(np.eye(3))
+    >>> path = save_model(scaler, tempfile.mkdtemp() + "/scaler.skops")
+    >>> load_model(path).mean_.tolist() == scaler.mean_.tolist()
+    True
+    """
+    import skops.io
+
+    path = writable_file(path)
+    try:
+        data = skops.io.dumps(model, compression=zipfile.ZIP_DEFLATED)
+    except Exception as error:
+        raise FileProblem(f"{type(model).__name__} cannot be saved: {one_line(error)}.") from error
+    refused = _refused(skops.io.get_untrusted_types(data=data))
+    if refused:
+        raise FileProblem(
+            f"{type(model).__name__} holds {listed(refused)}, which labelfold would refuse to load, "
+            "so it was not saved."
+        )
+    note = {"format": FORMAT, "format_version": FORMAT_VERSION, "meta": describe_model(model) | notes}
+    buffer = io.BytesIO(data)
+    with zipfile.ZipFile(buffer, "a", compression=zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(_NOTE, json.dumps(note))
+    # written whole under another name first, so that a full disk never leaves half a model behind
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        unfinished.write_bytes(buffer.getvalue())
+        unfinished.replace(path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise FileProblem(f"{path} could not be written: {error.strerror or error}.") from error
+    return path
+
+
+def load_model(path: str | os.PathLike) -> Any:
+    """Load a model saved by :func:`save_model`.
+
+    Nothing in the file is built before every type in it has been found on the allow-list; a file with any
+    other type is refused with a :class:`FileProblem` that names it.
+
+    Parameters
+    ----------
+    path : path
+        The model file.
+
+    Returns
+    -------
+    estimator
+        The fitted model.
+    """
+    return read_model(path).model
+
+
+def read_model(path: str | os.PathLike) -> SavedModel:
+    """Load a model together with the notes saved beside it; see :func:`load_model`."""
+    import skops.io
+
+    path = existing_file(path)
+    data = path.read_bytes()
+    meta = _read_note(path, data)
+    try:
+        unknown = skops.io.get_untrusted_types(data=data)
+    except Exception as error:
+        raise FileProblem(f"{path} is damaged: {one_line(error)}.") from error
+    refused = _refused(unknown)
+    if refused:
+        raise FileProblem(
+            f"{path} was refused and nothing in it was run: it holds {listed(refused)}, "
+            "which is no part of a labelfold model."
+        )
+    try:
+        return SavedModel(skops.io.loads(data, trusted=unknown), meta)
+    except Exception as error:
+        raise FileProblem(f"{path} is damaged: {one_line(error)}.") from error
+
+
+def describe_model(model: Any) -> dict[str, Any]:
+    """Say what a fitted model is, in values JSON can hold."""
+    last = model[-1] if hasattr(model, "steps") else model
+    names = getattr(model, "feature_names_in_", None)
+    classes = getattr(model, "classes_", None)
+    components = getattr(last, "components_", None)
+    return {
+        "labelfold": version("labelfold"),
+        "model": type(last).__name__,
+        "feature_names": None if names is None else [str(n) for n in names],
+        "n_features": int(model.n_features_in_) if hasattr(model, "n_features_in_") else None,
+        "classes": None if classes is None else [str(c) for c in classes],
+        "n_components": None if components is None else len(components),
+    }
+
+
+def _read_note(path: Path, data: bytes) -> dict[str, Any]:
+    """Return the notes of a model file, having checked that it is one and that this version reads it."""
+    if not data.startswith(b"PK"):
+        raise FileProblem(
+            f"{path} is not a labelfold model: models are the files that labelfold fit or labelfold.save "
+            "writes, and pickles are never opened."
+        )
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            damaged = archive.testzip()
+            if damaged is not None:
+                raise FileProblem(f"{path} is damaged: {damaged} in it does not match its checksum.")
+            if archive.getinfo(_NOTE).file_size > _NOTE_LIMIT:
+                raise FileProblem(f"{path} is not a labelfold model: its {_NOTE} is too large.")
+            note = json.loads(archive.read(_NOTE))
+    except (zipfile.BadZipFile, zlib.error) as error:
+        raise FileProblem(f"{path} is damaged or cut short: {one_line(error)}.") from error
+    except KeyError:
+        raise FileProblem(f"{path} is a zip file but not a labelfold model: it holds no {_NOTE}.") from None
+    except (ValueError, RuntimeError, NotImplementedError) as error:
+        if isinstance(error, FileProblem):
+            raise
+        raise FileProblem(f"{path} is not a labelfold model: {one_line(error)}.") from error
+    if not isinstance(note, dict) or note.get("format") != FORMAT:
+        raise FileProblem(f"{path} is not a labelfold model: its {_NOTE} does not say so.")
+    found = note.get("format_version")
+    if not isinstance(found, int) or found > FORMAT_VERSION:
+        raise FileProblem(
+            f"{path} was written by a newer labelfold (format {found}; this one reads up to "
+            f"{FORMAT_VERSION}): upgrade labelfold to load it."
+        )
+    meta = note.get("meta")
+    return meta if isinstance(meta, dict) else {}
+
+
+def _refused(unknown: list[str]) -> list[str]:
+    """Return the types skops does not know that are not labelfold's own estimators either."""
+    return [name for name in unknown if not _is_our_estimator(name)]
+
+
+def _is_our_estimator(name: str) -> bool:
+    """Tell whether a dotted name is an estimator class that labelfold itself defines.
+
+    A prefix test would not do: ``labelfold.files.models.os`` begins with ``labelfold`` too.
+    """
+    module, _, attribute = name.rpartition(".")
+    # no module with leading underscores on both sides: importing a __main__ would run it
+    if not re.fullmatch(r"labelfold(\._?[a-z][a-z0-9_]*)*", module) or module.endswith("__"):
+        return False
+    try:
+        found = getattr(importlib.import_module(module), attribute, None)
+    except ImportError:
+        return False
+    return isinstance(found, type) and issubclass(found, BaseEstimator) and found.__module__ == module

@@ -1,0 +1,108 @@
+"""What can be wrong with a path, said in one sentence."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+class FileProblem(ValueError):
+    """A file that cannot be used; the message is one sentence for the person who named it."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Give `` (did you mean 'a' or 'b'?)`` for the names nearest to ``name``, or nothing.
+
+    >>> did_you_mean("lable", ["label", "weight"])
+    " (did you mean 'label'?)"
+    >>> did_you_mean("zzz", ["label", "weight"])
+    ''
+    """
+    by_lower = {k.lower(): k for k in map(str, known)}
+    near = difflib.get_close_matches(str(name).lower(), list(by_lower), n=3, cutoff=0.6)
+    return f" (did you mean {' or '.join(repr(by_lower[n]) for n in near)}?)" if near else ""
+
+
+def listed(names: Iterable[object], most: int = 5) -> str:
+    """Join names for a sentence, the first few of many.
+
+    >>> listed(["a", "b"])
+    "'a', 'b'"
+    >>> listed(range(9), most=2)
+    "'0', '1' and 7 more"
+    """
+    names = list(names)
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(repr(str(n)) for n in names[:most]) + more
+
+
+def existing_file(path: str | os.PathLike) -> Path:
+    """Return ``path`` as a Path when it is a readable file with something in it, else raise FileProblem."""
+    path = Path(path)
+    if path.is_dir():
+        raise FileProblem(f"{path} is a folder; name the file in it.")
+    if not path.exists():
+        folder = path.parent
+        if not folder.is_dir():
+            raise FileProblem(f"There is no file {path}, and no folder {folder} either.")
+        hint = did_you_mean(path.name, (p.name for p in folder.iterdir()))
+        raise FileProblem(f"There is no file {path}{hint}.")
+    if not os.access(path, os.R_OK):
+        raise FileProblem(f"{path} cannot be read: no permission.")
+    if path.is_file() and path.stat().st_size == 0:
+        raise FileProblem(f"{path} is empty.")
+    return path
+
+
+def writable_file(path: str | os.PathLike) -> Path:
+    """Return ``path`` as a Path when a file can be written there, else raise FileProblem."""
+    path = Path(path)
+    if path.is_dir():
+        raise FileProblem(f"{path} is a folder; name the file to write in it.")
+    writable_folder(path.parent, make=False)
+    if path.exists() and not os.access(path, os.W_OK):
+        raise FileProblem(f"{path} exists and cannot be overwritten: no permission.")
+    return path
+
+
+def writable_folder(path: str | os.PathLike, *, make: bool = True) -> Path:
+    """Return ``path`` as a Path when it is a folder, made if need be, that takes files."""
+    path = Path(path)
+    try:
+        if make:
+            path.mkdir(parents=True, exist_ok=True)
+        # permission bits do not tell for a read-only or a full disk: write something
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except FileNotFoundError:
+        raise FileProblem(f"There is no folder {path} to write to; make it first.") from None
+    except (FileExistsError, NotADirectoryError):
+        raise FileProblem(f"Nothing can be written under {path}: it is not a folder.") from None
+    except OSError as error:
+        raise FileProblem(f"Nothing can be written to {path}: {error.strerror or error}.") from None
+    return path
+
+
+def one_line(error: BaseException) -> str:
+    """Return an exception's message as one line without a full stop at the end."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text[:300].rstrip(". ")
+
+
+class Refusal(ValueError):
+    """A request that cannot be met as it stands; the message is one sentence for the person who made it."""
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """Turn the ValueErrors of the library, each a sentence about its arguments, into a Refusal."""
+    try:
+        yield
+    except (FileProblem, Refusal):
+        raise
+    except ValueError as error:
+        raise Refusal(f"{one_line(error)}.") from error

@@ -1,0 +1,258 @@
+"""The registry: which methods there are, what each is for, and how the command line and `compare` make it.
+
+Adding a method is one entry in ``_ENTRIES``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import scipy.sparse as sp
+from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+
+from labelfold.adapters import Labelled, ReduceThenClassify, Tuned
+
+# Multiples of the data's mean squared spread, most trusted first; see Tuned.
+# The same candidates for every method: none gets more tries than another.
+GRID = (1.0, 10.0, 0.1, 100.0, 0.01)
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method that the command line and `compare` can use, or that is planned.
+
+    Attributes
+    ----------
+    name : str
+        What it is called on the command line.
+    title : str
+        What it is called in print.
+    summary : str
+        What it does, and how its penalty is chosen, in a sentence or two.
+    labels : {"supervised", "semi-supervised"}
+        Whether it learns from the labelled rows only, or from all rows.
+    embeds : bool
+        Whether it gives an embedding.
+    paper : str
+        Where it comes from.
+    build : callable, optional
+        ``build(k, X, random_state)`` gives the estimator; without one the method is planned.
+    penalty : str, optional
+        The name of the parameter that is tuned unless given.
+    """
+
+    name: str
+    title: str
+    summary: str
+    labels: str
+    embeds: bool
+    paper: str
+    build: Callable[..., Any] | None = None
+    penalty: str | None = None
+
+    @property
+    def status(self) -> str:
+        """``"available"`` or ``"planned"``."""
+        return "planned" if self.build is None else "available"
+
+    def make(
+        self,
+        n_components: int | None = None,
+        *,
+        X: Any,
+        random_state: int | None = 0,
+        scale: bool = False,
+        **penalty: float,
+    ) -> Any:
+        """Make the estimator, to be fitted on X and a y in which unlabelled rows are marked.
+
+        Parameters
+        ----------
+        n_components : int, optional
+            Size of the embedding, no more than X allows.
+        X : array or sparse matrix of shape (n, d)
+            What it will be fitted on; only its shape and kind are looked at.
+        random_state : int, optional
+            Seed.
+        scale : bool, default=False
+            Divide each column by its standard deviation first (and centre it where X is dense).
+        **penalty : float
+            The method's own penalty by its name, in place of tuning: ``ridge=0.1``.
+
+        Returns
+        -------
+        estimator
+            A classifier, with ``transform`` where the method embeds.
+        """
+        if self.build is None:
+            raise ValueError(f"The method {self.name!r} is planned, not there yet.")
+        unknown = [p for p in penalty if p != self.penalty]
+        if unknown:
+            raise ValueError(f"The method {self.name!r} has no parameter {unknown[0]!r}.")
+        model = self.build(n_components, X, random_state, **penalty)
+        if scale:
+            model = Pipeline([("scale", StandardScaler(with_mean=not sp.issparse(X))), ("model", model)])
+        return model
+
+
+def _lda(k: int | None, X: Any, random_state: int | None, ridge: float | None = None) -> Any:
+    from labelfold import LDA
+
+    if ridge is not None:
+        return LDA(n_components=k, ridge=ridge)
+    return Tuned(LDA(n_components=k), "ridge", GRID, random_state=random_state)
+
+
+def _svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
+    return Labelled(_linear_svm(random_state, C))
+
+
+def _pca_svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
+    most = min(X.shape)
+    if sp.issparse(X):
+        # of the randomised solver's making: one component fewer than columns is the most it gives
+        reducer = TruncatedSVD(min(k or most, most - 1), random_state=random_state)
+    else:
+        reducer = PCA(min(k or most, most), random_state=random_state)
+    return ReduceThenClassify(reducer, _linear_svm(random_state, C))
+
+
+def _linear_svm(random_state: int | None, C: float | None) -> Any:
+    svm = LinearSVC(random_state=random_state, max_iter=5000)
+    return Tuned(svm, "C", GRID, power=-1, random_state=random_state) if C is None else svm.set_params(C=C)
+
+
+_TWO_STAGE = (
+    "Sun, Ceran & Ye, A scalable two-stage approach for a class of dimensionality reduction, KDD 2010"
+)
+_SUBSPACE = "Zhang, Hou, Xiang & Liu, Subspace regularization, ECML PKDD 2009"
+_NSDR = "Grabocka & Schmidt-Thieme, Learning through non-linearly supervised dimensionality reduction"
+_TUNED = "chosen by cross-validation on the labelled rows from multiples of their spread"
+
+_ENTRIES = (
+    Method(
+        "lda",
+        "LDA",
+        f"Directions that set the class means apart; its ridge is {_TUNED}.",
+        "supervised",
+        True,
+        _TWO_STAGE,
+        _lda,
+        "ridge",
+    ),
+    Method(
+        "pca-svm",
+        "PCA + SVM",
+        f"Principal components of all rows (singular vectors where X is sparse), then a linear SVM; "
+        f"its C is {_TUNED}.",
+        "semi-supervised",
+        True,
+        "the usual baseline",
+        _pca_svm,
+        "C",
+    ),
+    Method(
+        "svm",
+        "SVM",
+        f"A linear SVM on all columns, no reduction; its C is {_TUNED}.",
+        "supervised",
+        False,
+        "the usual baseline",
+        _svm,
+        "C",
+    ),
+    Method(
+        "cca", "CCA", "Directions most correlated with the label columns.", "supervised", True, _TWO_STAGE
+    ),
+    Method("opls", "OPLS", "Orthonormalised partial least squares.", "supervised", True, _TWO_STAGE),
+    Method(
+        "hsl", "HSL", "Hypergraph spectral learning for multi-label data.", "supervised", True, _TWO_STAGE
+    ),
+    Method(
+        "drsvm",
+        "DRSVM",
+        "A low-rank factorisation of all rows and a linear SVM on it, learned together.",
+        "semi-supervised",
+        True,
+        "Fang, Cheng & Hsieh, A hyperplane-based algorithm for semi-supervised dimension reduction, 2017",
+    ),
+    Method(
+        "ssdr",
+        "SSDR",
+        "Variance of all rows, with must-link and cannot-link pairs from the labels.",
+        "semi-supervised",
+        True,
+        "Zhang, Zhou & Chen, Semi-supervised dimensionality reduction, SDM 2007",
+    ),
+    Method(
+        "pcals",
+        "PCA-LS",
+        "Directions, one at a time, that fit the labels and keep the variance of all rows.",
+        "semi-supervised",
+        True,
+        _SUBSPACE,
+    ),
+    Method("kernel-pcals", "Kernel PCA-LS", "PCA-LS in a kernel space.", "semi-supervised", True, _SUBSPACE),
+    Method("lsdr", "LSDR", "A factorisation tied to a linear classifier.", "semi-supervised", True, _NSDR),
+    Method("nsdr", "NSDR", "A factorisation tied to a kernel SVM.", "semi-supervised", True, _NSDR),
+    Method(
+        "nmf-alpha",
+        "NMF-α",
+        "Non-negative factors that keep what linear SVMs on the labels look at.",
+        "semi-supervised",
+        True,
+        "Cho & Saul, Nonnegative matrix factorization for semi-supervised dimensionality reduction, 2011",
+    ),
+    Method(
+        "ssnmf",
+        "SSNMF",
+        "Non-negative factors of the rows and their labels together.",
+        "semi-supervised",
+        True,
+        "Lee, Yoo & Choi, Semi-supervised nonnegative matrix factorization, 2010",
+    ),
+    Method(
+        "cnmf",
+        "CNMF",
+        "Non-negative factors in which labelled rows of a class share a place.",
+        "semi-supervised",
+        True,
+        "Liu & Wu, Non-negative matrix factorization with constraints, 2010",
+    ),
+)
+
+METHODS: dict[str, Method] = {method.name: method for method in _ENTRIES}
+
+
+def available_methods() -> list[Method]:
+    """Return the methods that can be made now.
+
+    >>> "svm" in [method.name for method in available_methods()]
+    True
+    """
+    return [method for method in METHODS.values() if method.status == "available"]
+
+
+def get_method(name: str) -> Method:
+    """Return a method that can be made now, or say which can.
+
+    >>> get_method("PCA-SVM").title
+    'PCA + SVM'
+    """
+    from labelfold.files.problem import did_you_mean
+
+    names = [method.name for method in available_methods()]
+    method = METHODS.get(str(name).strip().lower().replace("_", "-"))
+    if method is None:
+        hint = did_you_mean(name, names)
+        raise ValueError(f"There is no method {str(name)!r}{hint}; there are {', '.join(names)}.")
+    if method.status == "planned":
+        raise ValueError(
+            f"The method {method.name!r} is planned, not there yet; there are {', '.join(names)}."
+        )
+    return method

@@ -1,0 +1,318 @@
+"""The command line: what it writes, and one sentence with the right exit status for everything else."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import dump_svmlight_file, load_wine
+
+import labelfold.cli
+from labelfold.cli import main
+from labelfold.files import load_model, read_table
+
+
+@pytest.fixture
+def wine(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LABELFOLD_DEBUG", raising=False)
+    X, y = load_wine(return_X_y=True, as_frame=True)
+    X = X / X.std()
+    labels = y.map({0: "red", 1: "white", 2: "[bold]rosé"}).astype(object)
+    labels[::3] = None
+    frame = X.assign(kind=labels)
+    frame.insert(0, "name", [f"wine {i}" for i in range(len(X))])
+    frame.to_csv("wine.csv", index=False)
+    frame.to_parquet("wine.parquet")
+    return frame
+
+
+@pytest.fixture
+def model(wine, capsys):
+    run(capsys, "fit wine.csv --target kind --id name -k 2 --ridge 1 -o model")
+    return load_model("model")
+
+
+def run(capsys, command, status=0):
+    """Run a command; return what it says on the two streams."""
+    code = main(command.split() if isinstance(command, str) else command)
+    out, err = capsys.readouterr()
+    assert code == status, err
+    assert "Traceback" not in out + err
+    return out, err
+
+
+def refuse(capsys, command, words, status=2):
+    """Run a command that cannot be met; return its one sentence."""
+    out, err = run(capsys, command, status)
+    sentence = err.strip()
+    assert sentence.startswith("labelfold: ")
+    assert "\n" not in sentence
+    assert sentence.endswith(".")
+    assert words in sentence
+    assert out == ""
+    return sentence
+
+
+def numbers(frame):
+    return frame.drop(columns=["name", "kind"])
+
+
+def test_version_and_help(capsys):
+    out, _ = run(capsys, "--version")
+    assert re.fullmatch(r"labelfold \d+\.\d+\.\d+\n", out)
+    help_text, _ = run(capsys, "--help")
+    for command in ("methods", "fit", "transform", "compare", "demo"):
+        assert command in help_text
+    assert run(capsys, [])[0] == help_text
+
+
+def test_methods(capsys):
+    from labelfold.methods import METHODS
+
+    out, _ = run(capsys, "methods")
+    for name in METHODS:
+        assert re.search(rf"^{name} ", out, re.MULTILINE)
+    assert out.index("Planned") > out.index("lda")
+
+
+def test_fit_saves_a_plain_model(wine, model, capsys):
+    from labelfold import LDA
+
+    assert type(model) is LDA
+    assert model.ridge == 1
+    assert model.feature_names_in_.tolist() == list(numbers(wine).columns)
+    expected = LDA(2, ridge=1.0).fit(
+        numbers(wine), wine["kind"].astype(object).where(wine["kind"].notna(), None)
+    )
+    np.testing.assert_allclose(model.transform(numbers(wine)), expected.transform(numbers(wine)))
+    out, _ = run(capsys, "fit wine.parquet --target kind --drop name --scale -o tuned")
+    assert f"{wine['kind'].notna().sum()} rows labelled in 3 classes" in out
+    assert "ridge" in out
+
+
+@pytest.mark.parametrize("output", ["out.parquet", "out.csv", "out.tsv", "out.npz"])
+def test_transform_writes_every_format(wine, model, capsys, output):
+    _, err = run(capsys, f"transform model wine.parquet --id name -o {output}")
+    assert err == "Note: ignored 'kind', which the model does not use.\n"
+    options = {} if output == "out.npz" else {"id_columns": ["name"]}
+    table = read_table(output, **options)
+    np.testing.assert_allclose(table.X, model.transform(numbers(wine)))
+    assert table.feature_names == list(model.get_feature_names_out())
+    if options:
+        assert table.ids["name"].tolist() == wine["name"].tolist()
+    else:
+        assert np.load(output)["name"].tolist() == wine["name"].tolist()
+
+
+def test_transform_goes_by_column_names(wine, model, capsys):
+    shuffled = numbers(wine).sample(frac=1, axis=1, random_state=0)
+    shuffled.to_csv("new.csv", index=False)
+    _, err = run(capsys, "transform model new.csv -o out.csv --predict")
+    assert err == ""
+    written = pd.read_csv("out.csv")
+    np.testing.assert_allclose(written.iloc[:, :2], model.transform(numbers(wine)))
+    assert written["predicted"].tolist() == model.predict(numbers(wine)).tolist()
+    shuffled.drop(columns=["ash", "hue"]).to_csv("less.csv", index=False)
+    refuse(capsys, "transform model less.csv -o out.csv", "lacks 2 of the 13 columns")
+
+
+def test_svmlight_needs_no_target_and_keeps_its_columns(wine, capsys):
+    X, y = load_wine(return_X_y=True)
+    dump_svmlight_file(X, y, "wine.svmlight", zero_based=False)
+    run(capsys, "fit wine.svmlight --ridge 1 -o model")
+    with open("new.svm", "w") as file:
+        file.write("0 2:3.5\n")  # neither the first column nor the last
+    run(capsys, "transform model new.svm -o out.npz")
+    row = np.zeros((1, 13))
+    row[0, 1] = 3.5
+    np.testing.assert_allclose(read_table("out.npz").X, load_model("model").transform(row))
+
+
+def test_unlabelled_spellings(wine, capsys):
+    wine.assign(kind=wine["kind"].fillna("?")).to_csv("q.csv", index=False)
+    out, _ = run(capsys, "fit q.csv --target kind --id name --unlabeled ? --ridge 1 -o model")
+    assert "in 3 classes" in out
+    out, _ = run(capsys, "fit q.csv --target kind --id name --ridge 1 -o model")
+    assert "in 4 classes" in out
+
+
+def test_compare_shows_a_table_and_writes_report_and_results(wine, capsys):
+    out, err = run(
+        capsys,
+        "compare wine.csv -t kind --id name -m pca-svm,svm -m lda -b 6,30 -k 2 --repeats 2 -o r",
+    )
+    assert err == ""
+    assert "r/report.html" in out
+    results = pd.read_csv("r/results.csv")
+    assert set(results["method"]) == {"lda", "pca-svm", "svm"}
+    assert len(results) == 3 * 2 * 2
+    for value in results.groupby(["method", "budget"])["accuracy"].mean():
+        assert f"{100 * value:.1f}%" in out
+    assert "[bold]rosé" in Path("r/report.html").read_text(encoding="utf-8")
+
+
+def test_ctrl_c_in_compare_still_writes(wine, capsys, monkeypatch):
+    import labelfold.comparison.runner as runner
+
+    runs = iter([runner._run, runner._run])
+
+    def impatient(*args):
+        try:
+            return next(runs)(*args)
+        except StopIteration:
+            raise KeyboardInterrupt from None
+
+    monkeypatch.setattr(runner, "_run", impatient)
+    _, err = run(capsys, "compare wine.csv -t kind --id name -m svm -b 6,30 --repeats 2 -o r", status=130)
+    assert err == "labelfold: Stopped.\n"
+    assert len(pd.read_csv("r/results.csv")) == 2
+    assert "Stopped early" in Path("r/report.html").read_text(encoding="utf-8")
+
+
+def test_demo(tmp_path, capsys, monkeypatch):
+    import labelfold.comparison
+
+    whole = labelfold.comparison.compare
+    asked = {}
+
+    def shorter(X, y, **settings):
+        asked.update(settings, shape=X.shape)
+        return whole(X, y, **(settings | {"budgets": [20], "repeats": 1}))
+
+    monkeypatch.setattr(labelfold.comparison, "compare", shorter)
+    out, _ = run(capsys, ["demo", "--output", str(tmp_path / "a" / "b")])
+    assert asked["shape"] == (1797, 64)
+    assert asked["budgets"] == [20, 50, 100, 200]
+    assert "digits" in out
+    assert (tmp_path / "a" / "b" / "report.html").exists()
+
+
+BAD = {
+    "fit nil.csv -t kind -o m": "There is no file nil.csv",
+    "fit wine.cvs -t kind -o m": "did you mean 'wine.csv'",
+    "fit . -t kind -o m": "is a folder",
+    "fit wine.csv -o m": "--target",
+    "fit wine.csv -t knd -o m": "did you mean 'kind'",
+    "fit wine.csv -t kind -o m": "not numeric: 'name'",
+    "fit wine.csv -t kind --id nam -o m": "no id column 'nam'",
+    "fit wine.csv -t kind --drop nam -o m": "no dropped column 'nam'",
+    "fit wine.csv -t kind --id name -m ldaa -o m": "did you mean 'lda'",
+    "fit wine.csv -t kind --id name -m drsvm -o m": "planned",
+    "fit wine.csv -t kind --id name -m svm -o m": "no embedding",
+    "fit wine.csv -t kind --id name -k 0 -o m": "at least 1, not 0",
+    "fit wine.csv -t kind --id name -k two -o m": "'-k'",
+    "fit wine.csv -t kind --id name --ridge -1 -o m": "at least 0",
+    "fit wine.csv -t kind --id name -m pca-svm --ridge 1 -o m": "has no ridge",
+    "fit wine.csv -t kind --id name -o no/m": "no folder no",
+    "fit wine.csv -t kind --id name -o wine.csv/m": "not a folder",
+    "fit wine.csv -t kind --id name -o .": "is a folder",
+    "fit wine.csv -t kind --id name": "--output",
+    "fit wine.csv -t kind --format xml -o m": "no format",
+    "fit odd.xyz -t kind -o m": ".parquet",
+    "fit empty.csv -t kind -o m": "is empty",
+    "fit binary.csv -t kind -o m": "binary",
+    "fit binary.parquet -t kind -o m": "Parquet",
+    "fit one.csv -t kind -o m": "one class only",
+    "fit none.csv -t kind -o m": "no labelled row",
+    "fit real.csv -t kind -o m": "fractions",
+    "fit nolabels.npz -o m": "--target",
+    "transform nil wine.csv -o o.csv": "There is no file nil",
+    "transform wine.csv wine.csv -o o.csv": "is not a labelfold model",
+    "transform model nil.csv -o o.csv": "There is no file nil.csv",
+    "transform model wine.csv -o o.xls": "does not write",
+    "transform model wine.csv -o no/o.csv": "no folder no",
+    "transform model nolabels.npz -o o.csv": "3 columns for X where the model was fitted on 13",
+    "compare nil.csv -t kind": "There is no file nil.csv",
+    "compare wine.csv -t kind --id name -m svm,nope": "no method 'nope'",
+    "compare wine.csv -t kind --id name -b 2": "budget of 2",
+    "compare wine.csv -t kind --id name -b few": "--budgets takes whole numbers",
+    "compare wine.csv -t kind --id name -k 0": "-k takes whole numbers from 1 up",
+    "compare wine.csv -t kind --id name --repeats 0": "at least 1",
+    "compare wine.csv -t kind --id name -o wine.csv": "not a folder",
+    "compare one.csv -t kind": "one class only",
+    "demo -o wine.csv/x": "not a folder",
+    "nonsense": "nonsense",
+    "fit --nonsense": "--nonsense",
+}
+
+
+@pytest.mark.parametrize("command", BAD)
+def test_bad_requests_are_one_sentence(wine, model, capsys, command):
+    with open("empty.csv", "w"), open("odd.xyz", "w") as odd:
+        odd.write("x")
+    for name in ("binary.csv", "binary.parquet"):
+        with open(name, "wb") as file:
+            file.write(bytes(range(1, 100)))
+    for name, values in {"one": "aa", "none": ["", ""], "real": ["0.5", "1.7"]}.items():
+        with open(f"{name}.csv", "w") as file:
+            file.write("x,kind\n" + "".join(f"{i},{v}\n" for i, v in enumerate(values)))
+    np.savez("nolabels.npz", X=np.ones((4, 3)))
+    before = set(os.listdir())
+    refuse(capsys, command, BAD[command])
+    assert set(os.listdir()) - before <= {"labelfold-compare"}
+
+
+def test_outputs_are_checked_before_the_data_is_read(wine, capsys, monkeypatch):
+    monkeypatch.setattr(
+        "labelfold.files.tables.read_table", lambda *a, **k: pytest.fail("read before checking")
+    )
+    refuse(capsys, "fit wine.csv -t kind --id name -o no/m", "no folder")
+    refuse(capsys, "compare wine.csv -t kind --id name -o wine.csv", "not a folder")
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_without_permission(wine, capsys):
+    os.mkdir("closed")
+    os.chmod("closed", 0o500)
+    refuse(capsys, "fit wine.csv -t kind --id name -o closed/m", "Permission denied")
+
+
+def test_a_full_or_read_only_disk_is_found_before_the_work(wine, capsys, monkeypatch):
+    def full(*args, **kwargs):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", full)
+    refuse(capsys, "fit wine.csv -t kind --id name -o m", "Read-only file system")
+
+
+def test_a_failure_nobody_foresaw(wine, capsys, monkeypatch):
+    def broken(*args, **kwargs):
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr("labelfold.files.tables.read_table", broken)
+    refuse(capsys, "compare wine.csv -t kind", "ZeroDivisionError: oops", status=1)
+    sentence = refuse(capsys, "compare wine.csv -t kind", "LABELFOLD_DEBUG=1", status=1)
+    assert "unforeseen" in sentence
+    monkeypatch.setenv("LABELFOLD_DEBUG", "1")
+    with pytest.raises(ZeroDivisionError):
+        main(["compare", "wine.csv", "-t", "kind"])
+
+
+def test_warnings_are_notes(wine, capsys):
+    _, err = run(capsys, "fit wine.csv -t kind --id name -k 9 --ridge 1 -o m")
+    assert err.startswith("Note: ")
+    assert "\n" not in err.strip()
+    assert "n_components=9" in err
+
+
+def test_the_missing_extra_is_named(capsys, monkeypatch):
+    whole = labelfold.cli.find_spec
+    monkeypatch.setattr(labelfold.cli, "find_spec", lambda name: None if name == "skops" else whole(name))
+    refuse(capsys, "methods", "needs skops: pip install 'labelfold[app]'")
+
+
+def test_the_installed_command():
+    """The real thing once, as a process: exit statuses, streams, and heavy imports left for later."""
+    command = [sys.executable, "-c", "import sys; from labelfold.cli import main; sys.exit(main())"]
+    bad = subprocess.run([*command, "fit", "nil.csv", "-t", "y", "-o", "m"], capture_output=True, text=True)
+    assert (bad.returncode, bad.stdout) == (2, "")
+    assert bad.stderr.count("\n") == 1
+    probe = "import sys; from labelfold.cli import main; main(['--help']); print(*sys.modules)"
+    modules = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True).stdout.split()
+    assert "typer" in modules
+    assert not {"plotly", "skops", "pyarrow.parquet"} & set(modules)

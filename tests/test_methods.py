@@ -1,0 +1,183 @@
+"""The registry and its adapters: every method keeps the same contract, on labels with gaps."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.pipeline import Pipeline
+from sklearn.svm import LinearSVC
+from sklearn.utils.estimator_checks import check_estimator
+
+from labelfold import LDA
+from labelfold.adapters import Labelled, ReduceThenClassify, Tuned, settled
+from labelfold.methods import METHODS, available_methods, get_method
+
+NAMES = [m.name for m in available_methods()]
+
+
+@pytest.fixture
+def data():
+    X, y = load_iris(return_X_y=True)
+    hidden = np.random.default_rng(0).random(len(y)) < 0.7
+    return X, np.where(hidden, -1, y), y
+
+
+def test_the_registry_is_complete():
+    assert {"lda", "pca-svm", "svm"} <= set(NAMES)
+    planned = {m.name for m in METHODS.values() if m.status == "planned"}
+    assert planned
+    assert not planned & set(NAMES)
+    for name, method in METHODS.items():
+        assert name == method.name == name.lower()
+        assert method.summary.endswith(".")
+        assert method.paper
+        assert method.labels in ("supervised", "semi-supervised")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("kind", ["dense", "sparse", "float32", "scaled", "strings"])
+def test_every_method_fits_labels_with_gaps(data, name, kind):
+    X, y, _ = data
+    method = get_method(name)
+    if kind == "sparse":
+        X = sp.csr_array(X)
+    elif kind == "float32":
+        X = X.astype(np.float32)
+    elif kind == "strings":
+        y = np.where(y < 0, None, np.array(["p", "q", "r"], dtype=object)[y])
+    model = method.make(2, X=X, scale=kind == "scaled").fit(X, y)
+    assert hasattr(model, "transform") == method.embeds
+    if method.embeds:
+        assert model.transform(X).shape == (150, 2)
+    classes = {"p", "q", "r"} if kind == "strings" else {0, 1, 2}
+    assert set(model.classes_) == classes
+    assert set(model.predict(X)) <= classes
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_seed_gives_the_same_model(data, name):
+    X, y, _ = data
+    first, second = (get_method(name).make(2, X=X, random_state=7).fit(X, y) for _ in range(2))
+    np.testing.assert_array_equal(first.predict(X), second.predict(X))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_unlabelled_rows_do_not_reach_the_classifier(data, name):
+    """Gaps must change nothing for a supervised method; wrong labels in their place must."""
+    X, y, _ = data
+    method = get_method(name)
+    labelled = y >= 0
+    gaps = method.make(2, X=X).fit(X, y)
+    if method.labels == "supervised":
+        alone = method.make(2, X=X).fit(X[labelled], y[labelled])
+        np.testing.assert_array_equal(gaps.predict(X), alone.predict(X))
+    wrong = method.make(2, X=X).fit(X, np.where(labelled, y, 0))
+    assert np.mean(wrong.predict(X) == 0) > np.mean(gaps.predict(X) == 0)
+
+
+def test_pca_sees_all_rows_and_svd_replaces_it_for_sparse(data):
+    X, y, _ = data
+    dense = get_method("pca-svm").make(2, X=X).fit(X, y)
+    np.testing.assert_allclose(dense.transform(X), PCA(2, random_state=0).fit_transform(X))
+    sparse = get_method("pca-svm").make(2, X=sp.csr_array(X))
+    assert isinstance(sparse.reducer, TruncatedSVD)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_more_components_than_columns(data, sparse):
+    X, y, _ = data
+    X = sp.csr_array(X) if sparse else X
+    model = get_method("pca-svm").make(99, X=X).fit(X, y)
+    assert model.transform(X).shape[1] == (3 if sparse else 4)
+
+
+def test_a_penalty_by_hand_replaces_tuning(data):
+    X, _, _ = data
+    assert get_method("lda").make(2, X=X, ridge=0.5).ridge == 0.5
+    assert get_method("svm").make(X=X, C=3.0).classifier.C == 3.0
+    with pytest.raises(ValueError, match="'svm' has no parameter 'ridge'"):
+        get_method("svm").make(X=X, ridge=0.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("ldaa", r"no method 'ldaa' \(did you mean 'lda'\?\)"),
+        ("zzz", r"no method 'zzz'; there are"),
+        ("drsvm", "planned, not there yet"),
+    ],
+)
+def test_unknown_methods(name, words):
+    with pytest.raises(ValueError, match=words):
+        get_method(name)
+
+
+def test_a_planned_method_cannot_be_made():
+    planned = next(m for m in METHODS.values() if m.status == "planned")
+    with pytest.raises(ValueError, match="planned"):
+        planned.make(2, X=np.eye(3))
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [Labelled(), ReduceThenClassify(), Tuned(LinearSVC(), "C", (1.0, 0.1), power=-1)],
+    ids=lambda e: type(e).__name__,
+)
+@pytest.mark.filterwarnings("ignore")
+def test_the_adapters_pass_scikit_learns_checks(estimator):
+    check_estimator(estimator)
+
+
+def test_tuning_follows_the_units_of_the_data(data):
+    X, y, _ = data
+    for power, parameter, estimator in ((1, "ridge", LDA()), (-1, "C", LinearSVC())):
+        tuned = [
+            Tuned(clone(estimator), parameter, (1.0, 0.01), power=power, random_state=0).fit(
+                unit * X[y >= 0], y[y >= 0]
+            )
+            for unit in (1.0, 1000.0)
+        ]
+        ratio = tuned[1].best_value_ / tuned[0].best_value_
+        assert ratio == pytest.approx(1000.0 ** (2 * power))
+
+
+def test_tuning_takes_the_best_candidate_and_the_first_of_equals(data):
+    X, _, y = data
+
+    class Scripted(LinearSVC):
+        def predict(self, X):
+            right = super().predict(X)
+            return right if self.C == 2.0 else np.zeros_like(right)
+
+    tuned = Tuned(Scripted(max_iter=20000), "C", (1.0, 2.0, 3.0), power=0, random_state=0).fit(X, y)
+    assert tuned.best_value_ == 2.0
+    assert tuned.scores_[1] > tuned.scores_[0] == tuned.scores_[2]
+    flat = Tuned(Scripted(max_iter=20000), "C", (3.0, 1.0), power=0, random_state=0).fit(X, y)
+    assert flat.best_value_ == 3.0
+
+
+def test_one_label_a_class_takes_the_first_candidate(data):
+    X, _, y = data
+    few = np.full(len(y), -1)
+    few[[0, 60, 120]] = y[[0, 60, 120]]
+    tuned = Tuned(LDA(), "ridge", (0.5, 5.0), power=0).fit(X, few)
+    assert tuned.best_value_ == 0.5
+    assert len(tuned.scores_) == 0
+
+
+def test_settled_is_the_chosen_model_with_its_column_names(data):
+    _, y, _ = data
+    X = load_iris(as_frame=True).data
+    model = get_method("lda").make(2, X=X).fit(X, y)
+    chosen = settled(model)
+    assert type(chosen) is LDA
+    assert chosen.feature_names_in_.tolist() == list(X.columns)
+    np.testing.assert_array_equal(chosen.transform(X), model.transform(X))
+    scaled = settled(get_method("lda").make(2, X=X, scale=True).fit(X, y))
+    assert isinstance(scaled, Pipeline)
+    assert type(scaled[-1]) is LDA
+    reduced = get_method("pca-svm").make(2, X=X).fit(X, y)
+    assert isinstance(settled(reduced).classifier_, LinearSVC)
+    assert isinstance(reduced.classifier_, Tuned)
