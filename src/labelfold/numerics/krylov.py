@@ -27,6 +27,7 @@ def block_cg(
     tol: float,
     max_iter: int,
     callback: Callable[[int, float], None] | None = None,
+    norms: np.ndarray | None = None,
 ) -> BlockCG:
     """Solve A X = B for a symmetric positive semi-definite A and all right-hand sides at once.
 
@@ -46,6 +47,8 @@ def block_cg(
         The most products with A.
     callback : callable, optional
         Called with the iteration and the largest relative residual.
+    norms : ndarray of shape (q,), optional
+        What residuals are measured against, where that is not the norms of B's columns.
 
     Returns
     -------
@@ -59,8 +62,8 @@ def block_cg(
     >>> block_cg(lambda P: A @ P, np.ones((3, 1)), tol=1e-12, max_iter=5).X.ravel()
     array([1.  , 0.5 , 0.25])
     """
-    norms = np.linalg.norm(B, axis=0)
-    norms[norms == 0] = 1.0
+    norms = np.linalg.norm(B, axis=0) if norms is None else norms
+    norms = np.where(norms > 0, norms, 1.0)
     X = np.zeros_like(B)
     Q, C = thin_qr(B)  # the residual is Q C throughout
     P = Q
@@ -112,33 +115,62 @@ def _psd_solve(A: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 
 class Sketch(NamedTuple):
-    """P^(-1/2) of a Nystroem preconditioner: ``scale`` in the directions ``U``, 1 across them."""
+    """Leading eigenvalues and vectors of A, roughly: from one product with a random block."""
 
     U: np.ndarray
-    scale: np.ndarray
+    eigenvalues: np.ndarray
 
-    def __call__(self, V: np.ndarray) -> np.ndarray:
-        """Return P^(-1/2) V."""
-        return V + self.U @ ((self.scale - 1)[:, None] * (self.U.T @ V))
+    def half(self, ridge: float) -> Operator:
+        """Return P^(-1/2), where P is A + ridge I in the directions U and flat across them."""
+        least = self.eigenvalues.min(initial=np.inf) if len(self.eigenvalues) else 1.0
+        scale = np.sqrt((least + ridge) / (self.eigenvalues + ridge))[:, None]
+
+        def apply(V: np.ndarray) -> np.ndarray:
+            return V + self.U @ ((scale - 1) * (self.U.T @ V))
+
+        return apply
 
 
-def nystrom_preconditioner(operator: Operator, n_columns: int, rank: int, ridge: float, rng: Any) -> Sketch:
-    """Return a preconditioner for A + ridge I that flattens A's leading eigenvalues, from one product with A.
+def nystrom_sketch(operator: Operator, n: int, rank: int, rng: Any) -> Sketch:
+    """Return a randomised Nystroem approximation of A (n x n) for a preconditioner (Frangella, Tropp & Udell 2023).
 
-    Randomised Nystroem approximation (Frangella, Tropp & Udell 2023). Its directions lie in A's range, so
-    solutions of least norm stay such.
+    Its directions lie in A's range, so that preconditioned solutions of least norm stay such.
     """
-    omega, _ = thin_qr(rng.standard_normal(size=(n_columns, rank)))
+    omega, _ = thin_qr(rng.standard_normal(size=(n, rank)))
     Y = operator(omega)
-    # A tiny shift keeps the Cholesky factor real; it is taken off the eigenvalues again.
-    shift = np.sqrt(n_columns) * np.finfo(Y.dtype).eps * np.linalg.norm(Y, 2)
+    eps = np.finfo(Y.dtype).eps
+    # A tiny shift keeps the square root real; it is taken off the eigenvalues again.
+    shift = np.sqrt(n) * eps * np.linalg.norm(Y)
     core = omega.T @ Y
-    core = (core + core.T) / 2 + shift * np.eye(rank)
-    values, vectors = np.linalg.eigh(core)
-    values = np.maximum(values, shift)
-    U, sigma, _ = np.linalg.svd((Y + shift * omega) @ (vectors / np.sqrt(values)), full_matrices=False)
-    eigenvalues = np.maximum(sigma**2 - shift, 0.0)
-    keep = eigenvalues > rank * np.finfo(Y.dtype).eps * eigenvalues.max(initial=0.0)
-    U, eigenvalues = U[:, keep], eigenvalues[keep]
-    least = eigenvalues.min(initial=np.inf) if len(eigenvalues) else 1.0
-    return Sketch(U, np.sqrt((least + ridge) / (eigenvalues + ridge)))
+    values, vectors = np.linalg.eigh((core + core.T) / 2 + shift * np.eye(rank))
+    half = (Y + shift * omega) @ (vectors / np.sqrt(np.maximum(values, shift)))
+    # The eigenvectors of half half' from those of the small half'half.
+    squares, turn = np.linalg.eigh(half.T @ half)
+    keep = squares - shift > rank * np.sqrt(eps) * squares[-1]
+    U, _ = thin_qr(half @ (turn[:, keep] / np.sqrt(squares[keep])))
+    return Sketch(U, squares[keep] - shift)
+
+
+def preconditioned_cg(
+    operator: Operator,
+    B: np.ndarray,
+    ridge: float,
+    sketch: Sketch,
+    *,
+    start: np.ndarray | None = None,
+    tol: float,
+    max_iter: int,
+    callback: Callable[[int, float], None] | None = None,
+) -> BlockCG:
+    """Solve (A + ridge I) X = B, preconditioned by a sketch of A, from ``start`` where one is given."""
+    half = sketch.half(ridge)
+
+    def shifted(P: np.ndarray) -> np.ndarray:
+        V = half(P)
+        return half(operator(V) + ridge * V)
+
+    norms = np.linalg.norm(half(B), axis=0)
+    rest = B if start is None else B - operator(start) - ridge * start
+    answer = block_cg(shifted, half(rest), tol=tol, max_iter=max_iter, callback=callback, norms=norms)
+    X = half(answer.X)
+    return answer._replace(X=X if start is None else start + X)

@@ -18,21 +18,19 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
-from scipy import linalg
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from labelfold.numerics.krylov import BlockCG, Operator, block_cg, nystrom_preconditioner
+from labelfold.numerics.gram import EPS, Factor, Gram, solve_spectrum, trim_svd
+from labelfold.numerics.krylov import Sketch, nystrom_sketch, preconditioned_cg
 from labelfold.rows import Block, Centered, Rows, Weighted
 
 MAX_GRAM_BYTES = 512 << 20
-
-# A Cholesky factor of a squared matrix is trusted while round-off times its condition stays below this.
-_TRUSTED = 1e-8
 
 
 @dataclass
@@ -53,6 +51,8 @@ class LeastSquares:
         Iterations of the Krylov way, otherwise 1.
     way : str
         "gram", "dual" or "krylov".
+    state : object
+        What the Krylov way sets out from for another ridge.
     """
 
     W: np.ndarray
@@ -61,48 +61,11 @@ class LeastSquares:
     residual: float
     n_iter: int
     way: str
+    state: Any = field(default=None, repr=False)
 
 
-def least_squares(
-    rows: Rows,
-    T: np.ndarray,
-    ridge: float = 0.0,
-    *,
-    mask: np.ndarray | None = None,
-    way: str = "auto",
-    tol: float = 1e-8,
-    max_iter: int = 1000,
-    max_gram_bytes: int = MAX_GRAM_BYTES,
-    random_state: Any = 0,
-    callback: Callable[[int, float], None] | None = None,
-) -> LeastSquares:
-    """Regress the columns of T on the rows.
-
-    Parameters
-    ----------
-    rows : Rows
-        n rows of d columns, centred here.
-    T : ndarray of shape (n, q)
-        The targets, centred here.
-    ridge : float
-        g, at least 0.
-    mask : ndarray of bool, optional
-        The rows that count; all when None.
-    way : {"auto", "gram", "dual", "krylov"}
-        How; "auto" chooses by shape and ``max_gram_bytes``.
-    tol, max_iter : float, int
-        Of the Krylov way: the relative residual to reach, and the most passes to spend. Data in float32 is not
-        asked for more than it has.
-    max_gram_bytes : int
-        The most memory for a d x d or n x n matrix.
-    random_state : int
-        Seed of the Krylov way's sketch.
-    callback : callable, optional
-        Called with the iteration and the relative residual of the Krylov way.
-
-    Returns
-    -------
-    LeastSquares
+def least_squares(rows: Rows, T: np.ndarray, ridge: float = 0.0, **options: Any) -> LeastSquares:
+    """Regress the columns of T on the rows: `pose` the problem and solve it for one ridge.
 
     Examples
     --------
@@ -112,20 +75,62 @@ def least_squares(
     >>> least_squares(as_rows(X), np.array([[1.0], [3.0], [5.0]])).W
     array([[2.]])
     """
-    T = np.where(mask[:, None], T, 0.0) if mask is not None else np.asarray(T, dtype=np.float64)
+    return pose(rows, T, **options).solve(ridge)
+
+
+def pose(
+    rows: Rows,
+    T: np.ndarray,
+    *,
+    mask: np.ndarray | None = None,
+    way: str = "auto",
+    tol: float = 1e-8,
+    max_iter: int = 1000,
+    max_gram_bytes: int = MAX_GRAM_BYTES,
+    random_state: Any = 0,
+    callback: Callable[[int, float], None] | None = None,
+) -> GramProblem | DualProblem | KrylovProblem:
+    """Read what a least-squares problem needs, so that it can be solved for one ridge after another.
+
+    Parameters
+    ----------
+    rows : Rows
+        n rows of d columns, centred here.
+    T : ndarray of shape (n, q)
+        The targets, centred here.
+    mask : ndarray of bool, optional
+        The rows that count; all when None.
+    way : {"auto", "gram", "dual", "krylov"}
+        How; "auto" chooses by shape and ``max_gram_bytes``.
+    tol, max_iter : float, int
+        Of the Krylov way: the relative residual to reach, and the most iterations to spend. Data in float32 is
+        not asked for more than it has.
+    max_gram_bytes : int
+        The most memory for a d x d or n x n matrix.
+    random_state : int, RandomState or None
+        Seed of the Krylov way's sketch.
+    callback : callable, optional
+        Called with the iteration and the relative residual of the Krylov way.
+
+    Returns
+    -------
+    problem
+        With ``solve(ridge, start=None)``; ``start`` is a solution for another ridge, which the Krylov way sets
+        out from.
+    """
     weight = rows.shape[0] if mask is None else int(mask.sum())
+    T = np.asarray(T, dtype=np.float64)
+    T = T if mask is None else np.where(mask[:, None], T, 0.0)
     T = T - T.sum(axis=0) / weight
     if mask is not None:
         T *= mask[:, None]
     if way == "auto":
         way = choose_way(rows, max_gram_bytes)
     if way == "gram":
-        return _gram(rows, T, ridge, mask, weight)
+        return GramProblem.read(rows, T, mask, weight)
     if way == "dual":
-        return _dual(rows, T, ridge, mask, max_gram_bytes)
-    return _krylov(
-        rows, T, ridge, mask, weight, tol=tol, max_iter=max_iter, random_state=random_state, callback=callback
-    )
+        return DualProblem(rows, T, mask, max_gram_bytes)
+    return KrylovProblem(rows, T, mask, weight, tol, max_iter, random_state, callback)
 
 
 def choose_way(rows: Rows, max_gram_bytes: int) -> str:
@@ -144,20 +149,148 @@ def centered(rows: Rows, center: np.ndarray, mask: np.ndarray | None) -> Rows:
     return rows if mask is None else Weighted(rows, mask)
 
 
-def _gram(rows: Rows, T: np.ndarray, ridge: float, mask: np.ndarray | None, weight: int) -> LeastSquares:
-    # Sums about a provisional centre, moved to the mean afterwards: one pass, and no digits lost to a large mean.
-    guess = rows.take(np.arange(min(256, rows.shape[0]))).mean()
-    G, M, total = centered(rows, guess, mask).sum(_moments, T)
-    shift = total / weight
-    G -= weight * np.outer(shift, shift)  # M needs no correction: T is centred
-    mean = guess + shift
-    factor = _trusted_cholesky(G, ridge)
-    if factor is not None:
-        W, D = factor(M)
-        return LeastSquares(W, D, mean, 0.0, 1, "gram")
-    R = centered(rows, mean, mask).sum(_triangle, T)
-    W, D = _solve_triangle(R[: len(G), : len(G)], R[: len(G), len(G) :], ridge, max(rows.shape))
-    return LeastSquares(W, D, mean, 0.0, 1, "gram")
+class GramProblem:
+    """The problem in terms of X_c'X_c = G and X_c'T_c = M, for d within the budget.
+
+    ``factor()`` gives a `Factor` of X_c, for when G is too ill-conditioned.
+    """
+
+    def __init__(self, gram: Gram, M: np.ndarray, mean: np.ndarray, factor: Callable[[], Factor]) -> None:
+        self.gram, self.M, self.mean = gram, M, mean
+        self.factor = cache(factor)
+
+    @classmethod
+    def read(cls, rows: Rows, T: np.ndarray, mask: np.ndarray | None, weight: int) -> GramProblem:
+        """Read G and M in one pass."""
+        # Sums about a provisional centre, moved to the mean afterwards: no digits are lost to a large mean.
+        guess = rows.take(np.arange(min(256, rows.shape[0]))).mean()
+        G, M, total = centered(rows, guess, mask).sum(_moments, T)
+        shift = total / weight
+        G -= weight * np.outer(shift, shift)  # M needs no correction: T is centred
+        mean, d, size = guess + shift, rows.shape[1], max(rows.shape)
+
+        def factor() -> Factor:
+            R = centered(rows, mean, mask).sum(triangle, T)
+            R = np.vstack([R, np.zeros((max(0, d - len(R)), R.shape[1]))])
+            return Factor(R[:d, :d], R[:d, d:], size)
+
+        return cls(Gram(G, size), M, mean, factor)
+
+    def solve(self, ridge: float, start: LeastSquares | None = None) -> LeastSquares:
+        """Solve for one ridge."""
+        cholesky = self.gram.trusted(ridge)
+        if cholesky is not None:
+            B = cholesky.half(self.M)
+            W, D = cholesky.rest(B), B.T @ B
+        else:
+            W, D = self.factor().solve(ridge)
+        return LeastSquares(W, D, self.mean, 0.0, 1, "gram")
+
+
+class DualProblem:
+    """The problem in terms of X_c X_c' = K, for n within the budget."""
+
+    def __init__(self, rows: Rows, T: np.ndarray, mask: np.ndarray | None, max_gram_bytes: int) -> None:
+        if mask is not None:
+            rows, T = rows.take(np.flatnonzero(mask)), T[mask]
+        self.T, self.mean = T, rows.mean()
+        self.rows = Centered(rows, self.mean)
+        self.X = self.rows.whole().double()
+        K = self.X.outer()
+        self.gram = Gram(K, max(rows.shape), constant=np.trace(K) / len(K) ** 2)
+        self.can_be_dense = not self.X.is_sparse and 8 * rows.shape[0] * rows.shape[1] <= max_gram_bytes
+
+    def solve(self, ridge: float, start: LeastSquares | None = None) -> LeastSquares:
+        """Solve for one ridge."""
+        if self.can_be_dense and self.gram.trusted(ridge) is None:
+            Q, U, sigma, V = self._singular
+            W, D = solve_spectrum(U.T @ self.T, sigma, V, ridge)
+            return LeastSquares(Q @ W, D, self.mean, 0.0, 1, "dual")
+        A, D = self.gram.solve_centered(self.T, ridge)
+        return LeastSquares(self.rows.sum(_transposed, A), D, self.mean, 0.0, 1, "dual")
+
+    @cached_property
+    def _singular(self) -> tuple:
+        Q, R = np.linalg.qr(self.X.dense().T)
+        return Q, *trim_svd(*np.linalg.svd(R.T), self.gram.size)
+
+
+class KrylovProblem:
+    """The problem in terms of products with X_c only, for anything larger.
+
+    Works on the side with the shorter vectors. On the column side, (X'X + g I) W = X'T, an iteration is one pass
+    over X. On the row side, (X X' + g I) A = T and W = X'A, it is two, and there is no solution where g = 0 and
+    equal rows have different targets: so that side is for rows in memory and a ridge.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        T: np.ndarray,
+        mask: np.ndarray | None,
+        weight: int,
+        tol: float,
+        max_iter: int,
+        random_state: Any,
+        callback: Callable[[int, float], None] | None,
+    ) -> None:
+        ones = np.ones(rows.shape[0]) if mask is None else mask.astype(np.float64)
+        self.mean = rows.t(ones) / weight
+        self.X = centered(rows, self.mean, mask)
+        self.options = {
+            "tol": max(tol, 100 * float(np.finfo(rows.dtype).eps)),
+            "max_iter": max_iter,
+            "callback": callback,
+        }
+        self.rng = check_random_state(random_state)
+        # An orthonormal basis of the targets: dependent ones (one-hot columns sum to 1) would cost a column each.
+        values, E = np.linalg.eigh(T.T @ T)
+        keep = values > 10 * len(values) * EPS * values[-1]
+        self.mix = np.sqrt(values[keep])[:, None] * E[:, keep].T
+        self.T = T @ (E[:, keep] / np.sqrt(values[keep]))
+
+    def solve(self, ridge: float, start: LeastSquares | None = None) -> LeastSquares:
+        """Solve for one ridge, setting out from the solution for another."""
+        n, d = self.X.shape
+        by_rows = ridge > 0 and self.X.in_memory and n < d
+        operator, B = (self._outer, self.T) if by_rows else (self._gram, self._M)
+        sketch = self._row_sketch if by_rows else self._column_sketch
+        begin = start.state[1] if start is not None and start.state[0] == by_rows else None
+        answer = preconditioned_cg(operator, B, ridge, sketch, start=begin, **self.options)
+        if not answer.converged:
+            warnings.warn(
+                f"least squares stopped after {answer.n_iter} iterations with a relative residual of "
+                f"{answer.residual:.1e}, short of tol={self.options['tol']:.1e}; raise max_iter, tol or ridge",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        W = self.X.t(answer.X) if by_rows else answer.X
+        D = self._M.T @ W
+        D = self.mix.T @ (D + D.T) @ self.mix / 2
+        state = (by_rows, answer.X)
+        return LeastSquares(W @ self.mix, D, self.mean, answer.residual, answer.n_iter, "krylov", state)
+
+    def _gram(self, P: np.ndarray) -> np.ndarray:
+        return self.X.sum(_normal, shared=(P,))
+
+    def _outer(self, P: np.ndarray) -> np.ndarray:
+        return self.X.get(self.X @ self.X.t(P))
+
+    @cached_property
+    def _M(self) -> np.ndarray:
+        return self.X.t(self.T)
+
+    @cached_property
+    def _column_sketch(self) -> Sketch:
+        return nystrom_sketch(self._gram, self.X.shape[1], self._rank, self.rng)
+
+    @cached_property
+    def _row_sketch(self) -> Sketch:
+        return nystrom_sketch(self._outer, self.X.shape[0], self._rank, self.rng)
+
+    @property
+    def _rank(self) -> int:
+        return min(self.T.shape[1] + 64, *self.X.shape)
 
 
 def _moments(X: Block, T: Any) -> tuple:
@@ -169,167 +302,9 @@ def _transposed(X: Block, A: Any) -> Any:
     return X.double().t(A)
 
 
-def _triangle(X: Block, T: Any) -> Any:
+def triangle(X: Block, T: Any) -> Any:
+    """Return the triangular factor of [X, T], in float64."""
     return X.double().qr(T)
-
-
-def _trusted_cholesky(G: np.ndarray, ridge: float, constant: float = 0.0) -> Callable | None:
-    """Return a solver with G + constant + ridge I that also gives D, or None where it is not to be trusted."""
-    A = G + constant
-    A[np.diag_indices_from(A)] += ridge
-    diagonal = np.diagonal(A)
-    if not len(A) or diagonal.min() <= 0:
-        return None
-    scale = 1 / np.sqrt(diagonal)
-    A *= scale
-    A *= scale[:, None]
-    norm = linalg.lapack.dlange("1", A.T)  # A is symmetric, and A.T is in the order LAPACK wants
-    factor, info = linalg.lapack.dpotrf(A.T, lower=1, overwrite_a=1, clean=0)
-    if info:
-        return None
-    rcond, info = linalg.lapack.dpocon(factor, norm, uplo="L")
-    if info or rcond * _TRUSTED < np.finfo(np.float64).eps:
-        return None
-
-    def solve(M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        B = linalg.solve_triangular(factor, scale[:, None] * M, lower=True, check_finite=False)
-        W = linalg.solve_triangular(factor, B, lower=True, trans=1, check_finite=False)
-        return scale[:, None] * W, B.T @ B
-
-    return solve
-
-
-def _solve_triangle(R: np.ndarray, C: np.ndarray, ridge: float, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Solve min ||R W - C||^2 + ridge ||W||^2 for a square R that may be singular."""
-    d = len(R)
-    norms = np.linalg.norm(R, axis=0)
-    if norms.min(initial=np.inf) > 0:
-        rcond, _ = linalg.lapack.dtrcon(R / norms)
-        if rcond > 100 * size * np.finfo(np.float64).eps:
-            # Full rank, whatever the scale of the columns: no singular values needed.
-            stacked = np.block([[R, C], [np.sqrt(ridge) * np.eye(d), np.zeros_like(C)]])
-            stacked = np.linalg.qr(stacked, mode="r") if ridge else stacked
-            B = stacked[:d, d:]
-            return linalg.solve_triangular(stacked[:d, :d], B, check_finite=False), B.T @ B
-    U, sigma, Vt = np.linalg.svd(R)
-    return _solve_spectrum(U.T @ C, sigma, Vt.T, ridge, size)
-
-
-def _solve_spectrum(
-    C: np.ndarray, sigma: np.ndarray, V: np.ndarray, ridge: float, size: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Solve from X = U diag(sigma) V' and C = U'T, dropping what is zero but for round-off."""
-    keep = sigma > size * np.finfo(np.float64).eps * sigma.max(initial=0.0)
-    C, sigma, V = C[keep], sigma[keep, None], V[:, keep]
-    damped = sigma**2 + ridge
-    return V @ (sigma / damped * C), C.T @ (sigma**2 / damped * C)
-
-
-def _dual(
-    rows: Rows, T: np.ndarray, ridge: float, mask: np.ndarray | None, max_gram_bytes: int
-) -> LeastSquares:
-    if mask is not None:
-        rows, T = rows.take(np.flatnonzero(mask)), T[mask]
-    block = rows.whole().double()
-    n = len(T)
-    mean = rows.mean()
-    X = block.shift(mean)
-    K = X.outer()
-    # T is centred and K's null vector is 1: a multiple of 11' makes K regular and leaves the solution alone.
-    factor = _trusted_cholesky(K, ridge, constant=np.trace(K) / n**2)
-    if factor is not None:
-        A, _ = factor(T)
-        A -= A.mean(axis=0)
-        D = T.T @ (K @ A)
-    elif not X.is_sparse and X.shape[1] * n * 8 <= max_gram_bytes:
-        Q, R = np.linalg.qr(X.dense().T)
-        U, sigma, Vt = np.linalg.svd(R.T)
-        W, D = _solve_spectrum(U.T @ T, sigma, Vt.T, ridge, max(X.shape))
-        return LeastSquares(Q @ W, D, mean, 0.0, 1, "dual")
-    else:
-        values, U = np.linalg.eigh(K)
-        keep = values > max(X.shape) * np.finfo(np.float64).eps * values[-1]
-        values, U = values[keep, None], U[:, keep]
-        C = U.T @ T
-        A, D = U @ (C / (values + ridge)), C.T @ (values / (values + ridge) * C)
-    W = Centered(rows, mean).sum(_transposed, A)
-    return LeastSquares(W, (D + D.T) / 2, mean, 0.0, 1, "dual")
-
-
-def _krylov(
-    rows: Rows,
-    T: np.ndarray,
-    ridge: float,
-    mask: np.ndarray | None,
-    weight: int,
-    *,
-    tol: float,
-    max_iter: int,
-    random_state: Any,
-    callback: Callable[[int, float], None] | None,
-) -> LeastSquares:
-    ones = np.ones(rows.shape[0]) if mask is None else mask.astype(np.float64)
-    mean = rows.t(ones) / weight
-    X = centered(rows, mean, mask)
-    # An orthonormal basis of the targets: dependent ones (one-hot columns sum to 1) would cost a column each.
-    values, E = np.linalg.eigh(T.T @ T)
-    keep = values > 10 * len(values) * np.finfo(np.float64).eps * values[-1]
-    root = np.sqrt(values[keep])
-    basis = T @ (E[:, keep] / root)
-    options = {
-        "tol": max(tol, 100 * float(np.finfo(rows.dtype).eps)),
-        "max_iter": max_iter,
-        "callback": callback,
-    }
-    rng = check_random_state(random_state)
-    # The row side has the shorter vectors where there are fewer rows, and long and short rows can be scaled alike;
-    # but it needs a ridge (it has no solution where equal rows have different targets), and two passes.
-    side = _row_side if ridge > 0 and rows.in_memory and rows.shape[0] < rows.shape[1] else _column_side
-    W, D, answer = side(X, basis, ridge, rng, options)
-    if not answer.converged:
-        warnings.warn(
-            f"least squares stopped after {answer.n_iter} iterations with a relative residual of "
-            f"{answer.residual:.1e}, short of tol={options['tol']:.1e}; raise max_iter, tol or ridge",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
-    mix = root[:, None] * E[:, keep].T
-    return LeastSquares(W @ mix, mix.T @ (D + D.T) @ mix / 2, mean, answer.residual, answer.n_iter, "krylov")
-
-
-def _column_side(X: Rows, T: np.ndarray, ridge: float, rng: Any, options: dict) -> tuple:
-    """Solve (X'X + g I) W = X'T."""
-    M = X.t(T)
-
-    def gram(P: np.ndarray) -> np.ndarray:
-        return X.sum(_normal, shared=(P,))
-
-    answer = _preconditioned(gram, M, ridge, rng, options)
-    return answer.X, M.T @ answer.X, answer
-
-
-def _row_side(X: Rows, T: np.ndarray, ridge: float, rng: Any, options: dict) -> tuple:
-    """Solve (X X' + g I) A = T with every row scaled to norm 1, then W = X'A."""
-    scale = 1 / np.sqrt(X.get(X.squared_norms()) + ridge)[:, None]
-
-    def outer(P: np.ndarray) -> np.ndarray:
-        return scale * X.get(X @ X.t(scale * P)) + (ridge * scale**2) * P
-
-    answer = _preconditioned(outer, scale * T, 0.0, rng, options)
-    A = scale * answer.X
-    W = X.t(A)
-    return W, T.T @ X.get(X @ W), answer
-
-
-def _preconditioned(gram: Operator, B: np.ndarray, ridge: float, rng: Any, options: dict) -> BlockCG:
-    half = nystrom_preconditioner(gram, len(B), min(B.shape[1] + 64, len(B)), ridge, rng)
-
-    def operator(P: np.ndarray) -> np.ndarray:
-        V = half(P)
-        return half(gram(V) + ridge * V)
-
-    answer = block_cg(operator, half(B), **options)
-    return answer._replace(X=half(answer.X))
 
 
 def _normal(X: Block, P: Any) -> Any:

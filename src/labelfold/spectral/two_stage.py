@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from labelfold.numerics.least_squares import MAX_GRAM_BYTES, centered, least_squares
-from labelfold.rows import Block, Rows
+from labelfold.numerics.least_squares import MAX_GRAM_BYTES, centered, least_squares, triangle
+from labelfold.rows import Rows
 
 # Eigenvalues closer than this, relative, are one eigenvalue.
 _EQUAL = 1e-9
@@ -82,7 +82,7 @@ def direct(
     mean = rows.t(weights) / weights.sum()
     T = (T - weights @ T / weights.sum()) * weights[:, None]
     # X_c'X_c = R'R: its eigenvalues are R's singular values squared, with all their digits.
-    R = centered(rows, mean, mask).sum(_triangle, T)
+    R = centered(rows, mean, mask).sum(triangle, T)
     U, sigma, Vt = np.linalg.svd(R[:d, :d])
     rank = int((sigma > max(n, d) * np.finfo(np.float64).eps * sigma.max(initial=0.0)).sum())
     sigma, V = sigma[:rank], Vt[:rank].T
@@ -113,10 +113,6 @@ def keep_components(found: Directions, n_components: int | None) -> Directions:
         )
     k = rank if n_components is None else min(n_components, rank)
     return Directions(found.W[:, :k], found.s[:k], found.targets[:k], found.mean, found.n_iter)
-
-
-def _triangle(X: Block, T: Any) -> Any:
-    return X.double().qr(T)
 
 
 def _tiny(rows: Rows) -> float:

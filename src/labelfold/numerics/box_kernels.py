@@ -1,0 +1,87 @@
+"""Compiled: many small quadratic problems with bounds that share their matrix."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+_compile = numba.njit(nogil=True, cache=True, error_model="numpy")
+
+# Rounds of coordinate steps between two solves of the variables that lie between their bounds.
+_ROUNDS = 8
+
+
+@_compile
+def minimise(K, diagonal, linear, low, high, S, least, max_rounds):
+    """Minimise 1/2 s'(K + diag)s + linear's within [low, high], for each row of S in place.
+
+    Coordinate descent finds which variables lie at a bound, and every few rounds the others are solved for at once.
+    A row is done when a round gains no more than its ``least``.
+    """
+    n, size = S.shape
+    gradient = np.empty(size)
+    for i in range(n):
+        s, d = S[i], diagonal[i]
+        _gradient(K, d, linear[i], s, gradient)
+        for turn in range(max_rounds):
+            gain = 0.0
+            for j in range(size):
+                curvature = K[j, j] + d[j]
+                if curvature <= 0.0:
+                    continue
+                new = min(max(s[j] - gradient[j] / curvature, low[i, j]), high[i, j])
+                step = new - s[j]
+                if step != 0.0:
+                    s[j] = new
+                    for h in range(size):
+                        gradient[h] += step * K[j, h]
+                    gradient[j] += step * d[j]
+                    gain += curvature * step * step
+            if gain <= least[i]:
+                break
+            if turn % _ROUNDS == _ROUNDS - 1:
+                _solve_free(K, d, low[i], high[i], s, gradient)
+                _gradient(K, d, linear[i], s, gradient)
+
+
+@_compile
+def _gradient(K, d, linear, s, out):
+    for j in range(s.size):
+        total = linear[j] + d[j] * s[j]
+        for h in range(s.size):
+            total += K[j, h] * s[h]
+        out[j] = total
+
+
+@_compile
+def _solve_free(K, d, low, high, s, gradient):
+    """Move the free variables towards the minimum over them, until the first one meets a bound."""
+    free = np.flatnonzero((s > low) & (s < high))
+    m = free.size
+    if m == 0:
+        return
+    A, b = np.empty((m, m)), np.empty(m)
+    trace = 0.0
+    for a in range(m):
+        for c in range(m):
+            A[a, c] = K[free[a], free[c]]
+        A[a, a] += d[free[a]]
+        trace += A[a, a]
+        b[a] = -gradient[free[a]]
+    for a in range(m):
+        # K is singular where there are more free variables than columns.
+        A[a, a] += 1e-13 * trace + 1e-300
+    move = np.linalg.solve(A, b)
+    share, descent = 1.0, 0.0
+    for a in range(m):
+        j = free[a]
+        descent -= b[a] * move[a]
+        if move[a] > 0.0 and s[j] + move[a] > high[j]:
+            share = min(share, (high[j] - s[j]) / move[a])
+        elif move[a] < 0.0 and s[j] + move[a] < low[j]:
+            share = min(share, (low[j] - s[j]) / move[a])
+    if not descent < 0.0:
+        return
+    for a in range(m):
+        j = free[a]
+        s[j] = min(max(s[j] + share * move[a], low[j]), high[j])

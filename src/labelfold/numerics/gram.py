@@ -1,0 +1,145 @@
+"""Solving with a symmetric positive semi-definite matrix that fits in memory, for one ridge after another."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy import linalg
+
+EPS = float(np.finfo(np.float64).eps)
+
+# A Cholesky factor of a squared matrix is trusted while round-off times its condition stays below this.
+_TRUSTED = 1e-8
+
+
+class Cholesky(NamedTuple):
+    """A factor L of a matrix whose rows and columns were scaled to a diagonal of ones."""
+
+    L: np.ndarray
+    scale: np.ndarray
+
+    def half(self, M: np.ndarray) -> np.ndarray:
+        """Return B with B'B = M'A^(-1)M."""
+        return linalg.solve_triangular(self.L, self.scale[:, None] * M, lower=True, check_finite=False)
+
+    def rest(self, B: np.ndarray) -> np.ndarray:
+        """Return A^(-1)M from ``half(M)``."""
+        W = linalg.solve_triangular(self.L, B, lower=True, trans=1, check_finite=False)
+        return self.scale[:, None] * W
+
+    def solve(self, M: np.ndarray) -> np.ndarray:
+        """Return A^(-1)M."""
+        return self.rest(self.half(M))
+
+
+class Gram:
+    """G, of which G + ridge I is solved with.
+
+    Parameters
+    ----------
+    G : ndarray of shape (m, m)
+        Symmetric positive semi-definite.
+    size : int
+        The larger side of the matrix that G is a square of: round-off grows with it.
+    constant : float
+        Added to every entry before factoring: for a centred G, whose null vector is 1, it makes G regular and
+        leaves solutions with centred right-hand sides alone.
+    """
+
+    def __init__(self, G: np.ndarray, size: int, constant: float = 0.0) -> None:
+        self.G, self.size, self.constant = G, size, constant
+
+    def trusted(self, ridge: float) -> Cholesky | None:
+        """Return the Cholesky factor, or None where the condition would cost too many digits."""
+        A = self.G + self.constant
+        A[np.diag_indices_from(A)] += ridge
+        diagonal = np.diagonal(A)
+        if not len(A) or diagonal.min() <= 0:
+            return None
+        scale = 1 / np.sqrt(diagonal)
+        A *= scale
+        A *= scale[:, None]
+        norm = linalg.lapack.dlange("1", A.T)  # A is symmetric, and A.T is in the order LAPACK wants
+        L, failed = linalg.lapack.dpotrf(A.T, lower=1, overwrite_a=1, clean=0)
+        if failed:
+            return None
+        rcond, failed = linalg.lapack.dpocon(L, norm, uplo="L")
+        return None if failed or rcond * _TRUSTED < EPS else Cholesky(L, scale)
+
+    @cached_property
+    def spectrum(self) -> tuple[np.ndarray, np.ndarray]:
+        """Eigenvalues (r, 1) and vectors (m, r) of G, without those that are zero but for round-off."""
+        values, vectors = np.linalg.eigh(self.G)
+        keep = values > self.size * EPS * max(values[-1], 0.0)
+        return values[keep, None], vectors[:, keep]
+
+    def solve_centered(self, T: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return A = (G + ridge I)^+ T and D = T'G A, for a centred G and centred columns of T."""
+        factor = self.trusted(ridge)
+        if factor is not None:
+            A = factor.solve(T)
+            A -= A.mean(axis=0)
+            D = T.T @ (self.G @ A)
+            return A, (D + D.T) / 2
+        values, U = self.spectrum
+        C = U.T @ T
+        return U @ (C / (values + ridge)), C.T @ (values / (values + ridge) * C)
+
+
+class Factor:
+    """A triangular factor R of X, with C = Q'T: for when X'X would lose too many digits.
+
+    Parameters
+    ----------
+    R : ndarray of shape (d, d)
+        X = Q R.
+    C : ndarray of shape (d, q)
+        Q'T.
+    size : int
+        The larger side of X.
+    """
+
+    def __init__(self, R: np.ndarray, C: np.ndarray, size: int) -> None:
+        self.R, self.C, self.size = R, C, size
+
+    def solve(self, ridge: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return W that minimises ||R W - C||^2 + ridge ||W||^2, and D = W'R'C."""
+        if self._full_rank:
+            # Whatever the scale of the columns: no singular values needed.
+            d = len(self.R)
+            stacked = np.block([[self.R, self.C], [np.sqrt(ridge) * np.eye(d), np.zeros_like(self.C)]])
+            stacked = np.linalg.qr(stacked, mode="r") if ridge else stacked
+            B = stacked[:d, d:]
+            return linalg.solve_triangular(stacked[:d, :d], B, check_finite=False), B.T @ B
+        U, sigma, V = self._singular
+        return solve_spectrum(U.T @ self.C, sigma, V, ridge)
+
+    @cached_property
+    def _full_rank(self) -> bool:
+        norms = np.linalg.norm(self.R, axis=0)
+        if norms.min(initial=np.inf) <= 0:
+            return False
+        rcond, failed = linalg.lapack.dtrcon(self.R / norms)
+        return not failed and rcond > 100 * self.size * EPS
+
+    @cached_property
+    def _singular(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return trim_svd(*np.linalg.svd(self.R), self.size)
+
+
+def trim_svd(
+    U: np.ndarray, sigma: np.ndarray, Vt: np.ndarray, size: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return U, sigma (r, 1) and V without what is zero but for round-off."""
+    keep = sigma > size * EPS * sigma.max(initial=0.0)
+    return U[:, : len(sigma)][:, keep], sigma[keep, None], Vt[: len(sigma)][keep].T
+
+
+def solve_spectrum(
+    C: np.ndarray, sigma: np.ndarray, V: np.ndarray, ridge: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return W and D = W'X'T from X = U diag(sigma) V' and C = U'T."""
+    damped = sigma**2 + ridge
+    return V @ (sigma / damped * C), C.T @ (sigma**2 / damped * C)
