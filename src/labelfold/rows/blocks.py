@@ -9,6 +9,7 @@ Every block answers the same few questions, whichever way its rows are stored:
 ``X.qr(H)``     triangular factor of [X, H]: a "sum" of its own kind, for the same d
 ``X.colsum()``  column sums (d,), a sum over rows
 ``X.sq()``      squared norm of each row (m,), a row result
+``X.min()``     smallest entry of each row (m,), a row result
 ``X.outer()``   X X' (m, m): only where the block is all the rows there are
 ``X.shift(a)``  the block with the vector a taken from every row
 ``X.scale(w)``  the block with row i multiplied by w[i]
@@ -65,6 +66,10 @@ class Block:
         """Return the rows as one dense host array: for blocks whose width is within a memory budget."""
         raise NotImplementedError
 
+    def min(self) -> Any:
+        """Return the smallest entry of each row."""
+        raise NotImplementedError
+
 
 class DenseBlock(Block):
     """Rows held in a NumPy array."""
@@ -92,6 +97,10 @@ class DenseBlock(Block):
     def sq(self) -> np.ndarray:
         """Return the squared norm of each row."""
         return np.einsum("ij,ij->i", self.X, self.X)
+
+    def min(self) -> np.ndarray:
+        """Return the smallest entry of each row."""
+        return self.X.min(axis=1)
 
     def outer(self) -> np.ndarray:
         """Return X X'."""
@@ -166,6 +175,10 @@ class CSRBlock(Block):
         rows = np.repeat(np.arange(self.shape[0]), np.diff(self.indptr))
         return np.bincount(rows, weights=self.data * self.data, minlength=self.shape[0]).astype(self.dtype)
 
+    def min(self) -> np.ndarray:
+        """Return the smallest entry of each row, those not stored counted as 0."""
+        return self.raw.min(axis=1).toarray().ravel()
+
     def outer(self) -> np.ndarray:
         """Return X X', row by row from the columns each row shares with the others."""
         from labelfold.rows import kernels
@@ -220,6 +233,12 @@ class ShiftedBlock(Block):
         """Return the squared norm of each row."""
         cross = self.block @ self.center
         return self.block.sq() - 2 * self.u * cross + self.u**2 * (self.center @ self.center)
+
+    def min(self) -> np.ndarray:
+        """Return the smallest entry of each row, formed a row at a time."""
+        raw, u = self.block.raw, self.u
+        smallest = [(raw[[i]].toarray() - u[i] * self.center).min() for i in range(len(u))]
+        return np.array(smallest, dtype=self.dtype)
 
     def outer(self) -> np.ndarray:
         """Return (X - u a')(X - u a')'."""

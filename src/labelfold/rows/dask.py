@@ -27,7 +27,7 @@ class DaskRows(Rows):
             X = X.to_dask_array(lengths=True)
         check_two_dimensional(X.ndim)
         if np.isnan(X.shape[0]):
-            X = X.compute_chunk_sizes()
+            X = X.copy().compute_chunk_sizes()  # which writes them into its array
         if X.numblocks[1] > 1:
             X = X.rechunk({1: -1})
         self.X = X
@@ -71,8 +71,8 @@ class DaskRows(Rows):
         """Return a row-aligned array cut as the rows are."""
         if isinstance(a, da.Array):
             cuts = tuple(int(size) for size in np.diff(self._ends)[self._occupied()])
-            a = a.rechunk({0: cuts})
-            parts = dict(zip(self._occupied(), a.to_delayed().reshape(len(cuts), -1)[:, 0], strict=True))
+            a = a.rechunk({0: cuts, **dict.fromkeys(range(1, a.ndim), -1)})
+            parts = dict(zip(self._occupied(), a.to_delayed().ravel(), strict=True))
             return [parts.get(i) for i in range(len(self._chunks))]
         a = np.asarray(a)
         return [a[start:stop] for start, stop in zip(self._ends[:-1], self._ends[1:], strict=True)]
@@ -110,11 +110,8 @@ class DaskRows(Rows):
 
 def _everywhere(value: Any) -> Any:
     """Return what every task needs, sent once to each worker of a cluster where there is one."""
-    try:
-        from distributed import default_client
-
-        client = default_client()
-    except (ImportError, ValueError):
+    client = getattr(dask.base.get_scheduler(), "__self__", None)
+    if not hasattr(client, "scatter"):
         return dask.delayed(value, pure=False, traverse=False)
     return client.scatter(_Box(value), broadcast=True, hash=False)
 

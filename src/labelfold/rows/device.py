@@ -37,7 +37,7 @@ class DeviceBlock(Block):
 
     def _like(self, M: Any) -> Any:
         if isinstance(M, np.ndarray):
-            return self.xp.asarray(M, dtype=self.dtype, device=device(self.X))
+            return self.xp.asarray(_plain(M), dtype=self.dtype, device=device(self.X))
         return self.xp.astype(M, self.dtype, copy=False)
 
     def __matmul__(self, M: Any) -> Any:
@@ -58,6 +58,10 @@ class DeviceBlock(Block):
     def sq(self) -> Any:
         """Return the squared norm of each row."""
         return self.xp.sum(self.X * self.X, axis=1)
+
+    def min(self) -> Any:
+        """Return the smallest entry of each row."""
+        return self.xp.min(self.X, axis=1)
 
     def shift(self, center: Any) -> DeviceBlock:
         """Return the shifted rows."""
@@ -148,7 +152,7 @@ class DeviceRows(LocalRows):
         return self.shape[1] * self.dtype.itemsize
 
     def _to_device(self, a: np.ndarray) -> Any:
-        return self.xp.asarray(np.ascontiguousarray(a), device=self.device)
+        return self.xp.asarray(_plain(a), device=self.device)
 
     def _check_finite(self, X: Any, start: int) -> None:
         finite = self.xp.isfinite(X)
@@ -171,6 +175,11 @@ class _Concatenated(Mapped):
         if not self._parts:
             return None
         return self._parts[0] if len(self._parts) == 1 else self._xp.concat(self._parts, axis=0)
+
+
+def _plain(a: np.ndarray) -> np.ndarray:
+    """Return an array that torch takes without complaint: contiguous and writable, though it is not written to."""
+    return np.require(a, requirements=["C", "W"])
 
 
 def to_host(x: Any) -> np.ndarray:

@@ -159,7 +159,7 @@ def check_finite(X: np.ndarray, number: int | np.ndarray) -> None:
 
 
 def sum_is_finite(values: np.ndarray) -> bool:
-    """Return whether all values are finite, at the price of a sum; False also where only the sum is too large."""
+    """Return whether the sum of all values is finite: then they all are."""
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(np.isfinite(values.sum(dtype=np.float64)))
 

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import Any
 
-from threadpoolctl import ThreadpoolController
+import threadpoolctl
+
+# Newer threadpoolctl lets only the first thread that limited OpenBLAS limit it again, until it lets go; what
+# others set is dropped without a word. Passes begin and end in any thread.
+_let_go = getattr(
+    getattr(threadpoolctl, "OpenBLASController", None), "clear_controlling_thread", lambda force: None
+)
 
 _VARIABLES = ("LABELFOLD_NUM_THREADS", "OMP_NUM_THREADS")
 
@@ -37,7 +44,8 @@ class _Pool:
         self.lock = threading.Lock()
         self.executor: ThreadPoolExecutor | None = None
         self.size = 0
-        self.controller: ThreadpoolController | None = None
+        self.controller: Any = None
+        self.n_modules = 0
         self.users = 0
         self.limiter: Any = None
 
@@ -54,8 +62,10 @@ class _Pool:
         with self.lock:
             self.users += 1
             if self.users == 1:
-                if self.controller is None:
-                    self.controller = ThreadpoolController()
+                if self.n_modules != len(sys.modules):  # a new one may have brought a BLAS of its own
+                    self.controller = threadpoolctl.ThreadpoolController()
+                    self.n_modules = len(sys.modules)
+                _let_go(force=True)
                 self.limiter = self.controller.limit(limits=1, user_api="blas")
         try:
             yield
@@ -63,8 +73,10 @@ class _Pool:
             with self.lock:
                 self.users -= 1
                 if self.users == 0:
+                    _let_go(force=True)
                     self.limiter.restore_original_limits()
                     self.limiter = None
+                    _let_go(force=True)
 
 
 _pool = _Pool()

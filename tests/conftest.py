@@ -1,0 +1,52 @@
+"""Fixtures for every test, and the option that runs the long ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from containers import Container, params
+
+
+def pytest_addoption(parser):
+    parser.addoption("--run-slow", action="store_true", help="also run the tests marked slow")
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("--run-slow"):
+        return
+    skip = pytest.mark.skip(reason="takes long or writes gigabytes; run with --run-slow")
+    for item in items:
+        if "slow" in item.keywords:
+            item.add_marker(skip)
+
+
+@pytest.fixture(params=params())
+def container(request, tmp_path) -> Container:
+    """Every container in turn: ``container.make(X)`` holds a dense X in it."""
+    return request.param.within(tmp_path)
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """A seeded generator, the same for every test."""
+    return np.random.default_rng(0)
+
+
+@pytest.fixture
+def many_blocks(monkeypatch):
+    """Make blocks so small that little data has many of them, in three threads."""
+    monkeypatch.setenv("LABELFOLD_NUM_THREADS", "3")
+    monkeypatch.setattr("labelfold.rows.memory.DENSE_BYTES", 1)
+    monkeypatch.setattr("labelfold.rows.memory.DENSE_ROWS", 7)
+    monkeypatch.setattr("labelfold.rows.memory.SPARSE_BYTES", 64)
+    monkeypatch.setattr("labelfold.rows.memory.SPARSE_ROWS", 7)
+    monkeypatch.setattr("labelfold.rows.stream.FILE_BYTES", 1)
+    monkeypatch.setattr("labelfold.rows.stream.FILE_ROWS", 7)
+    monkeypatch.setattr("labelfold.rows.device.DEVICE_BYTES", 300)
+
+
+@pytest.fixture
+def compiled_kernels(monkeypatch):
+    """Use the compiled kernels for sparse products of any size."""
+    monkeypatch.setattr("labelfold.rows.blocks._SMALL_PRODUCT", 0)

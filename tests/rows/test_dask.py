@@ -1,0 +1,203 @@
+"""Dask arrays: every scheduler, and row state that does not pile up."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+dask = pytest.importorskip("dask", reason="dask is not installed")
+da = pytest.importorskip("dask.array", reason="dask is not installed")
+
+from containers import CONTAINERS  # noqa: E402
+from labelfold.rows import Centered, Featurized, Weighted, as_rows  # noqa: E402
+
+KINDS = {container.name: container for container in CONTAINERS if container.kind == "dask"}
+
+
+def step(X, H, M):
+    """One generation of row state: the old one shrinks, and X adds to it."""
+    H = 0.5 * H + X @ M
+    return H, (X.t(H), H.T @ H)
+
+
+def features(X):
+    return np.cos(X.toarray() if hasattr(X, "toarray") else X)
+
+
+@pytest.fixture
+def X(rng) -> np.ndarray:
+    X = rng.standard_normal((90, 6))
+    X[rng.random(X.shape) < 0.5] = 0
+    return X
+
+
+@pytest.fixture
+def M(rng) -> np.ndarray:
+    return rng.standard_normal((6, 2))
+
+
+def run(rows, M, generations: int = 3):
+    H = rows.put(np.zeros((rows.shape[0], M.shape[1])))
+    for _ in range(generations):
+        H, sums = rows.sweep(step, H, shared=(M,))
+    return H, sums
+
+
+def check(given, X, M) -> None:
+    """Assert that three generations, plain and through views, are those of the dense array."""
+    w = np.linspace(0, 1, len(X))
+    rows, dense = as_rows(given), as_rows(X)
+    for view in (
+        lambda rows: rows,
+        lambda rows: Weighted(Centered(rows), w),
+        lambda rows: Featurized(rows, features),
+    ):
+        H, (XtH, HtH) = run(view(rows), M)
+        want, (want_XtH, want_HtH) = run(view(dense), M)
+        np.testing.assert_allclose(rows.get(H), want, atol=1e-13)
+        np.testing.assert_allclose(XtH, want_XtH, atol=1e-11)
+        np.testing.assert_allclose(HtH, want_HtH, atol=1e-11)
+    index = np.array([80, 3, 3, 41])
+    np.testing.assert_array_equal(rows.take(index).whole().dense(), X[index])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("scheduler", ["threads", "synchronous"])
+def test_schedulers_of_one_process(scheduler, kind, X, M):
+    with dask.config.set(scheduler=scheduler):
+        check(KINDS[kind].make(X), X, M)
+
+
+def test_the_scheduler_of_processes(X, M):
+    with dask.config.set(scheduler="processes", num_workers=1):
+        H, (XtH, _) = run(as_rows(KINDS["dask-sparse"].make(X)), M, generations=2)
+    want, (want_XtH, _) = run(as_rows(X), M, generations=2)
+    np.testing.assert_allclose(H.compute(scheduler="threads"), want, atol=1e-13)
+    np.testing.assert_allclose(XtH, want_XtH, atol=1e-11)
+
+
+@pytest.fixture(scope="module")
+def client():
+    distributed = pytest.importorskip("distributed", reason="distributed is not installed")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_cluster(kind, client, X, M):
+    check(KINDS[kind].make(X), X, M)
+
+
+def held(client) -> int:
+    """Return how many tasks the scheduler holds, once it has heard of what was let go."""
+    counts = []
+    while len(counts) < 3 or len(set(counts[-3:])) > 1:
+        time.sleep(0.02)
+        counts.append(len(client.cluster.scheduler.tasks))
+    return counts[-1]
+
+
+def test_row_state_does_not_pile_up_in_a_cluster(client, X, M):
+    rows = as_rows(da.from_array(X, chunks=(30, 6)))
+    H = rows.put(np.zeros((len(X), 2)))
+    after = {}
+    for generation in range(1, 51):
+        H, _ = rows.sweep(step, H, shared=(M,))
+        if generation in (5, 50):
+            after[generation] = held(client)
+    # Three chunks: a single task kept of each generation would show.
+    assert after[50] <= after[5]
+    del H
+    assert held(client) < after[50]
+
+
+def test_row_state_does_not_pile_up_in_a_graph(X, M):
+    rows = as_rows(da.from_array(X, chunks=(30, 6)))
+    sizes = []
+    with dask.config.set(scheduler="synchronous"):
+        H = rows.put(np.zeros((len(X), 2)))
+        for _ in range(50):
+            H, _ = rows.sweep(step, H, shared=(M,))
+            sizes.append(len(H.dask))
+    assert sizes[-1] == sizes[0] <= 4 * 3
+
+
+def test_row_results_are_not_computed_again(X):
+    calls = []
+
+    def f(X):
+        calls.append(1)
+        return X.sq()
+
+    rows = as_rows(da.from_array(X, chunks=(30, 6)))
+    norms = rows.map(f)
+    assert isinstance(norms, da.Array)
+    np.testing.assert_allclose(norms.compute(), (X**2).sum(axis=1))
+    norms.compute()
+    assert len(calls) == 3
+
+
+def test_unknown_chunk_sizes(X, M):
+    lazy = da.from_array(X, chunks=(30, 6))
+    some = lazy[lazy[:, 0] > 0]
+    assert np.isnan(some.shape[0])
+    check_shape = X[X[:, 0] > 0]
+    rows = as_rows(some)
+    assert rows.shape == check_shape.shape
+    np.testing.assert_allclose(rows.get(rows @ M), check_shape @ M, atol=1e-14)
+    assert np.isnan(some.shape[0])  # the user's array is as it was
+
+
+def test_aligned_dask_arrays_may_be_cut_otherwise(X):
+    """By the user, in rows and in columns."""
+    rows = as_rows(da.from_array(X, chunks=(30, 6)))
+    H = np.arange(270.0).reshape(90, 3)
+    np.testing.assert_allclose(rows.t(da.from_array(H, chunks=(7, 2))), X.T @ H)
+    np.testing.assert_allclose(rows.t(da.from_array(H[:, 0], chunks=40)), X.T @ H[:, 0])
+
+
+def test_many_chunks_are_merged_by_a_tree(rng):
+    X = rng.standard_normal((280, 3))
+    rows = as_rows(da.from_array(X, chunks=(4, 3)))  # 70 chunks: three levels
+    with dask.config.set(scheduler="threads"):
+        first, second = rows.gram(), rows.gram()
+    np.testing.assert_allclose(first, X.T @ X, rtol=1e-12)
+    np.testing.assert_array_equal(first, second)
+
+
+def test_a_dask_frame(X):
+    dd = pytest.importorskip("dask.dataframe", reason="dask's data frames need pyarrow")
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    rows = as_rows(dd.from_pandas(pd.DataFrame(X), npartitions=3))
+    np.testing.assert_allclose(rows.gram(), X.T @ X, atol=1e-12)
+
+
+def test_a_scheduler_chosen_beside_a_cluster(client, X, M):
+    """The user's choice counts, though a client exists."""
+    with dask.config.set(scheduler="threads"):
+        check(KINDS["dask"].make(X), X, M)
+
+
+def test_dask_is_imported_only_when_an_array_of_it_arrives():
+    code = """
+import sys
+import numpy as np
+from labelfold.rows import as_rows
+as_rows(np.eye(3)).mean()
+print("dask" in sys.modules)
+import dask.array as da
+as_rows(da.eye(3)).mean()
+print("labelfold.rows.dask" in sys.modules)
+"""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.split() == ["False", "True"]
