@@ -11,7 +11,10 @@ __version__ = version("labelfold")
 # Where each public name lives. They are imported when first used, so that the command line starts at once and
 # the library needs none of the packages that only the app does.
 _PUBLIC = {
+    "CCA": "labelfold.spectral.cca:CCA",
+    "HSL": "labelfold.spectral.hsl:HSL",
     "LDA": "labelfold.spectral.lda:LDA",
+    "OPLS": "labelfold.spectral.opls:OPLS",
     "as_rows": "labelfold.rows:as_rows",
     "compare": "labelfold.comparison:compare",
     "load": "labelfold.files:load_model",

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labelfold._sklearn import _check_feature_names, _check_n_features
 from labelfold.labels import Labels
-from labelfold.rows import Block, Rows, as_rows, is_table
+from labelfold.rows import Block, Featurized, Rows, as_rows, is_table
 
 
 class RowsEstimator(BaseEstimator):
@@ -83,7 +83,12 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstim
 
     def _project(self, rows: Rows) -> Any:
         shared = (np.ascontiguousarray(self.components_.T), self.mean_)
-        return rows.map(_project, shared=shared)
+        return self._seen(rows).map(_project, shared=shared)
+
+    def _seen(self, rows: Rows) -> Rows:
+        """Return the rows as the components see them: through a feature map, where there is one."""
+        feature_map = getattr(self, "feature_map_", None)
+        return rows if feature_map is None else Featurized(rows, feature_map.transform)
 
     @property
     def _n_features_out(self) -> int:

@@ -81,6 +81,17 @@ class Labels:
         one_hot[np.arange(self.n_labelled), self.values] = 1.0
         return one_hot
 
+    def columns(self) -> np.ndarray:
+        """Return what is known of the labelled rows as columns: the indicator, or regression targets (l, t)."""
+        if self.task == "regression":
+            return self.values.reshape(self.n_labelled, -1)
+        return self.indicator()
+
+    def take(self, which: np.ndarray) -> Labels:
+        """Return some of the labelled rows, all of them labelled; the classes stay what they are."""
+        n = len(which)
+        return Labels(self.task, self.classes, np.ones(n, dtype=bool), np.arange(n), self.values[which])
+
     def signs(self) -> np.ndarray:
         """Return -1/+1 targets, one-vs-rest (l, c); for binary (l,), where +1 is `classes[1]`."""
         self._needs_classes("signs")
@@ -237,16 +248,28 @@ def score_targets(
     >>> score_targets([-1, 1, None, -1], classes=np.array([-1, 1]))
     (array([ True,  True, False,  True]), array([-1,  1, -1]))
     """
+    _, mask, values = read_batch(y, unlabeled=unlabeled, task=task, classes=classes)
+    return mask, values
+
+
+def read_batch(
+    y: Any,
+    *,
+    unlabeled: float | str | bytes | None = -1,
+    task: str = "auto",
+    classes: np.ndarray | None = None,
+) -> tuple[str, np.ndarray, np.ndarray]:
+    """Return the kind of some of the labels ("classes", "multilabel", "regression"), and as `score_targets`."""
     unlabeled = _check_options(unlabeled, task)
     array, rows, n = as_array(y, quiet=True)
     if array.ndim == 2:
-        _, values, index = read_matrix(array, unlabeled, task, can_regress=task != "classification")
+        found, values, index = read_matrix(array, unlabeled, task, can_regress=task != "classification")
     else:
         settled = classes is not None and len(classes) > 0
         if settled and unlabeled in np.asarray(classes).tolist():
             unlabeled = None
-        _, values, index, _ = read_column(array, rows, unlabeled, task, settled)
-    return as_mask(index, n), values
+        found, values, index, _ = read_column(array, rows, unlabeled, task, settled)
+    return found, as_mask(index, n), values
 
 
 def score_mask(
@@ -258,6 +281,17 @@ def score_mask(
 ) -> np.ndarray:
     """Return which rows count when scoring, (n,): the labelled ones, as `score_targets` reads them."""
     return score_targets(y, unlabeled=unlabeled, task=task, classes=classes)[0]
+
+
+def check_kind(kind: str, allowed: Collection[str], estimator: str) -> None:
+    """Refuse a kind of labels, as `read_batch` names it, that an estimator does not take."""
+    if kind == "regression" and kind not in allowed:
+        raise ValueError(
+            f"Unknown label type: continuous, since {estimator} takes classes and y holds fractions; cut y into "
+            "classes, or use a method for regression."
+        )
+    if kind != "classes":
+        _check_allowed(kind, allowed, estimator)
 
 
 def _check_options(unlabeled: Any, task: str) -> float | str | bytes | None:

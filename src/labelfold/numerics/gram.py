@@ -106,18 +106,19 @@ class Factor:
 
     def solve(self, ridge: float) -> tuple[np.ndarray, np.ndarray]:
         """Return W that minimises ||R W - C||^2 + ridge ||W||^2, and D = W'R'C."""
-        if self._full_rank:
+        if self.full_rank:
             # Whatever the scale of the columns: no singular values needed.
             d = len(self.R)
             stacked = np.block([[self.R, self.C], [np.sqrt(ridge) * np.eye(d), np.zeros_like(self.C)]])
             stacked = np.linalg.qr(stacked, mode="r") if ridge else stacked
             B = stacked[:d, d:]
             return linalg.solve_triangular(stacked[:d, :d], B, check_finite=False), B.T @ B
-        U, sigma, V = self._singular
+        U, sigma, V = self.singular
         return solve_spectrum(U.T @ self.C, sigma, V, ridge)
 
     @cached_property
-    def _full_rank(self) -> bool:
+    def full_rank(self) -> bool:
+        """Whether R is regular, whatever the scale of its columns."""
         norms = np.linalg.norm(self.R, axis=0)
         if norms.min(initial=np.inf) <= 0:
             return False
@@ -125,7 +126,8 @@ class Factor:
         return not failed and rcond > 100 * self.size * EPS
 
     @cached_property
-    def _singular(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def singular(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """U, sigma (r, 1) and V of R, without what is zero but for round-off."""
         return trim_svd(*np.linalg.svd(self.R), self.size)
 
 

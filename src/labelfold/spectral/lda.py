@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from scipy.special import softmax
@@ -11,19 +10,17 @@ from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold._sklearn import Interval, StrOptions, _fit_context
-from labelfold.base import LinearReducer, labelled_rows, spread
-from labelfold.labels import Labels, read_labels, score_targets
+from labelfold.labels import score_targets
 from labelfold.numerics.least_squares import MAX_GRAM_BYTES
-from labelfold.progress import Progress
-from labelfold.rows import Block
-from labelfold.spectral.two_stage import Directions, direct, keep_components, two_stage
+from labelfold.spectral.family import TwoStage
+from labelfold.spectral.heads import affine
+from labelfold.spectral.two_stage import Directions, Seen
 
 # Where classes are separated perfectly their scatter is zero but for round-off: what the classifier divides by then.
 _LEAST_SCATTER = 1e-10
 
 
-class LDA(ClassifierMixin, LinearReducer):
+class LDA(ClassifierMixin, TwoStage):
     r"""Linear discriminant analysis for wide, sparse, streamed and partly labelled data.
 
     Finds the directions along which class means lie far apart for the spread of the data,
@@ -48,11 +45,19 @@ class LDA(ClassifierMixin, LinearReducer):
     ----------
     n_components : int, default=None
         How many directions to keep; all (at most one less than there are classes) when None.
-    ridge : float, default=0.0
+    ridge : float, "cv" or sequence of float, default=0.0
         Added to the diagonal of :math:`X_c'X_c`, a plain sum over rows. At 0 the least-norm solution is found
-        where there are fewer rows than columns; with few labels a positive ridge predicts better.
+        where there are fewer rows than columns; with few labels a positive ridge predicts better. "cv" chooses by
+        cross-validation on the labelled rows among multiples of their spread, a sequence among its own values.
     solver : {"two-stage", "direct"}, default="two-stage"
         "direct" solves the dense d x d problem, for small data and for comparison.
+    kernel : {"rbf", "poly", "sigmoid", ...} or callable, default=None
+        Work in the space of a kernel (of scikit-learn's, or a function of two rows); the columns themselves when
+        None. The exact form needs a square matrix of the labelled rows, within ``max_gram_bytes``.
+    gamma, degree, coef0 : float, default=None
+        The kernel's own parameters; scikit-learn's defaults when None.
+    n_landmarks : int, default=None
+        Approximate the kernel by so many of the labelled rows (Nystroem); all of them, exactly, when None.
     priors : array-like of shape (n_classes,), default=None
         Class probabilities for `predict`; the labelled shares when None.
     tol : float, default=1e-8
@@ -84,6 +89,14 @@ class LDA(ClassifierMixin, LinearReducer):
         The class values.
     n_iter_ : int
         Iterations of the least-squares solver; 1 where it factorised.
+    residual_ : float
+        The relative residual those iterations reached; 0 where it factorised.
+    ridge_ : float
+        The ridge used.
+    ridges_, ridge_scores_ : ndarray of shape (r,), (folds, r)
+        What it was chosen from and how each did, where it was chosen.
+    feature_map_ : object or None
+        The kernel's feature map; with one, ``components_`` and ``mean_`` are in its space.
     n_features_in_ : int
         Columns seen in fit.
     feature_names_in_ : ndarray of str
@@ -119,25 +132,19 @@ class LDA(ClassifierMixin, LinearReducer):
     array([0, 0, 0])
     """
 
-    _parameter_constraints = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "ridge": [Interval(Real, 0, None, closed="left")],
-        "solver": [StrOptions({"two-stage", "direct"})],
-        "priors": ["array-like", None],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "max_gram_bytes": [Interval(Real, 0, None, closed="left")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
-        "unlabeled": "no_validation",
-    }
+    _parameter_constraints = {**TwoStage._parameter_constraints, "priors": ["array-like", None]}
 
     def __init__(
         self,
         n_components: int | None = None,
         *,
-        ridge: float = 0.0,
+        ridge: Any = 0.0,
         solver: str = "two-stage",
+        kernel: Any = None,
+        gamma: float | None = None,
+        degree: float | None = None,
+        coef0: float | None = None,
+        n_landmarks: int | None = None,
         priors: Any = None,
         tol: float = 1e-8,
         max_iter: int = 1000,
@@ -149,6 +156,11 @@ class LDA(ClassifierMixin, LinearReducer):
         self.n_components = n_components
         self.ridge = ridge
         self.solver = solver
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.n_landmarks = n_landmarks
         self.priors = priors
         self.tol = tol
         self.max_iter = max_iter
@@ -157,51 +169,15 @@ class LDA(ClassifierMixin, LinearReducer):
         self.verbose = verbose
         self.unlabeled = unlabeled
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any) -> Self:
-        """Find the directions that tell the labelled classes apart.
+    def _targets(self, Y: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return one-hot labels, column j divided by sqrt(n_j), so that S_b = X_c'T T'X_c."""
+        return Y / np.sqrt(np.maximum(weights @ Y, 1))
 
-        Parameters
-        ----------
-        X : container of shape (n, d)
-            Rows, labelled or not, in any container `labelfold.rows.as_rows` takes.
-        y : array-like of shape (n,)
-            Classes; ``unlabeled`` or a missing value where unknown.
-
-        Returns
-        -------
-        self : LDA
-        """
-        rows = self._rows(X, reset=True)
-        labels = read_labels(y, rows.shape[0], unlabeled=self.unlabeled, estimator="LDA")
-        used, mask = labelled_rows(rows, labels, self.max_gram_bytes)
-        T = spread(targets(labels), mask)
-        found = keep_components(self._solve(used, T, mask), self.n_components)
-        self.components_ = np.ascontiguousarray(found.W.T)
-        self.eigenvalues_ = found.s
-        self.mean_ = found.mean
-        self.means_ = found.targets.T / np.sqrt(labels.counts())[:, None]
-        self.priors_ = _priors(self.priors, labels)
-        self.classes_ = labels.classes
-        self.n_iter_ = found.n_iter
-        self._n_labelled = labels.n_labelled
-        return self
-
-    def _solve(self, rows: Any, T: np.ndarray, mask: np.ndarray | None) -> Directions:
-        if self.solver == "direct":
-            return direct(rows, T, self.ridge, mask=mask, max_gram_bytes=self.max_gram_bytes)
-        with Progress("LDA", self.max_iter, self.verbose) as progress:
-            return two_stage(
-                rows,
-                T,
-                self.ridge,
-                mask=mask,
-                tol=self.tol,
-                max_iter=self.max_iter,
-                max_gram_bytes=self.max_gram_bytes,
-                random_state=self.random_state,
-                callback=progress,
-            )
+    def _fit_head(self, found: Directions, seen: Seen) -> None:
+        self.means_ = found.targets.T / np.sqrt(np.maximum(seen.counts, 1))[:, None]
+        self.priors_ = _priors(self.priors, seen)
+        self.classes_ = seen.classes
+        self._n_labelled = seen.n
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the log-odds of the second class (two classes), or each class's linear score.
@@ -287,16 +263,12 @@ class LDA(ClassifierMixin, LinearReducer):
 
     def _scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        rows = self._rows(X, reset=False)
+        rows = self._seen(self._rows(X, reset=False))
         precision = self._n_labelled / np.maximum(1 - self.eigenvalues_, _LEAST_SCATTER)
         A = precision * self.means_  # (c, k)
-        b = np.log(self.priors_) - 0.5 * (A * self.means_).sum(axis=1)
-        return rows.get(rows.map(_score, shared=(self.components_.T, self.mean_, A.T, b)))
-
-
-def targets(labels: Labels) -> np.ndarray:
-    """Return T (l, c): one-hot labels, column j divided by sqrt(n_j), so that S_b = X_c'T T'X_c."""
-    return labels.indicator() / np.sqrt(labels.counts())
+        with np.errstate(divide="ignore"):  # a class that no batch has brought yet has probability 0
+            b = np.log(self.priors_) - 0.5 * (A * self.means_).sum(axis=1)
+        return rows.get(rows.map(affine, shared=(self.components_.T, self.mean_, A.T, b)))
 
 
 def objective(W: np.ndarray, Sb: np.ndarray) -> float:
@@ -304,18 +276,14 @@ def objective(W: np.ndarray, Sb: np.ndarray) -> float:
     return float(np.trace(W.T @ Sb @ W))
 
 
-def _score(X: Block, W: Any, mean: Any, A: Any, b: Any) -> Any:
-    return (X.shift(mean) @ W) @ A + b
-
-
-def _priors(priors: Any, labels: Labels) -> np.ndarray:
+def _priors(priors: Any, seen: Seen) -> np.ndarray:
     if priors is None:
-        return labels.counts() / labels.n_labelled
+        return seen.counts / seen.n
     priors = np.asarray(priors, dtype=np.float64)
-    c = labels.n_classes
+    c = len(seen.classes)
     if priors.shape != (c,) or (priors <= 0).any() or abs(priors.sum() - 1) > 1e-6:
         raise ValueError(
             f"priors={priors.tolist()} was given, where {c} positive numbers that sum to 1 are expected, "
-            f"one for each class of {labels.classes.tolist()}"
+            f"one for each class of {seen.classes.tolist()}"
         )
     return priors

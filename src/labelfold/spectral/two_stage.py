@@ -16,12 +16,16 @@ W spans what the direct problem spans, and s are its eigenvalues, without any as
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from labelfold.numerics.least_squares import MAX_GRAM_BYTES, centered, least_squares, triangle
+from labelfold.numerics.gram import EPS, Factor
+from labelfold.numerics.least_squares import MAX_GRAM_BYTES, LeastSquares, centered, triangle
 from labelfold.rows import Rows
+from labelfold.spectral.kernel_map import KernelProblem
 
 # Eigenvalues closer than this, relative, are one eigenvalue.
 _EQUAL = 1e-9
@@ -42,25 +46,60 @@ class Directions(NamedTuple):
         The mean of the rows that count.
     n_iter : int
         Iterations of stage 1.
+    residual : float
+        Relative residual that stage 1 reached.
     """
 
     W: np.ndarray
     s: np.ndarray
     targets: np.ndarray
     mean: np.ndarray
-    n_iter: int
+    n_iter: int = 1
+    residual: float = 0.0
 
 
-def two_stage(rows: Rows, T: np.ndarray, ridge: float, **options: Any) -> Directions:
-    """Find the directions by least squares; ``options`` are those of `least_squares`."""
-    stage1 = least_squares(rows, T, ridge, **options)
-    s, E = np.linalg.eigh(stage1.D)
+@dataclass
+class Seen:
+    """What the end of a fit knows about its labelled rows.
+
+    Attributes
+    ----------
+    task, classes : str, ndarray
+        As in `Labels`.
+    n : int
+        Labelled rows.
+    counts : ndarray of shape (c,)
+        Rows of each class or label; empty in regression.
+    y_mean : ndarray of shape (c,)
+        Mean of the label columns.
+    y_scatter : ndarray of shape (c, c)
+        Y_c'Y_c.
+    regression : callable
+        ``regression(found)`` gives Z'Z and Z'Y_c of the embedded rows Z = X_c W.
+    flat : bool
+        Whether y was one column, so that predictions are too.
+    """
+
+    task: str
+    classes: np.ndarray
+    n: int
+    counts: np.ndarray
+    y_mean: np.ndarray
+    y_scatter: np.ndarray
+    regression: Callable[[Directions], tuple[np.ndarray, np.ndarray]]
+    flat: bool = False
+
+
+def second_stage(first: LeastSquares, size: int) -> Directions:
+    """Turn the least-squares solution into directions; ``size`` is the larger side of X."""
+    s, E = np.linalg.eigh(first.D)
     s, E = s[::-1], E[:, ::-1]
-    keep = s > _tiny(rows) * max(s[0], 0.0)
+    keep = s > tiny(size) * max(s[0], 0.0)
     s, E = s[keep], E[:, keep]
     E = E @ _settle(s, E.T)
     root = np.sqrt(s)
-    return _signed(Directions(stage1.W @ (E / root), s, root[:, None] * E.T, stage1.mean, stage1.n_iter))
+    found = Directions(first.W @ (E / root), s, root[:, None] * E.T, first.mean, first.n_iter, first.residual)
+    return _signed(found)
 
 
 def direct(
@@ -83,17 +122,33 @@ def direct(
     T = (T - weights @ T / weights.sum()) * weights[:, None]
     # X_c'X_c = R'R: its eigenvalues are R's singular values squared, with all their digits.
     R = centered(rows, mean, mask).sum(triangle, T)
-    U, sigma, Vt = np.linalg.svd(R[:d, :d])
-    rank = int((sigma > max(n, d) * np.finfo(np.float64).eps * sigma.max(initial=0.0)).sum())
-    sigma, V = sigma[:rank], Vt[:rank].T
+    return direct_factor(Factor(R[:d, :d], R[:d, d:], max(n, d)), ridge, mean)
+
+
+def direct_factor(factor: Factor, ridge: float, mean: np.ndarray) -> Directions:
+    """Find the directions from a triangular factor R of X_c and Q'T."""
+    U, sigma, V = factor.singular
+    return _from_spectrum(U.T @ factor.C, sigma, V, ridge, mean, factor.size)
+
+
+def direct_kernel(problem: KernelProblem, ridge: float) -> Directions:
+    """Find the directions of an exact kernel from the eigenvectors of its matrix."""
+    values, U = problem.gram.spectrum
+    sigma = np.sqrt(values)
+    return _from_spectrum(U.T @ problem.T, sigma, U / sigma.T, ridge, problem.mean, len(U))
+
+
+def _from_spectrum(
+    C: np.ndarray, sigma: np.ndarray, V: np.ndarray, ridge: float, mean: np.ndarray, size: int
+) -> Directions:
+    """Return the directions from X = U diag(sigma) V' and C = U'T."""
     damped = np.sqrt(sigma**2 + ridge)
-    B = (sigma / damped)[:, None] * (U[:, :rank].T @ R[:d, d:])  # eq. 31
-    P, root, Et = np.linalg.svd(B, full_matrices=False)
-    keep = root**2 > _tiny(rows) * max(root.max(initial=0.0) ** 2, 0.0)
+    P, root, Et = np.linalg.svd(sigma / damped * C, full_matrices=False)  # eq. 31
+    keep = root**2 > tiny(size) * root.max(initial=0.0) ** 2
     P, root, Et = P[:, keep], root[keep], Et[keep]
     turn = _settle(root**2, Et)
     P, Et = P @ turn, turn.T @ Et
-    return _signed(Directions(V @ (P / damped[:, None]), root**2, root[:, None] * Et, mean, 1))
+    return _signed(Directions(V @ (P / damped), root**2, root[:, None] * Et, mean))
 
 
 def keep_components(found: Directions, n_components: int | None) -> Directions:
@@ -112,12 +167,12 @@ def keep_components(found: Directions, n_components: int | None) -> Directions:
             stacklevel=3,
         )
     k = rank if n_components is None else min(n_components, rank)
-    return Directions(found.W[:, :k], found.s[:k], found.targets[:k], found.mean, found.n_iter)
+    return found._replace(W=found.W[:, :k], s=found.s[:k], targets=found.targets[:k])
 
 
-def _tiny(rows: Rows) -> float:
+def tiny(size: int) -> float:
     """Return what counts as zero beside the largest eigenvalue."""
-    return 10 * max(rows.shape) * float(np.finfo(np.float64).eps)
+    return 10 * size * EPS
 
 
 def _settle(s: np.ndarray, Et: np.ndarray) -> np.ndarray:
