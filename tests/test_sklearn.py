@@ -4,12 +4,41 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import labelfold
-from labelfold import LDA
-
-ESTIMATORS = [LDA(), LDA(ridge=1.0), LDA(solver="direct")]
+from labelfold import CCA, HSL, LDA, OPLS
 
 
-@parametrize_with_checks(ESTIMATORS)
+class CanonicalCorrelation(CCA):
+    """CCA under another name: scikit-learn leaves some checks out for anything called CCA."""
+
+
+ESTIMATORS = [
+    LDA(),
+    LDA(ridge=1.0),
+    LDA(solver="direct"),
+    LDA(kernel="rbf", ridge=1.0),
+    LDA(kernel="rbf", ridge=1.0, n_landmarks=10),
+    LDA(ridge=[0.1, 1.0]),
+    CCA(),
+    CanonicalCorrelation(),
+    CanonicalCorrelation(kernel="rbf", ridge=1.0),
+    OPLS(),
+    OPLS(ridge=1.0),
+    HSL(),
+    HSL(expansion="clique"),
+    HSL(expansion="star", ridge=1.0),
+]
+
+
+def expected_failures(estimator):
+    """Return the checks an estimator is not held to, each with its reason."""
+    if type(estimator).__name__ != "CCA":
+        return {}
+    reason = "scikit-learn takes what is named CCA for its own, whose fit_transform returns two arrays"
+    names = ("data_not_an_array", "general", "n_iter")
+    return {f"check_transformer_{name}": reason for name in names}
+
+
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
 @pytest.mark.filterwarnings("ignore:y holds only -1 and 1:UserWarning")
 @pytest.mark.filterwarnings("ignore:n_components=:UserWarning")
 def test_scikit_learn_checks(estimator, check):
@@ -18,4 +47,4 @@ def test_scikit_learn_checks(estimator, check):
 
 def test_every_public_estimator_is_checked():
     public = {name for name in labelfold.__all__ if hasattr(getattr(labelfold, name), "fit")}
-    assert public == {type(estimator).__name__ for estimator in ESTIMATORS}
+    assert public <= {type(estimator).__name__ for estimator in ESTIMATORS}

@@ -44,6 +44,8 @@ class Method:
         ``build(k, X, random_state)`` gives the estimator; without one the method is planned.
     penalty : str, optional
         The name of the parameter that is tuned unless given.
+    compared : bool, default=True
+        Whether `compare` tries it unless told which; not where another method gives the same for classes.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Method:
     paper: str
     build: Callable[..., Any] | None = None
     penalty: str | None = None
+    compared: bool = True
 
     @property
     def status(self) -> str:
@@ -100,12 +103,16 @@ class Method:
         return model
 
 
-def _lda(k: int | None, X: Any, random_state: int | None, ridge: float | None = None) -> Any:
-    from labelfold import LDA
+def _two_stage(name: str) -> Callable[..., Any]:
+    def build(k: int | None, X: Any, random_state: int | None, ridge: float | None = None) -> Any:
+        import labelfold
 
-    if ridge is not None:
-        return LDA(n_components=k, ridge=ridge)
-    return Tuned(LDA(n_components=k), "ridge", GRID, random_state=random_state)
+        make = getattr(labelfold, name)
+        if ridge is not None:
+            return make(n_components=k, ridge=ridge)
+        return Tuned(make(n_components=k), "ridge", GRID, random_state=random_state)
+
+    return build
 
 
 def _svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
@@ -142,7 +149,7 @@ _ENTRIES = (
         "supervised",
         True,
         _TWO_STAGE,
-        _lda,
+        _two_stage("LDA"),
         "ridge",
     ),
     Method(
@@ -167,11 +174,36 @@ _ENTRIES = (
         "C",
     ),
     Method(
-        "cca", "CCA", "Directions most correlated with the label columns.", "supervised", True, _TWO_STAGE
+        "opls",
+        "OPLS",
+        f"Directions that predict the label columns best; its ridge is {_TUNED}.",
+        "supervised",
+        True,
+        _TWO_STAGE,
+        _two_stage("OPLS"),
+        "ridge",
     ),
-    Method("opls", "OPLS", "Orthonormalised partial least squares.", "supervised", True, _TWO_STAGE),
     Method(
-        "hsl", "HSL", "Hypergraph spectral learning for multi-label data.", "supervised", True, _TWO_STAGE
+        "cca",
+        "CCA",
+        f"Directions most correlated with the label columns (with classes, LDA's); its ridge is {_TUNED}.",
+        "supervised",
+        True,
+        _TWO_STAGE,
+        _two_stage("CCA"),
+        "ridge",
+        compared=False,
+    ),
+    Method(
+        "hsl",
+        "HSL",
+        f"Hypergraph spectral learning, for several labels a row (with classes, LDA's); its ridge is {_TUNED}.",
+        "supervised",
+        True,
+        _TWO_STAGE,
+        _two_stage("HSL"),
+        "ridge",
+        compared=False,
     ),
     Method(
         "drsvm",

@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from reference.two_stage import directions, distance, lda_targets, scatter
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_blobs
@@ -15,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from labelfold import LDA
 from labelfold.spectral.lda import objective
+from reference.two_stage import directions, distance, lda_targets, scatter
 
 RIDGES = [0.0, 1e-6, 1e-3, 1.0, 1e3, 1e6]
 

@@ -87,7 +87,9 @@ def compare(
     labels = read_labels(y, X.shape[0], unlabeled=unlabeled, estimator="compare")
     codes = np.full(X.shape[0], -1)
     codes[labels.index] = labels.values
-    chosen = available_methods() if methods is None else [_method(m) for m in methods]
+    chosen = (
+        [m for m in available_methods() if m.compared] if methods is None else [_method(m) for m in methods]
+    )
     if not chosen:
         raise ValueError("There is no method to compare; name at least one.")
     if repeats < 1:

@@ -128,7 +128,8 @@ class CCA(OPLS):
             stray = ~np.isin(values, classes)
             if stray.any():
                 raise ValueError(
-                    f"y holds the class {values[stray][0]!r}, which fit has not seen; its classes are {classes.tolist()}"
+                    f"y holds the class {values[stray][0]!r}, which fit has not seen; "
+                    f"its classes are {classes.tolist()}"
                 )
             values = np.eye(len(classes))[np.searchsorted(classes, values)]
         Y = values.reshape(len(values), -1)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
+from sklearn.utils.metaestimators import available_if
 
 from labelfold.labels import check_kind, read_batch
 from labelfold.rows import Rows
@@ -12,9 +14,17 @@ from labelfold.spectral.moments import Moments, distinct_rows, from_key
 from labelfold.spectral.two_stage import Directions, Seen, direct_factor, second_stage
 
 
+def _can_stream(model: Any) -> bool:
+    if model.kernel is not None or not isinstance(model.ridge, Real):
+        what = "a kernel" if model.kernel is not None else f"ridge={model.ridge!r}"
+        raise AttributeError(f"partial_fit cannot work with {what}; use fit, on blocks where X is large")
+    return True
+
+
 class Streaming:
     """The part of the two-stage family that learns from batches."""
 
+    @available_if(_can_stream)
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Learn from one more batch; afterwards the model is what `fit` on all rows so far would give.
 
@@ -29,8 +39,8 @@ class Streaming:
         y : array-like of shape (m,) or (m, c)
             Its targets; unlabelled rows are left out.
         classes : array-like of shape (c,), default=None
-            All classes there will be, at the first call. When None, classes are taken as they come, and
-            components are there as soon as two classes have been seen.
+            All classes there will be, at the first call. When None, classes are taken as they come. There are no
+            components before the rows so far can be told apart: one row, or one class, is not enough.
 
         Returns
         -------
@@ -52,11 +62,6 @@ class Streaming:
 
     def _start_stream(self, rows: Rows, classes: Any) -> None:
         name, d = type(self).__name__, rows.shape[1]
-        if self.kernel is not None or not isinstance(self.ridge, (int, float, np.number)):
-            what = "a kernel" if self.kernel is not None else f"ridge={self.ridge!r}"
-            raise ValueError(
-                f"{name}.partial_fit cannot work with {what}; use fit, on blocks where X is large"
-            )
         if 8 * d * d > self.max_gram_bytes:
             raise ValueError(
                 f"{name}.partial_fit keeps a {d} x {d} matrix of {8 * d * d / 2**20:,.0f} MB, more than "
@@ -140,6 +145,9 @@ class Streaming:
             found = direct_factor(problem.factor(), float(self.ridge), moments.mean)
         else:
             found = second_stage(problem.solve(float(self.ridge)), size)
+
+        if not len(found.s):
+            return  # too few rows so far to tell anything apart
 
         def regression(found: Directions) -> tuple[np.ndarray, np.ndarray]:
             return found.W.T @ problem.gram.G @ found.W, found.W.T @ cross
