@@ -16,7 +16,7 @@ from scipy import sparse
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from containers import params
-from labelfold.rows import Centered, Weighted, as_rows, threads
+from labelfold.rows import Centered, Featurized, Weighted, as_rows, threads
 from labelfold.rows.stream import FileRows
 
 
@@ -434,3 +434,16 @@ print(*{"dask", "distributed", "torch", "numba", "array_api_strict"} & set(sys.m
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
     )
     assert done.stdout.split() == []
+
+
+def test_a_feature_map_that_widens_rows_gets_few_of_them_at_a_time(container, rng):
+    X, width, sizes = rng.standard_normal((900, 3)), 20_000, []
+
+    def widen(block):
+        sizes.append(block.shape[0])
+        first = block[:, [0]].toarray() if sparse.issparse(block) else np.asarray(block)[:, :1]
+        return np.broadcast_to(first, (len(first), width))
+
+    sums = Featurized(as_rows(container.make(X)), widen).sum(lambda X: X.colsum())
+    np.testing.assert_allclose(sums, X[:, 0].sum(), rtol=1e-10)
+    assert max(sizes) * width * 8 <= 64 << 20

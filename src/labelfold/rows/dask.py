@@ -11,7 +11,15 @@ import dask.array as da
 import numpy as np
 
 from labelfold.rows import threads
-from labelfold.rows.local import check_aligned, check_two_dimensional, floating, match_dtype, merge, slabs
+from labelfold.rows.local import (
+    check_aligned,
+    check_two_dimensional,
+    floating,
+    limit,
+    match_dtype,
+    merge,
+    slabs,
+)
 from labelfold.rows.memory import memory_rows, stacked_rows
 from labelfold.rows.protocol import RowFunction, Rows
 from labelfold.rows.sums import Accumulator
@@ -36,10 +44,12 @@ class DaskRows(Rows):
         self._ends = np.concatenate([[0], np.cumsum(X.chunks[0])]).astype(np.int64)
         self._chunks = list(X.to_delayed()[:, 0])
 
-    def sweep(self, f: RowFunction, *aligned: Any, shared: tuple = ()) -> tuple[Any, Any]:
+    def sweep(
+        self, f: RowFunction, *aligned: Any, shared: tuple = (), most_rows: int | None = None
+    ) -> tuple[Any, Any]:
         """Make one pass: a task for each chunk that holds rows."""
         self.n_passes += 1
-        work = _everywhere((f, tuple(match_dtype(value, self.dtype) for value in shared)))
+        work = _everywhere((f, tuple(match_dtype(value, self.dtype) for value in shared), most_rows))
         columns = [self._parts(check_aligned(a, self.shape[0])) for a in aligned]
         tasks = []
         for i in self._occupied():
@@ -125,12 +135,12 @@ class _Box:
 
 @dask.delayed(pure=False)
 def _run_chunk(work: Any, chunk: Any, start: int, dtype: np.dtype, *aligned: Any) -> tuple[Any, Accumulator]:
-    f, shared = work.value if isinstance(work, _Box) else work
+    f, shared, most_rows = work.value if isinstance(work, _Box) else work
     rows = memory_rows(chunk, first_row=start)
     rows.dtype = dtype
     mapped, sums = rows.mapped(), Accumulator()
     with threads.single_blas():
-        for a, b in slabs(rows.cuts(), 1)[0]:
+        for a, b in slabs(limit(rows.cuts(), most_rows), 1)[0]:
             result, partial = f(rows.block(a, b), *(h[a:b] for h in aligned), *shared)
             mapped.store(a, b, result)
             sums.add(partial)

@@ -112,9 +112,11 @@ class DeviceRows(LocalRows):
             self._check_finite(X, start)
         return DeviceBlock(X, self.xp)
 
-    def sweep(self, f: RowFunction, *aligned: Any, shared: tuple = ()) -> tuple[Any, Any]:
+    def sweep(
+        self, f: RowFunction, *aligned: Any, shared: tuple = (), most_rows: int | None = None
+    ) -> tuple[Any, Any]:
         """Make one pass; the first one checks that the values are finite."""
-        answer = super().sweep(f, *aligned, shared=shared)
+        answer = super().sweep(f, *aligned, shared=shared, most_rows=most_rows)
         self._checked = True
         return answer
 

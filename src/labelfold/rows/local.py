@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable
+from itertools import pairwise
 from threading import Event, Lock
 from typing import Any
 
@@ -38,7 +38,9 @@ class LocalRows(Rows):
         """Return an empty place for row results."""
         return Mapped(self.shape[0])
 
-    def sweep(self, f: RowFunction, *aligned: Any, shared: tuple = ()) -> tuple[Any, Any]:
+    def sweep(
+        self, f: RowFunction, *aligned: Any, shared: tuple = (), most_rows: int | None = None
+    ) -> tuple[Any, Any]:
         """Make one pass over X: contiguous slabs in threads, merged in order."""
         self.n_passes += 1
         aligned = tuple(self.put(check_aligned(a, self.shape[0])) for a in aligned)
@@ -55,7 +57,7 @@ class LocalRows(Rows):
                 sums.add(partial)
             return sums
 
-        sums = merge(threads.run(run, slabs(self.cuts(), self.n_workers())))
+        sums = merge(threads.run(run, slabs(limit(self.cuts(), most_rows), self.n_workers())))
         return mapped.result(), sums.finish(self.get)
 
 
@@ -92,9 +94,9 @@ class Mapped:
 
 def slabs(cuts: np.ndarray, n_workers: int) -> list[list[tuple[int, int]]]:
     """Cut the blocks into contiguous runs, one a worker: fixed by the data and the number of workers."""
-    blocks = [(int(a), int(b)) for a, b in itertools.pairwise(cuts) if b > a]
+    blocks = [(int(a), int(b)) for a, b in pairwise(cuts) if b > a]
     ends = np.linspace(0, len(blocks), min(n_workers, len(blocks)) + 1).round().astype(int)
-    return [blocks[a:b] for a, b in itertools.pairwise(ends)]
+    return [blocks[a:b] for a, b in pairwise(ends)]
 
 
 def merge(sums: Iterable[Accumulator]) -> Accumulator:
@@ -106,9 +108,17 @@ def merge(sums: Iterable[Accumulator]) -> Accumulator:
 
 
 def even_cuts(n_rows: int, rows_per_block: int) -> np.ndarray:
-    """Return boundaries that cut n rows into nearly equal blocks of about the size asked for."""
-    n_blocks = max(1, round(n_rows / max(1, rows_per_block)))
+    """Return boundaries that cut n rows into nearly equal blocks of at most the size asked for."""
+    n_blocks = max(1, -(-n_rows // max(1, int(rows_per_block))))
     return np.linspace(0, n_rows, n_blocks + 1).round().astype(np.int64)
+
+
+def limit(cuts: np.ndarray, most_rows: int | None) -> np.ndarray:
+    """Return the boundaries, with further ones where a block would have too many rows."""
+    if most_rows is None:
+        return cuts
+    pieces = [a + even_cuts(b - a, most_rows)[:-1] for a, b in pairwise(cuts) if b > a]
+    return np.concatenate([*pieces, cuts[-1:]])
 
 
 def match_dtype(value: Any, dtype: np.dtype) -> Any:

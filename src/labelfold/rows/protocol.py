@@ -59,7 +59,9 @@ class Rows(ABC):
     in_memory: bool = False
 
     @abstractmethod
-    def sweep(self, f: RowFunction, *aligned: Any, shared: tuple = ()) -> tuple[Any, Any]:
+    def sweep(
+        self, f: RowFunction, *aligned: Any, shared: tuple = (), most_rows: int | None = None
+    ) -> tuple[Any, Any]:
         """Make one pass over X.
 
         Parameters
@@ -73,6 +75,8 @@ class Rows(ABC):
             Arrays with one entry per row, from the user (NumPy) or from an earlier pass.
         shared : tuple
             What every block needs whole. Floating arrays are given to f in the dtype of X.
+        most_rows : int, optional
+            The most rows that a block may have, where f makes more of a row than the row itself is.
 
         Returns
         -------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -15,7 +15,16 @@ from scipy import sparse
 
 from labelfold.rows import threads
 from labelfold.rows.blocks import DenseBlock
-from labelfold.rows.local import LocalRows, Mapped, check_aligned, check_finite, even_cuts, floating, merge
+from labelfold.rows.local import (
+    LocalRows,
+    Mapped,
+    check_aligned,
+    check_finite,
+    even_cuts,
+    floating,
+    limit,
+    merge,
+)
 from labelfold.rows.local import match_dtype as match
 from labelfold.rows.memory import memory_rows, stacked_rows
 from labelfold.rows.protocol import RowFunction, Rows
@@ -46,9 +55,11 @@ class FileRows(LocalRows):
         """Return the block boundaries."""
         return even_cuts(self.shape[0], max(FILE_BYTES // max(1, self._stride()), FILE_ROWS))
 
-    def sweep(self, f: RowFunction, *aligned: Any, shared: tuple = ()) -> tuple[Any, Any]:
+    def sweep(
+        self, f: RowFunction, *aligned: Any, shared: tuple = (), most_rows: int | None = None
+    ) -> tuple[Any, Any]:
         """Make one pass over the file; the first one checks that its values are finite."""
-        answer = super().sweep(f, *aligned, shared=shared)
+        answer = super().sweep(f, *aligned, shared=shared, most_rows=most_rows)
         self._checked = True
         return answer
 
@@ -174,7 +185,9 @@ class IterableRows(Rows):
             )
         return blocks
 
-    def sweep(self, f: RowFunction, *aligned: Any, shared: tuple = ()) -> tuple[Any, Any]:
+    def sweep(
+        self, f: RowFunction, *aligned: Any, shared: tuple = (), most_rows: int | None = None
+    ) -> tuple[Any, Any]:
         """Make one pass: as many blocks at a time as there are threads, summed in a fixed order."""
         self.n_passes += 1
         n = self.shape[0]
@@ -186,7 +199,7 @@ class IterableRows(Rows):
 
         def run(job: tuple, stop: Event) -> None:
             sums, start, rows = job
-            for a, b in zip(rows.cuts()[:-1], rows.cuts()[1:], strict=True):
+            for a, b in pairwise(limit(rows.cuts(), most_rows)):
                 if b > a and not stop.is_set():
                     here = slice(start + int(a), start + int(b))
                     result, partial = f(rows.block(int(a), int(b)), *(h[here] for h in aligned), *shared)

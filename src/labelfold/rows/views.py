@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from labelfold.rows.blocks import Block
+from labelfold.rows.memory import dense_block_rows
 from labelfold.rows.protocol import RowFunction, Rows
 
 
@@ -27,6 +28,7 @@ class View(Rows):
     # What wrap needs, besides the block: row-aligned arrays, and shared ones.
     _aligned: tuple = ()
     _shared: tuple = ()
+    _most_rows: int | None = None
 
     @staticmethod
     def wrap(block: Block, *context: Any) -> Block:
@@ -37,10 +39,18 @@ class View(Rows):
         """Return the same view of other rows, those at ``index`` of these."""
         raise NotImplementedError
 
-    def sweep(self, f: RowFunction, *aligned: Any, shared: tuple = ()) -> tuple[Any, Any]:
+    def sweep(
+        self, f: RowFunction, *aligned: Any, shared: tuple = (), most_rows: int | None = None
+    ) -> tuple[Any, Any]:
         """Make one pass over the rows beneath."""
         wrapped = _Wrapped(self.wrap, f, len(self._aligned), len(self._shared), len(aligned))
-        return self.rows.sweep(wrapped, *self._aligned, *aligned, shared=self._shared + tuple(shared))
+        return self.rows.sweep(
+            wrapped,
+            *self._aligned,
+            *aligned,
+            shared=self._shared + tuple(shared),
+            most_rows=min(filter(None, (most_rows, self._most_rows)), default=None),
+        )
 
     def take(self, index: np.ndarray) -> Rows:
         """Return the rows at ``index``, in memory, seen the same way."""
@@ -127,6 +137,7 @@ class Featurized(View):
         self._shared = (transform,)
         width = np.asarray(transform(rows.take(np.arange(1)).whole().raw)).shape[1]
         self.shape = (rows.shape[0], width)
+        self._most_rows = dense_block_rows(self.row_bytes())
 
     @staticmethod
     def wrap(block: Block, transform: Callable) -> Block:
