@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
+# scikit-learn's check of array-API input runs only where SciPy was told to expect it, before it is imported.
+os.environ.setdefault("SCIPY_ARRAY_API", "1")
+
 import numpy as np
 import pytest
 
