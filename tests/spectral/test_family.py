@@ -4,13 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.cross_decomposition import CCA as SklearnCCA
 from sklearn.datasets import load_iris, load_linnerud, load_wine, make_multilabel_classification
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import StandardScaler
 
-from labelfold import CCA, HSL, LDA, OPLS
+from labelfold import CCA, HSL, LDA, OPLS, load, save
 from reference.two_stage import (
     cca_targets,
     directions,
@@ -444,3 +445,26 @@ def test_float32_stays_float32():
         held = make(X.astype(np.float32))
         model = CCA(ridge=1.0).fit(held, Y)
         assert model.transform(held).dtype == np.float32
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize(
+    "model",
+    [LDA(kernel="rbf", ridge=1.0), CCA(kernel="poly", n_landmarks=20, ridge=1.0), HSL(), OPLS(ridge="cv")],
+    ids=str,
+)
+def test_saved_models_of_every_form_come_back(model, make, tmp_path):
+    X, y = load_iris(return_X_y=True)
+    X = make(X)
+    fitted = clone(model).fit(X, y)
+    back = load(save(fitted, tmp_path / "model"))
+    np.testing.assert_allclose(back.transform(X), fitted.transform(X), rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(back.predict(X), fitted.predict(X))
+
+
+def test_a_saved_model_goes_on_learning(tmp_path):
+    X, Y = label_data(90, 6, 3)
+    for maker, y in ((LDA, (Y[:, 0] + 2 * Y[:, 1]).astype(int)), (HSL, Y)):
+        half = maker().partial_fit(X[:50], y[:50])
+        back = load(save(half, tmp_path / "half")).partial_fit(X[50:], y[50:])
+        assert distance(back.components_.T, maker().fit(X, y).components_.T) < 1e-8

@@ -21,12 +21,16 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
+from labelfold.base import Kept
 from labelfold.files.problem import FileProblem, existing_file, listed, one_line, writable_file
 
 FORMAT = "labelfold-model"
 FORMAT_VERSION = 1
 _NOTE = "labelfold.json"
 _NOTE_LIMIT = 256 * 2**20
+
+# Arrays that skops knows only under their older names.
+_HARMLESS = {"scipy.sparse._csr.csr_array"}
 
 
 @dataclass(frozen=True)
@@ -81,10 +85,12 @@ def save_model(model: Any, path: str | os.PathLike, **notes: Any) -> Path:
     with zipfile.ZipFile(buffer, "a", compression=zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(_NOTE, json.dumps(note))
     # written whole under another name first, so that a full disk never leaves half a model behind
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
+    # (beside the file a link leads to, so that the link stays one)
+    place = path.resolve()
+    unfinished = place.with_name(f"{place.name}.{os.getpid()}.part")
     try:
         unfinished.write_bytes(buffer.getvalue())
-        unfinished.replace(path)
+        unfinished.replace(place)
     except OSError as error:
         unfinished.unlink(missing_ok=True)
         raise FileProblem(f"{path} could not be written: {error.strerror or error}.") from error
@@ -185,12 +191,12 @@ def _read_note(path: Path, data: bytes) -> dict[str, Any]:
 
 
 def _refused(unknown: list[str]) -> list[str]:
-    """Return the types skops does not know that are not labelfold's own estimators either."""
-    return [name for name in unknown if not _is_our_estimator(name)]
+    """Return the types skops does not know that are not labelfold's own either."""
+    return [name for name in unknown if name not in _HARMLESS and not _is_ours(name)]
 
 
-def _is_our_estimator(name: str) -> bool:
-    """Tell whether a dotted name is an estimator class that labelfold itself defines.
+def _is_ours(name: str) -> bool:
+    """Tell whether a dotted name is an estimator, or state of one, that labelfold itself defines.
 
     A prefix test would not do: ``labelfold.files.models.os`` begins with ``labelfold`` too.
     """
@@ -202,4 +208,4 @@ def _is_our_estimator(name: str) -> bool:
         found = getattr(importlib.import_module(module), attribute, None)
     except ImportError:
         return False
-    return isinstance(found, type) and issubclass(found, BaseEstimator) and found.__module__ == module
+    return isinstance(found, type) and issubclass(found, BaseEstimator | Kept) and found.__module__ == module

@@ -63,6 +63,9 @@ def writable_file(path: str | os.PathLike) -> Path:
     path = Path(path)
     if path.is_dir():
         raise FileProblem(f"{path} is a folder; name the file to write in it.")
+    # a finished file takes the place of what is there: never that of a device or a pipe
+    if path.exists() and not path.is_file():
+        raise FileProblem(f"{path} is a device or a pipe; name a file to write.")
     writable_folder(path.parent, make=False)
     if path.exists() and not os.access(path, os.W_OK):
         raise FileProblem(f"{path} exists and cannot be overwritten: no permission.")

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
+from labelfold.base import Kept
 from labelfold.numerics.gram import EPS, Factor, Gram, trim_svd
 from labelfold.numerics.least_squares import GramProblem, triangle
 from labelfold.rows import Centered, Rows
 
 
-class Moments:
+class Moments(Kept):
     """Count, mean and scatter of the rows, and what they have in common with their labels.
 
     The scatter is kept as a stack of rows S with S'S = X_c'X_c, which Chan's update of means and scatters extends
@@ -99,14 +100,14 @@ def _factor(R: np.ndarray, M: np.ndarray, size: int) -> Factor:
     return factor
 
 
-def distinct_rows(Y: np.ndarray) -> list[bytes]:
+def distinct_rows(Y: np.ndarray) -> list[str]:
     """Return one key for each row of a 0/1 matrix, equal for equal rows."""
-    return [row.tobytes() for row in np.ascontiguousarray(Y, dtype=np.uint8)]
+    return [(row + ord("0")).tobytes().decode() for row in np.ascontiguousarray(Y, dtype=np.uint8)]
 
 
-def from_key(key: bytes) -> np.ndarray:
+def from_key(key: str) -> np.ndarray:
     """Return the 0/1 row of a key."""
-    return np.frombuffer(key, dtype=np.uint8).astype(np.float64)
+    return np.array(list(key), dtype=np.float64)
 
 
 def pinv_root(S: np.ndarray) -> np.ndarray:
