@@ -316,3 +316,25 @@ def test_the_installed_command():
     modules = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True).stdout.split()
     assert "typer" in modules
     assert not {"plotly", "skops", "pyarrow.parquet"} & set(modules)
+
+
+def test_labels_of_minus_one_are_announced(wine, capsys):
+    pd.DataFrame({"a": [1, 2, 4, 4, 5], "b": [2, 3, 5, 4, 5], "mood": [-1, 1, 0, 1, 0]}).to_csv(
+        "mood.csv", index=False
+    )
+    out, err = run(capsys, "fit mood.csv --target mood --ridge 1 -o model")
+    assert (
+        err == "Note: 1 row labelled -1 is taken as unlabelled; give that class another name if it is one.\n"
+    )
+    assert "4 rows labelled in 2 classes" in out
+
+
+def test_a_model_without_classes_predicts_none(wine, capsys):
+    from sklearn.decomposition import PCA
+
+    from labelfold import save
+
+    X = wine.drop(columns=["name", "kind"])
+    save(PCA(2).fit(X), "pca")
+    refuse(capsys, "transform pca wine.csv -o o.csv --predict", "predicts no classes")
+    run(capsys, "transform pca wine.csv -o o.csv")

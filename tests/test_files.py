@@ -293,8 +293,58 @@ def test_output_problems(tmp_path, frame):
             path.mkdir()
         with pytest.raises(FileProblem, match=words):
             write_table(path, values, ["e0"])
-    with pytest.raises(FileProblem, match="written twice"):
-        write_table(tmp_path / "o.csv", values, ["name"], ids=frame.loc[:1, ["name"]])
+    for path, names, extra, column in [
+        ("o.csv", ["name"], None, "name"),
+        ("o.csv", ["e0"], {"predicted": [1, 2]}, "predicted"),
+        ("o.npz", ["e0"], None, "X"),
+        ("o.npz", ["e0"], None, "file"),
+    ]:
+        ids = frame.loc[:1, ["name"]].rename(columns={"name": column})
+        with pytest.raises(FileProblem, match="cannot be written beside"):
+            write_table(tmp_path / path, values, names, ids=ids, extra=extra)
+
+
+def test_a_pipe_is_never_replaced_by_a_model(tmp_path):
+    """A finished model is renamed into place: as root that would do away with /dev/null."""
+    model, _ = fitted_lda(["p", "q", "r"])
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(FileProblem, match="a device or a pipe"):
+        save_model(model, pipe)
+    assert pipe.is_fifo()
+
+
+def test_a_model_saved_through_a_link_leaves_the_link(tmp_path):
+    model, X = fitted_lda(["p", "q", "r"])
+    (tmp_path / "real").mkdir()
+    link, real = tmp_path / "link", tmp_path / "real" / "model"
+    real.write_bytes(b"an older model")
+    link.symlink_to(real)
+    save_model(model, link)
+    assert link.is_symlink()
+    np.testing.assert_array_equal(load_model(real).transform(X), model.transform(X))
+
+
+def test_row_numbers_without_a_name_are_refused(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(",a,kind\n0,1.5,x\n1,2.5,y\n2,0.5,x\n")
+    check_sentence(lambda: read_table(path, target="kind"), "--drop 'Unnamed: 0'", path)
+    assert read_table(path, target="kind", drop=["Unnamed: 0"]).feature_names == ["a"]
+    assert read_table(path, features=["a"]).X.ravel().tolist() == [1.5, 2.5, 0.5]
+
+
+def test_decimal_commas_are_not_blamed_on_the_rows(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a;b;kind\n1,5;2,5;x\n2,5;3,5;y\n")
+    check_sentence(lambda: read_table(path, target="kind"), "separated by ';'", path)
+
+
+@pytest.mark.parametrize("meta", [{"feature_names": 5}, {"feature_names": [1]}, {"n_features": "x"}])
+def test_a_note_that_lists_no_columns_is_damage(tmp_path, meta):
+    model, _ = fitted_lda(["p", "q", "r"])
+    path = save_model(model, tmp_path / "model", **meta)
+    with pytest.raises(FileProblem, match="does not list columns"):
+        load_model(path)
 
 
 def fitted_lda(classes):

@@ -11,7 +11,7 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import check_estimator
 
 from labelfold import LDA
-from labelfold.adapters import Labelled, ReduceThenClassify, Tuned, settled
+from labelfold.adapters import Labelled, ReduceThenClassify, Tuned, UnitSpread, settled
 from labelfold.methods import METHODS, available_methods, get_method
 
 NAMES = [m.name for m in available_methods()]
@@ -179,5 +179,29 @@ def test_settled_is_the_chosen_model_with_its_column_names(data):
     assert isinstance(scaled, Pipeline)
     assert type(scaled[-1]) is LDA
     reduced = get_method("pca-svm").make(2, X=X).fit(X, y)
-    assert isinstance(settled(reduced).classifier_, LinearSVC)
+    assert isinstance(settled(reduced).classifier_[-1], LinearSVC)
     assert isinstance(reduced.classifier_, Tuned)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_unit_of_the_data_does_not_matter(data, name):
+    X, y, _ = data
+    # powers of two, so that the numbers are the same but for their exponent
+    first, *others = (
+        get_method(name).make(2, X=X).fit(X * s, y).predict(X * s) for s in (1.0, 2.0**-20, 2.0**20)
+    )
+    for other in others:
+        assert np.mean(first == other) > 0.98
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_sparse_rows_with_long_indices(data, name):
+    X, y, _ = data
+    X = sp.csr_array(X)
+    X.indices, X.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
+    model = get_method(name).make(2, X=X).fit(X, y)
+    assert len(model.predict(X)) == 150
+
+
+def test_unit_spread_keeps_scikit_learns_contract():
+    check_estimator(UnitSpread())

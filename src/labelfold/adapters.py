@@ -1,4 +1,4 @@
-"""Adapters for labels with gaps: a classifier, a reducer and a classifier, and one tuned penalty."""
+"""Adapters for labels with gaps: a classifier, a reducer and a classifier, one tuned penalty, and one unit."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Labelled(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any) -> Labelled:
         """Fit on the labelled rows of X."""
-        X = validate_data(self, X, accept_sparse="csr")
+        X = _short_indices(validate_data(self, X, accept_sparse="csr"))
         labels = read_labels(y, X.shape[0], unlabeled=self.unlabeled, estimator=type(self).__name__)
         self._fit_reducer(X)
         classifier = LinearSVC() if self.classifier is None else self.classifier
@@ -79,7 +79,7 @@ class Labelled(ClassifierMixin, BaseEstimator):
 
     def _checked(self, X: Any) -> Any:
         check_is_fitted(self)
-        return validate_data(self, X, accept_sparse="csr", reset=False)
+        return _short_indices(validate_data(self, X, accept_sparse="csr", reset=False))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -252,6 +252,40 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return tags
 
 
+class UnitSpread(TransformerMixin, BaseEstimator):
+    """Divide X by one number, so that its rows lie at a mean squared distance of 1 from their mean.
+
+    A linear SVM penalises its intercept too, in the units of X: without this, metres and millimetres would give
+    two classifiers.
+
+    Attributes
+    ----------
+    scale_ : float
+        The number.
+
+    Examples
+    --------
+    >>> UnitSpread().fit_transform([[0.0], [2000.0]]).tolist()
+    [[0.0], [2.0]]
+    """
+
+    def fit(self, X: Any, y: Any = None) -> UnitSpread:
+        """Measure the spread of X."""
+        X = validate_data(self, X, accept_sparse="csr")
+        self.scale_ = float(np.sqrt(_mean_square(X)))
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Return X in the new unit."""
+        check_is_fitted(self)
+        return validate_data(self, X, accept_sparse="csr", reset=False) / self.scale_
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
 def settled(model: Any) -> Any:
     """Return a fitted model with the estimator that tuning chose in the place of the tuning."""
     if isinstance(model, Tuned):
@@ -262,6 +296,14 @@ def settled(model: Any) -> Any:
         model = copy.copy(model)
         model.classifier_ = settled(model.classifier_)
     return model
+
+
+def _short_indices(X: Any) -> Any:
+    """Return sparse rows with 32-bit indices where they fit: liblinear takes no others."""
+    if not sp.issparse(X) or X.indices.dtype == np.int32 or max(*X.shape, X.nnz) > np.iinfo(np.int32).max:
+        return X
+    parts = (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32))
+    return type(X)(parts, shape=X.shape, copy=False)
 
 
 def _mean_square(X: Any) -> float:

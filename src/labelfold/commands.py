@@ -42,7 +42,8 @@ Data = Annotated[
     Path, typer.Argument(help="A .csv, .tsv, .parquet, .npz or .svmlight file.", show_default=False)
 ]
 Target = Annotated[
-    str | None, typer.Option("--target", "-t", help="The column of labels; empty cells are unlabelled rows.")
+    str | None,
+    typer.Option("--target", "-t", help="The column of labels; empty cells and -1 are unlabelled rows."),
 ]
 Ids = Annotated[
     list[str] | None, typer.Option("--id", help="A column that names the rows (may be repeated).")
@@ -175,6 +176,8 @@ def transform(
     saved = read_model(model)
     if not hasattr(saved.model, "transform"):
         raise Refusal(f"The model in {model} gives no embedding.")
+    if predict and not hasattr(saved.model, "predict"):
+        raise Refusal(f"The model in {model} predicts no classes; leave out --predict.")
     names = saved.meta.get("feature_names")
     table = read_table(
         data,
@@ -193,7 +196,9 @@ def transform(
         columns = [str(c) for c in saved.model.get_feature_names_out()]
     write_table(output, embedded, columns, ids=table.ids, extra=extra)
     n, k = embedded.shape
-    console().print(f"{n:,} rows in {k} component{'s' * (k > 1)} written to {output}", soft_wrap=True)
+    console().print(
+        f"{n:,} row{'s' * (n > 1)} in {k} component{'s' * (k > 1)} written to {output}", soft_wrap=True
+    )
 
 
 @app.command("compare")

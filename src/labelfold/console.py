@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,6 +70,15 @@ def read_labelled(
     )
     if table.y is None:
         raise Refusal(f"{data} has no array y of labels; name the one that holds them with --target.")
+    labels = table.y.tolist()
+    # where +1 is all there is besides, -1 is a class; labels.py says so
+    if -1 in labels and not {-1, 1} >= {v for v in labels if v is not None}:
+        count = labels.count(-1)
+        print(
+            f"Note: {count:,} row{'s' * (count > 1)} labelled -1 {'are' if count > 1 else 'is'} taken as "
+            "unlabelled; give that class another name if it is one.",
+            file=sys.stderr,
+        )
     return table
 
 

@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from labelfold.adapters import Labelled, ReduceThenClassify, Tuned
+from labelfold.adapters import Labelled, ReduceThenClassify, Tuned, UnitSpread
 
 # Multiples of the data's mean squared spread, most trusted first; see Tuned.
 # The same candidates for every method: none gets more tries than another.
@@ -131,7 +131,10 @@ def _pca_svm(k: int | None, X: Any, random_state: int | None, C: float | None = 
 
 def _linear_svm(random_state: int | None, C: float | None) -> Any:
     svm = LinearSVC(random_state=random_state, max_iter=5000)
-    return Tuned(svm, "C", GRID, power=-1, random_state=random_state) if C is None else svm.set_params(C=C)
+    if C is not None:
+        return svm.set_params(C=C)
+    svm = Pipeline([("unit", UnitSpread()), ("svm", svm)])
+    return Tuned(svm, "svm__C", GRID, power=0, random_state=random_state)
 
 
 _TWO_STAGE = (

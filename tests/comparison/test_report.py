@@ -11,8 +11,8 @@ from sklearn.datasets import load_iris
 from labelfold.comparison import compare
 from labelfold.comparison.figures import MOST_CLASSES, class_look, plain
 from labelfold.comparison.report import render
-from labelfold.methods import available_methods
 from labelfold.files import FileProblem
+from labelfold.methods import available_methods
 
 NASTY = "<script>alert(1)</script>"
 

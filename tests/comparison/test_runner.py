@@ -248,6 +248,8 @@ def test_the_answer_is_no_stronger_than_the_runs():
     assert "nearly tied" in tie.answer
     single = made_up({"a": [[0.9]], "b": [[0.8]]})
     assert "single draw" in single.answer
+    level = made_up({"a": [[0.9]], "b": [[0.9]]})
+    assert "nearly tied" in level.answer
     crossing = made_up({"a": [[0.6, 0.6], [0.95, 0.95]], "b": [[0.65, 0.65], [0.8, 0.8]]}, budgets=(10, 50))
     assert crossing.best_ == "a"
     assert "Not at every budget, though: b with 10 labels was ahead." in crossing.answer

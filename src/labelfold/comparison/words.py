@@ -48,7 +48,7 @@ def answer(found: Comparison) -> str:
     second = ranking.iloc[1]
     other = _with_size(found, second["label"])
     runs, ahead = int(second["runs"]), int(second["behind_in"])
-    if runs > 1 and ahead < runs:
+    if (runs > 1 and ahead < runs) or round(100 * second["behind"], 1) == 0:
         return f"{name} and {other} are nearly tied: {_at(found, ends, best['label'], second['label'])}."
     gap = points(second["behind"], second["behind_spread"])
     over = "" if len(budgets) == 1 else " over all budgets"
@@ -85,4 +85,5 @@ def _elsewhere(found: Comparison, best: str, budgets: list[int]) -> str:
     lead = table[table["label"] == best].set_index("budget")["behind"]
     first = table[table["behind"] == 0].drop_duplicates("budget").set_index("budget")["label"]
     parts = [f"{first[b]} with {b}" for b in budgets if lead.get(b, 0) > 0]
-    return f" Not at every budget, though: {' and '.join(parts)} labels was ahead." if parts else ""
+    verb = "was" if len(parts) == 1 else "were"
+    return f" Not at every budget, though: {' and '.join(parts)} labels {verb} ahead." if parts else ""

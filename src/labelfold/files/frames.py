@@ -32,6 +32,18 @@ def need_columns(path: Path, frame: pd.DataFrame, **roles: Sequence[str]) -> Non
                 raise FileProblem(f"{path} has no {role} column {name!r}{_near_columns(name, columns)}.")
 
 
+def refuse_row_numbers(path: Path, frame: pd.DataFrame, wanted: list[str]) -> None:
+    """Refuse the row numbers that pandas writes as a first column without a name: no measurement, but a leak."""
+    first = frame.columns[0]
+    if not (first in wanted and first == "Unnamed: 0" and is_numeric_dtype(frame[first])):
+        return
+    if (frame[first].diff().dropna() == 1).all():
+        raise FileProblem(
+            f"{path} has a first column without a name that only counts the rows; leave it out with "
+            f"--drop {first!r}."
+        )
+
+
 def numeric_part(path: Path, frame: pd.DataFrame, wanted: list[str]) -> np.ndarray:
     """Return those columns as one array, float32 where all of them are, float64 otherwise."""
     part = frame[wanted]
@@ -52,12 +64,14 @@ def numeric_part(path: Path, frame: pd.DataFrame, wanted: list[str]) -> np.ndarr
 
 
 def _near_columns(name: str, columns: list[str]) -> str:
-    separator = re.search(r"[;\t|]", columns[0]) if len(columns) == 1 else None
-    if separator:
-        return (
-            f": its only column is {columns[0][:60]!r}, so its cells seem to be separated by {separator[0]!r}"
-        )
-    return did_you_mean(name, columns) or f" (it has {listed(columns)})"
+    return _other_separator(columns) or did_you_mean(name, columns) or f" (it has {listed(columns)})"
+
+
+def _other_separator(columns: list[str]) -> str:
+    separator = re.search(r"[;\t|,]", columns[0]) if len(columns) == 1 else None
+    if not separator:
+        return ""
+    return f": its only column is {columns[0][:60]!r}, so its cells seem to be separated by {separator[0]!r}"
 
 
 def _read_text(path: Path, kind: str, target: str | None) -> pd.DataFrame:
@@ -81,7 +95,8 @@ def _read_text(path: Path, kind: str, target: str | None) -> pd.DataFrame:
             f"{path} is not UTF-8 text (it has a byte {byte:#04x}); save it as UTF-8."
         ) from error
     except pd.errors.ParserWarning:
-        raise FileProblem(f"{path} has rows with more cells than the header has names.") from None
+        hint = _other_separator(names)
+        raise FileProblem(f"{path} has rows with more cells than the header has names{hint}.") from None
     except (pd.errors.ParserError, EOFError, OSError) as error:
         raise FileProblem(f"{path} is not a whole {kind.upper()} table: {one_line(error)}.") from error
 

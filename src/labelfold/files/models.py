@@ -187,7 +187,12 @@ def _read_note(path: Path, data: bytes) -> dict[str, Any]:
             f"{FORMAT_VERSION}): upgrade labelfold to load it."
         )
     meta = note.get("meta")
-    return meta if isinstance(meta, dict) else {}
+    meta = meta if isinstance(meta, dict) else {}
+    names, n_features = meta.get("feature_names"), meta.get("n_features")
+    named = names is None or (isinstance(names, list) and all(isinstance(n, str) for n in names))
+    if not named or not isinstance(n_features, int | None):
+        raise FileProblem(f"{path} is damaged: its {_NOTE} does not list columns.")
+    return meta
 
 
 def _refused(unknown: list[str]) -> list[str]:

@@ -129,6 +129,8 @@ def read_table(
         frames.need_columns(path, frame, target=targets, id=id_columns, dropped=drop)
         aside = {*targets, *id_columns, *drop}
         names, ignored = _choose_features(path, [c for c in frame if c not in aside], features)
+        if features is None:
+            frames.refuse_row_numbers(path, frame, names)
         X = frames.numeric_part(path, frame, names)
         y = None if target is None else frame[target]
         ids = frame[list(id_columns)] if id_columns else None

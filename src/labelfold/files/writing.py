@@ -58,9 +58,13 @@ def write_table(
     kind = _WRITES[path.suffix.lower()]
     ids = pd.DataFrame(index=range(len(values))) if ids is None else ids.reset_index(drop=True)
     extra = dict(extra or {})
-    taken = {*map(str, ids.columns), *extra}
-    if clash := [n for n in names if n in taken]:
-        raise FileProblem(f"The column {clash[0]!r} would be written twice to {path}; rename the id column.")
+    # an NPZ has no columns: the embedding is its X, and "file" is NumPy's own name for the path
+    written = [*names, *extra, *(("X", "feature_names", "file") if kind == "npz" else ())]
+    taken = {str(c) for c in ids.columns}
+    if clash := [n for n in written if n in taken]:
+        raise FileProblem(
+            f"The column {clash[0]!r} cannot be written beside the embedding in {path}; rename the id column."
+        )
     try:
         if kind == "npz":
             arrays = {str(c): _without_objects(ids[c]) for c in ids} | {

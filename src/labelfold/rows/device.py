@@ -94,7 +94,15 @@ class DeviceRows(LocalRows):
         check_two_dimensional(X.ndim)
         self.xp = array_namespace(X)
         self.device = device(X)
-        stored = np.dtype(str(X.dtype).rpartition(".")[2])
+        name = str(X.dtype).rpartition(".")[2]
+        if "sparse" in str(getattr(X, "layout", "")):
+            raise ValueError("X is a sparse tensor, where a dense one or a SciPy sparse matrix is expected")
+        try:
+            stored = np.dtype(name)
+        except TypeError:
+            raise ValueError(
+                f"X holds {name} values, which NumPy does not have; convert X to float32"
+            ) from None
         self.dtype = floating(stored)
         self._dtype = getattr(self.xp, self.dtype.name)
         self.X = X
