@@ -231,6 +231,7 @@ def read_labels(
 
 def score_targets(
     y: Any,
+    n_rows: int | None = None,
     *,
     unlabeled: float | str | bytes | None = -1,
     task: str = "auto",
@@ -238,8 +239,8 @@ def score_targets(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return which rows count when scoring, (n,), and their values, (l, ...), in a dtype that metrics take.
 
-    Unlike `read_labels` it accepts a y with no labelled row or one class. `classes` are those of the fitted
-    model: they settle whether -1 is a class or means unlabelled, which a few test rows cannot.
+    Unlike `read_labels` it accepts a y with one class, or, where `n_rows` is not given, no labelled row. `classes`
+    are those of the fitted model: they settle whether -1 is a class or means unlabelled, which a few test rows cannot.
 
     Examples
     --------
@@ -249,6 +250,12 @@ def score_targets(
     (array([ True,  True, False,  True]), array([-1,  1, -1]))
     """
     _, mask, values = read_batch(y, unlabeled=unlabeled, task=task, classes=classes)
+    if n_rows is not None and len(mask) != n_rows:
+        raise ValueError(
+            f"y has {len(mask)} rows and X has {n_rows}; pass one label, or one unlabelled mark, a row."
+        )
+    if n_rows is not None and not mask.any():
+        raise ValueError("y has no labelled row, so there is nothing to score; give the labels of some rows.")
     return mask, values
 
 

@@ -341,3 +341,52 @@ def test_a_wide_sparse_matrix_is_never_densified():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2000 * 60_000 * 8 / 4
+
+
+@pytest.mark.parametrize("ridge", [0.0, 1.0, 1e3])
+@pytest.mark.parametrize("offset", [0.0, 1e3, 1e6])
+def test_a_sparse_matrix_with_a_large_mean_keeps_its_digits(offset, ridge):
+    X, y = load_breast_cancer(return_X_y=True)
+    X = X + offset
+    dense, held = LDA(ridge=ridge).fit(X, y), LDA(ridge=ridge).fit(sparse.csr_array(X), y)
+    assert distance(held.components_.T, dense.components_.T) < 1e-8
+
+
+@pytest.mark.parametrize("ridge", [0.0, 1.0, 1e3])
+def test_a_wide_sparse_matrix_with_columns_of_many_scales_keeps_its_digits(ridge):
+    X = np.random.default_rng(0).normal(size=(60, 100)) * np.logspace(-6, 6, 100)
+    y = np.arange(60) % 3
+    dense, held = LDA(ridge=ridge).fit(X, y), LDA(ridge=ridge).fit(sparse.csr_array(X), y)
+    assert distance(held.components_.T, dense.components_.T) < 1e-8
+
+
+@pytest.mark.parametrize("solver", ["two-stage", "direct"])
+def test_the_scale_of_a_column_changes_nothing_but_its_coefficients(solver):
+    X, y = load_wine(return_X_y=True)
+    scales = 10.0 ** np.arange(-6, 7)
+    plain, scaled = LDA(solver=solver).fit(X, y), LDA(solver=solver).fit(X * scales, y)
+    np.testing.assert_allclose(np.abs(scaled.components_ * scales), np.abs(plain.components_), rtol=1e-6)
+
+
+@pytest.mark.parametrize("solver", ["two-stage", "direct"])
+def test_many_eigenvalues_that_are_almost_equal(solver):
+    X, y = np.random.default_rng(0).standard_normal((300, 1500)), np.arange(300) % 60
+    model = LDA(ridge=3e-5, solver=solver).fit(X, y)
+    W0, _ = directions(X, lda_targets(y), 3e-5)
+    assert distance(model.components_.T, W0) < 1e-10
+
+
+@pytest.mark.filterwarnings("ignore:.*encountered in matmul:RuntimeWarning")
+def test_values_whose_squares_overflow_are_refused():
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match="squares overflow; divide X"):
+        LDA().fit(X * 1e155, y)
+
+
+def test_what_cannot_be_scored_is_refused():
+    X, y = load_iris(return_X_y=True)
+    model = LDA().fit(X, y)
+    with pytest.raises(ValueError, match="y has 3 rows and X has 150"):
+        model.score(X, [0, 1, 2])
+    with pytest.raises(ValueError, match="nothing to score"):
+        model.score(X, [-1] * 150)

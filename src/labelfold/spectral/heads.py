@@ -89,17 +89,18 @@ class RegressionHead:
         -------
         score : float
         """
-        check_is_fitted(self)
+        found = self.predict(X)
         regression = self.task_ == "regression"
         known, truth = score_targets(
             y,
+            len(found),
             unlabeled=self.unlabeled,
             task="regression" if regression else "classification",
             classes=getattr(self, "classes_", None),
         )
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
         measure = r2_score if regression else accuracy_score
-        return float(measure(truth, self.predict(X)[known], sample_weight=weight))
+        return float(measure(truth, found[known], sample_weight=weight))
 
     def _label_columns(self, X: Any) -> np.ndarray:
         check_is_fitted(self)

@@ -256,10 +256,10 @@ class LDA(ClassifierMixin, TwoStage):
         -------
         accuracy : float
         """
-        check_is_fitted(self)
-        known, truth = score_targets(y, unlabeled=self.unlabeled, classes=self.classes_)
+        found = self.predict(X)
+        known, truth = score_targets(y, len(found), unlabeled=self.unlabeled, classes=self.classes_)
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
-        return float(accuracy_score(truth, self.predict(X)[known], sample_weight=weight))
+        return float(accuracy_score(truth, found[known], sample_weight=weight))
 
     def _scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self)

@@ -21,9 +21,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from labelfold.numerics.gram import EPS, Factor
-from labelfold.numerics.least_squares import MAX_GRAM_BYTES, LeastSquares, centered, triangle
+from labelfold.numerics.least_squares import MAX_GRAM_BYTES, LeastSquares, read_factor
 from labelfold.rows import Rows
 from labelfold.spectral.kernel_map import KernelProblem
 
@@ -96,10 +97,10 @@ def second_stage(first: LeastSquares, size: int) -> Directions:
     s, E = s[::-1], E[:, ::-1]
     keep = s > tiny(size) * max(s[0], 0.0)
     s, E = s[keep], E[:, keep]
-    E = E @ _settle(s, E.T)
-    root = np.sqrt(s)
-    found = Directions(first.W @ (E / root), s, root[:, None] * E.T, first.mean, first.n_iter, first.residual)
-    return _signed(found)
+    root, turn = np.sqrt(s), _settle(s, E.T)
+    # Turned last: eigenvalues that count as equal differ in their last digits, and must meet their own vectors.
+    W, targets = first.W @ (E / root) @ turn, turn.T @ (root[:, None] * E.T)
+    return _signed(Directions(W, s, targets, first.mean, first.n_iter, first.residual))
 
 
 def direct(
@@ -121,12 +122,14 @@ def direct(
     mean = rows.t(weights) / weights.sum()
     T = (T - weights @ T / weights.sum()) * weights[:, None]
     # X_c'X_c = R'R: its eigenvalues are R's singular values squared, with all their digits.
-    R = centered(rows, mean, mask).sum(triangle, T)
-    return direct_factor(Factor(R[:d, :d], R[:d, d:], max(n, d)), ridge, mean)
+    return direct_factor(read_factor(rows, T, mean, mask), ridge, mean)
 
 
 def direct_factor(factor: Factor, ridge: float, mean: np.ndarray) -> Directions:
     """Find the directions from a triangular factor R of X_c and Q'T."""
+    if factor.full_rank:
+        R, B = factor.damped(ridge)
+        return _from_whitened(B, lambda P: solve_triangular(R, P, check_finite=False), mean, factor.size)
     U, sigma, V = factor.singular
     return _from_spectrum(U.T @ factor.C, sigma, V, ridge, mean, factor.size)
 
@@ -143,12 +146,18 @@ def _from_spectrum(
 ) -> Directions:
     """Return the directions from X = U diag(sigma) V' and C = U'T."""
     damped = np.sqrt(sigma**2 + ridge)
-    P, root, Et = np.linalg.svd(sigma / damped * C, full_matrices=False)  # eq. 31
+    return _from_whitened(sigma / damped * C, lambda P: V @ (P / damped), mean, size)
+
+
+def _from_whitened(
+    B: np.ndarray, back: Callable[[np.ndarray], np.ndarray], mean: np.ndarray, size: int
+) -> Directions:
+    """Return the directions from B = F^(-1) X_c'T (eq. 31), where F F' = X_c'X_c + g I and ``back`` is F^(-T)."""
+    P, root, Et = np.linalg.svd(B, full_matrices=False)
     keep = root**2 > tiny(size) * root.max(initial=0.0) ** 2
     P, root, Et = P[:, keep], root[keep], Et[keep]
     turn = _settle(root**2, Et)
-    P, Et = P @ turn, turn.T @ Et
-    return _signed(Directions(V @ (P / damped), root**2, root[:, None] * Et, mean))
+    return _signed(Directions(back(P) @ turn, root**2, turn.T @ (root[:, None] * Et), mean))
 
 
 def keep_components(found: Directions, n_components: int | None) -> Directions:
