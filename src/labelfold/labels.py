@@ -239,8 +239,8 @@ def score_targets(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return which rows count when scoring, (n,), and their values, (l, ...), in a dtype that metrics take.
 
-    Unlike `read_labels` it accepts a y with one class, or, where `n_rows` is not given, no labelled row. `classes`
-    are those of the fitted model: they settle whether -1 is a class or means unlabelled, which a few test rows cannot.
+    Unlike `read_labels` it accepts one class, or, where `n_rows` is not given, no labelled row. `classes` are those
+    of the fitted model: they settle whether -1 is a class or means unlabelled, which a few test rows cannot.
 
     Examples
     --------

@@ -13,6 +13,9 @@ EPS = float(np.finfo(np.float64).eps)
 # A Cholesky factor of a squared matrix is trusted while round-off times its condition stays below this.
 _TRUSTED = 1e-8
 
+# As many numbers as surely stay in a core's cache.
+_CACHED = 1 << 17
+
 
 class Cholesky(NamedTuple):
     """A factor L of a matrix whose rows and columns were scaled to a diagonal of ones."""
@@ -46,27 +49,39 @@ class Gram:
     constant : float
         Added to every entry before factoring: for a centred G, whose null vector is 1, it makes G regular and
         leaves solutions with centred right-hand sides alone.
+    noise : float
+        How many times round-off the entries of G are off, where centring them has cost digits.
     """
 
-    def __init__(self, G: np.ndarray, size: int, constant: float = 0.0) -> None:
-        self.G, self.size, self.constant = G, size, constant
+    def __init__(self, G: np.ndarray, size: int, constant: float = 0.0, noise: float = 1.0) -> None:
+        self.G, self.size, self.constant, self.noise = G, size, constant, noise
+        largest = np.diagonal(G).max(initial=0.0)
+        if not np.isfinite(largest):
+            raise ValueError(
+                "the values of X are so large that their squares overflow; divide X by a constant, such as its "
+                "largest absolute value"
+            )
 
     def trusted(self, ridge: float) -> Cholesky | None:
         """Return the Cholesky factor, or None where the condition would cost too many digits."""
-        A = self.G + self.constant
-        A[np.diag_indices_from(A)] += ridge
-        diagonal = np.diagonal(A)
-        if not len(A) or diagonal.min() <= 0:
+        diagonal = np.diagonal(self.G) + (self.constant + ridge)
+        if not len(diagonal) or diagonal.min() <= 0:
             return None
         scale = 1 / np.sqrt(diagonal)
-        A *= scale
-        A *= scale[:, None]
+        A = np.empty_like(self.G)
+        step = 1 + _CACHED // len(A)
+        for start in range(0, len(A), step):  # some rows at a time, so that each is read from memory once
+            here = slice(start, start + step)
+            np.add(self.G[here], self.constant, out=A[here])
+            A[here] *= scale
+            A[here] *= scale[here, None]
+        np.fill_diagonal(A, 1.0)
         norm = linalg.lapack.dlange("1", A.T)  # A is symmetric, and A.T is in the order LAPACK wants
         L, failed = linalg.lapack.dpotrf(A.T, lower=1, overwrite_a=1, clean=0)
         if failed:
             return None
         rcond, failed = linalg.lapack.dpocon(L, norm, uplo="L")
-        return None if failed or rcond * _TRUSTED < EPS else Cholesky(L, scale)
+        return None if failed or rcond * _TRUSTED < EPS * self.noise else Cholesky(L, scale)
 
     @cached_property
     def spectrum(self) -> tuple[np.ndarray, np.ndarray]:
@@ -75,14 +90,28 @@ class Gram:
         keep = values > self.size * EPS * max(values[-1], 0.0)
         return values[keep, None], vectors[:, keep]
 
+    @property
+    def blurred(self) -> bool:
+        """Whether G has eigenvalues too small to be told from round-off, and yet not zero."""
+        values, _ = self.spectrum
+        return bool((values < EPS * self.noise / _TRUSTED * values.max(initial=0.0)).any())
+
     def solve_centered(self, T: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray]:
         """Return A = (G + ridge I)^+ T and D = T'G A, for a centred G and centred columns of T."""
+        return self.solve_trusted(T, ridge) or self.solve_spectrum(T, ridge)
+
+    def solve_trusted(self, T: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return them from the Cholesky factor, or None where that cannot be trusted."""
         factor = self.trusted(ridge)
-        if factor is not None:
-            A = factor.solve(T)
-            A -= A.mean(axis=0)
-            D = T.T @ (self.G @ A)
-            return A, (D + D.T) / 2
+        if factor is None:
+            return None
+        A = factor.solve(T)
+        A -= A.mean(axis=0)
+        D = T.T @ (self.G @ A)
+        return A, (D + D.T) / 2
+
+    def solve_spectrum(self, T: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return them from the eigenvalues."""
         values, U = self.spectrum
         C = U.T @ T
         return U @ (C / (values + ridge)), C.T @ (values / (values + ridge) * C)
@@ -108,13 +137,19 @@ class Factor:
         """Return W that minimises ||R W - C||^2 + ridge ||W||^2, and D = W'R'C."""
         if self.full_rank:
             # Whatever the scale of the columns: no singular values needed.
-            d = len(self.R)
-            stacked = np.block([[self.R, self.C], [np.sqrt(ridge) * np.eye(d), np.zeros_like(self.C)]])
-            stacked = np.linalg.qr(stacked, mode="r") if ridge else stacked
-            B = stacked[:d, d:]
-            return linalg.solve_triangular(stacked[:d, :d], B, check_finite=False), B.T @ B
+            R, B = self.damped(ridge)
+            return linalg.solve_triangular(R, B, check_finite=False), B.T @ B
         U, sigma, V = self.singular
         return solve_spectrum(U.T @ self.C, sigma, V, ridge)
+
+    def damped(self, ridge: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return R and C of X with sqrt(ridge) I below it: R'R = X'X + ridge I and R'C = X'T."""
+        d = len(self.R)
+        if not ridge:
+            return self.R, self.C
+        stacked = np.block([[self.R, self.C], [np.sqrt(ridge) * np.eye(d), np.zeros_like(self.C)]])
+        stacked = np.linalg.qr(stacked, mode="r")
+        return stacked[:d, :d], stacked[:d, d:]
 
     @cached_property
     def full_rank(self) -> bool:

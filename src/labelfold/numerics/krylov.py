@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import linalg
 
 Operator = Callable[[np.ndarray], np.ndarray]
+
+# Over so many iterations is the rate of convergence judged: fewer would take a plateau for the end.
+_WINDOW = 5
+
+# A right-hand side this much smaller than the largest is measured against that one: it may be round-off alone.
+SMALL = 1e-6
 
 
 class BlockCG(NamedTuple):
@@ -28,6 +35,7 @@ def block_cg(
     max_iter: int,
     callback: Callable[[int, float], None] | None = None,
     norms: np.ndarray | None = None,
+    patience: float = math.inf,
 ) -> BlockCG:
     """Solve A X = B for a symmetric positive semi-definite A and all right-hand sides at once.
 
@@ -49,6 +57,8 @@ def block_cg(
         Called with the iteration and the largest relative residual.
     norms : ndarray of shape (q,), optional
         What residuals are measured against, where that is not the norms of B's columns.
+    patience : float
+        Stop also once the last iterations let expect that more than so many are still needed.
 
     Returns
     -------
@@ -64,30 +74,42 @@ def block_cg(
     """
     norms = np.linalg.norm(B, axis=0) if norms is None else norms
     norms = np.where(norms > 0, norms, 1.0)
+
+    def relative(C: np.ndarray) -> float:
+        return float((np.linalg.norm(C, axis=0) / norms).max(initial=0.0))
+
     X = np.zeros_like(B)
     Q, C = thin_qr(B)  # the residual is Q C throughout
     P = Q
-    residual = float((np.linalg.norm(C, axis=0) / norms).max(initial=0.0))
-    n_iter = 0
-    while residual > tol and n_iter < max_iter:
-        n_iter += 1
+    residuals = [relative(C)]
+    while tol < residuals[-1] < math.inf and len(residuals) <= max_iter:
+        if expected_iterations(residuals, tol) > patience:
+            break
         AP = operator(P)
-        step = _psd_solve(P.T @ AP, np.eye(P.shape[1]))
+        step = _psd_inverse(P.T @ AP)
         X += P @ (step @ C)
         Q, Z = thin_qr(Q - AP @ step)
         C = Z @ C
         P = Q + P @ Z.T
-        residual = float((np.linalg.norm(C, axis=0) / norms).max(initial=0.0))
+        residuals.append(relative(C))
         if callback is not None:
-            callback(n_iter, residual)
-    return BlockCG(X, residual, n_iter, residual <= tol)
+            callback(len(residuals) - 1, residuals[-1])
+    return BlockCG(X, residuals[-1], len(residuals) - 1, residuals[-1] <= tol)
+
+
+def expected_iterations(residuals: Sequence[float], tol: float) -> float:
+    """Return how many more iterations the rate of the last few lets expect; 0 while that is too early to say."""
+    if len(residuals) <= _WINDOW:
+        return 0.0
+    fallen = math.log(residuals[-1 - _WINDOW] / residuals[-1]) / _WINDOW
+    return math.log(residuals[-1] / tol) / fallen if fallen > 0 else math.inf
 
 
 def thin_qr(B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return an orthonormal Q and a square R with B = Q R, for a tall B.
 
-    Two rounds of Cholesky QR: matrix products instead of Householder's column-by-column work. Where B is too
-    ill-conditioned for that, Householder's.
+    Cholesky QR: matrix products instead of Householder's column-by-column work. A second round where the first
+    leaves fewer than eleven digits; Householder's where B is too ill-conditioned for that.
     """
     Q, R = B, np.eye(B.shape[1])
     for _ in range(2):
@@ -95,23 +117,34 @@ def thin_qr(B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             L = np.linalg.cholesky(Q.T @ Q)
         except np.linalg.LinAlgError:
             return np.linalg.qr(B)
-        Q = linalg.solve_triangular(L, Q.T, lower=True, check_finite=False).T
+        Q = Q @ linalg.lapack.dtrtri(L, lower=1)[0].T
         R = L.T @ R
+        if len(L) and _rcond(L) ** 2 > 1e11 * np.finfo(B.dtype).eps:
+            return Q, R
     # The second factor of a well-conditioned B is the identity but for round-off.
     if np.abs(L - np.eye(len(L))).max(initial=0.0) > 1e-2:
         return np.linalg.qr(B)
     return Q, R
 
 
-def _psd_solve(A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """Solve with a small symmetric matrix that may have become singular."""
+def _rcond(L: np.ndarray) -> float:
+    """Return the reciprocal condition of a lower triangular matrix, roughly."""
+    return linalg.lapack.dtrcon(L, uplo="L")[0]
+
+
+def _psd_inverse(A: np.ndarray) -> np.ndarray:
+    """Return the inverse of a small symmetric matrix, without the directions in which it is round-off alone.
+
+    Such are columns that have converged, or depend on others: outside the range of a singular operator.
+    """
     A = (A + A.T) / 2
-    try:
-        return linalg.cho_solve(linalg.cho_factor(A, check_finite=False), B, check_finite=False)
-    except linalg.LinAlgError:
-        values, vectors = np.linalg.eigh(A)
-        keep = values > values[-1] * len(values) * np.finfo(A.dtype).eps
-        return vectors[:, keep] @ ((vectors[:, keep].T @ B) / values[keep, None])
+    noise = 100 * len(A) * np.finfo(A.dtype).eps
+    L, failed = linalg.lapack.dpotrf(A, lower=1)
+    if not failed and len(A) and linalg.lapack.dpocon(L, np.abs(A).sum(axis=0).max(), uplo="L")[0] > noise:
+        return linalg.cho_solve((L, True), np.eye(len(A)), check_finite=False)
+    values, vectors = np.linalg.eigh(A)
+    keep = values > values.max(initial=0.0) * noise
+    return (vectors[:, keep] / values[keep]) @ vectors[:, keep].T
 
 
 class Sketch(NamedTuple):
@@ -155,22 +188,30 @@ def preconditioned_cg(
     operator: Operator,
     B: np.ndarray,
     ridge: float,
-    sketch: Sketch,
+    sketch: Sketch | None = None,
     *,
     start: np.ndarray | None = None,
     tol: float,
     max_iter: int,
     callback: Callable[[int, float], None] | None = None,
+    patience: float = math.inf,
 ) -> BlockCG:
-    """Solve (A + ridge I) X = B, preconditioned by a sketch of A, from ``start`` where one is given."""
-    half = sketch.half(ridge)
+    """Solve (A + ridge I) X = B, preconditioned by a sketch of A, from ``start``, where these are given."""
+    half = _same if sketch is None else sketch.half(ridge)
 
     def shifted(P: np.ndarray) -> np.ndarray:
         V = half(P)
         return half(operator(V) + ridge * V)
 
     norms = np.linalg.norm(half(B), axis=0)
+    norms = np.maximum(norms, SMALL * norms.max(initial=0.0))
     rest = B if start is None else B - operator(start) - ridge * start
-    answer = block_cg(shifted, half(rest), tol=tol, max_iter=max_iter, callback=callback, norms=norms)
+    answer = block_cg(
+        shifted, half(rest), tol=tol, max_iter=max_iter, callback=callback, norms=norms, patience=patience
+    )
     X = half(answer.X)
     return answer._replace(X=X if start is None else start + X)
+
+
+def _same(V: np.ndarray) -> np.ndarray:
+    return V

@@ -11,6 +11,7 @@ Every block answers the same few questions, whichever way its rows are stored:
 ``X.sq()``      squared norm of each row (m,), a row result
 ``X.min()``     smallest entry of each row (m,), a row result
 ``X.outer()``   X X' (m, m): only where the block is all the rows there are
+``X.outer(P)``  X (X'P) (m, k), likewise
 ``X.shift(a)``  the block with the vector a taken from every row
 ``X.scale(w)``  the block with row i multiplied by w[i]
 ``X.double()``  the block in float64, where sums must not lose digits
@@ -102,9 +103,9 @@ class DenseBlock(Block):
         """Return the smallest entry of each row."""
         return self.X.min(axis=1)
 
-    def outer(self) -> np.ndarray:
-        """Return X X'."""
-        return self.X @ self.X.T
+    def outer(self, P: np.ndarray | None = None) -> np.ndarray:
+        """Return X X', or X X'P."""
+        return self.X @ (self.X.T if P is None else self.X.T @ np.asarray(P, dtype=self.dtype))
 
     def shift(self, center: np.ndarray) -> DenseBlock:
         """Return the shifted rows: formed, since a block is small and cancellation is then harmless."""
@@ -179,11 +180,14 @@ class CSRBlock(Block):
         """Return the smallest entry of each row, those not stored counted as 0."""
         return self.raw.min(axis=1).toarray().ravel()
 
-    def outer(self) -> np.ndarray:
-        """Return X X', row by row from the columns each row shares with the others."""
+    def outer(self, P: np.ndarray | None = None) -> np.ndarray:
+        """Return X X', row by row from the columns each row shares with the others; or X X'P."""
         from labelfold.rows import kernels
 
-        return kernels.csr_outer(self.raw)
+        if P is None:
+            return mirror(kernels.csr_outer(self.raw))
+        P = np.asarray(P, dtype=self.dtype)
+        return kernels.csr_outer_product(self.data, self.indices, self.indptr, self.shape[1], P)
 
     def double(self) -> CSRBlock:
         """Return the rows in float64."""
@@ -240,17 +244,14 @@ class ShiftedBlock(Block):
         smallest = [(raw[[i]].toarray() - u[i] * self.center).min() for i in range(len(u))]
         return np.array(smallest, dtype=self.dtype)
 
-    def outer(self) -> np.ndarray:
-        """Return (X - u a')(X - u a')'."""
-        K = self.block.outer()
+    def outer(self, P: np.ndarray | None = None) -> np.ndarray:
+        """Return (X - u a')(X - u a')', or its product with P: in terms of m-vectors, nothing of X's width."""
         cross = self.block @ self.center
         rest = cross - (self.center @ self.center) * self.u
-        # In place, some rows at a time: K may be all that the memory budget allows.
-        for start in range(0, len(K), 256):
-            here = slice(start, start + 256)
-            K[here] -= np.outer(cross[here], self.u)
-            K[here] -= np.outer(self.u[here], rest)
-        return K
+        right = np.stack([self.u, rest])
+        if P is not None:
+            right = right @ np.asarray(P, dtype=self.dtype)
+        return _less_outer(self.block.outer(P), np.stack([cross, self.u], axis=1), right)
 
     def double(self) -> ShiftedBlock:
         """Return the block in float64."""
@@ -299,7 +300,7 @@ class _CSRTransposed(Term):
 
 
 class _CSRGram(Term):
-    """X'X of sparse rows, scattered into the worker's (d, d) total."""
+    """X'X of sparse rows, one triangle scattered into the worker's (d, d) total."""
 
     def __init__(self, block: CSRBlock) -> None:
         self.block = block
@@ -312,6 +313,10 @@ class _CSRGram(Term):
             total = np.zeros((block.shape[1], block.shape[1]), dtype=block.dtype)
         kernels.csr_gram(block.data, block.indices, block.indptr, total)
         return total
+
+    @staticmethod
+    def finish(total: np.ndarray) -> np.ndarray:
+        return mirror(total)
 
 
 class _Triangle(Term):
@@ -344,10 +349,31 @@ def _only_column(total: np.ndarray) -> np.ndarray:
 
 def _unshift(sums: tuple, center: np.ndarray) -> np.ndarray:
     product, weights = sums
-    return product - (np.outer(center, weights) if product.ndim == 2 else center * weights)
+    if product.ndim == 1:
+        return product - center * weights
+    return _less_outer(product, center[:, None], weights[None, :])
 
 
 def _unshift_gram(sums: tuple, center: np.ndarray) -> np.ndarray:
     gram, product, weight = sums
     cross = np.outer(center, product[:, 0])
     return gram - cross - cross.T + weight * np.outer(center, center)
+
+
+def _less_outer(A: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Return A - left @ right, written over A: some rows at a time, since A may be all that fits in memory."""
+    A = np.require(A, requirements="W")
+    for start in range(0, len(A), 256):
+        here = slice(start, start + 256)
+        A[here] -= left[here] @ right
+    return A
+
+
+def mirror(A: np.ndarray) -> np.ndarray:
+    """Return A with its lower triangle written over its upper one, a tile at a time."""
+    A = np.require(A, requirements="W")
+    for start in range(0, len(A), 256):
+        here, below = slice(start, start + 256), slice(start + 256, None)
+        A[here, here] = np.tril(A[here, here]) + np.tril(A[here, here], -1).T
+        A[here, below] = A[below, here].T
+    return A

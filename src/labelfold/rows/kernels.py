@@ -39,39 +39,61 @@ def csr_scatter(
 
 
 @_compile
-def csr_gram(data, indices, indptr, out):  # noqa: D103
+def csr_gram(data, indices, indptr, out):
+    """Add the lower triangle of X'X to ``out``, for CSR rows with sorted indices."""
     for i in range(indptr.size - 1):
         for p in range(indptr[i], indptr[i + 1]):
             value = data[p]
             row = out[indices[p]]
-            for q in range(indptr[i], indptr[i + 1]):
+            for q in range(indptr[i], p + 1):
                 row[indices[q]] += value * data[q]
 
 
 def csr_outer(X: sparse.csr_array) -> np.ndarray:
-    """Return X X' as a dense array, each row from the columns it shares with the others."""
+    """Return the lower triangle of X X' as a dense array, each row from the columns it shares with those above."""
     n = X.shape[0]
     T = X.T.tocsr()
     out = np.zeros((n, n), dtype=X.dtype)
-    work = np.concatenate([[0], np.cumsum(np.diff(T.indptr)[X.indices])])[X.indptr]
+    # An entry meets those above it in its column: as many as it has predecessors in the order of rows.
+    above = np.empty(X.nnz, dtype=np.int64)
+    above[np.argsort(X.indices, kind="stable")] = np.arange(X.nnz)
+    above -= T.indptr[X.indices]
+    work = np.concatenate([[0], np.cumsum(above + 1)])[X.indptr]
     pieces = np.unique(np.searchsorted(work, np.linspace(0, work[-1], threads.n_threads() + 1)))
     pieces[0], pieces[-1] = 0, n
 
     def run(piece: tuple[int, int], stop: Any) -> None:
-        _outer(X.data, X.indices, X.indptr, T.data, T.indices, T.indptr, *piece, out)
+        _outer(X.data, X.indices, X.indptr, above, T.data, T.indices, T.indptr, *piece, out)
 
     threads.run(run, list(itertools.pairwise(pieces)))
     return out
 
 
+def csr_outer_product(
+    data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, n_columns: int, P: np.ndarray
+) -> np.ndarray:
+    """Return X (X'P) for CSR rows and an (n, k) matrix: each thread has some columns of P, and nothing to merge."""
+    out = np.empty_like(P)
+    cuts = np.unique(np.linspace(0, P.shape[1], threads.n_threads() + 1).astype(int))
+
+    def run(piece: tuple[int, int], stop: Any) -> None:
+        here = slice(*piece)
+        H = np.zeros((n_columns, piece[1] - piece[0]), dtype=P.dtype)
+        csr_scatter(data, indices, indptr, P[:, here], H)
+        out[:, here] = csr_product(data, indices, indptr, H)
+
+    threads.run(run, list(itertools.pairwise(cuts)))
+    return out
+
+
 @_compile
-def _outer(data, indices, indptr, t_data, t_indices, t_indptr, start, stop, out):
+def _outer(data, indices, indptr, above, t_data, t_indices, t_indptr, start, stop, out):
     for i in range(start, stop):
         row = out[i]
         for p in range(indptr[i], indptr[i + 1]):
             value = data[p]
-            column = indices[p]
-            for q in range(t_indptr[column], t_indptr[column + 1]):
+            first = t_indptr[indices[p]]
+            for q in range(first, first + above[p] + 1):
                 row[t_indices[q]] += value * t_data[q]
 
 

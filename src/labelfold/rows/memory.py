@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from labelfold.rows import threads
 from labelfold.rows.blocks import Block, CSRBlock, DenseBlock
 from labelfold.rows.local import (
     LocalRows,
@@ -80,7 +81,9 @@ class CSRRows(LocalRows):
         """Return boundaries of blocks with about as many stored values each."""
         bytes_each = self.dtype.itemsize + self.X.indices.itemsize
         n_blocks = round(self.X.nnz * bytes_each / SPARSE_BYTES)
-        n_blocks = max(1, min(n_blocks, self.shape[0] // SPARSE_ROWS))
+        n_blocks = min(n_blocks, self.shape[0] // SPARSE_ROWS)
+        # Every thread has a block where its share of the work outweighs merging one more (d, k) sum.
+        n_blocks = max(1, n_blocks, min(threads.n_threads(), self.X.nnz // max(1, 4 * self.shape[1])))
         targets = np.linspace(0, self.X.nnz, n_blocks + 1)[1:-1]
         inner = np.searchsorted(self.X.indptr, targets)
         return np.concatenate([[0], inner, [self.shape[0]]]).astype(np.int64)

@@ -30,7 +30,8 @@ class Term:
     def merge(left: Any, right: Any) -> Any:
         """Return the sum of two workers' totals, in float64 where both are on the host."""
         if isinstance(left, np.ndarray):
-            return np.add(left, right, dtype=np.float64)
+            own = left.dtype == np.float64 and left.flags.writeable  # not what came from another process
+            return np.add(left, right, dtype=np.float64, out=left if own else None)
         return left + right
 
 
