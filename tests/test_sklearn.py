@@ -4,7 +4,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import labelfold
-from labelfold import CCA, HSL, LDA, OPLS
+from labelfold import CCA, HSL, LDA, OPLS, SSDR
 
 
 class CanonicalCorrelation(CCA):
@@ -26,6 +26,8 @@ ESTIMATORS = [
     HSL(),
     HSL(expansion="clique"),
     HSL(expansion="star", ridge=1.0),
+    SSDR(),
+    SSDR(n_components=1, max_gram_bytes=0),
 ]
 
 
@@ -39,7 +41,7 @@ def expected_failures(estimator):
 
 
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
-@pytest.mark.filterwarnings("ignore:y holds only -1 and 1:UserWarning")
+@pytest.mark.filterwarnings("ignore:The only values of y are -1 and:UserWarning")
 @pytest.mark.filterwarnings("ignore:n_components=:UserWarning")
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

@@ -15,6 +15,7 @@ _PUBLIC = {
     "HSL": "labelfold.spectral.hsl:HSL",
     "LDA": "labelfold.spectral.lda:LDA",
     "OPLS": "labelfold.spectral.opls:OPLS",
+    "SSDR": "labelfold.spectral.ssdr:SSDR",
     "as_rows": "labelfold.rows:as_rows",
     "compare": "labelfold.comparison:compare",
     "load": "labelfold.files:load_model",

@@ -19,7 +19,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from labelfold.labels import read_labels
+from labelfold.labels import Labels, read_labels
 
 
 class Labelled(ClassifierMixin, BaseEstimator):
@@ -54,7 +54,7 @@ class Labelled(ClassifierMixin, BaseEstimator):
         """Fit on the labelled rows of X."""
         X = _short_indices(validate_data(self, X, accept_sparse="csr"))
         labels = read_labels(y, X.shape[0], unlabeled=self.unlabeled, estimator=type(self).__name__)
-        self._fit_reducer(X)
+        self._fit_reducer(X, labels)
         classifier = LinearSVC() if self.classifier is None else self.classifier
         self.classes_ = labels.classes
         self.classifier_ = clone(classifier).fit(self._reduced(X[labels.index]), labels.values)
@@ -71,7 +71,7 @@ class Labelled(ClassifierMixin, BaseEstimator):
         X = self._checked(X)
         return self.classifier_.decision_function(self._reduced(X))
 
-    def _fit_reducer(self, X: Any) -> None:
+    def _fit_reducer(self, X: Any, labels: Labels) -> None:
         """Do nothing: the classifier sees the columns as they are."""
 
     def _reduced(self, X: Any) -> Any:
@@ -88,7 +88,7 @@ class Labelled(ClassifierMixin, BaseEstimator):
 
 
 class ReduceThenClassify(TransformerMixin, Labelled):
-    """Fit a reducer on all rows, then a classifier on the labelled ones.
+    """Fit a reducer on all rows, with the labels there are, then a classifier on the labelled ones.
 
     Parameters
     ----------
@@ -130,8 +130,10 @@ class ReduceThenClassify(TransformerMixin, Labelled):
         check_is_fitted(self)
         return self.reducer_.get_feature_names_out()
 
-    def _fit_reducer(self, X: Any) -> None:
-        self.reducer_ = (PCA() if self.reducer is None else clone(self.reducer)).fit(X)
+    def _fit_reducer(self, X: Any, labels: Labels) -> None:
+        codes = np.full(labels.n_rows, -1)
+        codes[labels.index] = labels.values
+        self.reducer_ = (PCA() if self.reducer is None else clone(self.reducer)).fit(X, codes)
 
     def _reduced(self, X: Any) -> Any:
         return self.reducer_.transform(X)

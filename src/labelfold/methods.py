@@ -129,6 +129,13 @@ def _pca_svm(k: int | None, X: Any, random_state: int | None, C: float | None = 
     return ReduceThenClassify(reducer, _linear_svm(random_state, C))
 
 
+def _ssdr_svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
+    from labelfold import SSDR
+
+    reducer = SSDR(min(k or 2, X.shape[1]), random_state=random_state)
+    return ReduceThenClassify(reducer, _linear_svm(random_state, C))
+
+
 def _linear_svm(random_state: int | None, C: float | None) -> Any:
     svm = LinearSVC(random_state=random_state, max_iter=5000)
     if C is not None:
@@ -218,11 +225,14 @@ _ENTRIES = (
     ),
     Method(
         "ssdr",
-        "SSDR",
-        "Variance of all rows, with must-link and cannot-link pairs from the labels.",
+        "SSDR + SVM",
+        "Directions of much variance that join must-link pairs and part cannot-link pairs, taken from the labels; "
+        f"then a linear SVM, whose C is {_TUNED}.",
         "semi-supervised",
         True,
         "Zhang, Zhou & Chen, Semi-supervised dimensionality reduction, SDM 2007",
+        _ssdr_svm,
+        "C",
     ),
     Method(
         "pcals",

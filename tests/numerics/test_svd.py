@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from labelfold.numerics.svd import _orthonormal, randomized_svd
+from labelfold.numerics.eigen import orthonormal
+from labelfold.numerics.svd import randomized_svd
 from labelfold.rows import Centered, as_rows
 
 EPS = np.finfo(np.float64).eps
@@ -239,7 +240,7 @@ def test_what_little_a_block_adds_is_orthogonal_to_the_basis(rng):
     V, _ = np.linalg.qr(rng.standard_normal((80, 10)))
     Q = V @ rng.standard_normal((10, 4)) + 1e-9 * rng.standard_normal((80, 4))
     Q[:, 3] = Q[:, 0]  # and one column adds nothing
-    added = _orthonormal(Q, V)
+    added = orthonormal(Q, V)
     assert added.shape == (80, 3)
     both = np.hstack([V, added])
     assert np.abs(both.T @ both - np.eye(13)).max() < 1e-14

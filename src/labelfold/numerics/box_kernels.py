@@ -44,6 +44,27 @@ def minimise(K, diagonal, linear, low, high, S, least, max_rounds):
                 _gradient(K, d, linear[i], s, gradient)
 
 
+@numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+def clipped_steps(H, P, Q, rounds):
+    """Minimise 1/2 h'Qh - p'h over h >= 0 a coordinate at a time, in place, for each row of H."""
+    n, k = H.shape
+    gradient = np.empty(k, dtype=H.dtype)
+    for i in range(n):
+        h = H[i]
+        gradient[:] = -P[i]
+        for j in range(k):
+            for m in range(k):
+                gradient[m] += h[j] * Q[j, m]
+        for _ in range(rounds):
+            for j in range(k):
+                new = max(h[j] - gradient[j] / Q[j, j], H.dtype.type(0))
+                step = new - h[j]
+                if step != 0:
+                    h[j] = new
+                    for m in range(k):
+                        gradient[m] += step * Q[j, m]
+
+
 @_compile
 def _gradient(K, d, linear, s, out):
     for j in range(s.size):

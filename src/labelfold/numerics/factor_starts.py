@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
 
 from labelfold.numerics.svd import SVD, randomized_svd
-from labelfold.rows import Rows
+from labelfold.rows import Block, Rows
 
 # A start need not be exact: the factorisation goes on from it.
 _TOL = 1e-4
@@ -26,7 +27,7 @@ class Start(NamedTuple):
     B : ndarray of shape (d, k)
         The basis.
     rank : int
-        How many columns are not zero.
+        How many of the columns are used; the others are zero.
     """
 
     H: Any
@@ -34,17 +35,63 @@ class Start(NamedTuple):
     rank: int
 
 
+def factor_start(
+    rows: Rows, k: int, init: Any, squared_norm: float, random_state: Any, *, nonnegative: bool
+) -> Start:
+    """Return the factors that ``init`` names, "svd", "nndsvd" or "random", or those it holds.
+
+    Parameters
+    ----------
+    rows : Rows
+        n rows of d columns.
+    k : int
+        Columns of the factors; more than the rank of X is said.
+    init : str or (H, B)
+        With ``nonnegative`` "svd" means "nndsvd".
+    squared_norm : float
+        That of X, by which random factors are sized.
+    random_state : int, RandomState instance or None
+        Seeds the singular vectors or the random factors.
+    nonnegative : bool
+        Whether the factors must not be negative.
+
+    Returns
+    -------
+    Start
+    """
+    if not isinstance(init, str):
+        return _given(rows, k, init, nonnegative)
+    seed = check_random_state(random_state).randint(np.iinfo(np.int32).max)
+    if init == "random":
+        start = random_start(rows, k, np.sqrt(squared_norm), seed, nonnegative=nonnegative)
+    else:
+        start = (nndsvd_start if nonnegative or init == "nndsvd" else svd_start)(rows, k, seed)
+    if k > start.rank:
+        warnings.warn(
+            f"n_components={k} is more than the rank of X, at most {start.rank}; the components beyond it add "
+            "nothing, so lower n_components",
+            UserWarning,
+            stacklevel=4,
+        )
+    return start
+
+
 def svd_start(rows: Rows, k: int, random_state: Any) -> Start:
-    """Return H = U sqrt(s) and B = V sqrt(s), columns beyond the rank zero."""
+    """Return H = U sqrt(s) and B = V sqrt(s), columns beyond the rank of X zero."""
     found = _svd(rows, k, random_state)
-    root = np.sqrt(found.s)
-    B = _padded(found.Vt.T * root, k)
-    H = rows.map(_scaled, found.U, shared=(_padded(np.diag(root), k),))
-    return Start(H, B, len(found.s))
+    roots = np.zeros((len(found.s), k))
+    np.fill_diagonal(roots, np.sqrt(found.s))
+    return Start(rows.map(_times, found.U, shared=(roots,)), found.Vt.T @ roots, len(found.s))
 
 
 def nndsvd_start(rows: Rows, k: int, random_state: Any) -> Start:
-    """Return the non-negative start of Boutsidis & Gallopoulos (2008): the larger same-signed part of each pair."""
+    """Return non-negative factors: of each pair of singular vectors, the larger of the parts of one sign.
+
+    References
+    ----------
+    C. Boutsidis, E. Gallopoulos. SVD based initialization: a head start for nonnegative matrix factorization. Pattern
+    Recognition 41, 2008.
+    """
     found = _svd(rows, k, random_state)
     U = np.asarray(rows.get(found.U), dtype=np.float64)
     H, B = np.zeros((len(U), k)), np.zeros((found.Vt.shape[1], k))
@@ -60,28 +107,40 @@ def nndsvd_start(rows: Rows, k: int, random_state: Any) -> Start:
     return Start(rows.put(H.astype(rows.dtype)), B, len(found.s))
 
 
-def random_start(
-    rows: Rows, k: int, size: float, random_state: np.random.Generator, *, nonnegative: bool
-) -> Start:
-    """Return random factors whose product has about the Frobenius norm ``size``, drawn in row order on the host."""
+def random_start(rows: Rows, k: int, size: float, random_state: Any, *, nonnegative: bool) -> Start:
+    """Return random factors whose product has about the norm ``size``, drawn in row order on the host."""
     n, d = rows.shape
-    B = random_state.standard_normal((d, k)) * np.sqrt(size / (d * k))
-    H = random_state.standard_normal((n, k)) * np.sqrt(size / (n * k))
+    rng = np.random.default_rng(random_state)
+    B = rng.standard_normal((d, k)) * np.sqrt(size / (d * np.sqrt(k)))
+    H = rng.standard_normal((n, k)) * np.sqrt(size / (n * np.sqrt(k)))
     if nonnegative:
         H, B = np.abs(H), np.abs(B)
+    return Start(rows.put(H.astype(rows.dtype)), B, min(k, n, d))
+
+
+def _given(rows: Rows, k: int, init: Any, nonnegative: bool) -> Start:
+    n, d = rows.shape
+    shapes = [np.shape(factor) for factor in init]
+    if shapes != [(n, k), (d, k)]:
+        raise ValueError(
+            f"init holds arrays of shapes {shapes}, where (H, B) of shapes {(n, k)} and {(d, k)} is expected"
+        )
+    H, B = (np.asarray(factor, dtype=np.float64) for factor in init)
+    if not (np.isfinite(H).all() and np.isfinite(B).all()):
+        raise ValueError("init holds NaN or infinity, where finite numbers are expected")
+    if nonnegative and (H.min() < 0 or B.min() < 0):
+        raise ValueError("init holds negative numbers although nonnegative=True; clip them")
     return Start(rows.put(H.astype(rows.dtype)), B, k)
 
 
 def _svd(rows: Rows, k: int, random_state: Any) -> SVD:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        warnings.filterwarnings("ignore", message="n_components=.* is more than the rank", category=UserWarning)
+        warnings.filterwarnings(
+            "ignore", message="n_components=.* is more than the rank", category=UserWarning
+        )
         return randomized_svd(rows, k, tol=_TOL, max_iter=_MAX_ITER, random_state=random_state)
 
 
-def _padded(A: np.ndarray, k: int) -> np.ndarray:
-    return np.hstack([A, np.zeros((len(A), k - A.shape[1]))])
-
-
-def _scaled(X: Any, U: Any, roots: Any) -> Any:
-    return U @ roots
+def _times(X: Block, U: Any, M: Any) -> Any:
+    return U @ M

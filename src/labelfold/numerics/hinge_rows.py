@@ -83,7 +83,7 @@ def hinge_rows(
     array([[0.5]])
     """
     r, k = W.shape
-    factor = linalg.cho_factor(Q)
+    factor = _cholesky(Q)
     q = linalg.cho_solve(factor, P.T).T  # (l, k)
     V = linalg.cho_solve(factor, W.T).T  # (r, k)
     margins = q @ W.T + (0.0 if intercept is None else intercept)  # (l, r)
@@ -97,7 +97,7 @@ def hinge_rows(
     low, high = np.where(T > 0, 0.0, -upper), np.where(T > 0, upper, 0.0)
     goal = T
     if nonnegative:
-        # h_j is the margin of a further machine, the j-th unit vector; its dual variable is the multiplier of h_j >= 0.
+        # h_j is the margin of one more machine, the j-th unit vector; the multiplier of h_j >= 0 its dual variable.
         ones, zeros = np.full(P.shape, np.inf), np.zeros(P.shape)
         W, V = np.vstack([W, np.eye(k)]), np.vstack([V, linalg.cho_solve(factor, np.eye(k))])
         margins, goal = np.hstack([margins, q]), np.hstack([goal, zeros])
@@ -127,23 +127,12 @@ def hinge_row_objectives(
     return (C * losses).sum(axis=1) + 0.5 * np.einsum("ij,ij->i", H @ Q, H) - np.einsum("ij,ij->i", P, H)
 
 
-def nonnegative_rows(P: np.ndarray, Q: np.ndarray) -> np.ndarray:
-    """Return the h >= 0 that minimises 1/2 h'Qh - p'h, for each row p of P.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> nonnegative_rows(np.array([[1.0, -2.0]]), np.eye(2))
-    array([[1., 0.]])
-    """
-    from labelfold.numerics import box_kernels
-
-    P = np.ascontiguousarray(P, dtype=np.float64)
-    H, zeros = np.zeros_like(P), np.zeros_like(P)
-    q = linalg.cho_solve(linalg.cho_factor(Q), P.T).T
-    scale = 0.5 * np.einsum("ij,ij->i", P, q)
-    box_kernels.minimise(Q, zeros, -P, zeros, np.full(P.shape, np.inf), H, _TOL * scale, _MAX_ROUNDS)
-    return H
+def _cholesky(Q: np.ndarray) -> tuple[np.ndarray, bool]:
+    """Return the factor of Q, or of its nearest neighbour that is positive definite beyond round-off."""
+    try:
+        return linalg.cho_factor(Q)
+    except linalg.LinAlgError:
+        return linalg.cho_factor(Q + 4 * len(Q) * np.finfo(np.float64).eps * np.trace(Q) * np.eye(len(Q)))
 
 
 def _one_machine(margins: np.ndarray, wv: float, T: np.ndarray, C: np.ndarray, loss: str) -> np.ndarray:

@@ -14,9 +14,6 @@ Operator = Callable[[np.ndarray], np.ndarray]
 # Over so many iterations is the rate of convergence judged: fewer would take a plateau for the end.
 _WINDOW = 5
 
-# A right-hand side this much smaller than the largest is measured against that one: it may be round-off alone.
-SMALL = 1e-6
-
 
 class BlockCG(NamedTuple):
     """What block conjugate gradients reached."""
@@ -204,13 +201,21 @@ def preconditioned_cg(
         return half(operator(V) + ridge * V)
 
     norms = np.linalg.norm(half(B), axis=0)
-    norms = np.maximum(norms, SMALL * norms.max(initial=0.0))
+    norms = np.maximum(norms, small(tol) * norms.max(initial=0.0))
     rest = B if start is None else B - operator(start) - ridge * start
     answer = block_cg(
         shifted, half(rest), tol=tol, max_iter=max_iter, callback=callback, norms=norms, patience=patience
     )
     X = half(answer.X)
     return answer._replace(X=X if start is None else start + X)
+
+
+def small(tol: float) -> float:
+    """Return the share of the largest right-hand side below which one is measured against that share.
+
+    It may be round-off alone, and a residual of ``tol`` times that is nothing to be had.
+    """
+    return max(1e-6, 100 * float(np.finfo(np.float64).eps) / tol)
 
 
 def _same(V: np.ndarray) -> np.ndarray:

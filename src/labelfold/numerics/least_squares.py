@@ -30,7 +30,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from labelfold.numerics.gram import EPS, Factor, Gram, solve_spectrum, trim_svd
-from labelfold.numerics.krylov import SMALL, Sketch, nystrom_sketch, preconditioned_cg
+from labelfold.numerics.krylov import Sketch, nystrom_sketch, preconditioned_cg, small
 from labelfold.rows import Block, Centered, Rows, Weighted
 
 MAX_GRAM_BYTES = 512 << 20
@@ -369,7 +369,7 @@ class KrylovProblem:
         sizes, norms = np.linalg.norm(self.mix, axis=0), self._target_norms(self._M)
         # A target that X says nothing about has a right-hand side of round-off alone.
         share = np.divide(norms, sizes, out=np.zeros_like(norms), where=sizes > 0)
-        return np.maximum(norms, SMALL * share.max(initial=0.0) * sizes)
+        return np.maximum(norms, small(self.tol) * share.max(initial=0.0) * sizes)
 
     def _counting_from(self, done: int) -> Callable[[int, float], None] | None:
         callback = self.callback
@@ -414,7 +414,7 @@ def target_basis(T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     sizes = np.linalg.norm(T, axis=0)
     Q, R = np.linalg.qr(T / np.where(sizes > 0, sizes, 1.0))
     U, s, Vt = np.linalg.svd(R)
-    keep = s > max(T.shape) * EPS * s.max(initial=0.0)
+    keep = s > 10 * max(T.shape) * EPS * s.max(initial=0.0)
     return Q @ U[:, : len(s)][:, keep], s[keep, None] * Vt[: len(s)][keep] * sizes
 
 

@@ -9,13 +9,8 @@ import numpy as np
 from scipy import linalg
 from sklearn.exceptions import ConvergenceWarning
 
+from labelfold.numerics.eigen import ROUND_OFF, largest_eigenvectors, signed
 from labelfold.rows import Block, Rows
-
-# The basis grows to this many times the block's width, then shrinks to the best of it.
-_MOST_BLOCKS = 4
-
-# The residual that round-off leaves, in units of it: no iteration gets below.
-_ROUND_OFF = 10
 
 
 class SVD(NamedTuple):
@@ -116,7 +111,13 @@ def randomized_svd(
     k = min(n_components, n, d)
     eps = float(np.finfo(rows.dtype).eps)
     Q = np.random.default_rng(random_state).standard_normal((d, min(k + n_oversamples, n, d)))
-    theta, V, residual, n_iter, converged = _largest_eigenvectors(rows, Q, k, tol, eps, max_iter)
+
+    def gram(P: np.ndarray) -> np.ndarray:
+        return rows.sum(_normal, shared=(P,))
+
+    theta, V, _, residual, n_iter, converged = largest_eigenvectors(
+        gram, Q, k, tol=tol, eps=eps, max_iter=max_iter
+    )
     s = np.sqrt(np.maximum(theta, 0.0))
     if theta[k - 1] < eps ** (1 / 3) * theta[0]:
         s, V = _mend(rows, s, V, eps)
@@ -136,62 +137,14 @@ def randomized_svd(
             ConvergenceWarning,
             stacklevel=2,
         )
-    s, V = s[:rank], _signed(V[:, :rank])
+    s, V = s[:rank], signed(V[:, :rank])
     U = _left_vectors(rows, s, V, eps)
     Vt = np.ascontiguousarray(V.T)
     return SVD(U, s, Vt, residual, n_iter, rows.n_passes - before, converged)
 
 
-class _Eigen(NamedTuple):
-    """Eigenvalues and eigenvectors of X'X, as far as an iteration has them."""
-
-    values: np.ndarray
-    vectors: np.ndarray
-    residual: float
-    n_iter: int
-    converged: bool
-
-
-def _largest_eigenvectors(rows: Rows, Q: np.ndarray, k: int, tol: float, eps: float, max_iter: int) -> _Eigen:
-    """Return the largest eigenvalues and eigenvectors of A = X'X, as many as Q has columns, k to tolerance."""
-    d, width = Q.shape
-    V = AV = np.empty((d, 0))
-    n_iter = 0
-    while True:
-        n_iter += 1
-        Q = _orthonormal(Q, V)
-        V, AV = np.hstack([V, Q]), np.hstack([AV, rows.sum(_normal, shared=(Q,))])
-        T = V.T @ AV
-        theta, Y = np.linalg.eigh((T + T.T) / 2)
-        theta, Y = theta[::-1][:width], Y[:, ::-1][:, :width]
-        vectors, products = V @ Y, AV @ Y
-        R = products - vectors * theta
-        norms = np.linalg.norm(R, axis=0)
-        least = _ROUND_OFF * eps * theta[0]
-        scale = np.maximum(theta[:k], least / tol)
-        residual = float((norms[:k] / np.where(scale > 0, scale, 1.0)).max())
-        unsettled = norms > least
-        settled = residual <= tol or not unsettled.any() or V.shape[1] == d
-        if settled or n_iter == max_iter:
-            return _Eigen(theta, vectors, residual, n_iter, settled)
-        # Residuals span what the next product of a Krylov space would add, less what has converged.
-        Q = R[:, unsettled] / norms[unsettled]
-        if V.shape[1] + Q.shape[1] > _MOST_BLOCKS * width:
-            V, AV = vectors, products
-
-
 def _normal(X: Block, Q: Any) -> Any:
     return X.t(X @ Q)
-
-
-def _orthonormal(Q: np.ndarray, V: np.ndarray) -> np.ndarray:
-    """Return an orthonormal basis of what Q adds to the orthonormal V."""
-    for _ in range(2):  # twice is enough
-        Q = Q - V @ (V.T @ Q)
-        Q, R, _ = linalg.qr(Q, mode="economic", pivoting=True)
-        size = np.abs(np.diagonal(R))
-        Q = Q[:, size > 1e-10 * size.max(initial=0.0)]
-    return Q[:, : len(V) - V.shape[1]]
 
 
 def _mend(rows: Rows, s: np.ndarray, V: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray]:
@@ -205,7 +158,7 @@ def _mend(rows: Rows, s: np.ndarray, V: np.ndarray, eps: float) -> tuple[np.ndar
         G, XtH = rows.sum(_there_and_back, shared=(V / s,))
         scale = 1 / np.sqrt(np.maximum(np.diagonal(G), np.finfo(np.float64).tiny))
         values, Y = np.linalg.eigh(G * np.outer(scale, scale))
-        keep = values > _ROUND_OFF * len(G) * eps
+        keep = values > ROUND_OFF * len(G) * eps
         to_W = scale[:, None] * Y[:, keep] / np.sqrt(values[keep])
         V, s, _ = np.linalg.svd(XtH @ to_W, full_matrices=False)
         if np.abs(G - np.eye(len(G))).max() < 1e-3:
@@ -235,9 +188,3 @@ def _scores(X: Block, M: Any) -> tuple[Any, Any]:
 
 def _times(X: Block, U: Any, M: Any) -> Any:
     return U @ M
-
-
-def _signed(V: np.ndarray) -> np.ndarray:
-    """Return the columns with the largest entry of each positive."""
-    signs = np.sign(V[np.abs(V).argmax(axis=0), np.arange(V.shape[1])])
-    return V * signs
