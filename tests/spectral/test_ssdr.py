@@ -12,7 +12,6 @@ from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from labelfold.rows import as_rows
 from labelfold.spectral.links import label_links
@@ -392,10 +391,3 @@ def test_the_users_arrays_are_left_alone():
         array.flags.writeable = False
     SSDR().fit(X, y).transform(X)
     SSDR().fit(X, must_links=pairs).transform(X)
-
-
-@parametrize_with_checks([SSDR(), SSDR(n_components=1, max_gram_bytes=0)])
-@pytest.mark.filterwarnings("ignore:The only values of y are -1 and:UserWarning")
-@pytest.mark.filterwarnings("ignore:n_components=:UserWarning")
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
