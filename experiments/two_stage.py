@@ -19,6 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import sparse
+from scipy.linalg import cholesky, solve_triangular
+from scipy.sparse.linalg import LinearOperator, eigsh
+from sklearn.metrics import roc_auc_score
+from sklearn.svm import LinearSVC
+
 from common import (
     Data,
     Report,
@@ -35,12 +41,6 @@ from common import (
     sparse_text,
     words,
 )
-from scipy import sparse
-from scipy.linalg import cholesky, solve_triangular
-from scipy.sparse.linalg import LinearOperator, eigsh
-from sklearn.metrics import roc_auc_score
-from sklearn.svm import LinearSVC
-
 from labelfold import CCA, HSL, LDA, OPLS
 
 BOUND = 1e-8  # of ||WW' - W0W0'||_2 relative to ||W0W0'||_2

@@ -4,7 +4,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import labelfold
-from labelfold import CCA, HSL, LDA, OPLS, SSDR
+from labelfold import CCA, DRSVM, HSL, LDA, OPLS, SSDR
 
 
 class CanonicalCorrelation(CCA):
@@ -28,11 +28,21 @@ ESTIMATORS = [
     HSL(expansion="star", ridge=1.0),
     SSDR(),
     SSDR(n_components=1, max_gram_bytes=0),
+    DRSVM(2, max_iter=30, tol=1e-3),
+    DRSVM(2, loss="hinge", fit_intercept=True, center=True, max_iter=30, tol=1e-3),
+    DRSVM(2, nonnegative=True, fit_intercept=True, max_iter=30, tol=1e-3),
 ]
 
 
 def expected_failures(estimator):
     """Return the checks an estimator is not held to, each with its reason."""
+    if isinstance(estimator, DRSVM) and estimator.nonnegative:
+        return {
+            "check_class_weight_classifiers": "its data has negative entries, whatever positive_only says"
+        }
+    if isinstance(estimator, DRSVM) and not estimator.fit_intercept:
+        reason = "it expects weights to turn nearly all rows to one class, which takes an intercept"
+        return {"check_class_weight_classifiers": reason}
     if type(estimator).__name__ != "CCA":
         return {}
     reason = "scikit-learn takes what is named CCA for its own, whose fit_transform returns two arrays"
@@ -43,6 +53,7 @@ def expected_failures(estimator):
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
 @pytest.mark.filterwarnings("ignore:The only values of y are -1 and:UserWarning")
 @pytest.mark.filterwarnings("ignore:n_components=:UserWarning")
+@pytest.mark.filterwarnings("ignore:DRSVM:UserWarning")
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

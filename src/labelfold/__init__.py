@@ -12,6 +12,7 @@ __version__ = version("labelfold")
 # the library needs none of the packages that only the app does.
 _PUBLIC = {
     "CCA": "labelfold.spectral.cca:CCA",
+    "DRSVM": "labelfold.factor.drsvm:DRSVM",
     "HSL": "labelfold.spectral.hsl:HSL",
     "LDA": "labelfold.spectral.lda:LDA",
     "OPLS": "labelfold.spectral.opls:OPLS",

@@ -45,7 +45,8 @@ class Method:
     penalty : str, optional
         The name of the parameter that is tuned unless given.
     compared : bool, default=True
-        Whether `compare` tries it unless told which; not where another method gives the same for classes.
+        Whether `compare` tries it unless told which; not where another method gives the same for classes, or where
+        its weights are not tuned as the others' are.
     """
 
     name: str
@@ -136,6 +137,12 @@ def _ssdr_svm(k: int | None, X: Any, random_state: int | None, C: float | None =
     return ReduceThenClassify(reducer, _linear_svm(random_state, C))
 
 
+def _drsvm(k: int | None, X: Any, random_state: int | None) -> Any:
+    from labelfold import DRSVM
+
+    return DRSVM(min(k or 10, *X.shape), random_state=random_state)
+
+
 def _linear_svm(random_state: int | None, C: float | None) -> Any:
     svm = LinearSVC(random_state=random_state, max_iter=5000)
     if C is not None:
@@ -218,10 +225,12 @@ _ENTRIES = (
     Method(
         "drsvm",
         "DRSVM",
-        "A low-rank factorisation of all rows and a linear SVM on it, learned together.",
+        "A low-rank factorisation of all rows and a linear SVM on it, learned together, with all weights 1.",
         "semi-supervised",
         True,
-        "Fang, Cheng & Hsieh, A hyperplane-based algorithm for semi-supervised dimension reduction, 2017",
+        "Fang, Cheng & Hsieh, A hyperplane-based algorithm for semi-supervised dimension reduction, ICDM 2017",
+        _drsvm,
+        compared=False,
     ),
     Method(
         "ssdr",

@@ -1,0 +1,100 @@
+"""What methods that factorise ask of their data, and how classes weigh in their losses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from labelfold.labels import Labels
+from labelfold.rows import Block, Rows
+
+# Norms of X between which its fourth powers (float32: squares) stay within the range of the dtype.
+_NORMS = {np.dtype(np.float64): (1e-70, 1e70), np.dtype(np.float32): (1e-15, 1e15)}
+
+
+def check_matrix(rows: Rows, *, nonnegative: bool, centred: bool, estimator: str) -> float:
+    """Return the squared norm of X, once it is known that X can be factorised; one pass.
+
+    Parameters
+    ----------
+    rows : Rows
+        The data.
+    nonnegative : bool
+        Whether negative entries are refused.
+    centred : bool
+        Whether the rows are seen less their mean.
+    estimator : str
+        Its name, for messages.
+
+    Returns
+    -------
+    square : float
+    """
+    if nonnegative and centred:
+        raise ValueError(
+            "nonnegative=True and center=True were given, but a centred X has negative entries; choose one"
+        )
+    smallest, square = rows.sweep(_least_and_square if nonnegative else _square)
+    if nonnegative:
+        bad = np.flatnonzero(rows.get(smallest) < 0)
+        if len(bad):
+            row = rows.take(bad[:1]).whole().dense()[0]
+            column = int(np.flatnonzero(row < 0)[0])
+            raise ValueError(
+                f"Negative values in data passed to {estimator} with nonnegative=True: X holds {row[column]:.6g} at "
+                f"row {bad[0]}, column {column} (counted from 0); shift or clip X, or pass nonnegative=False"
+            )
+    if square == 0:
+        raise ValueError(
+            f"X holds nothing but zeros{' once it is centred' if centred else ''}, so there is nothing to factorise; "
+            "give it columns that vary"
+        )
+    low, high = _NORMS[np.dtype(rows.dtype)]
+    norm = np.sqrt(square)
+    if not low <= norm <= high:
+        raise ValueError(
+            f"X has a norm of {norm:.1e}, where {low:.0e} to {high:.0e} is expected of {rows.dtype} values; "
+            "multiply X by a constant"
+        )
+    return square
+
+
+def loss_weights(labels: Labels, class_weight: Any) -> np.ndarray:
+    """Return the weights of the losses, (l, r): one a row, or for multi-label one a row and label.
+
+    Examples
+    --------
+    >>> from labelfold.labels import read_labels
+    >>> loss_weights(read_labels(["a", "b", "b", None]), {"a": 3.0}).ravel()
+    array([3., 1., 1.])
+    """
+    multilabel = labels.task == "multilabel"
+    shape = (labels.n_labelled, 1 if labels.task == "binary" else labels.n_classes)
+    if class_weight is None:
+        return np.ones(shape)
+    counts = labels.counts()
+    if multilabel and isinstance(class_weight, str):
+        alike = np.where(labels.values > 0, counts, labels.n_labelled - counts)
+        return labels.n_labelled / (2 * alike)
+    if isinstance(class_weight, str):
+        weights = labels.n_labelled / (labels.n_classes * counts)
+    else:
+        known = labels.classes.tolist()
+        strange = [label for label in class_weight if label not in known]
+        if strange or not all(weight > 0 for weight in class_weight.values()):
+            raise ValueError(
+                f"class_weight={class_weight} was given, where positive weights of the classes {known} are expected"
+            )
+        weights = np.array([float(class_weight.get(label, 1.0)) for label in known])
+    if multilabel:
+        return np.where(labels.values > 0, weights, 1.0)
+    return np.broadcast_to(weights[labels.values][:, None], shape).copy()
+
+
+def _square(X: Block) -> tuple[None, Any]:
+    return None, X.xp.sum(X.double().sq())
+
+
+def _least_and_square(X: Block) -> tuple[Any, Any]:
+    return X.min(), X.xp.sum(X.double().sq())
