@@ -106,7 +106,7 @@ def test_a_penalty_by_hand_replaces_tuning(data):
     [
         ("ldaa", r"no method 'ldaa' \(did you mean 'lda'\?\)"),
         ("zzz", r"no method 'zzz'; there are"),
-        ("drsvm", "planned, not there yet"),
+        ("pcals", "planned, not there yet"),
     ],
 )
 def test_unknown_methods(name, words):

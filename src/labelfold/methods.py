@@ -140,7 +140,8 @@ def _ssdr_svm(k: int | None, X: Any, random_state: int | None, C: float | None =
 def _drsvm(k: int | None, X: Any, random_state: int | None) -> Any:
     from labelfold import DRSVM
 
-    return DRSVM(min(k or 10, *X.shape), random_state=random_state)
+    model = DRSVM(min(k or 10, *X.shape), random_state=random_state)
+    return Pipeline([("unit", UnitSpread()), ("drsvm", model)])
 
 
 def _linear_svm(random_state: int | None, C: float | None) -> Any:
