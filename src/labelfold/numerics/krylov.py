@@ -187,27 +187,31 @@ def preconditioned_cg(
     ridge: float,
     sketch: Sketch | None = None,
     *,
-    start: np.ndarray | None = None,
+    rest: np.ndarray | None = None,
     tol: float,
     max_iter: int,
     callback: Callable[[int, float], None] | None = None,
     patience: float = math.inf,
 ) -> BlockCG:
-    """Solve (A + ridge I) X = B, preconditioned by a sketch of A, from ``start``, where these are given."""
+    """Solve (A + ridge I) X = B, preconditioned by a sketch of A where one is given.
+
+    ``rest`` is what an approximate solution leaves of B: then X is what to add to it.
+    """
     half = _same if sketch is None else sketch.half(ridge)
 
     def shifted(P: np.ndarray) -> np.ndarray:
         V = half(P)
-        return half(operator(V) + ridge * V)
+        AV = operator(V)
+        AV += ridge * V
+        return half(AV)
 
     norms = np.linalg.norm(half(B), axis=0)
     norms = np.maximum(norms, small(tol) * norms.max(initial=0.0))
-    rest = B if start is None else B - operator(start) - ridge * start
+    rest = B if rest is None else rest
     answer = block_cg(
         shifted, half(rest), tol=tol, max_iter=max_iter, callback=callback, norms=norms, patience=patience
     )
-    X = half(answer.X)
-    return answer._replace(X=X if start is None else start + X)
+    return answer._replace(X=half(answer.X))
 
 
 def small(tol: float) -> float:
