@@ -187,31 +187,27 @@ def preconditioned_cg(
     ridge: float,
     sketch: Sketch | None = None,
     *,
-    rest: np.ndarray | None = None,
+    start: np.ndarray | None = None,
     tol: float,
     max_iter: int,
     callback: Callable[[int, float], None] | None = None,
     patience: float = math.inf,
 ) -> BlockCG:
-    """Solve (A + ridge I) X = B, preconditioned by a sketch of A where one is given.
-
-    ``rest`` is what an approximate solution leaves of B: then X is what to add to it.
-    """
+    """Solve (A + ridge I) X = B, preconditioned by a sketch of A, from ``start``, where these are given."""
     half = _same if sketch is None else sketch.half(ridge)
 
     def shifted(P: np.ndarray) -> np.ndarray:
         V = half(P)
-        AV = operator(V)
-        AV += ridge * V
-        return half(AV)
+        return half(operator(V) + ridge * V)
 
     norms = np.linalg.norm(half(B), axis=0)
     norms = np.maximum(norms, small(tol) * norms.max(initial=0.0))
-    rest = B if rest is None else rest
+    rest = B if start is None else B - operator(start) - ridge * start
     answer = block_cg(
         shifted, half(rest), tol=tol, max_iter=max_iter, callback=callback, norms=norms, patience=patience
     )
-    return answer._replace(X=half(answer.X))
+    X = half(answer.X)
+    return answer._replace(X=X if start is None else start + X)
 
 
 def small(tol: float) -> float:

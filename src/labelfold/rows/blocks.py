@@ -12,7 +12,6 @@ Every block answers the same few questions, whichever way its rows are stored:
 ``X.min()``     smallest entry of each row (m,), a row result
 ``X.outer()``   X X' (m, m): only where the block is all the rows there are
 ``X.outer(P)``  X (X'P) (m, k), likewise
-``X.narrow()``  the block without columns of zeros, where leaving them out is cheap: for `outer`
 ``X.shift(a)``  the block with the vector a taken from every row
 ``X.scale(w)``  the block with row i multiplied by w[i]
 ``X.double()``  the block in float64, where sums must not lose digits
@@ -67,10 +66,6 @@ class Block:
     def dense(self) -> np.ndarray:
         """Return the rows as one dense host array: for blocks whose width is within a memory budget."""
         raise NotImplementedError
-
-    def narrow(self) -> Block:
-        """Return the block, perhaps without columns that are zero in every row: X X' is the same."""
-        return self
 
     def min(self) -> Any:
         """Return the smallest entry of each row."""
@@ -194,16 +189,6 @@ class CSRBlock(Block):
         P = np.asarray(P, dtype=self.dtype)
         return kernels.csr_outer_product(self.data, self.indices, self.indptr, self.shape[1], P)
 
-    def occupied(self) -> np.ndarray:
-        """Return which columns have an entry."""
-        return np.bincount(self.indices, minlength=self.shape[1]) > 0
-
-    def narrow(self, keep: np.ndarray | None = None) -> CSRBlock:
-        """Return the block without empty columns, or those that ``keep`` tells apart."""
-        keep = self.occupied() if keep is None else keep
-        place = (np.cumsum(keep) - 1).astype(self.indices.dtype)
-        return CSRBlock(self.data, place[self.indices], self.indptr, int(keep.sum()))
-
     def double(self) -> CSRBlock:
         """Return the rows in float64."""
         return CSRBlock(self.data.astype(np.float64, copy=False), self.indices, self.indptr, self.shape[1])
@@ -267,11 +252,6 @@ class ShiftedBlock(Block):
         if P is not None:
             right = right @ np.asarray(P, dtype=self.dtype)
         return _less_outer(self.block.outer(P), np.stack([cross, self.u], axis=1), right)
-
-    def narrow(self) -> ShiftedBlock:
-        """Return the block without columns that have neither an entry nor a shift."""
-        keep = self.block.occupied() | (self.center != 0)
-        return ShiftedBlock(self.block.narrow(keep), self.center[keep], self.u)
 
     def double(self) -> ShiftedBlock:
         """Return the block in float64."""
