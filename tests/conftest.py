@@ -9,8 +9,14 @@ os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from containers import Container, params
+
+# The same examples every time; others with --hypothesis-profile=explore.
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.register_profile("explore", deadline=None)
+settings.load_profile("repeatable")
 
 
 def pytest_addoption(parser):
@@ -30,6 +36,12 @@ def pytest_collection_modifyitems(config, items):
 def container(request, tmp_path) -> Container:
     """Every container in turn: ``container.make(X)`` holds a dense X in it."""
     return request.param.within(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _seeded():
+    """Estimators that were given no ``random_state`` draw from NumPy's global generator: seed it for every test."""
+    np.random.seed(0)  # noqa: NPY002
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ def counts_kept(split, n_classes):
     return np.bincount(split.y[split.y >= 0], minlength=n_classes)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     counts=st.lists(st.integers(2, 40), min_size=2, max_size=6),
     unlabelled=st.integers(0, 30),

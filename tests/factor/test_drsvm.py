@@ -230,7 +230,8 @@ def test_the_same_answer_in_every_container(container, task, loss, nonnegative):
     held = container.make(X)
     model = DRSVM(3, init=start, **options).fit(held, y)
     assert rises(model) <= 1e-10
-    np.testing.assert_allclose(model.objective_, dense.objective_, rtol=1e-9)
+    # A hinge machine stops at a gap, not at a point, and iterations carry round-off on from there.
+    np.testing.assert_allclose(model.objective_, dense.objective_, rtol=1e-9 if loss != "hinge" else 1e-7)
     np.testing.assert_allclose(model.components_, dense.components_, atol=1e-6)
     np.testing.assert_allclose(model.embedding_, dense.embedding_, atol=1e-6)
     np.testing.assert_array_equal(model.predict(held), dense.predict(X))
@@ -428,7 +429,7 @@ def test_pandas_pipelines_grid_search_and_clone():
     np.testing.assert_array_equal(again.predict(X / 16), search.best_estimator_.predict(X / 16))
     few = np.where(np.arange(400) < 100, y[:400], -1)
     many = DRSVM(12, svm_penalty=0.1, reconstruction=10.0, tol=1e-4).fit(X[:400] / 16, few)
-    alone = LinearSVC().fit(X[:100] / 16, few[:100])
+    alone = LinearSVC(random_state=0).fit(X[:100] / 16, few[:100])
     assert many.score(X[100:300] / 16, y[100:300]) > alone.score(X[100:300] / 16, y[100:300]) - 0.1
 
 

@@ -332,7 +332,7 @@ def test_an_iteration_on_the_column_side_is_one_pass():
     assert seen[-1][1] <= 1e-6
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     n=st.integers(2, 40),
     d=st.integers(1, 40),

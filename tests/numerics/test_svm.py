@@ -68,10 +68,12 @@ def test_equals_liblinear(shape, C, loss, fit_intercept, rng):
             intercept_scaling=1,
             tol=1e-8,
             max_iter=50_000,
+            random_state=0,
         ).fit(X, y)
     ours = svm_objective(found.w, X, y, C, loss, found.intercept)
     b = float(np.ravel(theirs.intercept_)[0]) if fit_intercept else 0.0
-    assert ours == pytest.approx(svm_objective(theirs.coef_[0], X, y, C, loss, b), rel=1e-6)
+    # It may stop above its optimum, so we must not be above it, and weak duality bounds how far below we are.
+    assert ours <= svm_objective(theirs.coef_[0], X, y, C, loss, b) * (1 + 1e-6)
     assert (found.intercept != 0) == fit_intercept
     certify(found, X, y, C, loss, 1e-7)
 
@@ -207,7 +209,7 @@ def test_the_dual_never_falls(loss, start, rng):
 small = {"min_value": -3, "max_value": 3, "allow_nan": False, "width": 32}
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 @given(
     X=hnp.arrays(np.float64, st.tuples(st.integers(1, 6), st.integers(1, 3)), elements=st.floats(**small)),
     bits=st.integers(0, 63),

@@ -83,5 +83,7 @@ def svm(H, y, C, loss):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         dual = loss == "hinge"
-        model = LinearSVC(C=C, loss=loss, dual=dual, fit_intercept=False, tol=1e-8, max_iter=20_000)
+        model = LinearSVC(
+            C=C, loss=loss, dual=dual, fit_intercept=False, tol=1e-8, max_iter=20_000, random_state=0
+        )
         return model.fit(H, y).coef_[0]
