@@ -1,0 +1,35 @@
+"""Choosing a model where many rows have no label: splitters, scorers, and the smallest embedding that will do.
+
+scikit-learn's own splitters take the mark of an unlabelled row for a class, test on such rows, or refuse their NaN.
+These keep every unlabelled row in training and test on labels that were held back. They go wherever
+scikit-learn takes ``cv=``, with y in any form that the estimators take.
+
+Examples
+--------
+>>> import numpy as np
+>>> from sklearn.datasets import load_digits
+>>> from sklearn.model_selection import GridSearchCV
+>>> from labelfold import LDA
+>>> X, y = load_digits(return_X_y=True)
+>>> y = np.where(np.arange(len(y)) % 9, np.nan, y)  # one label in nine is known
+>>> search = GridSearchCV(
+...     LDA(ridge=1e3), {"n_components": [2, 5, 8, 9]}, cv=SemiSupervisedKFold(5), refit=OneStandardError()
+... ).fit(X, y)
+>>> search.best_params_
+{'n_components': 8}
+"""
+
+from labelfold.model_selection.budgets import LabelBudgetSplit, LabelProblem, default_budgets, label_curve
+from labelfold.model_selection.folds import RepeatedSemiSupervisedKFold, SemiSupervisedKFold
+from labelfold.model_selection.scoring import LabelledScorer, OneStandardError
+
+__all__ = [
+    "LabelBudgetSplit",
+    "LabelProblem",
+    "LabelledScorer",
+    "OneStandardError",
+    "RepeatedSemiSupervisedKFold",
+    "SemiSupervisedKFold",
+    "default_budgets",
+    "label_curve",
+]

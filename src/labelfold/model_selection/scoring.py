@@ -1,0 +1,136 @@
+"""Scores of the labelled rows only, and the smallest embedding that scores as well as the best."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import get_scorer, make_scorer
+
+from labelfold._sklearn import _safe_indexing
+from labelfold.labels import score_targets
+
+
+class LabelledScorer:
+    """A scorer that leaves unlabelled rows out, and reads y as the estimators do.
+
+    For ``scoring=`` wherever scikit-learn takes one. Its own scorers take -1 for a class, and refuse NaN, None, and
+    integers beside None in an object array.
+
+    Parameters
+    ----------
+    metric : str or callable, default="accuracy"
+        The name of one of scikit-learn's scorers, or a function of the true and the predicted labels.
+    unlabeled : number, str or None, default=-1
+        The value of y that marks an unlabelled row; missing values always do.
+    **options
+        For a function: arguments of its own and of ``sklearn.metrics.make_scorer``, such as ``average="macro"``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from labelfold import LDA
+    >>> X, y = load_iris(return_X_y=True)
+    >>> y[::3] = -1
+    >>> model = LDA().fit(X, y)
+    >>> round(LabelledScorer("balanced_accuracy")(model, X, y), 1)
+    1.0
+    """
+
+    def __init__(self, metric: str | Callable = "accuracy", *, unlabeled: Any = -1, **options: Any):
+        self.metric = metric
+        self.unlabeled = unlabeled
+        self.options = options
+        self._scorer = make_scorer(metric, **options) if callable(metric) else get_scorer(metric)
+
+    def __call__(self, estimator: Any, X: Any, y: Any, **params: Any) -> float:
+        """Return the score of the labelled rows of X."""
+        n = X.shape[0] if hasattr(X, "shape") else len(X)
+        mask, values = score_targets(
+            y, n, unlabeled=self.unlabeled, classes=getattr(estimator, "classes_", None)
+        )
+        return self._scorer(estimator, X if mask.all() else _safe_indexing(X, mask), values, **params)
+
+    def __repr__(self) -> str:
+        options = "".join(f", {name}={value!r}" for name, value in self.options.items())
+        return f"LabelledScorer({self.metric!r}{options})"
+
+
+class OneStandardError:
+    """Choose the smallest value of a parameter that scores within one standard error of the best.
+
+    For ``refit=`` of scikit-learn's GridSearchCV. The best mean is the best by luck, too: among all candidates no
+    more than one standard error (of the best one's mean, over the folds) below it, this takes the one with the
+    smallest parameter and, among those, the highest mean.
+
+    Parameters
+    ----------
+    parameter : str, default="n_components"
+        What should be small; ``step__n_components`` of a pipeline is found too. None in the grid means "as many as
+        there are" and is the largest.
+    metric : str, optional
+        Which of several metrics counts; the only one unless given.
+
+    Examples
+    --------
+    >>> results = {
+    ...     "param_n_components": [1, 2, 8],
+    ...     "split0_test_score": [0.70, 0.88, 0.89],
+    ...     "split1_test_score": [0.72, 0.93, 0.93],
+    ...     "split2_test_score": [0.71, 0.89, 0.90],
+    ... }
+    >>> OneStandardError()(results)  # 0.90 is within 0.012 of the best mean, 0.907
+    1
+    """
+
+    def __init__(self, parameter: str = "n_components", metric: str | None = None):
+        self.parameter = parameter
+        self.metric = metric
+
+    def __call__(self, cv_results: Mapping[str, Any]) -> int:
+        """Return the index of the candidate chosen."""
+        name = self.metric or "score"
+        splits = [key for key in cv_results if re.fullmatch(rf"split\d+_test_{re.escape(name)}", key)]
+        if not splits:
+            raise ValueError(
+                f"The search has no scores named {name!r}; say which with OneStandardError(metric=...)."
+            )
+        scores = np.column_stack([np.asarray(cv_results[key], dtype=float) for key in splits])
+        return one_standard_error(scores, self._sizes(cv_results))
+
+    def _sizes(self, cv_results: Mapping[str, Any]) -> np.ndarray:
+        ending = re.compile(rf"param_(.*__)?{re.escape(self.parameter)}")
+        keys = [key for key in cv_results if ending.fullmatch(key)]
+        if len(keys) != 1:
+            found = ", ".join(key for key in cv_results if key.startswith("param_")) or "none"
+            raise ValueError(
+                f"The search should vary one parameter named {self.parameter!r}, and its parameters are {found}."
+            )
+        return np.array(
+            [np.inf if size is None else size for size in np.ma.filled(cv_results[keys[0]], None)], float
+        )
+
+    def __repr__(self) -> str:
+        return f"OneStandardError({self.parameter!r})"
+
+
+def one_standard_error(scores: np.ndarray, sizes: np.ndarray) -> int:
+    """Return which candidate is the smallest within one standard error of the best; the best of equals.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (candidates, folds)
+        Higher is better; NaN where a fit failed, which rules a candidate out.
+    sizes : ndarray of shape (candidates,)
+        What should be small.
+    """
+    means = scores.mean(axis=1)
+    if np.isnan(means).all():
+        raise ValueError("Every candidate failed in some fold, so there is none to choose.")
+    best = int(np.nanargmax(means))
+    n = scores.shape[1]
+    error = np.std(scores[best], ddof=1) / np.sqrt(n) if n > 1 else 0.0
+    good = np.flatnonzero(means >= means[best] - error)
+    return int(good[np.lexsort((-means[good], sizes[good]))[0]])
