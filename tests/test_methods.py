@@ -1,5 +1,9 @@
 """The registry and its adapters: every method keeps the same contract, on labels with gaps."""
 
+import sys
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -11,10 +15,21 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import check_estimator
 
 from labelfold import LDA
-from labelfold.adapters import Labelled, ReduceThenClassify, Tuned, UnitSpread, settled
+from labelfold.adapters import Labelled, LinearSVM, ReduceThenClassify, Tuned, UnitSpread, right, settled
+from labelfold.labels import read_labels
 from labelfold.methods import METHODS, available_methods, get_method
+from labelfold.references import ScikitLDA, Spreading, SupervisedUMAP
+from labelfold.suitability import Facts, why_not
 
+FACTS = Facts(n_rows=150, n_columns=4, n_labelled=45, n_classes=3)
 NAMES = [m.name for m in available_methods()]
+
+
+def needs(method, **facts):
+    """Skip where the method itself says that it does not suit such data."""
+    reason = why_not(method, replace(FACTS, **facts))
+    if reason and "gives what LDA gives" not in reason:
+        pytest.skip(reason)
 
 
 @pytest.fixture
@@ -41,6 +56,7 @@ def test_the_registry_is_complete():
 def test_every_method_fits_labels_with_gaps(data, name, kind):
     X, y, _ = data
     method = get_method(name)
+    needs(method, sparse=kind == "sparse", nonnegative=kind != "scaled")
     if kind == "sparse":
         X = sp.csr_array(X)
     elif kind == "float32":
@@ -122,7 +138,14 @@ def test_a_planned_method_cannot_be_made():
 
 @pytest.mark.parametrize(
     "estimator",
-    [Labelled(), ReduceThenClassify(), Tuned(LinearSVC(random_state=0), "C", (1.0, 0.1), power=-1)],
+    [
+        Labelled(),
+        ReduceThenClassify(),
+        Tuned(LinearSVC(random_state=0), "C", (1.0, 0.1), power=-1),
+        LinearSVM(random_state=0),
+        ScikitLDA(),
+        Spreading(),
+    ],
     ids=lambda e: type(e).__name__,
 )
 @pytest.mark.filterwarnings("ignore")
@@ -196,6 +219,7 @@ def test_the_unit_of_the_data_does_not_matter(data, name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_sparse_rows_with_long_indices(data, name):
+    needs(get_method(name), sparse=True)
     X, y, _ = data
     X = sp.csr_array(X)
     X.indices, X.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
@@ -205,3 +229,98 @@ def test_sparse_rows_with_long_indices(data, name):
 
 def test_unit_spread_keeps_scikit_learns_contract():
     check_estimator(UnitSpread())
+
+
+SEVERAL = [m.name for m in available_methods() if not why_not(m, replace(FACTS, multilabel=True))]
+
+
+def test_methods_for_several_labels_a_row():
+    assert {"cca", "opls", "hsl", "drsvm", "svm", "pca-svm", "nmf-svm"} <= set(SEVERAL)
+    assert not {"lda", "ssdr", "sklearn-lda", "label-spreading"} & set(SEVERAL)
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_several_labels_a_row(data, name):
+    X, _, y = data
+    Y = np.column_stack([y == 0, y > 0, X[:, 0] > 5.8]).astype(float)
+    truth = Y.copy()
+    Y[np.random.default_rng(0).random(150) < 0.5] = np.nan
+    model = get_method(name).make(2, X=X).fit(X, Y)
+    predicted = model.predict(X)
+    assert predicted.shape == (150, 3)
+    assert set(np.unique(predicted)) <= {0, 1}
+    assert right(truth, predicted) > 0.8
+
+
+def test_a_label_nobody_or_everybody_has():
+    X = np.eye(4)
+    Y = np.array([[1, 0, 1], [1, 0, 0], [1, 0, 1], [1, 0, 0]])
+    model = LinearSVM(random_state=0).fit(X, Y)
+    np.testing.assert_array_equal(model.predict(X)[:, :2], Y[:, :2])
+
+
+def test_what_does_not_suit_says_why():
+    def reason(name, **facts):
+        return why_not(METHODS[name], replace(FACTS, **facts))
+
+    assert reason("lda") is None
+    assert "no negative numbers" in reason("nmf-svm", nonnegative=False)
+    assert "dense" in reason("sklearn-lda", sparse=True)
+    assert "3,000 columns" in reason("sklearn-lda", n_columns=5000)
+    assert "20,000 rows" in reason("label-spreading", n_rows=30_000)
+    assert "what LDA gives" in reason("cca")
+    assert "several labels a row" in reason("lda", multilabel=True)
+    assert (
+        reason("nmf-svm", sparse=True, n_rows=10**6, n_columns=10**6) is None
+    )  # nothing of that size is made
+
+
+def test_facts_are_read_from_the_data():
+    labels = read_labels([0, 1, -1])
+    X = np.array([[1.0, 0], [0, 2], [3, 0]])
+    facts = Facts.of(X, labels)
+    assert (facts.n_rows, facts.n_columns, facts.n_labelled, facts.n_classes) == (3, 2, 2, 2)
+    assert facts.nonnegative
+    assert not facts.sparse
+    assert not Facts.of(-X, labels).nonnegative
+    assert not Facts.of(X, labels, scale=True).nonnegative  # centred
+    assert Facts.of(sp.csr_array(X), labels, scale=True).nonnegative  # not centred
+    assert not Facts.of(-sp.csr_array(X), labels).nonnegative
+
+
+def test_umap_is_offered_where_it_is_installed(data, monkeypatch):
+    """A stand-in with UMAP's interface: it is told the labels, and gets the older kind of sparse matrix."""
+    import labelfold.methods
+
+    told = []
+
+    class UMAP:
+        def __init__(self, n_components, n_neighbors, random_state, n_jobs):
+            self.k = n_components
+            told.append((n_neighbors, random_state, n_jobs))
+
+        def fit(self, X, y):
+            assert not isinstance(X, sp.sparray)
+            told.append(y)
+            return self
+
+        def transform(self, X):
+            assert not isinstance(X, sp.sparray)
+            return (X.toarray() if sp.issparse(X) else X)[:, : self.k]
+
+    X, y, _ = data
+    monkeypatch.setattr(labelfold.methods, "find_spec", lambda name: None)
+    assert METHODS["umap"].status == "not installed"
+    with pytest.raises(ValueError, match="pip install umap-learn"):
+        get_method("umap")
+    assert "umap" not in [m.name for m in available_methods()]
+    monkeypatch.setattr(labelfold.methods, "find_spec", lambda name: name)
+    monkeypatch.setitem(sys.modules, "umap", SimpleNamespace(UMAP=UMAP))
+    for rows in (X, sp.csr_array(X)):
+        model = get_method("umap").make(2, X=rows).fit(rows, y)
+        assert model.transform(rows).shape == (150, 2)
+        assert set(model.predict(rows)) <= {0, 1, 2}
+    np.testing.assert_array_equal(told[1], y)
+    assert told[0] == (15, 0, 1)
+    assert SupervisedUMAP(3).fit(X[:5], y[:5]).umap_.k == 3
+    assert told[-2][0] == 4  # no more neighbours than other rows

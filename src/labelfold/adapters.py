@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, TransformerMixin, clone
 from sklearn.decomposition import PCA
-from sklearn.model_selection import StratifiedKFold
+from sklearn.metrics import f1_score
 from sklearn.pipeline import Pipeline
 from sklearn.svm import LinearSVC
 from sklearn.utils import get_tags
@@ -20,6 +20,74 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from labelfold.labels import Labels, read_labels
+from labelfold.model_selection import SemiSupervisedKFold
+
+
+def read_any_labels(y: Any, n_rows: int, estimator: Any) -> Labels:
+    """Read classes, or several labels a row, for one of the adapters."""
+    tasks = ("binary", "multiclass", "multilabel")
+    name = type(estimator).__name__
+    return read_labels(y, n_rows, unlabeled=estimator.unlabeled, allowed=tasks, estimator=name)
+
+
+def coded(labels: Labels) -> np.ndarray:
+    """Return y as class codes, -1 where unlabelled; where rows have several, as 0 and 1 with rows of NaN."""
+    if labels.task == "multilabel":
+        Y = np.full((labels.n_rows, labels.n_classes), np.nan)
+    else:
+        Y = np.full(labels.n_rows, -1)
+    Y[labels.index] = labels.values
+    return Y
+
+
+def right(truth: np.ndarray, guess: np.ndarray) -> float:
+    """Return the share of rows that are right, or, with several labels a row, F1 over all of them together.
+
+    >>> right(np.array([0, 1, 1]), np.array([0, 1, 0])).__round__(2)
+    0.67
+    """
+    if truth.ndim == 1:
+        return float(np.mean(truth == guess))
+    return float(f1_score(truth, guess, average="micro", zero_division=1.0))
+
+
+class LinearSVM(LinearSVC):
+    """scikit-learn's LinearSVC, for several labels a row too: one machine for each label.
+
+    Examples
+    --------
+    >>> X = [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]
+    >>> LinearSVM(C=100.0, random_state=0).fit(X, np.array(X)).predict(X).tolist()
+    [[0, 0], [0, 1], [1, 0], [1, 1]]
+    """
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearSVM:
+        """Fit one machine, one for each class against the rest, or one for each column of y."""
+        self.several_ = getattr(y, "ndim", 1) == 2 and y.shape[1] > 1
+        if not self.several_:
+            return super().fit(X, y, sample_weight)
+        machines = [self._machine(X, column, sample_weight) for column in np.asarray(y).T]
+        self.n_features_in_ = X.shape[1]
+        self.classes_ = np.arange(len(machines))
+        self.coef_ = np.vstack([coef for coef, _ in machines])
+        self.intercept_ = np.array([intercept for _, intercept in machines])
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return each row's class, or a column of 0 and 1 for each label."""
+        check_is_fitted(self)
+        return (self.decision_function(X) > 0).astype(int) if self.several_ else super().predict(X)
+
+    def _machine(self, X: Any, column: np.ndarray, sample_weight: Any) -> tuple[np.ndarray, float]:
+        if column.min() == column.max():  # a label that no row, or every row, has
+            return np.zeros(X.shape[1]), 1.0 if column[0] else -1.0
+        one = LinearSVC(**self.get_params()).fit(X, column, sample_weight)
+        return one.coef_[0], float(one.intercept_[0])
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
 
 
 class Labelled(ClassifierMixin, BaseEstimator):
@@ -53,9 +121,9 @@ class Labelled(ClassifierMixin, BaseEstimator):
     def fit(self, X: Any, y: Any) -> Labelled:
         """Fit on the labelled rows of X."""
         X = _short_indices(validate_data(self, X, accept_sparse="csr"))
-        labels = read_labels(y, X.shape[0], unlabeled=self.unlabeled, estimator=type(self).__name__)
+        labels = read_any_labels(y, X.shape[0], self)
         self._fit_reducer(X, labels)
-        classifier = LinearSVC() if self.classifier is None else self.classifier
+        classifier = LinearSVM() if self.classifier is None else self.classifier
         self.classes_ = labels.classes
         self.classifier_ = clone(classifier).fit(self._reduced(X[labels.index]), labels.values)
         return self
@@ -63,7 +131,8 @@ class Labelled(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> np.ndarray:
         """Return each row's class."""
         X = self._checked(X)
-        return self.classes_[self.classifier_.predict(self._reduced(X))]
+        codes = self.classifier_.predict(self._reduced(X))
+        return codes if codes.ndim == 2 else self.classes_[codes]
 
     @available_if(lambda self: self.classifier is None or hasattr(self.classifier, "decision_function"))
     def decision_function(self, X: Any) -> np.ndarray:
@@ -131,9 +200,8 @@ class ReduceThenClassify(TransformerMixin, Labelled):
         return self.reducer_.get_feature_names_out()
 
     def _fit_reducer(self, X: Any, labels: Labels) -> None:
-        codes = np.full(labels.n_rows, -1)
-        codes[labels.index] = labels.values
-        self.reducer_ = (PCA() if self.reducer is None else clone(self.reducer)).fit(X, codes)
+        reducer = PCA() if self.reducer is None else clone(self.reducer)
+        self.reducer_ = reducer.fit(X, coded(labels))
 
     def _reduced(self, X: Any) -> Any:
         return self.reducer_.transform(X)
@@ -189,8 +257,7 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def fit(self, X: Any, y: Any) -> Tuned:
         """Choose the penalty on the labelled rows of X and fit."""
         checked = validate_data(self, X, accept_sparse="csr")
-        name = type(self.estimator).__name__
-        labels = read_labels(y, checked.shape[0], unlabeled=self.unlabeled, estimator=name)
+        labels = read_any_labels(y, checked.shape[0], self)
         rows = checked[labels.index]
         candidates = [g * _mean_square(rows) ** self.power for g in self.grid]
         # many small fits: BLAS threads that wait for each other cost more than the work
@@ -205,20 +272,26 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def _with(self, value: float) -> Any:
         return clone(self.estimator).set_params(**{self.parameter: value})
 
-    def _score(self, rows: Any, codes: np.ndarray, candidates: Sequence[float]) -> np.ndarray:
-        """Return each candidate's accuracy on the rows left out; nothing where a class has one row only."""
-        smallest = np.bincount(codes).min()
-        if smallest < 2:
+    def _score(self, rows: Any, known: np.ndarray, candidates: Sequence[float]) -> np.ndarray:
+        """Return each candidate's score on the rows left out; nothing where a class has one row only."""
+        folds = self.cv
+        if known.ndim == 1:
+            folds = min(folds, np.bincount(known).min())
+        if folds < 2:
             return np.empty(0)
-        folds = StratifiedKFold(min(self.cv, smallest), shuffle=True, random_state=self.random_state)
-        hits = np.zeros(len(candidates))
-        for train, test in folds.split(np.zeros(len(codes)), codes):
+        splitter = SemiSupervisedKFold(folds, shuffle=True, random_state=self.random_state)
+        guessed = np.zeros((len(candidates), *known.shape))
+        try:
+            splits = list(splitter.split(None, known))
+        except ValueError:  # so few rows with several labels each that none can be spared
+            return np.empty(0)
+        for train, test in splits:
             for i, value in enumerate(candidates):
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # what matters is said once, by the fit that is kept
-                    model = self._with(value).fit(rows[train], codes[train])
-                hits[i] += np.sum(model.predict(rows[test]) == codes[test])
-        return hits / len(codes)
+                    model = self._with(value).fit(rows[train], known[train])
+                guessed[i, test] = model.predict(rows[test])
+        return np.array([right(known, guess) for guess in guessed])
 
     @_chosen_has("transform")
     def transform(self, X: Any) -> np.ndarray:

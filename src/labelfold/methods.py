@@ -7,15 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 import scipy.sparse as sp
-from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.decomposition import NMF, PCA, TruncatedSVD
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import LinearSVC
 
-from labelfold.adapters import Labelled, ReduceThenClassify, Tuned, UnitSpread
+from labelfold.adapters import Labelled, LinearSVM, ReduceThenClassify, Tuned, UnitSpread
+from labelfold.references import ScikitLDA, Spreading, SupervisedUMAP
+
+if TYPE_CHECKING:
+    from labelfold.suitability import Facts
 
 # Multiples of the data's mean squared spread, most trusted first; see Tuned.
 # The same candidates for every method: none gets more tries than another.
@@ -45,8 +49,14 @@ class Method:
     penalty : str, optional
         The name of the parameter that is tuned unless given.
     compared : bool, default=True
-        Whether `compare` tries it unless told which; not where another method gives the same for classes, or where
-        its weights are not tuned as the others' are.
+        Whether `compare` tries it unless told which.
+    suits : callable, optional
+        ``suits(facts)`` gives the reason why it does not suit some data, or None; see `labelfold.suitability`, which
+        already asks the estimator about signs, sparsity and several labels a row.
+    most : callable, optional
+        ``most(facts)`` gives the largest embedding it can give.
+    needs : str, optional
+        A package it needs that labelfold does not.
     """
 
     name: str
@@ -58,11 +68,16 @@ class Method:
     build: Callable[..., Any] | None = None
     penalty: str | None = None
     compared: bool = True
+    suits: Callable[[Facts], str | None] | None = None
+    most: Callable[[Facts], int] | None = None
+    needs: str | None = None
 
     @property
     def status(self) -> str:
-        """``"available"`` or ``"planned"``."""
-        return "planned" if self.build is None else "available"
+        """``"available"``, ``"planned"``, or ``"not installed"`` where a package is missing."""
+        if self.build is None:
+            return "planned"
+        return "available" if self.needs is None or find_spec(self.needs) else "not installed"
 
     def make(
         self,
@@ -140,12 +155,42 @@ def _ssdr_svm(k: int | None, X: Any, random_state: int | None, C: float | None =
 def _drsvm(k: int | None, X: Any, random_state: int | None) -> Any:
     from labelfold import DRSVM
 
-    model = DRSVM(min(k or 10, *X.shape), random_state=random_state)
+    # with rows of unit spread, an embedded row is as long as the fourth root of 1 / n: the penalty follows its square
+    penalty = X.shape[0] ** -0.5
+    model = DRSVM(min(k or 10, *X.shape), svm_penalty=penalty, fit_intercept=True, random_state=random_state)
     return Pipeline([("unit", UnitSpread()), ("drsvm", model)])
 
 
+def _nmf_svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
+    reducer = NMF(min(k or 10, *X.shape), init="nndsvda", max_iter=500, random_state=random_state)
+    return ReduceThenClassify(
+        Pipeline([("unit", UnitSpread()), ("nmf", reducer)]), _linear_svm(random_state, C)
+    )
+
+
+def _umap_svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
+    return ReduceThenClassify(SupervisedUMAP(k or 2, random_state=random_state), _linear_svm(random_state, C))
+
+
+def _most_directions(facts: Facts) -> int:
+    return facts.most_directions
+
+
+def _needs_label_columns(facts: Facts) -> str | None:
+    return None if facts.multilabel else "with one class a row it gives what LDA gives"
+
+
+def _at_most(rows: int, columns: int, what: str) -> Callable[[Facts], str | None]:
+    def suits(facts: Facts) -> str | None:
+        if facts.n_rows > rows:
+            return f"{what}: too slow for more than {rows:,} rows"
+        return f"{what}: too large for more than {columns:,} columns" if facts.n_columns > columns else None
+
+    return suits
+
+
 def _linear_svm(random_state: int | None, C: float | None) -> Any:
-    svm = LinearSVC(random_state=random_state, max_iter=5000)
+    svm = LinearSVM(random_state=random_state, max_iter=5000)
     if C is not None:
         return svm.set_params(C=C)
     svm = Pipeline([("unit", UnitSpread()), ("svm", svm)])
@@ -169,6 +214,7 @@ _ENTRIES = (
         _TWO_STAGE,
         _two_stage("LDA"),
         "ridge",
+        most=_most_directions,
     ),
     Method(
         "pca-svm",
@@ -200,6 +246,7 @@ _ENTRIES = (
         _TWO_STAGE,
         _two_stage("OPLS"),
         "ridge",
+        most=_most_directions,
     ),
     Method(
         "cca",
@@ -210,7 +257,8 @@ _ENTRIES = (
         _TWO_STAGE,
         _two_stage("CCA"),
         "ridge",
-        compared=False,
+        suits=_needs_label_columns,
+        most=_most_directions,
     ),
     Method(
         "hsl",
@@ -221,17 +269,18 @@ _ENTRIES = (
         _TWO_STAGE,
         _two_stage("HSL"),
         "ridge",
-        compared=False,
+        suits=_needs_label_columns,
+        most=_most_directions,
     ),
     Method(
         "drsvm",
         "DRSVM",
-        "A low-rank factorisation of all rows and a linear SVM on it, learned together, with all weights 1.",
+        "A low-rank factorisation of all rows and a linear SVM on it, learned together, with weights that follow the "
+        "size of the data.",
         "semi-supervised",
         True,
         "Fang, Cheng & Hsieh, A hyperplane-based algorithm for semi-supervised dimension reduction, ICDM 2017",
         _drsvm,
-        compared=False,
     ),
     Method(
         "ssdr",
@@ -243,6 +292,48 @@ _ENTRIES = (
         "Zhang, Zhou & Chen, Semi-supervised dimensionality reduction, SDM 2007",
         _ssdr_svm,
         "C",
+    ),
+    Method(
+        "nmf-svm",
+        "NMF + SVM",
+        f"Non-negative parts of all rows, found without labels, then a linear SVM; its C is {_TUNED}.",
+        "semi-supervised",
+        True,
+        "the usual baseline for counts and intensities",
+        _nmf_svm,
+        "C",
+    ),
+    Method(
+        "label-spreading",
+        "label spreading",
+        "scikit-learn's LabelSpreading over a graph of 7 nearest neighbours, no reduction.",
+        "semi-supervised",
+        False,
+        "Zhou, Bousquet, Lal, Weston & Schölkopf, Learning with local and global consistency, NIPS 2003",
+        lambda k, X, random_state: Spreading(),
+        suits=_at_most(20_000, 2_000_000, "it searches neighbours of every row"),
+    ),
+    Method(
+        "sklearn-lda",
+        "scikit-learn LDA",
+        "scikit-learn's LinearDiscriminantAnalysis, its covariance shrunk by Ledoit and Wolf's rule.",
+        "supervised",
+        True,
+        "Ledoit & Wolf, Honey, I shrunk the sample covariance matrix, 2004",
+        lambda k, X, random_state: ScikitLDA(k),
+        suits=_at_most(10_000_000, 3_000, "it needs a covariance matrix of the columns"),
+        most=_most_directions,
+    ),
+    Method(
+        "umap",
+        "UMAP + SVM",
+        f"Semi-supervised UMAP of all rows, then a linear SVM; its C is {_TUNED}.",
+        "semi-supervised",
+        True,
+        "McInnes, Healy & Melville, UMAP, 2018",
+        _umap_svm,
+        "C",
+        needs="umap",
     ),
     Method(
         "pcals",
@@ -310,4 +401,11 @@ def get_method(name: str) -> Method:
         raise ValueError(
             f"The method {method.name!r} is planned, not there yet; there are {', '.join(names)}."
         )
+    if method.status == "not installed":
+        raise ValueError(f"The method {method.name!r} needs a package: {install(method)}.")
     return method
+
+
+def install(method: Method) -> str:
+    """Say how to get the package that a method needs."""
+    return f"pip install {'umap-learn' if method.needs == 'umap' else method.needs}"

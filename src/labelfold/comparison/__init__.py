@@ -1,6 +1,6 @@
-"""Which method, with how many labels? A paired comparison on one's own data."""
+"""Which method, at which size, with how many labels? A paired comparison on one's own data."""
 
-from labelfold.comparison.protocol import Split, default_budgets, label_budget_splits
-from labelfold.comparison.runner import Comparison, compare
+from labelfold.comparison.results import Comparison
+from labelfold.comparison.runner import compare
 
-__all__ = ["Comparison", "Split", "compare", "default_budgets", "label_budget_splits"]
+__all__ = ["Comparison", "compare"]

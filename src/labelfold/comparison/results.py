@@ -3,75 +3,53 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from labelfold.comparison.store import COLUMNS
+from labelfold.model_selection.scoring import one_standard_error
+
 if TYPE_CHECKING:
     import pandas as pd
 
+    from labelfold.comparison.data import Data
+    from labelfold.comparison.review import Review
     from labelfold.methods import Method
-
-_COLUMNS = [
-    "method", "k", "components", "budget", "repeat", "accuracy", "balanced_accuracy", "fit_seconds",
-    "transform_seconds", "note", "error",
-]  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Map:
-    """A method's embedding in the plane.
-
-    Attributes
-    ----------
-    title : str
-        The method.
-    points : ndarray of shape (m, 2)
-        Where the rows lie.
-    code : ndarray of shape (m,)
-        Their class, -1 where it was hidden from the method or never known.
-    role : ndarray of str
-        "labelled", "held back" or "unlabelled".
-    budget : int
-        How many labels the method was given.
-    flat : bool
-        Whether the method gave one component only, so that the second coordinate is random.
-    """
-
-    title: str
-    points: np.ndarray
-    code: np.ndarray
-    role: np.ndarray
-    budget: int
-    flat: bool
 
 
 class Comparison:
-    """The outcome of :func:`labelfold.comparison.compare`.
+    """The outcome of :func:`labelfold.compare`.
 
     Attributes
     ----------
-    results : DataFrame
-        One row a run: method, k (asked for), components (given), budget, repeat, accuracy, balanced_accuracy,
-        fit_seconds, transform_seconds, note (warnings) and error.
     table : DataFrame
-        One row a method and budget: the mean accuracy, its spread (standard deviation over the repeats), how
-        far behind the best method of that budget (paired by repeat) and the seconds.
-    ranking : DataFrame
-        One row a method, best first: accuracy averaged over the budgets, and how far behind the first.
+        One row a method, size and budget: mean score on rows held back (accuracy, or F1 for several labels a row), its
+        spread (standard deviation over the repeats), how far behind the best at that budget (paired by repeat, with
+        the spread of the differences), seconds of fitting and of transforming the rows held back, and the bytes that
+        the embedding of all rows takes.
     best_ : str or None
-        The first of the ranking; None where no method ran at every budget.
+        The method recommended: of those that embed, the best at the largest budget. None where none could be fitted.
+    best_size_ : int or None
+        Its number of components: the smallest within one standard error of its best.
     answer : str
-        The finding in a sentence.
+        The finding in a sentence; ``details`` has more of them.
+    results : DataFrame
+        One row a run.
+    ranking : DataFrame
+        One row a method, best first, each at the size chosen for it.
+    lines : DataFrame
+        The table at the sizes chosen, how far behind counted among them.
+    left_out : dict
+        Methods that were not run, with the reason.
+    notes : list of str
+        What else the user should know.
     settings : dict
         What was compared, and how.
-    maps : list of Map
-        Embeddings in the plane.
-    interrupted : bool
-        Whether Ctrl-C ended it.
+    stopped : {None, "ctrl-c", "time limit"}
+        What ended it early.
     """
 
     def __init__(
@@ -79,84 +57,110 @@ class Comparison:
         rows: list[dict[str, Any]],
         settings: dict[str, Any],
         methods: dict[str, Method],
-        maps: list[Map] = (),
-        interrupted: bool = False,
+        data: Data | None = None,
+        left_out: dict[str, str] | None = None,
+        notes: list[str] | None = None,
+        stopped: str | None = None,
     ):
         import pandas as pd
 
-        self.results = pd.DataFrame(rows).reindex(columns=_COLUMNS)
-        self.results = self.results.astype(
-            {"k": "Int64", "components": "Int64", "note": object, "error": object}
-            | dict.fromkeys(["accuracy", "balanced_accuracy", "fit_seconds", "transform_seconds"], float)
+        types = {int: "Int64", float: "float64", str: "object"}
+        self.results = (
+            pd.DataFrame(rows)
+            .reindex(columns=list(COLUMNS))
+            .astype({name: types[kind] for name, kind in COLUMNS.items()})
+        )
+        # resumed rows may lie in another order
+        order = {name: i for i, name in enumerate(methods)}
+        self.results = self.results.sort_values(
+            ["repeat", "budget", "method", "k"],
+            key=lambda s: s.map(order) if s.name == "method" else s,
+            ignore_index=True,
         )
         self.settings = settings
         self.methods = methods
-        self.maps = list(maps)
-        self.interrupted = interrupted
+        self.data = data
+        self.left_out = left_out or {}
+        self.notes = notes or []
+        self.stopped = stopped
 
     def label(self, method: str, k: Any) -> str:
         """Return what a method, at a size of the embedding, is called in tables and figures."""
         title = self.methods[method].title
-        several = len(self.settings["n_components"]) > 1 and self.methods[method].embeds
-        return f"{title}, k = {k}" if several else title
+        several = self.methods[method].embeds and len(self.settings["components"]) > 1
+        return f"{title}, {k}" if several else title
 
     @cached_property
     def series(self) -> pd.DataFrame:
-        """Results with a ``label`` for each method and size, in the order of the plan."""
+        """Results with a ``label`` for each method and size."""
         return self.results.assign(
             label=[self.label(m, k) for m, k in zip(self.results["method"], self.results["k"], strict=True)]
         )
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """One row a method and budget."""
-        import pandas as pd
+        """One row a method, size and budget."""
+        return _summary(self.series, list(self.methods))
 
-        groups = self.series.groupby(["label", "budget"], sort=False)
-        table = groups.agg(
-            method=("method", "first"),
-            components=("components", "max"),
-            mean=("accuracy", "mean"),
-            spread=("accuracy", "std"),
-            runs=("accuracy", "count"),
-            balanced=("balanced_accuracy", "mean"),
-            fit_seconds=("fit_seconds", "mean"),
-            transform_seconds=("transform_seconds", "mean"),
-            error=("error", "first"),
-        ).reset_index()
-        behind = [self._behind(at) for _, at in self.series.groupby("budget", sort=False)]
-        table = table.merge(pd.concat(behind), on=["label", "budget"], how="left")
-        order = {label: i for i, label in enumerate(self.series["label"].unique())}
-        table = table.sort_values(["label", "budget"], key=lambda s: s.map(order) if s.name == "label" else s)
-        first = ["method", "components", "budget", "mean", "spread", "runs", "behind", "behind_spread"]
-        return table[[*first, *table.columns.drop(first)]].reset_index(drop=True)
+    @cached_property
+    def lines(self) -> pd.DataFrame:
+        """The table at the sizes chosen."""
+        return _summary(
+            self.series[self.series["label"].isin(self.ranking["label"])], list(self.ranking["method"])
+        )
 
-    def _behind(self, at: pd.DataFrame) -> pd.DataFrame:
-        """Return how far each method is behind the best at one budget, paired by repeat."""
-        wide = at.pivot(index="repeat", columns="label", values="accuracy")
-        gap = _gaps(wide)
-        return gap.assign(budget=at["budget"].iloc[0]).reset_index(names="label")
+    @cached_property
+    def budget_(self) -> int:
+        """The budget that decides: the largest at which as many methods have a result as at any."""
+        there = self.results.dropna(subset="score").groupby("budget")["method"].nunique()
+        if there.empty:
+            return max(self.settings["budgets"])
+        return int(there[there == there.max()].index.max())
 
     @cached_property
     def ranking(self) -> pd.DataFrame:
         """One row a method, best first."""
-        # a method's repeat counts where all its budgets ran, so that every mean is over the same budgets
-        wide = self.series.pivot(index=["label", "repeat"], columns="budget", values="accuracy")
-        per_repeat = wide.mean(axis=1, skipna=False).unstack("label")
-        gap = _gaps(per_repeat)
-        ranking = gap.assign(mean=per_repeat.mean(), runs=per_repeat.count()).reset_index(names="label")
-        methods = self.series.drop_duplicates("label").set_index("label")["method"]
-        ranking["method"] = ranking["label"].map(methods)
-        ranking = ranking.sort_values("mean", ascending=False, na_position="last", kind="stable")
-        return ranking[
-            ["method", "label", "mean", "behind", "behind_spread", "behind_in", "runs"]
-        ].reset_index(drop=True)
+        import pandas as pd
+
+        at = self.series[self.series["budget"] == self.budget_]
+        wide = at.pivot(index="repeat", columns="label", values="score")
+        rows = []
+        for method, runs in self.series.groupby("method", sort=False):
+            sizes = runs.drop_duplicates("label").set_index("label")["k"]
+            label = _chosen(wide.reindex(columns=sizes.index), sizes.fillna(0).to_numpy(float))
+            rows.append({"method": method, "label": label, "k": sizes[label]})
+        ranking = pd.DataFrame(rows).astype({"k": "Int64"})
+        scores = wide.reindex(columns=ranking["label"])
+        ranking = ranking.merge(_gaps(scores), left_on="label", right_index=True, how="left")
+        ranking["mean"] = ranking["label"].map(scores.mean())
+        ranking["runs"] = ranking["label"].map(scores.count()).astype(int)
+        return ranking.sort_values(
+            "mean", ascending=False, na_position="last", kind="stable", ignore_index=True
+        )
+
+    @property
+    def winner(self) -> pd.Series | None:
+        """The row of the ranking that is recommended: the first that embeds, or the first where none does."""
+        ranked = self.ranking.dropna(subset="mean")
+        embedding = ranked[[self.methods[m].embeds for m in ranked["method"]]]
+        first = embedding if len(embedding) else ranked
+        return None if first.empty else first.iloc[0]
 
     @property
     def best_(self) -> str | None:
-        """The first of the ranking."""
-        first = self.ranking.iloc[0]
-        return None if np.isnan(first["mean"]) else str(first["method"])
+        """The method recommended."""
+        return None if self.winner is None else str(self.winner["method"])
+
+    @property
+    def best_size_(self) -> int | None:
+        """The size chosen for it."""
+        k = None if self.winner is None else self.winner["k"]
+        return None if k is None or k != k or not self.methods[self.best_].embeds else int(k)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended it."""
+        return self.stopped == "ctrl-c"
 
     @property
     def answer(self) -> str:
@@ -165,17 +169,109 @@ class Comparison:
 
         return answer(self)
 
+    @property
+    def details(self) -> list[str]:
+        """What should be known beside the answer, each a sentence."""
+        from labelfold.comparison.words import details
+
+        return details(self)
+
+    def refit(self, method: str | None = None, components: int | None = None) -> Any:
+        """Return the best method, or another one compared, fitted on all rows with all labels.
+
+        Parameters
+        ----------
+        method : str, optional
+            The method recommended unless given.
+        components : int, optional
+            The size chosen for the method unless given.
+
+        Returns
+        -------
+        estimator
+            It has ``predict`` and, where the method embeds, ``transform``. Its classes are those of y.
+        """
+        from labelfold.comparison.review import fit_on_all
+
+        method = self.best_ if method is None else method
+        if method is None:
+            raise ValueError("No method could be fitted, so there is none to fit again.")
+        if method not in self.methods:
+            raise ValueError(f"{method!r} was not compared; {', '.join(self.methods)} were.")
+        if components is None:
+            k = self.ranking.set_index("method")["k"].get(method)
+            components = None if k is None or k != k else int(k)
+        return fit_on_all(self, method, components)
+
+    @cached_property
+    def review(self) -> Review:
+        """What the report shows beside the scores: maps, confusion, components, rows to label next."""
+        from labelfold.comparison.review import review
+
+        return review(self)
+
     def report(self, path: str | os.PathLike) -> Path:
-        """Write one offline HTML page: the answer, accuracy by label budget, the table and the maps."""
+        """Write one offline HTML page: the answer, the figures, the maps, and what to label next."""
         from labelfold.comparison.report import write_report
 
         return write_report(self, path)
 
 
-def _gaps(wide: pd.DataFrame) -> pd.DataFrame:
-    """Return, for accuracies (repeats x methods), the paired distance of each method to the best mean."""
+def _summary(series: pd.DataFrame, order: list[str]) -> pd.DataFrame:
+    """Return the means of runs of the same method, size and budget."""
     import pandas as pd
 
+    table = series.groupby(["label", "budget"], sort=False).agg(
+        method=("method", "first"),
+        k=("k", "first"),
+        components=("components", "max"),
+        mean=("score", "mean"),
+        spread=("score", "std"),
+        runs=("score", "count"),
+        balanced=("balanced_accuracy", "mean"),
+        fit_seconds=("fit_seconds", "mean"),
+        transform_seconds=("transform_seconds", "mean"),
+        embedding_size=("embedding_size", "max"),
+        error=("error", "first"),
+    ).reset_index()  # fmt: skip
+    behind = []
+    for budget, at in series.groupby("budget", sort=False):
+        gap = _gaps(at.pivot(index="repeat", columns="label", values="score"))
+        behind.append(gap.assign(budget=budget).reset_index(names="label"))
+    table = table.merge(pd.concat(behind), on=["label", "budget"], how="left")
+    place = {method: i for i, method in enumerate(order)}
+    table = table.sort_values(
+        ["method", "k", "budget"], key=lambda s: s.map(place) if s.name == "method" else s, ignore_index=True
+    )
+    first = [
+        "method",
+        "components",
+        "budget",
+        "mean",
+        "spread",
+        "fit_seconds",
+        "transform_seconds",
+        "embedding_size",
+    ]
+    return table[[*first, *table.columns.drop(first)]]
+
+
+def _chosen(scores: pd.DataFrame, sizes: np.ndarray) -> str:
+    """Return which of a method's sizes (the columns) to take: the smallest within one standard error of the best."""
+    ran = scores.dropna(axis="columns", how="all")
+    whole = ran.dropna()
+    if whole.empty:
+        return ran.mean().idxmax() if len(ran.columns) else scores.columns[0]
+    of = dict(zip(scores.columns, sizes, strict=True))
+    return whole.columns[one_standard_error(whole.to_numpy().T, np.array([of[c] for c in whole.columns]))]
+
+
+def _gaps(wide: pd.DataFrame) -> pd.DataFrame:
+    """Return, for scores (repeats x methods), the paired distance of each method to the best mean."""
+    import pandas as pd
+
+    if wide.empty:
+        return pd.DataFrame({"behind": [], "behind_spread": [], "behind_in": []})
     # a method that failed in some repeats is no yardstick: its mean is over fewer, perhaps easier, ones
     whole = wide.loc[:, wide.count() == wide.count().max()]
     gap = wide.rsub(wide[whole.mean().fillna(-1).idxmax()], axis=0)

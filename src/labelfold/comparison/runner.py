@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 from sklearn.metrics import balanced_accuracy_score
-from sklearn.utils import check_array
-from tqdm.auto import tqdm
 
-from labelfold.comparison.protocol import Split, check_budgets, default_budgets, label_budget_splits
-from labelfold.comparison.results import Comparison, Map
+from labelfold.adapters import right
+from labelfold.comparison.clock import Clock, TimeUp
+from labelfold.comparison.data import Data, read_data
+from labelfold.comparison.plan import Run, images_of, make_plan
+from labelfold.comparison.results import Comparison
+from labelfold.comparison.store import Store
 from labelfold.files.problem import one_line
-from labelfold.labels import Labels, read_labels
-from labelfold.methods import Method, available_methods, get_method
-
-_MOST_COMPONENTS = 50
-_MOST_POINTS = 600
+from labelfold.methods import Method
+from labelfold.model_selection import LabelBudgetSplit
 
 
 def compare(
@@ -27,234 +28,243 @@ def compare(
     y: Any,
     methods: Sequence[str | Method] | None = None,
     budgets: Sequence[int] | None = None,
-    n_components: int | Sequence[int] | None = None,
+    components: int | Sequence[int] | None = None,
     repeats: int = 5,
-    random_state: int = 0,
-    progress: bool = True,
+    time_limit: float | None = None,
     *,
+    random_state: int = 0,
     test_size: float = 0.3,
     scale: bool = False,
     unlabeled: Any = -1,
+    ids: Sequence[Any] | None = None,
+    image_shape: tuple[int, int] | None = None,
+    folder: str | os.PathLike | None = None,
+    progress: bool = True,
     name: str = "the data",
+    command: str | None = None,
 ) -> Comparison:
-    """Find out which method tells the classes apart best with how many labels.
+    """Find out which method tells the classes apart best, at which size, with how many labels.
 
     Of the labelled rows a part is held back to test on. Of the others ``budget`` labels are kept and the rest
-    hidden; rows without a label stay in training. Every method sees the same splits. A method that fails
-    costs its own rows, which say why. Ctrl-C ends the comparison with what there is.
+    hidden; rows without a label stay in training. Every method sees the same splits, so that differences between
+    methods have a spread of their own. A method that fails costs its own rows, which say why. Ctrl-C ends the
+    comparison with what there is.
 
     Parameters
     ----------
-    X : array-like or sparse matrix of shape (n, d)
+    X : array-like, sparse matrix or DataFrame of shape (n, d)
         The rows.
-    y : array-like of shape (n,)
-        Their classes; None, NaN or ``unlabeled`` where unknown.
+    y : array-like of shape (n,), or (n, c) of 0 and 1
+        Their classes, or several labels a row; None, NaN or ``unlabeled`` where unknown.
     methods : sequence of str or Method, optional
-        All that are available unless given.
+        All that suit the data unless given; ``left_out`` says which do not, and why.
     budgets : sequence of int, optional
-        Numbers of labels; 2, 5, 10 and 20 a class, as far as there are labels, unless given.
-    n_components : int or sequence of int, optional
-        Sizes of the embeddings; one fewer than classes, and at least 2, unless given.
+        Numbers of labels; 2, 5, 10 and 20 a class and as many as there are, within reason, unless given.
+    components : int or sequence of int, optional
+        Sizes of the embeddings; up to three that the number of classes suggests unless given.
     repeats : int, default=5
         Draws of test rows and labels.
+    time_limit : float, optional
+        Seconds for the runs, which end with what there is. A run that alone would take a tenth of it is stopped and
+        its method not tried again at that size or a larger one.
     random_state : int, default=0
         Seed of everything.
-    progress : bool, default=True
-        Show a progress bar.
     test_size : float, default=0.3
         The share of labelled rows held back.
     scale : bool, default=False
         Bring the columns to a common scale first.
     unlabeled : default=-1
-        The label of rows without one.
+        The label of rows without one; None where only missing values are.
+    ids : sequence, optional
+        Names of the rows, for the report.
+    image_shape : pair of int, optional
+        Height and width, where the columns are the pixels of an image; read from names like ``pixel_0_7`` unless given.
+    folder : path, optional
+        Where each row of results is written when it is made. The same call with the same folder goes on where it was
+        stopped or killed.
+    progress : bool, default=True
+        Show a progress bar with the time left.
     name : str
         What the report calls the data.
+    command : str, optional
+        How it was started, for the report.
 
     Returns
     -------
     Comparison
-        Its ``table``, ``results``, ``best_`` and ``report(path)``.
+        Its ``table``, ``best_``, ``refit()`` and ``report(path)``.
 
     Examples
     --------
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
-    >>> found = compare(X, y, ["svm", "pca-svm"], budgets=[6, 30], repeats=2, progress=False)
-    >>> found.table[["method", "budget", "runs"]].values.tolist()
-    [['svm', 6, 2], ['svm', 30, 2], ['pca-svm', 6, 2], ['pca-svm', 30, 2]]
+    >>> found = compare(X, y, ["lda", "svm"], budgets=[6, 30], components=[1, 2], repeats=2, progress=False)
+    >>> found.table[["method", "components", "budget", "runs"]].values.tolist()
+    [['lda', 1, 6, 2], ['lda', 1, 30, 2], ['lda', 2, 6, 2], ['lda', 2, 30, 2], ['svm', <NA>, 6, 2], ['svm', <NA>, 30, 2]]
+    >>> found.refit().transform(X).shape[0]
+    150
     """
-    X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
-    labels = read_labels(y, X.shape[0], unlabeled=unlabeled, estimator="compare")
-    codes = np.full(X.shape[0], -1)
-    codes[labels.index] = labels.values
-    chosen = (
-        [m for m in available_methods() if m.compared] if methods is None else [_method(m) for m in methods]
-    )
-    if not chosen:
-        raise ValueError("There is no method to compare; name at least one.")
     if repeats < 1:
         raise ValueError(f"repeats is the number of draws, at least 1, not {repeats}.")
-    budgets = sorted(set(default_budgets(codes, test_size) if budgets is None else budgets))
-    check_budgets(codes, budgets, test_size)
-    sizes = _sizes(n_components, labels, X)
-    plan = [(m, k) for m in chosen for k in (sizes if m.embeds else [None])]
-
-    splits = label_budget_splits(
-        codes, budgets, repeats=repeats, test_size=test_size, random_state=random_state
-    )
-    rows: list[dict[str, Any]] = []
-    interrupted = False
-    began = time.perf_counter()
-    try:
-        with tqdm(total=repeats * len(budgets) * len(plan), disable=not progress, unit="fit") as bar:
-            for row in _runs(X, codes, splits, plan, random_state, scale, bar):
-                rows.append(row)
-                bar.update()
-    except KeyboardInterrupt:
-        if not rows:
-            raise
-        interrupted = True
+    if time_limit is not None and not time_limit > 0:
+        raise ValueError(f"time_limit is a number of seconds above 0, not {time_limit}.")
+    data = read_data(X, y, unlabeled=unlabeled, ids=ids, scale=scale)
+    plan = make_plan(data, methods, budgets, components, test_size)
+    image_shape = images_of(data, image_shape)
+    store = Store(folder, data.fingerprint(random_state, test_size, scale, version("labelfold")))
     settings = {
         "name": name,
-        "n_rows": X.shape[0],
-        "n_columns": X.shape[1],
-        "sparse": not isinstance(X, np.ndarray),
-        "classes": [str(c) for c in labels.classes],
-        "counts": labels.counts().tolist(),
-        "methods": [m.name for m in chosen],
-        "budgets": budgets,
-        "n_components": sizes,
+        "command": command,
+        "n_rows": data.X.shape[0],
+        "n_columns": data.X.shape[1],
+        "sparse": data.facts.sparse,
+        "classes": data.classes,
+        "counts": data.labels.counts().tolist(),
+        "n_labelled": data.labels.n_labelled,
+        "metric": "F1 over all labels" if data.facts.multilabel else "accuracy",
+        "budgets": plan.budgets,
+        "components": plan.sizes,
         "repeats": repeats,
+        "time_limit": time_limit,
         "test_size": test_size,
         "scale": scale,
         "random_state": random_state,
-        "seconds": time.perf_counter() - began,
+        "image_shape": image_shape,
     }
-    maps = [] if interrupted else _maps(X, codes, chosen, budgets, test_size, random_state, scale)
-    return Comparison(rows, settings, {m.name: m for m in chosen}, maps, interrupted)
+    splits = LabelBudgetSplit(plan.budgets, n_repeats=repeats, test_size=test_size, random_state=random_state)
+    clock = Clock(time_limit)
+    runs = _Runs(data, plan.runs, splits, store, clock, settings)
+    try:
+        stopped = runs.go(progress)
+    finally:
+        store.close()
+    settings["seconds"] = clock.seconds()
+    wanted = {(run.method.name, run.k) for run in plan.runs}
+    rows = [
+        row
+        for row in store.rows
+        if (row["method"], row["k"]) in wanted and row["budget"] in plan.budgets and row["repeat"] < repeats
+    ]
+    if stopped and not rows:
+        if stopped == "ctrl-c":
+            raise KeyboardInterrupt
+        raise ValueError(
+            f"The time limit of {time_limit:g} s was over before the first result; give more, or name fewer or "
+            "quicker methods."
+        )
+    notes = list(data.notes)
+    if store.resumed:
+        notes.append(f"{store.resumed} results were there from an earlier run and were not made again.")
+    if store.replaced:
+        notes.append(
+            "The folder held results of other data, another seed or another version: results.previous.csv has them."
+        )
+    chosen = {run.method.name: run.method for run in plan.runs}
+    return Comparison(rows, settings, chosen, data, plan.left_out | runs.given_up, notes, stopped)
 
 
-def _method(method: str | Method) -> Method:
-    return method if isinstance(method, Method) else get_method(method)
+class _Runs:
+    """The runs of a comparison, repeat by repeat and the largest budget first: what matters most comes first."""
 
+    def __init__(
+        self,
+        data: Data,
+        runs: list[Run],
+        splits: LabelBudgetSplit,
+        store: Store,
+        clock: Clock,
+        settings: dict,
+    ):
+        self.data, self.runs, self.splits, self.store, self.clock = data, runs, splits, store, clock
+        self.seed, self.scale = settings["random_state"], settings["scale"]
+        self.given_up: dict[str, str] = {}
+        self._too_large: dict[str, int] = {}
+        self._warm: set[str] = set()
 
-def _sizes(n_components: int | Sequence[int] | None, labels: Labels, X: Any) -> list[int]:
-    if n_components is None:
-        return [min(max(2, labels.n_classes - 1), _MOST_COMPONENTS, *X.shape)]
-    sizes = sorted({int(k) for k in np.atleast_1d(n_components)})
-    if not sizes or sizes[0] < 1:
-        raise ValueError(f"n_components is the size of the embedding, at least 1, not {n_components}.")
-    return sizes
+    def go(self, progress: bool) -> str | None:
+        """Make what is not there yet; return what stopped it, if anything did."""
+        problems = list(self.splits.problems(None, self.data.y))
+        problems.sort(key=lambda p: (p.repeat, -p.budget))
+        todo = [
+            (p, [r for r in self.runs if not self.store.has(r.method.name, r.k, p.budget, p.repeat)])
+            for p in problems
+        ]
+        try:
+            with self.clock.bar([r.label for _, runs in todo for r in runs], progress) as bar:
+                for problem, runs in todo:
+                    if not runs:
+                        continue
+                    held = self.data.X[problem.test], self.data.y[problem.test]
+                    rows = self.data.X[problem.train]
+                    for run in runs:
+                        bar.start(run.label, f"{run.label}, {problem.budget} labels")
+                        self._one(run, problem, rows, *held)
+                        bar.done()
+        except KeyboardInterrupt:
+            return "ctrl-c"
+        except TimeUp:
+            return "time limit"
+        return None
 
+    def _one(self, run: Run, problem: Any, rows: Any, held: Any, truth: np.ndarray) -> None:
+        name = run.method.name
+        if name in self._too_large and (run.k or 0) >= self._too_large[name]:
+            return
+        row = {"method": name, "k": run.k, "budget": problem.budget, "repeat": problem.repeat}
+        try:
+            with self.clock.turn():
+                if name not in self._warm:
+                    self._warm_up(run, rows, problem.y)
+                    self._warm.add(name)
+            with self.clock.turn():
+                row |= self._fit(run, rows, problem.y, held, truth)
+        except TimeUp:
+            if self.clock.over():
+                raise
+            reason = f"a run took longer than {self.clock.most:.3g} s, a tenth of the time limit"
+            self._too_large[name] = run.k or 0
+            size = "" if run.k is None else f" with {run.k} components or more"
+            self.given_up[f"{run.method.title}{size}"] = reason
+            return  # no row: another run, with more time, should try it
+        except Exception as error:  # the reason is the method's result; the others go on
+            row |= {"error": f"{type(error).__name__}: {one_line(error)}"}
+        self.store.add(row)
 
-def _runs(
-    X: Any,
-    codes: np.ndarray,
-    splits: Iterator[Split],
-    plan: list[tuple[Method, int | None]],
-    random_state: int,
-    scale: bool,
-    bar: tqdm,
-) -> Iterator[dict[str, Any]]:
-    """Fit and score every method of the plan on every split."""
-    warm = False
-    for split in splits:
-        rows, held = X[split.train], X[split.test]
-        if not warm:
-            _warm_up(rows, split.y, plan, random_state, scale)
-            warm = True
-        for method, k in plan:
-            bar.set_description(f"{method.name}, {split.budget} labels")
-            row = {"method": method.name, "k": k, "budget": split.budget, "repeat": split.repeat}
-            try:
-                row |= _run(method, k, rows, split.y, held, codes[split.test], random_state, scale)
-            except Exception as error:  # the reason is the method's result; the others go on
-                row |= {"error": f"{type(error).__name__}: {one_line(error)}"}
-            yield row
+    def _fit(self, run: Run, X: Any, y: np.ndarray, held: Any, truth: np.ndarray) -> dict[str, Any]:
+        """Fit once; return the score on the rows held back, seconds, and what was warned of."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = run.make(X, self.seed, self.scale)
+            start = time.perf_counter()
+            model.fit(X, y)
+            fitted = time.perf_counter()
+            embedded = model.transform(held) if run.method.embeds else None
+            embedding_done = time.perf_counter()
+            predicted = model.predict(held)
+            # a class may have no row held back, and a wrong guess of it is no news
+            warnings.filterwarnings("ignore", message="y_pred contains classes not in y_true")
+            balanced = None if truth.ndim == 2 else float(balanced_accuracy_score(truth, predicted))
+        size = None
+        if embedded is not None:
+            size = self.data.X.shape[0] * embedded.shape[1] * embedded.dtype.itemsize
+        return {
+            "components": None if embedded is None else embedded.shape[1],
+            "score": right(truth, predicted),
+            "balanced_accuracy": balanced,
+            "fit_seconds": fitted - start,
+            "transform_seconds": None if embedded is None else embedding_done - fitted,
+            "embedding_size": size,
+            "note": "; ".join(dict.fromkeys(one_line(w.message) for w in caught)) or None,
+        }
 
-
-def _run(
-    method: Method,
-    k: int | None,
-    X: Any,
-    y: np.ndarray,
-    held: Any,
-    truth: np.ndarray,
-    random_state: int,
-    scale: bool,
-) -> dict[str, Any]:
-    """Fit once; return accuracy on the rows held back, seconds, and what was warned of."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        model = method.make(k, X=X, random_state=random_state, scale=scale)
-        start = time.perf_counter()
-        model.fit(X, y)
-        fitted = time.perf_counter()
-        embedded = model.transform(held) if method.embeds else None
-        embedding_done = time.perf_counter()
-        predicted = model.predict(held)
-        # a class may have no row held back, and a wrong guess of it is no news
-        warnings.filterwarnings("ignore", message="y_pred contains classes not in y_true")
-        balanced = balanced_accuracy_score(truth, predicted)
-    return {
-        "components": None if embedded is None else embedded.shape[1],
-        "accuracy": float(np.mean(predicted == truth)),
-        "balanced_accuracy": float(balanced),
-        "fit_seconds": fitted - start,
-        "transform_seconds": None if embedded is None else embedding_done - fitted,
-        "note": "; ".join(dict.fromkeys(one_line(w.message) for w in caught)) or None,
-    }
-
-
-def _warm_up(X: Any, y: np.ndarray, plan: list, random_state: int, scale: bool) -> None:
-    """Fit each method on a few rows and forget it, so that no timing holds a compiler's work."""
-    some = np.union1d(np.flatnonzero(y >= 0), np.arange(min(200, len(y))))
-    for method, k in plan:
+    def _warm_up(self, run: Run, X: Any, y: np.ndarray) -> None:
+        """Fit on a few rows and forget it, so that no timing holds a compiler's work."""
+        known = y >= 0 if y.ndim == 1 else ~np.isnan(y[:, 0])
+        some = np.union1d(np.flatnonzero(known)[:500], np.arange(min(200, len(y))))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                model = method.make(k, X=X[some], random_state=random_state, scale=scale).fit(
-                    X[some], y[some]
-                )
+                model = run.make(X[some], self.seed, self.scale).fit(X[some], y[some])
                 model.predict(X[some[:2]])
             except Exception:  # it will fail again, and be reported, in the runs
-                continue
-
-
-def _maps(
-    X: Any,
-    codes: np.ndarray,
-    methods: list[Method],
-    budgets: list[int],
-    test_size: float,
-    random_state: int,
-    scale: bool,
-) -> list[Map]:
-    """Embed the first split of the middle budget in two dimensions with every method that can."""
-    budget = budgets[len(budgets) // 2]
-    split = next(
-        label_budget_splits(codes, [budget], repeats=1, test_size=test_size, random_state=random_state)
-    )
-    rng = np.random.default_rng(random_state)
-    labelled = split.train[split.y >= 0]
-    hidden = rng.permutation(split.train[split.y < 0])[:_MOST_POINTS]
-    held = rng.permutation(split.test)[:_MOST_POINTS]
-    shown = np.concatenate([hidden, held, labelled])
-    role = np.repeat(["unlabelled", "held back", "labelled"], [len(hidden), len(held), len(labelled)])
-    code = np.where(role == "unlabelled", -1, codes[shown])
-    maps = []
-    for method in methods:
-        if not method.embeds:
-            continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            try:
-                model = method.make(2, X=X[split.train], random_state=random_state, scale=scale)
-                points = np.asarray(model.fit(X[split.train], split.y).transform(X[shown]), dtype=float)
-            except Exception:  # the table already says what is wrong with this method
-                continue
-        flat = points.shape[1] == 1
-        if flat:
-            points = np.column_stack([points[:, 0], rng.uniform(-1, 1, len(points))])
-        maps.append(Map(method.title, points[:, :2], code, role, budget, flat))
-    return maps
+                return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,60 +30,129 @@ def points(value: float, spread: float) -> str:
     return number if np.isnan(spread) else f"{number} ± {100 * spread:.1f}"
 
 
+def count(number: int, thing: str) -> str:
+    """Write a number of things.
+
+    >>> count(1, "repeat"), count(1200, "row")
+    ('1 repeat', '1,200 rows')
+    """
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
 def answer(found: Comparison) -> str:
-    """Say which method was the most accurate, by how much, and how sure that is."""
-    ranking = found.ranking.dropna(subset="mean")
-    if ranking.empty:
-        partial = found.table.dropna(subset="mean")
-        if partial.empty:
-            return "No method could be fitted; the table says why for each."
-        first = partial.sort_values("mean", ascending=False).iloc[0]
-        return f"Stopped too early to tell; so far {first['label']} leads with {percent(first['mean'])}."
-    best = ranking.iloc[0]
-    name = _with_size(found, best["label"])
-    budgets = sorted(found.results["budget"].unique())
-    ends = list(dict.fromkeys((budgets[0], budgets[-1])))
-    if len(ranking) == 1:
-        return f"{name} reached {_at(found, ends, best['label'])}; nothing else ran to compare it with."
-    second = ranking.iloc[1]
-    other = _with_size(found, second["label"])
-    runs, ahead = int(second["runs"]), int(second["behind_in"])
-    if (runs > 1 and ahead < runs) or round(100 * second["behind"], 1) == 0:
-        return f"{name} and {other} are nearly tied: {_at(found, ends, best['label'], second['label'])}."
-    gap = points(second["behind"], second["behind_spread"])
-    over = "" if len(budgets) == 1 else " over all budgets"
-    sure = f"and ahead in all {runs} repeats" if runs > 1 else "but in a single draw, which proves little"
+    """Say which method keeps the classes apart best, at which size, by how much, and how sure that is."""
+    best = found.winner
+    if best is None:
+        return "No method could be fitted; the table says why for each."
+    rivals = _rivals(found, best)
+    name = sized(found, best)
+    at = f"{_right(found)} on rows held back, with {count(found.budget_, 'label')}"
+    if rivals.empty:
+        return f"{name} reached {percent(best['mean'])} {at}; nothing else ran to compare it with."
+    second = rivals.iloc[0]
+    gap, spread, ahead, runs = _between(found, best, second)
+    other = sized(found, second)
+    if runs == 0:
+        return f"{name} reached {percent(best['mean'])} {at}; too little ran to compare it with {other}."
+    if (runs > 1 and ahead < runs) or round(100 * gap, 1) == 0:
+        return (
+            f"{name} and {other} are nearly tied: {percent(best['mean'])} and {percent(second['mean'])} {at}."
+        )
+    sure = f"ahead in all {runs} repeats" if runs > 1 else "but in a single draw, which proves little"
     return (
-        f"{name} was the most accurate: {_at(found, ends, best['label'])}, {gap} points more than "
-        f"{other}{over}, {sure}.{_elsewhere(found, best['label'], budgets)}"
+        f"{name} keeps the {_things(found)} apart best: {percent(best['mean'])} {at}; that is {points(gap, spread)} "
+        f"points more than {other}, {sure}."
     )
 
 
-def _at(found: Comparison, budgets: list[int], *labels: str) -> str:
-    """Write the accuracies of one or two methods at some budgets."""
-    means = found.table.set_index(["label", "budget"])["mean"]
-    return ", ".join(
-        f"{' and '.join(percent(means[label, b]) for label in labels)} with {b} labels" for b in budgets
-    )
+def details(found: Comparison) -> list[str]:
+    """Say what else should be known: references without a reduction, other budgets, the size, an early end."""
+    best = found.winner
+    said = []
+    if best is not None:
+        said += [*_size(found, best), *_without(found, best), *_elsewhere(found, best)]
+    if found.stopped:
+        why = "by Ctrl-C" if found.stopped == "ctrl-c" else "by the time limit"
+        said.append(f"It was stopped early {why}: this is what {count(len(found.results), 'run')} gave.")
+    return [*said, *found.notes]
 
 
-def _with_size(found: Comparison, label: str) -> str:
+def sized(found: Comparison, row: Any) -> str:
     """Name a method with the number of features its classifier sees."""
-    rows = found.series[found.series["label"] == label]
-    if label != found.methods[rows["method"].iloc[0]].title:
-        return label  # which says the size already
-    size = rows["components"].dropna()
-    if size.empty:
-        return f"{label} on all {found.settings['n_columns']:,} columns"
-    k = int(size.max())
-    return f"{label} with {k} component{'' if k == 1 else 's'}"
+    title = found.methods[row["method"]].title
+    if not found.methods[row["method"]].embeds:
+        return f"{title} on all {count(found.settings['n_columns'], 'column')}"
+    size = found.series.loc[found.series["label"] == row["label"], "components"].max()
+    return f"{title} with {count(int(size), 'component')}" if size == size else title
 
 
-def _elsewhere(found: Comparison, best: str, budgets: list[int]) -> str:
+def _right(found: Comparison) -> str:
+    return "right" if found.settings["metric"] == "accuracy" else "F1"
+
+
+def _things(found: Comparison) -> str:
+    return "classes" if found.settings["metric"] == "accuracy" else "labels"
+
+
+def _rivals(found: Comparison, best: Any) -> Any:
+    """Return the other rows of the ranking of the same kind: those that embed, where the best does."""
+    ranked = found.ranking.dropna(subset="mean")
+    kind = found.methods[best["method"]].embeds
+    return ranked[[m != best["method"] and found.methods[m].embeds == kind for m in ranked["method"]]]
+
+
+def _between(found: Comparison, first: Any, second: Any) -> tuple[float, float, int, int]:
+    """Return the mean and spread of the paired differences, in how many repeats the first was ahead, and of how many."""
+    at = found.series[found.series["budget"] == found.budget_]
+    wide = at.pivot(index="repeat", columns="label", values="score")[
+        [first["label"], second["label"]]
+    ].dropna()
+    gap = wide[first["label"]] - wide[second["label"]]
+    return gap.mean(), gap.std(), int((gap > 0).sum()), len(gap)
+
+
+def _size(found: Comparison, best: Any) -> list[str]:
+    """Say that a larger embedding scored higher, where one did."""
+    at = found.table[(found.table["budget"] == found.budget_) & (found.table["method"] == best["method"])]
+    top = at.loc[at["mean"].idxmax()]
+    if top["label"] == best["label"]:
+        return []
+    return [
+        f"With {count(int(top['components']), 'component')} it reached {percent(top['mean'])}, which is within one "
+        "standard error: the smaller size was taken."
+    ]
+
+
+def _without(found: Comparison, best: Any) -> list[str]:
+    """Compare with what needs no reduction."""
+    if not found.methods[best["method"]].embeds:
+        return ["It does not reduce the columns; no method that does could be fitted."]
+    ranked = found.ranking.dropna(subset="mean")
+    others = ranked[[not found.methods[m].embeds for m in ranked["method"]]]
+    if others.empty:
+        return []
+    other = others.iloc[0]
+    gap, spread, ahead, runs = _between(found, other, best)
+    if runs == 0:
+        return []
+    verdict = "about as good"
+    if ahead == runs and round(100 * gap, 1) > 0:
+        verdict = f"{points(gap, spread)} points better"
+    elif ahead == 0 and round(100 * gap, 1) < 0:
+        verdict = f"{points(-gap, spread)} points worse"
+    return [f"Without a reduction, {sized(found, other)} reached {percent(other['mean'])}: {verdict}."]
+
+
+def _elsewhere(found: Comparison, best: Any) -> list[str]:
     """Name the budgets at which another method was ahead."""
-    table = found.table
-    lead = table[table["label"] == best].set_index("budget")["behind"]
-    first = table[table["behind"] == 0].drop_duplicates("budget").set_index("budget")["label"]
-    parts = [f"{first[b]} with {b}" for b in budgets if lead.get(b, 0) > 0]
+    lines = found.lines[
+        [found.methods[m].embeds == found.methods[best["method"]].embeds for m in found.lines["method"]]
+    ]
+    parts = []
+    for budget, at in lines.dropna(subset="mean").groupby("budget"):
+        top = at.loc[at["mean"].idxmax()]
+        own = at.loc[at["label"] == best["label"], "mean"]
+        if budget != found.budget_ and len(own) and top["mean"] > own.iloc[0]:
+            parts.append(f"{found.methods[top['method']].title} with {budget}")
     verb = "was" if len(parts) == 1 else "were"
-    return f" Not at every budget, though: {' and '.join(parts)} labels {verb} ahead." if parts else ""
+    return [f"Not at every budget, though: {' and '.join(parts)} labels {verb} ahead."] if parts else []

@@ -1,0 +1,141 @@
+"""Time: what is left of it, who may have how much, and a progress bar that says so."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tqdm.auto import tqdm
+
+
+class TimeUp(BaseException):
+    """Time is over; like KeyboardInterrupt it is nobody's business to catch but the runner's."""
+
+
+class Clock:
+    """The time of a comparison.
+
+    Parameters
+    ----------
+    limit : float, optional
+        Seconds for everything; endless unless given.
+
+    Examples
+    --------
+    >>> clock = Clock(100.0)
+    >>> clock.most, clock.over()
+    (10.0, False)
+    """
+
+    def __init__(self, limit: float | None):
+        self._began = time.perf_counter()
+        self.limit = limit
+
+    @property
+    def most(self) -> float | None:
+        """The most seconds that a single run may take: a tenth of all, and a second at least."""
+        return None if self.limit is None else max(self.limit / 10, 1.0)
+
+    def seconds(self) -> float:
+        """Return how long it has been."""
+        return time.perf_counter() - self._began
+
+    def over(self) -> bool:
+        """Tell whether the time is over."""
+        return self.limit is not None and self.seconds() >= self.limit
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Give a run its turn: raise TimeUp, also in the midst of it, when its time or all time is over.
+
+        In the midst of it only on the main thread of a system with alarms; elsewhere before the next turn.
+        """
+        if self.over():
+            raise TimeUp
+        if self.limit is None or not _has_alarm():
+            yield
+            return
+
+        def ring(*_: Any) -> None:
+            raise TimeUp
+
+        before = signal.signal(signal.SIGALRM, ring)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, max(min(self.most, self.limit - self.seconds()), 1e-3))
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+
+    @contextmanager
+    def bar(self, labels: list[str], shown: bool) -> Iterator[Bar]:
+        """Show a bar over runs, each named by what it should take as long as."""
+        bar = Bar(labels, shown, self)
+        try:
+            yield bar
+        finally:
+            bar.close()
+
+
+class Bar:
+    """A progress bar that knows how long runs of each kind take, and from that what is left."""
+
+    def __init__(self, labels: list[str], shown: bool, clock: Clock):
+        self._left = Counter(labels)
+        self._took: dict[str, list[float]] = defaultdict(list)
+        self._clock = clock
+        # made when there is something to show
+        self._bar = tqdm(
+            total=len(labels),
+            disable=not shown,
+            unit="fit",
+            bar_format="{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}, {elapsed} gone{postfix}",
+        )
+
+    def start(self, label: str, text: str) -> None:
+        """Say what is being run."""
+        self._label, self._since = label, time.perf_counter()
+        self._bar.set_description_str(text)
+
+    def done(self) -> None:
+        """Note that it is done."""
+        self._took[self._label].append(time.perf_counter() - self._since)
+        self._left[self._label] -= 1
+        self._bar.set_postfix_str(f"about {in_words(self.seconds_left())} left", refresh=False)
+        self._bar.update()
+
+    def seconds_left(self) -> float:
+        """Return the expected time: the usual time of each kind of run, of all runs where one is new."""
+        # the median: a kind's first run may hold a compiler's work
+        usual = {label: sorted(took)[len(took) // 2] for label, took in self._took.items()}
+        new = sum(usual.values()) / max(len(usual), 1)
+        left = sum(count * usual.get(label, new) for label, count in self._left.items())
+        return (
+            left
+            if self._clock.limit is None
+            else max(min(left, self._clock.limit - self._clock.seconds()), 0)
+        )
+
+    def close(self) -> None:
+        """Take it away."""
+        self._bar.close()
+
+
+def in_words(seconds: float) -> str:
+    """Write a duration.
+
+    >>> in_words(7.2), in_words(100), in_words(9000)
+    ('7 s', '2 min', '2.5 h')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _has_alarm() -> bool:
+    return hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
