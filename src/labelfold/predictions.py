@@ -11,9 +11,9 @@ import scipy.sparse as sp
 def predict_with_confidence(model: Any, X: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return each row's prediction and a number from 0 to 1 that says how sure the model is of it.
 
-    The probability of the class, where the model has probabilities. Otherwise 1 / (1 + exp(-m)) with m the gap between
-    the two best scores (twice the score's size for two classes; with several labels a row, for the least sure one): a
-    number to sort rows by, each row by itself, but no probability. NaN where the model has neither.
+    The probability of the class, where the model has probabilities. Otherwise 1 / (1 + exp(-m)) with m the gap
+    between the two best scores (twice the score's size for two classes; with several labels a row, for the least
+    sure one): a number to sort rows by, each row by itself, but no probability. NaN where the model has neither.
 
     Parameters
     ----------

@@ -14,7 +14,11 @@ import numpy as np
 from labelfold.comparison.words import percent
 
 if TYPE_CHECKING:
-    from labelfold.comparison.results import Comparison, Map
+    import pandas as pd
+
+    from labelfold.comparison.data import Data
+    from labelfold.comparison.results import Comparison
+    from labelfold.comparison.review import Map
 
 # told apart on white and on near-black, and by most colour-blind readers with the symbols' help
 COLOURS = (
@@ -34,6 +38,7 @@ GLYPHS = ("●", "■", "▲", "◆")
 DASHES = ("solid", "dash", "dot", "dashdot")
 GREY = "#8a93a0"
 MOST_CLASSES = len(COLOURS) * len(SYMBOLS)
+_AT_FIRST = 6  # lines drawn; the others wait in the legend
 
 
 def plain(text: Any) -> str:
@@ -45,84 +50,112 @@ def plain(text: Any) -> str:
     return html.escape(str(text), quote=False)
 
 
-def curve(found: Comparison) -> dict[str, Any]:
-    """Draw accuracy against the label budget, a line with a band for each method."""
+def by_budget(found: Comparison) -> dict[str, Any]:
+    """Draw the score against the label budget, a line with a band for each method at its size."""
     data = []
-    for i, (label, rows) in enumerate(found.table.dropna(subset="mean").groupby("label", sort=False)):
-        x, mean = rows["budget"].tolist(), rows["mean"].to_numpy()
-        spread = rows["spread"].fillna(0.0).to_numpy()
-        colour, name = COLOURS[i % len(COLOURS)], plain(label)
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "none",
-                "x": x + x[::-1],
-                "y": _rounded(np.concatenate([mean + spread, (mean - spread)[::-1]])),
-                "fill": "toself",
-                "fillcolor": _faint(colour),
-                "legendgroup": name,
-                "showlegend": False,
-                "hoverinfo": "skip",
-            }
-        )
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "lines+markers",
-                "x": x,
-                "y": _rounded(mean),
-                "name": name,
-                "legendgroup": name,
-                "line": {"color": colour, "width": 2.5, "dash": DASHES[i // len(COLOURS) % len(DASHES)]},
-                "marker": {"color": colour, "size": 9, "symbol": SYMBOLS[i % len(SYMBOLS)]},
-                "text": [
-                    f"{name}, {b} labels: {percent(m)} ± {100 * s:.1f}"
-                    for b, m, s in zip(x, mean, spread, strict=True)
-                ],
-                "hoverinfo": "text",
-            }
-        )
+    for label, rows in found.lines.dropna(subset="mean").groupby("label", sort=False):
+        hover = [f"{plain(label)}, {b} labels: {_score(m, s)}" for b, m, s in _triples(rows, "budget")]
+        data += _line(found, rows, "budget", plain(label), hover)
     budgets = found.settings["budgets"]
-    layout = _layout()
+    layout = _lines_layout(found, "labels given")
     layout["xaxis"] |= {
-        "title": {"text": "labels given"},
         "type": "log" if is_log(found) else "linear",
         "tickvals": budgets,
         "ticktext": [str(b) for b in budgets],
     }
-    layout["yaxis"] |= {"title": {"text": "accuracy"}, "tickformat": ".0%"}
-    layout |= {
-        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-        "margin": {"l": 60, "r": 12, "t": 36, "b": 60},
-    }
     return {"data": data, "layout": layout}
 
 
-def embedding(shown: Map, classes: list[str]) -> dict[str, Any]:
-    """Draw a map: grey where the class was hidden, faint where held back, bold where a label was given."""
+def by_size(found: Comparison) -> dict[str, Any] | None:
+    """Draw the score against the number of components at the budget that decides; None where there is one size."""
+    at = found.table[found.table["budget"] == found.budget_].dropna(subset=["mean", "components"])
+    data = []
+    for method in found.ranking["method"]:
+        rows = at[at["method"] == method]
+        if rows["components"].nunique() > 1:
+            title = plain(found.methods[method].title)
+            hover = [f"{title}, {k} components: {_score(m, s)}" for k, m, s in _triples(rows, "components")]
+            data += _line(found, rows, "components", title, hover)
+    if not data:
+        return None
+    layout = _lines_layout(found, "components")
+    sizes = sorted(at["components"].unique().tolist())
+    layout["xaxis"] |= {"type": "log", "tickvals": sizes, "ticktext": [str(k) for k in sizes]}
+    return {"data": data, "layout": layout}
+
+
+def by_seconds(found: Comparison) -> dict[str, Any]:
+    """Draw the score against the seconds of one fit at the budget that decides, a point for each method."""
+    at = found.lines[found.lines["budget"] == found.budget_].dropna(subset="mean")
+    data = []
+    for i, (_, row) in enumerate(at.iterrows()):
+        colour, symbol, _ = method_look(found, row["method"])
+        spread = 0.0 if np.isnan(row["spread"]) else row["spread"]
+        title = plain(found.methods[row["method"]].title)
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "markers+text",
+                "x": _rounded([row["fit_seconds"]]),
+                "y": _rounded([row["mean"]]),
+                "error_y": {"type": "data", "array": _rounded([spread]), "color": colour, "thickness": 1},
+                "text": [title],
+                # names above and below by turns, so that neighbours do not cover each other
+                "textposition": "top center" if i % 2 == 0 else "bottom center",
+                "cliponaxis": False,
+                "hovertext": [
+                    f"{plain(row['label'])}: {_score(row['mean'], spread)} in {row['fit_seconds']:.2g} s"
+                ],
+                "hoverinfo": "text",
+                "showlegend": False,
+                "marker": {"color": colour, "symbol": symbol, "size": 11},
+            }
+        )
+    layout = _layout()
+    layout["xaxis"] |= {"title": {"text": "seconds to fit"}, "type": "log", "dtick": 1}
+    layout["yaxis"] |= {"title": {"text": found.settings["metric"]}, "tickformat": ".0%"}
+    layout |= {"margin": {"l": 60, "r": 40, "t": 24, "b": 60}, "hovermode": "closest"}
+    return {"data": data, "layout": layout}
+
+
+def groups(data: Data) -> tuple[list[str], np.ndarray]:
+    """Return the names by which labelled rows are coloured, and each row's place among them, -1 for none.
+
+    With one class a row the classes; with several labels the most frequent sets of them.
+    """
+    if not data.facts.multilabel:
+        return data.classes, data.y
+    known = data.labels.index
+    sets, place, counts = np.unique(data.y[known], axis=0, return_inverse=True, return_counts=True)
+    often = np.argsort(-counts, kind="stable")[: len(COLOURS)]
+    rank = np.full(len(sets), -1)
+    rank[often] = np.arange(len(often))
+    code = np.full(len(data.y), -1)
+    code[known] = rank[place.ravel()]
+    return [data.named(sets[i]) for i in often], code
+
+
+def embedding(shown: Map, data: Data) -> dict[str, Any]:
+    """Draw a map: grey where there is no label, faint where held back, bold where a label was given."""
+    _, code = groups(data)
     looks = {
         "unlabelled": {"size": 5, "opacity": 0.35},
-        "held back": {"size": 6, "opacity": 0.6},
+        "held back": {"size": 6, "opacity": 0.65},
         "labelled": {"size": 10, "opacity": 1.0, "line": {"width": 1.5, "color": "#ffffff"}},
     }
-    words = {
-        "unlabelled": "unlabelled in training",
-        "held back": "held back, true class",
-        "labelled": "labelled in training",
-    }
-    data = []
+    code = np.where(shown.role == "unlabelled", -1, code[shown.rows])
+    traces = []
     for role, marker in looks.items():
-        for code in np.unique(shown.code[shown.role == role]):
-            at = (shown.role == role) & (shown.code == code)
-            colour, symbol = class_look(int(code))
-            what = words[role] if code < 0 else f"{plain(classes[code])}: {words[role]}"
-            data.append(
+        for group in np.unique(code[shown.role == role]):
+            at = np.flatnonzero((shown.role == role) & (code == group))
+            colour, symbol = class_look(int(group))
+            traces.append(
                 {
                     "type": "scatter",
                     "mode": "markers",
                     "x": _rounded(shown.points[at, 0]),
                     "y": _rounded(shown.points[at, 1]),
-                    "text": what,
+                    "text": [_hover(shown, i, data) for i in at],
                     "hoverinfo": "text",
                     "showlegend": False,
                     "marker": marker | {"color": colour, "symbol": symbol},
@@ -133,7 +166,19 @@ def embedding(shown: Map, classes: list[str]) -> dict[str, Any]:
     second = "at random, no meaning" if shown.flat else "component 2"
     layout["yaxis"] |= {"title": {"text": second}, "zeroline": False, "showticklabels": False}
     layout |= {"margin": {"l": 30, "r": 8, "t": 8, "b": 34}, "hovermode": "closest"}
-    return {"data": data, "layout": layout}
+    return {"data": traces, "layout": layout}
+
+
+def _hover(shown: Map, i: int, data: Data) -> str:
+    row = shown.rows[i]
+    label = data.named(data.y[row])
+    told = {"labelled": "", "held back": ", held back", "unlabelled": ", hidden"}[shown.role[i]]
+    sure = shown.confidence[i]
+    return (
+        f"{plain(data.row(row))}<br>label: {plain(label) + told if label else 'none'}"
+        f"<br>prediction: {plain(shown.predicted[i])}"
+        f"<br>confidence: {'–' if np.isnan(sure) else f'{sure:.0%}'}"
+    )
 
 
 def class_look(code: int) -> tuple[str, str]:
@@ -143,16 +188,70 @@ def class_look(code: int) -> tuple[str, str]:
     return COLOURS[code % len(COLOURS)], SYMBOLS[code // len(COLOURS)]
 
 
-def majority_share(found: Comparison) -> float:
-    """Return the share of the most frequent class among the labelled rows."""
-    counts = found.settings["counts"]
-    return max(counts) / sum(counts)
+def method_look(found: Comparison, method: str) -> tuple[str, str, str]:
+    """Return the colour, symbol and dash of a method: the same in every figure, by its rank."""
+    place = int(np.flatnonzero(found.ranking["method"] == method)[0])
+    return (
+        COLOURS[place % len(COLOURS)],
+        SYMBOLS[place % len(SYMBOLS)],
+        DASHES[place // len(COLOURS) % len(DASHES)],
+    )
 
 
 def is_log(found: Comparison) -> bool:
     """Tell whether the budgets span enough for a logarithmic axis."""
     budgets = found.settings["budgets"]
     return budgets[-1] >= 4 * budgets[0]
+
+
+def _line(found: Comparison, rows: pd.DataFrame, x: str, name: str, hover: list[str]) -> list[dict[str, Any]]:
+    """Return a method's band and line."""
+    method = rows["method"].iloc[0]
+    colour, symbol, dash = method_look(found, method)
+    there, mean = rows[x].tolist(), rows["mean"].to_numpy()
+    spread = rows["spread"].fillna(0.0).to_numpy()
+    shared = {"type": "scatter", "name": name, "legendgroup": method}
+    if np.flatnonzero(found.ranking["method"] == method)[0] >= _AT_FIRST:
+        shared["visible"] = "legendonly"
+    band = {
+        "mode": "none",
+        "x": there + there[::-1],
+        "y": _rounded(np.concatenate([mean + spread, (mean - spread)[::-1]])),
+        "fill": "toself",
+        "fillcolor": _faint(colour),
+        "showlegend": False,
+        "hoverinfo": "skip",
+    }
+    line = {
+        "mode": "lines+markers",
+        "x": there,
+        "y": _rounded(mean),
+        "line": {"color": colour, "width": 2.5, "dash": dash},
+        "marker": {"color": colour, "size": 9, "symbol": symbol},
+        "text": hover,
+        "hoverinfo": "text",
+    }
+    return [shared | band, shared | line]
+
+
+def _triples(rows: pd.DataFrame, x: str) -> Any:
+    return zip(rows[x], rows["mean"], rows["spread"], strict=True)
+
+
+def _score(mean: float, spread: float) -> str:
+    return percent(mean) if np.isnan(spread) else f"{percent(mean)} ± {100 * spread:.1f}"
+
+
+def _lines_layout(found: Comparison, x: str) -> dict[str, Any]:
+    layout = _layout()
+    layout["xaxis"] |= {"title": {"text": x}}
+    layout["yaxis"] |= {"title": {"text": found.settings["metric"]}, "tickformat": ".0%"}
+    layout |= {
+        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        "margin": {"l": 60, "r": 12, "t": 36, "b": 60},
+        "hovermode": "closest",
+    }
+    return layout
 
 
 def _layout() -> dict[str, Any]:
@@ -166,9 +265,9 @@ def _layout() -> dict[str, Any]:
     }
 
 
-def _rounded(values: np.ndarray) -> list[float | None]:
+def _rounded(values: Any) -> list[float | None]:
     """Return five significant figures, enough for a screen and half the size."""
-    return [float(f"{v:.5g}") if np.isfinite(v) else None for v in values]
+    return [float(f"{v:.5g}") if np.isfinite(v) else None for v in np.asarray(values, dtype=float)]
 
 
 def _faint(colour: str) -> str:

@@ -101,10 +101,8 @@ def _methods(data: Data, methods: Sequence[str | Method] | None) -> tuple[list[M
 def _default_budgets(data: Data, test_size: float) -> list[int]:
     """Return a few numbers of labels, and all there are, as far as that is not a matter of hours."""
     budgets = default_budgets(data.y, test_size)
-    spared = data.labels.n_labelled - len(
-        next(LabelBudgetSplit(budgets[:1], test_size=test_size).split(None, data.y))[1]
-    )
-    most = min(spared, max(1000, 50 * data.labels.n_classes))
+    _, test = next(LabelBudgetSplit(budgets[:1], test_size=test_size).split(None, data.y))
+    most = min(data.labels.n_labelled - len(test), max(1000, 50 * data.labels.n_classes))
     return [*budgets, most] if most >= 1.3 * budgets[-1] else budgets
 
 

@@ -26,10 +26,10 @@ class Comparison:
     Attributes
     ----------
     table : DataFrame
-        One row a method, size and budget: mean score on rows held back (accuracy, or F1 for several labels a row), its
-        spread (standard deviation over the repeats), how far behind the best at that budget (paired by repeat, with
-        the spread of the differences), seconds of fitting and of transforming the rows held back, and the bytes that
-        the embedding of all rows takes.
+        One row a method, size and budget: the mean score on rows held back (accuracy, or F1 for several labels a
+        row), its spread (standard deviation over the repeats), how far behind the best at that budget (paired by
+        repeat, with the spread of the differences), seconds of fitting and of transforming the rows held back, and
+        the bytes that the embedding of all rows takes.
     best_ : str or None
         The method recommended: of those that embed, the best at the largest budget. None where none could be fitted.
     best_size_ : int or None
@@ -154,8 +154,7 @@ class Comparison:
     @property
     def best_size_(self) -> int | None:
         """The size chosen for it."""
-        k = None if self.winner is None else self.winner["k"]
-        return None if k is None or k != k or not self.methods[self.best_].embeds else int(k)
+        return None if self.winner is None else whole(self.winner["k"])
 
     @property
     def interrupted(self) -> bool:
@@ -199,8 +198,7 @@ class Comparison:
         if method not in self.methods:
             raise ValueError(f"{method!r} was not compared; {', '.join(self.methods)} were.")
         if components is None:
-            k = self.ranking.set_index("method")["k"].get(method)
-            components = None if k is None or k != k else int(k)
+            components = whole(self.ranking.set_index("method")["k"].get(method))
         return fit_on_all(self, method, components)
 
     @cached_property
@@ -215,6 +213,13 @@ class Comparison:
         from labelfold.comparison.report import write_report
 
         return write_report(self, path)
+
+
+def whole(value: Any) -> int | None:
+    """Return a number of a table, None where it has none."""
+    import pandas as pd
+
+    return None if pd.isna(value) else int(value)
 
 
 def _summary(series: pd.DataFrame, order: list[str]) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""What a report shows beside scores: maps of the best methods, confusion, components, and rows worth labelling next."""
+"""What a report shows beside scores: maps of the best methods, confusion, components, rows to label next."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from labelfold.comparison.results import whole
 from labelfold.model_selection import LabelBudgetSplit
 from labelfold.predictions import correlations, predict_with_confidence
 
@@ -137,7 +138,7 @@ def _confusion(found: Comparison) -> np.ndarray:
         if problem.repeat not in ran:
             continue
         truth = data.y[problem.test]
-        guess = _fitted(found, best["method"], _size(best), problem).predict(data.X[problem.test])
+        guess = _fitted(found, best["method"], whole(best["k"]), problem).predict(data.X[problem.test])
         if data.facts.multilabel:
             for j, (has, given) in enumerate(((1, 1), (0, 1), (1, 0), (0, 0))):
                 total[:, j] += np.sum((truth == has) & (guess == given), axis=0)
@@ -159,8 +160,8 @@ def _maps(found: Comparison) -> list[Map]:
     ranked = found.ranking.dropna(subset="mean")
     for _, row in ranked[[found.methods[m].embeds for m in ranked["method"]]].head(_MOST_MAPS).iterrows():
         try:
-            model = _fitted(found, row["method"], _size(row), problem)
-            plane = model if row["k"] == 2 else _fitted(found, row["method"], 2, problem)
+            model = _fitted(found, row["method"], whole(row["k"]), problem)
+            plane = model if whole(row["k"]) == 2 else _fitted(found, row["method"], 2, problem)
             points = np.asarray(plane.transform(data.X[rows]), dtype=float)
             predicted, confidence = predict_with_confidence(model, data.X[rows])
         except Exception:  # the table already says what is wrong with this method
@@ -190,7 +191,7 @@ def _next(found: Comparison, model: Any, Z: np.ndarray | None) -> tuple[np.ndarr
 
 
 def spread_out(Z: np.ndarray, most: int) -> np.ndarray:
-    """Return up to ``most`` rows of Z far from each other, the first one first: each farthest from those before it."""
+    """Return up to ``most`` rows of Z, the first one first and each the farthest from those before it."""
     spread = Z.std(axis=0)
     Z = Z / np.where(spread > 0, spread, 1.0)
     chosen = [0]
@@ -202,7 +203,3 @@ def spread_out(Z: np.ndarray, most: int) -> np.ndarray:
         chosen.append(farthest)
         distance = np.minimum(distance, np.linalg.norm(Z - Z[farthest], axis=1))
     return np.array(chosen)
-
-
-def _size(row: Any) -> int | None:
-    return None if row["k"] != row["k"] or row["k"] is None else int(row["k"])

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from labelfold.comparison.results import whole
+
 if TYPE_CHECKING:
     from labelfold.comparison.results import Comparison
 
@@ -83,7 +85,7 @@ def sized(found: Comparison, row: Any) -> str:
     if not found.methods[row["method"]].embeds:
         return f"{title} on all {count(found.settings['n_columns'], 'column')}"
     size = found.series.loc[found.series["label"] == row["label"], "components"].max()
-    return f"{title} with {count(int(size), 'component')}" if size == size else title
+    return title if whole(size) is None else f"{title} with {count(int(size), 'component')}"
 
 
 def _right(found: Comparison) -> str:
@@ -102,7 +104,7 @@ def _rivals(found: Comparison, best: Any) -> Any:
 
 
 def _between(found: Comparison, first: Any, second: Any) -> tuple[float, float, int, int]:
-    """Return the mean and spread of the paired differences, in how many repeats the first was ahead, and of how many."""
+    """Return mean and spread of the paired differences, in how many repeats the first led, and of how many."""
     at = found.series[found.series["budget"] == found.budget_]
     wide = at.pivot(index="repeat", columns="label", values="score")[
         [first["label"], second["label"]]

@@ -1,0 +1,40 @@
+"use strict";
+const figures = JSON.parse(document.getElementById("figures").textContent);
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const touch = matchMedia("(pointer: coarse)").matches;
+const narrow = matchMedia("(max-width: 30rem)").matches;
+const LIGHT = { "--ink": "#1d2430", "--line": "#d9dfe7", "--card": "#ffffff" };
+
+function themed(printing) {
+  const css = getComputedStyle(document.documentElement);
+  const v = (name) => printing ? LIGHT[name] : css.getPropertyValue(name).trim();
+  return { "font.color": v("--ink"), "xaxis.gridcolor": v("--line"), "yaxis.gridcolor": v("--line"),
+    "xaxis.linecolor": v("--line"), "yaxis.linecolor": v("--line"), "hoverlabel.bgcolor": v("--card"),
+    "hoverlabel.bordercolor": v("--line"), "hoverlabel.font.color": v("--ink") };
+}
+
+function retheme(printing) {
+  for (const id of Object.keys(figures)) Plotly.relayout(id, themed(printing));
+}
+
+const config = { responsive: true, displaylogo: false, displayModeBar: false };
+Promise.all(Object.entries(figures).map(([id, figure]) => {
+  if (touch) figure.layout.dragmode = false;
+  // on a phone names beside points would cover each other; a tap tells which is which
+  if (narrow && id === "plot-seconds") figure.data.forEach((trace, i) => { if (i > 2) trace.mode = "markers"; });
+  return Plotly.newPlot(id, figure.data, figure.layout, config).then(() => Plotly.relayout(id, themed(false)));
+})).then(() => { document.documentElement.dataset.drawn = "yes"; });
+
+dark.addEventListener("change", () => retheme(false));
+addEventListener("beforeprint", () => retheme(true));
+addEventListener("afterprint", () => retheme(false));
+
+const button = document.getElementById("copy");
+if (button) button.addEventListener("click", async () => {
+  const list = document.getElementById("next-list");
+  list.select();
+  let done = false;
+  try { await navigator.clipboard.writeText(list.value); done = true; }
+  catch { done = document.execCommand("copy"); }
+  document.getElementById("copied").textContent = done ? "Copied." : "Press Ctrl+C to copy what is selected.";
+});
