@@ -373,6 +373,11 @@ def settled(model: Any) -> Any:
     return model
 
 
+def only_missing(model: Any) -> Any:
+    """Let missing values alone mean unlabelled, in a model and all its parts: -1 is a class like any other then."""
+    return model.set_params(**{p: None for p in model.get_params() if p.rpartition("__")[2] == "unlabeled"})
+
+
 def _short_indices(X: Any) -> Any:
     """Return sparse rows with 32-bit indices where they fit: liblinear takes no others."""
     if not sp.issparse(X) or X.indices.dtype == np.int32 or max(*X.shape, X.nnz) > np.iinfo(np.int32).max:

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 
 _APP = ("typer", "rich", "pandas", "pyarrow", "plotly", "skops")
 _DEBUG = "LABELFOLD_DEBUG"
+_said: set[str] = set()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -36,8 +37,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     from labelfold.files.problem import FileProblem, Refusal, one_line
 
     args = list(sys.argv[1:] if argv is None else argv)
+    _said.clear()
     try:
         with warnings.catch_warnings():
+            warnings.simplefilter("always")  # _note says each but once
             warnings.showwarning = _note
             status = app(args=args or ["--help"], prog_name="labelfold", standalone_mode=False) or 0
         if status == 130:  # what some releases of typer make of Ctrl-C; others raise
@@ -78,7 +81,10 @@ def _say(sentence: str, error: BaseException | None = None) -> None:
 
 
 def _note(message, category, filename, lineno, file=None, line=None) -> None:
-    print(f"Note: {' '.join(str(message).split())}", file=sys.stderr)
+    text = " ".join(str(message).split())
+    if text not in _said:
+        _said.add(text)
+        print(f"Note: {text}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -1,101 +1,44 @@
-"""The commands: methods, fit, transform, compare and demo."""
+"""The commands about one model: methods, fit, transform, predict and inspect."""
 
 from __future__ import annotations
 
-import sys
 import warnings
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.table import Table as Grid
 
-from labelfold.console import (
-    accuracy_grid,
-    as_fitted,
-    console,
-    named_columns,
-    read_labelled,
-    split_commas,
-    whole_numbers,
-)
-from labelfold.files.problem import (
-    FileProblem,
-    Refusal,
-    existing_file,
-    listed,
-    refusing,
-    writable_file,
-    writable_folder,
-)
+from labelfold import commands_compare  # noqa: F401 - its commands belong to the app too
+from labelfold.console import as_fitted, console, named_columns, read_labelled
+from labelfold.files.problem import Refusal, existing_file, listed, refusing, writable_file
+from labelfold.options import Data, Drop, Format, Ids, LabelFree, Model, Scale, Seed, TableOut, Target, app
 
-app = typer.Typer(
-    name="labelfold",
-    help="Fold wide data along its labels: supervised and semi-supervised dimensionality reduction.",
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-
-Data = Annotated[
-    Path, typer.Argument(help="A .csv, .tsv, .parquet, .npz or .svmlight file.", show_default=False)
-]
-Target = Annotated[
-    str | None,
-    typer.Option("--target", "-t", help="The column of labels; empty cells and -1 are unlabelled rows."),
-]
-Ids = Annotated[
-    list[str] | None, typer.Option("--id", help="A column that names the rows (may be repeated).")
-]
-Drop = Annotated[list[str] | None, typer.Option("--drop", help="A column to leave out (may be repeated).")]
-Unlabelled = Annotated[
-    list[str] | None,
-    typer.Option("--unlabeled", help="A label that means none, besides an empty cell (may be repeated)."),
-]
-Format = Annotated[
-    str | None,
-    typer.Option("--format", help="csv, tsv, parquet, npz or svmlight, if not by the file's ending."),
-]
-Scale = Annotated[bool, typer.Option("--scale", help="Bring the columns to a common scale first.")]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of everything random.")]
-
-
-def _show_version(asked: bool) -> None:
-    if asked:
-        typer.echo(f"labelfold {version('labelfold')}")
-        raise typer.Exit
-
-
-@app.callback()
-def _common(
-    show: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
-    ] = False,
-) -> None:
-    pass
+_MOST_TOLD = 12  # components, and features of each
 
 
 @app.command("methods")
 def list_methods() -> None:
     """List the methods, those that are planned too."""
-    from labelfold.methods import METHODS, available_methods
+    from labelfold.methods import METHODS, install
 
     there = Grid(title="Methods", title_justify="left", box=None, pad_edge=False)
     for heading in ("name", "learns from", "embeds", "what it does"):
         there.add_column(heading, overflow="fold")
-    for m in available_methods():
-        rows = "labelled rows" if m.labels == "supervised" else "all rows"
-        there.add_row(m.name, rows, "yes" if m.embeds else "no", m.summary)
-    planned = Grid(title="\nPlanned", title_justify="left", box=None, pad_edge=False)
-    for heading in ("name", "what it does", "paper"):
-        planned.add_column(heading, overflow="fold")
+    others = Grid(title="\nPlanned, or not installed", title_justify="left", box=None, pad_edge=False)
+    for heading in ("name", "what it does", "paper, or how to get it"):
+        others.add_column(heading, overflow="fold")
     for m in METHODS.values():
-        if m.status == "planned":
-            planned.add_row(m.name, m.summary, m.paper)
+        if m.status == "available":
+            rows = "labelled rows" if m.labels == "supervised" else "all rows"
+            there.add_row(m.name, rows, "yes" if m.embeds else "no", m.summary)
+        else:
+            others.add_row(m.name, m.summary, m.paper if m.status == "planned" else install(m))
     out = console()
     out.print(there)
-    out.print(planned)
+    if others.row_count:
+        out.print(others)
 
 
 @app.command()
@@ -112,54 +55,82 @@ def fit(
     ] = None,
     ids: Ids = None,
     drop: Drop = None,
-    unlabelled: Unlabelled = None,
+    label_free: LabelFree = None,
     format: Format = None,
     scale: Scale = False,
     seed: Seed = 0,
 ) -> None:
     """Fit a method on a table and save the model."""
-    from labelfold.adapters import settled
+    from labelfold.adapters import only_missing, settled
+    from labelfold.comparison.data import refuse_ids_for_labels
     from labelfold.files import save_model
     from labelfold.labels import read_labels
     from labelfold.methods import get_method
 
     with refusing():
         chosen = get_method(method)
-        if not chosen.embeds:
-            raise Refusal(f"The method {chosen.name!r} gives no embedding; it is there to compare with.")
+        if chosen.needs:
+            raise Refusal(
+                f"Models of {chosen.name} cannot be saved; labelfold compare --save writes its embedding."
+            )
         if components is not None and components < 1:
             raise Refusal(f"-k is the size of the embedding, at least 1, not {components}.")
         if ridge is not None and (ridge < 0 or chosen.penalty != "ridge"):
             wrong = f"--ridge is at least 0, not {ridge}" if ridge < 0 else f"{chosen.name!r} has no ridge"
             raise Refusal(f"{wrong}.")
         writable_file(output)
-        table = read_labelled(data, target, ids, drop, unlabelled, format)
+        table, mark = read_labelled(data, target, ids, drop, label_free, format)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # fit reads the labels again and warns then
-            labels = read_labels(table.y, estimator=chosen.title)
+            tasks = ("binary", "multiclass", "multilabel")
+            labels = read_labels(table.y, unlabeled=mark, allowed=tasks, estimator=chosen.title)
+        refuse_ids_for_labels(labels, f"the target of {data}")
         X = named_columns(table)
         penalty = {} if ridge is None else {"ridge": ridge}
         model = chosen.make(components, X=table.X, random_state=seed, scale=scale, **penalty)
+        if mark is None:
+            model = only_missing(model)
         model = settled(model.fit(X, table.y))
-    save_model(model, output, method=chosen.name, target=target, index_base=table.index_base)
+    embedded = model.transform(X) if chosen.embeds else None
+    save_model(model, output, **fit_notes(chosen, table, labels, target, embedded))
     n, d = table.X.shape
-    size = model.transform(X[:1]).shape[1]
     last = model[-1] if scale else model
     value = f", ridge {last.ridge:.3g}" if hasattr(last, "ridge") else ""
+    size = "" if embedded is None else f" with {_counted(embedded.shape[1], 'component')}"
+    everyone = " (all of them: supervised)" if labels.all_labelled else ""
     console().print(
-        f"{chosen.title} with {size} component{'s' * (size > 1)}{value}, fitted on {n:,} rows × {d:,} "
-        f"columns, {labels.n_labelled:,} rows labelled in {labels.n_classes} classes.\nSaved to {output}",
+        f"{chosen.title}{size}{value}, fitted on {n:,} rows × {d:,} columns, {labels.n_labelled:,} rows labelled in "
+        f"{labels.n_classes} classes{everyone}.\nSaved to {output}",
         soft_wrap=True,
     )
 
 
+def fit_notes(
+    method: Any, table: Any, labels: Any, target: list[str] | None, embedded: Any
+) -> dict[str, Any]:
+    """Return what to keep beside a model: what it was fitted on, and what its components go along with."""
+    from labelfold.predictions import correlations, top_features
+
+    tops = None
+    if embedded is not None:
+        names = table.feature_names or [f"column {j}" for j in range(table.X.shape[1])]
+        tops = top_features(correlations(table.X, np.asarray(embedded)[:, :_MOST_TOLD]), names, _MOST_TOLD)
+    return {
+        "method": method.name,
+        "target": target,
+        "index_base": table.index_base,
+        "n_rows": int(table.X.shape[0]),
+        "n_labelled": int(labels.n_labelled),
+        "counts": labels.counts().tolist(),
+        "top_features": tops,
+    }
+
+
 @app.command()
 def transform(
-    model: Annotated[Path, typer.Argument(help="A model that labelfold fit wrote.", show_default=False)],
+    model: Model,
     data: Data,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="A .parquet, .csv, .tsv or .npz file to write.")
-    ],
+    output: TableOut,
     ids: Ids = None,
     drop: Drop = None,
     format: Format = None,
@@ -168,118 +139,137 @@ def transform(
     ] = False,
 ) -> None:
     """Embed the rows of a table with a saved model."""
-    from labelfold.files import read_model, read_table, write_table
+    from labelfold.files import write_table
+
+    saved, table, X = _read_both(model, data, output, ids, drop, format)
+    if not hasattr(saved.model, "transform"):
+        raise Refusal(f"The model in {model} gives no embedding; labelfold predict gives its classes.")
+    if predict and not hasattr(saved.model, "predict"):
+        raise Refusal(f"The model in {model} predicts no classes; leave out --predict.")
+    with refusing():
+        embedded = saved.model.transform(X)
+        extra = predicted_columns(saved.model.predict(X), saved.meta.get("classes")) if predict else None
+        columns = [str(c) for c in saved.model.get_feature_names_out()]
+    write_table(output, embedded, columns, ids=table.ids, extra=extra)
+    n, k = embedded.shape
+    console().print(f"{_counted(n, 'row')} in {_counted(k, 'component')} written to {output}", soft_wrap=True)
+
+
+@app.command()
+def predict(
+    model: Model,
+    data: Data,
+    output: TableOut,
+    ids: Ids = None,
+    drop: Drop = None,
+    format: Format = None,
+) -> None:
+    """Predict the classes of the rows of a table with a saved model, and how sure it is of each."""
+    from labelfold.files import write_table
+    from labelfold.predictions import predict_with_confidence
+
+    saved, table, X = _read_both(model, data, output, ids, drop, format)
+    if not hasattr(saved.model, "predict"):
+        raise Refusal(f"The model in {model} predicts no classes; labelfold transform gives its embedding.")
+    with refusing():
+        predicted, confidence = predict_with_confidence(saved.model, X)
+    extra = predicted_columns(predicted, saved.meta.get("classes")) | {"confidence": confidence}
+    write_table(output, np.empty((len(predicted), 0)), [], ids=table.ids, extra=extra)
+    console().print(f"{_counted(len(predicted), 'prediction')} written to {output}", soft_wrap=True)
+
+
+def predicted_columns(predicted: np.ndarray, classes: list[str] | None) -> dict[str, np.ndarray]:
+    """Return predictions as columns: one, or one for each label."""
+    if predicted.ndim == 1:
+        return {"predicted": predicted}
+    names = classes or range(predicted.shape[1])
+    return {f"predicted {name}": predicted[:, j] for j, name in enumerate(names)}
+
+
+def _read_both(
+    model: Path, data: Path, output: Path, ids: list[str] | None, drop: list[str] | None, format: str | None
+) -> tuple[Any, Any, Any]:
+    """Read a model and new rows for it, having checked that the output can be written."""
+    from labelfold.files import read_model, read_table
     from labelfold.files.writing import writable_table
 
     existing_file(data)
     writable_table(output)
     saved = read_model(model)
-    if not hasattr(saved.model, "transform"):
-        raise Refusal(f"The model in {model} gives no embedding.")
-    if predict and not hasattr(saved.model, "predict"):
-        raise Refusal(f"The model in {model} predicts no classes; leave out --predict.")
     names = saved.meta.get("feature_names")
+    base = saved.meta.get("index_base")
     table = read_table(
-        data,
-        id_columns=ids or (),
-        drop=drop or (),
-        features=names,
-        format=format,
-        index_base=saved.meta.get("index_base"),
+        data, id_columns=ids or (), drop=drop or (), features=names, format=format, index_base=base
     )
     if table.ignored:
         typer.echo(f"Note: ignored {listed(table.ignored)}, which the model does not use.", err=True)
     with refusing():
-        X = as_fitted(table, saved, data)
-        embedded = saved.model.transform(X)
-        extra = {"predicted": saved.model.predict(X)} if predict else None
-        columns = [str(c) for c in saved.model.get_feature_names_out()]
-    write_table(output, embedded, columns, ids=table.ids, extra=extra)
-    n, k = embedded.shape
-    console().print(
-        f"{n:,} row{'s' * (n > 1)} in {k} component{'s' * (k > 1)} written to {output}", soft_wrap=True
-    )
-
-
-@app.command("compare")
-def compare_command(
-    data: Data,
-    target: Target = None,
-    methods: Annotated[
-        list[str] | None,
-        typer.Option("--methods", "-m", help="Names, with commas between; all unless given."),
-    ] = None,
-    budgets: Annotated[
-        list[str] | None, typer.Option("--budgets", "-b", help="Numbers of labels, with commas between.")
-    ] = None,
-    components: Annotated[
-        list[str] | None,
-        typer.Option("-k", "--components", help="Sizes of the embedding, with commas between."),
-    ] = None,
-    repeats: Annotated[int, typer.Option("--repeats", "-r", help="Draws of test rows and labels.")] = 5,
-    seed: Seed = 0,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The folder for report and results.")] = Path(
-        "labelfold-compare"
-    ),
-    ids: Ids = None,
-    drop: Drop = None,
-    unlabelled: Unlabelled = None,
-    format: Format = None,
-    scale: Scale = False,
-) -> None:
-    """Find out which method does best with how many labels: a table and an HTML report."""
-    from labelfold.methods import get_method
-
-    with refusing():
-        names = split_commas(methods)
-        chosen = None if names is None else [get_method(name) for name in names]
-        sizes, counts = whole_numbers("-k", components), whole_numbers("--budgets", budgets)
-        if repeats < 1:
-            raise Refusal(f"--repeats is at least 1, not {repeats}.")
-        existing_file(data)
-        writable_folder(output)
-        table = read_labelled(data, target, ids, drop, unlabelled, format)
-    settings = {"methods": chosen, "budgets": counts, "n_components": sizes, "repeats": repeats}
-    _compare(table.X, table.y, output, name=data.name, random_state=seed, scale=scale, **settings)
+        return saved, table, as_fitted(table, saved, data)
 
 
 @app.command()
-def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="The folder for report and results.")] = Path(
-        "demo"
-    ),
-    seed: Seed = 0,
-) -> None:
-    """Compare the methods on scikit-learn's handwritten digits."""
-    from sklearn.datasets import load_digits
+def inspect(model: Model) -> None:
+    """Say what a saved model is, what it learned, and which features its components are made of."""
+    from labelfold.files import read_model
+    from labelfold.methods import METHODS
 
-    writable_folder(output)
-    X, y = load_digits(return_X_y=True)
-    console().print(
-        f"Data: scikit-learn's handwritten digits, {X.shape[0]:,} images × {X.shape[1]} pixels, 10 classes."
-    )
-    name = "the handwritten digits"
-    _compare(X, y, output, name=name, budgets=[20, 50, 100, 200], random_state=seed)
-
-
-def _compare(X: Any, y: Any, output: Path, **settings: Any) -> None:
-    """Run a comparison, show it and write it down."""
-    from labelfold.comparison import compare
-
-    with refusing():
-        found = compare(X, y, progress=sys.stderr.isatty(), **settings)
+    saved = read_model(model)
+    meta = saved.meta
+    method = METHODS.get(meta.get("method"))
+    facts = Grid(box=None, show_header=False, pad_edge=False)
+    facts.add_column(style="dim", no_wrap=True)
+    facts.add_column(overflow="fold")
+    for name, value in _facts(saved, method):
+        facts.add_row(name, value)
     out = console()
-    out.print(accuracy_grid(found))
-    report = found.report(output / "report.html")
-    results = output / "results.csv"
-    try:
-        found.results.to_csv(results, index=False)
-    except OSError as error:
-        raise FileProblem(f"{results} could not be written: {error.strerror or error}.") from error
-    for label, why in (
-        found.table.dropna(subset="error").groupby("label", sort=False)["error"].first().items()
-    ):
-        out.print(f"{label} failed: {why}.")
-    out.print(f"\n{found.answer}\n\nReport   {report}\nResults  {results}", soft_wrap=True)
-    if found.interrupted:
-        raise KeyboardInterrupt
+    out.print(facts)
+    tops = meta.get("top_features")
+    if tops is None and (weights := getattr(saved.model, "components_", None)) is not None:
+        from labelfold.predictions import top_features
+
+        names = meta.get("feature_names") or [f"column {j}" for j in range(weights.shape[1])]
+        tops = top_features(weights[:_MOST_TOLD], names, _MOST_TOLD)
+    for i, top in enumerate(tops or (), start=1):
+        features = ", ".join(f"{name} {value:+.2f}" for name, value in top).replace("-", "−")
+        out.print(f"component {i}: {features or 'constant'}", soft_wrap=True)
+
+
+def _facts(saved: Any, method: Any) -> list[tuple[str, str]]:
+    """Return what there is to say of a model, a line each."""
+    meta = saved.meta
+    facts = [("model", meta.get("model") or type(saved.model).__name__)]
+    if method is not None:
+        facts += [("method", f"{method.title}: {method.summary}"), ("paper", method.paper)]
+    facts.append(
+        ("written by", f"labelfold {meta.get('labelfold')}, scikit-learn {meta.get('scikit-learn')}")
+    )
+    if meta.get("n_rows"):
+        facts.append(
+            ("fitted on", f"{meta['n_rows']:,} rows, {meta.get('n_labelled', 0):,} of them labelled")
+        )
+    facts.append(("columns", f"{meta.get('n_features') or 0:,}" + _some(meta.get("feature_names"))))
+    classes = meta.get("classes")
+    if classes:
+        counts = meta.get("counts") or [None] * len(classes)
+        named = [c if n is None else f"{c} ({n:,})" for c, n in zip(classes, counts, strict=False)]
+        facts.append(("classes", ", ".join(named[:30]) + (" ..." if len(named) > 30 else "")))
+    if meta.get("target"):
+        facts.append(("target", ", ".join(meta["target"])))
+    if meta.get("n_components"):
+        facts.append(("components", str(meta["n_components"])))
+    return [*facts, *_settings(saved.model)]
+
+
+def _settings(model: Any) -> list[tuple[str, str]]:
+    """Return the settings of a model, of what is fitted inside an adapter: tuned values, not what they came from."""
+    inside = [(name, getattr(model, f"{name}_", None)) for name in ("reducer", "classifier")]
+    parts = [(name, part) for name, part in inside if part is not None] or [("settings", model)]
+    return [(name, " ".join(str(part).split())) for name, part in parts]
+
+
+def _some(names: list[str] | None) -> str:
+    return f": {', '.join(names[:8])}{' ...' if len(names) > 8 else ''}" if names else ""
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'s' * (number != 1)}"

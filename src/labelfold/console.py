@@ -22,16 +22,18 @@ def accuracy_grid(found: Comparison) -> Grid:
     """Show a comparison: a row a method, a column a budget."""
     from labelfold.comparison.words import percent
 
-    budgets = sorted(found.table["budget"].unique())
+    budgets = sorted(found.lines["budget"].unique())
     repeats = found.results["repeat"].nunique()
+    metric = found.settings["metric"]
     grid = Grid(
-        title=f"Accuracy on rows held back, ± spread over {repeats} repeat{'s' * (repeats > 1)}",
+        title=f"{metric[0].upper()}{metric[1:]} on rows held back, ± spread over {repeats} repeat"
+        f"{'s' * (repeats > 1)}, each method at the size that suits it",
         title_justify="left",
     )
     grid.add_column("method")
     for heading in ["k", *(f"{b} labels" for b in budgets), "fit"]:
         grid.add_column(heading, justify="right")
-    for label, rows in found.table.groupby("label", sort=False):
+    for _, rows in found.lines.groupby("label", sort=False):
         at = rows.set_index("budget")
         cells = []
         for b in budgets:
@@ -42,35 +44,40 @@ def accuracy_grid(found: Comparison) -> Grid:
         sizes = rows["components"].dropna()
         seconds = rows["fit_seconds"].mean()
         fit_time = "–" if seconds != seconds else f"{seconds:.2f} s"
-        grid.add_row(label, str(sizes.max()) if len(sizes) else "–", *cells, fit_time)
+        title = found.methods[rows["method"].iloc[0]].title
+        grid.add_row(title, str(sizes.max()) if len(sizes) else "–", *cells, fit_time)
     return grid
 
 
 def read_labelled(
     data: Path,
-    target: str | None,
+    target: list[str] | None,
     ids: list[str] | None,
     drop: list[str] | None,
-    unlabelled: list[str] | None,
+    label_free: list[str] | None,
     format: str | None,
-) -> Table:
-    """Read a table that has to have labels."""
+) -> tuple[Table, int | None]:
+    """Read a table that has to have labels; return it with the value that marks unlabelled rows, if any."""
     from labelfold.files.tables import read_table, table_format
 
     kind = table_format(existing_file(data), format)
-    if target is None and kind not in ("npz", "svmlight"):
+    if not target and kind not in ("npz", "svmlight"):
         raise Refusal(f"Which column of {data} holds the labels? Name it with --target.")
     table = read_table(
         data,
-        target=target,
+        target=target[0] if target and len(target) == 1 else target,
         id_columns=ids or (),
         drop=drop or (),
         format=format,
-        unlabeled_values=["", *(unlabelled or ())],
+        unlabeled_values=label_free,
     )
     if table.y is None:
         raise Refusal(f"{data} has no array y of labels; name the one that holds them with --target.")
+    if label_free is not None:
+        return table, None  # what counts as unlabelled was said, and is None in y by now
     labels = table.y.tolist()
+    if table.y.ndim == 2:
+        return table, -1
     # where +1 is all there is besides, -1 is a class; labels.py says so
     if -1 in labels and not {-1, 1} >= {v for v in labels if v is not None}:
         count = labels.count(-1)
@@ -79,7 +86,14 @@ def read_labelled(
             "unlabelled; give that class another name if it is one.",
             file=sys.stderr,
         )
-    return table
+    return table, -1
+
+
+def row_names(table: Table) -> list[str] | None:
+    """Return what the rows are called, by their id columns, where there are any."""
+    if table.ids is None:
+        return None
+    return [", ".join(map(str, row)) for row in table.ids.itertuples(index=False)]
 
 
 def named_columns(table: Table) -> Any:

@@ -51,12 +51,21 @@ class Data:
     @property
     def classes(self) -> list[str]:
         """The classes, or labels, as text."""
-        return [str(c) for c in self.labels.classes]
+        # whole numbers that came as floats, for the sake of NaN beside them, are whole numbers
+        return [str(int(c)) if isinstance(c, float) and c == int(c) else str(c) for c in self.labels.classes]
 
     @property
     def unlabelled(self) -> np.ndarray:
         """The rows without a label."""
         return np.flatnonzero(~self.labels.labelled)
+
+    def table(self, rows: Any = slice(None)) -> Any:
+        """Return some rows of X as a model should see them: with column names where there are any."""
+        if self.names is None or sp.issparse(self.X):
+            return self.X[rows]
+        import pandas as pd
+
+        return pd.DataFrame(self.X[rows], columns=self.names, copy=False)
 
     def column(self, j: int) -> str:
         """Return what a column is called."""

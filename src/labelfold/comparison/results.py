@@ -208,6 +208,12 @@ class Comparison:
 
         return review(self)
 
+    def forgo_review(self) -> None:
+        """Leave out of the report what takes fitting again."""
+        from labelfold.comparison.review import EMPTY
+
+        self.__dict__["review"] = EMPTY
+
     def report(self, path: str | os.PathLike) -> Path:
         """Write one offline HTML page: the answer, the figures, the maps, and what to label next."""
         from labelfold.comparison.report import write_report

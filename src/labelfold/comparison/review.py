@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from labelfold.adapters import only_missing
 from labelfold.comparison.results import whole
 from labelfold.model_selection import LabelBudgetSplit
 from labelfold.predictions import correlations, predict_with_confidence
@@ -82,14 +83,17 @@ class Review:
     next_confidence: np.ndarray
 
 
+EMPTY = Review([], None, None, np.empty(0, dtype=int), [], np.empty(0))
+
+
 def review(found: Comparison) -> Review:
     """Fit the best methods again, on the splits they were compared on and on all rows, and look at them."""
     if found.winner is None:
-        return Review([], None, None, np.empty(0, dtype=int), [], np.empty(0))
+        return EMPTY
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they were noted in the runs
         model = found.refit()
-        embedded = np.asarray(model.transform(found.data.X)) if hasattr(model, "transform") else None
+        embedded = np.asarray(model.transform(found.data.table())) if hasattr(model, "transform") else None
         strengths = None if embedded is None else correlations(found.data.X, embedded[:, :_MOST_SHOWN])
         return Review(_maps(found), _confusion(found), strengths, *_next(found, model, embedded))
 
@@ -99,14 +103,9 @@ def fit_on_all(found: Comparison, method: str, k: int | None) -> Any:
     data = found.data
     s = found.settings
     model = found.methods[method].make(k, X=data.X, random_state=s["random_state"], scale=s["scale"])
-    return set_mark(model, data.labels.classes).fit(data.X, data.targets())
-
-
-def set_mark(model: Any, classes: np.ndarray) -> Any:
-    """Let missing values alone mean unlabelled, where -1 is the name of a class."""
-    if -1 in np.asarray(classes).tolist():
-        model.set_params(**{name: None for name in model.get_params() if name.split("__")[-1] == "unlabeled"})
-    return model
+    if -1 in np.asarray(data.labels.classes).tolist():
+        model = only_missing(model)
+    return model.fit(data.table(), data.targets())
 
 
 def _splits(found: Comparison) -> Any:
@@ -181,7 +180,7 @@ def _next(found: Comparison, model: Any, Z: np.ndarray | None) -> tuple[np.ndarr
     rows = data.unlabelled
     if not len(rows):
         return rows, [], np.empty(0)
-    predicted, confidence = predict_with_confidence(model, data.X[rows])
+    predicted, confidence = predict_with_confidence(model, data.table(rows))
     if np.isnan(confidence).all():
         return rows[:0], [], np.empty(0)
     near = np.argsort(confidence, kind="stable")[: max(10 * _MOST_NEXT, len(rows) // 100)]

@@ -154,7 +154,10 @@ def compare(
         )
     notes = list(data.notes)
     if store.resumed:
-        notes.append(f"{store.resumed} results were there from an earlier run and were not made again.")
+        notes.append(
+            f"{store.resumed} results were there from an earlier run and were not made again (remove results.csv to "
+            "start afresh)."
+        )
     if store.replaced:
         notes.append(
             "The folder held results of other data, another seed or another version: results.previous.csv has them."

@@ -224,14 +224,10 @@ def components(found: Comparison) -> str:
         if shape
         else "The columns that go along with it most, and how closely"
     )
-    shown_of = (
-        ""
-        if found.best_size_ is None or found.best_size_ <= len(cards)
-        else f" The first {len(cards)} of them."
-    )
+    more = f" The first {len(cards)} of them." if (found.best_size_ or 0) > len(cards) else ""
     note = (
-        f'<p class="note">{text(sized(found, found.winner))}, fitted with all labels. {how} (correlation over all rows, '
-        f"from −1 to 1).{shown_of}</p>"
+        f'<p class="note">{text(sized(found, found.winner))}, fitted with all labels. {how} (correlation over all '
+        f"rows, from −1 to 1).{more}</p>"
     )
     kind = "cards images" if shape else "cards features"
     return _section(

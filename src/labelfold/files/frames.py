@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,9 @@ from pandas.api.types import is_bool_dtype, is_numeric_dtype
 from labelfold.files.problem import FileProblem, did_you_mean, listed, one_line
 
 
-def read_frame(path: Path, kind: str, target: str | None) -> pd.DataFrame:
-    """Read a table with named columns, the target of a text file as text."""
-    frame = _read_parquet(path) if kind == "parquet" else _read_text(path, kind, target)
+def read_frame(path: Path, kind: str, aside: Sequence[str]) -> pd.DataFrame:
+    """Read a table with named columns, those that stay aside (targets and ids) of a text file as text."""
+    frame = _read_parquet(path) if kind == "parquet" else _read_text(path, kind, aside)
     if not len(frame):
         raise FileProblem(f"{path} has a header but no rows.")
     return frame
@@ -52,15 +53,24 @@ def numeric_part(path: Path, frame: pd.DataFrame, wanted: list[str]) -> np.ndarr
     empty = [c for c in words if part[c].isna().all()]
     words = [c for c in words if c not in empty]
     if words:
-        example = str(part[words[0]].dropna().iloc[0])[:40]
         which = "1 column that is" if len(words) == 1 else f"{len(words)} columns that are"
         raise FileProblem(
-            f"{path} has {which} not numeric: {listed(words)} (for example {example!r}); encode as numbers, "
+            f"{path} has {which} not numeric: {listed(words)} ({_example(part[words[0]])}); encode as numbers, "
             "leave out with --drop, or keep beside the data with --id."
         )
     single = all(str(dtype).lower() == "float32" for dtype in part.dtypes)
     part = part.astype(dict.fromkeys(empty, float))
     return part.to_numpy(dtype=np.float32 if single else np.float64, na_value=np.nan)
+
+
+def _example(column: pd.Series) -> str:
+    """Give the first cell that is no number, and say so where others are."""
+    wrong = column.notna() & pd.to_numeric(column, errors="coerce").isna()
+    row = int(np.flatnonzero(wrong)[0]) if wrong.any() else 0
+    example = repr(str(column.iloc[row])[:40])
+    if wrong.sum() == column.notna().sum():
+        return f"for example {example}"
+    return f"mixed types: {example} in row {row + 1} among numbers"
 
 
 def _near_columns(name: str, columns: list[str]) -> str:
@@ -74,7 +84,7 @@ def _other_separator(columns: list[str]) -> str:
     return f": its only column is {columns[0][:60]!r}, so its cells seem to be separated by {separator[0]!r}"
 
 
-def _read_text(path: Path, kind: str, target: str | None) -> pd.DataFrame:
+def _read_text(path: Path, kind: str, aside: Sequence[str]) -> pd.DataFrame:
     how: dict[str, Any] = {"sep": "\t" if kind == "tsv" else ",", "encoding": "utf-8-sig"}
     try:
         # pandas renames repeated columns, so the header is looked at as a row first
@@ -85,8 +95,9 @@ def _read_text(path: Path, kind: str, target: str | None) -> pd.DataFrame:
         _check_names(path, names)
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
-            types = {target: str} if target in names else None
-            return pd.read_csv(path, index_col=False, low_memory=False, dtype=types, **how)
+            # read as they are written: "007" is no 7, and what means "no label" is decided later
+            as_text = {name: str for name in aside if name in names}
+            return pd.read_csv(path, index_col=False, low_memory=False, converters=as_text, **how)
     except pd.errors.EmptyDataError:
         raise FileProblem(f"{path} is empty.") from None
     except UnicodeDecodeError as error:
@@ -108,7 +119,11 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     try:
         with pq.ParquetFile(path) as file:
             _check_names(path, file.schema_arrow.names)
-            frame = file.read().to_pandas()
+            table = file.read()
+            for i, field in enumerate(table.schema):
+                if pa.types.is_decimal(field.type):
+                    table = table.set_column(i, field.name, table.column(i).cast(pa.float64()))
+            frame = table.to_pandas()
     except (pa.ArrowException, OSError, ValueError) as error:
         if isinstance(error, FileProblem):
             raise
@@ -118,10 +133,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
 
 
 def _check_names(path: Path, names: list[str]) -> None:
-    repeated = (
-        list(dict.fromkeys(n for n in names if names.count(n) > 1)) if len(set(names)) < len(names) else []
-    )
-    if repeated:
+    if repeated := [name for name, count in Counter(names).items() if count > 1]:
         raise FileProblem(
             f"{path} has more than one column named {listed(repeated)}; give each its own name."
         )

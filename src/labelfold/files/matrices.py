@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,14 @@ import scipy.sparse as sp
 
 from labelfold.files.problem import FileProblem, did_you_mean, listed, one_line
 
+# More columns than this, most of them never used, are a mistake in the file and not data.
+_MOST_UNUSED = 10_000_000
 
-def read_npz(path: Path, target: str | None) -> tuple[Any, np.ndarray | None, list[str] | None]:
-    """Return X, the target (``y`` or ``Y`` unless named) and the feature names of an NPZ file."""
+
+def read_npz(
+    path: Path, target: str | None, ids: Sequence[str] = ()
+) -> tuple[Any, np.ndarray | None, list[str] | None, Any]:
+    """Return X, the target (``y`` or ``Y`` unless named), the feature names and the ids of an NPZ file."""
     arrays = _load_arrays(path)
     X = _matrix(path, arrays)
     name = target if target is not None else next((n for n in ("y", "Y") if n in arrays), None)
@@ -21,11 +27,23 @@ def read_npz(path: Path, target: str | None) -> tuple[Any, np.ndarray | None, li
         hint = did_you_mean(name, arrays)
         raise FileProblem(f"{path} has no target array {name!r}{hint}; it holds {listed(arrays)}.")
     y = None if name is None else arrays[name]
-    if y is not None and (y.ndim != 1 or len(y) != X.shape[0]):
+    if y is not None and (y.ndim not in (1, 2) or len(y) != X.shape[0]):
         raise FileProblem(f"{path} has {X.shape[0]} rows in X but a target of shape {y.shape}.")
     names = arrays.get("feature_names")
     named = names is not None and names.shape == X.shape[1:]
-    return X, y, [str(n) for n in names] if named else None
+    return X, y, [str(n) for n in names] if named else None, _ids(path, arrays, ids, X.shape[0])
+
+
+def _ids(path: Path, arrays: dict[str, np.ndarray], ids: Sequence[str], n: int) -> Any:
+    import pandas as pd
+
+    for name in ids:
+        if name not in arrays or arrays[name].shape != (n,):
+            hint = did_you_mean(name, arrays)
+            raise FileProblem(
+                f"{path} has no id array {name!r} of {n} values{hint}; it holds {listed(arrays)}."
+            )
+    return pd.DataFrame({name: arrays[name] for name in ids}) if ids else None
 
 
 def read_svmlight(path: Path, index_base: int | None) -> tuple[Any, np.ndarray, int]:
@@ -38,10 +56,22 @@ def read_svmlight(path: Path, index_base: int | None) -> tuple[Any, np.ndarray, 
         raise FileProblem(
             f"{path} is not svmlight text (label index:value ...): {one_line(error)}."
         ) from error
+    X = sp.csr_array(X)
+    first = int(X.indices.min(initial=1))
     # decided here, not by scikit-learn, so that new rows are read with the base of the rows fitted on
     if index_base is None:
-        index_base = 0 if X.shape[1] and X[:, [0]].nnz else 1
-    return sp.csr_array(X)[:, index_base:], y, index_base
+        index_base = min(first, 1)
+    if first < index_base:
+        raise FileProblem(f"{path} counts its columns from 0, and the file the model was fitted on from 1.")
+    d = X.shape[1] - index_base
+    if d > _MOST_UNUSED and d > 100 * X.nnz:
+        raise FileProblem(
+            f"{path} has an index of {d:,}, which would make as many columns, though it holds {X.nnz:,} values in "
+            "all; number the columns from 1 up without gaps."
+        )
+    # in place: the arrays are this function's own, and may be most of the memory
+    X.indices -= index_base
+    return sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], max(d, 0))), y, index_base
 
 
 def _load_arrays(path: Path) -> dict[str, np.ndarray]:

@@ -12,6 +12,7 @@ import io
 import json
 import os
 import re
+import warnings
 import zipfile
 import zlib
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from labelfold.files.problem import FileProblem, existing_file, listed, one_line
 FORMAT = "labelfold-model"
 FORMAT_VERSION = 1
 _NOTE = "labelfold.json"
+_VERSIONS = ("labelfold", "scikit-learn")
 _NOTE_LIMIT = 256 * 2**20
 
 # Arrays that skops knows only under their older names.
@@ -133,10 +135,21 @@ def read_model(path: str | os.PathLike) -> SavedModel:
             f"{path} was refused and nothing in it was run: it holds {listed(refused)}, "
             "which is no part of a labelfold model."
         )
+    other = _other_versions(meta)
     try:
-        return SavedModel(skops.io.loads(data, trusted=unknown), meta)
+        model = skops.io.loads(data, trusted=unknown)
     except Exception as error:
+        if other:
+            raise FileProblem(
+                f"{path} was written by {other}, which this version cannot read: fit the model again, or install "
+                "those versions."
+            ) from error
         raise FileProblem(f"{path} is damaged: {one_line(error)}.") from error
+    if other:
+        warnings.warn(
+            f"{path} was written by {other}: fit the model again if what it says looks wrong.", stacklevel=3
+        )
+    return SavedModel(model, meta)
 
 
 def describe_model(model: Any) -> dict[str, Any]:
@@ -146,7 +159,7 @@ def describe_model(model: Any) -> dict[str, Any]:
     classes = getattr(model, "classes_", None)
     components = getattr(last, "components_", None)
     return {
-        "labelfold": version("labelfold"),
+        **{package: version(package) for package in _VERSIONS},
         "model": type(last).__name__,
         "feature_names": None if names is None else [str(n) for n in names],
         "n_features": int(model.n_features_in_) if hasattr(model, "n_features_in_") else None,
@@ -181,7 +194,9 @@ def _read_note(path: Path, data: bytes) -> dict[str, Any]:
     if not isinstance(note, dict) or note.get("format") != FORMAT:
         raise FileProblem(f"{path} is not a labelfold model: its {_NOTE} does not say so.")
     found = note.get("format_version")
-    if not isinstance(found, int) or found > FORMAT_VERSION:
+    if not isinstance(found, int) or found < 1:
+        raise FileProblem(f"{path} is damaged: its {_NOTE} names no format.")
+    if found > FORMAT_VERSION:
         raise FileProblem(
             f"{path} was written by a newer labelfold (format {found}; this one reads up to "
             f"{FORMAT_VERSION}): upgrade labelfold to load it."
@@ -193,6 +208,18 @@ def _read_note(path: Path, data: bytes) -> dict[str, Any]:
     if not named or not isinstance(n_features, int | None):
         raise FileProblem(f"{path} is damaged: its {_NOTE} does not list columns.")
     return meta
+
+
+def _other_versions(meta: dict[str, Any]) -> str:
+    """Name the versions a model was written with, where they are not those of today."""
+    noted = {package: meta.get(package) for package in _VERSIONS}
+    old = {p: v for p, v in noted.items() if isinstance(v, str) and _series(v) != _series(version(p))}
+    return " and ".join(f"{package} {v} (this is {version(package)})" for package, v in old.items())
+
+
+def _series(text: str) -> str:
+    """Return what of a version matters to a saved model: 1.9 of 1.9.2."""
+    return ".".join(text.split(".")[:2])
 
 
 def _refused(unknown: list[str]) -> list[str]:

@@ -25,6 +25,7 @@ SUFFIXES = {
     ".svm": "svmlight",
     ".libsvm": "svmlight",
 }
+_EMPTY = ("NA", "N/A", "n/a", "<NA>", "NaN", "nan", "NULL", "null", "None")
 _PACKED = (".gz", ".bz2")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
@@ -63,12 +64,12 @@ class Table:
 def read_table(
     path: str | os.PathLike,
     *,
-    target: str | None = None,
+    target: str | Sequence[str] | None = None,
     id_columns: Sequence[str] = (),
     drop: Sequence[str] = (),
     features: Sequence[str] | None = None,
     format: str | None = None,
-    unlabeled_values: Sequence[str] = ("",),
+    unlabeled_values: Sequence[str] | None = None,
     index_base: int | None = None,
 ) -> Table:
     r"""Read a table of numbers with, perhaps, a target column.
@@ -79,18 +80,19 @@ def read_table(
         A .csv, .tsv, .parquet, .npz or .svmlight file (text formats also packed as .gz or .bz2). An NPZ holds
         a dense ``X``, or ``X_data``, ``X_indices``, ``X_indptr`` and ``X_shape``, or what
         ``scipy.sparse.save_npz`` writes; and ``y`` where there are labels.
-    target : str, optional
-        The column (NPZ: the array, ``y`` unless said) that holds the labels. Empty cells are unlabelled rows.
+    target : str or sequence of str, optional
+        The column (NPZ: the array, ``y`` unless said) that holds the labels. Empty cells are unlabelled rows. Several
+        columns of 0 and 1 are several labels a row.
     id_columns : sequence of str
-        Columns that name the rows: kept beside X, not in it.
+        Columns (NPZ: arrays) that name the rows: kept beside X, not in it, and in a text file as they are written.
     drop : sequence of str
         Columns to leave out.
     features : sequence of str, optional
         Take these columns, in this order, and ignore the others; all but the above unless given.
     format : str, optional
         The format, where the file's ending does not say.
-    unlabeled_values : sequence of str
-        Spellings of "no label" in the target, besides an empty cell and NA.
+    unlabeled_values : sequence of str, optional
+        Spellings of "no label" in the target, besides an empty cell; NA, NaN, null and the like unless given.
     index_base : {0, 1}, optional
         For svmlight, the index of the first column; found from the file unless given.
 
@@ -111,11 +113,16 @@ def read_table(
     path = existing_file(path)
     kind = table_format(path, format)
     ids, ignored = None, []
+    targets = [] if target is None else [target] if isinstance(target, str) else list(target)
     if kind in ("npz", "svmlight"):
-        if id_columns or drop:
+        if drop or (id_columns and kind == "svmlight"):
             raise FileProblem(f"{path} has no named columns, so none can be an id or dropped.")
+        if len(targets) > 1 or (targets and kind == "svmlight"):
+            raise FileProblem(
+                f"{path} has no target columns to choose from; leave out --target {targets[-1]}."
+            )
         if kind == "npz":
-            X, y, names = read_npz(path, target)
+            X, y, names, ids = read_npz(path, targets[0] if targets else None, id_columns)
             if names and features is not None:
                 found, (names, ignored) = names, _choose_features(path, names, features)
                 X = X[:, [found.index(n) for n in names]]
@@ -124,18 +131,18 @@ def read_table(
     else:
         from labelfold.files import frames
 
-        frame = frames.read_frame(path, kind, target)
-        targets = [] if target is None else [target]
+        frame = frames.read_frame(path, kind, [*targets, *id_columns])
         frames.need_columns(path, frame, target=targets, id=id_columns, dropped=drop)
         aside = {*targets, *id_columns, *drop}
         names, ignored = _choose_features(path, [c for c in frame if c not in aside], features)
         if features is None:
             frames.refuse_row_numbers(path, frame, names)
         X = frames.numeric_part(path, frame, names)
-        y = None if target is None else frame[target]
+        y = frame[targets] if len(targets) > 1 else frame[targets[0]] if targets else None
         ids = frame[list(id_columns)] if id_columns else None
     _check_numbers(path, X, names)
-    y = None if y is None else read_target(y, unlabeled_values)
+    if y is not None:
+        y = read_target(y, unlabeled_values) if y.ndim == 1 else _read_several(path, y, unlabeled_values)
     return Table(X, y, names, ids, path, ignored, index_base)
 
 
@@ -178,7 +185,20 @@ def table_format(path: Path, format: str | None = None) -> str:
     return found
 
 
-def read_target(values: Any, unlabeled_values: Sequence[str] = ("",)) -> np.ndarray:
+def _read_several(path: Path, Y: Any, unlabeled_values: Sequence[str] | None) -> np.ndarray:
+    """Return columns of 0 and 1, with NaN where there is no label."""
+    import pandas as pd
+
+    columns = [read_target(column, unlabeled_values) for _, column in pd.DataFrame(Y).items()]
+    try:
+        return np.column_stack([column.astype(float) for column in columns])
+    except ValueError:
+        raise FileProblem(
+            f"{path} has several target columns, which should hold 0 and 1, and nothing where there is no label."
+        ) from None
+
+
+def read_target(values: Any, unlabeled_values: Sequence[str] | None = None) -> np.ndarray:
     """Return labels with ``None`` where there is none, as integers where all of them are whole numbers.
 
     >>> read_target(np.array([1.0, np.nan, 2.0])).tolist()
@@ -190,7 +210,9 @@ def read_target(values: Any, unlabeled_values: Sequence[str] = ("",)) -> np.ndar
 
     values = pd.Series(values, dtype=None if hasattr(values, "dtype") else object)
     text = values.astype(str).str.strip()
-    spellings = {str(v).strip() for v in unlabeled_values} | {""}
+    spellings = {str(v).strip() for v in unlabeled_values or _EMPTY} | {""}
+    if unlabeled_values:
+        text = text.str.replace(r"\.0$", "", regex=True) if values.dtype.kind == "f" else text
     missing = (values.isna() | text.isin(spellings)).to_numpy(dtype=bool)
     present = values[~missing]
     if isinstance(values.dtype, pd.CategoricalDtype):

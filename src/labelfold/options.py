@@ -1,0 +1,70 @@
+"""The command line's own: the app, and the options that its commands share."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    name="labelfold",
+    help="Fold wide data along its labels: supervised and semi-supervised dimensionality reduction.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+Data = Annotated[
+    Path, typer.Argument(help="A .csv, .tsv, .parquet, .npz or .svmlight file.", show_default=False)
+]
+Model = Annotated[Path, typer.Argument(help="A model that labelfold wrote.", show_default=False)]
+Target = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--target",
+        "-t",
+        help="The column of labels. Repeated: columns of 0 and 1, for several labels a row.",
+        show_default=False,
+    ),
+]
+Ids = Annotated[
+    list[str] | None,
+    typer.Option("--id", help="A column that names the rows, carried through (may be repeated)."),
+]
+Drop = Annotated[list[str] | None, typer.Option("--drop", help="A column to leave out (may be repeated).")]
+LabelFree = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--label-free",
+        "--unlabeled",
+        help="What counts as no label, besides an empty cell (may be repeated). Unless given: -1, NA and the like. "
+        'For the empty cell alone: "".',
+        show_default=False,
+    ),
+]
+Format = Annotated[
+    str | None,
+    typer.Option("--format", help="csv, tsv, parquet, npz or svmlight, if not by the file's ending."),
+]
+Scale = Annotated[bool, typer.Option("--scale", help="Bring the columns to a common scale first.")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of everything random.")]
+TableOut = Annotated[
+    Path, typer.Option("--output", "-o", help="A .parquet, .csv, .tsv or .npz file to write.")
+]
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"labelfold {version('labelfold')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    show: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
