@@ -1,0 +1,155 @@
+"""A real browser for tests: headless Chromium, driven through its DevTools protocol over a pair of pipes."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import select
+import shutil
+import time
+from pathlib import Path
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+class Browser:
+    """One page in a headless Chromium. It notes every console error, exception and network request.
+
+    The messages are JSON, each ended by a zero byte, on file descriptors 3 and 4 of the browser.
+    """
+
+    def __init__(self, profile: Path):
+        to_browser, self._out = os.pipe()
+        self._in, from_browser = os.pipe()
+        flags = [
+            "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-dev-shm-usage",
+            "--disable-background-networking", "--disable-component-update", "--remote-debugging-pipe",
+            f"--user-data-dir={profile}",
+        ]  # fmt: skip
+        self._process = os.posix_spawn(
+            CHROMIUM,
+            [CHROMIUM, *flags, "about:blank"],
+            os.environ,
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, to_browser, 3),
+                (os.POSIX_SPAWN_DUP2, from_browser, 4),
+                *((os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_WRONLY, 0) for stream in (1, 2)),
+            ],
+        )
+        os.close(to_browser)
+        os.close(from_browser)
+        self._rest, self._ids = b"", itertools.count(1)
+        self.errors: list[str] = []
+        self.requests: list[str] = []
+        target = next(
+            t for t in self._call("Target.getTargets", session=None)["targetInfos"] if t["type"] == "page"
+        )
+        attached = self._call(
+            "Target.attachToTarget", session=None, targetId=target["targetId"], flatten=True
+        )
+        self._session = attached["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self._call(f"{domain}.enable")
+
+    def _call(self, method: str, session: str | None = "", **params):
+        number = next(self._ids)
+        message = {"id": number, "method": method, "params": params}
+        if session is not None:
+            message["sessionId"] = self._session
+        os.write(self._out, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self._next()
+            if answer.get("id") == number:
+                if "error" in answer:
+                    raise RuntimeError(f"{method}: {answer['error']['message']}")
+                return answer["result"]
+            self._note(answer)
+
+    def _next(self, seconds: float = 60) -> dict:
+        deadline = time.monotonic() + seconds
+        while b"\0" not in self._rest:
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self._in], [], [], left)[0]:
+                raise TimeoutError("the browser says nothing")
+            part = os.read(self._in, 1 << 20)
+            if not part:
+                raise RuntimeError("the browser is gone")
+            self._rest += part
+        message, _, self._rest = self._rest.partition(b"\0")
+        return json.loads(message)
+
+    def _note(self, event: dict) -> None:
+        what, params = event.get("method"), event.get("params", {})
+        if what == "Runtime.exceptionThrown":
+            self.errors.append(json.dumps(params["exceptionDetails"]))
+        elif what == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning", "assert"):
+            self.errors.append(json.dumps(params["args"]))
+        elif what == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
+            self.errors.append(params["entry"]["text"])
+        elif what == "Network.requestWillBeSent":
+            self.requests.append(params["request"]["url"])
+
+    def look(self, width: int = 1200, height: int = 900, *, dark: bool = False, mobile: bool = False) -> None:
+        """Choose the size of the window, and what the reader prefers."""
+        self._call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=mobile,
+        )
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self._call("Emulation.setEmulatedMedia", features=[scheme])
+
+    def open(self, path: Path, seconds: float = 60) -> None:
+        """Open a report and wait until its figures are drawn."""
+        self.errors.clear()
+        self.requests.clear()
+        self._call("Page.navigate", url=path.as_uri())
+        self.wait("document.documentElement?.dataset.drawn === 'yes'", seconds)
+
+    def run(self, script: str):
+        """Return the value of an expression."""
+        result = self._call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in result:
+            raise RuntimeError(json.dumps(result["exceptionDetails"]))
+        return result["result"].get("value")
+
+    def wait(self, script: str, seconds: float = 20) -> None:
+        """Wait until an expression is true."""
+        deadline = time.monotonic() + seconds
+        while not self.run(script):
+            if time.monotonic() > deadline:
+                raise TimeoutError(script)
+            time.sleep(0.05)
+
+    def point_at(self, x: float, y: float) -> None:
+        """Move the mouse."""
+        for step in (4, 0):  # a move, not a jump
+            self._call("Input.dispatchMouseEvent", type="mouseMoved", x=x - step, y=y)
+
+    def press(self, key: str) -> None:
+        """Press a key."""
+        for kind in ("keyDown", "keyUp"):
+            self._call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=9)
+
+    def screenshot(self, path: Path) -> None:
+        """Write a picture of the whole page."""
+        import base64
+
+        shot = self._call("Page.captureScreenshot", captureBeyondViewport=True)
+        path.write_bytes(base64.b64decode(shot["data"]))
+
+    def pdf(self) -> bytes:
+        """Return the page as it would be printed."""
+        import base64
+
+        return base64.b64decode(self._call("Page.printToPDF", printBackground=False)["data"])
+
+    def close(self) -> None:
+        """End the browser."""
+        self._call("Browser.close", session=None)
+        os.waitpid(self._process, 0)
+        os.close(self._in)
+        os.close(self._out)
