@@ -4,7 +4,9 @@ import gzip
 import json
 import os
 import pickle
+import time
 import zipfile
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -68,7 +70,7 @@ def test_single_precision_stays_and_mixed_becomes_double(tmp_path, frame):
         (["1", "", "2"], [1, None, 2]),
         (["1.0", "", "2.0"], [1, None, 2]),
         (["1.5", "2", ""], [1.5, 2.0, None]),
-        (["007", "1", "NA"], ["007", "1", None]),
+        (["007", "1", "NA"], ["007", "1", "NA"]),  # since "?" was said to be what counts
         (["yes", "no", " "], ["yes", "no", None]),
         (["?", "a", "b"], [None, "a", "b"]),
         (["3", "2", "1"], [3, 2, 1]),
@@ -241,7 +243,9 @@ def test_npz_problems(tmp_path):
         ({"X": np.eye(2), "kind": np.arange(2)}, {"target": "knd"}, "did you mean 'kind'"),
         ({"X": np.array([[1.0, np.nan]])}, {}, "column 1, row 1"),
         ({"X": np.empty((0, 3))}, {}, "no rows"),
-        ({"X": np.eye(2)}, {"id_columns": ["a"]}, "no named columns"),
+        ({"X": np.eye(2)}, {"id_columns": ["a"]}, "no id array 'a'"),
+        ({"X": np.eye(2)}, {"drop": ["a"]}, "no named columns"),
+        ({"X": np.eye(2)}, {"target": ["a", "b"]}, "no target columns to choose from"),
         (
             {"X_data": [1.0], "X_indices": [9], "X_indptr": [0, 1], "X_shape": [1, 2]},
             {},
@@ -558,3 +562,137 @@ def test_a_failed_write_leaves_the_old_model(tmp_path, monkeypatch):
         save_model(model, path)
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["m.skops"]
+
+
+def test_decimals_of_parquet_are_numbers(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    prices = pa.array([Decimal("1.25"), Decimal("-3.50")], type=pa.decimal128(10, 2))
+    pq.write_table(pa.table({"price": prices, "n": [1, 2]}), tmp_path / "t.parquet")
+    np.testing.assert_array_equal(read_table(tmp_path / "t.parquet").X, [[1.25, 1.0], [-3.5, 2.0]])
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("t.csv", "a,b\n1,2\n3,n/k\n5,6\n"), ("t.parquet", None)],
+)
+def test_mixed_types_name_the_cell(tmp_path, name, content):
+    path = tmp_path / name
+    if content is None:
+        pd.DataFrame({"a": [1, 3, 5], "b": ["2", "n/k", "6"]}).to_parquet(path)
+    else:
+        path.write_text(content)
+    check_sentence(lambda: read_table(path), "mixed types: 'n/k' in row 2 among numbers", path)
+
+
+def test_ids_and_labels_are_read_as_they_are_written(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("id,a,kind\n007,1,NA\n1e3,2,x\n,3,y\n")
+    table = read_table(path, target="kind", id_columns=["id"])
+    assert table.ids["id"].tolist() == ["007", "1e3", ""]
+    assert table.y.tolist() == [None, "x", "y"]
+    only_empty = read_table(path, target="kind", id_columns=["id"], unlabeled_values=[""])
+    assert only_empty.y.tolist() == ["NA", "x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("values", "spellings", "expected"),
+    [
+        (["-1", "0", "1"], None, [-1, 0, 1]),
+        (["-1", "0", ""], ["-1"], [None, 0, None]),
+        (["?", "0", "1"], ["?"], [None, 0, 1]),
+        (np.array([-1.0, 0.0, 1.0]), ["-1"], [None, 0, 1]),
+        (np.array([-1, 0, 1]), ["-1"], [None, 0, 1]),
+        (["none", "a", "b"], [""], ["none", "a", "b"]),
+    ],
+)
+def test_what_counts_as_unlabelled(values, spellings, expected):
+    assert read_target(values, spellings).tolist() == expected
+
+
+def test_several_target_columns(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,sport,music\n1,1,0\n2,,\n3,0,1\n")
+    table = read_table(path, target=["sport", "music"])
+    np.testing.assert_array_equal(table.y, [[1, 0], [np.nan, np.nan], [0, 1]])
+    assert table.feature_names == ["a"]
+    path.write_text("a,sport,music\n1,yes,0\n2,no,1\n")
+    check_sentence(lambda: read_table(path, target=["sport", "music"]), "should hold 0 and 1", path)
+
+
+def test_npz_ids_and_label_matrices(tmp_path):
+    np.savez(tmp_path / "t.npz", X=np.eye(2), y=np.array([[1, 0], [0, 1]]), name=["u", "v"])
+    table = read_table(tmp_path / "t.npz", id_columns=["name"])
+    assert table.ids["name"].tolist() == ["u", "v"]
+    assert table.y.shape == (2, 2)
+
+
+def test_fifty_thousand_columns(tmp_path):
+    path = tmp_path / "wide.csv"
+    X = np.arange(6 * 50_000).reshape(6, -1)
+    header = ",".join(f"gene {j}" for j in range(50_000))
+    rows = (",".join(map(str, row)) + f",{kind}" for row, kind in zip(X, "ppqq  ", strict=True))
+    path.write_text(header + ",kind\n" + "\n".join(rows) + "\n")
+    began = time.process_time()
+    table = read_table(path, target="kind")
+    assert time.process_time() - began < 20
+    np.testing.assert_array_equal(table.X, X)
+    assert table.y.tolist() == ["p", "p", "q", "q", None, None]
+    path.write_text(header + ",gene 0\n" + ",".join(["1"] * 50_001) + "\n")
+    check_sentence(lambda: read_table(path), "more than one column named 'gene 0'", path)
+
+
+def test_svmlight_with_an_absurd_index_is_refused_before_it_fills_the_memory(tmp_path):
+    path = tmp_path / "t.svmlight"
+    path.write_text("1 1:5 2000000000:1\n0 2:1\n")
+    check_sentence(lambda: read_table(path), "has an index of 2,000,000,000", path)
+    path.write_text("1 1:5 3000000000:1\n0 2:1\n")
+    check_sentence(lambda: read_table(path), "has an index above 2,147,483,647", path)
+    path.write_text("1 1:5 2000000:1\n0 2:1\n")  # as hashing makes them
+    assert read_table(path).X.shape == (2, 2_000_000)
+    path.write_text("1 0:5 2:1\n")
+    check_sentence(lambda: read_table(path, index_base=1), "counts its columns from 0", path)
+    check_sentence(lambda: read_table(path, target="y"), "no target columns to choose from", path)
+
+
+def other_version(path, **versions):
+    """Rewrite what a model file says it was written by."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    note = json.loads(members["labelfold.json"])
+    note["meta"] |= versions
+    members["labelfold.json"] = json.dumps(note).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return members
+
+
+@pytest.mark.parametrize(
+    ("versions", "words"),
+    [({"labelfold": "0.0.3"}, "labelfold 0.0.3"), ({"scikit-learn": "1.2.0"}, "scikit-learn 1.2.0")],
+)
+def test_a_model_of_another_version_is_said_to_be_one(tmp_path, versions, words):
+    model, X = fitted_lda(["a", "b", "c"])
+    path = save_model(model, tmp_path / "m.skops")
+    load_model(path)
+    members = other_version(path, **versions)
+    with pytest.warns(UserWarning, match=words) as caught:
+        back = load_model(path)
+    assert len(caught) == 1
+    np.testing.assert_array_equal(back.transform(X), model.transform(X))
+    schema = json.loads(members["schema.json"])
+    schema["content"]["content"]["components_"] = {"__loader__": "NoSuchNode"}
+    members["schema.json"] = json.dumps(schema).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    with pytest.raises(FileProblem):
+        load_model(path)
+
+
+def test_a_format_that_is_none_is_damage(tmp_path):
+    for version in (0, -1, "new", None):
+        path = with_note(tmp_path / "m.skops", {"format": "labelfold-model", "format_version": version})
+        check_sentence(lambda p=path: load_model(p), "names no format", path)

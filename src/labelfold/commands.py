@@ -141,11 +141,10 @@ def transform(
     """Embed the rows of a table with a saved model."""
     from labelfold.files import write_table
 
-    saved, table, X = _read_both(model, data, output, ids, drop, format)
-    if not hasattr(saved.model, "transform"):
-        raise Refusal(f"The model in {model} gives no embedding; labelfold predict gives its classes.")
-    if predict and not hasattr(saved.model, "predict"):
-        raise Refusal(f"The model in {model} predicts no classes; leave out --predict.")
+    needed = {"transform": "gives no embedding; labelfold predict gives its classes"}
+    if predict:
+        needed["predict"] = "predicts no classes; leave out --predict"
+    saved, table, X = _read_both(model, data, output, ids, drop, format, needed)
     with refusing():
         embedded = saved.model.transform(X)
         extra = predicted_columns(saved.model.predict(X), saved.meta.get("classes")) if predict else None
@@ -168,9 +167,8 @@ def predict(
     from labelfold.files import write_table
     from labelfold.predictions import predict_with_confidence
 
-    saved, table, X = _read_both(model, data, output, ids, drop, format)
-    if not hasattr(saved.model, "predict"):
-        raise Refusal(f"The model in {model} predicts no classes; labelfold transform gives its embedding.")
+    needed = {"predict": "predicts no classes; labelfold transform gives its embedding"}
+    saved, table, X = _read_both(model, data, output, ids, drop, format, needed)
     with refusing():
         predicted, confidence = predict_with_confidence(saved.model, X)
     extra = predicted_columns(predicted, saved.meta.get("classes")) | {"confidence": confidence}
@@ -187,15 +185,24 @@ def predicted_columns(predicted: np.ndarray, classes: list[str] | None) -> dict[
 
 
 def _read_both(
-    model: Path, data: Path, output: Path, ids: list[str] | None, drop: list[str] | None, format: str | None
+    model: Path,
+    data: Path,
+    output: Path,
+    ids: list[str] | None,
+    drop: list[str] | None,
+    format: str | None,
+    needed: dict[str, str],
 ) -> tuple[Any, Any, Any]:
-    """Read a model and new rows for it, having checked that the output can be written."""
+    """Read a model and new rows for it, having checked that it can do what is needed, and the output be written."""
     from labelfold.files import read_model, read_table
     from labelfold.files.writing import writable_table
 
     existing_file(data)
     writable_table(output)
     saved = read_model(model)
+    for method, lack in needed.items():
+        if not hasattr(saved.model, method):
+            raise Refusal(f"The model in {model} {lack}.")
     names = saved.meta.get("feature_names")
     base = saved.meta.get("index_base")
     table = read_table(

@@ -59,7 +59,8 @@ def numeric_part(path: Path, frame: pd.DataFrame, wanted: list[str]) -> np.ndarr
             "leave out with --drop, or keep beside the data with --id."
         )
     single = all(str(dtype).lower() == "float32" for dtype in part.dtypes)
-    part = part.astype(dict.fromkeys(empty, float))
+    if empty:  # pandas would go through all columns, however many, for none of them
+        part = part.astype(dict.fromkeys(empty, float))
     return part.to_numpy(dtype=np.float32 if single else np.float64, na_value=np.nan)
 
 
@@ -95,9 +96,10 @@ def _read_text(path: Path, kind: str, aside: Sequence[str]) -> pd.DataFrame:
         _check_names(path, names)
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
-            # read as they are written: "007" is no 7, and what means "no label" is decided later
-            as_text = {name: str for name in aside if name in names}
-            return pd.read_csv(path, index_col=False, low_memory=False, converters=as_text, **how)
+            # a sign in front keeps pandas from reading "NA" as nothing and "007" as 7
+            as_text = dict.fromkeys(set(aside) & set(names), "={}".format)
+            frame = pd.read_csv(path, index_col=False, low_memory=False, converters=as_text, **how)
+        return frame.assign(**{name: frame[name].astype(str).str[1:] for name in as_text})
     except pd.errors.EmptyDataError:
         raise FileProblem(f"{path} is empty.") from None
     except UnicodeDecodeError as error:

@@ -52,6 +52,8 @@ def read_svmlight(path: Path, index_base: int | None) -> tuple[Any, np.ndarray, 
 
     try:
         X, y = load_svmlight_file(str(path), zero_based=True)
+    except OverflowError:
+        raise FileProblem(f"{path} has an index above {2**31 - 1:,}; number the columns from 1 up.") from None
     except (ValueError, OSError, EOFError) as error:
         raise FileProblem(
             f"{path} is not svmlight text (label index:value ...): {one_line(error)}."
