@@ -66,7 +66,7 @@ def test_version_and_help(capsys):
     out, _ = run(capsys, "--version")
     assert re.fullmatch(r"labelfold \d+\.\d+\.\d+\n", out)
     help_text, _ = run(capsys, "--help")
-    for command in ("methods", "fit", "transform", "compare", "demo"):
+    for command in ["methods", "fit", "transform", "predict", "inspect", "compare", "datasets", "demo"]:
         assert command in help_text
     assert run(capsys, [])[0] == help_text
 
@@ -77,7 +77,6 @@ def test_methods(capsys):
     out, _ = run(capsys, "methods")
     for name in METHODS:
         assert re.search(rf"^{name} ", out, re.MULTILINE)
-    assert out.index("Planned") > out.index("lda")
 
 
 def test_fit_saves_a_plain_model(wine, model, capsys):
@@ -151,27 +150,72 @@ def test_compare_shows_a_table_and_writes_report_and_results(wine, capsys):
     results = pd.read_csv("r/results.csv")
     assert set(results["method"]) == {"lda", "pca-svm", "svm"}
     assert len(results) == 3 * 2 * 2
-    for value in results.groupby(["method", "budget"])["accuracy"].mean():
+    for value in results.groupby(["method", "budget"])["score"].mean():
         assert f"{100 * value:.1f}%" in out
-    assert "[bold]rosé" in Path("r/report.html").read_text(encoding="utf-8")
+    report = Path("r/report.html").read_text(encoding="utf-8")
+    assert "[bold]rosé" in report
+    assert "wine 1" in report  # rows by their id
+    assert not Path("r/model.skops").exists()
+    again, _ = run(
+        capsys,
+        "compare wine.csv -t kind --id name -m pca-svm,svm -m lda -b 6,30 -k 2 --repeats 2 -o r",
+    )
+    assert "12 results were there from an earlier run" in again
+
+
+def test_compare_saves_what_the_user_came_for(wine, capsys):
+    out, _ = run(capsys, "compare wine.csv -t kind --id name -m lda,svm -b 30 -k 1,2 --repeats 2 --save -o r")
+    for name in ("report.html", "results.csv", "model.skops", "embedding.parquet", "predictions.csv"):
+        assert f"r/{name}" in out
+    saved = load_model("r/model.skops")
+    said = pd.read_csv("r/predictions.csv")
+    assert list(said.columns) == ["name", "label", "predicted", "confidence"]
+    assert said["name"].tolist() == wine["name"].tolist()
+    assert said["predicted"].tolist() == saved.predict(numbers(wine)).tolist()
+    assert said["label"].isna().tolist() == wine["kind"].isna().tolist()
+    assert said["confidence"].between(0, 1).all()
+    embedded = pd.read_parquet("r/embedding.parquet")
+    np.testing.assert_allclose(embedded.iloc[:, 1:], saved.transform(numbers(wine)))
+    told, _ = run(capsys, "inspect r/model.skops")
+    assert "178 rows, 118 of them labelled" in told
+    assert "component 1: " in told
+
+
+def test_a_time_limit(wine, capsys):
+    out, _ = run(capsys, "compare wine.csv -t kind --id name -m lda --repeats 900 --time-limit 1.5 -o r")
+    assert "stopped early by the time limit" in out
+    assert len(pd.read_csv("r/results.csv")) < 900 * 4 * 2
 
 
 def test_ctrl_c_in_compare_still_writes(wine, capsys, monkeypatch):
     import labelfold.comparison.runner as runner
 
-    runs = iter([runner._run, runner._run])
+    whole = runner._Runs._fit
+    calls = iter(range(2))
 
-    def impatient(*args):
-        try:
-            return next(runs)(*args)
-        except StopIteration:
-            raise KeyboardInterrupt from None
+    def impatient(self, *args):
+        if next(calls, None) is None:
+            raise KeyboardInterrupt
+        return whole(self, *args)
 
-    monkeypatch.setattr(runner, "_run", impatient)
+    monkeypatch.setattr(runner._Runs, "_fit", impatient)
     _, err = run(capsys, "compare wine.csv -t kind --id name -m svm -b 6,30 --repeats 2 -o r", status=130)
     assert err == "labelfold: Stopped.\n"
     assert len(pd.read_csv("r/results.csv")) == 2
-    assert "Stopped early" in Path("r/report.html").read_text(encoding="utf-8")
+    assert "stopped early by Ctrl-C" in Path("r/report.html").read_text(encoding="utf-8")
+
+
+def test_a_second_ctrl_c_still_writes(wine, capsys, monkeypatch):
+    import labelfold.comparison.review as review
+
+    def impatient(found):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(review, "_maps", impatient)
+    run(capsys, "compare wine.csv -t kind --id name -m lda -b 30 -k 2 --repeats 1 -o r")
+    report = Path("r/report.html").read_text(encoding="utf-8")
+    assert 'id="maps"' not in report
+    assert 'id="numbers"' in report
 
 
 def test_demo(tmp_path, capsys, monkeypatch):
@@ -181,15 +225,102 @@ def test_demo(tmp_path, capsys, monkeypatch):
     asked = {}
 
     def shorter(X, y, **settings):
-        asked.update(settings, shape=X.shape)
-        return whole(X, y, **(settings | {"budgets": [20], "repeats": 1}))
+        asked.update(settings, shape=X.shape, known=sum(v is not None for v in y))
+        return whole(X, y, ["lda"], [20], 9, **(settings | {"repeats": 1}))
 
     monkeypatch.setattr(labelfold.comparison, "compare", shorter)
     out, _ = run(capsys, ["demo", "--output", str(tmp_path / "a" / "b")])
     assert asked["shape"] == (1797, 64)
-    assert asked["budgets"] == [20, 50, 100, 200]
-    assert "digits" in out
-    assert (tmp_path / "a" / "b" / "report.html").exists()
+    assert asked["known"] == 300
+    assert asked["time_limit"] <= 120
+    assert re.search(r"Of the 1,497 images whose label was hidden, the model names \d\d\.\d% rightly", out)
+    for name in ("report.html", "model.skops", "predictions.csv", "digits.csv"):
+        assert (tmp_path / "a" / "b" / name).exists()
+
+
+def test_datasets(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    out, _ = run(capsys, "datasets")
+    assert re.search(r"^digits +1,797 +64 +10", out, re.MULTILINE)
+    out, _ = run(capsys, "datasets iris --labels 9")
+    assert "labelfold compare iris.csv --target species --id row" in out
+    frame = pd.read_csv("iris.csv")
+    assert frame.shape == (150, 6)
+    assert frame["species"].notna().sum() == 9
+    assert frame["species"].nunique() == 3
+    run(capsys, "datasets wine -o wine.parquet")
+    assert pd.read_parquet("wine.parquet")["cultivar"].notna().all()
+
+
+def test_predict_and_methods_without_an_embedding(wine, capsys):
+    run(capsys, "fit wine.csv -t kind --id name -m svm -o svm")
+    _, err = run(capsys, "predict svm wine.csv --id name -o out.csv")
+    assert err == "Note: ignored 'kind', which the model does not use.\n"
+    said = pd.read_csv("out.csv")
+    assert list(said.columns) == ["name", "predicted", "confidence"]
+    assert said["predicted"].tolist() == load_model("svm").predict(numbers(wine)).tolist()
+    refuse(capsys, "transform svm wine.csv -o out.csv", "gives no embedding; labelfold predict")
+    told, _ = run(capsys, "inspect svm")
+    assert "LinearSVM(" in told
+
+
+def test_inspect(wine, model, capsys):
+    out, _ = run(capsys, "inspect model")
+    for words in ("LDA(n_components=2, ridge=1.0)", "13: alcohol", "red (", "component 2: ", "labelfold 0."):
+        assert words in out
+    strongest = re.search(r"component 1: (\w+)", out)[1]
+    Z = model.transform(numbers(wine))[:, 0]
+    together = numbers(wine).corrwith(pd.Series(Z)).abs()
+    assert strongest == together.idxmax()
+
+
+def test_inspect_a_model_saved_in_python(tmp_path, capsys):
+    from sklearn.decomposition import PCA
+
+    from labelfold import save
+
+    X, _ = load_wine(return_X_y=True)
+    save(PCA(2).fit(X), tmp_path / "pca")
+    out, _ = run(capsys, ["inspect", str(tmp_path / "pca")])
+    assert "PCA(n_components=2)" in out
+    assert "component 1: column 12 " in out
+
+
+def test_several_labels_a_row(wine, capsys):
+    frame = numbers(wine)
+    frame["strong"] = (frame["alcohol"] > frame["alcohol"].median()).astype("Int64")
+    frame["pale"] = (frame["color_intensity"] < frame["color_intensity"].median()).astype("Int64")
+    frame.loc[::3, ["strong", "pale"]] = pd.NA
+    frame.to_csv("two.csv", index=False)
+    run(capsys, "compare two.csv -t strong -t pale -m opls,svm -b 20 -k 2 --repeats 1 --save -o r")
+    said = pd.read_csv("r/predictions.csv")
+    assert {"predicted strong", "predicted pale"} <= set(said.columns)
+    out, _ = run(capsys, "fit two.csv -t strong -t pale -m opls --ridge 1 -o model")
+    assert "118 rows labelled in 2 classes" in out
+    run(capsys, "predict model two.csv -o out.csv")
+    assert len(pd.read_csv("out.csv")) == 178
+
+
+def test_what_counts_as_no_label(wine, capsys):
+    frame = numbers(wine).assign(mood=np.resize([-1, 0, 1, 1], 178))
+    frame.to_csv("mood.csv", index=False)
+    out, err = run(capsys, "fit mood.csv -t mood --ridge 1 -o model")
+    assert "45 rows labelled -1 are taken as unlabelled" in err
+    assert "133 rows labelled in 2 classes" in out
+    out, err = run(
+        capsys, ["fit", "mood.csv", "-t", "mood", "--ridge", "1", "-o", "model", "--label-free", ""]
+    )
+    assert err == ""
+    assert "178 rows labelled in 3 classes (all of them: supervised)" in out
+    assert load_model("model").classes_.tolist() == [-1, 0, 1]
+    command = "fit mood.csv -t mood --ridge 1 -o model --label-free 0 --label-free -1"
+    refuse(capsys, command, "y has one class only, 1")
+
+
+def test_two_classes_of_signs_are_noted_once(wine, capsys):
+    numbers(wine).assign(sign=np.resize([-1, 1], 178)).to_csv("signs.csv", index=False)
+    _, err = run(capsys, "fit signs.csv -t sign -o model")
+    assert err.count("The only values of y are -1 and +1") == 1
 
 
 BAD = {
@@ -203,7 +334,25 @@ BAD = {
     "fit wine.csv -t kind --drop nam -o m": "no dropped column 'nam'",
     "fit wine.csv -t kind --id name -m ldaa -o m": "did you mean 'lda'",
     "fit wine.csv -t kind --id name -m pcals -o m": "planned",
-    "fit wine.csv -t kind --id name -m svm -o m": "no embedding",
+    "fit wine.csv -t kind --id name -m umap -o m": "umap",
+    "fit wine.csv -t name -o m --drop kind": "another label for each of its 178 labelled rows",
+    "compare wine.csv -t name --drop kind": "another label for each of its 178 labelled rows",
+    "compare wine.csv -t kind --id name -b 500": "budget of 500 labels is outside 3 to",
+    "compare wine.csv -t kind --id name --time-limit 0": "above 0",
+    "compare wine.csv -t kind --id name -k 99": "larger than X, which has 13 columns",
+    "compare wine.csv -t kind --id name --image-shape 3x3": "9 pixels, and X has 13 columns",
+    "compare wine.csv -t kind --id name --image-shape big": "such as 28x28",
+    "compare none.csv -t kind": "no labelled row",
+    "compare twice.csv -t kind": "more than one column named 'x'",
+    "compare mixed.csv -t kind": "mixed types: 'two' in row 2",
+    "compare latin.csv -t kind": "not UTF-8",
+    "compare cut.parquet -t kind": "not a whole Parquet file",
+    "inspect nil": "There is no file nil",
+    "inspect wine.csv": "is not a labelfold model",
+    "predict model wine.csv -o no/o.csv": "no folder no",
+    "predict model wine.csv -o o.xls": "does not write",
+    "datasets nope": "no data set 'nope'",
+    "datasets iris --labels 2": "from 3, one a class, to 150",
     "fit wine.csv -t kind --id name -k 0 -o m": "at least 1, not 0",
     "fit wine.csv -t kind --id name -k two -o m": "'-k'",
     "fit wine.csv -t kind --id name --ridge -1 -o m": "at least 0",
@@ -252,6 +401,10 @@ def test_bad_requests_are_one_sentence(wine, model, capsys, command):
         with open(f"{name}.csv", "w") as file:
             file.write("x,kind\n" + "".join(f"{i},{v}\n" for i, v in enumerate(values)))
     np.savez("nolabels.npz", X=np.ones((4, 3)))
+    Path("twice.csv").write_text("x,x,kind\n1,2,a\n3,4,b\n")
+    Path("mixed.csv").write_text("x,kind\n1,a\ntwo,b\n")
+    Path("latin.csv").write_bytes("x,kind\n1,schön\n2,b\n".encode("latin-1"))
+    Path("cut.parquet").write_bytes(Path("wine.parquet").read_bytes()[:-40])
     before = set(os.listdir())
     refuse(capsys, command, BAD[command])
     assert set(os.listdir()) - before <= {"labelfold-compare"}

@@ -75,9 +75,9 @@ def read_labelled(
         raise Refusal(f"{data} has no array y of labels; name the one that holds them with --target.")
     if label_free is not None:
         return table, None  # what counts as unlabelled was said, and is None in y by now
-    labels = table.y.tolist()
     if table.y.ndim == 2:
         return table, -1
+    labels = table.y.tolist()
     # where +1 is all there is besides, -1 is a class; labels.py says so
     if -1 in labels and not {-1, 1} >= {v for v in labels if v is not None}:
         count = labels.count(-1)

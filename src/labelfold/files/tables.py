@@ -38,8 +38,8 @@ class Table:
     ----------
     X : ndarray or csr_array of shape (n, d)
         The numbers; float32 where the file holds nothing else, float64 otherwise.
-    y : ndarray of shape (n,), or None
-        The target; ``None`` in it marks an unlabelled row.
+    y : ndarray of shape (n,), DataFrame of shape (n, c), or None
+        The target; ``None`` in it, or a row of NaN, marks an unlabelled row.
     feature_names : list of str, or None
         Column names of X, where the format has them.
     ids : DataFrame or None
@@ -185,13 +185,13 @@ def table_format(path: Path, format: str | None = None) -> str:
     return found
 
 
-def _read_several(path: Path, Y: Any, unlabeled_values: Sequence[str] | None) -> np.ndarray:
-    """Return columns of 0 and 1, with NaN where there is no label."""
+def _read_several(path: Path, Y: Any, unlabeled_values: Sequence[str] | None) -> Any:
+    """Return columns of 0 and 1, with NaN where there is no label, under their names."""
     import pandas as pd
 
-    columns = [read_target(column, unlabeled_values) for _, column in pd.DataFrame(Y).items()]
+    columns = {name: read_target(column, unlabeled_values) for name, column in pd.DataFrame(Y).items()}
     try:
-        return np.column_stack([column.astype(float) for column in columns])
+        return pd.DataFrame({name: column.astype(float) for name, column in columns.items()})
     except ValueError:
         raise FileProblem(
             f"{path} has several target columns, which should hold 0 and 1, and nothing where there is no label."
