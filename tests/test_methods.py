@@ -15,7 +15,16 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import check_estimator
 
 from labelfold import LDA
-from labelfold.adapters import Labelled, LinearSVM, ReduceThenClassify, Tuned, UnitSpread, right, settled
+from labelfold.adapters import (
+    Labelled,
+    LinearSVM,
+    ReduceThenClassify,
+    Tuned,
+    UnitSpread,
+    _some,
+    right,
+    settled,
+)
 from labelfold.labels import read_labels
 from labelfold.methods import METHODS, available_methods, get_method
 from labelfold.references import ScikitLDA, Spreading, SupervisedUMAP
@@ -324,3 +333,14 @@ def test_umap_is_offered_where_it_is_installed(data, monkeypatch):
     assert told[0] == (15, 0, 1)
     assert SupervisedUMAP(3).fit(X[:5], y[:5]).umap_.k == 3
     assert told[-2][0] == 4  # no more neighbours than other rows
+
+
+@pytest.mark.parametrize("counts", [[900, 90, 10], [1, 500, 2]])
+def test_tuning_looks_at_so_many_rows_and_no_more(counts):
+    known = np.random.default_rng(0).permutation(np.repeat(range(len(counts)), counts))
+    some = _some(known, 100, 0)
+    kept = np.bincount(known[some])
+    assert kept.tolist() == [min(c, max(2, round(c * 100 / sum(counts)))) for c in counts]
+    assert len(set(some)) == len(some)
+    assert _some(known, 10_000, 0) == slice(None)
+    assert len(_some(np.eye(300), 50, 0)) == 50

@@ -230,6 +230,8 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         The p above: 1 for a ridge added to a scatter matrix, -1 for the C of an SVM.
     cv : int, default=5
         Folds, fewer where a class has fewer labels.
+    most_rows : int, default=2000
+        How many labelled rows the candidates are compared on, of each class in proportion.
     random_state : int, optional
         Seed of the folds.
     unlabeled : number or str, default=-1
@@ -245,12 +247,15 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         Mean accuracy of each candidate on the labelled rows left out; empty where no fold could be made.
     """
 
-    def __init__(self, estimator, parameter, grid, *, power=1, cv=5, random_state=None, unlabeled=-1):
+    def __init__(
+        self, estimator, parameter, grid, *, power=1, cv=5, most_rows=2000, random_state=None, unlabeled=-1
+    ):
         self.estimator = estimator
         self.parameter = parameter
         self.grid = grid
         self.power = power
         self.cv = cv
+        self.most_rows = most_rows
         self.random_state = random_state
         self.unlabeled = unlabeled
 
@@ -260,9 +265,10 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         labels = read_any_labels(y, checked.shape[0], self)
         rows = checked[labels.index]
         candidates = [g * _mean_square(rows) ** self.power for g in self.grid]
+        some = _some(labels.values, self.most_rows, self.random_state)
         # many small fits: BLAS threads that wait for each other cost more than the work
         with threadpool_limits(1, user_api="blas"):
-            self.scores_ = self._score(rows, labels.values, candidates)
+            self.scores_ = self._score(rows[some], labels.values[some], candidates)
         self.best_value_ = candidates[int(np.argmax(self.scores_)) if len(self.scores_) else 0]
         # X as it was given, so that the model chosen learns the column names too
         self.estimator_ = self._with(self.best_value_).fit(X, y)
@@ -371,6 +377,20 @@ def settled(model: Any) -> Any:
         model = copy.copy(model)
         model.classifier_ = settled(model.classifier_)
     return model
+
+
+def _some(known: np.ndarray, most: int, seed: int | None) -> Any:
+    """Return which labelled rows to tune on: all, or about ``most``, two of a class at least."""
+    if len(known) <= most:
+        return slice(None)
+    order = np.random.default_rng(seed).permutation(len(known))
+    if known.ndim == 2:
+        return np.sort(order[:most])
+    order = order[np.argsort(known[order], kind="stable")]
+    counts = np.bincount(known)
+    place = np.arange(len(known)) - np.repeat(np.cumsum(counts) - counts, counts)
+    kept = np.maximum(np.round(counts * most / len(known)), 2)
+    return np.sort(order[place < kept[known[order]]])
 
 
 def only_missing(model: Any) -> Any:

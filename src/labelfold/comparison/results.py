@@ -83,6 +83,7 @@ class Comparison:
         self.left_out = left_out or {}
         self.notes = notes or []
         self.stopped = stopped
+        self._refits: dict[tuple[str, int | None], Any] = {}
 
     def label(self, method: str, k: Any) -> str:
         """Return what a method, at a size of the embedding, is called in tables and figures."""
@@ -188,7 +189,8 @@ class Comparison:
         Returns
         -------
         estimator
-            It has ``predict`` and, where the method embeds, ``transform``. Its classes are those of y.
+            It has ``predict`` and, where the method embeds, ``transform``. Its classes are those of y. Asked for the
+            same again, it is the same object.
         """
         from labelfold.comparison.review import fit_on_all
 
@@ -199,7 +201,9 @@ class Comparison:
             raise ValueError(f"{method!r} was not compared; {', '.join(self.methods)} were.")
         if components is None:
             components = whole(self.ranking.set_index("method")["k"].get(method))
-        return fit_on_all(self, method, components)
+        if (method, components) not in self._refits:
+            self._refits[method, components] = fit_on_all(self, method, components)
+        return self._refits[method, components]
 
     @cached_property
     def review(self) -> Review:
