@@ -1,4 +1,4 @@
-# make demo   the main job on real data: a table, and one offline HTML report
+# make demo   the main job on real data: a table, a model, and one offline HTML report
 # make test   the whole test suite
 # Each sets up its own virtual environment the first time and starts at once after that.
 

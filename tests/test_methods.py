@@ -159,7 +159,12 @@ def test_a_planned_method_cannot_be_made():
 )
 @pytest.mark.filterwarnings("ignore")
 def test_the_adapters_pass_scikit_learns_checks(estimator):
-    check_estimator(estimator)
+    unequal = {}
+    if isinstance(estimator, LinearSVM):
+        reason = "liblinear stops short of the digits asked for; scikit-learn excepts its LinearSVC, by name"
+        names = ("dense_data", "sparse_data")
+        unequal = {f"check_sample_weight_equivalence_on_{name}": reason for name in names}
+    check_estimator(estimator, expected_failed_checks=unequal)
 
 
 def test_tuning_follows_the_units_of_the_data(data):
