@@ -157,6 +157,7 @@ def demo(output: Folder = Path("demo"), seed: Seed = 0) -> None:
         repeats=3,
         time_limit=_DEMO_SECONDS,
         random_state=seed,
+        name="the handwritten digits",
         command=command,
     )
     truth = shipped.truth("digits")
@@ -188,9 +189,8 @@ def _compare(
             unlabeled=mark,
             folder=output,
             progress=sys.stderr.isatty(),
-            name=table.source.name,
             command=command or shlex.join(["labelfold", *sys.argv[1:]]),
-            **settings,
+            **{"name": table.source.name} | settings,
         )
     out = console()
     out.print(accuracy_grid(found))

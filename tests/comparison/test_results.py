@@ -98,3 +98,16 @@ def test_failed_runs_do_not_choose():
     )
     assert (found.best_, found.best_size_) == ("a", 2)
     assert found.ranking["mean"].isna().tolist() == [False, True]
+
+
+def test_a_repeat_that_was_cut_short_does_not_count():
+    found = made_up({"a": [[0.9, 0.9, 0.1]], "b": [[0.8, 0.8]]})
+    found.stopped = "time limit"
+    assert found.table["mean"].tolist() == pytest.approx([0.9, 0.8])
+    assert len(found.results) == 5
+    whole = made_up({"a": [[0.9, 0.9, 0.1]], "b": [[0.8, 0.8, 0.8]]})
+    whole.stopped = "ctrl-c"
+    assert whole.table["runs"].tolist() == [3, 3]
+    first = made_up({"a": [[0.9]], "b": [[]]})
+    first.stopped = "ctrl-c"
+    assert first.table["runs"].tolist() == [1]

@@ -88,7 +88,7 @@ def by_seconds(found: Comparison) -> dict[str, Any]:
     """Draw the score against the seconds of one fit at the budget that decides, a point for each method."""
     at = found.lines[found.lines["budget"] == found.budget_].dropna(subset="mean")
     data = []
-    for i, (_, row) in enumerate(at.iterrows()):
+    for i, (_, row) in enumerate(at.sort_values("fit_seconds").iterrows()):
         colour, symbol, _ = method_look(found, row["method"])
         spread = 0.0 if np.isnan(row["spread"]) else row["spread"]
         title = plain(found.methods[row["method"]].title)

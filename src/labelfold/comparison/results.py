@@ -93,10 +93,20 @@ class Comparison:
 
     @cached_property
     def series(self) -> pd.DataFrame:
-        """Results with a ``label`` for each method and size."""
-        return self.results.assign(
-            label=[self.label(m, k) for m, k in zip(self.results["method"], self.results["k"], strict=True)]
-        )
+        """Results with a ``label`` for each method and size, less the repeat that an early end cut short."""
+        rows = self.results[~self._cut_short()]
+        return rows.assign(label=[self.label(m, k) for m, k in zip(rows["method"], rows["k"], strict=True)])
+
+    def _cut_short(self) -> np.ndarray:
+        """Tell which results are of a split that not every method got to: means would be over unlike splits."""
+        rows = self.results
+        if not self.stopped or not len(rows):
+            return np.zeros(len(rows), dtype=bool)
+        last = rows["repeat"].max()
+        smallest = rows.loc[rows["repeat"] == last, "budget"].min()  # the largest go first
+        group = (rows["repeat"] == last) & (rows["budget"] == smallest)
+        before = (rows["repeat"] == last - 1) & (rows["budget"] == smallest)
+        return (group & (group.sum() < before.sum())).to_numpy(dtype=bool)
 
     @cached_property
     def table(self) -> pd.DataFrame:
