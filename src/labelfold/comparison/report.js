@@ -14,7 +14,12 @@ function themed(printing) {
 }
 
 function retheme(printing) {
-  for (const id of Object.keys(figures)) Plotly.relayout(id, themed(printing));
+  for (const id of Object.keys(figures)) {
+    // a page of paper, A4 or Letter, is this wide
+    const paper = id.startsWith("plot-map") ? { width: 320, height: 280 } : { width: 680, height: 330 };
+    const screen = { width: null, height: null, autosize: true };
+    Plotly.relayout(id, { ...themed(printing), ...(printing ? paper : screen) });
+  }
 }
 
 const config = { responsive: true, displaylogo: false, displayModeBar: false };

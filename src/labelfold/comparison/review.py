@@ -183,7 +183,7 @@ def _next(found: Comparison, model: Any, Z: np.ndarray | None) -> tuple[np.ndarr
     predicted, confidence = predict_with_confidence(model, data.table(rows))
     if np.isnan(confidence).all():
         return rows[:0], [], np.empty(0)
-    near = np.argsort(confidence, kind="stable")[: max(10 * _MOST_NEXT, len(rows) // 100)]
+    near = np.argsort(confidence, kind="stable")[: max(4 * _MOST_NEXT, len(rows) // 200)]
     chosen = near[:_MOST_NEXT] if Z is None else near[spread_out(Z[rows[near]], _MOST_NEXT)]
     text = [", ".join(np.asarray(data.classes)[p > 0]) if np.ndim(p) else str(p) for p in predicted[chosen]]
     return rows[chosen], text, confidence[chosen]
