@@ -15,6 +15,7 @@ _PUBLIC = {
     "DRSVM": "labelfold.factor.drsvm:DRSVM",
     "HSL": "labelfold.spectral.hsl:HSL",
     "LDA": "labelfold.spectral.lda:LDA",
+    "LapRLS": "labelfold.baselines.laprls:LapRLS",
     "OPLS": "labelfold.spectral.opls:OPLS",
     "SSDR": "labelfold.spectral.ssdr:SSDR",
     "as_rows": "labelfold.rows:as_rows",
