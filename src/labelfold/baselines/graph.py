@@ -32,15 +32,8 @@ def in_memory(rows: Rows, most_bytes: float, estimator: str) -> Rows:
     return rows.take(np.arange(n))
 
 
-def neighbour_graph(
-    rows: Rows,
-    n_neighbors: int,
-    *,
-    weights: str = "binary",
-    width: float | None = None,
-    metric: str = "euclidean",
-) -> sparse.csr_array:
-    """Return W (n x n): the weight of rows of which one is among the nearest neighbours of the other, else 0.
+def nearest(rows: Rows, n_neighbors: int, *, metric: str = "euclidean") -> tuple[np.ndarray, np.ndarray]:
+    """Return the distances (n, k) of each row's nearest neighbours, nearest first, and which they are.
 
     Parameters
     ----------
@@ -48,36 +41,48 @@ def neighbour_graph(
         Rows in memory.
     n_neighbors : int
         Neighbours of a row, itself not counted; all others, where there are no more.
+    metric : {"euclidean", "cosine"}, default="euclidean"
+        "cosine" compares directions: rows are divided by their norms first (rows of zeros stay as they are).
+    """
+    X = _points(rows, metric)
+    k = min(n_neighbors, X.shape[0] - 1)
+    if not k:
+        return np.empty((X.shape[0], 0)), np.empty((X.shape[0], 0), dtype=np.int64)
+    # scikit-learn's trees take no sparse rows, and are slower than comparing all pairs beyond a few columns.
+    search = NearestNeighbors(n_neighbors=k, algorithm="auto" if X.shape[1] <= 15 else "brute").fit(X)
+    with config_context(working_memory=_WORKING_MB):
+        return search.kneighbors()
+
+
+def neighbour_graph(
+    distance: np.ndarray, neighbour: np.ndarray, *, weights: str = "binary", width: float | None = None
+) -> sparse.csr_array:
+    """Return W (n x n): the weight of rows of which one is among the nearest neighbours of the other, else 0.
+
+    Parameters
+    ----------
+    distance, neighbour : ndarray of shape (n, k)
+        As `nearest` gives them.
     weights : {"binary", "heat"}, default="binary"
         1, or exp(-distance^2 / (2 width^2)).
     width : float, optional
         Of the heat weights; the mean distance between neighbours unless given.
-    metric : {"euclidean", "cosine"}, default="euclidean"
-        "cosine" compares directions: rows are divided by their norms first (rows of zeros stay as they are).
 
     Examples
     --------
     >>> import numpy as np
     >>> from labelfold.rows import as_rows
-    >>> neighbour_graph(as_rows(np.array([[0.0], [1.0], [3.0]])), 1).toarray()
+    >>> neighbour_graph(*nearest(as_rows(np.array([[0.0], [1.0], [3.0]])), 1)).toarray()
     array([[0., 1., 0.],
            [1., 0., 1.],
            [0., 1., 0.]])
     """
-    X = _points(rows, metric)
-    n = X.shape[0]
-    k = min(n_neighbors, n - 1)
-    if not k:
-        return sparse.csr_array((n, n))
-    # scikit-learn's trees take no sparse rows, and are slower than comparing all pairs beyond a few columns.
-    search = NearestNeighbors(n_neighbors=k, algorithm="auto" if X.shape[1] <= 15 else "brute").fit(X)
-    with config_context(working_memory=_WORKING_MB):
-        distance, neighbour = search.kneighbors()
+    n, k = distance.shape
     values = np.ones(n * k)
-    if weights == "heat":
+    if weights == "heat" and k:
         width = width or float(distance.mean()) or 1.0
         values = np.exp(-(distance.ravel() ** 2) / (2 * width**2))
-    W = sparse.csr_array((values, neighbour.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n))
+    W = sparse.csr_array((values, neighbour.ravel(), k * np.arange(n + 1)), shape=(n, n))
     return sparse.csr_array(W.maximum(W.T))
 
 

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from labelfold._sklearn import Interval, StrOptions, _fit_context
 from labelfold.base import RowsEstimator
-from labelfold.baselines.graph import given_graph, in_memory, laplacian, neighbour_graph, rbf_graph
+from labelfold.baselines.graph import given_graph, in_memory, laplacian, nearest, neighbour_graph, rbf_graph
 from labelfold.baselines.smooth import Smooth, solve_kernel, solve_linear
 from labelfold.labels import read_labels
 from labelfold.numerics.distances import mean_distance
@@ -285,9 +285,8 @@ class LapRLS(RegressionHead, RowsEstimator):
         if not isinstance(self.graph, str):
             W = given_graph(self.graph, rows.shape[0])
         elif self.graph == "knn":
-            W = neighbour_graph(
-                rows, self.n_neighbors, weights=self.weights, width=self.width, metric=self.metric
-            )
+            found = nearest(rows, self.n_neighbors, metric=self.metric)
+            W = neighbour_graph(*found, weights=self.weights, width=self.width)
         else:
             W = rbf_graph(
                 rows, self.width, metric=self.metric, max_gram_bytes=self.max_gram_bytes, random_state=rng
