@@ -202,7 +202,7 @@ BAD = {
     "fit wine.csv -t kind --id nam -o m": "no id column 'nam'",
     "fit wine.csv -t kind --drop nam -o m": "no dropped column 'nam'",
     "fit wine.csv -t kind --id name -m ldaa -o m": "did you mean 'lda'",
-    "fit wine.csv -t kind --id name -m pcals -o m": "planned",
+    "fit wine.csv -t kind --id name -m nmf-alpha -o m": "planned",
     "fit wine.csv -t kind --id name -m svm -o m": "no embedding",
     "fit wine.csv -t kind --id name -k 0 -o m": "at least 1, not 0",
     "fit wine.csv -t kind --id name -k two -o m": "'-k'",

@@ -1,4 +1,4 @@
-"""Adapters for labels with gaps: a classifier, a reducer and a classifier, one tuned penalty, and one unit."""
+"""Adapters for labels with gaps: a classifier, a reducer and a classifier, class codes, a tuned penalty, one unit."""
 
 from __future__ import annotations
 
@@ -131,12 +131,70 @@ class ReduceThenClassify(TransformerMixin, Labelled):
         return self.reducer_.get_feature_names_out()
 
     def _fit_reducer(self, X: Any, labels: Labels) -> None:
-        codes = np.full(labels.n_rows, -1)
-        codes[labels.index] = labels.values
-        self.reducer_ = (PCA() if self.reducer is None else clone(self.reducer)).fit(X, codes)
+        self.reducer_ = (PCA() if self.reducer is None else clone(self.reducer)).fit(X, _codes(labels))
 
     def _reduced(self, X: Any) -> Any:
         return self.reducer_.transform(X)
+
+
+class Coded(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+    """Give a semi-supervised classifier of scikit-learn all rows, and class codes with -1 where there is no label.
+
+    Parameters
+    ----------
+    estimator : classifier
+        One that reads -1 as unlabelled, such as `LabelSpreading`.
+    unlabeled : number or str, default=-1
+        The label of rows without one; missing values always are.
+
+    Attributes
+    ----------
+    estimator_ : classifier
+        As fitted, on class codes.
+    classes_ : ndarray of shape (c,)
+        The classes.
+    transduction_ : ndarray of shape (n,)
+        The class of every training row.
+
+    Examples
+    --------
+    >>> from sklearn.semi_supervised import LabelSpreading
+    >>> model = Coded(LabelSpreading()).fit([[0.0], [0.1], [3.0], [3.1]], ["low", None, None, "high"])
+    >>> model.transduction_.tolist()
+    ['low', 'low', 'high', 'high']
+    """
+
+    def __init__(self, estimator, *, unlabeled=-1):
+        self.estimator = estimator
+        self.unlabeled = unlabeled
+
+    def fit(self, X: Any, y: Any) -> Coded:
+        """Fit on all rows of X."""
+        X = _short_indices(validate_data(self, X, accept_sparse="csr"))
+        labels = read_labels(y, X.shape[0], unlabeled=self.unlabeled, estimator=type(self.estimator).__name__)
+        self.classes_ = labels.classes
+        self.estimator_ = clone(self.estimator).fit(X, _codes(labels))
+        self.transduction_ = self.classes_[self.estimator_.transduction_]
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return each row's class."""
+        check_is_fitted(self)
+        X = _short_indices(validate_data(self, X, accept_sparse="csr", reset=False))
+        with np.errstate(invalid="ignore"):  # a row that no fitted row is near: 0 / 0, and the first class
+            return self.classes_[self.estimator_.predict(X)]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = get_tags(self.estimator).input_tags.sparse
+        return tags
+
+
+def _codes(labels: Labels) -> np.ndarray:
+    """Return class codes, -1 where unlabelled."""
+    codes = np.full(labels.n_rows, -1)
+    codes[labels.index] = labels.values
+    return codes
 
 
 def _chosen_has(name: str):
@@ -162,6 +220,9 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         The p above: 1 for a ridge added to a scatter matrix, -1 for the C of an SVM.
     cv : int, default=5
         Folds, fewer where a class has fewer labels.
+    hide : bool, default=False
+        Whether the labels of a fold are hidden, and its rows stay: for methods that learn from all rows. Otherwise
+        candidates are fitted on labelled rows alone.
     random_state : int, optional
         Seed of the folds.
     unlabeled : number or str, default=-1
@@ -177,12 +238,15 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         Mean accuracy of each candidate on the labelled rows left out; empty where no fold could be made.
     """
 
-    def __init__(self, estimator, parameter, grid, *, power=1, cv=5, random_state=None, unlabeled=-1):
+    def __init__(
+        self, estimator, parameter, grid, *, power=1, cv=5, hide=False, random_state=None, unlabeled=-1
+    ):
         self.estimator = estimator
         self.parameter = parameter
         self.grid = grid
         self.power = power
         self.cv = cv
+        self.hide = hide
         self.random_state = random_state
         self.unlabeled = unlabeled
 
@@ -195,7 +259,7 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         candidates = [g * _mean_square(rows) ** self.power for g in self.grid]
         # many small fits: BLAS threads that wait for each other cost more than the work
         with threadpool_limits(1, user_api="blas"):
-            self.scores_ = self._score(rows, labels.values, candidates)
+            self.scores_ = self._score(checked if self.hide else rows, labels, candidates)
         self.best_value_ = candidates[int(np.argmax(self.scores_)) if len(self.scores_) else 0]
         # X as it was given, so that the model chosen learns the column names too
         self.estimator_ = self._with(self.best_value_).fit(X, y)
@@ -205,19 +269,25 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def _with(self, value: float) -> Any:
         return clone(self.estimator).set_params(**{self.parameter: value})
 
-    def _score(self, rows: Any, codes: np.ndarray, candidates: Sequence[float]) -> np.ndarray:
+    def _score(self, rows: Any, labels: Labels, candidates: Sequence[float]) -> np.ndarray:
         """Return each candidate's accuracy on the rows left out; nothing where a class has one row only."""
+        codes = labels.values
         smallest = np.bincount(codes).min()
         if smallest < 2:
             return np.empty(0)
         folds = StratifiedKFold(min(self.cv, smallest), shuffle=True, random_state=self.random_state)
         hits = np.zeros(len(candidates))
         for train, test in folds.split(np.zeros(len(codes)), codes):
+            if self.hide:
+                seen, held, y = rows, rows[labels.index[test]], _codes(labels)
+                y[labels.index[test]] = -1
+            else:
+                seen, held, y = rows[train], rows[test], codes[train]
             for i, value in enumerate(candidates):
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # what matters is said once, by the fit that is kept
-                    model = self._with(value).fit(rows[train], codes[train])
-                hits[i] += np.sum(model.predict(rows[test]) == codes[test])
+                    model = self._with(value).fit(seen, y)
+                hits[i] += np.sum(model.predict(held) == codes[test])
         return hits / len(codes)
 
     @_chosen_has("transform")

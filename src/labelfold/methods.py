@@ -11,15 +11,24 @@ from typing import Any
 
 import scipy.sparse as sp
 from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.linear_model import RidgeClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.semi_supervised import LabelPropagation, LabelSpreading
 from sklearn.svm import LinearSVC
 
-from labelfold.adapters import Labelled, ReduceThenClassify, Tuned, UnitSpread
+from labelfold.adapters import Coded, Labelled, ReduceThenClassify, Tuned, UnitSpread
+from labelfold.numerics.least_squares import MAX_GRAM_BYTES
 
 # Multiples of the data's mean squared spread, most trusted first; see Tuned.
 # The same candidates for every method: none gets more tries than another.
 GRID = (1.0, 10.0, 0.1, 100.0, 0.01)
+
+# Of penalties beside a mean over rows, where the others' is beside a sum.
+_MEAN_GRID = (0.01, 0.1, 0.001, 1.0, 1e-4)
+# The widths of graphs, sigma^2 / 2 of which is the mean squared distance of two rows over 4, 1, 16, 1/4 and 64.
+_GAMMAS = (4.0, 1.0, 16.0, 0.25, 64.0)
+_LANDMARKS = 1000
 
 
 @dataclass(frozen=True)
@@ -45,8 +54,11 @@ class Method:
     penalty : str, optional
         The name of the parameter that is tuned unless given.
     compared : bool, default=True
-        Whether `compare` tries it unless told which; not where another method gives the same for classes, or where
-        its weights are not tuned as the others' are.
+        Whether `compare` tries it unless told which; not where another method gives the same for classes, where its
+        weights are not tuned as the others' are, or where a fit takes many times as long.
+    most_rows : int, optional
+        With more rows than this `compare` leaves it out unless told to try it, and says so: its work grows faster
+        than the number of rows does.
     """
 
     name: str
@@ -58,6 +70,7 @@ class Method:
     build: Callable[..., Any] | None = None
     penalty: str | None = None
     compared: bool = True
+    most_rows: int | None = None
 
     @property
     def status(self) -> str:
@@ -144,6 +157,58 @@ def _drsvm(k: int | None, X: Any, random_state: int | None) -> Any:
     return Pipeline([("unit", UnitSpread()), ("drsvm", model)])
 
 
+def _pca_rls(k: int | None, X: Any, random_state: int | None, ridge: float | None = None) -> Any:
+    model = _pca_svm(k, X, random_state)
+    if ridge is not None:
+        return model.set_params(classifier=RidgeClassifier(ridge))
+    rls = Pipeline([("unit", UnitSpread()), ("rls", RidgeClassifier())])
+    return model.set_params(classifier=Tuned(rls, "rls__alpha", GRID, power=0, random_state=random_state))
+
+
+def _pcals(k: int | None, X: Any, random_state: int | None) -> Any:
+    from labelfold import PCALS
+
+    model = PCALS(min(k or 2, *X.shape), random_state=random_state)
+    return Pipeline([("unit", UnitSpread()), ("pcals", model)])
+
+
+def _kernel_pcals(k: int | None, X: Any, random_state: int | None) -> Any:
+    from labelfold import KernelPCALS
+
+    return KernelPCALS(min(k or 2, X.shape[0]), n_landmarks="auto", random_state=random_state)
+
+
+def _laprls(kernel: str | None) -> Callable[..., Any]:
+    def build(k: int | None, X: Any, random_state: int | None, ridge: float | None = None) -> Any:
+        from labelfold import LapRLS
+
+        n = X.shape[0]
+        landmarks = _LANDMARKS if kernel is not None and 8 * n * n > MAX_GRAM_BYTES else None
+        # With smoothness n the graph's term is about its mean over rows, whatever their number.
+        model = LapRLS(kernel=kernel, n_landmarks=landmarks, smoothness=float(n), random_state=random_state)
+        if ridge is not None:
+            return model.set_params(ridge=ridge)
+        tuned = Tuned(model, "ridge", _MEAN_GRID, power=0, hide=True, random_state=random_state)
+        # The space of an RBF kernel has no unit.
+        return tuned if kernel is not None else Pipeline([("unit", UnitSpread()), ("laprls", tuned)])
+
+    return build
+
+
+def _propagation(make: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    def build(k: int | None, X: Any, random_state: int | None, gamma: float | None = None) -> Any:
+        n = X.shape[0]
+        if 8 * n * n > MAX_GRAM_BYTES:
+            # scikit-learn's RBF graph joins all pairs; its graph of neighbours has no width.
+            return Coded(make(kernel="knn", **options))
+        model: Any = Coded(make(gamma=_GAMMAS[0] if gamma is None else gamma, **options))
+        if gamma is None:
+            model = Tuned(model, "estimator__gamma", _GAMMAS, power=0, hide=True, random_state=random_state)
+        return Pipeline([("unit", UnitSpread()), ("propagation", model)])
+
+    return build
+
+
 def _linear_svm(random_state: int | None, C: float | None) -> Any:
     svm = LinearSVC(random_state=random_state, max_iter=5000)
     if C is not None:
@@ -157,7 +222,9 @@ _TWO_STAGE = (
 )
 _SUBSPACE = "Zhang, Hou, Xiang & Liu, Subspace regularization, ECML PKDD 2009"
 _NSDR = "Grabocka & Schmidt-Thieme, Learning through non-linearly supervised dimensionality reduction"
+_MANIFOLD = "Belkin, Niyogi & Sindhwani, Manifold regularization, JMLR 2006"
 _TUNED = "chosen by cross-validation on the labelled rows from multiples of their spread"
+_HIDDEN = "chosen by cross-validation with labels hidden in turn"
 
 _ENTRIES = (
     Method(
@@ -247,12 +314,82 @@ _ENTRIES = (
     Method(
         "pcals",
         "PCA-LS",
-        "Directions, one at a time, that fit the labels and keep the variance of all rows.",
+        "Directions, one at a time, that fit the labels and keep the variance of all rows, which weigh the same.",
         "semi-supervised",
         True,
         _SUBSPACE,
+        _pcals,
     ),
-    Method("kernel-pcals", "Kernel PCA-LS", "PCA-LS in a kernel space.", "semi-supervised", True, _SUBSPACE),
+    Method(
+        "kernel-pcals",
+        "Kernel PCA-LS",
+        "PCA-LS in the space of an RBF kernel, as wide as two rows are apart on average (Nystroem features where the "
+        "kernel matrix would not fit).",
+        "semi-supervised",
+        True,
+        _SUBSPACE,
+        _kernel_pcals,
+        compared=False,
+    ),
+    Method(
+        "laprls",
+        "LapRLS",
+        f"Least squares that changes little between neighbours, no reduction; its ridge is {_HIDDEN}.",
+        "semi-supervised",
+        False,
+        _MANIFOLD,
+        _laprls(None),
+        "ridge",
+        most_rows=20_000,
+    ),
+    Method(
+        "kernel-laprls",
+        "Kernel LapRLS",
+        f"LapRLS in the space of an RBF kernel (Nystroem features where its matrix would not fit), no reduction; its "
+        f"ridge is {_HIDDEN}.",
+        "semi-supervised",
+        False,
+        _MANIFOLD,
+        _laprls("rbf"),
+        "ridge",
+        compared=False,
+    ),
+    Method(
+        "grf",
+        "GRF",
+        "Labels that spread over an RBF graph and stay where they were given, no reduction: scikit-learn's "
+        f"LabelPropagation; its gamma is {_HIDDEN} (a graph of neighbours where that would not fit).",
+        "semi-supervised",
+        False,
+        "Zhu, Ghahramani & Lafferty, Semi-supervised learning using Gaussian fields, ICML 2003",
+        _propagation(LabelPropagation),
+        "gamma",
+        compared=False,
+    ),
+    Method(
+        "llgc",
+        "LLGC",
+        "Labels that spread over an RBF graph and may be overruled, no reduction: scikit-learn's LabelSpreading with "
+        f"alpha 0.99; its gamma is {_HIDDEN} (a graph of neighbours where that would not fit).",
+        "semi-supervised",
+        False,
+        "Zhou et al., Learning with local and global consistency, NIPS 2004",
+        _propagation(LabelSpreading, alpha=0.99, max_iter=1000),
+        "gamma",
+        compared=False,
+    ),
+    Method(
+        "pca-rls",
+        "PCA + RLS",
+        "Principal components of all rows (singular vectors where X is sparse), then regularised least squares; "
+        f"its ridge is {_TUNED}.",
+        "semi-supervised",
+        True,
+        "the usual baseline",
+        _pca_rls,
+        "ridge",
+        compared=False,
+    ),
     Method("lsdr", "LSDR", "A factorisation tied to a linear classifier.", "semi-supervised", True, _NSDR),
     Method("nsdr", "NSDR", "A factorisation tied to a kernel SVM.", "semi-supervised", True, _NSDR),
     Method(

@@ -253,3 +253,17 @@ def test_the_answer_is_no_stronger_than_the_runs():
     crossing = made_up({"a": [[0.6, 0.6], [0.95, 0.95]], "b": [[0.65, 0.65], [0.8, 0.8]]}, budgets=(10, 50))
     assert crossing.best_ == "a"
     assert "Not at every budget, though: b with 10 labels was ahead." in crossing.answer
+
+
+def test_methods_for_fewer_rows_are_left_out_and_named(data, monkeypatch):
+    X, y = data
+    limits = {"quick": None, "slow": len(y) - 1, "fits": len(y)}
+    usual = [scripted(name, guessing, most_rows=most) for name, most in limits.items()]
+    monkeypatch.setattr("labelfold.comparison.runner.available_methods", lambda: usual)
+    with pytest.warns(
+        UserWarning, match=r"would take long and are left out: slow \(made for up to 1\d\d\); name"
+    ):
+        found = compare(X, y, budgets=[12], repeats=1, progress=False)
+    assert sorted(set(found.results["method"])) == ["fits", "quick"]
+    named = compare(X, y, [usual[1]], budgets=[12], repeats=1, progress=False)
+    assert set(named.results["method"]) == {"slow"}

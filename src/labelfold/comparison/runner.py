@@ -50,7 +50,7 @@ def compare(
     y : array-like of shape (n,)
         Their classes; None, NaN or ``unlabeled`` where unknown.
     methods : sequence of str or Method, optional
-        All that are available unless given.
+        Those marked as compared in the registry unless given, less those that say they are for fewer rows.
     budgets : sequence of int, optional
         Numbers of labels; 2, 5, 10 and 20 a class, as far as there are labels, unless given.
     n_components : int or sequence of int, optional
@@ -87,9 +87,7 @@ def compare(
     labels = read_labels(y, X.shape[0], unlabeled=unlabeled, estimator="compare")
     codes = np.full(X.shape[0], -1)
     codes[labels.index] = labels.values
-    chosen = (
-        [m for m in available_methods() if m.compared] if methods is None else [_method(m) for m in methods]
-    )
+    chosen = _default_methods(X.shape[0]) if methods is None else [_method(m) for m in methods]
     if not chosen:
         raise ValueError("There is no method to compare; name at least one.")
     if repeats < 1:
@@ -132,6 +130,21 @@ def compare(
     }
     maps = [] if interrupted else _maps(X, codes, chosen, budgets, test_size, random_state, scale)
     return Comparison(rows, settings, {m.name: m for m in chosen}, maps, interrupted)
+
+
+def _default_methods(n_rows: int) -> list[Method]:
+    """Return the methods that are tried unless others are named; say which are left out for the number of rows."""
+    usual = [m for m in available_methods() if m.compared]
+    left_out = [m for m in usual if m.most_rows is not None and n_rows > m.most_rows]
+    if left_out:
+        limits = ", ".join(f"{m.name} (made for up to {m.most_rows:,})" for m in left_out)
+        warnings.warn(
+            f"With {n_rows:,} rows these methods would take long and are left out: {limits}; name them in methods to "
+            "try them all the same.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return [m for m in usual if m not in left_out]
 
 
 def _method(method: str | Method) -> Method:
