@@ -11,8 +11,8 @@ so that max J = max over t of t + V(t): one dimension, however many columns R ha
 
 .. math:: h(t, \nu) = t + \lambda_{\max}\big(S + \nu (C C' - t G)\big) \ge t + V(t)
 
-is convex in t: where it is below a value at both ends of an interval, it is below it in between. Intervals of t, each with
-a nu, that cover all t in this way prove that nothing exceeds the value.
+is convex in t: where it is below a value at both ends of an interval, it is below it in between. Intervals of t, each
+with a nu, that cover all t in this way prove that nothing exceeds the value.
 """
 
 from __future__ import annotations
@@ -25,7 +25,13 @@ from scipy.linalg import lapack
 EPS = float(np.finfo(np.float64).eps)
 
 # How much above the best found a maximum may lie unnoticed, relative to it.
-PROVED_TO = 1e-7
+PROVED_TO = 2e-7
+
+# Z is worth a factorisation where it has more rows than this, and more than twice as many as columns.
+_TALL = 512
+
+# A gradient below the first, relative to J, is that of a stationary point all but reached; below the second, reached.
+_FLAT, _REACHED = 1e-6, 1e-13
 
 # Intervals are split at most this often: round-off can make a bound useless where nu is very large.
 _MOST_NODES = 300
@@ -65,7 +71,7 @@ class RatioSum:
     S : ndarray of shape (m, m)
         Symmetric positive semi-definite.
     Z : ndarray of shape (l, m)
-        Any l; kept as its triangular factor where l is above m.
+        Any l; kept as its triangular factor where l is well above m.
     R : ndarray of shape (l, q)
         The responses.
 
@@ -73,14 +79,14 @@ class RatioSum:
     --------
     >>> import numpy as np
     >>> problem = RatioSum(np.diag([2.0, 1.0]), np.array([[0.0, 1.0]]), np.array([[3.0]]))
-    >>> float(problem.value(np.array([0.0, 1.0])))
+    >>> problem.value(np.array([0.0, 1.0]))
     10.0
-    >>> float(problem.value(np.array([1.0, 1e-4])).round(6))  # any w with Zw not 0 fits exactly
+    >>> round(problem.value(np.array([1.0, 1e-4])), 6)  # any w with Zw not 0 fits exactly
     11.0
     """
 
     def __init__(self, S: np.ndarray, Z: np.ndarray, R: np.ndarray) -> None:
-        if len(Z) > Z.shape[1]:
+        if len(Z) > max(_TALL, 2 * Z.shape[1]):
             Q, Z = np.linalg.qr(Z)
             R = Q.T @ R
         self.S, self.Z, self.R = S, Z, R
@@ -110,14 +116,28 @@ class RatioSum:
         value, v = first_eigenvector(self.matrix(t, nu))
         return t + value, v, float(((self.C.T @ v) ** 2).sum() - t * (v @ self.G @ v))
 
+    def is_below(self, t: float, nu: float, target: float) -> bool:
+        """Return whether h(t, nu) is below a target: whether a Cholesky factor exists, which costs less than h."""
+        A = (nu * t) * self.G
+        A -= self.S
+        if nu:
+            A -= nu * self.CC
+        A.flat[:: len(A) + 1] += target - t
+        # A is symmetric, and A.T in the order LAPACK wants.
+        return lapack.dpotrf(A.T, lower=1, overwrite_a=1, clean=0)[1] == 0
+
     def best_fit(self) -> tuple[float, np.ndarray]:
         """Return the largest first quotient, and where it is: the least-squares direction of the responses."""
-        U, sigma, Vt = np.linalg.svd(self.Z, full_matrices=False)
+        R, Z = self.R, self.Z
+        if len(Z) > Z.shape[1]:
+            Q, Z = np.linalg.qr(Z)
+            R = Q.T @ R
+        U, sigma, Vt = np.linalg.svd(Z, full_matrices=False)
         keep = sigma > max(self.Z.shape) * EPS * sigma.max(initial=0.0)
         if not keep.any():
             return 0.0, np.eye(len(self.S))[0]
         U, sigma, Vt = U[:, keep], sigma[keep], Vt[keep]
-        A, s, _ = np.linalg.svd(U.T @ self.R, full_matrices=False)
+        A, s, _ = np.linalg.svd(U.T @ R, full_matrices=False)
         w = (A[:, 0] / sigma) @ Vt
         return float(s[0] ** 2), w / np.linalg.norm(w)
 
@@ -127,17 +147,23 @@ class RatioSum:
         value = self.value(w)
         for _ in range(max_iter):
             gradient, H, M = self.derivatives(w)
-            step = _tangent_step(w, gradient, H)
-            found = step if step is not None and self.value(step) > value else first_eigenvector(M)[1]
-            if self.value(found) <= value * (1 + 4 * EPS):
-                return self._settled(w, step, np.linalg.norm(gradient)), value
+            size = float(np.linalg.norm(gradient))
+            if size <= _REACHED * value:
+                return w, value
+            found = step = _tangent_step(w, gradient, H)
+            # Round-off may hide that Newton's step at a maximum is one upwards; one that leads down is no such step.
+            least = value * (1 - 64 * EPS) if size <= _FLAT * value else value
+            if step is None or self.value(step) <= least:
+                found = max(first_eigenvector(M)[1], *_uphill(w, gradient, H), key=self.value)
+            if self.value(found) <= value * (1 + 64 * EPS):
+                return self._settled(w, value, step, size), value
             w, value = found, self.value(found)
         return w, value
 
-    def _settled(self, w: np.ndarray, step: np.ndarray | None, size: float) -> np.ndarray:
-        """Return w with the digits that J, being flat at its maximum, no longer shows: Newton's steps by its slope."""
+    def _settled(self, w: np.ndarray, value: float, step: np.ndarray | None, size: float) -> np.ndarray:
+        """Return w with the digits that J, flat at its maximum, no longer shows: by Newton's steps on its slope."""
         for _ in range(3):
-            if step is None or self.value(step) < self.value(w) * (1 - 64 * EPS):
+            if size <= _REACHED * value or step is None or self.value(step) < value * (1 - 64 * EPS):
                 break
             gradient, H, _ = self.derivatives(step)
             if np.linalg.norm(gradient) > size / 2:
@@ -153,19 +179,31 @@ class RatioSum:
         M, Gw = self.matrix(t, nu), self.G @ w
         gradient = M @ w - s * w
         of_t = nu * (self.C @ (self.C.T @ w) - t * Gw)
-        cross = 2 * nu * np.outer(of_t, Gw)
-        return gradient - (w @ gradient) * w, M - s * np.eye(len(w)) - cross - cross.T, M
+        H, cross = M.copy(), np.outer(2 * nu * of_t, Gw)
+        H.flat[:: len(w) + 1] -= s
+        H -= cross
+        H -= cross.T
+        return gradient - (w @ gradient) * w, H, M
 
 
 def _tangent_step(w: np.ndarray, gradient: np.ndarray, H: np.ndarray) -> np.ndarray | None:
     """Return where Newton's step among unit vectors leads, or None."""
     # A rank-one term along w, as large as H is, leaves tangent steps what they are and the system regular.
-    H = H - np.abs(np.diagonal(H)).max(initial=EPS) * np.outer(w, w)
-    _, _, step, failed = lapack.dsysv(H, -gradient)
+    H = H - np.outer(np.abs(np.diagonal(H)).max(initial=EPS) * w, w)
+    _, _, step, failed = lapack.dsysv(H.T, -gradient, overwrite_a=1)
     step -= (w @ step) * w
     if failed or not np.isfinite(step).all():
         return None
     return (w + step) / np.linalg.norm(w + step)
+
+
+def _uphill(w: np.ndarray, gradient: np.ndarray, H: np.ndarray) -> list[np.ndarray]:
+    """Return unit vectors by steps of Newton's length along every axis of H, but upwards; shorter ones, too."""
+    values, U = np.linalg.eigh(H)
+    length = np.maximum(np.abs(values), 1e-10 * np.abs(values).max(initial=EPS))
+    step = U @ ((U.T @ gradient) / length)
+    step -= (w @ step) * w
+    return [(w + a * step) / np.linalg.norm(w + a * step) for a in (1.0, 0.1, 0.01)]
 
 
 def first_eigenvector(M: np.ndarray) -> tuple[float, np.ndarray]:
@@ -173,7 +211,7 @@ def first_eigenvector(M: np.ndarray) -> tuple[float, np.ndarray]:
     m = len(M)
     if m == 1:
         return float(M[0, 0]), np.ones(1)
-    values, vectors, _, _, failed = lapack.dsyevr(M, range="I", il=m, iu=m)
+    values, vectors, _, _, failed = lapack.dsyevr(M.T, range="I", il=m, iu=m)
     if failed:
         values, vectors = np.linalg.eigh(M)
         return float(values[-1]), vectors[:, -1]
@@ -181,7 +219,11 @@ def first_eigenvector(M: np.ndarray) -> tuple[float, np.ndarray]:
 
 
 def maximise(
-    problem: RatioSum, starts: list[np.ndarray] | None = None, proved_to: float = PROVED_TO
+    problem: RatioSum,
+    starts: list[np.ndarray] | None = None,
+    proved_to: float = PROVED_TO,
+    cover: list[Interval] | None = None,
+    t_max: float | None = None,
 ) -> Maximum:
     """Return the global maximum of J, with its proof.
 
@@ -193,6 +235,10 @@ def maximise(
         Where maxima are suspected: the better the best of them, the shorter the search.
     proved_to : float
         How far above what is returned the maximum may be, relative to it.
+    cover : list of Interval, optional
+        The proof of a similar problem, where there is one: what holds of it need not be found again.
+    t_max : float, optional
+        The largest first quotient, where it is known.
 
     Returns
     -------
@@ -209,31 +255,41 @@ def maximise(
     True
     """
     s, principal = first_eigenvector(problem.S)
-    t_max, fit = problem.best_fit()
-    w, best = max((problem.ascend(v) for v in [principal, fit, *(starts or [])]), key=lambda pair: pair[1])
+    fit = principal
+    if t_max is None:
+        t_max, fit = problem.best_fit()
+    w, best = max((problem.ascend(v) for v in starts or [principal, fit]), key=lambda pair: pair[1])
     search = _Search(problem, w, best, proved_to, s, principal)
-    # What lies beyond is within half of the tolerance of the end.
-    end = t_max - proved_to / 2 * best
-    start = best - s
+    # With nu = 0 the bound is t + s. What lies beyond the end is within half of the tolerance of it.
+    start, end = max(0.0, best - s), t_max - proved_to / 2 * best
     if end <= start:
         return Maximum(w, best, [Interval(0.0, max(start, t_max), 0.0)])
-    nu_end = search.best_nu(end, s / max(t_max * problem.parts(fit)[2], np.finfo(np.float64).tiny))
-    start = max(0.0, search.best - s)
-    cover = [Interval(0.0, start, 0.0)]
-    todo = [(start, end, 0.0, nu_end)] if start < end else []
-    nodes = 0
-    while todo:
+    todo = [(max(a, start), min(b, end), nu, nu) for a, b, nu in (cover or [])[1:-1] if a < end and b > start]
+    if todo:
+        todo[0] = (start, *todo[0][1:])
+        todo[-1] = (todo[-1][0], end, *todo[-1][2:])
+    else:
+        nu = search.best_nu(end, s / max(t_max * problem.parts(fit)[2], np.finfo(np.float64).tiny))
+        todo = [(start, end, 0.0, nu)]
+    proof = []
+    for _ in range(_MOST_NODES):
+        if not todo:
+            break
         low, high, nu_low, nu_high = todo.pop()
-        nodes += 1
+        if high <= search.best - s:
+            continue
         nu = search.covering(low, high, nu_low, nu_high)
-        if nu is not None or nodes > _MOST_NODES:
-            cover.append(Interval(low, high, nu_high if nu is None else nu))
+        if nu is not None:
+            proof.append(Interval(low, high, nu))
             continue
         middle = (low + high) / 2
         nu = search.best_nu(middle, (nu_low + nu_high) / 2)
         todo += [(middle, high, nu, nu_high), (low, middle, nu_low, nu)]
-    cover.append(Interval(max(end, start), t_max, cover[-1].nu))
-    return Maximum(search.w, search.best, cover)
+    proof += [Interval(low, high, nu) for low, high, _, nu in todo]  # where round-off allows no better
+    proof.sort()
+    start = max(0.0, search.best - s)
+    last = Interval(max(end, start), t_max, proof[-1].nu if proof else 0.0)
+    return Maximum(search.w, search.best, [Interval(0.0, start, 0.0), *proof, last])
 
 
 class _Search:
@@ -250,6 +306,7 @@ class _Search:
     ) -> None:
         self.problem, self.w, self.best, self.proved_to = problem, w, best, proved_to
         self.s, self.principal = s, principal
+        self.size = float(np.trace(problem.G))
 
     @property
     def target(self) -> float:
@@ -259,7 +316,7 @@ class _Search:
     def covering(self, low: float, high: float, nu_low: float, nu_high: float) -> float | None:
         """Return a nu that shows that t from ``low`` to ``high`` has nothing above the target, if one is found."""
         for nu in ((nu_low + nu_high) / 2, nu_high, nu_low):
-            if self.problem.top(high, nu)[0] <= self.target and self.problem.top(low, nu)[0] <= self.target:
+            if all(self.problem.is_below(t, nu, self.target) for t in (high, low)):
                 return nu
         return None
 
@@ -283,6 +340,8 @@ class _Search:
             else:
                 low, f_low, slope_low, v_low = nu, f, slope, v
             if high is None:
+                if nu * t * self.size > 1e16 * f_low:
+                    break  # beyond this all digits are gone
                 nu *= 8
                 continue
             meet = (f_low - f_high + slope_high * high - slope_low * low) / (slope_high - slope_low)

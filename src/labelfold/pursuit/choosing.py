@@ -10,6 +10,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from labelfold.labels import Labels
+from labelfold.pursuit.predictions import decide
 from labelfold.pursuit.sources import Source
 
 CANDIDATES = (2, 4, 8, 16, 32)
@@ -18,8 +19,8 @@ CANDIDATES = (2, 4, 8, 16, 32)
 def choose_components(estimator: Any, source: Source, labels: Labels) -> dict[str, Any]:
     """Return how well each number of directions predicts labels that were held back.
 
-    Folds are made of the labelled rows, each class spread over them evenly; the rows themselves all stay, those of the
-    fold held back as unlabelled ones. Directions are nested, so that one fit a fold serves all candidates.
+    Folds are made of the labelled rows, each class spread over them evenly. The rows all stay, those of the fold held
+    back as unlabelled ones. Directions are nested, so that one fit a fold serves all candidates.
 
     Parameters
     ----------
@@ -35,8 +36,6 @@ def choose_components(estimator: Any, source: Source, labels: Labels) -> dict[st
     results : dict
         ``n_components`` (m,), ``scores`` (folds, m), ``mean_score``, ``standard_error`` (m,), and ``chosen``.
     """
-    from labelfold.pursuit.base import decide
-
     candidates = checked_candidates(estimator.candidates)
     used = np.arange(source.held)
     labels = labels.take(used)
@@ -78,8 +77,7 @@ def _splits(labels: Labels, estimator: Any) -> Any:
             f"n_components='cv' holds back labels and y has {n} labelled row{'s' if n > 1 else ''}; label three or "
             "more, or give n_components as a number"
         )
-    seed = estimator.random_state
-    seed = int(seed) if isinstance(seed, int | np.integer) else 0
+    seed = estimator._seed
     folds = min(estimator.cv, n)
     if labels.task in ("binary", "multiclass") and labels.counts().max() >= 2:
         folds = max(2, min(folds, int(labels.counts().max())))

@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from labelfold.base import labelled_rows, spread
+from labelfold.base import labelled_rows
 from labelfold.labels import Labels
-from labelfold.pursuit.spaces import KernelSpace, MatrixSpace, RowsSpace, Space
-from labelfold.rows import Block, Centered, Rows, Weighted
+from labelfold.pursuit.kernel_space import KernelSpace
+from labelfold.pursuit.spaces import MatrixSpace, RowsSpace, Space
+from labelfold.rows import Block, Centered, Rows
 
 # Up to so many columns a d x d matrix is worth its one pass; beyond, only of data that is slow to read again.
 _MODERATE = 2048
@@ -116,13 +117,11 @@ class LinearSource(Source):
         self.square -= n * float(shift @ shift)
         self.rows = Centered(rows, self.mean) if center else rows
         if mask is not None:
-            # Too many labelled rows to hold: all rows, of which those without a label count for nothing.
-            ones = mask.astype(np.float64)
-            space = RowsSpace(self.rows, Weighted(self.rows, ones), self.square, self.noise)
-            self._all = Known(space, spread(Y, mask), ones)
+            space = RowsSpace(self.rows, self.rows, self.square, self.noise, mask)
+            self._all = Known(space, Y, np.ones(len(Y)))
 
     def _read_matrix(self, rows: Rows, index: np.ndarray | None, near: np.ndarray) -> np.ndarray:
-        """Read the sums of squares about ``near``, and in the same pass the labelled rows at index; return the sums."""
+        """Read squares about ``near``, and in the same pass the labelled rows at index; return the column sums."""
         if index is None:
             self.S, total = rows.sum(_moments, shared=(near,))
             return total

@@ -17,18 +17,22 @@ space            a vector w is                            S w costs             
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from copy import copy
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy import linalg
 
+from labelfold.base import spread
 from labelfold.numerics.krylov import preconditioned_cg
 from labelfold.rows import Block, Rows
 
 # Up to so many labelled rows their products with each other are factorised; beyond, solved with by iterations.
 _FACTORISED = 1500
 _CG_TOL, _CG_ITERATIONS = 1e-6, 60
+
+# Up to so many rows or columns a complete factorisation for every direction costs less than all else.
+_FITTED = 512
 
 # The weight of fitting, beside the squared norm of all rows, that makes ridge regression least squares.
 _NEARLY_FREE = 1e10
@@ -154,8 +158,15 @@ class MatrixSpace(Space):
         """Return Z Z'."""
         return self.Z @ self.Z.T
 
+    def principal(self, k: int) -> np.ndarray:
+        """Return the first k principal directions."""
+        d = len(self.S)
+        return linalg.eigh(self.S, subset_by_index=[max(0, d - k), d - 1], check_finite=False)[1]
+
     def fits(self, r: np.ndarray, through: np.ndarray, W: np.ndarray) -> np.ndarray:
         """Return the least-squares directions of responses r, orthogonal to W."""
+        if min(self.Z.shape) > _FITTED:
+            return super().fits(r, through, W)
         Z = self.Z - (self.Z @ W) @ W.T
         rank_tol = max(Z.shape) * np.finfo(np.float64).eps
         return linalg.lstsq(Z, r, cond=rank_tol, lapack_driver="gelsy", check_finite=False)[0]
@@ -174,126 +185,55 @@ class RowsSpace(Space):
     rows : Rows
         All rows, centred where they are to be.
     labelled : Rows
-        Those with labels, in memory where they fit, likewise centred.
+        Those with labels, likewise centred: in memory; or all rows, with a mask.
     square : float
         The squared norm of all rows.
     noise : float
         See `Space`.
+    mask : ndarray of bool, optional
+        Which of ``labelled`` are labelled, where that is not all of them.
     """
 
-    def __init__(self, rows: Rows, labelled: Rows, square: float, noise: float) -> None:
-        self.rows, self.labelled, self.square, self.noise = rows, labelled, square, noise
+    def __init__(
+        self, rows: Rows, labelled: Rows, square: float, noise: float, mask: np.ndarray | None = None
+    ) -> None:
+        self.rows, self.labelled, self.square, self.noise, self.mask = rows, labelled, square, noise, mask
         self.size = rows.shape[1]
 
     def times(self, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return S B and Z B; one pass."""
-        return self.rows.sum(_normal, shared=(B,)), self.on_labelled(B)
+        if self.mask is None:
+            return self.rows.sum(_normal, shared=(B,)), self.on_labelled(B)
+        H, SB = self.rows.sweep(_normal_and_scores, shared=(B,))
+        return SB, self._picked(self.rows, H)
 
     def on_labelled(self, B: np.ndarray) -> np.ndarray:
         """Return Z B."""
-        return np.asarray(self.labelled.get(self.labelled @ B), dtype=np.float64)
+        return self._picked(self.labelled, self.labelled @ B)
+
+    def _picked(self, rows: Rows, H: Any) -> np.ndarray:
+        H = np.asarray(rows.get(H), dtype=np.float64)
+        return H if self.mask is None else H[self.mask]
 
     def back(self, a: np.ndarray) -> np.ndarray:
         """Return Z'a."""
-        return self.labelled.t(np.ascontiguousarray(a))
+        return self.labelled.t(np.ascontiguousarray(spread(a, self.mask)))
 
     def labelled_products(self) -> np.ndarray:
         """Return Z Z'."""
-        return np.asarray(self.labelled.whole().double().outer(), dtype=np.float64)
+        rows = self.labelled if self.mask is None else self.labelled.take(np.flatnonzero(self.mask))
+        return np.asarray(rows.whole().double().outer(), dtype=np.float64)
 
     @property
     def n_labelled(self) -> int:
         """How many labelled rows there are, l."""
-        return self.labelled.shape[0]
+        return self.labelled.shape[0] if self.mask is None else int(self.mask.sum())
 
 
-class KernelSpace(Space):
-    """The space of a kernel: a vector is a sum of the rows' features, of which only products are known.
-
-    Parameters
-    ----------
-    K : ndarray of shape (n, n)
-        The kernel of all rows with each other, not centred.
-    index : ndarray of shape (l,)
-        Which rows are labelled.
-    center : bool
-        Whether features are centred. That is done to the products, so that K stays as it is.
-    noise : float
-        See `Space`.
-    """
-
-    euclidean = False
-
-    def __init__(self, K: np.ndarray, index: np.ndarray, center: bool, noise: float) -> None:
-        self.K, self.index, self.center, self.noise = K, index, center, noise
-        self.size = len(K)
-        self.mean = K.mean(axis=0, dtype=np.float64) if center else np.zeros(len(K))
-        self.square = float(np.trace(K, dtype=np.float64) - len(K) * self.mean.mean())
-        self._latest: tuple[np.ndarray, np.ndarray] | None = None
-
-    def with_labelled(self, index: np.ndarray) -> KernelSpace:
-        """Return the same space with other rows labelled."""
-        other = copy(self)
-        other.index = index
-        other.__dict__.pop("_spectrum", None)
-        return other
-
-    def _centered(self, B: np.ndarray) -> np.ndarray:
-        return B - B.mean(axis=0) if self.center else B
-
-    def times(self, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return K_c B, which is S B, and its labelled rows, Z B."""
-        latest, self._latest = self._latest, None
-        if latest is not None and latest[0] is B:
-            KB = latest[1]
-        else:
-            KB = self._centered((self.K @ self._centered(B).astype(self.K.dtype)).astype(np.float64))
-        return KB, KB[self.index]
-
-    def on_labelled(self, B: np.ndarray) -> np.ndarray:
-        """Return Z B."""
-        B = self._centered(B)
-        seen = (self.K[self.index] @ B.astype(self.K.dtype)).astype(np.float64)
-        return seen - self.mean @ B
-
-    def back(self, a: np.ndarray) -> np.ndarray:
-        """Return Z'a: the labelled rows, each as often as a says."""
-        B = np.zeros((self.size, *a.shape[1:]))
-        B[self.index] = a
-        return B
-
-    def labelled_products(self) -> np.ndarray:
-        """Return the centred kernel of the labelled rows."""
-        m = self.mean[self.index]
-        return self.K[np.ix_(self.index, self.index)] - m[:, None] - m + self.mean.mean()
-
-    @property
-    def n_labelled(self) -> int:
-        """How many labelled rows there are, l."""
-        return len(self.index)
-
-    def random(self, k: int, rng: np.random.Generator) -> np.ndarray:
-        """Return k sums of rows drawn at random."""
-        return self._centered(rng.standard_normal((self.size, k)))
-
-    def dot(self, A: np.ndarray, SA: np.ndarray, B: np.ndarray) -> np.ndarray:
-        """Return A'K_c B."""
-        return SA.T @ B
-
-    def dot_s(self, A: np.ndarray, SA: np.ndarray, B: np.ndarray, SB: np.ndarray) -> np.ndarray:
-        """Return A'K_c K_c B."""
-        return SA.T @ SB
-
-    def shortest(self, B: np.ndarray) -> np.ndarray:
-        """Return the squared lengths below which vectors are round-off."""
-        return self.noise * self.square * (B**2).sum(axis=0)
-
-    def norm(self, g: np.ndarray) -> float:
-        """Return the length of a vector; its product with K is kept, as it is asked for next."""
-        Kg = self.times(g)[0]
-        self._latest = g, Kg
-        return float(np.sqrt(max(0.0, np.vdot(g, Kg))))
-
-
-def _normal(X: Block, B: np.ndarray) -> object:
+def _normal(X: Block, B: Any) -> Any:
     return X.t(X @ B)
+
+
+def _normal_and_scores(X: Block, B: Any) -> tuple[Any, Any]:
+    H = X @ B
+    return H, X.t(H)
