@@ -10,12 +10,15 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.linear_model import RidgeClassifier
 from sklearn.pipeline import Pipeline
+from sklearn.semi_supervised import LabelPropagation, LabelSpreading
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import check_estimator
 
 from labelfold import LDA
 from labelfold.adapters import (
+    Coded,
     Labelled,
     LinearSVM,
     ReduceThenClassify,
@@ -131,7 +134,7 @@ def test_a_penalty_by_hand_replaces_tuning(data):
     [
         ("ldaa", r"no method 'ldaa' \(did you mean 'lda'\?\)"),
         ("zzz", r"no method 'zzz'; there are"),
-        ("pcals", "planned, not there yet"),
+        ("nmf-alpha", "planned, not there yet"),
     ],
 )
 def test_unknown_methods(name, words):
@@ -154,6 +157,7 @@ def test_a_planned_method_cannot_be_made():
         LinearSVM(random_state=0),
         ScikitLDA(),
         Spreading(),
+        Coded(LabelSpreading()),
     ],
     ids=lambda e: type(e).__name__,
 )
@@ -193,6 +197,61 @@ def test_tuning_takes_the_best_candidate_and_the_first_of_equals(data):
     assert tuned.scores_[1] > tuned.scores_[0] == tuned.scores_[2]
     flat = Tuned(Scripted(max_iter=20000), "C", (3.0, 1.0), power=0, random_state=0).fit(X, y)
     assert flat.best_value_ == 3.0
+
+
+def test_tuning_that_hides_keeps_all_rows(data):
+    """Candidates see every row, the labels of one fold hidden; each label is hidden once for each candidate."""
+    X, y, truth = data
+    seen = []
+
+    class Watched(LDA):
+        def fit(self, X, y):
+            seen.append((len(X), np.array(y)))
+            return super().fit(X, y)
+
+    tuned = Tuned(Watched(), "ridge", (1.0, 2.0), hide=True, random_state=0).fit(X, y)
+    *tried, last = seen
+    assert len(tried) == 2 * 5
+    assert all(n == len(X) for n, _ in seen)
+    np.testing.assert_array_equal(last[1], y)
+    hidden = sum((y >= 0) & (fold < 0) for _, fold in tried)
+    np.testing.assert_array_equal(hidden, np.where(y >= 0, 2, 0))
+    for _, fold in tried:
+        np.testing.assert_array_equal(fold[fold >= 0], truth[fold >= 0])
+    alone = Tuned(LDA(), "ridge", (1.0, 2.0), random_state=0).fit(X, y)  # LDA sees labelled rows only
+    np.testing.assert_allclose(tuned.scores_, alone.scores_)
+
+
+@pytest.mark.parametrize(
+    ("name", "peer"), [("grf", LabelPropagation()), ("llgc", LabelSpreading(alpha=0.99, max_iter=1000))]
+)
+def test_graph_methods_are_scikit_learns(data, name, peer):
+    X, y, _ = data
+    Z = UnitSpread().fit_transform(X)
+    expected = peer.set_params(gamma=4.0).fit(Z, y)
+    model = get_method(name).make(X=X, gamma=4.0).fit(X, np.where(y < 0, None, y))
+    np.testing.assert_array_equal(model[-1].transduction_, expected.transduction_)
+    np.testing.assert_array_equal(model.predict(X), expected.predict(Z))
+
+
+def test_many_rows_change_how_graph_and_kernel_methods_are_made(data, monkeypatch):
+    """Where an n x n matrix would not fit: neighbours, and landmarks."""
+    X, y, _ = data
+    monkeypatch.setattr("labelfold.builders.MAX_GRAM_BYTES", 8 * 149**2)
+    for name in ("grf", "llgc"):
+        model = get_method(name).make(X=X)
+        assert model.estimator.kernel == "knn"
+        assert set(model.fit(X, y).predict(X)) <= {0, 1, 2}
+    assert get_method("kernel-laprls").make(X=X).estimator.n_landmarks == 1000
+
+
+def test_pca_rls_is_least_squares_on_principal_components(data):
+    X, y, _ = data
+    known = y >= 0
+    Z = PCA(2).fit_transform(X)
+    peer = RidgeClassifier(0.3).fit(Z[known], y[known])
+    model = get_method("pca-rls").make(2, X=X, ridge=0.3).fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), peer.predict(Z))
 
 
 def test_one_label_a_class_takes_the_first_candidate(data):

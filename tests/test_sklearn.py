@@ -4,7 +4,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import labelfold
-from labelfold import CCA, DRSVM, HSL, LDA, OPLS, SSDR
+from labelfold import CCA, DRSVM, HSL, LDA, OPLS, SSDR, LapRLS
 
 
 class CanonicalCorrelation(CCA):
@@ -31,6 +31,10 @@ ESTIMATORS = [
     DRSVM(2, max_iter=30, tol=1e-3),
     DRSVM(2, loss="hinge", fit_intercept=True, center=True, max_iter=30, tol=1e-3),
     DRSVM(2, nonnegative=True, fit_intercept=True, max_iter=30, tol=1e-3),
+    LapRLS(),
+    LapRLS(graph="rbf", normalized=True, fit_intercept=False),
+    LapRLS(kernel="rbf"),
+    LapRLS(kernel="rbf", n_landmarks=10, weights="heat"),
 ]
 
 

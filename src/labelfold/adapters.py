@@ -1,4 +1,4 @@
-"""Adapters for labels with gaps: a classifier, a reducer and a classifier, one tuned penalty, and one unit."""
+"""Adapters for labels with gaps: a classifier, a reducer and a classifier, class codes, a tuned penalty, one unit."""
 
 from __future__ import annotations
 
@@ -207,6 +207,59 @@ class ReduceThenClassify(TransformerMixin, Labelled):
         return self.reducer_.transform(X)
 
 
+class Coded(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+    """Give a semi-supervised classifier of scikit-learn all rows, and class codes with -1 where there is no label.
+
+    Parameters
+    ----------
+    estimator : classifier
+        One that reads -1 as unlabelled, such as `LabelSpreading`.
+    unlabeled : number or str, default=-1
+        The label of rows without one; missing values always are.
+
+    Attributes
+    ----------
+    estimator_ : classifier
+        As fitted, on class codes.
+    classes_ : ndarray of shape (c,)
+        The classes.
+    transduction_ : ndarray of shape (n,)
+        The class of every training row.
+
+    Examples
+    --------
+    >>> from sklearn.semi_supervised import LabelSpreading
+    >>> model = Coded(LabelSpreading()).fit([[0.0], [0.1], [3.0], [3.1]], ["low", None, None, "high"])
+    >>> model.transduction_.tolist()
+    ['low', 'low', 'high', 'high']
+    """
+
+    def __init__(self, estimator, *, unlabeled=-1):
+        self.estimator = estimator
+        self.unlabeled = unlabeled
+
+    def fit(self, X: Any, y: Any) -> Coded:
+        """Fit on all rows of X."""
+        X = _short_indices(validate_data(self, X, accept_sparse="csr"))
+        labels = read_labels(y, X.shape[0], unlabeled=self.unlabeled, estimator=type(self.estimator).__name__)
+        self.classes_ = labels.classes
+        self.estimator_ = clone(self.estimator).fit(X, coded(labels))
+        self.transduction_ = self.classes_[self.estimator_.transduction_]
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return each row's class."""
+        check_is_fitted(self)
+        X = _short_indices(validate_data(self, X, accept_sparse="csr", reset=False))
+        with np.errstate(invalid="ignore"):  # a row that no fitted row is near: 0 / 0, and the first class
+            return self.classes_[self.estimator_.predict(X)]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = get_tags(self.estimator).input_tags.sparse
+        return tags
+
+
 def _chosen_has(name: str):
     """Tell `available_if` whether the estimator inside, fitted or not, has a method."""
     return available_if(lambda self: hasattr(getattr(self, "estimator_", self.estimator), name))
@@ -232,6 +285,9 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         Folds, fewer where a class has fewer labels.
     most_rows : int, default=2000
         How many labelled rows the candidates are compared on, of each class in proportion.
+    hide : bool, default=False
+        Whether the labels of a fold are hidden, and its rows stay: for methods that learn from all rows. Otherwise
+        candidates are fitted on labelled rows alone.
     random_state : int, optional
         Seed of the folds.
     unlabeled : number or str, default=-1
@@ -248,7 +304,17 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """
 
     def __init__(
-        self, estimator, parameter, grid, *, power=1, cv=5, most_rows=2000, random_state=None, unlabeled=-1
+        self,
+        estimator,
+        parameter,
+        grid,
+        *,
+        power=1,
+        cv=5,
+        hide=False,
+        most_rows=2000,
+        random_state=None,
+        unlabeled=-1,
     ):
         self.estimator = estimator
         self.parameter = parameter
@@ -256,6 +322,7 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.power = power
         self.cv = cv
         self.most_rows = most_rows
+        self.hide = hide
         self.random_state = random_state
         self.unlabeled = unlabeled
 
@@ -268,7 +335,7 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         some = _some(labels.values, self.most_rows, self.random_state)
         # many small fits: BLAS threads that wait for each other cost more than the work
         with threadpool_limits(1, user_api="blas"):
-            self.scores_ = self._score(rows[some], labels.values[some], candidates)
+            self.scores_ = self._score(checked, labels.index[some], labels.values[some], candidates)
         self.best_value_ = candidates[int(np.argmax(self.scores_)) if len(self.scores_) else 0]
         # X as it was given, so that the model chosen learns the column names too
         self.estimator_ = self._with(self.best_value_).fit(X, y)
@@ -278,7 +345,7 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def _with(self, value: float) -> Any:
         return clone(self.estimator).set_params(**{self.parameter: value})
 
-    def _score(self, rows: Any, known: np.ndarray, candidates: Sequence[float]) -> np.ndarray:
+    def _score(self, X: Any, index: np.ndarray, known: np.ndarray, candidates: Sequence[float]) -> np.ndarray:
         """Return each candidate's score on the rows left out; nothing where a class has one row only."""
         folds = self.cv
         if known.ndim == 1:
@@ -292,12 +359,23 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         except ValueError:  # so few rows with several labels each that none can be spared
             return np.empty(0)
         for train, test in splits:
+            rows, y = self._fold(X, index, known, train)
             for i, value in enumerate(candidates):
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # what matters is said once, by the fit that is kept
-                    model = self._with(value).fit(rows[train], known[train])
-                guessed[i, test] = model.predict(rows[test])
+                    model = self._with(value).fit(rows, y)
+                guessed[i, test] = model.predict(X[index[test]])
         return np.array([right(known, guess) for guess in guessed])
+
+    def _fold(
+        self, X: Any, index: np.ndarray, known: np.ndarray, train: np.ndarray
+    ) -> tuple[Any, np.ndarray]:
+        """Return what a candidate is fitted on: the labelled rows of a fold, or all rows with only those labelled."""
+        if not self.hide:
+            return X[index[train]], known[train]
+        y = np.full((X.shape[0], *known.shape[1:]), -1 if known.ndim == 1 else np.nan)
+        y[index[train]] = known[train]
+        return X, y
 
     @_chosen_has("transform")
     def transform(self, X: Any) -> np.ndarray:

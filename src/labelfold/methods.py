@@ -11,19 +11,15 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import scipy.sparse as sp
-from sklearn.decomposition import NMF, PCA, TruncatedSVD
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.semi_supervised import LabelPropagation, LabelSpreading
 
-from labelfold.adapters import Labelled, LinearSVM, ReduceThenClassify, Tuned, UnitSpread
-from labelfold.references import ScikitLDA, Spreading, SupervisedUMAP
+from labelfold import builders
+from labelfold.references import ScikitLDA, Spreading
 
 if TYPE_CHECKING:
     from labelfold.suitability import Facts
-
-# Multiples of the data's mean squared spread, most trusted first; see Tuned.
-# The same candidates for every method: none gets more tries than another.
-GRID = (1.0, 10.0, 0.1, 100.0, 0.01)
 
 
 @dataclass(frozen=True)
@@ -49,7 +45,8 @@ class Method:
     penalty : str, optional
         The name of the parameter that is tuned unless given.
     compared : bool, default=True
-        Whether `compare` tries it unless told which.
+        Whether `compare` tries it unless told which; not where a fit takes many times as long, or another method is
+        much the same.
     suits : callable, optional
         ``suits(facts)`` gives the reason why it does not suit some data, or None; see `labelfold.suitability`, which
         already asks the estimator about signs, sparsity and several labels a row.
@@ -119,59 +116,6 @@ class Method:
         return model
 
 
-def _two_stage(name: str) -> Callable[..., Any]:
-    def build(k: int | None, X: Any, random_state: int | None, ridge: float | None = None) -> Any:
-        import labelfold
-
-        make = getattr(labelfold, name)
-        if ridge is not None:
-            return make(n_components=k, ridge=ridge)
-        return Tuned(make(n_components=k), "ridge", GRID, random_state=random_state)
-
-    return build
-
-
-def _svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
-    return Labelled(_linear_svm(random_state, C))
-
-
-def _pca_svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
-    most = min(X.shape)
-    if sp.issparse(X):
-        # of the randomised solver's making: one component fewer than columns is the most it gives
-        reducer = TruncatedSVD(min(k or most, most - 1), random_state=random_state)
-    else:
-        reducer = PCA(min(k or most, most), random_state=random_state)
-    return ReduceThenClassify(reducer, _linear_svm(random_state, C))
-
-
-def _ssdr_svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
-    from labelfold import SSDR
-
-    reducer = SSDR(min(k or 2, X.shape[1]), random_state=random_state)
-    return ReduceThenClassify(reducer, _linear_svm(random_state, C))
-
-
-def _drsvm(k: int | None, X: Any, random_state: int | None) -> Any:
-    from labelfold import DRSVM
-
-    # with rows of unit spread, an embedded row is as long as the fourth root of 1 / n: the penalty follows its square
-    penalty = X.shape[0] ** -0.5
-    model = DRSVM(min(k or 10, *X.shape), svm_penalty=penalty, fit_intercept=True, random_state=random_state)
-    return Pipeline([("unit", UnitSpread()), ("drsvm", model)])
-
-
-def _nmf_svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
-    reducer = NMF(min(k or 10, *X.shape), init="nndsvda", max_iter=500, random_state=random_state)
-    return ReduceThenClassify(
-        Pipeline([("unit", UnitSpread()), ("nmf", reducer)]), _linear_svm(random_state, C)
-    )
-
-
-def _umap_svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
-    return ReduceThenClassify(SupervisedUMAP(k or 2, random_state=random_state), _linear_svm(random_state, C))
-
-
 def _most_directions(facts: Facts) -> int:
     return facts.most_directions
 
@@ -189,20 +133,14 @@ def _at_most(rows: int, columns: int, what: str) -> Callable[[Facts], str | None
     return suits
 
 
-def _linear_svm(random_state: int | None, C: float | None) -> Any:
-    svm = LinearSVM(random_state=random_state, max_iter=5000)
-    if C is not None:
-        return svm.set_params(C=C)
-    svm = Pipeline([("unit", UnitSpread()), ("svm", svm)])
-    return Tuned(svm, "svm__C", GRID, power=0, random_state=random_state)
-
-
 _TWO_STAGE = (
     "Sun, Ceran & Ye, A scalable two-stage approach for a class of dimensionality reduction, KDD 2010"
 )
 _SUBSPACE = "Zhang, Hou, Xiang & Liu, Subspace regularization, ECML PKDD 2009"
 _NSDR = "Grabocka & Schmidt-Thieme, Learning through non-linearly supervised dimensionality reduction"
+_MANIFOLD = "Belkin, Niyogi & Sindhwani, Manifold regularization, JMLR 2006"
 _TUNED = "chosen by cross-validation on the labelled rows from multiples of their spread"
+_HIDDEN = "chosen by cross-validation with labels hidden in turn"
 
 _ENTRIES = (
     Method(
@@ -212,7 +150,7 @@ _ENTRIES = (
         "supervised",
         True,
         _TWO_STAGE,
-        _two_stage("LDA"),
+        builders.two_stage("LDA"),
         "ridge",
         most=_most_directions,
     ),
@@ -224,7 +162,7 @@ _ENTRIES = (
         "semi-supervised",
         True,
         "the usual baseline",
-        _pca_svm,
+        builders.pca_svm,
         "C",
     ),
     Method(
@@ -234,7 +172,7 @@ _ENTRIES = (
         "supervised",
         False,
         "the usual baseline",
-        _svm,
+        builders.svm,
         "C",
     ),
     Method(
@@ -244,7 +182,7 @@ _ENTRIES = (
         "supervised",
         True,
         _TWO_STAGE,
-        _two_stage("OPLS"),
+        builders.two_stage("OPLS"),
         "ridge",
         most=_most_directions,
     ),
@@ -255,7 +193,7 @@ _ENTRIES = (
         "supervised",
         True,
         _TWO_STAGE,
-        _two_stage("CCA"),
+        builders.two_stage("CCA"),
         "ridge",
         suits=_needs_label_columns,
         most=_most_directions,
@@ -267,7 +205,7 @@ _ENTRIES = (
         "supervised",
         True,
         _TWO_STAGE,
-        _two_stage("HSL"),
+        builders.two_stage("HSL"),
         "ridge",
         suits=_needs_label_columns,
         most=_most_directions,
@@ -280,7 +218,7 @@ _ENTRIES = (
         "semi-supervised",
         True,
         "Fang, Cheng & Hsieh, A hyperplane-based algorithm for semi-supervised dimension reduction, ICDM 2017",
-        _drsvm,
+        builders.drsvm,
     ),
     Method(
         "ssdr",
@@ -290,7 +228,7 @@ _ENTRIES = (
         "semi-supervised",
         True,
         "Zhang, Zhou & Chen, Semi-supervised dimensionality reduction, SDM 2007",
-        _ssdr_svm,
+        builders.ssdr_svm,
         "C",
     ),
     Method(
@@ -300,7 +238,7 @@ _ENTRIES = (
         "semi-supervised",
         True,
         "the usual baseline for counts and intensities",
-        _nmf_svm,
+        builders.nmf_svm,
         "C",
     ),
     Method(
@@ -331,19 +269,89 @@ _ENTRIES = (
         "semi-supervised",
         True,
         "McInnes, Healy & Melville, UMAP, 2018",
-        _umap_svm,
+        builders.umap_svm,
         "C",
         needs="umap",
     ),
     Method(
         "pcals",
         "PCA-LS",
-        "Directions, one at a time, that fit the labels and keep the variance of all rows.",
+        "Directions, one at a time, that fit the labels and keep the variance of all rows, which weigh the same.",
         "semi-supervised",
         True,
         _SUBSPACE,
+        builders.pcals,
     ),
-    Method("kernel-pcals", "Kernel PCA-LS", "PCA-LS in a kernel space.", "semi-supervised", True, _SUBSPACE),
+    Method(
+        "kernel-pcals",
+        "Kernel PCA-LS",
+        "PCA-LS in the space of an RBF kernel, as wide as two rows are apart on average (Nystroem features where the "
+        "kernel matrix would not fit).",
+        "semi-supervised",
+        True,
+        _SUBSPACE,
+        builders.kernel_pcals,
+        compared=False,
+    ),
+    Method(
+        "laprls",
+        "LapRLS",
+        f"Least squares that changes little between neighbours, no reduction; its ridge is {_HIDDEN}.",
+        "semi-supervised",
+        False,
+        _MANIFOLD,
+        builders.laprls(None),
+        "ridge",
+        suits=_at_most(20_000, 2_000_000, "it searches neighbours of every row"),
+    ),
+    Method(
+        "kernel-laprls",
+        "Kernel LapRLS",
+        f"LapRLS in the space of an RBF kernel (Nystroem features where its matrix would not fit), no reduction; its "
+        f"ridge is {_HIDDEN}.",
+        "semi-supervised",
+        False,
+        _MANIFOLD,
+        builders.laprls("rbf"),
+        "ridge",
+        compared=False,
+    ),
+    Method(
+        "grf",
+        "GRF",
+        "Labels that spread over an RBF graph and stay where they were given, no reduction: scikit-learn's "
+        f"LabelPropagation; its gamma is {_HIDDEN} (a graph of neighbours where that would not fit).",
+        "semi-supervised",
+        False,
+        "Zhu, Ghahramani & Lafferty, Semi-supervised learning using Gaussian fields, ICML 2003",
+        builders.propagation(LabelPropagation),
+        "gamma",
+        compared=False,
+    ),
+    Method(
+        "llgc",
+        "LLGC",
+        "Labels that spread over an RBF graph and may be overruled, no reduction: scikit-learn's LabelSpreading with "
+        f"alpha 0.99; its gamma is {_HIDDEN} (a graph of neighbours where that would not fit).",
+        "semi-supervised",
+        False,
+        "Zhou et al., Learning with local and global consistency, NIPS 2004",
+        builders.propagation(LabelSpreading, alpha=0.99, max_iter=1000),
+        "gamma",
+        compared=False,
+    ),
+    Method(
+        "pca-rls",
+        "PCA + RLS",
+        "Principal components of all rows (singular vectors where X is sparse), then regularised least squares; "
+        f"its ridge is {_TUNED}.",
+        "semi-supervised",
+        True,
+        "the usual baseline",
+        builders.pca_rls,
+        "ridge",
+        compared=False,
+    ),
     Method("lsdr", "LSDR", "A factorisation tied to a linear classifier.", "semi-supervised", True, _NSDR),
     Method("nsdr", "NSDR", "A factorisation tied to a kernel SVM.", "semi-supervised", True, _NSDR),
     Method(

@@ -47,7 +47,10 @@ class RegressionHead:
         y : ndarray of shape (n,) or (n, c)
             Classes for class targets, 0/1 for label columns, numbers for regression targets.
         """
-        Y = self._label_columns(X)
+        return self._decide(self._label_columns(X))
+
+    def _decide(self, Y: np.ndarray) -> np.ndarray:
+        """Return what label columns say."""
         if self.task_ == "regression":
             return Y[:, 0] if self._flat else Y
         if self.task_ == "multilabel":

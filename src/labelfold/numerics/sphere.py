@@ -1,0 +1,367 @@
+r"""The largest sum of two quotients of quadratic forms, found globally.
+
+.. math:: \max_w J(w) = \frac{\|R'Zw\|^2}{\|Zw\|^2} + \frac{w'Sw}{w'w}
+
+J has local maxima, so ascent from some starts is not enough. Write t for the first quotient. The best second quotient
+among all w whose first is at least t is, by the S-lemma (two quadratic forms on a sphere), exactly
+
+.. math:: V(t) = \min_{\nu \ge 0} \lambda_{\max}\big(S + \nu (C C' - t G)\big), \qquad C = Z'R, \; G = Z'Z,
+
+so that max J = max over t of t + V(t): one dimension, however many columns R has. And for a fixed nu the bound
+
+.. math:: h(t, \nu) = t + \lambda_{\max}\big(S + \nu (C C' - t G)\big) \ge t + V(t)
+
+is convex in t: where it is below a value at both ends of an interval, it is below it in between. Intervals of t, each
+with a nu, that cover all t in this way prove that nothing exceeds the value.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import lapack
+
+EPS = float(np.finfo(np.float64).eps)
+
+# How much above the best found a maximum may lie unnoticed, relative to it.
+PROVED_TO = 2e-7
+
+# Z is worth a factorisation where it has more rows than this, and more than twice as many as columns.
+_TALL = 512
+
+# A gradient below the first, relative to J, is that of a stationary point all but reached; below the second, reached.
+_FLAT, _REACHED = 1e-6, 1e-13
+
+# Intervals are split at most this often: round-off can make a bound useless where nu is very large.
+_MOST_NODES = 300
+
+
+class Interval(NamedTuple):
+    """Where t is between ``low`` and ``high`` no J exceeds the target, as ``nu`` shows at both ends."""
+
+    low: float
+    high: float
+    nu: float
+
+
+class Maximum(NamedTuple):
+    """A global maximum.
+
+    Attributes
+    ----------
+    w : ndarray of shape (m,)
+        Where it is, of length 1.
+    value : float
+        J(w).
+    cover : list of Interval
+        The intervals of t that prove it. The first has nu = 0; t beyond the last cannot be reached by any w.
+    """
+
+    w: np.ndarray
+    value: float
+    cover: list[Interval]
+
+
+class RatioSum:
+    """J and what is needed to maximise it.
+
+    Parameters
+    ----------
+    S : ndarray of shape (m, m)
+        Symmetric positive semi-definite.
+    Z : ndarray of shape (l, m)
+        Any l; kept as its triangular factor where l is well above m.
+    R : ndarray of shape (l, q)
+        The responses.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> problem = RatioSum(np.diag([2.0, 1.0]), np.array([[0.0, 1.0]]), np.array([[3.0]]))
+    >>> problem.value(np.array([0.0, 1.0]))
+    10.0
+    >>> round(problem.value(np.array([1.0, 1e-4])), 6)  # any w with Zw not 0 fits exactly
+    11.0
+    """
+
+    def __init__(self, S: np.ndarray, Z: np.ndarray, R: np.ndarray) -> None:
+        if len(Z) > max(_TALL, 2 * Z.shape[1]):
+            Q, Z = np.linalg.qr(Z)
+            R = Q.T @ R
+        self.S, self.Z, self.R = S, Z, R
+        self.C = Z.T @ R
+        self.CC, self.G = self.C @ self.C.T, Z.T @ Z
+        # Below this squared length Zw is round-off, and so is its quotient.
+        self.least = (16 * EPS) ** 2 * float(np.trace(self.G))
+
+    def parts(self, w: np.ndarray) -> tuple[float, float, float]:
+        """Return both quotients, and ||Zw||^2 / ||w||^2."""
+        w = w / np.linalg.norm(w)
+        u = self.Z @ w
+        square = float(u @ u)
+        t = 0.0 if square <= self.least else float(((u @ self.R) ** 2).sum()) / square
+        return t, float(w @ self.S @ w), square
+
+    def value(self, w: np.ndarray) -> float:
+        """Return J(w)."""
+        return sum(self.parts(w)[:2])
+
+    def matrix(self, t: float, nu: float) -> np.ndarray:
+        """Return S + nu (CC' - t G), of which a maximum is the first eigenvector."""
+        return self.S + nu * (self.CC - t * self.G)
+
+    def top(self, t: float, nu: float) -> tuple[float, np.ndarray, float]:
+        """Return h(t, nu), the eigenvector, and the slope of h in nu."""
+        value, v = first_eigenvector(self.matrix(t, nu))
+        return t + value, v, float(((self.C.T @ v) ** 2).sum() - t * (v @ self.G @ v))
+
+    def is_below(self, t: float, nu: float, target: float) -> bool:
+        """Return whether h(t, nu) is below a target: whether a Cholesky factor exists, which costs less than h."""
+        A = (nu * t) * self.G
+        A -= self.S
+        if nu:
+            A -= nu * self.CC
+        A.flat[:: len(A) + 1] += target - t
+        # A is symmetric, and A.T in the order LAPACK wants.
+        return lapack.dpotrf(A.T, lower=1, overwrite_a=1, clean=0)[1] == 0
+
+    def best_fit(self) -> tuple[float, np.ndarray]:
+        """Return the largest first quotient, and where it is: the least-squares direction of the responses."""
+        R, Z = self.R, self.Z
+        if len(Z) > Z.shape[1]:
+            Q, Z = np.linalg.qr(Z)
+            R = Q.T @ R
+        U, sigma, Vt = np.linalg.svd(Z, full_matrices=False)
+        keep = sigma > max(self.Z.shape) * EPS * sigma.max(initial=0.0)
+        if not keep.any():
+            return 0.0, np.eye(len(self.S))[0]
+        U, sigma, Vt = U[:, keep], sigma[keep], Vt[keep]
+        A, s, _ = np.linalg.svd(U.T @ R, full_matrices=False)
+        w = (A[:, 0] / sigma) @ Vt
+        return float(s[0] ** 2), w / np.linalg.norm(w)
+
+    def ascend(self, w: np.ndarray, max_iter: int = 60) -> tuple[np.ndarray, float]:
+        """Return a local maximum from w on, and its value: by Newton's steps, or those to the first eigenvector."""
+        w = w / np.linalg.norm(w)
+        value = self.value(w)
+        for _ in range(max_iter):
+            gradient, H, M = self.derivatives(w)
+            size = float(np.linalg.norm(gradient))
+            if size <= _REACHED * value:
+                return w, value
+            found = step = _tangent_step(w, gradient, H)
+            # Round-off may hide that Newton's step at a maximum is one upwards; one that leads down is no such step.
+            least = value * (1 - 64 * EPS) if size <= _FLAT * value else value
+            if step is None or self.value(step) <= least:
+                found = max(first_eigenvector(M)[1], *_uphill(w, gradient, H), key=self.value)
+            if self.value(found) <= value * (1 + 64 * EPS):
+                return self._settled(w, value, step, size), value
+            w, value = found, self.value(found)
+        return w, value
+
+    def _settled(self, w: np.ndarray, value: float, step: np.ndarray | None, size: float) -> np.ndarray:
+        """Return w with the digits that J, flat at its maximum, no longer shows: by Newton's steps on its slope."""
+        for _ in range(3):
+            if size <= _REACHED * value or step is None or self.value(step) < value * (1 - 64 * EPS):
+                break
+            gradient, H, _ = self.derivatives(step)
+            if np.linalg.norm(gradient) > size / 2:
+                break
+            w, size = step, np.linalg.norm(gradient)
+            step = _tangent_step(w, gradient, H)
+        return w
+
+    def derivatives(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return half of J's gradient and second derivative on the sphere at w, and the matrix of `top` there."""
+        t, s, square = self.parts(w)
+        nu = 1 / square if square > self.least else 0.0
+        M, Gw = self.matrix(t, nu), self.G @ w
+        gradient = M @ w - s * w
+        of_t = nu * (self.C @ (self.C.T @ w) - t * Gw)
+        H, cross = M.copy(), np.outer(2 * nu * of_t, Gw)
+        H.flat[:: len(w) + 1] -= s
+        H -= cross
+        H -= cross.T
+        return gradient - (w @ gradient) * w, H, M
+
+
+def _tangent_step(w: np.ndarray, gradient: np.ndarray, H: np.ndarray) -> np.ndarray | None:
+    """Return where Newton's step among unit vectors leads, or None."""
+    # A rank-one term along w, as large as H is, leaves tangent steps what they are and the system regular.
+    H = H - np.outer(np.abs(np.diagonal(H)).max(initial=EPS) * w, w)
+    _, _, step, failed = lapack.dsysv(H.T, -gradient, overwrite_a=1)
+    step -= (w @ step) * w
+    if failed or not np.isfinite(step).all():
+        return None
+    return (w + step) / np.linalg.norm(w + step)
+
+
+def _uphill(w: np.ndarray, gradient: np.ndarray, H: np.ndarray) -> list[np.ndarray]:
+    """Return unit vectors by steps of Newton's length along every axis of H, but upwards; shorter ones, too."""
+    values, U = np.linalg.eigh(H)
+    length = np.maximum(np.abs(values), 1e-10 * np.abs(values).max(initial=EPS))
+    step = U @ ((U.T @ gradient) / length)
+    step -= (w @ step) * w
+    return [(w + a * step) / np.linalg.norm(w + a * step) for a in (1.0, 0.1, 0.01)]
+
+
+def first_eigenvector(M: np.ndarray) -> tuple[float, np.ndarray]:
+    """Return the largest eigenvalue of a symmetric matrix, and its eigenvector."""
+    m = len(M)
+    if m == 1:
+        return float(M[0, 0]), np.ones(1)
+    values, vectors, _, _, failed = lapack.dsyevr(M.T, range="I", il=m, iu=m)
+    if failed:
+        values, vectors = np.linalg.eigh(M)
+        return float(values[-1]), vectors[:, -1]
+    return float(values[0]), vectors[:, 0]
+
+
+def maximise(
+    problem: RatioSum,
+    starts: list[np.ndarray] | None = None,
+    proved_to: float = PROVED_TO,
+    cover: list[Interval] | None = None,
+    t_max: float | None = None,
+) -> Maximum:
+    """Return the global maximum of J, with its proof.
+
+    Parameters
+    ----------
+    problem : RatioSum
+        J.
+    starts : list of ndarray of shape (m,), optional
+        Where maxima are suspected: the better the best of them, the shorter the search.
+    proved_to : float
+        How far above what is returned the maximum may be, relative to it.
+    cover : list of Interval, optional
+        The proof of a similar problem, where there is one: what holds of it need not be found again.
+    t_max : float, optional
+        The largest first quotient, where it is known.
+
+    Returns
+    -------
+    Maximum
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> problem = RatioSum(np.diag([2.0, 1.0]), np.array([[0.0, 2.0], [1.0, 1.0]]), np.array([[3.0], [1.0]]))
+    >>> found = maximise(problem)
+    >>> angles = np.linspace(0, np.pi, 10001)
+    >>> naive = max(problem.value(np.array([np.cos(a), np.sin(a)])) for a in angles)
+    >>> bool(abs(found.value - naive) < 1e-6)
+    True
+    """
+    s, principal = first_eigenvector(problem.S)
+    fit = principal
+    if t_max is None:
+        t_max, fit = problem.best_fit()
+    w, best = max((problem.ascend(v) for v in starts or [principal, fit]), key=lambda pair: pair[1])
+    search = _Search(problem, w, best, proved_to, s, principal)
+    # With nu = 0 the bound is t + s. What lies beyond the end is within half of the tolerance of it.
+    start, end = max(0.0, best - s), t_max - proved_to / 2 * best
+    if end <= start:
+        return Maximum(w, best, [Interval(0.0, max(start, t_max), 0.0)])
+    todo = [(max(a, start), min(b, end), nu, nu) for a, b, nu in (cover or [])[1:-1] if a < end and b > start]
+    if todo:
+        todo[0] = (start, *todo[0][1:])
+        todo[-1] = (todo[-1][0], end, *todo[-1][2:])
+    else:
+        nu = search.best_nu(end, s / max(t_max * problem.parts(fit)[2], np.finfo(np.float64).tiny))
+        todo = [(start, end, 0.0, nu)]
+    proof = []
+    for _ in range(_MOST_NODES):
+        if not todo:
+            break
+        low, high, nu_low, nu_high = todo.pop()
+        if high <= search.best - s:
+            continue
+        nu = search.covering(low, high, nu_low, nu_high)
+        if nu is not None:
+            proof.append(Interval(low, high, nu))
+            continue
+        middle = (low + high) / 2
+        nu = search.best_nu(middle, (nu_low + nu_high) / 2)
+        todo += [(middle, high, nu, nu_high), (low, middle, nu_low, nu)]
+    proof += [Interval(low, high, nu) for low, high, _, nu in todo]  # where round-off allows no better
+    proof.sort()
+    start = max(0.0, search.best - s)
+    last = Interval(max(end, start), t_max, proof[-1].nu if proof else 0.0)
+    return Maximum(search.w, search.best, [Interval(0.0, start, 0.0), *proof, last])
+
+
+class _Search:
+    """The best so far, and bounds that tell where a better one may be."""
+
+    def __init__(
+        self,
+        problem: RatioSum,
+        w: np.ndarray,
+        best: float,
+        proved_to: float,
+        s: float,
+        principal: np.ndarray,
+    ) -> None:
+        self.problem, self.w, self.best, self.proved_to = problem, w, best, proved_to
+        self.s, self.principal = s, principal
+        self.size = float(np.trace(problem.G))
+
+    @property
+    def target(self) -> float:
+        # The last half of the tolerance is for t beyond the last interval.
+        return self.best * (1 + self.proved_to / 2)
+
+    def covering(self, low: float, high: float, nu_low: float, nu_high: float) -> float | None:
+        """Return a nu that shows that t from ``low`` to ``high`` has nothing above the target, if one is found."""
+        for nu in ((nu_low + nu_high) / 2, nu_high, nu_low):
+            if all(self.problem.is_below(t, nu, self.target) for t in (high, low)):
+                return nu
+        return None
+
+    def best_nu(self, t: float, guess: float) -> float:
+        """Return the nu of the least bound at t; where even that is above the best, find what is better.
+
+        The bound is convex in nu: its tangents at two sides of the minimum bound it from below.
+        """
+        low, f_low, v_low = 0.0, t + self.s, self.principal
+        slope_low = float(((self.problem.C.T @ v_low) ** 2).sum() - t * (v_low @ self.problem.G @ v_low))
+        if slope_low >= 0:
+            return 0.0
+        high = slope_high = f_high = v_high = None
+        nu, f_best, nu_best = guess or 1.0, f_low, 0.0
+        for i in range(80):
+            f, v, slope = self.problem.top(t, nu)
+            if f < f_best:
+                f_best, nu_best = f, nu
+            if slope >= 0:
+                high, f_high, slope_high, v_high = nu, f, slope, v
+            else:
+                low, f_low, slope_low, v_low = nu, f, slope, v
+            if high is None:
+                if nu * t * self.size > 1e16 * f_low:
+                    break  # beyond this all digits are gone
+                nu *= 8
+                continue
+            meet = (f_low - f_high + slope_high * high - slope_low * low) / (slope_high - slope_low)
+            bound = f_low + slope_low * (meet - low)
+            if f_best - bound <= max(0.1 * (self.target - f_best), 1e-3 * self.proved_to * self.best):
+                break
+            secant = low - slope_low * (high - low) / (slope_high - slope_low)
+            nu = secant if i % 3 and low > 0 else meet
+            nu = min(max(nu, low + 0.05 * (high - low)), high - 0.05 * (high - low))
+        if f_best > self.target and v_high is not None:
+            self._improve(v_low, v_high)
+        return nu_best
+
+    def _improve(self, v: np.ndarray, u: np.ndarray) -> None:
+        """Look for something better than the best between two eigenvectors, of either side of a least bound."""
+        angles = np.linspace(0, np.pi, 17)[:-1]
+        between = [np.cos(a) * v + np.sin(a) * u for a in angles]
+        between = [w for w in between if np.linalg.norm(w) > 1e-8]
+        values = [self.problem.value(w) for w in between]
+        for i in np.argsort(values)[-2:]:
+            w, value = self.problem.ascend(between[i])
+            if value > self.best:
+                self.w, self.best = w, value

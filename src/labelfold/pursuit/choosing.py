@@ -1,0 +1,100 @@
+"""How many directions: cross-validation over nested subspaces, one fit a fold."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.model_selection import KFold, StratifiedKFold
+
+from labelfold.labels import Labels
+from labelfold.pursuit.predictions import decide
+from labelfold.pursuit.sources import Source
+
+CANDIDATES = (2, 4, 8, 16, 32)
+
+
+def choose_components(estimator: Any, source: Source, labels: Labels) -> dict[str, Any]:
+    """Return how well each number of directions predicts labels that were held back.
+
+    Folds are made of the labelled rows, each class spread over them evenly. The rows all stay, those of the fold held
+    back as unlabelled ones. Directions are nested, so that one fit a fold serves all candidates.
+
+    Parameters
+    ----------
+    estimator : NestedSubspace
+        Its parameters say how: ``candidates``, ``cv``, ``one_standard_error``.
+    source : Source
+        The rows, already read.
+    labels : Labels
+        The labels.
+
+    Returns
+    -------
+    results : dict
+        ``n_components`` (m,), ``scores`` (folds, m), ``mean_score``, ``standard_error`` (m,), and ``chosen``.
+    """
+    candidates = checked_candidates(estimator.candidates)
+    used = np.arange(source.held)
+    labels = labels.take(used)
+    truth = labels.decode(labels.values)
+    scores = []
+    for train, test in _splits(labels, estimator):
+        known, found = estimator._pursue(source, train, int(candidates[-1]))
+        if not len(found.gains):
+            scores.append([np.nan] * len(candidates))
+            continue
+        path, intercepts = estimator._coefficients(found, known)
+        Z = source.scores(test, found.W)
+        row = []
+        for p in np.minimum(candidates, len(path)):
+            F = Z[:, :p] @ path[p - 1, :, :p].T + intercepts[p - 1]
+            y = decide(F, labels.task, labels.values.ndim == 1, labels.classes)
+            measure = r2_score if labels.task == "regression" else accuracy_score
+            row.append(float(measure(truth[test], y)))
+        scores.append(row)
+    table = np.array(scores)
+    mean = np.nanmean(table, axis=0) if np.isfinite(table).any() else np.zeros(len(candidates))
+    error = np.nanstd(table, axis=0, ddof=1) / np.sqrt(len(table)) if len(table) > 1 else np.zeros_like(mean)
+    best = int(np.argmax(mean >= mean.max() - 1e-12))  # of equally good ones the smallest
+    if estimator.one_standard_error:
+        best = int(np.argmax(mean >= mean[best] - error[best]))
+    return {
+        "n_components": candidates,
+        "scores": table,
+        "mean_score": mean,
+        "standard_error": error,
+        "chosen": int(candidates[best]),
+    }
+
+
+def _splits(labels: Labels, estimator: Any) -> Any:
+    n = labels.n_labelled
+    if n < 3:
+        raise ValueError(
+            f"n_components='cv' holds back labels and y has {n} labelled row{'s' if n > 1 else ''}; label three or "
+            "more, or give n_components as a number"
+        )
+    seed = estimator._seed
+    folds = min(estimator.cv, n)
+    if labels.task in ("binary", "multiclass") and labels.counts().max() >= 2:
+        folds = max(2, min(folds, int(labels.counts().max())))
+        splitter: Any = StratifiedKFold(folds, shuffle=True, random_state=seed)
+        with warnings.catch_warnings():
+            # A class with fewer rows than folds is in some folds only, as it must be.
+            warnings.filterwarnings("ignore", "The least populated class", UserWarning)
+            return list(splitter.split(np.zeros(n), labels.values))
+    return list(KFold(folds, shuffle=True, random_state=seed).split(np.zeros(n)))
+
+
+def checked_candidates(candidates: Any) -> np.ndarray:
+    """Return candidates as ascending integers, or say what is wrong with them."""
+    values = np.asarray(candidates)
+    if values.ndim != 1 or not len(values) or values.dtype.kind not in "iu" or values.min() < 1:
+        raise ValueError(
+            f"candidates={candidates!r} was given, where whole numbers of at least 1 are expected, such as "
+            f"{CANDIDATES}"
+        )
+    return np.unique(values).astype(int)

@@ -1,0 +1,239 @@
+"""What the pursuit needs of the data, read once: for a fit and for the folds of a cross-validation."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from labelfold.base import labelled_rows
+from labelfold.labels import Labels
+from labelfold.pursuit.kernel_space import KernelSpace
+from labelfold.pursuit.spaces import MatrixSpace, RowsSpace, Space
+from labelfold.rows import Block, Centered, Rows
+
+# Up to so many columns a d x d matrix is worth its one pass; beyond, only of data that is slow to read again.
+_MODERATE = 2048
+
+
+class Known(NamedTuple):
+    """The labelled rows, or as many rows of a triangular factor that stand for them.
+
+    Attributes
+    ----------
+    space : Space
+        Where directions live: its Z has these rows.
+    Y : ndarray of shape (l, q)
+        Responses.
+    ones : ndarray of shape (l,)
+        What stands for a 1 in each row.
+    """
+
+    space: Any
+    Y: np.ndarray
+    ones: np.ndarray
+
+
+class Source(ABC):
+    """All rows, the labelled ones among them, and their responses."""
+
+    mean: np.ndarray
+    Y: np.ndarray
+
+    @property
+    def held(self) -> int:
+        """How many labelled rows can be held in memory, for `scores` and some of them `known`."""
+        return len(self.Y)
+
+    @abstractmethod
+    def known(self, which: np.ndarray | None = None) -> Known:
+        """Return what a pursuit needs, with only some of the labelled rows' labels known."""
+
+    @abstractmethod
+    def scores(self, which: np.ndarray, W: np.ndarray) -> np.ndarray:
+        """Return how some of the labelled rows lie along directions."""
+
+    def components(self, W: np.ndarray) -> np.ndarray:
+        """Return directions as what `transform` multiplies features by, (d, k)."""
+        return W
+
+
+class LinearSource(Source):
+    """Rows in their own columns: as a d x d matrix where that fits and pays, otherwise read again for every step.
+
+    Parameters
+    ----------
+    rows : Rows
+        All rows.
+    labels : Labels
+        Which are labelled.
+    Y : ndarray of shape (l, q)
+        Their responses.
+    center : bool
+        Whether to take the mean from every row.
+    max_gram_bytes : int
+        The most memory for a matrix of d x d.
+    is_slow : bool
+        Whether rows cost much to read again, although they are in memory.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        labels: Labels,
+        Y: np.ndarray,
+        *,
+        center: bool,
+        max_gram_bytes: int,
+        is_slow: bool = False,
+    ) -> None:
+        n, d = rows.shape
+        eps, eps64 = float(np.finfo(rows.dtype).eps), float(np.finfo(np.float64).eps)
+        self.Y = Y
+        self.is_matrix = 8 * d * d <= max_gram_bytes and (d <= _MODERATE or is_slow or not rows.in_memory)
+        self.noise = max(10 * np.sqrt(max(n, d)) * eps64, (10 * eps) ** 2 if self.is_matrix else 32 * eps)
+        self._index, self._rows = labels.index[: max(2, int(max_gram_bytes / rows.row_bytes()))], rows
+        labelled, mask = labelled_rows(rows, labels, max_gram_bytes)
+        self._all: Known | None = None
+        # Near the mean, which is not known yet: sums of squares about it lose no digits.
+        near = np.zeros(d)
+        if center:
+            near = rows.take(labels.index[:64]).mean().astype(rows.dtype).astype(np.float64)
+        if self.is_matrix:
+            in_one = mask is not None or labels.all_labelled
+            total = self._read_matrix(rows, labels.index if in_one else None, near)
+        else:
+            total, self.square = rows.sum(_column_sums, shared=(near,))
+        shift = total / n if center else np.zeros(d)
+        self.mean = near + shift
+        self.labelled = Centered(labelled, self.mean) if mask is None else None
+        if self.is_matrix:
+            self.S = self.S - n * np.outer(shift, shift)
+            if self._all is not None:
+                Z, Y, ones = self._all
+                self._all = Known(MatrixSpace(self.S, Z - np.outer(ones, shift), self.noise), Y, ones)
+            return
+        self.square -= n * float(shift @ shift)
+        self.rows = Centered(rows, self.mean) if center else rows
+        if mask is not None:
+            space = RowsSpace(self.rows, self.rows, self.square, self.noise, mask)
+            self._all = Known(space, Y, np.ones(len(Y)))
+
+    def _read_matrix(self, rows: Rows, index: np.ndarray | None, near: np.ndarray) -> np.ndarray:
+        """Read squares about ``near``, and in the same pass the labelled rows at index; return the column sums."""
+        if index is None:
+            self.S, total = rows.sum(_moments, shared=(near,))
+            return total
+        d = rows.shape[1]
+        H = np.zeros((rows.shape[0], 1 + self.Y.shape[1]))
+        H[index] = np.column_stack([np.ones(len(index)), self.Y])
+        self.S, total, T = rows.sum(_moments_and_triangle, H, shared=(near,))
+        self._all = Known(T[:, :d], T[:, d + 1 :], T[:, d])
+        return total
+
+    @property
+    def held(self) -> int:
+        """How many labelled rows can be held in memory."""
+        return len(self.Y) if self.labelled is not None else len(self._index)
+
+    def known(self, which: np.ndarray | None = None) -> Known:
+        """Return what a pursuit needs."""
+        if which is None and self._all is not None:
+            return self._all
+        labelled = self._taken(which)
+        Y = self.Y if which is None else self.Y[which]
+        ones = np.ones(len(Y))
+        if not self.is_matrix:
+            return Known(RowsSpace(self.rows, labelled, self.square, self.noise), Y, ones)
+        if len(Y) > self.S.shape[0] + 1 + Y.shape[1]:
+            T = labelled.sum(_triangle, np.column_stack([ones, Y]))
+            d = len(self.S)
+            Z, ones, Y = T[:, :d], T[:, d], T[:, d + 1 :]
+        else:
+            Z = np.asarray(labelled.whole().double().dense(), dtype=np.float64)
+        return Known(MatrixSpace(self.S, Z, self.noise), Y, ones)
+
+    def _taken(self, which: np.ndarray | None) -> Rows:
+        if self.labelled is not None:
+            return self.labelled if which is None else self.labelled.take(which)
+        return Centered(self._rows.take(self._index[which]), self.mean)
+
+    def scores(self, which: np.ndarray, W: np.ndarray) -> np.ndarray:
+        """Return the scores of some labelled rows."""
+        held = self._taken(which)
+        return np.asarray(held.get(held @ W), dtype=np.float64)
+
+
+class KernelSource(Source):
+    """Rows in the space of a kernel, known by their products with each other.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n)
+        The kernel of all rows with each other.
+    index : ndarray of shape (l,)
+        Which rows are labelled.
+    Y : ndarray of shape (l, q)
+        Their responses.
+    center : bool
+        Whether to centre features.
+    """
+
+    # Up to so many rows their features are made: the eigenvectors of K.
+    SMALL = 256
+
+    def __init__(self, K: np.ndarray, index: np.ndarray, Y: np.ndarray, *, center: bool) -> None:
+        self.index, self.Y, self.center = index, Y, center
+        self.noise = 10 * np.sqrt(len(K)) * float(np.finfo(K.dtype).eps)
+        self.space = KernelSpace(K, index, center, self.noise)
+        self.mean = self.space.mean
+        self.features: np.ndarray | None = None
+        if len(K) <= self.SMALL:
+            Kc = self.space.times(np.eye(len(K)))[0]
+            values, U = np.linalg.eigh((Kc + Kc.T) / 2)
+            keep = values > self.noise * max(values[-1], 0.0)
+            self.values, self.U = values[keep], U[:, keep]
+            self.features = self.U * np.sqrt(self.values)
+
+    def known(self, which: np.ndarray | None = None) -> Known:
+        """Return what a pursuit needs."""
+        index = self.index if which is None else self.index[which]
+        Y = self.Y if which is None else self.Y[which]
+        if self.features is None:
+            space: Space = self.space.with_labelled(index)
+        else:
+            space = MatrixSpace(np.diag(self.values), self.features[index], self.noise)
+        return Known(space, Y, np.ones(len(Y)))
+
+    def scores(self, which: np.ndarray, W: np.ndarray) -> np.ndarray:
+        """Return the scores of some labelled rows."""
+        index = self.index[which]
+        if self.features is not None:
+            return self.features[index] @ W
+        return self.space.with_labelled(index).on_labelled(W)
+
+    def components(self, W: np.ndarray) -> np.ndarray:
+        """Return the multiples of rows that directions are; they add up to 0 where features are centred."""
+        if self.features is not None:
+            W = self.U @ (W / np.sqrt(self.values)[:, None])
+        return W - W.mean(axis=0) if self.center else W
+
+
+def _moments(X: Block, near: Any) -> tuple:
+    X = X.double().shift(near)
+    return X.gram(), X.colsum()
+
+
+def _moments_and_triangle(X: Block, H: Any, near: Any) -> tuple:
+    X = X.double().shift(near)
+    return X.gram(), X.colsum(), X.scale(H[:, 0]).qr(H)
+
+
+def _triangle(X: Block, H: Any) -> Any:
+    return X.double().qr(H)
+
+
+def _column_sums(X: Block, near: Any) -> tuple:
+    X = X.double().shift(near)
+    return X.colsum(), X.xp.sum(X.sq())

@@ -1,0 +1,239 @@
+"""Where directions live: a space of vectors w in which the rows are known by their products.
+
+Three spaces answer the same questions, so that the pursuit is written once. S is the sum of squares of all rows, R'R;
+Z are the labelled rows.
+
+===============  =======================================  =========================  ===============================
+space            a vector w is                            S w costs                  for
+===============  =======================================  =========================  ===============================
+`MatrixSpace`    d numbers                                a product with a d x d     d moderate: one pass in total
+                                                          matrix
+`RowsSpace`      d numbers                                a pass over X              d large, or no memory for d x d
+`KernelSpace`    n numbers e, of which w = sum e_i x_i    a product with the n x n   kernels: the features x_i are
+                 in the space of the kernel               kernel matrix              never formed
+===============  =======================================  =========================  ===============================
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from labelfold.base import spread
+from labelfold.numerics.krylov import preconditioned_cg
+from labelfold.rows import Block, Rows
+
+# Up to so many labelled rows their products with each other are factorised; beyond, solved with by iterations.
+_FACTORISED = 1500
+_CG_TOL, _CG_ITERATIONS = 1e-6, 60
+
+# Up to so many rows or columns a complete factorisation for every direction costs less than all else.
+_FITTED = 512
+
+# The weight of fitting, beside the squared norm of all rows, that makes ridge regression least squares.
+_NEARLY_FREE = 1e10
+
+
+class Space(ABC):
+    """What the pursuit asks; blocks of vectors are columns.
+
+    Attributes
+    ----------
+    size : int
+        How many numbers a vector has.
+    square : float
+        The trace of S: the squared norm of all rows.
+    noise : float
+        What S leaves of a vector that all rows are orthogonal to, relative to S.
+    euclidean : bool
+        Whether the inner product of vectors is that of their numbers.
+    """
+
+    size: int
+    square: float
+    noise: float
+    euclidean: bool = True
+
+    @abstractmethod
+    def times(self, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return S B, and Z B (l, k)."""
+
+    @abstractmethod
+    def on_labelled(self, B: np.ndarray) -> np.ndarray:
+        """Return Z B."""
+
+    @abstractmethod
+    def back(self, a: np.ndarray) -> np.ndarray:
+        """Return Z'a."""
+
+    @abstractmethod
+    def labelled_products(self) -> np.ndarray:
+        """Return Z Z' (l, l)."""
+
+    @property
+    @abstractmethod
+    def n_labelled(self) -> int:
+        """How many labelled rows there are, l."""
+
+    def random(self, k: int, rng: np.random.Generator) -> np.ndarray:
+        """Return k vectors drawn at random."""
+        return rng.standard_normal((self.size, k))
+
+    def dot(self, A: np.ndarray, SA: np.ndarray, B: np.ndarray) -> np.ndarray:
+        """Return the inner products of A, of which S A is known, with B."""
+        return A.T @ B
+
+    def dot_s(self, A: np.ndarray, SA: np.ndarray, B: np.ndarray, SB: np.ndarray) -> np.ndarray:
+        """Return A'S B."""
+        return A.T @ SB
+
+    def norm(self, g: np.ndarray) -> float:
+        """Return the length of a vector."""
+        return float(np.linalg.norm(g))
+
+    def shortest(self, B: np.ndarray) -> np.ndarray | float:
+        """Return the squared lengths below which vectors are round-off."""
+        return 0.0
+
+    def fits(self, r: np.ndarray, through: np.ndarray, W: np.ndarray) -> np.ndarray:
+        """Return least-squares directions of responses r, of which ``through`` is Z'r, about orthogonal to W."""
+        return self.soften(through, _NEARLY_FREE / self.square)
+
+    @cached_property
+    def _spectrum(self) -> tuple[np.ndarray, np.ndarray]:
+        values, U = np.linalg.eigh(self.labelled_products())
+        return np.maximum(values, 0.0), U
+
+    def soften(self, B: np.ndarray, ratio: float) -> np.ndarray:
+        """Return (I + ratio Z'Z)^(-1) B: with a ratio without end, B less what labelled rows can see of it.
+
+        It is what makes residuals good directions to search in, where fitting the labels outweighs the rest.
+        """
+        if not ratio:
+            return B
+        seen = self.on_labelled(B)
+        if self.n_labelled <= _FACTORISED:
+            values, U = self._spectrum
+            a = U @ ((U.T @ seen) / (1 / ratio + values)[:, None])
+        else:
+            operator = lambda P: self.on_labelled(self.back(P))  # noqa: E731
+            a = preconditioned_cg(operator, seen, 1 / ratio, tol=_CG_TOL, max_iter=_CG_ITERATIONS).X
+        return B - self.back(a)
+
+
+class MatrixSpace(Space):
+    """Few enough columns for S (d, d) itself; Z (l, d) in memory.
+
+    Parameters
+    ----------
+    S : ndarray of shape (d, d)
+        The sum of squares of all rows.
+    Z : ndarray of shape (l, d)
+        The labelled rows, or a triangular factor of them.
+    noise : float
+        See `Space`.
+    """
+
+    def __init__(self, S: np.ndarray, Z: np.ndarray, noise: float) -> None:
+        self.S, self.Z, self.noise = S, Z, noise
+        self.size, self.square = len(S), float(np.trace(S))
+
+    def times(self, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return S B and Z B."""
+        return self.S @ B, self.Z @ B
+
+    def on_labelled(self, B: np.ndarray) -> np.ndarray:
+        """Return Z B."""
+        return self.Z @ B
+
+    def back(self, a: np.ndarray) -> np.ndarray:
+        """Return Z'a."""
+        return self.Z.T @ a
+
+    def labelled_products(self) -> np.ndarray:
+        """Return Z Z'."""
+        return self.Z @ self.Z.T
+
+    def principal(self, k: int) -> np.ndarray:
+        """Return the first k principal directions."""
+        d = len(self.S)
+        return linalg.eigh(self.S, subset_by_index=[max(0, d - k), d - 1], check_finite=False)[1]
+
+    def fits(self, r: np.ndarray, through: np.ndarray, W: np.ndarray) -> np.ndarray:
+        """Return the least-squares directions of responses r, orthogonal to W."""
+        if min(self.Z.shape) > _FITTED:
+            return super().fits(r, through, W)
+        Z = self.Z - (self.Z @ W) @ W.T
+        rank_tol = max(Z.shape) * np.finfo(np.float64).eps
+        return linalg.lstsq(Z, r, cond=rank_tol, lapack_driver="gelsy", check_finite=False)[0]
+
+    @property
+    def n_labelled(self) -> int:
+        """How many labelled rows there are, l."""
+        return len(self.Z)
+
+
+class RowsSpace(Space):
+    """A pass over X for every product with S; nothing of size d x d.
+
+    Parameters
+    ----------
+    rows : Rows
+        All rows, centred where they are to be.
+    labelled : Rows
+        Those with labels, likewise centred: in memory; or all rows, with a mask.
+    square : float
+        The squared norm of all rows.
+    noise : float
+        See `Space`.
+    mask : ndarray of bool, optional
+        Which of ``labelled`` are labelled, where that is not all of them.
+    """
+
+    def __init__(
+        self, rows: Rows, labelled: Rows, square: float, noise: float, mask: np.ndarray | None = None
+    ) -> None:
+        self.rows, self.labelled, self.square, self.noise, self.mask = rows, labelled, square, noise, mask
+        self.size = rows.shape[1]
+
+    def times(self, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return S B and Z B; one pass."""
+        if self.mask is None:
+            return self.rows.sum(_normal, shared=(B,)), self.on_labelled(B)
+        H, SB = self.rows.sweep(_normal_and_scores, shared=(B,))
+        return SB, self._picked(self.rows, H)
+
+    def on_labelled(self, B: np.ndarray) -> np.ndarray:
+        """Return Z B."""
+        return self._picked(self.labelled, self.labelled @ B)
+
+    def _picked(self, rows: Rows, H: Any) -> np.ndarray:
+        H = np.asarray(rows.get(H), dtype=np.float64)
+        return H if self.mask is None else H[self.mask]
+
+    def back(self, a: np.ndarray) -> np.ndarray:
+        """Return Z'a."""
+        return self.labelled.t(np.ascontiguousarray(spread(a, self.mask)))
+
+    def labelled_products(self) -> np.ndarray:
+        """Return Z Z'."""
+        rows = self.labelled if self.mask is None else self.labelled.take(np.flatnonzero(self.mask))
+        return np.asarray(rows.whole().double().outer(), dtype=np.float64)
+
+    @property
+    def n_labelled(self) -> int:
+        """How many labelled rows there are, l."""
+        return self.labelled.shape[0] if self.mask is None else int(self.mask.sum())
+
+
+def _normal(X: Block, B: Any) -> Any:
+    return X.t(X @ B)
+
+
+def _normal_and_scores(X: Block, B: Any) -> tuple[Any, Any]:
+    H = X @ B
+    return H, X.t(H)
