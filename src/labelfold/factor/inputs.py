@@ -13,15 +13,15 @@ from labelfold.rows import Block, Rows
 _NORMS = {np.dtype(np.float64): (1e-70, 1e70), np.dtype(np.float32): (1e-15, 1e15)}
 
 
-def check_matrix(rows: Rows, *, nonnegative: bool, centred: bool, estimator: str) -> float:
+def check_matrix(rows: Rows, *, nonnegative: bool | str, centred: bool = False, estimator: str) -> float:
     """Return the squared norm of X, once it is known that X can be factorised; one pass.
 
     Parameters
     ----------
     rows : Rows
         The data.
-    nonnegative : bool
-        Whether negative entries are refused.
+    nonnegative : bool or "always"
+        Whether negative entries are refused: by choice, or by the method's nature.
     centred : bool
         Whether the rows are seen less their mean.
     estimator : str
@@ -41,9 +41,11 @@ def check_matrix(rows: Rows, *, nonnegative: bool, centred: bool, estimator: str
         if len(bad):
             row = rows.take(bad[:1]).whole().dense()[0]
             column = int(np.flatnonzero(row < 0)[0])
+            by_choice = nonnegative != "always"
+            chosen, way_out = " with nonnegative=True" * by_choice, ", or pass nonnegative=False" * by_choice
             raise ValueError(
-                f"Negative values in data passed to {estimator} with nonnegative=True: X holds {row[column]:.6g} at "
-                f"row {bad[0]}, column {column} (counted from 0); shift or clip X, or pass nonnegative=False"
+                f"Negative values in data passed to {estimator}{chosen}: X holds {row[column]:.6g} at row {bad[0]}, "
+                f"column {column} (counted from 0); shift or clip X{way_out}"
             )
     if square == 0:
         raise ValueError(
