@@ -17,11 +17,12 @@ from labelfold.decisions import Decisions
 from labelfold.factor.alternating import Problem, Solution, embed, projection, solve
 from labelfold.factor.inputs import check_matrix, loss_weights
 from labelfold.factor.parts import PartsMixin
+from labelfold.factor.sums import squared_misfit
 from labelfold.labels import read_labels
 from labelfold.numerics.factor_starts import factor_start
 from labelfold.numerics.nonnegative import nonnegative_rows
 from labelfold.progress import Progress
-from labelfold.rows import Block, Centered, Rows, as_rows
+from labelfold.rows import Centered, Rows
 
 # A basis whose squared norm is smaller than this, relative to e / b, puts every new row at the origin.
 _SHRUNK_AWAY = 1e-3
@@ -281,7 +282,9 @@ class DRSVM(Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
             On the host for arrays and files; otherwise where X is.
         """
         check_is_fitted(self)
-        rows = self._rows(X, reset=False)
+        return self._place(self._rows(X, reset=False))
+
+    def _place(self, rows: Rows) -> Any:
         if self.center:
             rows = Centered(rows, self.mean_)
         B, ridge = self.components_.T, self.shrinkage / self.reconstruction
@@ -306,7 +309,7 @@ class DRSVM(Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
         return (X + self.mean_).astype(X.dtype, copy=False)
 
     def _scores(self, rows: Rows) -> np.ndarray:
-        return self._scores_of(rows.get(DRSVM.transform(self, rows)))
+        return self._scores_of(rows.get(self._place(rows)))
 
     def _scores_of(self, H: np.ndarray) -> np.ndarray:
         scores = H @ self.coef_.T + self.intercept_
@@ -361,7 +364,7 @@ def objective(
     slack = np.maximum(0.0, 1 - T * (H[index] @ W.T + intercept))
     losses = slack if loss == "hinge" else slack * slack
     machines = (W * W).sum() + (np.broadcast_to(intercept, len(W)) ** 2).sum()
-    misfit = as_rows(X).sum(_misfit, np.asarray(H), shared=(np.asarray(B),))
+    misfit = squared_misfit(X, H, B)
     size = (B * B).sum() + (H * H).sum()
     f = (C * losses).sum() + 0.5 * (svm_penalty * machines + reconstruction * misfit + shrinkage * size)
     return float(f)
@@ -394,9 +397,3 @@ def _say(found: Solution, model: DRSVM) -> None:
 
 def _warn(message: str, category: type[Warning]) -> None:
     warnings.warn(message, category, stacklevel=5)
-
-
-def _misfit(X: Block, H: Any, B: Any) -> Any:
-    X = X.double()
-    cross, gram = (X @ B) * H, (H @ (B.T @ B)) * H
-    return X.xp.sum(X.sq()) - 2 * X.xp.sum(cross) + X.xp.sum(gram)
