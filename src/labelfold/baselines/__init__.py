@@ -1,0 +1,1 @@
+"""Methods that the library's own are compared with."""
