@@ -4,7 +4,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import labelfold
-from labelfold import CCA, DRSVM, HSL, LDA, OPLS, SSDR
+from labelfold import CCA, CNMF, DRSVM, HSL, LDA, OPLS, SSDR, SSNMF, TSVM
 
 
 class CanonicalCorrelation(CCA):
@@ -31,6 +31,11 @@ ESTIMATORS = [
     DRSVM(2, max_iter=30, tol=1e-3),
     DRSVM(2, loss="hinge", fit_intercept=True, center=True, max_iter=30, tol=1e-3),
     DRSVM(2, nonnegative=True, fit_intercept=True, max_iter=30, tol=1e-3),
+    SSNMF(2, max_iter=100, tol=1e-3),
+    SSNMF(2, init="nndsvda", supervision=0.0, max_iter=30, tol=1e-3),
+    CNMF(2, max_iter=30, tol=1e-3),
+    TSVM(n_stages=2),
+    TSVM(n_stages=2, fit_intercept=False),
 ]
 
 
@@ -53,7 +58,7 @@ def expected_failures(estimator):
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
 @pytest.mark.filterwarnings("ignore:The only values of y are -1 and:UserWarning")
 @pytest.mark.filterwarnings("ignore:n_components=:UserWarning")
-@pytest.mark.filterwarnings("ignore:DRSVM:UserWarning")
+@pytest.mark.filterwarnings("ignore:(DRSVM|SSNMF|CNMF):UserWarning")
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

@@ -45,8 +45,10 @@ class Method:
     penalty : str, optional
         The name of the parameter that is tuned unless given.
     compared : bool, default=True
-        Whether `compare` tries it unless told which; not where another method gives the same for classes, or where
-        its weights are not tuned as the others' are.
+        Whether `compare` tries it unless told which; not where another method gives the same for classes, where
+        its weights are not tuned as the others' are, or where it does not take every X.
+    nonnegative : bool, default=False
+        Whether X must not be negative: scaling then leaves its columns where they are.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Method:
     build: Callable[..., Any] | None = None
     penalty: str | None = None
     compared: bool = True
+    nonnegative: bool = False
 
     @property
     def status(self) -> str:
@@ -84,7 +87,7 @@ class Method:
         random_state : int, optional
             Seed.
         scale : bool, default=False
-            Divide each column by its standard deviation first (and centre it where X is dense).
+            Divide each column by its standard deviation first (and centre it where X is dense and may be negative).
         **penalty : float
             The method's own penalty by its name, in place of tuning: ``ridge=0.1``.
 
@@ -100,7 +103,8 @@ class Method:
             raise ValueError(f"The method {self.name!r} has no parameter {unknown[0]!r}.")
         model = self.build(n_components, X, random_state, **penalty)
         if scale:
-            model = Pipeline([("scale", StandardScaler(with_mean=not sp.issparse(X))), ("model", model)])
+            centred = not (sp.issparse(X) or self.nonnegative)
+            model = Pipeline([("scale", StandardScaler(with_mean=centred)), ("model", model)])
         return model
 
 
@@ -142,6 +146,27 @@ def _drsvm(k: int | None, X: Any, random_state: int | None) -> Any:
 
     model = DRSVM(min(k or 10, *X.shape), random_state=random_state)
     return Pipeline([("unit", UnitSpread()), ("drsvm", model)])
+
+
+def _parts_svm(name: str) -> Callable[..., Any]:
+    def build(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
+        import labelfold
+
+        reducer = getattr(labelfold, name)(min(k or 10, *X.shape), random_state=random_state)
+        model = ReduceThenClassify(reducer, _linear_svm(random_state, C))
+        return Pipeline([("unit", UnitSpread()), ("model", model)])
+
+    return build
+
+
+def _tsvm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
+    from labelfold import TSVM
+
+    svm = TSVM(random_state=random_state or 0)
+    if C is not None:
+        return svm.set_params(C=C)
+    svm = Pipeline([("unit", UnitSpread()), ("svm", svm)])
+    return Tuned(svm, "svm__C", GRID, power=0, random_state=random_state)
 
 
 def _linear_svm(random_state: int | None, C: float | None) -> Any:
@@ -265,19 +290,38 @@ _ENTRIES = (
     ),
     Method(
         "ssnmf",
-        "SSNMF",
-        "Non-negative factors of the rows and their labels together.",
+        "SSNMF + SVM",
+        f"Non-negative factors of the rows and their labels together; then a linear SVM, whose C is {_TUNED}.",
         "semi-supervised",
         True,
         "Lee, Yoo & Choi, Semi-supervised nonnegative matrix factorization, 2010",
+        _parts_svm("SSNMF"),
+        "C",
+        compared=False,
+        nonnegative=True,
     ),
     Method(
         "cnmf",
-        "CNMF",
-        "Non-negative factors in which labelled rows of a class share a place.",
+        "CNMF + SVM",
+        "Non-negative factors in which labelled rows of a class share a place; then a linear SVM, "
+        f"whose C is {_TUNED}.",
         "semi-supervised",
         True,
         "Liu & Wu, Non-negative matrix factorization with constraints, 2010",
+        _parts_svm("CNMF"),
+        "C",
+        compared=False,
+        nonnegative=True,
+    ),
+    Method(
+        "tsvm",
+        "TSVM",
+        f"A linear SVM on all columns whose margin keeps clear of the unlabelled rows too; its C is {_TUNED}.",
+        "semi-supervised",
+        False,
+        "Sindhwani & Keerthi, Large scale semi-supervised linear SVMs, SIGIR 2006",
+        _tsvm,
+        "C",
     ),
 )
 

@@ -47,7 +47,7 @@ class CNMF(SquaredNMF):
         mean of its rows of H. Multiplicative updates never leave an exact zero.
     max_iter : int, default=200
         The most iterations; each reads X once, or not at all where every row is labelled.
-    tol : float, default=1e-5
+    tol : float, default=1e-4
         Stop when an iteration lowers the objective by no more than this, relative to it.
     random_state : int, RandomState instance or None, default=0
         Seeds the start.
@@ -113,7 +113,7 @@ class CNMF(SquaredNMF):
         *,
         init: Any = "random",
         max_iter: int = 200,
-        tol: float = 1e-5,
+        tol: float = 1e-4,
         random_state: Any = 0,
         verbose: int = 0,
         on_interrupt: str = "raise",

@@ -53,7 +53,7 @@ class SSNMF(Decisions, SquaredNMF):
         never leave an exact zero.
     max_iter : int, default=200
         The most iterations; each reads X once.
-    tol : float, default=1e-5
+    tol : float, default=1e-4
         Stop when an iteration lowers the objective by no more than this, relative to it.
     random_state : int, RandomState instance or None, default=0
         Seeds the start.
@@ -127,7 +127,7 @@ class SSNMF(Decisions, SquaredNMF):
         supervision: float = 1.0,
         init: Any = "random",
         max_iter: int = 200,
-        tol: float = 1e-5,
+        tol: float = 1e-4,
         random_state: Any = 0,
         verbose: int = 0,
         on_interrupt: str = "raise",
@@ -186,6 +186,12 @@ class SSNMF(Decisions, SquaredNMF):
         if self._task == "binary":
             return Y[:, 1] - Y[:, 0]
         return Y - 0.5 if self._task == "multilabel" else Y
+
+    def __sklearn_tags__(self) -> Any:
+        """Declare that non-negative weights without an intercept cannot tell all separable classes apart."""
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True
+        return tags
 
 
 def objective(
