@@ -252,7 +252,7 @@ class _Solver:
     def step(self, old: _Factors) -> tuple[_Factors, float]:
         """Return H, then V and A, after their updates, and the objective: one pass over X."""
         V, A = old.V, old.A
-        shared = (V, V.T @ V, A, A @ A.T, self.codes, self.lam)
+        shared = (V, V.T @ V, A, self.codes, self.lam)
         H, (HtH, XtH, HlHl, HlY) = self.rows.sweep(_place, old.H, self.T, shared=shared)
         V = update_basis(V, XtH, HtH, self.rows.dtype)
         A = multiplied(A, HlY, lambda A: HlHl @ A)
@@ -261,13 +261,19 @@ class _Solver:
         return _Factors(H, V, A), misfit(self.square, V, XtH, HtH) + self.lam * float(labels)
 
 
-def _place(
-    X: Block, H: Any, T: Any, V: Any, VtV: Any, A: Any, AAt: Any, codes: Any, lam: float
-) -> tuple[Any, Any]:
+def _place(X: Block, H: Any, T: Any, V: Any, VtV: Any, A: Any, codes: Any, lam: float) -> tuple[Any, Any]:
     """Return H after its updates, and H'H, X'H, H_L'H_L, H_L'Y."""
     Y, labelled = indicator(T, codes)
     weight = lam * labelled
-    H = multiplied(H, X @ V + lam * (Y @ A.T), lambda H: H @ VtV + weight * (H @ AAt))
+    k, c = A.shape
+    # A A' is of rank c: two thin products are cheaper where there are few classes.
+    left, right = (A, A.T) if 2 * c < k else (A @ A.T, None)
+
+    def denominator(H: Any) -> Any:
+        predicted = H @ left if right is None else H @ left @ right
+        return H @ VtV + weight * predicted
+
+    H = multiplied(H, X @ V + lam * (Y @ A.T), denominator)
     HtH, XtH = factor_sums(X, H)
     xp = array_namespace(H)
     H_l, Y = (xp.astype(M, HtH.dtype, copy=False) for M in (H * labelled, Y))
