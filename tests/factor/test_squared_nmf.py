@@ -71,13 +71,14 @@ def rises(model):
 
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("lam", [0.0, 0.5, 20.0])
-def test_ssnmf_makes_the_papers_updates(task, lam):
+@pytest.mark.parametrize("k", [3, 7])
+def test_ssnmf_makes_the_papers_updates(task, lam, k):
     X, y, index = problem(task)
-    H, V = given(X)
+    H, V = given(X, k)
     Y = indicator(y)
-    A = np.full((3, Y.shape[1]), 1 / (Y.shape[1] * H[index].sum(axis=1).mean()))
+    A = np.full((k, Y.shape[1]), 1 / (Y.shape[1] * H[index].sum(axis=1).mean()))
     H, V, A, values = naive.ssnmf(X, Y, index, H, V, A, lam, 12, ROUNDS)
-    model = SSNMF(3, supervision=lam, init=given(X), max_iter=12, tol=0).fit(X, y)
+    model = SSNMF(k, supervision=lam, init=given(X, k), max_iter=12, tol=0).fit(X, y)
     np.testing.assert_allclose(model.objective_, values, rtol=1e-10)
     np.testing.assert_allclose(model.embedding_, H, rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(model.components_, V.T, rtol=1e-8, atol=1e-10)
