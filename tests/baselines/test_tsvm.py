@@ -12,7 +12,8 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import LinearSVC
 
-from labelfold.baselines.tsvm import TSVM, objective, switches
+from labelfold.baselines.switching import objective, switches
+from labelfold.baselines.tsvm import TSVM
 from labelfold.labels import read_labels
 from labelfold.numerics.svm import linear_svms, svm_objective
 from labelfold.rows import as_rows
