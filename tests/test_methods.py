@@ -356,8 +356,6 @@ def test_facts_are_read_from_the_data():
     assert facts.nonnegative
     assert not facts.sparse
     assert not Facts.of(-X, labels).nonnegative
-    assert not Facts.of(X, labels, scale=True).nonnegative  # centred
-    assert Facts.of(sp.csr_array(X), labels, scale=True).nonnegative  # not centred
     assert not Facts.of(-sp.csr_array(X), labels).nonnegative
 
 

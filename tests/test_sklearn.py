@@ -4,7 +4,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import labelfold
-from labelfold import CCA, DRSVM, HSL, LDA, OPLS, SSDR, LapRLS
+from labelfold import CCA, CNMF, DRSVM, HSL, LDA, OPLS, SSDR, SSNMF, TSVM, LapRLS
 
 
 class CanonicalCorrelation(CCA):
@@ -35,6 +35,11 @@ ESTIMATORS = [
     LapRLS(graph="rbf", normalized=True, fit_intercept=False),
     LapRLS(kernel="rbf"),
     LapRLS(kernel="rbf", n_landmarks=10, weights="heat"),
+    SSNMF(2, max_iter=100, tol=1e-3),
+    SSNMF(2, init="nndsvda", supervision=0.0, max_iter=30, tol=1e-3),
+    CNMF(2, max_iter=30, tol=1e-3),
+    TSVM(n_stages=2),
+    TSVM(n_stages=2, fit_intercept=False),
 ]
 
 
@@ -57,7 +62,7 @@ def expected_failures(estimator):
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
 @pytest.mark.filterwarnings("ignore:The only values of y are -1 and:UserWarning")
 @pytest.mark.filterwarnings("ignore:n_components=:UserWarning")
-@pytest.mark.filterwarnings("ignore:DRSVM:UserWarning")
+@pytest.mark.filterwarnings("ignore:(DRSVM|SSNMF|CNMF):UserWarning")
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

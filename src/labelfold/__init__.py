@@ -12,6 +12,7 @@ __version__ = version("labelfold")
 # the library needs none of the packages that only the app does.
 _PUBLIC = {
     "CCA": "labelfold.spectral.cca:CCA",
+    "CNMF": "labelfold.factor.cnmf:CNMF",
     "DRSVM": "labelfold.factor.drsvm:DRSVM",
     "HSL": "labelfold.spectral.hsl:HSL",
     "LDA": "labelfold.spectral.lda:LDA",
@@ -20,6 +21,8 @@ _PUBLIC = {
     "OPLS": "labelfold.spectral.opls:OPLS",
     "PCALS": "labelfold.pursuit.pcals:PCALS",
     "SSDR": "labelfold.spectral.ssdr:SSDR",
+    "SSNMF": "labelfold.factor.ssnmf:SSNMF",
+    "TSVM": "labelfold.baselines.tsvm:TSVM",
     "as_rows": "labelfold.rows:as_rows",
     "compare": "labelfold.comparison:compare",
     "load": "labelfold.files:load_model",

@@ -40,7 +40,7 @@ def two_stage(name: str) -> Callable[..., Any]:
 
 
 def svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
-    """A linear SVM on all columns."""
+    """Make a linear SVM on all columns."""
     return Labelled(linear_svm(random_state, C))
 
 
@@ -84,6 +84,26 @@ def nmf_svm(k: int | None, X: Any, random_state: int | None, C: float | None = N
 def umap_svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
     """UMAP told the labels, and a linear SVM."""
     return ReduceThenClassify(SupervisedUMAP(k or 2, random_state=random_state), linear_svm(random_state, C))
+
+
+def parts_svm(name: str) -> Callable[..., Any]:
+    """One of the non-negative factorisations that use labels, and a linear SVM."""
+
+    def build(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
+        import labelfold
+
+        reducer = getattr(labelfold, name)(min(k or 10, *X.shape), random_state=random_state)
+        model = ReduceThenClassify(reducer, linear_svm(random_state, C))
+        return Pipeline([("unit", UnitSpread()), ("model", model)])
+
+    return build
+
+
+def tsvm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
+    """Make a transductive SVM, its C tuned unless given."""
+    from labelfold import TSVM
+
+    return _tuned_svm(TSVM(random_state=random_state or 0), C, random_state)
 
 
 def pca_rls(k: int | None, X: Any, random_state: int | None, ridge: float | None = None) -> Any:
@@ -147,7 +167,10 @@ def propagation(make: Callable[..., Any], **options: Any) -> Callable[..., Any]:
 
 def linear_svm(random_state: int | None, C: float | None) -> Any:
     """Make a linear SVM, its C tuned unless given."""
-    svm = LinearSVM(random_state=random_state, max_iter=5000)
+    return _tuned_svm(LinearSVM(random_state=random_state, max_iter=5000), C, random_state)
+
+
+def _tuned_svm(svm: Any, C: float | None, random_state: int | None) -> Any:
     if C is not None:
         return svm.set_params(C=C)
     svm = Pipeline([("unit", UnitSpread()), ("svm", svm)])

@@ -54,6 +54,8 @@ class Method:
         ``most(facts)`` gives the largest embedding it can give.
     needs : str, optional
         A package it needs that labelfold does not.
+    nonnegative : bool, default=False
+        Whether X must not be negative: scaling then leaves its columns where they are.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Method:
     suits: Callable[[Facts], str | None] | None = None
     most: Callable[[Facts], int] | None = None
     needs: str | None = None
+    nonnegative: bool = False
 
     @property
     def status(self) -> str:
@@ -96,7 +99,7 @@ class Method:
         random_state : int, optional
             Seed.
         scale : bool, default=False
-            Divide each column by its standard deviation first (and centre it where X is dense).
+            Divide each column by its standard deviation first (and centre it where X is dense and may be negative).
         **penalty : float
             The method's own penalty by its name, in place of tuning: ``ridge=0.1``.
 
@@ -112,7 +115,8 @@ class Method:
             raise ValueError(f"The method {self.name!r} has no parameter {unknown[0]!r}.")
         model = self.build(n_components, X, random_state, **penalty)
         if scale:
-            model = Pipeline([("scale", StandardScaler(with_mean=not sp.issparse(X))), ("model", model)])
+            centred = not (sp.issparse(X) or self.nonnegative)
+            model = Pipeline([("scale", StandardScaler(with_mean=centred)), ("model", model)])
         return model
 
 
@@ -240,6 +244,7 @@ _ENTRIES = (
         "the usual baseline for counts and intensities",
         builders.nmf_svm,
         "C",
+        nonnegative=True,
     ),
     Method(
         "label-spreading",
@@ -291,7 +296,7 @@ _ENTRIES = (
         True,
         _SUBSPACE,
         builders.kernel_pcals,
-        compared=False,
+        suits=_at_most(5_000, 2_000_000, "it works with a matrix of all pairs of rows"),
     ),
     Method(
         "laprls",
@@ -364,19 +369,36 @@ _ENTRIES = (
     ),
     Method(
         "ssnmf",
-        "SSNMF",
-        "Non-negative factors of the rows and their labels together.",
+        "SSNMF + SVM",
+        f"Non-negative factors of the rows and their labels together; then a linear SVM, whose C is {_TUNED}.",
         "semi-supervised",
         True,
         "Lee, Yoo & Choi, Semi-supervised nonnegative matrix factorization, 2010",
+        builders.parts_svm("SSNMF"),
+        "C",
+        nonnegative=True,
     ),
     Method(
         "cnmf",
-        "CNMF",
-        "Non-negative factors in which labelled rows of a class share a place.",
+        "CNMF + SVM",
+        "Non-negative factors in which labelled rows of a class share a place; then a linear SVM, "
+        f"whose C is {_TUNED}.",
         "semi-supervised",
         True,
         "Liu & Wu, Non-negative matrix factorization with constraints, 2010",
+        builders.parts_svm("CNMF"),
+        "C",
+        nonnegative=True,
+    ),
+    Method(
+        "tsvm",
+        "TSVM",
+        f"A linear SVM on all columns whose margin keeps clear of the unlabelled rows too; its C is {_TUNED}.",
+        "semi-supervised",
+        False,
+        "Sindhwani & Keerthi, Large scale semi-supervised linear SVMs, SIGIR 2006",
+        builders.tsvm,
+        "C",
     ),
 )
 

@@ -26,7 +26,7 @@ class Facts:
     n_rows, n_columns, n_labelled, n_classes : int
         Sizes; label columns count as classes.
     sparse, nonnegative, multilabel : bool
-        Of X, of X as the method will see it, and of y.
+        Of X and of y; scaling does not centre what a method needs non-negative.
     """
 
     n_rows: int
@@ -38,14 +38,14 @@ class Facts:
     multilabel: bool = False
 
     @classmethod
-    def of(cls, X: Any, labels: Labels, scale: bool = False) -> Facts:
-        """Look at the data; ``scale`` where columns will be centred (if dense) and divided by their spread."""
+    def of(cls, X: Any, labels: Labels) -> Facts:
+        """Look at the data."""
         sparse = sp.issparse(X)
         values = X.data if sparse else X
         positive = values.size == 0 or bool(values.min() >= 0)
         return cls(
             X.shape[0], X.shape[1], labels.n_labelled, labels.n_classes, sparse,
-            positive and (sparse or not scale), labels.task == "multilabel",
+            positive, labels.task == "multilabel",
         )  # fmt: skip
 
     @property

@@ -609,7 +609,7 @@ def test_other_bad_input_is_refused():
         ({"init": (B, H)}, r"shapes \[\(12, 3\), \(60, 3\)\], where \(H, B\)"),
         ({"init": (H,)}, r"where \(H, B\) of shapes"),
         ({"init": (H * np.nan, B)}, "init holds NaN"),
-        ({"init": (-H, B), "nonnegative": True}, "negative numbers although nonnegative=True"),
+        ({"init": (-H, B), "nonnegative": True}, "negative numbers where none is expected"),
         ({"nonnegative": True, "center": True}, "choose one"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -1,1 +1,1 @@
-"""Baselines that no well-kept library has: methods built on the smoothness of a neighbour graph."""
+"""Methods that the library's own are compared with."""

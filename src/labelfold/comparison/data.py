@@ -124,7 +124,7 @@ def read_data(
         labels,
         names,
         None if ids is None else [str(i) for i in ids],
-        Facts.of(X, labels, scale),
+        Facts.of(X, labels),
         _notes(X, names, labels),
     )
 

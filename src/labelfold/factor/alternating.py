@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 from sklearn.exceptions import ConvergenceWarning
 
+from labelfold.factor.sums import factor_sums
 from labelfold.numerics.factor_starts import Start
 from labelfold.numerics.hinge_rows import hinge_row_objectives, hinge_rows
 from labelfold.numerics.nonnegative import hals
@@ -117,7 +117,7 @@ def alternate(
 
     svm_tol = float(np.clip(tol, 1e-12, 1e-6))
     H_labelled = np.asarray(rows.get(start.H), dtype=np.float64)[index]
-    HtH, XtH = rows.sum(_sums, start.H)
+    HtH, XtH = rows.sum(factor_sums, start.H)
     r = problem.T.shape[1]
     model = Model(start.B, H_labelled, start.H, np.zeros((r, k)), np.zeros(r), svm_tol=svm_tol)
     model = _update_machines(problem, model)
@@ -129,7 +129,7 @@ def alternate(
             model = replace(model, B=_update_basis(problem, model.B, XtH, HtH))
             H, XtH, HtH = _place_unlabelled(problem, model, mask)
             model = _place_labelled(problem, replace(model, H=H), labelled)
-            HtH_labelled, XtH_labelled = labelled.sum(_sums, model.H_labelled)
+            HtH_labelled, XtH_labelled = labelled.sum(factor_sums, model.H_labelled)
             XtH, HtH = XtH + XtH_labelled, HtH + HtH_labelled
             model = _update_machines(problem, model)
             value = _value(problem, model, XtH, HtH)
@@ -240,17 +240,10 @@ def _product(X: Block, B: Any) -> Any:
     return X.double() @ B
 
 
-def _sums(X: Block, H: Any) -> tuple[Any, Any]:
-    """Return H'H and X'H in float64: in float32 the objective, a difference of them, would lose its digits."""
-    X = X.double()
-    H = array_namespace(H).astype(H, X.dtype, copy=False)
-    return H.T @ H, X.t(H)
-
-
 def _place(X: Block, mask: Any, G: Any) -> tuple[Any, Any]:
-    return _sums(X, (X @ G) * mask[:, None])
+    return factor_sums(X, (X @ G) * mask[:, None])
 
 
 def _place_nonnegative(X: Block, H: Any, mask: Any, B: Any, M: Any) -> tuple[Any, Any]:
     H = hals(H, X @ B, M, _ROUNDS) * mask[:, None]
-    return H, _sums(X, H)
+    return H, factor_sums(X, H)

@@ -7,26 +7,28 @@ from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
 from labelfold._sklearn import Interval, StrOptions, _fit_context
 from labelfold.base import RowsEstimator
+from labelfold.decisions import Decisions
 from labelfold.factor.alternating import Problem, Solution, embed, projection, solve
 from labelfold.factor.inputs import check_matrix, loss_weights
-from labelfold.labels import read_labels, score_targets
+from labelfold.factor.parts import PartsMixin
+from labelfold.factor.sums import squared_misfit
+from labelfold.labels import read_labels
 from labelfold.numerics.factor_starts import factor_start
 from labelfold.numerics.nonnegative import nonnegative_rows
 from labelfold.progress import Progress
-from labelfold.rows import Block, Centered, as_rows
+from labelfold.rows import Centered, Rows
 
 # A basis whose squared norm is smaller than this, relative to e / b, puts every new row at the origin.
 _SHRUNK_AWAY = 1e-3
 
 
-class DRSVM(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator):
+class DRSVM(Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator):
     r"""Dimension reduction and a linear SVM learned together, from a few labels and many rows.
 
     Finds a low-rank factorisation of all rows in which linear SVMs tell the labelled ones apart:
@@ -262,7 +264,7 @@ class DRSVM(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         self.classes_ = labels.classes
         self._task = labels.task
         self.embedding_ = embed(problem, found.model)
-        self.transduction_ = self._decide(self.embedding_)
+        self.transduction_ = self._decide(self._scores_of(self.embedding_))
         self.transduction_[labels.index] = labels.decode(labels.values)
         return self
 
@@ -280,7 +282,9 @@ class DRSVM(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             On the host for arrays and files; otherwise where X is.
         """
         check_is_fitted(self)
-        rows = self._rows(X, reset=False)
+        return self._place(self._rows(X, reset=False))
+
+    def _place(self, rows: Rows) -> Any:
         if self.center:
             rows = Centered(rows, self.mean_)
         B, ridge = self.components_.T, self.shrinkage / self.reconstruction
@@ -301,120 +305,20 @@ class DRSVM(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         -------
         X : ndarray of shape (n, d)
         """
-        check_is_fitted(self)
-        H = np.asarray(as_rows(H).whole().dense())
-        if H.shape[1] != len(self.components_):
-            raise ValueError(
-                f"H has {H.shape[1]} columns, where {len(self.components_)} are expected; pass what transform returns"
-            )
-        return (H @ self.components_ + self.mean_).astype(H.dtype, copy=False)
+        X = super().inverse_transform(H)
+        return (X + self.mean_).astype(X.dtype, copy=False)
 
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Return how far rows lie on the side of the second class (two classes), or of each class or label.
+    def _scores(self, rows: Rows) -> np.ndarray:
+        return self._scores_of(rows.get(self._place(rows)))
 
-        Parameters
-        ----------
-        X : container of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        scores : ndarray of shape (n,) or (n, c)
-        """
-        check_is_fitted(self)
-        return self._scores(self._embedded(X))
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the class of each row, or its 0/1 labels.
-
-        Parameters
-        ----------
-        X : container of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        y : ndarray of shape (n,) or (n, c)
-        """
-        check_is_fitted(self)
-        return self._decide(self._embedded(X))
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the accuracy on the rows that have a label (for multi-label: of whole rows).
-
-        Parameters
-        ----------
-        X : container of shape (n, d)
-            Rows.
-        y : array-like of shape (n,) or (n, c)
-            Their labels; rows marked unlabelled are left out.
-        sample_weight : array-like of shape (n,), default=None
-            Weights of the rows.
-
-        Returns
-        -------
-        accuracy : float
-        """
-        check_is_fitted(self)
-        known, truth = score_targets(
-            y, unlabeled=self.unlabeled, task="classification", classes=self.classes_
-        )
-        weight = None if sample_weight is None else np.asarray(sample_weight)[known]
-        return float(accuracy_score(truth, self.predict(X)[known], sample_weight=weight))
-
-    def top_features(self, n: int = 10, feature_names: Any = None) -> list[list[tuple[Any, float]]]:
-        """Return the columns that weigh most in each component.
-
-        Parameters
-        ----------
-        n : int, default=10
-            How many of them.
-        feature_names : array-like of shape (d,), optional
-            Names of the columns, for instance a vectorizer's ``get_feature_names_out()``; those seen in fit, or the
-            columns' numbers, when None.
-
-        Returns
-        -------
-        features : list of k lists of (name, weight)
-            The largest weights first, by magnitude; zeros are left out.
-        """
-        check_is_fitted(self)
-        names = (
-            getattr(self, "feature_names_in_", None) if feature_names is None else np.asarray(feature_names)
-        )
-        if names is not None and len(names) != self.n_features_in_:
-            raise ValueError(
-                f"feature_names holds {len(names)} names, where {self.n_features_in_} are expected, one a column"
-            )
-        features = []
-        for b in self.components_:
-            best = np.argsort(-np.abs(b), kind="stable")[:n]
-            features.append([(int(j) if names is None else str(names[j]), float(b[j])) for j in best if b[j]])
-        return features
-
-    def _embedded(self, X: Any) -> np.ndarray:
-        rows = self._rows(X, reset=False)
-        return rows.get(DRSVM.transform(self, rows))
-
-    def _scores(self, H: np.ndarray) -> np.ndarray:
+    def _scores_of(self, H: np.ndarray) -> np.ndarray:
         scores = H @ self.coef_.T + self.intercept_
         return scores[:, 0] if self._task == "binary" else scores
 
-    def _decide(self, H: np.ndarray) -> np.ndarray:
-        scores = self._scores(H)
-        if self._task == "multilabel":
-            return (scores > 0).astype(np.intp)
-        return self.classes_[scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(np.intp)]
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.components_.shape[0]
-
     def __sklearn_tags__(self) -> Any:
-        """Declare multi-label targets, and that float32 stays float32."""
+        """Declare that float32 stays float32."""
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        tags.classifier_tags.multi_label = True
         tags.input_tags.positive_only = self.nonnegative
         return tags
 
@@ -460,7 +364,7 @@ def objective(
     slack = np.maximum(0.0, 1 - T * (H[index] @ W.T + intercept))
     losses = slack if loss == "hinge" else slack * slack
     machines = (W * W).sum() + (np.broadcast_to(intercept, len(W)) ** 2).sum()
-    misfit = as_rows(X).sum(_misfit, np.asarray(H), shared=(np.asarray(B),))
+    misfit = squared_misfit(X, H, B)
     size = (B * B).sum() + (H * H).sum()
     f = (C * losses).sum() + 0.5 * (svm_penalty * machines + reconstruction * misfit + shrinkage * size)
     return float(f)
@@ -493,9 +397,3 @@ def _say(found: Solution, model: DRSVM) -> None:
 
 def _warn(message: str, category: type[Warning]) -> None:
     warnings.warn(message, category, stacklevel=5)
-
-
-def _misfit(X: Block, H: Any, B: Any) -> Any:
-    X = X.double()
-    cross, gram = (X @ B) * H, (H @ (B.T @ B)) * H
-    return X.xp.sum(X.sq()) - 2 * X.xp.sum(cross) + X.xp.sum(gram)

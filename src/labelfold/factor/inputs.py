@@ -13,15 +13,15 @@ from labelfold.rows import Block, Rows
 _NORMS = {np.dtype(np.float64): (1e-70, 1e70), np.dtype(np.float32): (1e-15, 1e15)}
 
 
-def check_matrix(rows: Rows, *, nonnegative: bool, centred: bool, estimator: str) -> float:
+def check_matrix(rows: Rows, *, nonnegative: bool | str, centred: bool = False, estimator: str) -> float:
     """Return the squared norm of X, once it is known that X can be factorised; one pass.
 
     Parameters
     ----------
     rows : Rows
         The data.
-    nonnegative : bool
-        Whether negative entries are refused.
+    nonnegative : bool or "always"
+        Whether negative entries are refused: by choice, or by the method's nature.
     centred : bool
         Whether the rows are seen less their mean.
     estimator : str
@@ -37,14 +37,7 @@ def check_matrix(rows: Rows, *, nonnegative: bool, centred: bool, estimator: str
         )
     smallest, square = rows.sweep(_least_and_square if nonnegative else _square)
     if nonnegative:
-        bad = np.flatnonzero(rows.get(smallest) < 0)
-        if len(bad):
-            row = rows.take(bad[:1]).whole().dense()[0]
-            column = int(np.flatnonzero(row < 0)[0])
-            raise ValueError(
-                f"Negative values in data passed to {estimator} with nonnegative=True: X holds {row[column]:.6g} at "
-                f"row {bad[0]}, column {column} (counted from 0); shift or clip X, or pass nonnegative=False"
-            )
+        refuse_negative(rows, rows.get(smallest), by_choice=nonnegative != "always", estimator=estimator)
     if square == 0:
         raise ValueError(
             f"X holds nothing but zeros{' once it is centred' if centred else ''}, so there is nothing to factorise; "
@@ -58,6 +51,32 @@ def check_matrix(rows: Rows, *, nonnegative: bool, centred: bool, estimator: str
             "multiply X by a constant"
         )
     return square
+
+
+def refuse_negative(rows: Rows, smallest: np.ndarray, *, by_choice: bool = False, estimator: str) -> None:
+    """Raise a ValueError that names the first negative entry, where the smallest entry of a row is one.
+
+    Parameters
+    ----------
+    rows : Rows
+        The data.
+    smallest : ndarray of shape (n,)
+        The smallest entry of each row.
+    by_choice : bool
+        Whether they are refused because of an option, ``nonnegative``.
+    estimator : str
+        Its name, for messages.
+    """
+    bad = np.flatnonzero(smallest < 0)
+    if not len(bad):
+        return
+    row = rows.take(bad[:1]).whole().dense()[0]
+    column = int(np.flatnonzero(row < 0)[0])
+    chosen, way_out = " with nonnegative=True" * by_choice, ", or pass nonnegative=False" * by_choice
+    raise ValueError(
+        f"Negative values in data passed to {estimator}{chosen}: X holds {row[column]:.6g} at row {bad[0]}, "
+        f"column {column} (counted from 0); shift or clip X{way_out}"
+    )
 
 
 def loss_weights(labels: Labels, class_weight: Any) -> np.ndarray:

@@ -16,6 +16,9 @@ from labelfold.rows import Block, Rows
 _TOL = 1e-4
 _MAX_ITER = 20
 
+# What takes the place of zeros in "nndsvda", relative to the mean of the factor.
+_FILL = 0.01
+
 
 class Start(NamedTuple):
     """Factors to start from.
@@ -38,7 +41,7 @@ class Start(NamedTuple):
 def factor_start(
     rows: Rows, k: int, init: Any, squared_norm: float, random_state: Any, *, nonnegative: bool
 ) -> Start:
-    """Return the factors that ``init`` names, "svd", "nndsvd" or "random", or those it holds.
+    """Return the factors that ``init`` names, "svd", "nndsvd", "nndsvda" or "random", or those it holds.
 
     Parameters
     ----------
@@ -47,7 +50,7 @@ def factor_start(
     k : int
         Columns of the factors; more than the rank of X is said.
     init : str or (H, B)
-        With ``nonnegative`` "svd" means "nndsvd".
+        With ``nonnegative`` "svd" means "nndsvd"; "nndsvda" is that with no zeros, for updates that never leave one.
     squared_norm : float
         That of X, by which random factors are sized.
     random_state : int, RandomState instance or None
@@ -66,6 +69,8 @@ def factor_start(
         start = random_start(rows, k, np.sqrt(squared_norm), seed, nonnegative=nonnegative)
     else:
         start = (nndsvd_start if nonnegative or init == "nndsvd" else svd_start)(rows, k, seed)
+    if init == "nndsvda":
+        start = _without_zeros(rows, start)
     if k > start.rank:
         warnings.warn(
             f"n_components={k} is more than the rank of X, at most {start.rank}; the components beyond it add "
@@ -107,6 +112,12 @@ def nndsvd_start(rows: Rows, k: int, random_state: Any) -> Start:
     return Start(rows.put(H.astype(rows.dtype)), B, len(found.s))
 
 
+def _without_zeros(rows: Rows, start: Start) -> Start:
+    H = np.array(rows.get(start.H))
+    H, B = (np.where(factor > 0, factor, _FILL * factor.mean()) for factor in (H, start.B))
+    return Start(rows.put(H.astype(rows.dtype)), B, start.rank)
+
+
 def random_start(rows: Rows, k: int, size: float, random_state: Any, *, nonnegative: bool) -> Start:
     """Return random factors whose product has about the norm ``size``, drawn in row order on the host."""
     n, d = rows.shape
@@ -129,7 +140,7 @@ def _given(rows: Rows, k: int, init: Any, nonnegative: bool) -> Start:
     if not (np.isfinite(H).all() and np.isfinite(B).all()):
         raise ValueError("init holds NaN or infinity, where finite numbers are expected")
     if nonnegative and (H.min() < 0 or B.min() < 0):
-        raise ValueError("init holds negative numbers although nonnegative=True; clip them")
+        raise ValueError("init holds negative numbers where none is expected; clip them")
     return Start(rows.put(H.astype(rows.dtype)), B, k)
 
 

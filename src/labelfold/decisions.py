@@ -1,0 +1,88 @@
+"""From scores to classes: what classifiers with a score for each class or label share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils.validation import check_is_fitted
+
+from labelfold.labels import score_targets
+from labelfold.rows import Rows
+
+
+class Decisions(ClassifierMixin):
+    """A classifier by its scores: their sign, or the largest of them.
+
+    It has ``classes_``, ``_task`` and ``_scores(rows)``, which is (n,) for two classes and (n, c) otherwise.
+    """
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return how far rows lie on the side of the second class (two classes), or of each class or label.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        scores : ndarray of shape (n,) or (n, c)
+        """
+        check_is_fitted(self)
+        return self._scores(self._rows(X, reset=False))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the class of each row, or its 0/1 labels.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        y : ndarray of shape (n,) or (n, c)
+        """
+        check_is_fitted(self)
+        return self._decide(self._scores(self._rows(X, reset=False)))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy on the rows that have a label (for multi-label: of whole rows).
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows.
+        y : array-like of shape (n,) or (n, c)
+            Their labels; rows marked unlabelled are left out.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        accuracy : float
+        """
+        check_is_fitted(self)
+        known, truth = score_targets(
+            y, unlabeled=self.unlabeled, task="classification", classes=self.classes_
+        )
+        weight = None if sample_weight is None else np.asarray(sample_weight)[known]
+        return float(accuracy_score(truth, self.predict(X)[known], sample_weight=weight))
+
+    def _scores(self, rows: Rows) -> np.ndarray:
+        raise NotImplementedError
+
+    def _decide(self, scores: np.ndarray) -> np.ndarray:
+        """Return classes, or 0/1 labels, from scores."""
+        if self._task == "multilabel":
+            return (scores > 0).astype(np.intp)
+        return self.classes_[scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(np.intp)]
+
+    def __sklearn_tags__(self) -> Any:
+        """Declare multi-label targets."""
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags

@@ -1,0 +1,72 @@
+"""What factorisations share: the features of each component by name, and the rows that places stand for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from labelfold.rows import as_rows
+
+
+class PartsMixin:
+    """An estimator whose ``components_`` (k, d) rows are added up from."""
+
+    def inverse_transform(self, H: Any) -> np.ndarray:
+        """Return the rows that places stand for, sums of the components.
+
+        Parameters
+        ----------
+        H : array of shape (n, k)
+            Places of rows, as `transform` gives them.
+
+        Returns
+        -------
+        X : ndarray of shape (n, d)
+        """
+        check_is_fitted(self)
+        H = np.asarray(as_rows(H).whole().dense())
+        if H.shape[1] != len(self.components_):
+            raise ValueError(
+                f"H has {H.shape[1]} columns, where {len(self.components_)} are expected; pass what transform returns"
+            )
+        return (H @ self._back()).astype(H.dtype, copy=False)
+
+    def top_features(self, n: int = 10, feature_names: Any = None) -> list[list[tuple[Any, float]]]:
+        """Return the columns that weigh most in each component.
+
+        Parameters
+        ----------
+        n : int, default=10
+            How many of them.
+        feature_names : array-like of shape (d,), optional
+            Names of the columns, for instance a vectorizer's ``get_feature_names_out()``; those seen in fit, or the
+            columns' numbers, when None.
+
+        Returns
+        -------
+        features : list of k lists of (name, weight)
+            The largest weights first, by magnitude; zeros are left out.
+        """
+        check_is_fitted(self)
+        names = (
+            getattr(self, "feature_names_in_", None) if feature_names is None else np.asarray(feature_names)
+        )
+        if names is not None and len(names) != self.n_features_in_:
+            raise ValueError(
+                f"feature_names holds {len(names)} names, where {self.n_features_in_} are expected, one a column"
+            )
+        features = []
+        for b in self.components_:
+            best = np.argsort(-np.abs(b), kind="stable")[:n]
+            features.append([(int(j) if names is None else str(names[j]), float(b[j])) for j in best if b[j]])
+        return features
+
+    def _back(self) -> np.ndarray:
+        """Return what turns places into rows, (k, d)."""
+        return self.components_
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.components_.shape[0]
