@@ -110,7 +110,7 @@ def _special(k: int) -> int:
 
 @intrinsic(prefer_literal=True)
 def add_multiple(typing_context, out, i, value, M, j, k):
-    """Add ``value`` times row j of M to row i of ``out``: C-ordered matrices of one dtype with k columns, a constant."""
+    """Add ``value`` times row j of M to row i of ``out``: C-ordered, of one dtype, with k columns, a constant."""
     if not isinstance(k, types.IntegerLiteral) or out.dtype != M.dtype:
         return None
     width, item = k.literal_value, out.dtype.bitwidth // 8
@@ -133,9 +133,13 @@ def add_multiple(typing_context, out, i, value, M, j, k):
                 for start in (target, source)
             )
             alone = builder.insert_element(undefined, value, ir.IntType(32)(0))
-            values = builder.shuffle_vector(alone, undefined, ir.VectorType(ir.IntType(32), lanes)([0] * lanes))
+            values = builder.shuffle_vector(
+                alone, undefined, ir.VectorType(ir.IntType(32), lanes)([0] * lanes)
+            )
             product = builder.fmul(values, builder.load(b, align=item), flags=("contract",))
-            builder.store(builder.fadd(builder.load(a, align=item), product, flags=("contract",)), a, align=item)
+            builder.store(
+                builder.fadd(builder.load(a, align=item), product, flags=("contract",)), a, align=item
+            )
         return context.get_dummy_value()
 
     return types.void(out, types.intp, out.dtype, M, types.intp, k), generate
