@@ -104,9 +104,7 @@ class Data:
         return digest.hexdigest()
 
 
-def read_data(
-    X: Any, y: Any, *, unlabeled: Any = -1, ids: Sequence[Any] | None = None, scale: bool = False
-) -> Data:
+def read_data(X: Any, y: Any, *, unlabeled: Any = -1, ids: Sequence[Any] | None = None) -> Data:
     """Read the rows and labels of a comparison, or say in a sentence what is wrong with them."""
     names = [str(c) for c in X.columns] if hasattr(X, "columns") else None
     if names and len(set(names)) < len(names):

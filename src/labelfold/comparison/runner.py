@@ -108,7 +108,7 @@ def compare(
         raise ValueError(f"repeats is the number of draws, at least 1, not {repeats}.")
     if time_limit is not None and not time_limit > 0:
         raise ValueError(f"time_limit is a number of seconds above 0, not {time_limit}.")
-    data = read_data(X, y, unlabeled=unlabeled, ids=ids, scale=scale)
+    data = read_data(X, y, unlabeled=unlabeled, ids=ids)
     plan = make_plan(data, methods, budgets, components, test_size)
     image_shape = images_of(data, image_shape)
     store = Store(folder, data.fingerprint(random_state, test_size, scale, version("labelfold")))

@@ -25,7 +25,7 @@ from labelfold.numerics.factor_starts import Start
 from labelfold.numerics.hinge_rows import hinge_row_objectives, hinge_rows
 from labelfold.numerics.nonnegative import hals
 from labelfold.numerics.svm import linear_svms
-from labelfold.rows import Block, Rows, threads
+from labelfold.rows import Block, Rows, as_rows, threads
 
 # Rounds of HALS an iteration: they cost little beside the pass, and a few of them save many passes.
 _ROUNDS = 8
@@ -68,6 +68,7 @@ class Model:
     """What an iteration leaves: factors, machines, and where the next may start from."""
 
     B: np.ndarray  # (d, k)
+    BtB: np.ndarray  # (k, k)
     H_labelled: np.ndarray  # (l, k)
     H: Any  # (n, k)  living with the rows; only where it is no function of B
     W: np.ndarray  # (r, k)
@@ -119,18 +120,20 @@ def alternate(
     H_labelled = np.asarray(rows.get(start.H), dtype=np.float64)[index]
     HtH, XtH = rows.sum(factor_sums, start.H)
     r = problem.T.shape[1]
-    model = Model(start.B, H_labelled, start.H, np.zeros((r, k)), np.zeros(r), svm_tol=svm_tol)
+    W, intercept = np.zeros((r, k)), np.zeros(r)
+    model = Model(start.B, start.B.T @ start.B, H_labelled, start.H, W, intercept, svm_tol=svm_tol)
     model = _update_machines(problem, model)
 
     objective: list[float] = []
     done, converged, interrupted = model, False, False
     try:
         for iteration in range(1, max_iter + 1):
-            model = replace(model, B=_update_basis(problem, model.B, XtH, HtH))
+            model = _update_basis(problem, model, XtH, HtH)
             H, XtH, HtH = _place_unlabelled(problem, model, mask)
             model = _place_labelled(problem, replace(model, H=H), labelled)
             HtH_labelled, XtH_labelled = labelled.sum(factor_sums, model.H_labelled)
-            XtH, HtH = XtH + XtH_labelled, HtH + HtH_labelled
+            XtH_labelled += XtH  # its own array, and a large one
+            XtH, HtH = XtH_labelled, HtH + HtH_labelled
             model = _update_machines(problem, model)
             value = _value(problem, model, XtH, HtH)
             objective.append(value)
@@ -152,38 +155,40 @@ def alternate(
 def embed(problem: Problem, model: Model) -> np.ndarray:
     """Return H (n, k) as the fit placed the training rows; one pass where it is a function of B."""
     rows = problem.rows
-    H = model.H if problem.nonnegative else rows @ projection(model.B, problem.ridge)
+    H = model.H if problem.nonnegative else rows @ projection(model.B, problem.ridge, model.BtB)
     H = np.array(rows.get(H))
     H[problem.index] = model.H_labelled
     return H
 
 
-def projection(B: np.ndarray, ridge: float) -> np.ndarray:
+def projection(B: np.ndarray, ridge: float, BtB: np.ndarray | None = None) -> np.ndarray:
     """Return G = B (B'B + (e/b) I)^(-1), (d, k): an unlabelled row x has h = G'x."""
-    return _ridge_solve(B, B.T @ B, ridge)
+    return as_rows(B) @ _ridge_inverse(B.T @ B if BtB is None else BtB, ridge)
 
 
-def _update_basis(problem: Problem, B: np.ndarray, XtH: np.ndarray, HtH: np.ndarray) -> np.ndarray:
-    """Return B given H: exactly, or rounds of HALS (eq. IV.6).
+def _update_basis(problem: Problem, model: Model, XtH: np.ndarray, HtH: np.ndarray) -> Model:
+    """Return the model with B given H: exactly, or after rounds of HALS (eq. IV.6).
 
-    It is rounded to what rows of float32 see of it: the objective would otherwise be that of another B.
+    The columns of X are worked on as rows are, in blocks and threads.
     """
+    columns, dtype = as_rows(XtH), problem.rows.dtype
     if problem.nonnegative:
-        B = hals(B, XtH, HtH + problem.ridge * np.eye(len(HtH)), _ROUNDS)
+        M = HtH + problem.ridge * np.eye(len(HtH))
+        B, BtB = columns.sweep(_hals_basis, model.B, shared=(M, dtype))
     else:
-        B = _ridge_solve(XtH, HtH, problem.ridge)
-    return B.astype(problem.rows.dtype).astype(np.float64)
+        B, BtB = columns.sweep(_exact_basis, shared=(_ridge_inverse(HtH, problem.ridge), dtype))
+    return replace(model, B=B, BtB=BtB)
 
 
 def _place_unlabelled(problem: Problem, model: Model, mask: Any) -> tuple[Any, Any, Any]:
     """Return H on unlabelled rows where it is kept, and their X'H and H'H: the one pass over X (eq. IV.8)."""
-    B, rows = model.B, problem.rows
+    B, BtB, rows = model.B, model.BtB, problem.rows
     if mask is None:
         return model.H, 0.0, 0.0
     if not problem.nonnegative:
-        HtH, XtH = rows.sum(_place, mask, shared=(projection(B, problem.ridge),))
+        HtH, XtH = rows.sum(_place, mask, shared=(projection(B, problem.ridge, BtB),))
         return None, XtH, HtH
-    M = B.T @ B + problem.ridge * np.eye(B.shape[1])
+    M = BtB + problem.ridge * np.eye(B.shape[1])
     H, (HtH, XtH) = rows.sweep(_place_nonnegative, model.H, mask, shared=(B, M))
     return H, XtH, HtH
 
@@ -192,7 +197,7 @@ def _place_labelled(problem: Problem, model: Model, labelled: Rows) -> Model:
     """Return the model with the labelled rows of H at their minimum, given B and W."""
     b, B, old = problem.reconstruction, model.B, model.H_labelled
     P = b * labelled.get(labelled.map(_product, shared=(B,)))
-    Q = b * (B.T @ B) + problem.shrinkage * np.eye(B.shape[1])
+    Q = b * model.BtB + problem.shrinkage * np.eye(B.shape[1])
     machines = (P, Q, model.W, problem.T, problem.C)
     options = {"intercept": model.intercept, "loss": problem.loss}
     H, dual = hinge_rows(*machines, **options, nonnegative=problem.nonnegative, dual=model.dual)
@@ -222,18 +227,31 @@ def _update_machines(problem: Problem, model: Model) -> Model:
 
 def _value(problem: Problem, model: Model, XtH: np.ndarray, HtH: np.ndarray) -> float:
     """Return the objective, from the sums of the pass."""
-    B = model.B
-    misfit = problem.squared_norm - 2 * (B * XtH).sum() + ((B.T @ B) * HtH).sum()
+    misfit = problem.squared_norm - 2 * np.vdot(model.B, XtH) + (model.BtB * HtH).sum()
     machines = problem.machine_objectives(model.H_labelled, model.W, model.intercept).sum()
-    squares = (B * B).sum() + np.trace(HtH)
+    squares = np.trace(model.BtB) + np.trace(HtH)
     return float(machines + 0.5 * (problem.reconstruction * misfit + problem.shrinkage * squares))
 
 
-def _ridge_solve(A: np.ndarray, gram: np.ndarray, ridge: float) -> np.ndarray:
-    """Return A (gram + ridge I)^(-1), also where the ridge is lost in the round-off of a singular gram."""
+def _ridge_inverse(gram: np.ndarray, ridge: float) -> np.ndarray:
+    """Return (gram + ridge I)^(-1), also where the ridge is lost in the round-off of a singular gram."""
     values, vectors = np.linalg.eigh(gram)
     floor = len(gram) * np.finfo(np.float64).eps * values[-1]
-    return (A @ vectors) / (np.maximum(values, floor) + ridge) @ vectors.T
+    return vectors / (np.maximum(values, floor) + ridge) @ vectors.T
+
+
+def _exact_basis(XtH: Block, inverse: Any, dtype: Any) -> tuple[Any, Any]:
+    return _rounded(XtH @ inverse, dtype)
+
+
+def _hals_basis(XtH: Block, B: Any, M: Any, dtype: Any) -> tuple[Any, Any]:
+    return _rounded(hals(B, XtH.raw, M, _ROUNDS), dtype)
+
+
+def _rounded(B: np.ndarray, dtype: Any) -> tuple[Any, Any]:
+    """Return B as rows of float32 see it (the objective would otherwise be that of another B), and B'B."""
+    B = B.astype(dtype, copy=False).astype(np.float64, copy=False)
+    return B, B.T @ B
 
 
 def _product(X: Block, B: Any) -> Any:

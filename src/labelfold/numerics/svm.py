@@ -167,11 +167,12 @@ def _train(
     random_state: int,
 ) -> LinearSVM:
     from labelfold.numerics import svm_kernels as kernels
+    from labelfold.numerics.svm_rows import squared_norms
 
     rows, (n, d) = _rows(X)
     signs, C, start = _check(Y, C, alpha, n, loss)
     bias = float(fit_intercept)
-    q = kernels.squared_norms(*rows, n, bias)
+    q = squared_norms(*rows, n, bias)
     rows, q, bias, exponent = _scaled(rows, q, bias, n)
     if exponent:
         C = _scale_C(C, exponent)
@@ -254,12 +255,12 @@ def _scaled(rows: tuple, q: np.ndarray, bias: float, n: int) -> tuple[tuple, np.
         raise ValueError("X contains NaN or infinity, where finite numbers are expected")
     if peak == 0:
         return rows, q, bias, 0
-    from labelfold.numerics import svm_kernels as kernels
+    from labelfold.numerics.svm_rows import squared_norms
 
     exponent = int(np.frexp(peak)[1])
     X, data = (None if a is None else np.ldexp(a, -exponent) for a in (X, data))
     rows, bias = (X, data, *where), float(np.ldexp(bias, -exponent))
-    return rows, kernels.squared_norms(*rows, n, bias), bias, exponent
+    return rows, squared_norms(*rows, n, bias), bias, exponent
 
 
 def _scale_C(C: np.ndarray, exponent: int) -> np.ndarray:

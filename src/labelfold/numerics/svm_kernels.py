@@ -1,16 +1,14 @@
-"""The compiled loops of `labelfold.numerics.svm`, imported when the first machine is trained.
+"""The compiled descent of `labelfold.numerics.svm`, imported when the first machine is trained.
 
-Rows are four arguments, so that the descent is written once: ``(X, None, None, None)`` where they are dense,
-``(None, data, indices, indptr)`` where they are CSR. The compiler leaves out what belongs to an argument that is
-None. A vector w has one entry more than there are columns, multiplied by ``bias``: 0 without an intercept.
+Rows are the four arguments that `labelfold.numerics.svm_rows` explains.
 """
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
-_compile = numba.njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
+from labelfold.numerics.svm_rows import add, compiled, dot, squared_norm, weights
+from labelfold.numerics.svm_settle import settle
 
 # A coordinate whose gradient is below this stays where it is.
 _STILL = 1e-14
@@ -19,65 +17,13 @@ _STILL = 1e-14
 # many rounds: a few that were kept by mistake may take very long to settle by themselves.
 _PATIENCE = 10
 
-
-@_compile
-def squared_norms(X, data, indices, indptr, n, bias):
-    """Return the squared norm of each row, the bias included."""
-    q = np.empty(n)
-    for i in range(n):
-        total = 0.0
-        if X is not None:
-            for j in range(X.shape[1]):
-                total += np.float64(X[i, j]) * X[i, j]
-        if data is not None:
-            for p in range(indptr[i], indptr[i + 1]):
-                total += np.float64(data[p]) * data[p]
-        q[i] = total + bias * bias
-    return q
+# With few columns the minimum can be solved for: after so many rounds, while w has no more entries than this.
+# Coordinate steps alone take ever longer the larger C is.
+_SETTLE_EVERY = 16
+_FEW_COLUMNS = 129
 
 
-@_compile
-def _dot(X, data, indices, indptr, i, w, bias):
-    total = 0.0
-    if X is not None:
-        for j in range(X.shape[1]):
-            total += X[i, j] * w[j]
-    if data is not None:
-        for p in range(indptr[i], indptr[i + 1]):
-            total += data[p] * w[np.uintp(indices[p])]
-    return total + bias * w[-1]
-
-
-@_compile
-def _add(X, data, indices, indptr, i, step, w, bias):
-    if X is not None:
-        for j in range(X.shape[1]):
-            w[j] += step * X[i, j]
-    if data is not None:
-        for p in range(indptr[i], indptr[i + 1]):
-            w[np.uintp(indices[p])] += step * data[p]
-    w[-1] += step * bias
-
-
-@_compile
-def _weights(X, data, indices, indptr, y, alpha, w, bias):
-    """Write sum_i alpha_i y_i x_i to w and return its squared norm."""
-    w[:] = 0.0
-    for i in range(y.size):
-        if alpha[i] != 0:
-            _add(X, data, indices, indptr, i, alpha[i] * y[i], w, bias)
-    return _squared_norm(w)
-
-
-@_compile
-def _squared_norm(w):
-    total = 0.0
-    for j in range(w.size):
-        total += w[j] * w[j]
-    return total
-
-
-@_compile
+@compiled
 def _loss(slack, upper, diagonal):
     """Return what a row costs whose margin lacks ``slack``."""
     if slack <= 0:
@@ -85,13 +31,13 @@ def _loss(slack, upper, diagonal):
     return slack * slack / (2 * diagonal) if diagonal > 0 else slack * upper
 
 
-@_compile
+@compiled
 def _relative_gap(X, data, indices, indptr, y, upper, diagonal, alpha, w, bias):
     """Return (primal - dual) / primal, with w made anew from alpha."""
-    primal = 0.5 * _weights(X, data, indices, indptr, y, alpha, w, bias)
+    primal = 0.5 * weights(X, data, indices, indptr, y, alpha, w, bias)
     gap = 0.0
     for i in range(y.size):
-        slack = 1 - y[i] * _dot(X, data, indices, indptr, i, w, bias)
+        slack = 1 - y[i] * dot(X, data, indices, indptr, i, w, bias)
         loss = _loss(slack, upper[i], diagonal[i])
         primal += loss
         # Since ||w||^2 is the sum of alpha (1 - slack), the gap is a sum of terms none of which is negative.
@@ -99,10 +45,10 @@ def _relative_gap(X, data, indices, indptr, y, upper, diagonal, alpha, w, bias):
     return max(gap, 0.0) / primal if primal > 0 else 0.0
 
 
-@_compile
+@compiled
 def _begin(X, data, indices, indptr, y, upper, diagonal, alpha, w, bias):
     """Scale a warm start to its best multiple in the box, never worse than zero; write its w."""
-    curvature = _weights(X, data, indices, indptr, y, alpha, w, bias)
+    curvature = weights(X, data, indices, indptr, y, alpha, w, bias)
     total, most = 0.0, np.inf
     for i in range(y.size):
         curvature += diagonal[i] * alpha[i] * alpha[i]
@@ -118,14 +64,15 @@ def _begin(X, data, indices, indptr, y, upper, diagonal, alpha, w, bias):
             w[j] *= factor
 
 
-@_compile
+@compiled
 def descend(X, data, indices, indptr, y, upper, diagonal, q, alpha, w, bias, tol, max_iter, seed):
     """Minimise the dual over each coordinate in turn, in random order; write alpha and w.
 
     ``upper`` bounds alpha and ``diagonal`` is added to the diagonal of the dual's matrix. Coordinates that lie at
-    a bound, with a gradient beyond the projected ones of the last round, are left out (shrinking). Each round also
-    adds up the duality gap as its coordinates found it; when that is small enough those left out come back for a
-    round, and when it still is, the gap is computed.
+    a bound, with a gradient beyond the projected ones of the last round, are left out (shrinking). With few columns
+    the minimum is solved for now and then, as far as the bounds it is at are known by then. Each round also adds up
+    the duality gap as its coordinates found it; when that is small enough those left out come back for a round, and
+    when it still is, the gap is computed.
 
     Returns
     -------
@@ -139,6 +86,7 @@ def descend(X, data, indices, indptr, y, upper, diagonal, q, alpha, w, bias, tol
     state = np.uint64(seed) * np.uint64(2) + np.uint64(0x9E3779B97F4A7C15)
     _begin(X, data, indices, indptr, y, upper, diagonal, alpha, w, bias)
     primal, goal, visits, high, low = 0.0, tol, 0, np.inf, -np.inf
+    settle_at = _SETTLE_EVERY if w.size <= _FEW_COLUMNS else max_iter + 1
     for n_iter in range(1, max_iter + 1):
         for s in range(n_active - 1, 0, -1):
             state ^= state << np.uint64(13)
@@ -153,7 +101,7 @@ def descend(X, data, indices, indptr, y, upper, diagonal, q, alpha, w, bias, tol
         while s < n_active:
             i = active[s]
             a = alpha[i]
-            slack = 1 - y[i] * _dot(X, data, indices, indptr, i, w, bias)
+            slack = 1 - y[i] * dot(X, data, indices, indptr, i, w, bias)
             g = diagonal[i] * a - slack
             loss = _loss(slack, upper[i], diagonal[i])
             losses += loss
@@ -166,12 +114,12 @@ def descend(X, data, indices, indptr, y, upper, diagonal, q, alpha, w, bias, tol
             top, bottom = max(top, projected), min(bottom, projected)
             if abs(projected) > _STILL:
                 alpha[i] = min(max(a - g / (q[i] + diagonal[i]), 0.0), upper[i])
-                _add(X, data, indices, indptr, i, (alpha[i] - a) * y[i], w, bias)
+                add(X, data, indices, indptr, i, (alpha[i] - a) * y[i], w, bias)
             s += 1
         high = top if top > 0 else np.inf
         low = bottom if bottom < 0 else -np.inf
         if full:
-            primal = losses + 0.5 * _squared_norm(w)
+            primal = losses + 0.5 * squared_norm(w)
             if gap <= goal * primal:
                 exact = _relative_gap(X, data, indices, indptr, y, upper, diagonal, alpha, w, bias)
                 if exact <= tol:
@@ -179,5 +127,9 @@ def descend(X, data, indices, indptr, y, upper, diagonal, q, alpha, w, bias, tol
                 goal *= 0.5
             visits = 0
         elif gap <= 0.5 * goal * primal or visits > _PATIENCE * n_all:
+            n_active, high, low = n_all, np.inf, -np.inf
+        if n_iter == settle_at:
+            settle(X, data, indices, indptr, y, upper, diagonal, alpha, w, bias)
+            settle_at = max(n_iter + _SETTLE_EVERY, n_iter * 5 // 4)
             n_active, high, low = n_all, np.inf, -np.inf
     return _relative_gap(X, data, indices, indptr, y, upper, diagonal, alpha, w, bias), max_iter

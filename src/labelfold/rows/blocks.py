@@ -288,11 +288,14 @@ class _CSRTransposed(Term):
 
     def add(self, total: np.ndarray | None) -> np.ndarray:
         block, H = self.block, self.H
+        if block.data.size * H.size < _SMALL_PRODUCT * max(len(H), 1):
+            product = block.raw.T @ H
+            if total is None:
+                return product
+            total += product
+            return total
         if total is None:
             total = np.zeros((block.shape[1], *H.shape[1:]), dtype=block.dtype)
-        if block.data.size * H.size < _SMALL_PRODUCT * max(len(H), 1):
-            total += block.raw.T @ H
-            return total
         from labelfold.rows import kernels
 
         kernels.csr_scatter(block.data, block.indices, block.indptr, H, total)

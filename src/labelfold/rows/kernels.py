@@ -1,8 +1,8 @@
 """Compiled kernels over sparse rows, imported only when a product is large enough to pay for them.
 
 All release the GIL and none is parallel by itself: the threads belong to `labelfold.rows.threads`.
-Kernels whose inner loop runs over k columns are compiled once for each small k, which lets the compiler unroll
-that loop; the result does not depend on it.
+Kernels whose inner step is over k columns are compiled once for each small k, with that step in vector instructions:
+left to itself the compiler checks at every stored value whether the arrays overlap, which takes longer than the step.
 """
 
 from __future__ import annotations
@@ -13,11 +13,17 @@ from typing import Any
 
 import numba
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 from scipy import sparse
 
 from labelfold.rows import threads
 
 _MAX_SPECIAL = 128
+
+# The widest vectors there are; narrower machines take each of them in parts.
+_VECTOR_BYTES = 64
 
 _compile = numba.njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
 
@@ -102,33 +108,88 @@ def _special(k: int) -> int:
     return k if k <= _MAX_SPECIAL else 0
 
 
+@intrinsic(prefer_literal=True)
+def add_multiple(typing_context, out, i, value, M, j, k):
+    """Add ``value`` times row j of M to row i of ``out``: C-ordered, of one dtype, with k columns, a constant."""
+    if not isinstance(k, types.IntegerLiteral) or out.dtype != M.dtype:
+        return None
+    width, item = k.literal_value, out.dtype.bitwidth // 8
+
+    def generate(context, builder, signature, arguments):
+        to, _, _, of, _, _ = signature.args
+        out, i, value, M, j, _ = arguments
+        number, position = context.get_data_type(to.dtype), ir.IntType(64)
+
+        def row(kind, matrix, index):
+            data = context.make_array(kind)(context, builder, matrix).data
+            return builder.gep(data, [builder.mul(index, position(width))])
+
+        target, source = row(to, out, i), row(of, M, j)
+        for first in range(0, width, _VECTOR_BYTES // item):
+            lanes = min(_VECTOR_BYTES // item, width - first)
+            vector, undefined = ir.VectorType(number, lanes), ir.VectorType(number, lanes)(ir.Undefined)
+            a, b = (
+                builder.bitcast(builder.gep(start, [position(first)]), vector.as_pointer())
+                for start in (target, source)
+            )
+            alone = builder.insert_element(undefined, value, ir.IntType(32)(0))
+            values = builder.shuffle_vector(
+                alone, undefined, ir.VectorType(ir.IntType(32), lanes)([0] * lanes)
+            )
+            product = builder.fmul(values, builder.load(b, align=item), flags=("contract",))
+            builder.store(
+                builder.fadd(builder.load(a, align=item), product, flags=("contract",)), a, align=item
+            )
+        return context.get_dummy_value()
+
+    return types.void(out, types.intp, out.dtype, M, types.intp, k), generate
+
+
 @cache
 def _gather(special: int) -> Any:
+    if not special:
+        return _gather_any
+
     @_compile
     def gather(data, indices, indptr, M, out):
-        k = special if special > 0 else M.shape[1]
         for i in range(indptr.size - 1):
-            row = out[i]
             for p in range(indptr[i], indptr[i + 1]):
-                value = data[p]
-                column = M[indices[p]]
-                for j in range(k):
-                    row[j] += value * column[j]
+                add_multiple(out, i, data[p], M, indices[p], special)
 
     return gather
 
 
 @cache
 def _scatter(special: int) -> Any:
+    if not special:
+        return _scatter_any
+
     @_compile
     def scatter(data, indices, indptr, H, out):
-        k = special if special > 0 else H.shape[1]
         for i in range(indptr.size - 1):
-            row = H[i]
             for p in range(indptr[i], indptr[i + 1]):
-                value = data[p]
-                column = out[indices[p]]
-                for j in range(k):
-                    column[j] += value * row[j]
+                add_multiple(out, indices[p], data[p], H, i, special)
 
     return scatter
+
+
+@_compile
+def _gather_any(data, indices, indptr, M, out):
+    for i in range(indptr.size - 1):
+        row = out[i]
+        for p in range(indptr[i], indptr[i + 1]):
+            value = data[p]
+            column = M[indices[p]]
+            for j in range(row.size):
+                row[j] += value * column[j]
+
+
+@_compile
+def _scatter_any(data, indices, indptr, H, out):
+    for i in range(indptr.size - 1):
+        row = H[i]
+        for p in range(indptr[i], indptr[i + 1]):
+            value = data[p]
+            column = out[indices[p]]
+            for j in range(row.size):
+                column[j] += value * row[j]

@@ -83,7 +83,10 @@ class CSRRows(LocalRows):
         n_blocks = round(self.X.nnz * bytes_each / SPARSE_BYTES)
         n_blocks = min(n_blocks, self.shape[0] // SPARSE_ROWS)
         # Every thread has a block where its share of the work outweighs merging one more (d, k) sum.
-        n_blocks = max(1, n_blocks, min(threads.n_threads(), self.X.nnz // max(1, 4 * self.shape[1])))
+        n_threads = threads.n_threads()
+        n_blocks = max(1, n_blocks, min(n_threads, self.X.nnz // max(1, 4 * self.shape[1])))
+        if n_blocks > n_threads:
+            n_blocks += -n_blocks % n_threads  # as many for each
         targets = np.linspace(0, self.X.nnz, n_blocks + 1)[1:-1]
         inner = np.searchsorted(self.X.indptr, targets)
         return np.concatenate([[0], inner, [self.shape[0]]]).astype(np.int64)
