@@ -15,8 +15,9 @@ from sklearn.decomposition import NMF, PCA, TruncatedSVD
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from labelfold.adapters import Labelled, LinearSVM, ReduceThenClassify, Tuned, UnitSpread
+from labelfold.adapters import Labelled, ReduceThenClassify, Tuned, UnitSpread
 from labelfold.references import ScikitLDA, Spreading, SupervisedUMAP
+from labelfold.several import LinearSVM
 
 if TYPE_CHECKING:
     from labelfold.suitability import Facts

@@ -59,7 +59,7 @@ def correlations(X: Any, Z: np.ndarray) -> np.ndarray:
     Examples
     --------
     >>> X = np.array([[0.0, 5.0], [1.0, 5.0], [2.0, 5.0]])
-    >>> correlations(X, np.array([[3.0], [2.0], [1.0]])).tolist()
+    >>> correlations(X, np.array([[3.0], [2.0], [1.0]])).round(6).tolist()
     [[-1.0, 0.0]]
     """
     Z = np.asarray(Z, dtype=np.float64)

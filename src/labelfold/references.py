@@ -13,8 +13,9 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.semi_supervised import LabelSpreading
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from labelfold.adapters import Labelled, coded
+from labelfold.adapters import Labelled
 from labelfold.labels import read_labels
+from labelfold.several import coded
 
 
 class Spreading(Labelled):

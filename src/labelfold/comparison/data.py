@@ -12,9 +12,9 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_array
 
-from labelfold.adapters import coded
 from labelfold.files.problem import listed
 from labelfold.labels import Labels, read_labels
+from labelfold.several import coded
 from labelfold.suitability import Facts
 
 
