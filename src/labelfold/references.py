@@ -116,7 +116,8 @@ class ScikitLDA(TransformerMixin, Labelled):
 
     def predict(self, X: Any) -> np.ndarray:
         """Return each row's class."""
-        return self.classes_[self._scores(X).argmax(axis=1)]
+        best = self._scores(X).argmax(axis=1)
+        return self.classes_[best]
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return each class's score, or for two classes that of the second over the first."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import f1_score
 from sklearn.svm import LinearSVC
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labelfold.labels import Labels, read_labels
 
@@ -52,11 +52,11 @@ class LinearSVM(LinearSVC):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearSVM:
         """Fit one machine, one for each class against the rest, or one for each column of y."""
-        self.several_ = getattr(y, "ndim", 1) == 2 and y.shape[1] > 1
+        self.several_ = np.ndim(y) == 2 and np.shape(y)[1] > 1
         if not self.several_:
             return super().fit(X, y, sample_weight)
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
         machines = [self._machine(X, column, sample_weight) for column in np.asarray(y).T]
-        self.n_features_in_ = X.shape[1]
         self.classes_ = np.arange(len(machines))
         self.coef_ = np.vstack([coef for coef, _ in machines])
         self.intercept_ = np.array([intercept for _, intercept in machines])
