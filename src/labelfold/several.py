@@ -52,11 +52,12 @@ class LinearSVM(LinearSVC):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearSVM:
         """Fit one machine, one for each class against the rest, or one for each column of y."""
-        self.several_ = np.ndim(y) == 2 and np.shape(y)[1] > 1
+        Y = np.asarray(y)
+        self.several_ = Y.ndim == 2 and Y.shape[1] > 1
         if not self.several_:
             return super().fit(X, y, sample_weight)
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
-        machines = [self._machine(X, column, sample_weight) for column in np.asarray(y).T]
+        machines = [self._machine(X, column, sample_weight) for column in Y.T]
         self.classes_ = np.arange(len(machines))
         self.coef_ = np.vstack([coef for coef, _ in machines])
         self.intercept_ = np.array([intercept for _, intercept in machines])
