@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import json
 import os
@@ -134,17 +135,17 @@ class Browser:
         for kind in ("keyDown", "keyUp"):
             self._call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=9)
 
-    def screenshot(self, path: Path) -> None:
-        """Write a picture of the whole page."""
-        import base64
-
-        shot = self._call("Page.captureScreenshot", captureBeyondViewport=True)
+    def screenshot(self, path: Path, element: str = "document.documentElement") -> None:
+        """Write a picture of an element, given by an expression."""
+        place = self.run(
+            f"(() => {{ const r = {element}.getBoundingClientRect(); return [r.right, r.bottom]; }})()"
+        )
+        clip = {"x": 0, "y": 0, "width": place[0] + 20, "height": place[1] + 20, "scale": 1}
+        shot = self._call("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)
         path.write_bytes(base64.b64decode(shot["data"]))
 
     def pdf(self) -> bytes:
         """Return the page as it would be printed."""
-        import base64
-
         return base64.b64decode(self._call("Page.printToPDF", printBackground=False)["data"])
 
     def close(self) -> None:

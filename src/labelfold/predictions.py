@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+_SLAB = 16384  # rows
+
 
 def predict_with_confidence(model: Any, X: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return each row's prediction and a number from 0 to 1 that says how sure the model is of it.
@@ -59,21 +61,24 @@ def correlations(X: Any, Z: np.ndarray) -> np.ndarray:
     Examples
     --------
     >>> X = np.array([[0.0, 5.0], [1.0, 5.0], [2.0, 5.0]])
-    >>> correlations(X, np.array([[3.0], [2.0], [1.0]])).tolist()
+    >>> correlations(X, np.array([[3.0], [2.0], [1.0]])).round(6).tolist()
     [[-1.0, 0.0]]
     """
     Z = np.asarray(Z, dtype=np.float64)
     Z = Z - Z.mean(axis=0)
     n = X.shape[0]
+    mean = np.asarray(X.mean(axis=0), dtype=np.float64).ravel()
+    squares, shared = np.zeros(X.shape[1]), np.zeros((X.shape[1], Z.shape[1]))
+    for i in range(0, n, _SLAB):  # so that no second X is made
+        rows, placed = X[i : i + _SLAB], Z[i : i + _SLAB]
+        if sp.issparse(X):
+            squares += np.bincount(rows.indices, rows.data.astype(np.float64) ** 2, X.shape[1])
+        else:
+            rows = rows - mean
+            squares += np.einsum("ij,ij->j", rows, rows)
+        shared += rows.T @ placed  # Z is centred, so a sparse X need not be
     if sp.issparse(X):
-        mean = np.asarray(X.mean(axis=0), dtype=np.float64).ravel()
-        squares = np.asarray(X.multiply(X).sum(axis=0), dtype=np.float64).ravel() - n * mean**2
-        shared = X.T @ Z  # Z is centred, so X need not be
-    else:
-        mean = X.mean(axis=0, dtype=np.float64)
-        squares = X.var(axis=0, dtype=np.float64) * n
-        # in slabs, so that no second X is made
-        shared = sum((X[i : i + 4096] - mean).T @ Z[i : i + 4096] for i in range(0, n, 4096))
+        squares -= n * mean**2
     scale = np.sqrt(np.maximum(squares, 0))[:, None] * np.linalg.norm(Z, axis=0)
     # below this a column, or a component, is constant but for round-off
     tiny = 1e-7 * np.sqrt(n) * np.maximum(np.abs(mean), 1e-300)[:, None] * np.linalg.norm(Z, axis=0)

@@ -13,8 +13,9 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.semi_supervised import LabelSpreading
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from labelfold.adapters import Labelled, coded
+from labelfold.adapters import Labelled
 from labelfold.labels import read_labels
+from labelfold.several import coded
 
 
 class Spreading(Labelled):
@@ -115,7 +116,8 @@ class ScikitLDA(TransformerMixin, Labelled):
 
     def predict(self, X: Any) -> np.ndarray:
         """Return each row's class."""
-        return self.classes_[self._scores(X).argmax(axis=1)]
+        best = self._scores(X).argmax(axis=1)
+        return self.classes_[best]
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return each class's score, or for two classes that of the second over the first."""

@@ -174,20 +174,20 @@ def test_the_time_limit_ends_a_run_in_its_midst(data):
     """Sleeps of a minute each: the first is cut after a tenth of the limit, and the method not tried again."""
     began = time.perf_counter()
     methods = [scripted("asleep", doing(lambda: time.sleep(60))), "lda"]
-    found = compare(*data, methods, **QUICK, time_limit=10.0)
-    assert time.perf_counter() - began < 8
+    found = compare(*data, methods, **QUICK, time_limit=20.0)
+    assert time.perf_counter() - began < 19
     assert found.best_ == "lda"
     assert found.stopped is None
     assert len(found.results) == 6
-    assert "longer than 1 s, a tenth of the time limit" in found.left_out["asleep"]
+    assert "longer than 2 s, a tenth of the time limit" in found.left_out["asleep"]
 
 
 def test_the_time_limit_ends_everything(data):
     began = time.perf_counter()
-    found = compare(*data, [scripted("slow", doing(lambda: time.sleep(0.2)))], **QUICK, time_limit=0.7)
-    assert time.perf_counter() - began < 3
+    found = compare(*data, [scripted("slow", doing(lambda: time.sleep(0.6)))], **QUICK, time_limit=3.0)
+    assert time.perf_counter() - began < 8
     assert found.stopped == "time limit"
-    assert 1 <= len(found.results) <= 3
+    assert 1 <= len(found.results) <= 5
     assert "by the time limit" in " ".join(found.details)
     with pytest.raises(ValueError, match="before the first result"):
         compare(*data, [scripted("slow", doing(lambda: time.sleep(9)))], **QUICK, time_limit=0.3)
@@ -270,7 +270,7 @@ def test_several_labels_a_row(data):
     X, y = data
     Y = pd.DataFrame({"big": X[:, 2] > 4, "wide": X[:, 1] > 3, "first": y == 0}).astype(float)
     Y.iloc[::4] = np.nan
-    found = compare(X, Y, budgets=[20, 60], components=2, repeats=2, progress=False)
+    found = compare(X, Y, budgets=[40], components=2, repeats=1, progress=False)
     assert {"cca", "opls", "hsl", "drsvm", "svm", "pca-svm", "nmf-svm"} <= set(found.methods)
     assert "several labels a row" in found.left_out["LDA"]
     assert found.results["error"].isna().all()
@@ -380,7 +380,7 @@ def test_kill_minus_nine(tmp_path):
         "from sklearn.datasets import load_digits\n"
         "from labelfold import compare\n"
         "X, y = load_digits(return_X_y=True)\n"
-        "compare(X, y, ['lda', 'opls', 'svm'], budgets=[20, 50], components=[2, 5], repeats=3, progress=False, "
+        "compare(X, y, ['lda', 'opls', 'svm'], budgets=[20, 50], components=[2, 5], repeats=2, progress=False, "
         f"folder={str(tmp_path)!r})\n"
     )
     results = tmp_path / "results.csv"
@@ -395,10 +395,10 @@ def test_kill_minus_nine(tmp_path):
     before = results.read_bytes()
     before = before[: before.rfind(b"\n") + 1]
     X, y = load_digits(return_X_y=True)
-    settings = {"budgets": [20, 50], "components": [2, 5], "repeats": 3, "progress": False}
+    settings = {"budgets": [20, 50], "components": [2, 5], "repeats": 2, "progress": False}
     found = compare(X, y, ["lda", "opls", "svm"], folder=tmp_path, **settings)
     assert results.read_bytes().startswith(before)
-    assert len(found.results) == 5 * 2 * 3
+    assert len(found.results) == 5 * 2 * 2
     whole = compare(X, y, ["svm"], **settings)
     mine = found.results[found.results["method"] == "svm"]
     assert mine["score"].tolist() == whole.results["score"].tolist()

@@ -12,9 +12,9 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_array
 
-from labelfold.adapters import coded
 from labelfold.files.problem import listed
 from labelfold.labels import Labels, read_labels
+from labelfold.several import coded
 from labelfold.suitability import Facts
 
 
@@ -154,5 +154,13 @@ def _notes(X: Any, names: list[str] | None, labels: Labels) -> list[str]:
 def constant_columns(X: Any) -> np.ndarray:
     """Return the columns that hold one value only."""
     if sp.issparse(X):
-        return np.flatnonzero(X.max(axis=0).toarray().ravel() == X.min(axis=0).toarray().ravel())
+        # rows a slab at a time, until few columns are left: turned to columns at once, X would be there twice
+        left, first = np.arange(X.shape[1]), X[[0]].toarray().ravel()
+        for i in range(0, X.shape[0], 16384):
+            columns = X[i : i + 16384].tocsc()[:, left]
+            high, low = (np.asarray(f(axis=0).toarray()).ravel() for f in (columns.max, columns.min))
+            left = left[(high == first[left]) & (low == first[left])]
+            if not len(left):
+                break
+        return left
     return np.flatnonzero(X.max(axis=0) == X.min(axis=0))

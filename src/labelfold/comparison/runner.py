@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import balanced_accuracy_score
 
-from labelfold.adapters import right
 from labelfold.comparison.clock import Clock, TimeUp
 from labelfold.comparison.data import Data, read_data
 from labelfold.comparison.plan import Run, images_of, make_plan
@@ -21,6 +20,7 @@ from labelfold.comparison.store import Store
 from labelfold.files.problem import one_line
 from labelfold.methods import Method
 from labelfold.model_selection import LabelBudgetSplit
+from labelfold.several import right
 
 
 def compare(
