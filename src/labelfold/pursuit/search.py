@@ -21,7 +21,7 @@ from labelfold.pursuit.vectors import Vectors, orthonormal
 WHOLE, PROVED = 64, 512
 
 # The small space grows to so many vectors, and then shrinks to those that matter most.
-_MOST, _KEPT = 96, 40
+_MOST, _KEPT = 64, 32
 
 # So many vectors are drawn at random to learn principal directions from; so many responses are looked at singly.
 _RANDOM, _RESPONSES = 8, 8

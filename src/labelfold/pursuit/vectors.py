@@ -63,7 +63,10 @@ class Vectors(NamedTuple):
 def orthonormal(space: Space, B: np.ndarray, *others: Vectors) -> Vectors:
     """Return orthonormal vectors that span what others leave of B, without what is round-off; one product with S."""
     if space.euclidean:
-        B = orthonormal_columns(B, np.hstack([other.Q for other in others]))
+        for other in others:
+            B = orthonormal_columns(B, other.Q)
+        for other in others[:-1]:  # the others are orthogonal to each other but for round-off
+            B = B - other.Q @ (other.Q.T @ B)
         return Vectors(B, *space.times(B))
     seen = np.zeros(B.shape[1])  # squared length of what the others take
     for _ in range(2):
