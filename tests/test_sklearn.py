@@ -4,7 +4,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import labelfold
-from labelfold import CCA, DRSVM, HSL, LDA, OPLS, SSDR, LapRLS
+from labelfold import CCA, DRSVM, HSL, LDA, OPLS, PCALS, SSDR, KernelPCALS, LapRLS
 
 
 class CanonicalCorrelation(CCA):
@@ -35,6 +35,12 @@ ESTIMATORS = [
     LapRLS(graph="rbf", normalized=True, fit_intercept=False),
     LapRLS(kernel="rbf"),
     LapRLS(kernel="rbf", n_landmarks=10, weights="heat"),
+    PCALS(),
+    PCALS(task="classification", max_gram_bytes=0, refit=True),
+    PCALS(task="regression", refit=True),
+    PCALS("cv", candidates=[1, 2], cv=2),
+    KernelPCALS(),
+    KernelPCALS(task="classification", n_landmarks=10),
 ]
 
 
@@ -47,6 +53,8 @@ def expected_failures(estimator):
     if isinstance(estimator, DRSVM) and not estimator.fit_intercept:
         reason = "it expects weights to turn nearly all rows to one class, which takes an intercept"
         return {"check_class_weight_classifiers": reason}
+    if isinstance(estimator, PCALS | KernelPCALS) and estimator.task == "auto":
+        return {"check_classifiers_regression_target": "with task='auto' numbers with fractions are predicted"}
     if type(estimator).__name__ != "CCA":
         return {}
     reason = "scikit-learn takes what is named CCA for its own, whose fit_transform returns two arrays"

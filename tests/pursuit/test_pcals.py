@@ -196,11 +196,7 @@ def test_every_direction_is_stationary(kind, weight):
 def test_equals_the_naive_pursuit(center):
     X, y, index = problem(kind="decay", d=10)
     Y = responses(read_labels(y))
-
-    def find(*args):  # the naive search, and then all digits
-        return naive.local_maximum(naive.best_direction(*args)[0], *args)
-
-    W, alphas, values = naive.pca_ls(X, index, Y, 0.3, 3, center=center, find=find)
+    W, alphas, values = naive.pca_ls(X, index, Y, 0.3, 3, center=center, find=naive.best_to_all_digits)
     model = PCALS(3, reconstruction=0.3, center=center).fit(X, y)
     signs = np.sign((model.components_ * W).sum(axis=1))
     np.testing.assert_allclose(model.components_, W * signs[:, None], atol=1e-5)

@@ -77,6 +77,11 @@ def local_maximum(w, R, index, r, lam):
     return found.x / np.linalg.norm(found.x), -found.fun
 
 
+def best_to_all_digits(*args):
+    """The naive search, and ascent from where it ends."""
+    return local_maximum(best_direction(*args)[0], *args)
+
+
 def best_of_many_starts(R, index, r, lam, n_starts=20, seed=0):
     """The best of many local maxima, for any number of responses: random starts, and all one would think of."""
     Z = R[index]
@@ -109,12 +114,12 @@ def pca_ls(X, index, Y, lam, k, center=True, find=best_direction):
     return np.array(W), np.array(alphas), np.array(objective)
 
 
-def kernel_pca_ls(K, index, Y, lam, k):
+def kernel_pca_ls(K, index, Y, lam, k, find=best_direction):
     """Algorithm 2, in the explicit features of a kernel matrix: scores (n, k), and the objective after each."""
     n = len(K)
     H = np.eye(n) - 1 / n
     values, U = np.linalg.eigh(H @ K @ H)
     keep = values > 1e-12 * values[-1]
     features = U[:, keep] * np.sqrt(values[keep])
-    W, _, objective = pca_ls(features, index, Y, lam, k)
+    W, _, objective = pca_ls(features, index, Y, lam, k, find=find)
     return features @ W.T, objective
