@@ -64,3 +64,65 @@ def test_both_direct_solutions_agree(experiment, technique):
     W0 = two_stage.Spectrum(X.toarray()).directions(H, 0.5)
     ours, size = two_stage.distance(two_stage.lanczos(X, H, 0.5), W0)
     assert ours <= 1e-8 * size
+
+
+def test_subspace(experiment, tmp_path, monkeypatch):
+    """Every method and figure on pieces of generated sets of each kind; cached computations are the estimators'."""
+    subspace = experiment("subspace")
+    quick = ["--quick", "--output", str(tmp_path), "--sets", "G241c", "Breast-cancer", "Text", "SecStr"]
+    page = subspace.main(quick)
+    results = subspace.Results(tmp_path / "subspace.csv")
+    tables = results.select(part="Table 1") + results.select(part="Table 3")
+    assert len(tables) == 4 * 7 * 2
+    assert {row["source"] for row in results.rows} == {"generated"}
+    for row in tables:
+        assert 1 <= int(row["parameters"].split("tried=")[1].split()[0]) <= subspace.MOST
+        assert 0 <= float(row["ours"]) <= 100
+    checks = results.select(part="Check")
+    assert len(checks) == 4 * 7
+    # where a row lies on the boundary but for round-off, it may fall to either side
+    assert min(float(row["ours"]) for row in checks) >= 98
+    assert len(results.select(part="Figure 3")) == 3 * 2 * 2
+    assert len(results.select(part="Figure 4")) == 3 * 2 * 2
+    assert len(results.select(part="Figure 1")) == len(results.select(part="Figure 2")) == 2
+    assert "within one spread" in page.read_text()
+
+    # A run that resumes makes the row that was lost, and nothing else.
+    path = tmp_path / "subspace.csv"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:4] + lines[5:]))
+    monkeypatch.setattr("subspace_report.write_report", lambda *_: None)
+    subspace.main(quick)
+    again = path.read_text().splitlines(keepends=True)
+    assert again[:-1] == lines[:4] + lines[5:]
+    assert again[-1].split(",")[:8] == lines[4].split(",")[:8]
+
+
+def test_subspace_design_is_balanced(experiment):
+    methods = experiment("subspace_methods")
+    levels = {"a": (1.0, 2.0, 3.0, 4.0, 5.0), "b": (1.0, 2.0, 3.0, 4.0, 5.0, 6.0), "c": (1.0, 2.0, 3.0)}
+    design = methods.balanced(30, **levels)
+    assert len({tuple(row.values()) for row in design}) == 30
+    assert design == methods.balanced(30, **levels)
+    for name, values in levels.items():
+        assert sorted(row[name] for row in design) == sorted(values * (30 // len(values)))
+    assert len(methods.balanced(30, a=(1.0, 2.0), b=(3.0, 4.0))) == 4
+
+
+def test_subspace_never_shows_a_method_the_labels_it_is_scored_on(experiment):
+    """Other labels of rows that are asked for change nothing of what is said about them."""
+    subspace, methods = experiment("subspace"), experiment("subspace_methods")
+    plan = subspace.QUICK
+    for name in ("BCI", "SecStr"):
+        data = subspace.read(name, plan)
+        tasks = subspace.tasks_of(data, subspace.draw(data, 30, 0), 0)[1:3]
+        for method, run in methods.METHODS.items():
+            before = {(config, i): values for config, i, values in run(data, tasks)}
+            truth = data.y
+            data.y = truth.copy()
+            for i, task in enumerate(tasks):
+                data.y = truth.copy()
+                data.y[task.asked] *= -1
+                for config, _, values in run(data, [task]):
+                    np.testing.assert_allclose(values, before[config, i], atol=1e-6, err_msg=method)
+            data.y = truth

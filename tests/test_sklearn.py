@@ -4,7 +4,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import labelfold
-from labelfold import CCA, CNMF, DRSVM, HSL, LDA, OPLS, SSDR, SSNMF, TSVM, LapRLS
+from labelfold import CCA, CNMF, DRSVM, HSL, LDA, OPLS, PCALS, SSDR, SSNMF, TSVM, KernelPCALS, LapRLS
 
 
 class CanonicalCorrelation(CCA):
@@ -40,6 +40,12 @@ ESTIMATORS = [
     CNMF(2, max_iter=30, tol=1e-3),
     TSVM(n_stages=2),
     TSVM(n_stages=2, fit_intercept=False),
+    PCALS(),
+    PCALS(task="classification", max_gram_bytes=0, refit=True),
+    PCALS(task="regression", refit=True),
+    PCALS("cv", candidates=[1, 2], cv=2),
+    KernelPCALS(),
+    KernelPCALS(task="classification", n_landmarks=10),
 ]
 
 
@@ -52,6 +58,8 @@ def expected_failures(estimator):
     if isinstance(estimator, DRSVM) and not estimator.fit_intercept:
         reason = "it expects weights to turn nearly all rows to one class, which takes an intercept"
         return {"check_class_weight_classifiers": reason}
+    if isinstance(estimator, PCALS | KernelPCALS) and estimator.task == "auto":
+        return {"check_classifiers_regression_target": "with task='auto' numbers with fractions are predicted"}
     if type(estimator).__name__ != "CCA":
         return {}
     reason = "scikit-learn takes what is named CCA for its own, whose fit_transform returns two arrays"

@@ -1,4 +1,4 @@
-"""PCA-LS, transcribed naively: the gain of a direction and its global maximum by the methods one would trust most."""
+"""PCA-LS, transcribed naively: the gain of a direction, and its global maximum in the ways one would trust most."""
 
 import numpy as np
 from scipy import optimize
@@ -8,7 +8,8 @@ def gain(w, R, index, r, lam):
     """J(w) of the residual rows R and residual responses r (l, q) of the rows at index."""
     z = R[index] @ w
     zz = z @ z
-    fit = ((r.T @ z) ** 2).sum() / zz if zz > 1e-28 * (R[index] ** 2).sum() else 0.0
+    # Below this z is round-off, and says nothing of a fit.
+    fit = ((r.T @ z) ** 2).sum() / zz if zz > 1e-28 * (R[index] ** 2).sum() * (w @ w) else 0.0
     return fit + lam * ((R @ w) ** 2).sum() / (w @ w)
 
 
@@ -16,81 +17,94 @@ def trust_region(B, b):
     """The global maximum of w'Bw + 2 b'w over unit vectors, by an eigendecomposition and a secular equation."""
     values, V = np.linalg.eigh(B)
     a = V.T @ b
-    top = values[-1]
-    size = np.linalg.norm(a)
-    if size == 0:
-        return V[:, -1]
-
-    def excess(mu):
-        return 1 - 1 / np.linalg.norm(a / (mu - values))
-
-    low, high = top + 1e-14 * max(1.0, abs(top)), top + size
-    if np.linalg.norm(a / (low - values)) < 1:  # the hard case: the rest goes along the first eigenvector
-        w = a / np.where(low - values > 0, low - values, 1.0)
-        w[-1] = 0.0
+    scale = max(abs(values[0]), abs(values[-1]), np.linalg.norm(a))
+    low, high = values[-1] + 1e-15 * scale, values[-1] + 1.001 * np.linalg.norm(a)
+    if high <= low or np.linalg.norm(a / (low - values)) < 1:
+        # The hard case: what is left of the length goes along the first eigenvector.
+        w = np.append(a[:-1] / (low - values[:-1]), 0.0)
         w[-1] = np.sqrt(max(0.0, 1 - w @ w))
         return V @ w
-    mu = optimize.brentq(lambda mu: -excess(mu), low, high * (1 + 1e-12) + 1e-300, xtol=1e-300, rtol=1e-14)
+    mu = optimize.brentq(lambda mu: 1 / np.linalg.norm(a / (mu - values)) - 1, low, high, xtol=1e-16 * scale)
     w = a / (mu - values)
     return V @ (w / np.linalg.norm(w))
 
 
-def best_direction(R, index, r, lam, n_grid=120, rounds=3):
-    """The global maximum of the gain over all w, for one response: a search over alpha, each a trust-region problem.
+def best_direction(R, index, r, lam, n_grid=60, n_finer=25):
+    """The global maximum of the gain, for one response: a search over alpha, each a trust-region problem.
 
-    At the best w the gain is 2 alpha r'Zw - alpha^2 ||Zw||^2 + lam ||Rw||^2 for alpha = r'Zw / ||Zw||^2, and no more for
-    any other alpha: so the maximum over both is the gain's.
+    At any w the gain is the largest 2 alpha r'Zw - alpha^2 ||Zw||^2 + lam ||Rw||^2 of any alpha (||w|| = 1): the maximum
+    over both is the gain's.
     """
     Z = R[index]
     c, G, S = Z.T @ r[:, 0], Z.T @ Z, lam * R.T @ R
     sizes = np.linalg.eigvalsh(G)
-    smallest = np.linalg.norm(c) / sizes[-1]
-    largest = np.linalg.norm(r) / np.sqrt(max(sizes[sizes > 1e-12 * sizes[-1]][0], 1e-300))
-    grid = np.concatenate([[0.0], np.geomspace(1e-3 * smallest, 1e3 * largest, n_grid)])
-    best, best_w = -np.inf, None
-    for _ in range(rounds):
-        found = []
-        for alpha in grid:
-            w = trust_region(S - alpha**2 * G, alpha * c)
-            found.append(gain(w, R, index, r, lam))
-            if found[-1] > best:
-                best, best_w = found[-1], w
-        i = int(np.argmax(found))
-        grid = np.linspace(grid[max(i - 1, 0)], grid[min(i + 1, len(grid) - 1)], n_grid // 4)
-    return best_w, best
+    smallest = sizes[sizes > 1e-12 * sizes[-1]][0]
+    largest_alpha = 10 * np.linalg.norm(r) / np.sqrt(smallest)
+    grid = np.append(0.0, np.geomspace(1e-8 * largest_alpha, largest_alpha, n_grid))
+
+    def of(alpha):
+        w = trust_region(S - alpha**2 * G, alpha * c)
+        return gain(w, R, index, r, lam), w
+
+    found = [of(alpha) for alpha in grid]
+    best = max(found, key=lambda pair: pair[0])
+    # Every peak of the grid may be the highest.
+    values = np.array([value for value, _ in found])
+    padded = np.concatenate([[-np.inf], values, [-np.inf]])
+    peaks = [i for i in range(len(grid)) if padded[i + 1] >= max(padded[i], padded[i + 2])]
+    for i in sorted(peaks, key=lambda i: -values[i])[:3]:
+        finer = np.linspace(grid[max(i - 1, 0)], grid[min(i + 1, len(grid) - 1)], n_finer)
+        best = max([best, *(of(alpha) for alpha in finer)], key=lambda pair: pair[0])
+    return best[1], best[0]
 
 
-def upper_bound(R, index, r, lam, n_grid=200):
-    """A number that no gain exceeds, for any number of responses, close to the largest gain.
+def slope(w, R, index, r, lam):
+    """J's gradient at w."""
+    Z, S = R[index], lam * R.T @ R
+    z, size = Z @ w, w @ w
+    zz, rz = z @ z, r.T @ z
+    t, s = rz @ rz / zz, w @ S @ w / size
+    return 2 * (Z.T @ (r @ rz - t * z) / zz + (S @ w - s * w) / size)
 
-    If the first part of a gain is at least t, the second is at most the largest eigenvalue of S + nu (CC' - t G) for any
-    nu >= 0. That holds for all t of an interval if t is its lower end in the eigenvalue, and its upper end outside.
-    """
+
+def local_maximum(w, R, index, r, lam):
+    """Where ascent from w ends, and the gain there."""
+    args = (R, index, r, lam)
+    options = {"maxiter": 5000, "ftol": 1e-16, "gtol": 1e-10}
+    found = optimize.minimize(
+        lambda w: -gain(w, *args), w, jac=lambda w: -slope(w, *args), method="L-BFGS-B", options=options
+    )
+    return found.x / np.linalg.norm(found.x), -found.fun
+
+
+def best_to_all_digits(*args):
+    """The naive search, and ascent from where it ends."""
+    return local_maximum(best_direction(*args)[0], *args)
+
+
+def best_of_many_starts(R, index, r, lam, n_starts=20, seed=0):
+    """The best of many local maxima, for any number of responses: random starts, and all one would think of."""
     Z = R[index]
-    C, G, S = Z.T @ r, Z.T @ Z, lam * R.T @ R
-    CC = C @ C.T
-    t_max = np.linalg.svd(np.linalg.svd(Z, full_matrices=False)[0].T @ r, compute_uv=False)[0] ** 2
-
-    def bound(t):
-        def of(log_nu):
-            return np.linalg.eigvalsh(S + 10.0**log_nu * (CC - t * G))[-1]
-
-        found = optimize.minimize_scalar(of, bounds=(-12, 12), method="bounded", options={"xatol": 1e-6})
-        return min(found.fun, np.linalg.eigvalsh(S)[-1])
-
-    grid = np.linspace(0, t_max, n_grid + 1)
-    return max(high + bound(low) for low, high in zip(grid[:-1], grid[1:], strict=True))
+    V = np.linalg.svd(R, full_matrices=False)[2]
+    fits = [fit / np.linalg.norm(fit) for fit in np.linalg.lstsq(Z, r, rcond=1e-10)[0].T if fit.any()]
+    starts = [
+        *V[:3],
+        *fits,
+        *(Z.T @ r).T,
+        *np.random.default_rng(seed).standard_normal((n_starts, R.shape[1])),
+    ]
+    starts += [share * V[0] + (1 - share) * fit for share in (0.01, 0.1, 0.5, 0.9) for fit in fits]
+    return max((local_maximum(w, R, index, r, lam) for w in starts if w.any()), key=lambda pair: pair[1])
 
 
-def pca_ls(X, y_index, Y, lam, k, center=True, find=best_direction):
-    """All of it: directions, stagewise coefficients and the objective of eq. 2 after each."""
+def pca_ls(X, index, Y, lam, k, center=True, find=best_direction):
+    """All of it: directions (k, d), stagewise coefficients (k, q), and the objective of eq. 2 after each."""
     R = X - X.mean(axis=0) if center else X.copy()
-    r = (Y - Y.mean(axis=0) if center else Y).astype(float).copy()
+    r = Y - Y.mean(axis=0) if center else Y.copy()
     W, alphas, objective = [], [], []
     for _ in range(k):
-        w, _ = find(R, y_index, r, lam)
-        w = w / np.linalg.norm(w)
-        z = R[y_index] @ w
+        w, _ = find(R, index, r, lam)
+        z = R[index] @ w
         alpha = r.T @ z / (z @ z)
         r = r - np.outer(z, alpha)
         R = R - np.outer(R @ w, w)
@@ -98,3 +112,14 @@ def pca_ls(X, y_index, Y, lam, k, center=True, find=best_direction):
         alphas.append(alpha)
         objective.append((r**2).sum() + lam * (R**2).sum())
     return np.array(W), np.array(alphas), np.array(objective)
+
+
+def kernel_pca_ls(K, index, Y, lam, k, find=best_direction):
+    """Algorithm 2, in the explicit features of a kernel matrix: scores (n, k), and the objective after each."""
+    n = len(K)
+    H = np.eye(n) - 1 / n
+    values, U = np.linalg.eigh(H @ K @ H)
+    keep = values > 1e-12 * values[-1]
+    features = U[:, keep] * np.sqrt(values[keep])
+    W, _, objective = pca_ls(features, index, Y, lam, k, find=find)
+    return features @ W.T, objective

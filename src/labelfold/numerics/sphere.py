@@ -183,12 +183,17 @@ class RatioSum:
         H.flat[:: len(w) + 1] -= s
         H -= cross
         H -= cross.T
+        # Tangent to the sphere on both sides.
+        Hw = H @ w
+        cross = np.outer(w, Hw - (w @ Hw / 2) * w)
+        H -= cross
+        H -= cross.T
         return gradient - (w @ gradient) * w, H, M
 
 
 def _tangent_step(w: np.ndarray, gradient: np.ndarray, H: np.ndarray) -> np.ndarray | None:
     """Return where Newton's step among unit vectors leads, or None."""
-    # A rank-one term along w, as large as H is, leaves tangent steps what they are and the system regular.
+    # H w = 0: a term along w, as large as H is, leaves tangent steps what they are and makes the system regular.
     H = H - np.outer(np.abs(np.diagonal(H)).max(initial=EPS) * w, w)
     _, _, step, failed = lapack.dsysv(H.T, -gradient, overwrite_a=1)
     step -= (w @ step) * w

@@ -69,6 +69,8 @@ class NestedSubspace(NestedPredictions):
         labels = read_labels(
             y, rows.shape[0], unlabeled=self.unlabeled, task=self.task, allowed=TASKS, estimator=name
         )
+        if rows.shape[0] == 1:
+            raise ValueError("X has one sample, and a direction takes two that differ; give it more rows")
         Y = responses(labels)
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         source = self._source(rows, labels, Y)
@@ -86,7 +88,7 @@ class NestedSubspace(NestedPredictions):
                 )
         with Progress(name, k, self.verbose) as progress:
             known, found = self._pursue(source, None, k, progress)
-        self._say(found, k, source)
+        self._say(found, k)
         self._store(found, known, source, labels)
         return self
 
@@ -151,7 +153,7 @@ class NestedSubspace(NestedPredictions):
         elif hasattr(self, "classes_"):
             del self.classes_
 
-    def _say(self, found: Pursuit, k: int, source: Source) -> None:
+    def _say(self, found: Pursuit, k: int) -> None:
         rank = len(found.gains)
         if not rank:
             raise ValueError(

@@ -28,8 +28,8 @@ class KernelPCALS(NestedSubspace):
     r"""PCA-based least squares in the space of a kernel.
 
     `PCALS`, with the features of a kernel for rows; what it says of directions, labels and their number holds here.
-    A direction is a sum of the rows' features, :math:`w = \sum_i e_i (\phi(x_i) - \bar\phi)`, of which only kernels of
-    rows with each other are ever needed.
+    A direction is a sum of the rows' features, :math:`w = \sum_i e_i (\phi(x_i) - \bar\phi)`, of which only
+    kernels of rows with each other are ever needed.
 
     =====================  ==============  ==========================================================
     here                   in the paper    what it is
@@ -49,8 +49,8 @@ class KernelPCALS(NestedSubspace):
     gamma, degree, coef0 : float, default=None
         The kernel's parameters. gamma of "rbf" comes of ``width`` where not given; other defaults are scikit-learn's.
     width : float, default=1.0
-        The sigma of "rbf", as a multiple of the mean distance between rows. That is estimated from at most 1,000 rows,
-        drawn by ``random_state``, which takes no n x n work.
+        The sigma of "rbf", as a multiple of the mean distance between rows. That is estimated from at most 1,000
+        rows, drawn by ``random_state``, which takes no n x n work.
     reconstruction : float, default=100.0
         Weight of what the subspace loses of the rows' features.
     n_landmarks : int, "auto" or None, default=None
@@ -86,7 +86,7 @@ class KernelPCALS(NestedSubspace):
     Notes
     -----
     Exact: the kernel matrix is made once, :math:`O(n^2 d)`, and a step multiplies it by a few vectors,
-    :math:`O(n^2)`; memory is :math:`8 n^2` bytes and :math:`O(m n)` for at most 96 vectors m. Up to 256 rows the
+    :math:`O(n^2)`; memory is :math:`8 n^2` bytes and :math:`O(m n)` for at most 64 vectors m. Up to 256 rows the
     directions are proved to be global maxima; beyond, see `PCALS`. Nystroem: one pass over X, as `PCALS` of
     ``n_landmarks`` columns. The model keeps the training rows, or the landmarks.
 

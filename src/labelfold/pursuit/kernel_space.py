@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from functools import cached_property
 
 import numpy as np
 
@@ -39,8 +40,14 @@ class KernelSpace(Space):
         """Return the same space with other rows labelled."""
         other = copy(self)
         other.index = index
-        other.__dict__.pop("_spectrum", None)
+        for kept in ("_spectrum", "_known"):
+            other.__dict__.pop(kept, None)
         return other
+
+    @cached_property
+    def _known(self) -> np.ndarray:
+        """The labelled rows of K: K itself where they are all."""
+        return self.K if len(self.index) == len(self.K) else self.K[self.index]
 
     def _centered(self, B: np.ndarray) -> np.ndarray:
         return B - B.mean(axis=0) if self.center else B
@@ -55,7 +62,7 @@ class KernelSpace(Space):
     def on_labelled(self, B: np.ndarray) -> np.ndarray:
         """Return Z B."""
         B = self._centered(B)
-        return self.K[self.index] @ B - self.mean @ B
+        return self._known @ B - self.mean @ B
 
     def back(self, a: np.ndarray) -> np.ndarray:
         """Return Z'a: the labelled rows, each as often as a says."""
@@ -89,8 +96,21 @@ class KernelSpace(Space):
         """Return the squared lengths below which vectors are round-off."""
         return self.noise * self.square * (B**2).sum(axis=0)
 
-    def norm(self, g: np.ndarray) -> float:
-        """Return the length of a vector; its product with K is kept, as it is asked for next."""
-        Kg = self.times(g)[0]
-        self._latest = g, Kg
-        return float(np.sqrt(max(0.0, np.vdot(g, Kg))))
+    def lengths(self, B: np.ndarray) -> np.ndarray:
+        """Return the lengths of vectors; their product with K is kept, since it is asked for next."""
+        KB = self.times(B)[0]
+        self._latest = B, KB
+        return np.sqrt(np.maximum(0.0, np.einsum("ij,ij->j", B, KB)))
+
+    def soften(self, B: np.ndarray, ratio: np.ndarray) -> np.ndarray:
+        """Return (I + ratio Z'Z)^(-1) B, and keep its product with K, which comes of that of B."""
+        KB, seen = self.times(B)
+        a = self.excess(seen, ratio)
+        soft = B - self.back(a)
+        # Centred K of the labelled columns, times a; the mean of a kernel row is that of its column.
+        Ka = self._known.T @ a
+        if self.center:
+            total = a.sum(axis=0)
+            Ka -= np.outer(self.mean, total) + self.mean[self.index] @ a - self.mean.mean() * total
+        self._latest = soft, KB - Ka
+        return soft

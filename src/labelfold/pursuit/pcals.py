@@ -64,8 +64,8 @@ class PCALS(NestedSubspace):
     one_standard_error : bool, default=False
         Whether "cv" takes the fewest directions within one standard error of the best score, not the best.
     tol : float, default=1e-8
-        Where steps towards a direction end, beyond 512 columns: when J's gradient is at most this, relative to J. J is
-        then right to about the square of that.
+        Where steps towards a direction end, beyond 512 columns: when J's gradient is at most this, relative to J.
+        J is then right to about the square of that.
     max_iter : int, default=200
         The most such steps for a direction.
     max_gram_bytes : int, default=512 MB
@@ -116,7 +116,7 @@ class PCALS(NestedSubspace):
     Up to 2,048 columns (more where X is slow to read) that fit ``max_gram_bytes``: one pass over X in all,
     :math:`O(n d^2)`, after which a step costs :math:`O(d^2)`; up to 512 columns, :math:`O(d^3)`. Otherwise: one pass
     for the mean and one a step, each over a few vectors, and nothing of size d x d; memory is that of X and
-    :math:`O(m (n + d))` for a small space of at most 96 vectors m. Labelled rows are taken once.
+    :math:`O(m (n + d))` for a small space of at most 64 vectors m. Labelled rows are taken once.
 
     J has local maxima. Up to 512 columns each direction is proved to be the global maximum, to a few parts in ten
     million; beyond, it is the global maximum of a space that grew wherever a larger one might have been.
@@ -138,7 +138,7 @@ class PCALS(NestedSubspace):
     >>> model = PCALS(n_components=16, refit=True).fit(X, few)
     >>> model.transform(X).shape
     (1797, 16)
-    >>> bool(model.score(X[200:], y[200:]) > 0.8)
+    >>> bool(model.score(X[200:], y[200:]) > 0.75)
     True
     >>> four = model.predict(X, n_components=4)  # the first four directions are a model, too
     """

@@ -21,7 +21,7 @@ from labelfold.pursuit.vectors import Vectors, orthonormal
 WHOLE, PROVED = 64, 512
 
 # The small space grows to so many vectors, and then shrinks to those that matter most.
-_MOST, _KEPT = 96, 40
+_MOST, _KEPT = 64, 32
 
 # So many vectors are drawn at random to learn principal directions from; so many responses are looked at singly.
 _RANDOM, _RESPONSES = 8, 8
@@ -151,14 +151,14 @@ class Search:
             near = small.V @ U[:, ::-1][:, 1:_BLOCK]
             residuals = self.residuals(np.column_stack([y, near]), t, nu, r)
             size = self.weight * self.T.trace() + t * nu * float((self.basis.ZQ**2).sum())
-            norms.append(self.space.norm(residuals[:, :1]))
+            norms.append(float(self.space.lengths(residuals)[0]))
             if norms[-1] <= max(self.tol * value, self.space.noise * size):
                 return y
             is_stuck = len(norms) > _PATIENCE and min(norms[-_PATIENCE:]) > min(norms[:-_PATIENCE]) / 2
             if is_stuck and min(norms) <= _FLAT * value:
                 return y  # J is so flat here that round-off hides the rest
             count = self.basis.count
-            y = self.extend(self.softened(residuals, t * nu / s), y)
+            y = self.extend(self.softened(residuals, np.full(residuals.shape[1], t * nu / s)), y)
             if self.basis.count == count:
                 return y  # what is left is round-off
         self.converged = False
@@ -174,19 +174,19 @@ class Search:
         B, W = MY - basis.Q @ (Y * values), self.taken
         return B - W.Q @ self.space.dot(W.Q, W.SQ, B)
 
-    def softened(self, B: np.ndarray, ratio: float) -> np.ndarray:
-        """Return residuals as directions to search in, ``ratio`` being the weight of Z'Z beside 1."""
-        return self.space.soften(B, ratio) if ratio * float((self.basis.ZQ**2).sum()) > 0.1 else B
+    def softened(self, B: np.ndarray, ratio: np.ndarray) -> np.ndarray:
+        """Return residuals as directions to search in, ``ratio`` being the weight of Z'Z beside 1 for each."""
+        matters = ratio * float((self.basis.ZQ**2).sum()) > 0.1
+        return self.space.soften(B, np.where(matters, ratio, 0.0)) if matters.any() else B
 
     def around(self, small: _Small, found: Maximum, r: np.ndarray) -> np.ndarray:
         """Return vectors that lead to where the bounds that prove the small space's maximum are closest to it."""
         ends = [(*small.ratio.top(t, nu)[:2], t, nu) for low, high, nu in found.cover for t in (low, high)]
         ends.sort(key=lambda end: -end[0])
-        leads = []
-        for h, v, t, nu in ends[:: 1 + len(ends) // _BLOCK]:
-            residual = self.residuals((small.V @ v)[:, None], t, nu, r)
-            leads.append(self.softened(residual, t * nu / max(h - t, self.tiny)))
-        return np.hstack(leads)
+        chosen = ends[:: 1 + len(ends) // _BLOCK]
+        leads = [self.residuals((small.V @ v)[:, None], t, nu, r) for _, v, t, nu in chosen]
+        ratios = [t * nu / max(h - t, self.weight * self.tiny) for h, _, t, nu in chosen]
+        return self.softened(np.hstack(leads), np.array(ratios))
 
     def extend(self, B: np.ndarray, y: np.ndarray | None = None) -> np.ndarray | None:
         """Add vectors to the small space; return y in terms of the new one."""

@@ -91,9 +91,9 @@ class Space(ABC):
         """Return A'S B."""
         return A.T @ SB
 
-    def norm(self, g: np.ndarray) -> float:
-        """Return the length of a vector."""
-        return float(np.linalg.norm(g))
+    def lengths(self, B: np.ndarray) -> np.ndarray:
+        """Return the lengths of vectors."""
+        return np.linalg.norm(B, axis=0)
 
     def shortest(self, B: np.ndarray) -> np.ndarray | float:
         """Return the squared lengths below which vectors are round-off."""
@@ -101,28 +101,36 @@ class Space(ABC):
 
     def fits(self, r: np.ndarray, through: np.ndarray, W: np.ndarray) -> np.ndarray:
         """Return least-squares directions of responses r, of which ``through`` is Z'r, about orthogonal to W."""
-        return self.soften(through, _NEARLY_FREE / self.square)
+        return self.soften(through, np.full(through.shape[1], _NEARLY_FREE / self.square))
 
     @cached_property
     def _spectrum(self) -> tuple[np.ndarray, np.ndarray]:
         values, U = np.linalg.eigh(self.labelled_products())
         return np.maximum(values, 0.0), U
 
-    def soften(self, B: np.ndarray, ratio: float) -> np.ndarray:
+    def soften(self, B: np.ndarray, ratio: np.ndarray) -> np.ndarray:
         """Return (I + ratio Z'Z)^(-1) B: with a ratio without end, B less what labelled rows can see of it.
+
+        There is a ratio for every vector.
 
         It is what makes residuals good directions to search in, where fitting the labels outweighs the rest.
         """
-        if not ratio:
-            return B
-        seen = self.on_labelled(B)
+        return B - self.back(self.excess(self.on_labelled(B), ratio))
+
+    def excess(self, seen: np.ndarray, ratio: np.ndarray) -> np.ndarray:
+        """Return (I / ratio + Z Z')^(-1) times ``seen`` (l, k)."""
+        with np.errstate(divide="ignore"):
+            ridge = 1 / ratio
         if self.n_labelled <= _FACTORISED:
             values, U = self._spectrum
-            a = U @ ((U.T @ seen) / (1 / ratio + values)[:, None])
-        else:
-            operator = lambda P: self.on_labelled(self.back(P))  # noqa: E731
-            a = preconditioned_cg(operator, seen, 1 / ratio, tol=_CG_TOL, max_iter=_CG_ITERATIONS).X
-        return B - self.back(a)
+            return U @ ((U.T @ seen) / (ridge + values[:, None]))
+        if np.isinf(ridge).all():
+            return np.zeros_like(seen)
+
+        def products(P: np.ndarray) -> np.ndarray:
+            return self.on_labelled(self.back(P))
+
+        return preconditioned_cg(products, seen, float(ridge.min()), tol=_CG_TOL, max_iter=_CG_ITERATIONS).X
 
 
 class MatrixSpace(Space):

@@ -63,16 +63,15 @@ class Vectors(NamedTuple):
 def orthonormal(space: Space, B: np.ndarray, *others: Vectors) -> Vectors:
     """Return orthonormal vectors that span what others leave of B, without what is round-off; one product with S."""
     if space.euclidean:
-        B = orthonormal_columns(B, np.hstack([other.Q for other in others]))
-        return Vectors(B, *space.times(B))
-    seen = np.zeros(B.shape[1])  # squared length of what the others take
-    for _ in range(2):
         for other in others:
-            A = space.dot(other.Q, other.SQ, B)
-            B = B - other.Q @ A
-            seen += (A**2).sum(axis=0)
+            B = orthonormal_columns(B, other.Q)
+        for other in others[:-1]:  # the others are orthogonal to each other but for round-off
+            B = B - other.Q @ (other.Q.T @ B)
+        return Vectors(B, *space.times(B))
     new = Vectors(B, *space.times(B))
-    floor = np.maximum(_NOTHING**2 * seen, space.shortest(B))
+    before = np.einsum("ij,ij->j", B, new.SQ)
+    new = new.less(space, *others).less(space, *others)
+    floor = np.maximum(_NOTHING**2 * before, space.shortest(new.Q))
     for _ in range(2):
         G = space.dot(new.Q, new.SQ, new.Q)
         square = np.diagonal(G)

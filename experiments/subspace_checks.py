@@ -1,0 +1,73 @@
+"""Each method of subspace.py once more, by the estimator that a user would fit: the same labels, and its time."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.decomposition import PCA
+from sklearn.linear_model import RidgeClassifier
+from sklearn.semi_supervised import LabelPropagation, LabelSpreading
+
+from common import seconds
+from labelfold import PCALS, KernelPCALS, LapRLS
+from labelfold.adapters import ReduceThenClassify
+from subspace_methods import (
+    KERNEL_WEIGHT,
+    LINEAR_WEIGHT,
+    METHODS,
+    NEIGHBOURS,
+    PROPAGATION_ITERATIONS,
+    PROPAGATION_TOL,
+    SPREADING,
+    Rows,
+    Task,
+)
+
+# Beyond so many bytes an n x n matrix is not formed; Waveform's has 200 MB.
+MOST_BYTES = 1 << 29
+
+
+def estimator(data: Rows, method: str, config: str) -> Any:
+    """Return the estimator of a method with a configuration, as subspace_methods.py names it."""
+    value = {name: float(number) for name, number in (word.split("=") for word in config.split())}
+    p = int(value.get("p", 0))
+    gamma = 1 / (2 * (value["kernel_width"] * data.sigma) ** 2) if "kernel_width" in value else None
+    if method == "PCA+RLS":
+        return ReduceThenClassify(PCA(p, random_state=0), RidgeClassifier(value["ridge"]))
+    if method == "PCA-LS":
+        return PCALS(p, reconstruction=LINEAR_WEIGHT)
+    landmarks = data.n_landmarks if data.large else None
+    if method == "KPCA-LS":
+        return KernelPCALS(p, kernel="rbf", gamma=gamma, reconstruction=KERNEL_WEIGHT, n_landmarks=landmarks)
+    if method in ("LapRLS", "KLapRLS"):
+        graph: dict[str, Any] = {"graph": "knn", "n_neighbors": NEIGHBOURS[0]}
+        if "graph_width" in value:
+            graph = {"graph": "rbf", "width": value["graph_width"] * data.sigma}
+        kernel = {} if method == "LapRLS" else {"kernel": "rbf", "gamma": gamma, "n_landmarks": landmarks}
+        return LapRLS(ridge=value["ridge"], smoothness=value["smoothness"], **graph, **kernel)
+    options: dict[str, Any] = {"tol": PROPAGATION_TOL, "max_iter": PROPAGATION_ITERATIONS}
+    if data.large:
+        W = data.neighbours[int(value["neighbours"])]
+        options["kernel"] = lambda X, Z: sparse.csr_array(W + sparse.eye_array(len(data.y)))
+    else:
+        options["gamma"] = 1 / (2 * (value["graph_width"] * data.sigma) ** 2)
+    if method == "GRF":
+        return LabelPropagation(**options)
+    # Its sum of changes is over all rows and has to be small in each: exact solutions have none.
+    return LabelSpreading(**options | {"alpha": SPREADING, "tol": 1e-8, "max_iter": 5000})
+
+
+def check(data: Rows, method: str, config: str, task: Task) -> tuple[float, float]:
+    """Return the seconds of a fit, and how much (%) of what it predicts is what the cached computation gives."""
+    cached = {name: values for name, _, values in METHODS[method](data, [task])}[config] > 0
+    y = np.full(len(data.y), -1)
+    y[task.known] = data.y[task.known] > 0
+    model = estimator(data, method, config)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        spent, _ = seconds(lambda: model.fit(data.X, y))
+    found = model.transduction_ if hasattr(model, "transduction_") else model.predict(data.X)
+    return spent, 100 * float(np.mean((found[task.asked] > 0) == cached))

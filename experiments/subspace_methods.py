@@ -1,0 +1,389 @@
+"""The seven methods of subspace.py, each for many sets of labels of the same rows at once.
+
+Cross-validation fits a method hundreds of times on the same rows with other labels. Kernels, graphs and
+decompositions do not depend on labels: they are made once for each configuration here, and what is left of a fit is
+small. Answers are those of the public estimators; the "Check" part of the experiment compares them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import linalg, sparse
+from sklearn.linear_model import RidgeClassifier
+from sklearn.metrics.pairwise import euclidean_distances
+from sklearn.utils import check_random_state
+
+from common import rng_of, words
+from labelfold.baselines.graph import laplacian, nearest, neighbour_graph
+from labelfold.baselines.smooth import deformed_columns, solve_deformed
+from labelfold.numerics.distances import mean_distance
+from labelfold.numerics.krylov import block_cg
+from labelfold.pursuit.directions import pursue
+from labelfold.pursuit.spaces import MatrixSpace, Space
+from labelfold.rows import as_rows
+from labelfold.spectral.kernel_map import nystroem_map
+
+# The paper's grids.
+SIZES = (2, 4, 8, 16, 32)
+WIDTHS = (2.0, 1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16)  # times the mean distance between rows
+PENALTIES = (1e4, 1e2, 1.0, 1e-2, 1e-4)
+# No method tries more configurations than this: LapRLS so many of its 150, and of the 900 of its kernel form.
+MOST = 30
+NEIGHBOURS = (5, 10, 20)  # of GRF and LLGC where an RBF graph would not fit; LapRLS has the paper's 5
+LINEAR_WEIGHT, KERNEL_WEIGHT = 1.0, 100.0  # of reconstruction in PCA-LS
+SPREADING = 0.99  # alpha of LLGC
+TOL, FOLD_TOL = 1e-8, 1e-4  # of PCA-LS: the estimators', and that of fits that are only scored on a fold
+PROPAGATION_TOL, PROPAGATION_ITERATIONS = 1e-3, 1000  # scikit-learn's
+
+
+@dataclass(eq=False)
+class Rows:
+    """A data set, and what of it does not depend on labels.
+
+    Attributes
+    ----------
+    name, source : str
+        Its name, and "real" or "generated".
+    X : ndarray or csr_array of shape (n, d)
+        The rows.
+    y : ndarray of shape (n,)
+        -1 and +1.
+    large : bool
+        Whether n x n matrices would not fit: neighbour graphs and Nystroem features take their place.
+    n_landmarks : int
+        Rows that Nystroem features are made from.
+    configurations : int
+        The most that a method may try.
+    sizes : tuple of int
+        Numbers of components to choose from.
+    """
+
+    name: str
+    source: str
+    X: Any
+    y: np.ndarray
+    large: bool = False
+    n_landmarks: int = 500
+    configurations: int = MOST
+    sizes: tuple[int, ...] = SIZES
+
+    @cached_property
+    def squares(self) -> np.ndarray:
+        """Squared distances between all rows, (n, n)."""
+        return euclidean_distances(self.X, squared=True)
+
+    @cached_property
+    def sigma(self) -> float:
+        """The mean distance between two rows."""
+        if self.large:
+            return mean_distance(as_rows(self.X))
+        n = len(self.y)
+        return float(np.sqrt(self.squares).sum()) / (n * (n - 1))
+
+    def rbf(self, width: float) -> np.ndarray:
+        """Return the kernel of all rows, with a width in units of sigma."""
+        return np.exp(self.squares / (-2 * (width * self.sigma) ** 2))
+
+    @cached_property
+    def neighbours(self) -> dict[int, sparse.csr_array]:
+        """Graphs of the nearest neighbours, by how many."""
+        distance, neighbour = nearest(as_rows(self.X), max(NEIGHBOURS))
+        return {k: neighbour_graph(distance[:, :k], neighbour[:, :k]) for k in NEIGHBOURS}
+
+    def graphs(self) -> Iterator[tuple[str, Any]]:
+        """Return the graphs that GRF and LLGC choose from; weights of rows with themselves are 0."""
+        if self.large:
+            yield from ((words(neighbours=k), W) for k, W in self.neighbours.items())
+            return
+        for width in WIDTHS:
+            W = self.rbf(width)
+            np.fill_diagonal(W, 0.0)
+            yield words(graph_width=width), W
+
+    def laplacian(self, width: float | None) -> Any:
+        """Return the Laplacian of the RBF graph, or of five neighbours where there is no width."""
+        if width is None:
+            return laplacian(self.neighbours[NEIGHBOURS[0]])
+        W = self.rbf(width)
+        np.fill_diagonal(W, 0.0)
+        return laplacian(W)
+
+    def landmarks(self, width: float, seed: int = 0) -> np.ndarray:
+        """Return Nystroem features of all rows, (n, m)."""
+        gamma = 1 / (2 * (width * self.sigma) ** 2)
+        fitted = nystroem_map(as_rows(self.X), "rbf", {"gamma": gamma}, self.n_landmarks, seed)
+        return fitted.transform(self.X)
+
+    @cached_property
+    def centred(self) -> np.ndarray:
+        """The rows less their mean; where there are more columns than rows, in coordinates of their own span."""
+        n, d = self.X.shape
+        if d <= n:
+            X = self.X.toarray() if sparse.issparse(self.X) else self.X
+            return X - X.mean(axis=0)
+        return coordinates(
+            np.asarray((self.X @ self.X.T).todense() if sparse.issparse(self.X) else self.X @ self.X.T)
+        )
+
+
+class Task(NamedTuple):
+    """Rows whose labels are known, and rows that are asked for."""
+
+    known: np.ndarray
+    asked: np.ndarray
+
+
+Found = Iterator[tuple[str, int, np.ndarray]]
+"""For a configuration and a task, by its number: values at the rows asked for, above 0 for the second class."""
+
+
+def coordinates(K: np.ndarray) -> np.ndarray:
+    """Return coordinates (n, r) of rows less their mean, from their products K; largest variance first."""
+    Kc = K - K.mean(axis=0)
+    Kc -= Kc.mean(axis=1, keepdims=True)
+    values, U = linalg.eigh(Kc, overwrite_a=True, check_finite=False, driver="evd")
+    keep = values > len(K) * np.finfo(float).eps * values[-1]
+    return U[:, keep][:, ::-1] * np.sqrt(values[keep][::-1])
+
+
+def balanced(count: int, **levels: Sequence[float]) -> list[dict[str, float]]:
+    """Return ``count`` different combinations, drawn so that each level of a parameter comes up about as often.
+
+    >>> len(balanced(6, a=(1, 2, 3), b=(1, 2)))
+    6
+    """
+    most = int(np.prod([len(values) for values in levels.values()]))
+    if most <= count:
+        grid = np.meshgrid(*levels.values(), indexing="ij")
+        return [
+            dict(zip(levels, map(float, point), strict=True))
+            for point in zip(*map(np.ravel, grid), strict=True)
+        ]
+    rng = rng_of("design", *levels)
+    while True:
+        columns = [rng.permutation(np.resize(values, count)) for values in levels.values()]
+        rows = sorted(set(zip(*(column.tolist() for column in columns), strict=True)), reverse=True)
+        if len(rows) == count:
+            return [dict(zip(levels, row, strict=True)) for row in rows]
+
+
+def pca_rls(data: Rows, tasks: Sequence[Task]) -> Found:
+    """Principal components of all rows, then ridge regression on the labelled ones."""
+    X = data.centred
+    _, _, V = linalg.svd(X if X.shape[0] < 4 * X.shape[1] else linalg.qr(X, mode="r")[0], full_matrices=False)
+    Z = X @ V[: max(data.sizes)].T
+    for p in (p for p in data.sizes if p <= Z.shape[1]):
+        for ridge in PENALTIES:
+            for i, task in enumerate(tasks):
+                model = RidgeClassifier(ridge).fit(Z[task.known, :p], data.y[task.known])
+                yield words(p=p, ridge=ridge), i, model.decision_function(Z[task.asked, :p])
+
+
+def grf(data: Rows, tasks: Sequence[Task]) -> Found:
+    """Label propagation, as scikit-learn iterates it: all tasks in one product."""
+    for config, W in data.graphs():
+        degree = np.asarray(W.sum(axis=1)).ravel() + 1.0  # a row's own weight is 1
+        for i, F in enumerate(_propagate(W, degree, data.y, tasks)):
+            yield config, i, F[tasks[i].asked]
+
+
+def _propagate(W: Any, degree: np.ndarray, y: np.ndarray, tasks: Sequence[Task]) -> Iterator[np.ndarray]:
+    n, count = len(y), len(tasks)
+    clamp = np.zeros((n, count), dtype=bool)
+    for i, task in enumerate(tasks):
+        clamp[task.known, i] = True
+    given = np.where(clamp, np.stack([y < 0, y > 0])[:, :, None], 0.0)  # (2, n, tasks)
+    F, going, done = given, np.arange(count), [np.empty(0)] * count
+    before = np.zeros_like(F)
+    for iteration in range(PROPAGATION_ITERATIONS + 1):
+        last = iteration == PROPAGATION_ITERATIONS
+        change = np.abs(F - before).sum(axis=(0, 1))
+        for place in np.flatnonzero((change < PROPAGATION_TOL) | last):
+            done[going[place]] = F[1, :, place] - F[0, :, place]
+        stay = (change >= PROPAGATION_TOL) & (not last)
+        if not stay.any():
+            break
+        if not stay.all():
+            F, going = F[:, :, stay], going[stay]
+        before = F
+        m = len(going)
+        flat = np.concatenate([F[0], F[1]], axis=1)
+        flat = (W @ flat + flat) / degree[:, None]
+        F = np.stack([flat[:, :m], flat[:, m:]])
+        total = F.sum(axis=0)
+        F /= np.where(total == 0, 1.0, total)
+        F = np.where(clamp[:, going], given[:, :, going], F)
+    yield from done
+
+
+def llgc(data: Rows, tasks: Sequence[Task]) -> Found:
+    """Label spreading: (I - alpha S) F = Y, S the graph with both its sides divided by roots of degrees."""
+    Y = np.zeros((len(data.y), len(tasks)))
+    for i, task in enumerate(tasks):
+        Y[task.known, i] = data.y[task.known]
+    for config, W in data.graphs():
+        degree = np.asarray(W.sum(axis=1)).ravel()
+        root = 1 / np.sqrt(np.where(degree > 0, degree, 1.0))
+        if sparse.issparse(W):
+            S = sparse.diags_array(root) @ W @ sparse.diags_array(root)
+            F = block_cg(lambda P, S=S: P - SPREADING * (S @ P), Y, tol=1e-10, max_iter=1000).X
+        else:
+            W *= -SPREADING * root
+            W *= root[:, None]
+            W.flat[:: len(W) + 1] += 1.0
+            F = linalg.solve(W, Y, assume_a="pos", overwrite_a=True, check_finite=False)
+        for i, task in enumerate(tasks):
+            yield config, i, F[task.asked, i]
+
+
+def laprls(data: Rows, tasks: Sequence[Task]) -> Found:
+    """Linear LapRLS."""
+    levels = {"ridge": PENALTIES, "smoothness": PENALTIES} | ({} if data.large else {"graph_width": WIDTHS})
+    X = data.centred
+    last = None
+    for config in sorted(balanced(data.configurations, **levels), key=lambda c: -c.get("graph_width", 0.0)):
+        width = config.get("graph_width")
+        if last is None or last[0] != width:
+            last = width, X.T @ (data.laplacian(width) @ X)
+        yield from _smooth_linear(X, last[1], config, words(**config), data.y, tasks)
+
+
+def _smooth_linear(
+    X: np.ndarray, G: np.ndarray, config: dict[str, float], name: str, y: np.ndarray, tasks: Sequence[Task]
+) -> Found:
+    """Return LapRLS of all tasks from G = X'LX."""
+    union, places = _union(tasks)
+    M = config["smoothness"] / len(X) ** 2 * G
+    M.flat[:: len(M) + 1] += config["ridge"]
+    A = linalg.solve(M, X[union].T, assume_a="pos", check_finite=False)  # (d, m)
+    H = X[union] @ A
+    for i, (task, at) in enumerate(zip(tasks, places, strict=True)):
+        S, b = solve_deformed(H[np.ix_(at, at)], y[task.known, None])
+        yield name, i, (X[task.asked] @ (A[:, at] @ S) + b)[:, 0]
+
+
+def _union(tasks: Sequence[Task]) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Return the rows that are known in some task, and where among them each task's are."""
+    union = np.unique(np.concatenate([task.known for task in tasks]))
+    return union, [np.searchsorted(union, task.known) for task in tasks]
+
+
+def kernel_laprls(data: Rows, tasks: Sequence[Task]) -> Found:
+    """LapRLS in the space of an RBF kernel."""
+    levels = {"ridge": PENALTIES, "smoothness": PENALTIES, "kernel_width": WIDTHS}
+    if data.large:
+        L = data.laplacian(None)
+        last = None
+        design = balanced(data.configurations, **levels)
+        for config in sorted(design, key=lambda c: -c["kernel_width"]):
+            if last is None or last[0] != config["kernel_width"]:
+                F = data.landmarks(config["kernel_width"])
+                last = config["kernel_width"], F, F.T @ (L @ F)
+            yield from _smooth_linear(*last[1:], config, words(**config), data.y, tasks)
+        return
+    union, places = _union(tasks)
+    for config in balanced(data.configurations, **levels, graph_width=WIDTHS):
+        K = data.rbf(config["kernel_width"])
+        L = data.laplacian(config["graph_width"])
+        A = deformed_columns(K, L, union, config["ridge"], config["smoothness"])
+        H = K[union] @ A
+        for i, (task, at) in enumerate(zip(tasks, places, strict=True)):
+            S, b = solve_deformed(H[np.ix_(at, at)], data.y[task.known, None])
+            yield words(**config), i, (K[task.asked] @ (A[:, at] @ S) + b)[:, 0]
+
+
+class Principal(Space):
+    """Rows in coordinates in which their sum of squares is diagonal, as `coordinates` gives them.
+
+    Parameters
+    ----------
+    values : ndarray of shape (r,)
+        The diagonal.
+    Z : ndarray of shape (l, r)
+        The labelled rows.
+    """
+
+    noise = 1e-14
+
+    def __init__(self, values: np.ndarray, Z: np.ndarray) -> None:
+        self.values, self.Z = values, Z
+        self.size, self.square = len(values), float(values.sum())
+
+    def times(self, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return S B and Z B."""
+        return self.values[:, None] * B, self.Z @ B
+
+    def on_labelled(self, B: np.ndarray) -> np.ndarray:
+        """Return Z B."""
+        return self.Z @ B
+
+    def back(self, a: np.ndarray) -> np.ndarray:
+        """Return Z'a."""
+        return self.Z.T @ a
+
+    def labelled_products(self) -> np.ndarray:
+        """Return Z Z'."""
+        return self.Z @ self.Z.T
+
+    @property
+    def n_labelled(self) -> int:
+        """How many labelled rows there are."""
+        return len(self.Z)
+
+
+def pcals(data: Rows, tasks: Sequence[Task]) -> Found:
+    """PCA-LS."""
+    yield from pursuits(data, tasks, {"": data.centred}, LINEAR_WEIGHT, data.sizes)
+
+
+def kernel_pcals(data: Rows, tasks: Sequence[Task]) -> Found:
+    """PCA-LS in the space of an RBF kernel."""
+    for width in WIDTHS[: max(1, data.configurations // len(data.sizes))]:
+        if data.large:
+            # The rows that KernelPCALS(random_state=0) draws.
+            Z = data.landmarks(width, int(check_random_state(0).randint(np.iinfo(np.int32).max)))
+            Z -= Z.mean(axis=0)
+        else:
+            Z = coordinates(data.rbf(width))
+        yield from pursuits(data, tasks, {words(kernel_width=width): Z}, KERNEL_WEIGHT, data.sizes)
+
+
+def pursuits(
+    data: Rows, tasks: Sequence[Task], spaces: dict[str, np.ndarray], weight: float, sizes: Sequence[int]
+) -> Found:
+    """Return PCA-LS of all tasks, one pursuit each: with fewer directions it is a part of that with more."""
+    for name, X in spaces.items():
+        S = None if X is not data.centred and not data.large else X.T @ X
+        values = None if S is not None else np.einsum("ij,ij->j", X, X)
+        for i, task in enumerate(tasks):
+            Z = X[task.known]
+            space = Principal(values, Z) if S is None else MatrixSpace(S, Z, noise_of(X))
+            y = data.y[task.known, None].astype(float)
+            # Folds ask for a few rows only: four digits of a direction are enough to tell their sides.
+            tol = FOLD_TOL if len(task.asked) < len(task.known) else TOL
+            found = pursue(space, y - y.mean(), weight, max(sizes), tol=tol)
+            V = X[task.asked] @ found.W
+            for p in sizes:
+                values_at = V[:, :p] @ found.alpha[:p] + y.mean()
+                yield f"{name} {words(p=p)}".strip(), i, values_at[:, 0]
+
+
+def noise_of(X: np.ndarray) -> float:
+    """Return what a product with X'X leaves of a vector that X is orthogonal to, relative to it."""
+    return max(X.shape) * np.finfo(float).eps
+
+
+METHODS: dict[str, Callable[[Rows, Sequence[Task]], Found]] = {
+    "PCA+RLS": pca_rls,
+    "GRF": grf,
+    "LLGC": llgc,
+    "LapRLS": laprls,
+    "KLapRLS": kernel_laprls,
+    "PCA-LS": pcals,
+    "KPCA-LS": kernel_pcals,
+}
