@@ -18,7 +18,8 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import LinearSVC
 
 from labelfold.factor import alternating
-from labelfold.factor.drsvm import DRSVM, objective
+from labelfold.factor.alternating import objective
+from labelfold.factor.drsvm import DRSVM
 from labelfold.factor.inputs import loss_weights
 from labelfold.labels import read_labels
 from labelfold.numerics.factor_starts import nndsvd_start, svd_start

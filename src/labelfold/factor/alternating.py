@@ -161,6 +161,53 @@ def embed(problem: Problem, model: Model) -> np.ndarray:
     return H
 
 
+def objective(
+    X: Any,
+    H: np.ndarray,
+    B: np.ndarray,
+    W: np.ndarray,
+    T: np.ndarray,
+    index: np.ndarray,
+    *,
+    C: Any = 1.0,
+    intercept: Any = 0.0,
+    loss: str = "squared_hinge",
+    svm_penalty: float = 1.0,
+    reconstruction: float = 1.0,
+    shrinkage: float = 1.0,
+) -> float:
+    """Return what DRSVM minimises (eq. IV.2), in one pass over X.
+
+    Parameters
+    ----------
+    X : container of shape (n, d)
+        Rows, less their mean where the model was centred.
+    H, B, W : ndarray of shapes (n, k), (d, k), (r, k)
+        Embedding, basis and machines.
+    T : ndarray of shape (l, r)
+        Signs of the labelled rows, -1 or +1.
+    index : ndarray of shape (l,)
+        Which rows those are.
+    C : float or ndarray of shape (l, r)
+        Weights of the losses.
+    intercept : float or ndarray of shape (r,)
+        The machines' intercepts.
+    loss, svm_penalty, reconstruction, shrinkage
+        As `DRSVM` has them.
+
+    Returns
+    -------
+    f : float
+    """
+    slack = np.maximum(0.0, 1 - T * (H[index] @ W.T + intercept))
+    losses = slack if loss == "hinge" else slack * slack
+    machines = (W * W).sum() + (np.broadcast_to(intercept, len(W)) ** 2).sum()
+    misfit = as_rows(X).sum(_misfit, np.asarray(H), shared=(np.asarray(B),))
+    size = (B * B).sum() + (H * H).sum()
+    f = (C * losses).sum() + 0.5 * (svm_penalty * machines + reconstruction * misfit + shrinkage * size)
+    return float(f)
+
+
 def projection(B: np.ndarray, ridge: float, BtB: np.ndarray | None = None) -> np.ndarray:
     """Return G = B (B'B + (e/b) I)^(-1), (d, k): an unlabelled row x has h = G'x."""
     return as_rows(B) @ _ridge_inverse(B.T @ B if BtB is None else BtB, ridge)
@@ -272,3 +319,9 @@ def _place(X: Block, mask: Any, G: Any) -> tuple[Any, Any]:
 def _place_nonnegative(X: Block, H: Any, mask: Any, B: Any, M: Any) -> tuple[Any, Any]:
     H = hals(H, X @ B, M, _ROUNDS) * mask[:, None]
     return H, _sums(X, H)
+
+
+def _misfit(X: Block, H: Any, B: Any) -> Any:
+    X = X.double()
+    cross, gram = (X @ B) * H, (H @ (B.T @ B)) * H
+    return X.xp.sum(X.sq()) - 2 * X.xp.sum(cross) + X.xp.sum(gram)

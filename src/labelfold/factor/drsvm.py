@@ -7,26 +7,23 @@ from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import accuracy_score
-from sklearn.utils.validation import check_is_fitted
 
 from labelfold._sklearn import Interval, StrOptions, _fit_context
-from labelfold.base import RowsEstimator
 from labelfold.factor.alternating import Problem, Solution, embed, projection, solve
+from labelfold.factor.classifier import FactorClassifier
 from labelfold.factor.inputs import check_matrix, loss_weights
-from labelfold.labels import read_labels, score_targets
+from labelfold.labels import read_labels
 from labelfold.numerics.factor_starts import factor_start
 from labelfold.numerics.nonnegative import nonnegative_rows
 from labelfold.progress import Progress
-from labelfold.rows import Block, Centered, as_rows
+from labelfold.rows import Centered, Rows
 
 # A basis whose squared norm is smaller than this, relative to e / b, puts every new row at the origin.
 _SHRUNK_AWAY = 1e-3
 
 
-class DRSVM(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator):
+class DRSVM(FactorClassifier):
     r"""Dimension reduction and a linear SVM learned together, from a few labels and many rows.
 
     Finds a low-rank factorisation of all rows in which linear SVMs tell the labelled ones apart:
@@ -266,21 +263,7 @@ class DRSVM(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         self.transduction_[labels.index] = labels.decode(labels.values)
         return self
 
-    def transform(self, X: Any) -> Any:
-        """Place rows, each by itself, as the fit places unlabelled ones.
-
-        Parameters
-        ----------
-        X : container of shape (n, d)
-            Any rows the library reads.
-
-        Returns
-        -------
-        H : array of shape (n, k)
-            On the host for arrays and files; otherwise where X is.
-        """
-        check_is_fitted(self)
-        rows = self._rows(X, reset=False)
+    def _place(self, rows: Rows) -> Any:
         if self.center:
             rows = Centered(rows, self.mean_)
         B, ridge = self.components_.T, self.shrinkage / self.reconstruction
@@ -289,181 +272,11 @@ class DRSVM(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         H = nonnegative_rows(rows.get(rows @ B), B.T @ B + ridge * np.eye(B.shape[1]))
         return rows.put(H.astype(rows.dtype))
 
-    def inverse_transform(self, H: Any) -> np.ndarray:
-        """Return the rows that an embedding stands for, H B' and the mean.
-
-        Parameters
-        ----------
-        H : array of shape (n, k)
-            Places of rows.
-
-        Returns
-        -------
-        X : ndarray of shape (n, d)
-        """
-        check_is_fitted(self)
-        H = np.asarray(as_rows(H).whole().dense())
-        if H.shape[1] != len(self.components_):
-            raise ValueError(
-                f"H has {H.shape[1]} columns, where {len(self.components_)} are expected; pass what transform returns"
-            )
-        return (H @ self.components_ + self.mean_).astype(H.dtype, copy=False)
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Return how far rows lie on the side of the second class (two classes), or of each class or label.
-
-        Parameters
-        ----------
-        X : container of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        scores : ndarray of shape (n,) or (n, c)
-        """
-        check_is_fitted(self)
-        return self._scores(self._embedded(X))
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the class of each row, or its 0/1 labels.
-
-        Parameters
-        ----------
-        X : container of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        y : ndarray of shape (n,) or (n, c)
-        """
-        check_is_fitted(self)
-        return self._decide(self._embedded(X))
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the accuracy on the rows that have a label (for multi-label: of whole rows).
-
-        Parameters
-        ----------
-        X : container of shape (n, d)
-            Rows.
-        y : array-like of shape (n,) or (n, c)
-            Their labels; rows marked unlabelled are left out.
-        sample_weight : array-like of shape (n,), default=None
-            Weights of the rows.
-
-        Returns
-        -------
-        accuracy : float
-        """
-        check_is_fitted(self)
-        known, truth = score_targets(
-            y, unlabeled=self.unlabeled, task="classification", classes=self.classes_
-        )
-        weight = None if sample_weight is None else np.asarray(sample_weight)[known]
-        return float(accuracy_score(truth, self.predict(X)[known], sample_weight=weight))
-
-    def top_features(self, n: int = 10, feature_names: Any = None) -> list[list[tuple[Any, float]]]:
-        """Return the columns that weigh most in each component.
-
-        Parameters
-        ----------
-        n : int, default=10
-            How many of them.
-        feature_names : array-like of shape (d,), optional
-            Names of the columns, for instance a vectorizer's ``get_feature_names_out()``; those seen in fit, or the
-            columns' numbers, when None.
-
-        Returns
-        -------
-        features : list of k lists of (name, weight)
-            The largest weights first, by magnitude; zeros are left out.
-        """
-        check_is_fitted(self)
-        names = (
-            getattr(self, "feature_names_in_", None) if feature_names is None else np.asarray(feature_names)
-        )
-        if names is not None and len(names) != self.n_features_in_:
-            raise ValueError(
-                f"feature_names holds {len(names)} names, where {self.n_features_in_} are expected, one a column"
-            )
-        features = []
-        for b in self.components_:
-            best = np.argsort(-np.abs(b), kind="stable")[:n]
-            features.append([(int(j) if names is None else str(names[j]), float(b[j])) for j in best if b[j]])
-        return features
-
-    def _embedded(self, X: Any) -> np.ndarray:
-        rows = self._rows(X, reset=False)
-        return rows.get(DRSVM.transform(self, rows))
-
-    def _scores(self, H: np.ndarray) -> np.ndarray:
-        scores = H @ self.coef_.T + self.intercept_
-        return scores[:, 0] if self._task == "binary" else scores
-
-    def _decide(self, H: np.ndarray) -> np.ndarray:
-        scores = self._scores(H)
-        if self._task == "multilabel":
-            return (scores > 0).astype(np.intp)
-        return self.classes_[scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(np.intp)]
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.components_.shape[0]
-
     def __sklearn_tags__(self) -> Any:
-        """Declare multi-label targets, and that float32 stays float32."""
+        """Declare that X must not be negative where the factors must not."""
         tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        tags.classifier_tags.multi_label = True
         tags.input_tags.positive_only = self.nonnegative
         return tags
-
-
-def objective(
-    X: Any,
-    H: np.ndarray,
-    B: np.ndarray,
-    W: np.ndarray,
-    T: np.ndarray,
-    index: np.ndarray,
-    *,
-    C: Any = 1.0,
-    intercept: Any = 0.0,
-    loss: str = "squared_hinge",
-    svm_penalty: float = 1.0,
-    reconstruction: float = 1.0,
-    shrinkage: float = 1.0,
-) -> float:
-    """Return what DRSVM minimises (eq. IV.2), in one pass over X.
-
-    Parameters
-    ----------
-    X : container of shape (n, d)
-        Rows, less their mean where the model was centred.
-    H, B, W : ndarray of shapes (n, k), (d, k), (r, k)
-        Embedding, basis and machines.
-    T : ndarray of shape (l, r)
-        Signs of the labelled rows, -1 or +1.
-    index : ndarray of shape (l,)
-        Which rows those are.
-    C : float or ndarray of shape (l, r)
-        Weights of the losses.
-    intercept : float or ndarray of shape (r,)
-        The machines' intercepts.
-    loss, svm_penalty, reconstruction, shrinkage
-        As `DRSVM` has them.
-
-    Returns
-    -------
-    f : float
-    """
-    slack = np.maximum(0.0, 1 - T * (H[index] @ W.T + intercept))
-    losses = slack if loss == "hinge" else slack * slack
-    machines = (W * W).sum() + (np.broadcast_to(intercept, len(W)) ** 2).sum()
-    misfit = as_rows(X).sum(_misfit, np.asarray(H), shared=(np.asarray(B),))
-    size = (B * B).sum() + (H * H).sum()
-    f = (C * losses).sum() + 0.5 * (svm_penalty * machines + reconstruction * misfit + shrinkage * size)
-    return float(f)
 
 
 def _say(found: Solution, model: DRSVM) -> None:
@@ -493,9 +306,3 @@ def _say(found: Solution, model: DRSVM) -> None:
 
 def _warn(message: str, category: type[Warning]) -> None:
     warnings.warn(message, category, stacklevel=5)
-
-
-def _misfit(X: Block, H: Any, B: Any) -> Any:
-    X = X.double()
-    cross, gram = (X @ B) * H, (H @ (B.T @ B)) * H
-    return X.xp.sum(X.sq()) - 2 * X.xp.sum(cross) + X.xp.sum(gram)
