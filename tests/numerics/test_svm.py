@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
 from labelfold.numerics.svm import linear_svm, linear_svms, svm_objective
+from labelfold.numerics.svm_settle import settle
 from reference import svm as reference
 
 LOSSES = ["squared_hinge", "hinge"]
@@ -156,8 +157,9 @@ def test_a_weight_of_two_is_a_row_twice(loss, rng):
 
 @loss_of
 @pytest.mark.parametrize("kind", ["moved", "scaled", "far"])
-def test_a_warm_start_is_quicker_and_ends_where_a_cold_one_does(loss, kind, rng):
-    X, y = data(rng, 300, 8)
+@pytest.mark.parametrize("d", [8, 150])
+def test_a_warm_start_is_quicker_and_ends_where_a_cold_one_does(loss, kind, d, rng):
+    X, y = data(rng, 300, d)
     alpha = linear_svm(X, y, loss=loss, tol=1e-8, max_iter=50_000).alpha
     moved = {
         "moved": X + 1e-3 * rng.standard_normal(X.shape),
@@ -171,7 +173,9 @@ def test_a_warm_start_is_quicker_and_ends_where_a_cold_one_does(loss, kind, rng)
     for found in (warm, cold):
         certify(found, moved, y, 1.0, loss, 1e-6)
     if kind != "far":
-        assert warm.n_iter < cold.n_iter / 2
+        assert warm.n_iter <= cold.n_iter
+        if d > 129:  # narrow machines have little left to gain
+            assert warm.n_iter < 0.75 * cold.n_iter
 
 
 @loss_of
@@ -352,7 +356,7 @@ def test_scales_beyond_reach_are_refused(rng):
 
 @loss_of
 def test_a_dual_that_does_not_settle_says_how_far_it_came(loss, rng):
-    X, y = data(rng, 200, 10)
+    X, y = data(rng, 300, 150)
     with pytest.warns(
         ConvergenceWarning, match=r"50 rounds with a relative duality gap of .*lower C"
     ) as caught:
@@ -363,6 +367,38 @@ def test_a_dual_that_does_not_settle_says_how_far_it_came(loss, rng):
     w, a = found.w, found.alpha
     P, D = reference.primal(w, X, y, 1e8, loss), reference.dual(a, X, y, 1e8, loss)
     assert found.gap == pytest.approx((P - D) / P, rel=1e-6)
+
+
+@loss_of
+@pytest.mark.parametrize("C", [1.0, 1e2, 1e4])
+@pytest.mark.parametrize("shape", [(200, 10), (500, 3), (150, 60), (90, 120)])
+@pytest.mark.parametrize("held", [np.asarray, sparse.csr_array])
+def test_narrow_machines_are_solved_whatever_c_is(loss, C, shape, held, rng):
+    """Coordinate steps alone leave gaps of 1 there; solved for, they end within round-off, which grows with C."""
+    X, y = data(rng, *shape)
+    weights = C * (0.5 + rng.random(len(y)))
+    weights[:3] = 0
+    found = linear_svm(held(X), y, weights, loss=loss, fit_intercept=True, tol=1e-12 * C)
+    certify(found, X, y, weights, loss, 1e-12 * C)
+    assert found.n_iter <= 300
+
+
+@loss_of
+def test_settling_lowers_the_dual_from_anywhere(loss, rng):
+    X, y = data(rng, 80, 6)
+    Z = X * y[:, None]
+    upper = np.full(80, 2.0 if loss == "hinge" else np.inf)
+    diagonal = np.full(80, 0.0 if loss == "hinge" else 0.25)
+    for _ in range(20):
+        alpha = np.clip(3 * rng.standard_normal(80), 0, upper)
+        w = alpha @ Z
+        before = 0.5 * w @ w + alpha @ (0.5 * diagonal * alpha - 1)
+        settle(Z, upper, diagonal, alpha, w)
+        assert ((alpha >= 0) & (alpha <= upper)).all()
+        np.testing.assert_allclose(w, alpha @ Z, atol=1e-12 * (1 + np.abs(alpha).sum()))
+        assert 0.5 * w @ w + alpha @ (0.5 * diagonal * alpha - 1) <= before + 1e-12 * abs(before)
+        free = (alpha > 0) & (alpha < upper)
+        assert np.abs((Z @ w + diagonal * alpha - 1)[free]).max(initial=0) < 1e-9
 
 
 def test_the_seed_fixes_the_answer(rng):

@@ -17,7 +17,6 @@ from labelfold.decisions import Decisions
 from labelfold.factor.alternating import Problem, Solution, embed, projection, solve
 from labelfold.factor.inputs import check_matrix, loss_weights
 from labelfold.factor.parts import PartsMixin
-from labelfold.factor.sums import squared_misfit
 from labelfold.labels import read_labels
 from labelfold.numerics.factor_starts import factor_start
 from labelfold.numerics.nonnegative import nonnegative_rows
@@ -321,53 +320,6 @@ class DRSVM(Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.input_tags.positive_only = self.nonnegative
         return tags
-
-
-def objective(
-    X: Any,
-    H: np.ndarray,
-    B: np.ndarray,
-    W: np.ndarray,
-    T: np.ndarray,
-    index: np.ndarray,
-    *,
-    C: Any = 1.0,
-    intercept: Any = 0.0,
-    loss: str = "squared_hinge",
-    svm_penalty: float = 1.0,
-    reconstruction: float = 1.0,
-    shrinkage: float = 1.0,
-) -> float:
-    """Return what DRSVM minimises (eq. IV.2), in one pass over X.
-
-    Parameters
-    ----------
-    X : container of shape (n, d)
-        Rows, less their mean where the model was centred.
-    H, B, W : ndarray of shapes (n, k), (d, k), (r, k)
-        Embedding, basis and machines.
-    T : ndarray of shape (l, r)
-        Signs of the labelled rows, -1 or +1.
-    index : ndarray of shape (l,)
-        Which rows those are.
-    C : float or ndarray of shape (l, r)
-        Weights of the losses.
-    intercept : float or ndarray of shape (r,)
-        The machines' intercepts.
-    loss, svm_penalty, reconstruction, shrinkage
-        As `DRSVM` has them.
-
-    Returns
-    -------
-    f : float
-    """
-    slack = np.maximum(0.0, 1 - T * (H[index] @ W.T + intercept))
-    losses = slack if loss == "hinge" else slack * slack
-    machines = (W * W).sum() + (np.broadcast_to(intercept, len(W)) ** 2).sum()
-    misfit = squared_misfit(X, H, B)
-    size = (B * B).sum() + (H * H).sum()
-    f = (C * losses).sum() + 0.5 * (svm_penalty * machines + reconstruction * misfit + shrinkage * size)
-    return float(f)
 
 
 def _say(found: Solution, model: DRSVM) -> None:

@@ -23,6 +23,12 @@ from sklearn.exceptions import ConvergenceWarning
 # Squared norms in this range neither overflow nor vanish in a solve; rows beyond it are scaled first.
 _SAFE = (1e-100, 1e100)
 
+# With few columns the minimum can be solved for, from what so many rounds of coordinate steps have found, where dense
+# rows do not take more memory than this. Those steps alone take ever longer the larger C is.
+_ROUNDS = 16
+_FEW_COLUMNS = 129
+_MOST_DENSE = 64 << 20
+
 
 class LinearSVM(NamedTuple):
     """A linear support vector machine, or r of them that share their rows (shapes in brackets).
@@ -167,12 +173,11 @@ def _train(
     random_state: int,
 ) -> LinearSVM:
     from labelfold.numerics import svm_kernels as kernels
-    from labelfold.numerics.svm_rows import squared_norms
 
     rows, (n, d) = _rows(X)
     signs, C, start = _check(Y, C, alpha, n, loss)
     bias = float(fit_intercept)
-    q = squared_norms(*rows, n, bias)
+    q = kernels.squared_norms(*rows, n, bias)
     rows, q, bias, exponent = _scaled(rows, q, bias, n)
     if exponent:
         C = _scale_C(C, exponent)
@@ -186,9 +191,8 @@ def _train(
     alpha = np.minimum(start, upper)
     gap, n_iter = 0.0, 0
     for j in range(len(signs)):
-        one_gap, rounds = kernels.descend(
-            *rows, signs[j], upper[j], diagonal[j], q, alpha[j], W[j], bias, tol, max_iter, random_state
-        )
+        one = signs[j], upper[j], diagonal[j], q, alpha[j], W[j], bias
+        one_gap, rounds = _descend(rows, one, tol, max_iter, random_state)
         gap, n_iter = max(gap, one_gap), max(n_iter, rounds)
     if gap > tol:
         warnings.warn(
@@ -200,6 +204,35 @@ def _train(
     if exponent:
         W, alpha = np.ldexp(W, -exponent), np.ldexp(alpha, -2 * exponent)
     return LinearSVM(W[:, :d], W[:, d], alpha.T, gap, n_iter, gap <= tol)
+
+
+def _descend(rows: tuple, one: tuple, tol: float, max_iter: int, seed: int) -> tuple[float, int]:
+    """Train one machine, writing its alpha and w: coordinate steps, and with few columns now and then all at once."""
+    from labelfold.numerics import svm_kernels as kernels
+
+    y, upper, diagonal, _, alpha, w, bias = one
+    Z, n_iter = None, 0
+    narrow = len(w) <= _FEW_COLUMNS and 8 * len(y) * len(w) <= _MOST_DENSE
+    while True:
+        rounds = min(max(_ROUNDS, n_iter // 4), max_iter - n_iter) if narrow else max_iter
+        gap, last = kernels.descend(*rows, *one, tol, rounds, seed + n_iter)
+        n_iter += last
+        if gap <= tol or n_iter >= max_iter:
+            return gap, n_iter
+        from labelfold.numerics import svm_settle
+
+        Z = _signed_rows(rows, y, bias, len(w) - 1) if Z is None else Z
+        svm_settle.settle(Z, upper, diagonal, alpha, w)
+
+
+def _signed_rows(rows: tuple, y: np.ndarray, bias: float, d: int) -> np.ndarray:
+    """Return the rows, dense, and the intercept's column, each row times its sign: (n, d + 1)."""
+    X, *stored = rows
+    Z = np.empty((len(y), d + 1))
+    Z[:, :d] = sparse.csr_array(tuple(stored), shape=(len(y), d)).toarray() if X is None else X
+    Z[:, d] = bias
+    Z *= y[:, None]
+    return Z
 
 
 def _rows(X: Any) -> tuple[tuple, tuple[int, int]]:
@@ -255,12 +288,12 @@ def _scaled(rows: tuple, q: np.ndarray, bias: float, n: int) -> tuple[tuple, np.
         raise ValueError("X contains NaN or infinity, where finite numbers are expected")
     if peak == 0:
         return rows, q, bias, 0
-    from labelfold.numerics.svm_rows import squared_norms
+    from labelfold.numerics import svm_kernels as kernels
 
     exponent = int(np.frexp(peak)[1])
     X, data = (None if a is None else np.ldexp(a, -exponent) for a in (X, data))
     rows, bias = (X, data, *where), float(np.ldexp(bias, -exponent))
-    return rows, squared_norms(*rows, n, bias), bias, exponent
+    return rows, kernels.squared_norms(*rows, n, bias), bias, exponent
 
 
 def _scale_C(C: np.ndarray, exponent: int) -> np.ndarray:

@@ -1,29 +1,86 @@
-"""The compiled descent of `labelfold.numerics.svm`, imported when the first machine is trained.
+"""The compiled loops of `labelfold.numerics.svm`, imported when the first machine is trained.
 
-Rows are the four arguments that `labelfold.numerics.svm_rows` explains.
+Rows are four arguments, so that the descent is written once: ``(X, None, None, None)`` where they are dense,
+``(None, data, indices, indptr)`` where they are CSR. The compiler leaves out what belongs to an argument that is
+None. A vector w has one entry more than there are columns, multiplied by ``bias``: 0 without an intercept.
 """
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 
-from labelfold.numerics.svm_rows import add, compiled, dot, squared_norm, weights
-from labelfold.numerics.svm_settle import settle
+_compile = numba.njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
 
 # A coordinate whose gradient is below this stays where it is.
 _STILL = 1e-14
+
+# Weights this small beside the rows they are a sum of are round-off, and no reason to scale alpha up.
+_CANCELLED = 1e-10
 
 # Coordinates left out come back at the latest when the others have been visited as often as all would be in this
 # many rounds: a few that were kept by mistake may take very long to settle by themselves.
 _PATIENCE = 10
 
-# With few columns the minimum can be solved for: after so many rounds, while w has no more entries than this.
-# Coordinate steps alone take ever longer the larger C is.
-_SETTLE_EVERY = 16
-_FEW_COLUMNS = 129
+
+@_compile
+def squared_norms(X, data, indices, indptr, n, bias):
+    """Return the squared norm of each row, the bias included."""
+    q = np.empty(n)
+    for i in range(n):
+        total = 0.0
+        if X is not None:
+            for j in range(X.shape[1]):
+                total += np.float64(X[i, j]) * X[i, j]
+        if data is not None:
+            for p in range(indptr[i], indptr[i + 1]):
+                total += np.float64(data[p]) * data[p]
+        q[i] = total + bias * bias
+    return q
 
 
-@compiled
+@_compile
+def _dot(X, data, indices, indptr, i, w, bias):
+    total = 0.0
+    if X is not None:
+        for j in range(X.shape[1]):
+            total += X[i, j] * w[j]
+    if data is not None:
+        for p in range(indptr[i], indptr[i + 1]):
+            total += data[p] * w[np.uintp(indices[p])]
+    return total + bias * w[-1]
+
+
+@_compile
+def _add(X, data, indices, indptr, i, step, w, bias):
+    if X is not None:
+        for j in range(X.shape[1]):
+            w[j] += step * X[i, j]
+    if data is not None:
+        for p in range(indptr[i], indptr[i + 1]):
+            w[np.uintp(indices[p])] += step * data[p]
+    w[-1] += step * bias
+
+
+@_compile
+def _weights(X, data, indices, indptr, y, alpha, w, bias):
+    """Write sum_i alpha_i y_i x_i to w and return its squared norm."""
+    w[:] = 0.0
+    for i in range(y.size):
+        if alpha[i] != 0:
+            _add(X, data, indices, indptr, i, alpha[i] * y[i], w, bias)
+    return _squared_norm(w)
+
+
+@_compile
+def _squared_norm(w):
+    total = 0.0
+    for j in range(w.size):
+        total += w[j] * w[j]
+    return total
+
+
+@_compile
 def _loss(slack, upper, diagonal):
     """Return what a row costs whose margin lacks ``slack``."""
     if slack <= 0:
@@ -31,31 +88,35 @@ def _loss(slack, upper, diagonal):
     return slack * slack / (2 * diagonal) if diagonal > 0 else slack * upper
 
 
-@compiled
+@_compile
 def _relative_gap(X, data, indices, indptr, y, upper, diagonal, alpha, w, bias):
     """Return (primal - dual) / primal, with w made anew from alpha."""
-    primal = 0.5 * weights(X, data, indices, indptr, y, alpha, w, bias)
+    primal = 0.5 * _weights(X, data, indices, indptr, y, alpha, w, bias)
     gap = 0.0
     for i in range(y.size):
-        slack = 1 - y[i] * dot(X, data, indices, indptr, i, w, bias)
+        slack = 1 - y[i] * _dot(X, data, indices, indptr, i, w, bias)
         loss = _loss(slack, upper[i], diagonal[i])
         primal += loss
         # Since ||w||^2 is the sum of alpha (1 - slack), the gap is a sum of terms none of which is negative.
         gap += loss - alpha[i] * (slack - 0.5 * diagonal[i] * alpha[i])
+    if not np.isfinite(primal):
+        return 1.0
     return max(gap, 0.0) / primal if primal > 0 else 0.0
 
 
-@compiled
-def _begin(X, data, indices, indptr, y, upper, diagonal, alpha, w, bias):
+@_compile
+def _begin(X, data, indices, indptr, y, upper, diagonal, q, alpha, w, bias):
     """Scale a warm start to its best multiple in the box, never worse than zero; write its w."""
-    curvature = weights(X, data, indices, indptr, y, alpha, w, bias)
-    total, most = 0.0, np.inf
+    curvature = _weights(X, data, indices, indptr, y, alpha, w, bias)
+    total, size, most = 0.0, 0.0, np.inf
     for i in range(y.size):
         curvature += diagonal[i] * alpha[i] * alpha[i]
         total += alpha[i]
+        size += alpha[i] * np.sqrt(q[i])
         if alpha[i] > 0:
             most = min(most, upper[i] / alpha[i])
     if total > 0:
+        curvature = max(curvature, (_CANCELLED * size) ** 2)
         factor = min(total / curvature, most) if curvature > 0 else most
         factor = factor if np.isfinite(factor) else 1.0
         for i in range(y.size):
@@ -64,15 +125,14 @@ def _begin(X, data, indices, indptr, y, upper, diagonal, alpha, w, bias):
             w[j] *= factor
 
 
-@compiled
+@_compile
 def descend(X, data, indices, indptr, y, upper, diagonal, q, alpha, w, bias, tol, max_iter, seed):
     """Minimise the dual over each coordinate in turn, in random order; write alpha and w.
 
     ``upper`` bounds alpha and ``diagonal`` is added to the diagonal of the dual's matrix. Coordinates that lie at
-    a bound, with a gradient beyond the projected ones of the last round, are left out (shrinking). With few columns
-    the minimum is solved for now and then, as far as the bounds it is at are known by then. Each round also adds up
-    the duality gap as its coordinates found it; when that is small enough those left out come back for a round, and
-    when it still is, the gap is computed.
+    a bound, with a gradient beyond the projected ones of the last round, are left out (shrinking). Each round also
+    adds up the duality gap as its coordinates found it; when that is small enough those left out come back for a
+    round, and when it still is, the gap is computed.
 
     Returns
     -------
@@ -84,9 +144,8 @@ def descend(X, data, indices, indptr, y, upper, diagonal, q, alpha, w, bias, tol
     active = np.flatnonzero(upper > 0)
     n_all = n_active = active.size
     state = np.uint64(seed) * np.uint64(2) + np.uint64(0x9E3779B97F4A7C15)
-    _begin(X, data, indices, indptr, y, upper, diagonal, alpha, w, bias)
+    _begin(X, data, indices, indptr, y, upper, diagonal, q, alpha, w, bias)
     primal, goal, visits, high, low = 0.0, tol, 0, np.inf, -np.inf
-    settle_at = _SETTLE_EVERY if w.size <= _FEW_COLUMNS else max_iter + 1
     for n_iter in range(1, max_iter + 1):
         for s in range(n_active - 1, 0, -1):
             state ^= state << np.uint64(13)
@@ -101,7 +160,7 @@ def descend(X, data, indices, indptr, y, upper, diagonal, q, alpha, w, bias, tol
         while s < n_active:
             i = active[s]
             a = alpha[i]
-            slack = 1 - y[i] * dot(X, data, indices, indptr, i, w, bias)
+            slack = 1 - y[i] * _dot(X, data, indices, indptr, i, w, bias)
             g = diagonal[i] * a - slack
             loss = _loss(slack, upper[i], diagonal[i])
             losses += loss
@@ -114,12 +173,12 @@ def descend(X, data, indices, indptr, y, upper, diagonal, q, alpha, w, bias, tol
             top, bottom = max(top, projected), min(bottom, projected)
             if abs(projected) > _STILL:
                 alpha[i] = min(max(a - g / (q[i] + diagonal[i]), 0.0), upper[i])
-                add(X, data, indices, indptr, i, (alpha[i] - a) * y[i], w, bias)
+                _add(X, data, indices, indptr, i, (alpha[i] - a) * y[i], w, bias)
             s += 1
         high = top if top > 0 else np.inf
         low = bottom if bottom < 0 else -np.inf
         if full:
-            primal = losses + 0.5 * squared_norm(w)
+            primal = losses + 0.5 * _squared_norm(w)
             if gap <= goal * primal:
                 exact = _relative_gap(X, data, indices, indptr, y, upper, diagonal, alpha, w, bias)
                 if exact <= tol:
@@ -127,9 +186,5 @@ def descend(X, data, indices, indptr, y, upper, diagonal, q, alpha, w, bias, tol
                 goal *= 0.5
             visits = 0
         elif gap <= 0.5 * goal * primal or visits > _PATIENCE * n_all:
-            n_active, high, low = n_all, np.inf, -np.inf
-        if n_iter == settle_at:
-            settle(X, data, indices, indptr, y, upper, diagonal, alpha, w, bias)
-            settle_at = max(n_iter + _SETTLE_EVERY, n_iter * 5 // 4)
             n_active, high, low = n_all, np.inf, -np.inf
     return _relative_gap(X, data, indices, indptr, y, upper, diagonal, alpha, w, bias), max_iter

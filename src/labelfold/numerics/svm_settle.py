@@ -1,15 +1,17 @@
 """Compiled: the minimum of a linear SVM of few columns, solved for from an approximate one.
 
-Rows are the four arguments that `labelfold.numerics.svm_rows` explains.
+Z holds the rows, dense, each times its sign, with the intercept's column: all margins are Zw.
 """
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 
-from labelfold.numerics.svm_rows import add, compiled, dot, squared_norm, weights
+_compile = numba.njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
 
 _TINY = np.finfo(np.float64).tiny
+_ROUND_OFF = 4 * np.finfo(np.float64).eps
 
 # Multiplications that one call may take.
 _MOST_WORK = 1e8
@@ -28,50 +30,67 @@ _MOST_STEPS = 50
 _STILL = 1e-28
 
 
-@compiled
-def settle(X, data, indices, indptr, y, upper, diagonal, alpha, w, bias):
-    """Lower the dual in one go, as far as the guess of what lies at a bound is right; write alpha and w."""
-    if diagonal.max() > 0:
-        old, old_w, before = alpha.copy(), w.copy(), _dual(diagonal, alpha, w)
-        _primal(X, data, indices, indptr, y, diagonal, alpha, w, bias)
-        if _dual(diagonal, alpha, w) < before:
+def settle(Z: np.ndarray, upper: np.ndarray, diagonal: np.ndarray, alpha: np.ndarray, w: np.ndarray) -> None:
+    """Lower the dual in one go, as far as the guess of what lies at a bound is right; write alpha and w.
+
+    Where round-off makes it rise, alpha and w stay as they were.
+    """
+    old, least = alpha.copy(), _dual(Z, diagonal, alpha)
+    if diagonal.any():
+        _primal(Z, diagonal, alpha, w)
+        if _dual(Z, diagonal, alpha) < least:
             return
-        alpha[:], w[:] = old, old_w
-    _free(X, data, indices, indptr, y, upper, diagonal, alpha, w, bias)
+        alpha[:], w[:] = old, old @ Z
+    free = np.flatnonzero((alpha > 0) & (alpha < upper))
+    _free(Z[free], free, upper, diagonal, alpha, w)
+    if not _dual(Z, diagonal, alpha) <= least:
+        alpha[:] = old
+    w[:] = alpha @ Z
 
 
-@compiled
-def _dual(diagonal, alpha, w):
-    total = 0.5 * squared_norm(w)
-    for i in range(alpha.size):
-        total += alpha[i] * (0.5 * diagonal[i] * alpha[i] - 1)
+def _dual(Z: np.ndarray, diagonal: np.ndarray, alpha: np.ndarray) -> float:
+    """Return the most the dual may be, given the round-off of w = Z'alpha: large alphas nearly cancel in it."""
+    w = alpha @ Z
+    with np.errstate(over="ignore", invalid="ignore"):
+        error = _ROUND_OFF * np.linalg.norm(alpha @ np.abs(Z))
+        return float(0.5 * (np.linalg.norm(w) + error) ** 2 + alpha @ (0.5 * diagonal * alpha - 1))
+
+
+@_compile
+def _dot(a, b):
+    total = 0.0
+    for j in range(a.size):
+        total += a[j] * b[j]
     return total
 
 
-@compiled
-def _primal(X, data, indices, indptr, y, diagonal, alpha, w, bias):
+@_compile
+def _product(Z, w):
+    out = np.empty(len(Z))
+    for i in range(len(Z)):
+        out[i] = _dot(Z[i], w)
+    return out
+
+
+@_compile
+def _primal(Z, diagonal, alpha, w):
     """Minimise the primal of the squared hinge by Newton steps; write alpha and w that belong together.
 
     It is quadratic between margins, so that a step ends at the minimum once it is known which rows fall short.
     """
-    n, width = y.size, w.size
-    margin, change, z = np.empty(n), np.empty(n), np.empty(width)
-    for i in range(n):
-        margin[i] = y[i] * dot(X, data, indices, indptr, i, w, bias)
+    n, width = Z.shape
+    margin = _product(Z, w)
     for _ in range(_MOST_STEPS):
         A, b = np.eye(width), -w
         for i in range(n):
             if margin[i] < 1 and diagonal[i] > 0:
-                z[:] = 0.0
-                add(X, data, indices, indptr, i, y[i], z, bias)
-                weight = 1 / diagonal[i]
+                z, weight = Z[i], 1 / diagonal[i]
                 for j in range(width):
                     b[j] += weight * (1 - margin[i]) * z[j]
-                    for h in range(width):
+                    for h in range(j + 1):
                         A[j, h] += weight * z[j] * z[h]
-        step = np.linalg.solve(A, b)
-        for i in range(n):
-            change[i] = y[i] * dot(X, data, indices, indptr, i, step, bias)
+        step = _solved(A, b)
+        change = _product(Z, step)
         share = _minimum_along(diagonal, margin, change, w, step)
         if not share > 0:
             break
@@ -79,21 +98,24 @@ def _primal(X, data, indices, indptr, y, diagonal, alpha, w, bias):
             w[j] += share * step[j]
         for i in range(n):
             margin[i] += share * change[i]
-        if share * np.dot(b, step) <= _STILL * (1 + squared_norm(w)):
+        if share * _dot(b, step) <= _STILL * (1 + _dot(w, w)):
             break
     for i in range(n):
         alpha[i] = (1 - margin[i]) / diagonal[i] if margin[i] < 1 and diagonal[i] > 0 else 0.0
-    weights(X, data, indices, indptr, y, alpha, w, bias)
+    w[:] = 0.0
+    for i in range(n):
+        if alpha[i] > 0:
+            for j in range(width):
+                w[j] += alpha[i] * Z[i, j]
 
 
-@compiled
+@_compile
 def _minimum_along(diagonal, margin, change, w, step):
     """Return the share of a step at which the primal is least: its slope only rises, and is found zero by halving."""
     low, high, share = 0.0, np.inf, 1.0
     for _ in range(60):
-        slope, curvature = 0.0, squared_norm(step)
-        for j in range(w.size):
-            slope += (w[j] + share * step[j]) * step[j]
+        curvature = _dot(step, step)
+        slope = _dot(w, step) + share * curvature
         for i in range(margin.size):
             slack = 1 - margin[i] - share * change[i]
             if slack > 0 and diagonal[i] > 0:
@@ -114,26 +136,25 @@ def _minimum_along(diagonal, margin, change, w, step):
     return share
 
 
-@compiled
-def _free(X, data, indices, indptr, y, upper, diagonal, alpha, w, bias):
+@_compile
+def _free(Z, free, upper, diagonal, alpha, w):
     """Minimise the dual over the coordinates between their bounds; those that meet a bound stay there.
 
     The matrix of m free coordinates is diagonal but for m rows of few columns, and is solved with through the small
     matrix of the columns (Woodbury). A step is cut to the bounds where the dual falls more by that than if it ended
-    at the first bound it meets, or at the minimum along it.
+    at the first bound it meets, or at the minimum along it. Z and ``free`` are the rows and numbers of those
+    coordinates, and are written over.
     """
-    free = np.flatnonzero((alpha > 0) & (alpha < upper))
     m = free.size
-    Z, gradient, move, cut = np.zeros((m, w.size)), np.empty(m), np.empty(m), np.empty(m)
+    gradient, move, cut = np.empty(m), np.empty(m), np.empty(m)
     trace, work, repeats = 0.0, 0.0, 0
     for s in range(m):
-        add(X, data, indices, indptr, free[s], y[free[s]], Z[s], bias)
-        trace += squared_norm(Z[s])
+        trace += _dot(Z[s], Z[s])
     ridge = _RIDGE * trace / max(m, 1) + _TINY
     while m > 0 and work < _MOST_WORK:
         work += m * w.size * w.size
-        _newton(Z[:m], diagonal, ridge, free, alpha, w, gradient, move)
-        fall, curvature = _along(Z[:m], diagonal, free, gradient, move)
+        _newton(Z, m, diagonal, ridge, free, alpha, w, gradient, move)
+        fall, curvature = _along(Z, m, diagonal, free, gradient, move)
         if not fall > 0:
             return
         share, met = fall / curvature if curvature > 0 else np.inf, False
@@ -148,10 +169,10 @@ def _free(X, data, indices, indptr, y, upper, diagonal, alpha, w, bias):
             for s in range(m):
                 a = free[s]
                 cut[s] = min(max(alpha[a] + move[s], 0.0), upper[a]) - alpha[a]
-            fall_cut, curvature_cut = _along(Z[:m], diagonal, free, gradient, cut)
+            fall_cut, curvature_cut = _along(Z, m, diagonal, free, gradient, cut)
             if fall_cut - 0.5 * curvature_cut > share * (fall - 0.5 * share * curvature):
                 share, fall = 1.0, fall_cut
-                move[:m] = cut[:m]
+                move, cut = cut, move
         kept = 0
         for s in range(m):
             a, old, up = free[s], alpha[free[s]], move[s] > 0
@@ -165,7 +186,8 @@ def _free(X, data, indices, indptr, y, upper, diagonal, alpha, w, bias):
                 w[j] += (new - old) * Z[s, j]
             if 0 < new < upper[a]:
                 free[kept] = a
-                Z[kept] = Z[s]
+                for j in range(w.size):
+                    Z[kept, j] = Z[s, j]
                 kept += 1
         repeats = repeats + 1 if kept == m else 0
         if repeats == _REPEATS:
@@ -173,34 +195,29 @@ def _free(X, data, indices, indptr, y, upper, diagonal, alpha, w, bias):
         m = kept
 
 
-@compiled
-def _newton(Z, diagonal, ridge, free, alpha, w, gradient, move):
+@_compile
+def _newton(Z, m, diagonal, ridge, free, alpha, w, gradient, move):
     """Write the gradient at the free coordinates, and the move to where it would be zero."""
-    m, width = Z.shape
+    width = Z.shape[1]
     A, b = np.eye(width), np.zeros(width)
     for s in range(m):
         a = free[s]
-        gradient[s] = diagonal[a] * alpha[a] - 1.0
-        for j in range(width):
-            gradient[s] += Z[s, j] * w[j]
+        gradient[s] = diagonal[a] * alpha[a] - 1.0 + _dot(Z[s], w)
         weight = 1 / (diagonal[a] + ridge)
         for j in range(width):
             z = weight * Z[s, j]
             b[j] += z * gradient[s]
-            for h in range(width):
+            for h in range(j + 1):
                 A[j, h] += z * Z[s, h]
-    b = np.linalg.solve(A, b)
+    b = _solved(A, b)
     for s in range(m):
-        product = 0.0
-        for j in range(width):
-            product += Z[s, j] * b[j]
-        move[s] = (product - gradient[s]) / (diagonal[free[s]] + ridge)
+        move[s] = (_dot(Z[s], b) - gradient[s]) / (diagonal[free[s]] + ridge)
 
 
-@compiled
-def _along(Z, diagonal, free, gradient, move):
+@_compile
+def _along(Z, m, diagonal, free, gradient, move):
     """Return how steeply the dual falls along a move of the free coordinates, and its curvature there."""
-    m, width = Z.shape
+    width = Z.shape[1]
     total = np.zeros(width)
     fall, curvature = 0.0, 0.0
     for s in range(m):
@@ -208,4 +225,30 @@ def _along(Z, diagonal, free, gradient, move):
         curvature += diagonal[free[s]] * move[s] * move[s]
         for j in range(width):
             total[j] += move[s] * Z[s, j]
-    return fall, curvature + squared_norm(total)
+    return fall, curvature + _dot(total, total)
+
+
+@_compile
+def _solved(A, b):
+    """Return A^(-1) b by a Cholesky factor, written over A; a pivot lost in round-off is held above it."""
+    width, x = b.size, b.copy()
+    for j in range(width):
+        pivot = A[j, j]
+        for h in range(j):
+            pivot -= A[j, h] * A[j, h]
+        root = np.sqrt(max(pivot, _ROUND_OFF * A[j, j], _TINY))
+        for i in range(j + 1, width):
+            entry = A[i, j]
+            for h in range(j):
+                entry -= A[i, h] * A[j, h]
+            A[i, j] = entry / root
+        A[j, j] = root
+    for j in range(width):
+        for h in range(j):
+            x[j] -= A[j, h] * x[h]
+        x[j] /= A[j, j]
+    for j in range(width - 1, -1, -1):
+        for h in range(j + 1, width):
+            x[j] -= A[h, j] * x[h]
+        x[j] /= A[j, j]
+    return x
