@@ -144,7 +144,7 @@ class KrylovProblem:
         T, self.mix = target_basis(T)
         rng = check_random_state(random_state)
         self.columns, self.rows = ColumnSide(self.X, T, rng), RowSide(self.X, T, rng)
-        self.may_be_single = rows.dtype == np.float64 and is_sparse(rows)
+        self.may_be_single = rows.dtype == np.float64 and is_sparse(rows) and _safe(rows.squared_norm())
 
     def solve(self, ridge: float, start: LeastSquares | None = None) -> LeastSquares:
         """Solve for one ridge, setting out from the solution for another."""
@@ -172,10 +172,10 @@ class KrylovProblem:
         here = self._start(ridge, start)
         sketch = here.side.sketch if may_sketch and not patience else None
         # Without a ridge the solution is to have least norm, and what float32 rounds off would add to it.
-        single = self.may_be_single and ridge > 0 and sketch is None
-        # The recurrence measures residuals in another norm, with round-off of its own: it is asked for a little
-        # more, and again from where it stopped if that was not enough.
-        n_iter, tol = 0, self.tol / 4
+        single = self.may_be_single and _safe(ridge) and sketch is None
+        # The recurrence has round-off of its own, and on the row side another norm, which is the larger one for most
+        # data: it is asked for a little more, and again from where it stopped if that was not enough.
+        n_iter, tol = 0, self._asked(here.side)
         while here.residual > self.tol:
             side = here.side
             answer = preconditioned_cg(
@@ -212,14 +212,14 @@ class KrylovProblem:
             elif side is self.rows:
                 # What of T lies outside the range of X X' is divided by the ridge, and a tiny one leaves few
                 # digits to the rest. The column side has no such part.
-                here, sketch, tol = (
-                    self._at(self.columns, side.coefficients(here.X), ridge),
-                    None,
-                    self.tol / 4,
-                )
+                here, sketch = self._at(self.columns, side.coefficients(here.X), ridge), None
+                tol = self._asked(self.columns)
             else:
                 break
         return self._solution(here, n_iter)
+
+    def _asked(self, side: ColumnSide) -> float:
+        return self.tol / (1 if side is self.rows else 2)
 
     def _start(self, ridge: float, start: LeastSquares | None) -> Point:
         n, d = self.X.shape
@@ -267,6 +267,11 @@ def target_basis(T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     U, s, Vt = np.linalg.svd(R)
     keep = s > 10 * max(T.shape) * EPS * s.max(initial=0.0)
     return Q @ U[:, : len(s)][:, keep], s[keep, None] * Vt[: len(s)][keep] * sizes
+
+
+def _safe(square: float) -> bool:
+    """Return whether float32 holds this and what is made of it: neither 0 nor infinity."""
+    return 1e-25 < square < 1e25
 
 
 def _normal(X: Block, P: Any) -> Any:

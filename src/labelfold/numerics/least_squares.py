@@ -29,6 +29,7 @@ from labelfold.numerics.gram import EPS, Factor, Gram, solve_spectrum, trim_svd
 from labelfold.numerics.iterations import KrylovProblem
 from labelfold.numerics.solution import LeastSquares, centered, is_sparse
 from labelfold.rows import Block, Centered, Rows
+from labelfold.rows.blocks import less_outer
 
 MAX_GRAM_BYTES = 512 << 20
 
@@ -167,7 +168,7 @@ class GramProblem:
         guess = sample.mean()
         G, M, total = centered(rows, guess, mask).sum(_moments, T)
         shift = total / weight
-        G -= weight * np.outer(shift, shift)  # M needs no correction: T is centred
+        G = less_outer(G, weight * shift[:, None], shift[None, :])  # M needs no correction: T is centred
         mean = guess + shift
         # Dense blocks are centred before they are squared; sparse ones after, which costs digits.
         noise = _lost(np.diagonal(G), weight * mean**2) if sample.whole().is_sparse else 1.0

@@ -279,7 +279,7 @@ class ShiftedBlock(Block):
         right = np.stack([self.u, rest])
         if P is not None:
             right = right @ np.asarray(P, dtype=self.dtype)
-        return _less_outer(self.block.outer(P), np.stack([cross, self.u], axis=1), right)
+        return less_outer(self.block.outer(P), np.stack([cross, self.u], axis=1), right)
 
     def double(self) -> ShiftedBlock:
         """Return the block in float64."""
@@ -388,16 +388,16 @@ def _unshift(sums: tuple, center: np.ndarray) -> np.ndarray:
     product, weights = sums
     if product.ndim == 1:
         return product - center * weights
-    return _less_outer(product, center[:, None], weights[None, :])
+    return less_outer(product, center[:, None], weights[None, :])
 
 
 def _unshift_gram(sums: tuple, center: np.ndarray) -> np.ndarray:
     gram, product, weight = sums
-    cross = np.outer(center, product[:, 0])
-    return gram - cross - cross.T + weight * np.outer(center, center)
+    cross = product[:, 0] - weight / 2 * center
+    return less_outer(gram, np.stack([cross, center], axis=1), np.stack([center, cross]))
 
 
-def _less_outer(A: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+def less_outer(A: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Return A - left @ right, written over A: some rows at a time, since A may be all that fits in memory."""
     A = np.require(A, requirements="W")
     for start in range(0, len(A), 256):
