@@ -11,18 +11,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from labelfold.numerics import least_squares as module
 from labelfold.numerics.gram import Gram
-from labelfold.numerics.krylov import (
-    block_cg,
-    expected_iterations,
-    nystrom_sketch,
-    preconditioned_cg,
-    thin_qr,
-)
+from labelfold.numerics.iterations import KrylovProblem
 from labelfold.numerics.least_squares import (
     DualProblem,
     EitherProblem,
     GramProblem,
-    KrylovProblem,
     choose_way,
     iterations_worth,
     least_squares,
@@ -358,116 +351,6 @@ def test_any_shape_and_rank(n, d, q, rank, ridge, way, is_sparse, seed):
     np.testing.assert_allclose(found.D, D0, atol=1e-7 * np.abs(D0).max() + 1e-12)
 
 
-def spd(n, eigenvalues, seed=0):
-    Q, _ = np.linalg.qr(np.random.default_rng(seed).standard_normal((n, n)))
-    return (Q * eigenvalues) @ Q.T
-
-
-def test_block_cg_with_dependent_and_zero_right_hand_sides():
-    A = spd(60, np.linspace(1, 50, 60))
-    b = np.random.default_rng(1).standard_normal((60, 2))
-    B = np.hstack([b, b[:, :1] - 2 * b[:, 1:], np.zeros((60, 1)), b[:, :1]])
-    answer = block_cg(lambda P: A @ P, B, tol=1e-12, max_iter=100)
-    assert answer.converged
-    np.testing.assert_allclose(answer.X, np.linalg.solve(A, B), atol=1e-10)
-    np.testing.assert_array_equal(block_cg(lambda P: A @ P, 0 * B, tol=1e-12, max_iter=9).X, 0 * B)
-
-
-def test_block_cg_finds_the_least_norm_solution_of_a_singular_system():
-    A = spd(50, np.r_[np.zeros(20), np.linspace(1, 9, 30)])
-    B = A @ np.random.default_rng(2).standard_normal((50, 4))
-    answer = block_cg(lambda P: A @ P, B, tol=1e-12, max_iter=60)
-    np.testing.assert_allclose(answer.X, np.linalg.pinv(A) @ B, atol=1e-9)
-
-
-def test_block_cg_shares_one_krylov_space():
-    A = spd(200, np.logspace(0, 3, 200))
-    B = np.random.default_rng(3).standard_normal((200, 20))
-    together = block_cg(lambda P: A @ P, B, tol=1e-8, max_iter=500)
-    alone = max(block_cg(lambda P: A @ P, B[:, [j]], tol=1e-8, max_iter=500).n_iter for j in range(3))
-    assert together.converged
-    assert together.n_iter < alone / 3
-    # With as many iterations as fill the space, whatever the condition.
-    assert together.n_iter <= 200 / 20 + 4
-    true = np.linalg.norm(B - A @ together.X, axis=0) / np.linalg.norm(B, axis=0)
-    assert true.max() == pytest.approx(together.residual, rel=0.1)
-
-
-def test_block_cg_says_when_it_stopped_short():
-    A = spd(100, np.logspace(0, 4, 100))
-    B = np.ones((100, 1))
-    seen = []
-    answer = block_cg(lambda P: A @ P, B, tol=1e-10, max_iter=7, callback=lambda *now: seen.append(now))
-    assert not answer.converged
-    assert answer.n_iter == 7
-    assert seen[-1] == (7, answer.residual)
-
-
-def test_block_cg_gives_up_when_it_is_slow_and_not_before():
-    hard, easy = spd(300, np.logspace(0, 6, 300)), spd(300, np.linspace(1, 2, 300))
-    B = np.random.default_rng(4).standard_normal((300, 2))
-    slow = block_cg(lambda P: hard @ P, B, tol=1e-8, max_iter=1000, patience=40)
-    quick = block_cg(lambda P: easy @ P, B, tol=1e-8, max_iter=1000, patience=40)
-    assert (slow.converged, slow.n_iter < 12) == (False, True)
-    assert quick.converged
-
-
-def test_expected_iterations_of_a_steady_rate():
-    residuals = [0.5**i for i in range(11)]  # 20 halvings more than these ten
-    assert expected_iterations(residuals, 0.5**30) == pytest.approx(20)
-    assert expected_iterations(residuals[:4], 0.5**30) == 0
-    assert expected_iterations([1.0] * 10, 1e-8) == np.inf
-
-
-def test_the_sketch_flattens_the_spectrum():
-    eigenvalues = np.r_[np.logspace(6, 2, 30), np.linspace(1, 2, 270)]
-    A, ridge = spd(300, eigenvalues), 1.0
-    sketch = nystrom_sketch(lambda P: A @ P, 300, 60, np.random.RandomState(0))
-    half = sketch.half(ridge)
-    flat = half(half(A + ridge * np.eye(300)).T)
-    assert np.linalg.cond(flat) < 10
-    assert np.linalg.cond(A + ridge * np.eye(300)) > 1e5
-    np.testing.assert_allclose(sketch.U.T @ sketch.U, np.eye(len(sketch.eigenvalues)), atol=1e-10)
-    B = np.random.default_rng(5).standard_normal((300, 3))
-    plain = preconditioned_cg(lambda P: A @ P, B, ridge, tol=1e-10, max_iter=1000)
-    quick = preconditioned_cg(lambda P: A @ P, B, ridge, sketch, tol=1e-10, max_iter=1000)
-    assert quick.n_iter < plain.n_iter / 2
-    np.testing.assert_allclose(quick.X, np.linalg.solve(A + ridge * np.eye(300), B), atol=1e-8)
-
-
-def test_the_sketch_stays_in_the_range():
-    A = spd(80, np.r_[np.zeros(50), np.linspace(1, 100, 30)])
-    sketch = nystrom_sketch(lambda P: A @ P, 80, 40, np.random.RandomState(0))
-    assert len(sketch.eigenvalues) <= 30
-    outside = np.eye(80) - np.linalg.pinv(A) @ A
-    assert np.linalg.norm(outside @ sketch.U) < 1e-6
-
-
-@pytest.mark.parametrize("condition", [1.0, 1e2, 1e6, 1e10, 1e17, np.inf])
-def test_thin_qr_whatever_the_condition(condition):
-    rng = np.random.default_rng(6)
-    U, V = (np.linalg.qr(rng.standard_normal((m, 10)))[0] for m in (200, 10))
-    scale = (
-        np.logspace(0, -np.log10(condition), 10) if np.isfinite(condition) else np.r_[np.ones(5), np.zeros(5)]
-    )
-    B = (U * scale) @ V.T
-    Q, R = thin_qr(B)
-    np.testing.assert_allclose(Q.T @ Q, np.eye(10), atol=1e-10)
-    np.testing.assert_allclose(Q @ R, B, atol=1e-13)
-
-
-def test_a_gram_matrix_is_trusted_while_its_condition_allows():
-    G = spd(30, np.logspace(0, -14, 30))
-    gram = Gram((G + G.T) / 2, 30)
-    assert gram.trusted(0.0) is None
-    factor = gram.trusted(1e-3)
-    M = np.random.default_rng(7).standard_normal((30, 2))
-    np.testing.assert_allclose(factor.solve(M), np.linalg.solve(gram.G + 1e-3 * np.eye(30), M), rtol=1e-8)
-    B = factor.half(M)
-    np.testing.assert_allclose(B.T @ B, M.T @ factor.solve(M), rtol=1e-10)
-    assert Gram(np.zeros((3, 3)), 3).trusted(0.0) is None
-
-
 def test_columns_of_many_scales_are_no_bad_condition():
     rng = np.random.default_rng(8)
     X = rng.standard_normal((100, 6)) * np.logspace(-8, 8, 6)
@@ -480,3 +363,42 @@ def test_columns_of_many_scales_are_no_bad_condition():
 
 def test_the_module_says_what_it_may_take_by_default():
     assert module.MAX_GRAM_BYTES == 512 << 20
+
+
+@pytest.mark.parametrize("shape", [(300, 120), (120, 300)])
+def test_runs_in_float32_leave_nothing_to_float64(shape):
+    X = sparse.random(*shape, density=0.2, format="csr", random_state=2)
+    T = targets(shape[0])
+    for ridge in (1e-2, 1.0):
+        problem = pose(as_rows(X), T, way="krylov", tol=1e-13)
+        assert problem.may_be_single
+        found = problem.solve(ridge)
+        assert found.residual <= 1e-13
+        assert apart(found.W, reference(X.toarray(), T, ridge)[0]) < 1e-10
+
+
+@pytest.mark.parametrize("unit", [1e-25, 1e25, "mean"])
+@pytest.mark.parametrize("shape", [(90, 40), (40, 90)])
+def test_data_that_float32_cannot_hold(shape, unit):
+    """Its squares vanish or overflow there, or its mean hides the rest: iterations go on in float64."""
+    rng = np.random.default_rng(17)
+    X, scale = rng.standard_normal(shape), 1.0
+    if unit == "mean":
+        X = X + 1e4
+    else:
+        X, scale = X * unit, unit
+    T = targets(shape[0])
+    ridge = 10 * scale**2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = least_squares(as_rows(sparse.csr_array(X)), T, ridge, way="krylov", tol=1e-9)
+    assert found.residual <= 1e-9
+    assert apart(found.W, reference(X, T, ridge)[0]) < 1e-7
+
+
+def test_at_ridge_zero_sparse_iterations_find_least_norm():
+    rng = np.random.default_rng(18)
+    X = rng.standard_normal((200, 12)) @ rng.standard_normal((12, 40))
+    T = targets(200)
+    found = least_squares(as_rows(sparse.csr_array(X)), T, 0.0, way="krylov", tol=1e-12)
+    assert apart(found.W, reference(X, T, 0.0)[0]) < 1e-9

@@ -12,6 +12,7 @@ from scipy import sparse
 
 from containers import CONTAINERS, params
 from labelfold.rows import Centered, Featurized, Rows, Weighted, as_rows, is_table
+from labelfold.rows.sums import total
 
 N, D, K = 53, 9, 4
 
@@ -457,3 +458,34 @@ def test_large_blocks_run_the_kernels_unasked(rng, monkeypatch):
     XM = rows @ M
     assert len(gathers) == len(rows.cuts()) - 1 >= 2
     np.testing.assert_allclose(XM, X @ M.astype(np.float32), atol=1e-4)
+
+
+def test_narrow_and_single_blocks(rng):
+    X = rng.standard_normal((9, 40)) * (rng.random((9, 40)) < 0.1)
+    center = np.where(rng.random(40) < 0.1, 1.5, 0.0)
+    for block, A in (
+        (as_rows(sparse.csr_array(X)).whole(), X),
+        (Centered(as_rows(sparse.csr_array(X)), center).whole(), X - center),
+        (as_rows(X).whole(), X),
+    ):
+        narrow = block.narrow()
+        kept = A[:, (A != 0).any(axis=0)] if block.is_sparse else A
+        np.testing.assert_array_equal(narrow.dense(), kept)
+        np.testing.assert_allclose(narrow.outer(), A @ A.T, atol=1e-13)
+        np.testing.assert_allclose(total(narrow.t(np.ones((9, 2)))), kept.T @ np.ones((9, 2)), atol=1e-13)
+        single = block.single()
+        assert (single.dtype, block.dtype) == (np.float32, np.float64)
+        np.testing.assert_allclose(single @ np.ones((40, 3)), A @ np.ones((40, 3)), atol=1e-5)
+        np.testing.assert_allclose(single.outer(np.eye(9)), A @ A.T, atol=1e-4)
+
+
+@pytest.mark.parametrize("k", [1, 4, 5, 16, 39, 40, 128, 130])
+def test_products_of_every_width(k, rng):
+    """Kernels are compiled for some widths and general for others."""
+    from labelfold.rows import kernels
+
+    X = sparse.random(30, 20, density=0.3, format="csr", random_state=0)
+    M, H, out = rng.standard_normal((20, k)), rng.standard_normal((30, k)), np.zeros((20, k))
+    np.testing.assert_allclose(kernels.csr_product(X.data, X.indices, X.indptr, M), X @ M, atol=1e-13)
+    kernels.csr_scatter(X.data, X.indices, X.indptr, H, out)
+    np.testing.assert_allclose(out, X.T @ H, atol=1e-13)

@@ -7,6 +7,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.cross_decomposition import CCA as SklearnCCA
 from sklearn.datasets import load_iris, load_linnerud, load_wine, make_multilabel_classification
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import StandardScaler
@@ -230,6 +231,10 @@ def test_a_callable_kernel():
     X, y = load_iris(return_X_y=True)
     by_name = LDA(ridge=1.0, kernel="linear").fit(X[::5], y[::5])
     by_call = LDA(ridge=1.0, kernel=np.dot).fit(X[::5], y[::5])
+    poly, polynomial = (
+        LDA(ridge=1.0, kernel=k, degree=2, coef0=1.0).fit(X, y) for k in ("poly", "polynomial")
+    )
+    np.testing.assert_array_equal(poly.components_, polynomial.components_)
     np.testing.assert_allclose(by_call.transform(X), by_name.transform(X), atol=1e-10)
 
 
@@ -351,6 +356,24 @@ def test_batches_of_the_wrong_kind_or_width_are_refused():
         LDA().partial_fit(X, [0, 1, 2])
     with pytest.raises(ValueError, match="targets, where earlier ones had"):
         OPLS().partial_fit(X, y).partial_fit(X, np.eye(3)[y])
+    for columns in (np.eye(3)[y], X):
+        with pytest.raises(ValueError, match="y has 2 columns, where the"):
+            CCA().partial_fit(X, columns).partial_fit(X, columns[:, :2])
+
+
+def test_batches_that_say_nothing_yet():
+    X, y = load_iris(return_X_y=True)
+    unlabelled = LDA().partial_fit(X[:10], np.full(10, -1))
+    one_class = LDA().fit(X[::2], y[::2]).partial_fit(X[:10], y[:10])  # an earlier fit is forgotten
+    for model in (unlabelled, one_class):
+        with pytest.raises(NotFittedError):
+            model.predict(X)
+    np.testing.assert_allclose(
+        unlabelled.partial_fit(X, y).components_, LDA().fit(X, y).components_, atol=1e-10
+    )
+    np.testing.assert_allclose(
+        one_class.partial_fit(X[10:], y[10:]).components_, LDA().fit(X, y).components_, atol=1e-10
+    )
 
 
 @pytest.mark.parametrize("maker", [LDA, CCA, OPLS, HSL])
@@ -417,6 +440,11 @@ def test_bad_label_columns():
         HSL().fit(X, X[:, 0])
     with pytest.raises(ValueError, match="multilabel"):
         LDA().fit(X, Y)
+    for name, maker in MAKERS.items():
+        for fit in (maker().fit, maker(solver="direct").fit, maker(kernel="rbf").fit):
+            with pytest.raises(ValueError, match="no direction"):
+                fit(X, np.ones((60, 2)))
+        assert not hasattr(maker().partial_fit(X, np.ones((60, 2))), "components_"), name
     with pytest.warns(UserWarning, match="n_components=9 is more than"):
         assert HSL(n_components=9).fit(X, Y).components_.shape[0] == 3
 

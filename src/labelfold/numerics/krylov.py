@@ -14,6 +14,9 @@ Operator = Callable[[np.ndarray], np.ndarray]
 # Over so many iterations is the rate of convergence judged: fewer would take a plateau for the end.
 _WINDOW = 5
 
+# Orthonormal enough for the steps to be the best but for as much of them.
+_ORTHONORMAL = 1e-3
+
 
 class BlockCG(NamedTuple):
     """What block conjugate gradients reached."""
@@ -33,6 +36,7 @@ def block_cg(
     callback: Callable[[int, float], None] | None = None,
     norms: np.ndarray | None = None,
     patience: float = math.inf,
+    gain: float = 0.0,
 ) -> BlockCG:
     """Solve A X = B for a symmetric positive semi-definite A and all right-hand sides at once.
 
@@ -56,11 +60,15 @@ def block_cg(
         What residuals are measured against, where that is not the norms of B's columns.
     patience : float
         Stop also once the last iterations let expect that more than so many are still needed.
+    gain : float
+        Stop also, converged as far as that goes, once the residual has fallen to this share of the first: the
+        recurrence of a coarse product does not know the true one any further.
 
     Returns
     -------
     BlockCG
-        With the largest relative residual of a column, as the recurrence has it.
+        With the largest relative residual of a column, as the recurrence has it. X has the dtype of B, in which all
+        that is as long as B is computed; what is small is in float64.
 
     Examples
     --------
@@ -69,29 +77,37 @@ def block_cg(
     >>> block_cg(lambda P: A @ P, np.ones((3, 1)), tol=1e-12, max_iter=5).X.ravel()
     array([1.  , 0.5 , 0.25])
     """
-    norms = np.linalg.norm(B, axis=0) if norms is None else norms
+    norms = column_norms(B) if norms is None else norms
     norms = np.where(norms > 0, norms, 1.0)
 
     def relative(C: np.ndarray) -> float:
-        return float((np.linalg.norm(C, axis=0) / norms).max(initial=0.0))
+        return float((column_norms(C) / norms).max(initial=0.0))
 
+    dtype = B.dtype
     X = np.zeros_like(B)
-    Q, C = thin_qr(B)  # the residual is Q C throughout
+    # The residual is Q C throughout, whether or not Q is orthonormal to the last digit.
+    Q, C = thin_qr(B, _ORTHONORMAL)
     P = Q
     residuals = [relative(C)]
-    while tol < residuals[-1] < math.inf and len(residuals) <= max_iter:
+    goal = max(tol, gain * residuals[0])
+    while goal < residuals[-1] < math.inf and len(residuals) <= max_iter:
         if expected_iterations(residuals, tol) > patience:
             break
         AP = operator(P)
-        step = _psd_inverse(P.T @ AP)
-        X += P @ (step @ C)
-        Q, Z = thin_qr(Q - AP @ step)
+        PAP = P.T @ AP
+        if not np.isfinite(PAP).all():
+            break
+        step = _psd_inverse(PAP)
+        X += P @ (step @ C).astype(dtype, copy=False)
+        AP = AP @ step.astype(dtype, copy=False)
+        Q, Z = thin_qr(np.subtract(Q, AP, out=AP), _ORTHONORMAL)
         C = Z @ C
-        P = Q + P @ Z.T
+        P = P @ Z.T.astype(dtype, copy=False)
+        P += Q
         residuals.append(relative(C))
         if callback is not None:
             callback(len(residuals) - 1, residuals[-1])
-    return BlockCG(X, residuals[-1], len(residuals) - 1, residuals[-1] <= tol)
+    return BlockCG(X, residuals[-1], len(residuals) - 1, residuals[-1] <= goal)
 
 
 def expected_iterations(residuals: Sequence[float], tol: float) -> float:
@@ -102,26 +118,33 @@ def expected_iterations(residuals: Sequence[float], tol: float) -> float:
     return math.log(residuals[-1] / tol) / fallen if fallen > 0 else math.inf
 
 
-def thin_qr(B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return an orthonormal Q and a square R with B = Q R, for a tall B.
+def thin_qr(B: np.ndarray, error: float = 1e-11) -> tuple[np.ndarray, np.ndarray]:
+    """Return an orthonormal Q and a square R with B = Q R, for a tall B; Q in the dtype of B, R in float64.
 
     Cholesky QR: matrix products instead of Householder's column-by-column work. A second round where the first
-    leaves fewer than eleven digits; Householder's where B is too ill-conditioned for that.
+    leaves columns that are orthogonal but for more than ``error``; Householder's where B is too ill-conditioned for
+    that.
     """
+    enough = np.finfo(B.dtype).eps / error
     Q, R = B, np.eye(B.shape[1])
     for _ in range(2):
         try:
-            L = np.linalg.cholesky(Q.T @ Q)
+            L = np.linalg.cholesky((Q.T @ Q).astype(np.float64, copy=False))
         except np.linalg.LinAlgError:
-            return np.linalg.qr(B)
-        Q = Q @ linalg.lapack.dtrtri(L, lower=1)[0].T
+            return _householder(B)
+        Q = Q @ linalg.lapack.dtrtri(L, lower=1)[0].T.astype(B.dtype, copy=False)
         R = L.T @ R
-        if len(L) and _rcond(L) ** 2 > 1e11 * np.finfo(B.dtype).eps:
+        if len(L) and _rcond(L) ** 2 > enough:
             return Q, R
     # The second factor of a well-conditioned B is the identity but for round-off.
     if np.abs(L - np.eye(len(L))).max(initial=0.0) > 1e-2:
-        return np.linalg.qr(B)
+        return _householder(B)
     return Q, R
+
+
+def _householder(B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    Q, R = np.linalg.qr(B)
+    return Q, R.astype(np.float64, copy=False)
 
 
 def _rcond(L: np.ndarray) -> float:
@@ -132,10 +155,12 @@ def _rcond(L: np.ndarray) -> float:
 def _psd_inverse(A: np.ndarray) -> np.ndarray:
     """Return the inverse of a small symmetric matrix, without the directions in which it is round-off alone.
 
-    Such are columns that have converged, or depend on others: outside the range of a singular operator.
+    Such are columns that have converged, or depend on others: outside the range of a singular operator. In float64,
+    whatever the dtype of the block that A comes from.
     """
+    noise = 100 * max(len(A) * np.finfo(np.float64).eps, np.finfo(A.dtype).eps)
+    A = A.astype(np.float64, copy=False)
     A = (A + A.T) / 2
-    noise = 100 * len(A) * np.finfo(A.dtype).eps
     L, failed = linalg.lapack.dpotrf(A, lower=1)
     if not failed and len(A) and linalg.lapack.dpocon(L, np.abs(A).sum(axis=0).max(), uplo="L")[0] > noise:
         return linalg.cho_solve((L, True), np.eye(len(A)), check_finite=False)
@@ -187,27 +212,39 @@ def preconditioned_cg(
     ridge: float,
     sketch: Sketch | None = None,
     *,
-    start: np.ndarray | None = None,
+    rest: np.ndarray | None = None,
     tol: float,
     max_iter: int,
     callback: Callable[[int, float], None] | None = None,
     patience: float = math.inf,
+    gain: float = 0.0,
 ) -> BlockCG:
-    """Solve (A + ridge I) X = B, preconditioned by a sketch of A, from ``start``, where these are given."""
+    """Solve (A + ridge I) X = B, preconditioned by a sketch of A where one is given.
+
+    ``rest`` is what an approximate solution leaves of B: then X is what to add to it. Its dtype is that of the work.
+    """
     half = _same if sketch is None else sketch.half(ridge)
 
     def shifted(P: np.ndarray) -> np.ndarray:
         V = half(P)
-        return half(operator(V) + ridge * V)
+        AV = operator(V)
+        AV += AV.dtype.type(ridge) * V
+        return half(AV)
 
-    norms = np.linalg.norm(half(B), axis=0)
+    norms = column_norms(half(B))
     norms = np.maximum(norms, small(tol) * norms.max(initial=0.0))
-    rest = B if start is None else B - operator(start) - ridge * start
+    rest = B if rest is None else rest
     answer = block_cg(
-        shifted, half(rest), tol=tol, max_iter=max_iter, callback=callback, norms=norms, patience=patience
+        shifted,
+        half(rest),
+        tol=tol,
+        max_iter=max_iter,
+        callback=callback,
+        norms=norms,
+        patience=patience,
+        gain=gain,
     )
-    X = half(answer.X)
-    return answer._replace(X=X if start is None else start + X)
+    return answer._replace(X=half(answer.X))
 
 
 def small(tol: float) -> float:
@@ -216,6 +253,11 @@ def small(tol: float) -> float:
     It may be round-off alone, and a residual of ``tol`` times that is nothing to be had.
     """
     return max(1e-6, 100 * float(np.finfo(np.float64).eps) / tol)
+
+
+def column_norms(V: np.ndarray) -> np.ndarray:
+    """Return the norm of each column, with no second array of V's size."""
+    return np.sqrt(np.einsum("ij,ij->j", V, V))
 
 
 def _same(V: np.ndarray) -> np.ndarray:

@@ -19,57 +19,23 @@ memory, iterations often come first even so: they are tried, and given up where 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 
 from labelfold.numerics.gram import EPS, Factor, Gram, solve_spectrum, trim_svd
-from labelfold.numerics.krylov import Sketch, nystrom_sketch, preconditioned_cg, small
-from labelfold.rows import Block, Centered, Rows, Weighted
+from labelfold.numerics.iterations import KrylovProblem
+from labelfold.numerics.solution import LeastSquares, centered, is_sparse
+from labelfold.rows import Block, Centered, Rows
+from labelfold.rows.blocks import less_outer
 
 MAX_GRAM_BYTES = 512 << 20
 
 # Iterations are tried before a factorisation that costs as much as this many of them.
 _FEWEST_WORTH = 12
 _AS_DIRECT = 1e-11
-
-
-@dataclass
-class LeastSquares:
-    """A solution, and how it was found.
-
-    Attributes
-    ----------
-    W : ndarray of shape (d, q)
-        The coefficients.
-    D : ndarray of shape (q, q)
-        W'X_c'T_c, symmetric positive semi-definite, from the most accurate product at hand.
-    mean : ndarray of shape (d,)
-        The mean of the rows that count.
-    residual : float
-        Largest residual X_c'(T_c - X_c W) - g W of a target, beside its X_c'T_c, computed afresh from W at the end;
-        0 for the direct ways.
-    n_iter : int
-        Iterations of the Krylov way, otherwise 1.
-    way : str
-        "gram", "dual" or "krylov".
-    state : object
-        What the Krylov way sets out from for another ridge.
-    """
-
-    W: np.ndarray
-    D: np.ndarray
-    mean: np.ndarray
-    residual: float
-    n_iter: int
-    way: str
-    state: Any = field(default=None, repr=False)
 
 
 def least_squares(rows: Rows, T: np.ndarray, ridge: float = 0.0, **options: Any) -> LeastSquares:
@@ -168,18 +134,12 @@ def iterations_worth(rows: Rows, q: int) -> float:
     lose the digits that the direct way keeps.
     """
     m = min(rows.shape)
-    if not rows.in_memory or rows.dtype != np.float64 or not rows.take(np.arange(1)).whole().is_sparse:
+    if rows.dtype != np.float64 or not is_sparse(rows):
         return 0.0
     n_values = rows.shape[0] * rows.row_bytes() / 12
-    # Beside a factorisation's, a multiplication of a sparse product takes the time of ten.
-    iteration = 2 * 2 * 10 * n_values * q + 14 * m * q**2
-    return m**3 / 2 / max(iteration, 1.0)
-
-
-def centered(rows: Rows, center: np.ndarray, mask: np.ndarray | None) -> Rows:
-    """Return the rows less a centre, rows that do not count as zeros."""
-    rows = Centered(rows, center)
-    return rows if mask is None else Weighted(rows, mask)
+    # Beside a factorisation's, a multiplication of a sparse product in float32 takes the time of four.
+    iteration = 2 * 2 * 4 * n_values * q + 7 * m * q**2
+    return 0.4 * m**3 / max(iteration, 1.0)
 
 
 def read_factor(rows: Rows, T: np.ndarray, mean: np.ndarray, mask: np.ndarray | None) -> Factor:
@@ -208,7 +168,7 @@ class GramProblem:
         guess = sample.mean()
         G, M, total = centered(rows, guess, mask).sum(_moments, T)
         shift = total / weight
-        G -= weight * np.outer(shift, shift)  # M needs no correction: T is centred
+        G = less_outer(G, weight * shift[:, None], shift[None, :])  # M needs no correction: T is centred
         mean = guess + shift
         # Dense blocks are centred before they are squared; sparse ones after, which costs digits.
         noise = _lost(np.diagonal(G), weight * mean**2) if sample.whole().is_sparse else 1.0
@@ -260,164 +220,6 @@ class DualProblem:
         return Q, *trim_svd(*np.linalg.svd(R.T), self.gram.size)
 
 
-class KrylovProblem:
-    """The problem in terms of products with X_c only, for anything larger.
-
-    Works on the side with the shorter vectors. On the column side, (X'X + g I) W = X'T, an iteration is one pass
-    over X. On the row side, (X X' + g I) A = T and W = X'A, it is two, and there is no solution where g = 0 and
-    equal rows have different targets: so that side is for rows in memory and a ridge.
-    """
-
-    def __init__(
-        self,
-        rows: Rows,
-        T: np.ndarray,
-        mask: np.ndarray | None,
-        weight: int,
-        tol: float,
-        max_iter: int,
-        random_state: Any,
-        callback: Callable[[int, float], None] | None,
-    ) -> None:
-        ones = np.ones(rows.shape[0]) if mask is None else mask.astype(np.float64)
-        self.mean = rows.t(ones) / weight
-        self.X = centered(rows, self.mean, mask)
-        self.tol = max(tol, 100 * float(np.finfo(rows.dtype).eps))
-        self.max_iter, self.callback = max_iter, callback
-        self.rng = check_random_state(random_state)
-        self.T, self.mix = target_basis(T)
-
-    def solve(self, ridge: float, start: LeastSquares | None = None) -> LeastSquares:
-        """Solve for one ridge, setting out from the solution for another."""
-        # In memory a sketch costs as much as several iterations: a few are tried without one.
-        patience = 30 + 2 * self._rank / max(1, self.T.shape[1]) if self.X.in_memory else 0.0
-        found = self._iterate(ridge, start, patience, may_sketch=True)
-        if found.residual > self.tol:
-            warnings.warn(
-                f"least squares stopped after {found.n_iter} iterations with a relative residual of "
-                f"{found.residual:.1e}, short of tol={self.tol:.1e}; raise max_iter, tol or ridge",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        return found
-
-    def attempt(self, ridge: float, start: LeastSquares | None, patience: float) -> LeastSquares | None:
-        """Solve for one ridge without a sketch; None where more than ``patience`` iterations are to be expected."""
-        return self._iterate(ridge, start, patience, may_sketch=False)
-
-    def _iterate(
-        self, ridge: float, start: LeastSquares | None, patience: float, may_sketch: bool
-    ) -> LeastSquares | None:
-        n, d = self.X.shape
-        by_rows = ridge > 0 and self.X.in_memory and n < d
-        state = None if start is None else start.state
-        X = state[1] if state is not None and state[0] == by_rows else None
-        sketch = self._sketch(by_rows) if may_sketch and not patience else None
-        # The recurrence measures residuals in another norm, with round-off of its own: it is asked for a little
-        # more, and again from where it stopped if that was not enough.
-        n_iter, tol, best = 0, self.tol / 2, np.inf
-        while True:
-            operator, B = (self._outer, self.T) if by_rows else (self._gram, self._M)
-            answer = preconditioned_cg(
-                operator,
-                B,
-                ridge,
-                sketch,
-                start=X,
-                tol=tol,
-                max_iter=self.max_iter - n_iter,
-                callback=self._counting_from(n_iter),
-                patience=np.inf if sketch is not None else patience,
-            )
-            n_iter, X = n_iter + answer.n_iter, answer.X
-            if not answer.converged and sketch is None and n_iter < self.max_iter:
-                if not may_sketch:
-                    return None
-                sketch = self._sketch(by_rows)
-                continue
-            W, residual = self._measure(X, ridge, by_rows)
-            if residual <= self.tol or not answer.converged:
-                break
-            if residual < best / 2:
-                best, tol = residual, tol * self.tol / (2 * residual)
-            elif by_rows:
-                # What of T lies outside the range of X X' is divided by the ridge, and a tiny one leaves few
-                # digits to the rest. The column side has no such part.
-                by_rows, X, sketch, best, tol = False, W, None, np.inf, self.tol / 2
-            else:
-                break
-        D = self._M.T @ W
-        D = self.mix.T @ (D + D.T) @ self.mix / 2
-        return LeastSquares(W @ self.mix, D, self.mean, residual, n_iter, "krylov", (by_rows, X))
-
-    def _measure(self, X: np.ndarray, ridge: float, by_rows: bool) -> tuple[np.ndarray, float]:
-        """Return W and the largest relative residual of the normal equations."""
-        if by_rows:
-            W = self.X.t(X)
-            rest = self.X.t(self.T - self.X.get(self.X @ W) - ridge * X)
-        else:
-            W, rest = X, self._M - self._gram(X) - ridge * X
-        rests, norms = self._target_norms(rest), self._M_norms
-        return W, float(np.divide(rests, norms, out=np.zeros_like(rests), where=norms > 0).max(initial=0.0))
-
-    def _target_norms(self, V: np.ndarray) -> np.ndarray:
-        """Return the norms of the columns that V, in terms of the basis, stands for."""
-        return np.sqrt(np.maximum(np.einsum("ij,ij->j", self.mix, V.T @ V @ self.mix), 0.0))
-
-    @cached_property
-    def _M_norms(self) -> np.ndarray:
-        sizes, norms = np.linalg.norm(self.mix, axis=0), self._target_norms(self._M)
-        # A target that X says nothing about has a right-hand side of round-off alone.
-        share = np.divide(norms, sizes, out=np.zeros_like(norms), where=sizes > 0)
-        return np.maximum(norms, small(self.tol) * share.max(initial=0.0) * sizes)
-
-    def _counting_from(self, done: int) -> Callable[[int, float], None] | None:
-        callback = self.callback
-        return None if callback is None else lambda n_iter, residual: callback(done + n_iter, residual)
-
-    def _sketch(self, by_rows: bool) -> Sketch:
-        return self._row_sketch if by_rows else self._column_sketch
-
-    def _gram(self, P: np.ndarray) -> np.ndarray:
-        return self.X.sum(_normal, shared=(P,))
-
-    def _outer(self, P: np.ndarray) -> np.ndarray:
-        return self.X.get(self.X @ self.X.t(P)) if self._block is None else self._block.outer(P)
-
-    @cached_property
-    def _block(self) -> Block | None:
-        """All the rows as one block, where that takes no memory: sparse ones are centred implicitly."""
-        return self.X.whole() if self.X.take(np.arange(1)).whole().is_sparse else None
-
-    @cached_property
-    def _M(self) -> np.ndarray:
-        return self.X.t(self.T)
-
-    @cached_property
-    def _column_sketch(self) -> Sketch:
-        return nystrom_sketch(self._gram, self.X.shape[1], self._rank, self.rng)
-
-    @cached_property
-    def _row_sketch(self) -> Sketch:
-        return nystrom_sketch(self._outer, self.X.shape[0], self._rank, self.rng)
-
-    @property
-    def _rank(self) -> int:
-        return min(self.T.shape[1] + 64, *self.X.shape)
-
-
-def target_basis(T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return an orthonormal basis of the targets and the (r, q) matrix that makes T of it.
-
-    Dependent targets (one-hot columns, less their means, sum to 0) would each cost a column of every iteration.
-    """
-    sizes = np.linalg.norm(T, axis=0)
-    Q, R = np.linalg.qr(T / np.where(sizes > 0, sizes, 1.0))
-    U, s, Vt = np.linalg.svd(R)
-    keep = s > 10 * max(T.shape) * EPS * s.max(initial=0.0)
-    return Q @ U[:, : len(s)][:, keep], s[keep, None] * Vt[: len(s)][keep] * sizes
-
-
 class EitherProblem:
     """Iterations while they are quick, and the direct way where they are not.
 
@@ -466,7 +268,3 @@ def _transposed(X: Block, A: Any) -> Any:
 def triangle(X: Block, T: Any) -> Any:
     """Return the triangular factor of [X, T], in float64."""
     return X.double().qr(T)
-
-
-def _normal(X: Block, P: Any) -> Any:
-    return X.t(X @ P)

@@ -15,6 +15,8 @@ Every block answers the same few questions, whichever way its rows are stored:
 ``X.shift(a)``  the block with the vector a taken from every row
 ``X.scale(w)``  the block with row i multiplied by w[i]
 ``X.double()``  the block in float64, where sums must not lose digits
+``X.single()``  the block in float32 where that is quicker, for when few digits are enough
+``X.narrow()``  the block without columns of zeros, where leaving them out is cheap: for `outer`
 ``X.apply(g)``  the dense rows that the feature map g makes of these
 ``X.raw``       the rows as a NumPy array, ``csr_array`` or device array, for feature maps
 ==============  =====================================================================================
@@ -54,6 +56,14 @@ class Block:
     def double(self) -> Block:
         """Return the block in float64."""
         raise NotImplementedError
+
+    def single(self) -> Block:
+        """Return the block in float32, where that is quicker to work with."""
+        return self
+
+    def narrow(self) -> Block:
+        """Return the block, perhaps without columns that are zero in every row: X X' is the same."""
+        return self
 
     def apply(self, transform: Callable[[Any], Any]) -> Block:
         """Return the dense rows that a feature map makes of these."""
@@ -114,6 +124,10 @@ class DenseBlock(Block):
     def double(self) -> DenseBlock:
         """Return the rows in float64."""
         return DenseBlock(self.X.astype(np.float64, copy=False))
+
+    def single(self) -> DenseBlock:
+        """Return the rows in float32."""
+        return DenseBlock(self.X.astype(np.float32, copy=False))
 
     def scale(self, weights: np.ndarray) -> DenseBlock:
         """Return the weighted rows, formed."""
@@ -193,6 +207,20 @@ class CSRBlock(Block):
         """Return the rows in float64."""
         return CSRBlock(self.data.astype(np.float64, copy=False), self.indices, self.indptr, self.shape[1])
 
+    def single(self) -> CSRBlock:
+        """Return the rows in float32."""
+        return CSRBlock(self.data.astype(np.float32, copy=False), self.indices, self.indptr, self.shape[1])
+
+    def occupied(self) -> np.ndarray:
+        """Return which columns have an entry."""
+        return np.bincount(self.indices, minlength=self.shape[1]) > 0
+
+    def narrow(self, keep: np.ndarray | None = None) -> CSRBlock:
+        """Return the block without empty columns, or those that ``keep`` tells apart."""
+        keep = self.occupied() if keep is None else keep
+        place = (np.cumsum(keep) - 1).astype(self.indices.dtype)
+        return CSRBlock(self.data, place[self.indices], self.indptr, int(keep.sum()))
+
     def scale(self, weights: np.ndarray) -> CSRBlock:
         """Return the weighted rows; zeros stay where they are."""
         weights = np.repeat(np.asarray(weights, dtype=self.dtype), np.diff(self.indptr))
@@ -251,11 +279,20 @@ class ShiftedBlock(Block):
         right = np.stack([self.u, rest])
         if P is not None:
             right = right @ np.asarray(P, dtype=self.dtype)
-        return _less_outer(self.block.outer(P), np.stack([cross, self.u], axis=1), right)
+        return less_outer(self.block.outer(P), np.stack([cross, self.u], axis=1), right)
 
     def double(self) -> ShiftedBlock:
         """Return the block in float64."""
         return ShiftedBlock(self.block.double(), self.center, self.u.astype(np.float64))
+
+    def single(self) -> ShiftedBlock:
+        """Return the block in float32."""
+        return ShiftedBlock(self.block.single(), self.center, self.u.astype(np.float32))
+
+    def narrow(self) -> ShiftedBlock:
+        """Return the block without columns that have neither an entry nor a shift."""
+        keep = self.block.occupied() | (self.center != 0)
+        return ShiftedBlock(self.block.narrow(keep), self.center[keep], self.u)
 
     def scale(self, weights: np.ndarray) -> ShiftedBlock:
         """Return the block with each row multiplied by its weight."""
@@ -354,16 +391,16 @@ def _unshift(sums: tuple, center: np.ndarray) -> np.ndarray:
     product, weights = sums
     if product.ndim == 1:
         return product - center * weights
-    return _less_outer(product, center[:, None], weights[None, :])
+    return less_outer(product, center[:, None], weights[None, :])
 
 
 def _unshift_gram(sums: tuple, center: np.ndarray) -> np.ndarray:
     gram, product, weight = sums
-    cross = np.outer(center, product[:, 0])
-    return gram - cross - cross.T + weight * np.outer(center, center)
+    cross = product[:, 0] - weight / 2 * center
+    return less_outer(gram, np.stack([cross, center], axis=1), np.stack([center, cross]))
 
 
-def _less_outer(A: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+def less_outer(A: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Return A - left @ right, written over A: some rows at a time, since A may be all that fits in memory."""
     A = np.require(A, requirements="W")
     for start in range(0, len(A), 256):

@@ -20,7 +20,9 @@ from scipy import sparse
 
 from labelfold.rows import threads
 
-_MAX_SPECIAL = 128
+# Widths that a kernel is compiled for. Of those between, the compiler unrolls the loop until it no longer sees that
+# it could be done in vectors: the general kernel takes half the time.
+_FEW, _MANY, _MAX_SPECIAL = 4, 40, 128
 
 # The widest vectors there are; narrower machines take each of them in parts.
 _VECTOR_BYTES = 64
@@ -105,7 +107,7 @@ def _outer(data, indices, indptr, above, t_data, t_indices, t_indptr, start, sto
 
 def _special(k: int) -> int:
     """Return k where a kernel is compiled for it, 0 for the general one."""
-    return k if k <= _MAX_SPECIAL else 0
+    return k if k <= _FEW or _MANY <= k <= _MAX_SPECIAL else 0
 
 
 @intrinsic(prefer_literal=True)

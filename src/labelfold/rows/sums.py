@@ -166,3 +166,10 @@ class Accumulator:
             value = value if finish is None else finish(value)
             values.append(value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value)
         return values[0] if self._single else tuple(values)
+
+
+def total(term: Term) -> Any:
+    """Return what a term stands for by itself, where its block is all the rows there are."""
+    sums = Accumulator()
+    sums.add(term)
+    return sums.finish()

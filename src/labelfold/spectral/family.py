@@ -20,6 +20,7 @@ from labelfold.spectral.streaming import Streaming
 from labelfold.spectral.two_stage import (
     Directions,
     Seen,
+    centered_targets,
     direct,
     direct_kernel,
     keep_components,
@@ -82,6 +83,10 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
         self._store(found, ridge, self._what_was_seen(self._seen(used), mask, labels))
         return self
 
+    def __sklearn_is_fitted__(self) -> bool:
+        """Say whether there are components: a first batch may hold too little for them."""
+        return hasattr(self, "components_")
+
     def _read(self, y: Any, n_rows: int | None) -> Labels:
         return read_labels(
             y,
@@ -119,7 +124,8 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
     ) -> list[Directions]:
         """Return the directions for each ridge, from one reading of what they share."""
         Y = labels.columns()
-        T = self._targets(Y, np.ones(len(Y)))
+        ones = np.ones(len(Y))
+        T = centered_targets(self._targets(Y, ones), ones)
         rows, size = self._seen(used), max(used.shape)
         if self.kernel is not None and self.n_landmarks is None:
             known = rows if mask is None else rows.take(np.flatnonzero(mask))

@@ -16,7 +16,7 @@ from labelfold.numerics.least_squares import LeastSquares
 from labelfold.rows import Rows
 
 _TAKES = {"rbf": ("gamma",), "poly": ("gamma", "degree", "coef0"), "sigmoid": ("gamma", "coef0")}
-_TAKES |= {"laplacian": ("gamma",), "chi2": ("gamma",)}
+_TAKES |= {"polynomial": _TAKES["poly"], "laplacian": ("gamma",), "chi2": ("gamma",)}
 
 
 class KernelMap(BaseEstimator):

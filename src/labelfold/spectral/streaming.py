@@ -11,7 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from labelfold.labels import check_kind, read_batch
 from labelfold.rows import Rows
 from labelfold.spectral.moments import Moments, distinct_rows, from_key
-from labelfold.spectral.two_stage import Directions, Seen, direct_factor, second_stage
+from labelfold.spectral.two_stage import Directions, Seen, centered_targets, direct_factor, second_stage
 
 
 def _can_stream(model: Any) -> bool:
@@ -69,8 +69,10 @@ class Streaming:
                 "that returns them"
             )
         self.feature_map_ = None
+        vars(self).pop("components_", None)  # those of an earlier fit say nothing about these rows
         self._moments = Moments(d)
         self._stream_kind: str | None = None
+        self._stream_width = 0
         self._stream_classes = None if classes is None else np.unique(np.asarray(classes))
 
     def _add_batch(self, rows: Rows, y: Any) -> None:
@@ -82,11 +84,19 @@ class Streaming:
             raise ValueError(
                 f"y has {len(known)} rows and X has {n}; pass one label, or one unlabelled mark, a row."
             )
+        if not known.any():
+            return
         if kind != (self._stream_kind or kind):
             raise ValueError(f"this batch has {kind} targets, where earlier ones had {self._stream_kind}")
         if self._stream_kind is None:
             check_kind(kind, self._allowed, type(self).__name__)
-        self._stream_kind = kind
+        width = values.shape[1] if values.ndim == 2 else 1
+        if width != (self._stream_width or width):
+            raise ValueError(
+                f"y has {width} column{'s' * (width != 1)}, where the {self._stream_width} of the earlier batches "
+                "are expected; give every batch the same columns"
+            )
+        self._stream_kind, self._stream_width = kind, width
         taken = rows if known.all() else rows.take(np.flatnonzero(known))
         if kind == "regression":
             self._flat = values.ndim == 1
@@ -119,6 +129,8 @@ class Streaming:
 
     def _solve_stream(self) -> None:
         moments = self._moments
+        if moments.n == 0:
+            return  # no row with a label so far
         if self._stream_kind == "regression":
             link = self._link(moments.y_scatter)
             M, cross, y_mean, y_scatter = (
@@ -137,7 +149,7 @@ class Streaming:
             y_sum = counts @ Y
             y_mean = y_sum / moments.n
             Yc = Y - y_mean
-            M = (means * counts[:, None]).T @ (T - counts @ T / moments.n)
+            M = (means * counts[:, None]).T @ centered_targets(T, counts)
             cross, y_scatter = (means * counts[:, None]).T @ Yc, (Yc.T * counts) @ Yc
         problem = moments.problem(M)
         size = max(moments.n, len(moments.mean))

@@ -91,6 +91,14 @@ class Seen:
     flat: bool = False
 
 
+def centered_targets(T: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return T less its mean, row i standing for ``weights[i]`` rows; a constant column is 0, not round-off."""
+    n = weights.sum()
+    Tc = T - weights @ T / n
+    Tc[:, weights @ Tc**2 <= (10 * n * EPS) ** 2 * (weights @ T**2)] = 0.0
+    return Tc
+
+
 def second_stage(first: LeastSquares, size: int) -> Directions:
     """Turn the least-squares solution into directions; ``size`` is the larger side of X."""
     s, E = np.linalg.eigh(first.D)

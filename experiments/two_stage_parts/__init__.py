@@ -1,0 +1,1 @@
+"""The parts of `two_stage.py`: sets, other solutions to compare with, runs, and the report."""

@@ -1,0 +1,69 @@
+"""The directions by other ways than the library's: from the paper's definitions, dense and plain."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+from scipy.linalg import cholesky, solve_triangular
+from scipy.sparse.linalg import LinearOperator, eigsh
+
+
+def targets(technique: str, y: np.ndarray) -> np.ndarray:
+    """Return H of section 2 (n, q), from the definitions and none of the library's code."""
+    Y = y.astype(np.float64) if y.ndim == 2 else (y[:, None] == np.unique(y)).astype(np.float64)
+    Y = Y[:, Y.any(axis=0)]
+    members = Y.sum(axis=0)
+    if technique == "LDA":
+        return Y / np.sqrt(members)
+    if technique == "OPLS":
+        return Y - Y.mean(axis=0)
+    if technique == "CCA":  # Yc (Yc'Yc)^(-1/2) but for a rotation, which S = HH' does not see
+        U, sigma, _ = np.linalg.svd(Y - Y.mean(axis=0), full_matrices=False)
+        return U[:, sigma > 1e-10 * sigma[0]]
+    degree = {"HSL-Clique": Y @ members, "HSL-Star": (Y / members).sum(axis=1), "HSL-Zhou": Y.sum(axis=1)}
+    edge = {"HSL-Clique": 1.0, "HSL-Star": members, "HSL-Zhou": np.sqrt(members)}
+    d = degree[technique][:, None]
+    return np.divide(Y / edge[technique], np.sqrt(d), out=np.zeros_like(Y), where=d > 0)
+
+
+class Spectrum:
+    """X_c = U diag(sigma) V', and the directions of theorem 4 from it.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Rows.
+    """
+
+    def __init__(self, X: np.ndarray) -> None:
+        U, sigma, Vt = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)
+        rank = int((sigma > max(X.shape) * np.finfo(float).eps * sigma[0]).sum())
+        self.U, self.sigma, self.V = U[:, :rank], sigma[:rank], Vt[:rank].T
+
+    def directions(self, H: np.ndarray, ridge: float) -> np.ndarray:
+        """Return W0 (d, k), eq. 37."""
+        damped = np.sqrt(self.sigma**2 + ridge)
+        P, root, _ = np.linalg.svd((self.sigma / damped)[:, None] * (self.U.T @ H), full_matrices=False)
+        keep = root**2 > 1e-11 * root[0] ** 2
+        return self.V @ (P[:, keep] / damped[:, None])
+
+
+def distance(W: np.ndarray, W0: np.ndarray) -> tuple[float, float]:
+    """Return ||WW' - W0W0'||_2 and ||W0W0'||_2, from the small factors: no d x d matrix."""
+    R = np.linalg.qr(np.hstack([W, W0]), mode="r")
+    A, B = R[:, : W.shape[1]], R[:, W.shape[1] :]
+    return float(np.abs(np.linalg.eigvalsh(A @ A.T - B @ B.T)).max()), float(np.linalg.norm(W0, 2) ** 2)
+
+
+def lanczos(X: sparse.csr_array, H: np.ndarray, ridge: float) -> np.ndarray:
+    """Return W0 (d, k) as section 5.3 does: factor X_c'X_c + g I, then Lanczos on a symmetric problem."""
+    n, mean = X.shape[0], X.mean(axis=0)
+    G = (X.T @ X).toarray()
+    G -= n * np.outer(mean, mean)
+    G[np.diag_indices_from(G)] += ridge
+    L = cholesky(G, lower=True, overwrite_a=True, check_finite=False)
+    F = solve_triangular(L, X.T @ (H - H.mean(axis=0)), lower=True, check_finite=False)
+    operator = LinearOperator((len(L), len(L)), matvec=lambda v: F @ (F.T @ v), dtype=np.float64)
+    k = int(np.linalg.matrix_rank(F))
+    Q = eigsh(operator, k=k)[1]
+    return solve_triangular(L, Q, lower=True, trans="T", check_finite=False)
