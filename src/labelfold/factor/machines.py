@@ -1,0 +1,218 @@
+r"""What ties a factorisation to its labels: a classifier of the labelled rows, trained anew wherever they are.
+
+A machine answers one question: with the labelled rows at Z = [U, bu] (l x (k+1)), what do the labels cost at least, and
+which way do the rows have to move for that to fall? At the best classifier the slope in Z is the partial one
+(Danskin's theorem), so that the classifier is no variable of the factorisation. It starts from the last one each time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from labelfold.numerics.kernel_svm import KernelSVM, solve_machines
+
+# Newton steps of a linear machine: what they may still gain relative to its cost, and how many there are at most.
+_NEWTON_TOL = 1e-14
+_MOST_NEWTON = 50
+
+
+class LinearMachine:
+    r"""r linear classifiers, f = U w + bu + w0, and a smooth loss.
+
+    .. math:: \min_{w, w_0} (1 - b) \sum_{i \in L} \sum_j \ell(y_{ij} f_{ij}) + \lambda_W \|W\|^2
+
+    Parameters
+    ----------
+    T : ndarray of shape (l, r)
+        Signs.
+    loss : {"smooth_hinge", "logistic", "squared"}
+        See `losses`.
+    weight : float
+        1 - b.
+    penalty : float
+        lambda W.
+    """
+
+    def __init__(self, T: np.ndarray, *, loss: str, weight: float, penalty: float) -> None:
+        self.T, self.loss, self.weight, self.penalty = T, loss, weight, penalty
+        self.W: np.ndarray | None = None  # (r, k)
+        self.intercept: np.ndarray | None = None  # (r,)
+
+    def evaluate(self, Z: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return what the labels cost with the rows at Z, at least, and the slope in Z."""
+        U, offsets = Z[:, :-1], Z[:, -1:]
+        r, k = self.T.shape[1], U.shape[1]
+        if self.W is None:
+            self.W, self.intercept = np.zeros((r, k)), np.zeros(r)
+        ones = np.hstack([U, np.ones((len(U), 1))])
+        theta = np.hstack([self.W, self.intercept[:, None]])
+        for j in range(r):
+            theta[j] = self._newton(ones, offsets[:, 0], self.T[:, j], theta[j])
+        self.W, self.intercept = theta[:, :-1].copy(), theta[:, -1].copy()
+        value, slope, _ = losses(self.T * (ones @ theta.T + offsets), self.loss)
+        pull = self.weight * slope * self.T  # (l, r)
+        cost = self.weight * value.sum() + self.penalty * (self.W**2).sum()
+        return float(cost), np.hstack([pull @ self.W, pull.sum(axis=1, keepdims=True)])
+
+    def decision(self, Z: np.ndarray) -> np.ndarray:
+        """Return f of rows at Z, (n, r)."""
+        return Z[:, :-1] @ self.W.T + Z[:, -1:] + self.intercept
+
+    def shortfall(self) -> str | None:
+        """Return nothing: Newton's method has no gap to speak of."""
+        return None
+
+    def _newton(self, ones: np.ndarray, offsets: np.ndarray, y: np.ndarray, theta: np.ndarray) -> np.ndarray:
+        """Return one classifier's [w, w0], from the last one."""
+        ridge = np.full(len(theta), 2 * self.penalty)
+        ridge[-1] = 0.0
+
+        def cost(theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+            value, slope, bend = losses(y * (ones @ theta + offsets), self.loss)
+            return self.weight * value.sum() + 0.5 * ridge @ theta**2, slope, bend
+
+        f, slope, bend = cost(theta)
+        for _ in range(_MOST_NEWTON):
+            gradient = self.weight * (ones.T @ (slope * y)) + ridge * theta
+            H = self.weight * (ones.T * bend) @ ones
+            H[np.diag_indices_from(H)] += ridge + 1e-12 * (np.trace(H) + self.weight)
+            step = linalg.solve(H, gradient, assume_a="pos", check_finite=False)
+            fall = gradient @ step
+            if not fall > _NEWTON_TOL * max(f, np.finfo(float).tiny):
+                break
+            share = 1.0
+            while True:
+                new = theta - share * step
+                f_new, slope_new, bend_new = cost(new)
+                if f_new <= f - 1e-4 * share * fall:
+                    break
+                share *= 0.5
+                if share < 1e-10:
+                    return theta
+            theta, f, slope, bend = new, f_new, slope_new, bend_new
+        return theta
+
+
+class KernelMachine:
+    r"""r support vector machines on the kernel of the labelled rows.
+
+    .. math:: (1 - b) \sum_j \max_a \Bigl[ \sum_i a_i - \tfrac12 \sum_{i,l} a_i a_l y_{ij} y_{lj} K(z_i, z_l) \Bigr],
+              \qquad 0 \le a \le C,\ a'y_j = 0
+
+    Parameters
+    ----------
+    T : ndarray of shape (l, r)
+        Signs.
+    C : float
+        The most that a dual variable may be.
+    kernel : {"poly", "rbf"}
+        (gamma z'z + coef0)^degree, or exp(-gamma ||z - z||^2).
+    degree, gamma, coef0 : int, float, float
+        Of the kernel.
+    weight : float
+        1 - b.
+    tol : float
+        The relative duality gap to which machines are trained.
+    """
+
+    def __init__(
+        self,
+        T: np.ndarray,
+        *,
+        C: float,
+        kernel: str,
+        degree: int,
+        gamma: float,
+        coef0: float,
+        weight: float,
+        tol: float,
+    ) -> None:
+        self.signs = np.ascontiguousarray(T.T)  # (r, l)
+        self.C, self.weight, self.tol = np.full(self.signs.shape, float(C)), weight, tol
+        self.kernel, self.degree, self.gamma, self.coef0 = kernel, degree, gamma, coef0
+        self.s = np.zeros(self.signs.shape)  # a o y
+        self.Z: np.ndarray | None = None
+        self.found: KernelSVM | None = None
+
+    def evaluate(self, Z: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return what the labels cost with the rows at Z, at least, and the slope in Z."""
+        K, slope = self._kernel_and_slope(Z)
+        if not np.isfinite(K).all():
+            return np.inf, np.zeros_like(Z)
+        self.Z = Z
+        self.found = solve_machines(K, self.signs, self.C, self.s, self.tol)
+        used = np.flatnonzero(self.s.any(axis=0))
+        s, Zs = self.s[:, used], Z[used]
+        A = (s.T @ s) * slope[np.ix_(used, used)]
+        gradient = np.zeros_like(Z)
+        if self.kernel == "poly":
+            gradient[used] = (-self.weight * self.gamma * self.degree) * (A @ Zs)
+        else:
+            gradient[used] = (2 * self.weight * self.gamma) * (A.sum(axis=1)[:, None] * Zs - A @ Zs)
+        # The primal cost: the one of the machine at hand, however far it is from the best.
+        return self.weight * float(self.found.primal.sum()), gradient
+
+    def decision(self, Z: np.ndarray) -> np.ndarray:
+        """Return f of rows at Z, (n, r)."""
+        used = np.flatnonzero(self.s.any(axis=0))
+        K = cross_kernel(Z, self.Z[used], self.kernel, self.degree, self.gamma, self.coef0)
+        return K @ self.s[:, used].T + self.found.bias
+
+    def shortfall(self) -> str | None:
+        """Return the relative duality gap and what it took, where machines stopped short of it."""
+        from labelfold.numerics.kernel_svm import unsettled
+
+        if self.found is None or self.found.gap <= max(self.tol, 1e-6):
+            return None
+        return unsettled(self.found.gap, self.found.n_iter, self.C, self.tol)
+
+    def _kernel_and_slope(self, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return K of the rows, and what its slope in z is a multiple of."""
+        from labelfold.numerics import smo_kernels
+
+        if self.kernel == "poly":
+            return smo_kernels.powers(self.gamma * (Z @ Z.T) + self.coef0, self.degree)
+        K = cross_kernel(Z, Z, "rbf", self.degree, self.gamma, self.coef0)
+        return K, K
+
+
+def losses(m: np.ndarray, loss: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return a loss of the margins m = y f, its slope and its curvature, entry by entry.
+
+    squared (1 - m)^2; logistic log(1 + exp(-m)); smooth hinge 1/2 - m below 0, (1 - m)^2 / 2 up to 1, 0 beyond.
+
+    Examples
+    --------
+    >>> losses(np.array([-1.0, 0.5, 2.0]), "smooth_hinge")[0]
+    array([1.5  , 0.125, 0.   ])
+    """
+    if loss == "squared":
+        return (1 - m) ** 2, -2 * (1 - m), np.full(m.shape, 2.0)
+    if loss == "logistic":
+        wrong = 0.5 * (1 - np.tanh(0.5 * m))  # 1 / (1 + exp(m)), which cannot overflow
+        return np.logaddexp(0.0, -m), -wrong, wrong * (1 - wrong)
+    short = np.clip(1 - m, 0.0, 1.0)
+    value = np.where(m < 0, 0.5 - m, 0.5 * short * short)
+    return value, -short, ((m >= 0) & (m < 1)).astype(np.float64)
+
+
+def cross_kernel(
+    Z: np.ndarray, other: np.ndarray, kernel: str, degree: int, gamma: float, coef0: float
+) -> np.ndarray:
+    """Return the kernel of every row of Z with every row of the other."""
+    products = Z @ other.T
+    if kernel == "poly":
+        return (gamma * products + coef0) ** degree
+    squares = (Z * Z).sum(axis=1)[:, None] + (other * other).sum(axis=1)
+    return np.exp(-gamma * np.maximum(squares - 2 * products, 0.0))
+
+
+Machine = LinearMachine | KernelMachine
+
+
+def signs_of(labels: Any) -> np.ndarray:
+    """Return the signs of the labelled rows, (l, r): one column for two classes, else one a class or label."""
+    return labels.signs().reshape(labels.n_labelled, -1)
