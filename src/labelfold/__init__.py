@@ -15,6 +15,8 @@ _PUBLIC = {
     "DRSVM": "labelfold.factor.drsvm:DRSVM",
     "HSL": "labelfold.spectral.hsl:HSL",
     "LDA": "labelfold.spectral.lda:LDA",
+    "LSDR": "labelfold.factor.lsdr:LSDR",
+    "NSDR": "labelfold.factor.nsdr:NSDR",
     "OPLS": "labelfold.spectral.opls:OPLS",
     "SSDR": "labelfold.spectral.ssdr:SSDR",
     "as_rows": "labelfold.rows:as_rows",

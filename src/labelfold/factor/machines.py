@@ -1,8 +1,9 @@
 r"""What ties a factorisation to its labels: a classifier of the labelled rows, trained anew wherever they are.
 
-A machine answers one question: with the labelled rows at Z = [U, bu] (l x (k+1)), what do the labels cost at least, and
-which way do the rows have to move for that to fall? At the best classifier the slope in Z is the partial one
-(Danskin's theorem), so that the classifier is no variable of the factorisation. It starts from the last one each time.
+A machine answers one question: with the labelled rows at Z = [U, bu] (l x (k+1)), what do the labels cost at least,
+and which way do the rows have to move for that to fall? At the best classifier the slope in Z is the partial one
+(Danskin's theorem), so that the classifier is no variable of the factorisation. It starts from the last one each
+time.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from labelfold.numerics.kernel_svm import KernelSVM, solve_machines
+from labelfold.numerics.kernel_svm import KernelSVM, solve_machines, unsettled
 
 # Newton steps of a linear machine: what they may still gain relative to its cost, and how many there are at most.
 _NEWTON_TOL = 1e-14
@@ -57,10 +58,6 @@ class LinearMachine:
         cost = self.weight * value.sum() + self.penalty * (self.W**2).sum()
         return float(cost), np.hstack([pull @ self.W, pull.sum(axis=1, keepdims=True)])
 
-    def decision(self, Z: np.ndarray) -> np.ndarray:
-        """Return f of rows at Z, (n, r)."""
-        return Z[:, :-1] @ self.W.T + Z[:, -1:] + self.intercept
-
     def shortfall(self) -> str | None:
         """Return nothing: Newton's method has no gap to speak of."""
         return None
@@ -75,24 +72,26 @@ class LinearMachine:
             return self.weight * value.sum() + 0.5 * ridge @ theta**2, slope, bend
 
         f, slope, bend = cost(theta)
+        # Rows far from the boundary have no curvature: where a step was too long for that, they are lent some. With 2
+        # for every row it is no less than the loss ever has, and the step cannot fail but for round-off.
+        lent = 0.0
         for _ in range(_MOST_NEWTON):
             gradient = self.weight * (ones.T @ (slope * y)) + ridge * theta
-            H = self.weight * (ones.T * bend) @ ones
+            H = self.weight * (ones.T * (bend + lent)) @ ones
             H[np.diag_indices_from(H)] += ridge + 1e-12 * (np.trace(H) + self.weight)
             step = linalg.solve(H, gradient, assume_a="pos", check_finite=False)
             fall = gradient @ step
             if not fall > _NEWTON_TOL * max(f, np.finfo(float).tiny):
                 break
-            share = 1.0
-            while True:
-                new = theta - share * step
-                f_new, slope_new, bend_new = cost(new)
-                if f_new <= f - 1e-4 * share * fall:
-                    break
-                share *= 0.5
-                if share < 1e-10:
-                    return theta
-            theta, f, slope, bend = new, f_new, slope_new, bend_new
+            new = theta - step
+            f_new, slope_new, bend_new = cost(new)
+            if f_new <= f - 1e-4 * fall:
+                theta, f, slope, bend = new, f_new, slope_new, bend_new
+                lent *= 0.1
+            elif lent < 2.0:
+                lent = min(max(10 * lent, 1e-3), 2.0)
+            else:
+                break
         return theta
 
 
@@ -139,44 +138,45 @@ class KernelMachine:
 
     def evaluate(self, Z: np.ndarray) -> tuple[float, np.ndarray]:
         """Return what the labels cost with the rows at Z, at least, and the slope in Z."""
-        K, slope = self._kernel_and_slope(Z)
-        if not np.isfinite(K).all():
+        K = self._kernel(Z, Z)
+        if not np.isfinite(K.diagonal()).all():  # which bounds the rest of it
             return np.inf, np.zeros_like(Z)
         self.Z = Z
         self.found = solve_machines(K, self.signs, self.C, self.s, self.tol)
         used = np.flatnonzero(self.s.any(axis=0))
         s, Zs = self.s[:, used], Z[used]
-        A = (s.T @ s) * slope[np.ix_(used, used)]
         gradient = np.zeros_like(Z)
         if self.kernel == "poly":
-            gradient[used] = (-self.weight * self.gamma * self.degree) * (A @ Zs)
+            slope = (self.gamma * (Zs @ Zs.T) + self.coef0) ** (self.degree - 1)
+            gradient[used] = (-self.weight * self.gamma * self.degree) * (((s.T @ s) * slope) @ Zs)
         else:
+            A = (s.T @ s) * K[np.ix_(used, used)]
             gradient[used] = (2 * self.weight * self.gamma) * (A.sum(axis=1)[:, None] * Zs - A @ Zs)
         # The primal cost: the one of the machine at hand, however far it is from the best.
         return self.weight * float(self.found.primal.sum()), gradient
 
-    def decision(self, Z: np.ndarray) -> np.ndarray:
-        """Return f of rows at Z, (n, r)."""
-        used = np.flatnonzero(self.s.any(axis=0))
-        K = cross_kernel(Z, self.Z[used], self.kernel, self.degree, self.gamma, self.coef0)
-        return K @ self.s[:, used].T + self.found.bias
-
     def shortfall(self) -> str | None:
         """Return the relative duality gap and what it took, where machines stopped short of it."""
-        from labelfold.numerics.kernel_svm import unsettled
-
         if self.found is None or self.found.gap <= max(self.tol, 1e-6):
             return None
         return unsettled(self.found.gap, self.found.n_iter, self.C, self.tol)
 
-    def _kernel_and_slope(self, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return K of the rows, and what its slope in z is a multiple of."""
+    def _kernel(self, Z: np.ndarray, other: np.ndarray) -> np.ndarray:
+        return kernel_matrix(Z, other, self.kernel, self.degree, self.gamma, self.coef0)
+
+
+def kernel_matrix(
+    Z: np.ndarray, other: np.ndarray, kernel: str, degree: int, gamma: float, coef0: float
+) -> np.ndarray:
+    """Return the kernel of every row of Z with every row of the other."""
+    K = Z @ other.T
+    if kernel == "poly":
         from labelfold.numerics import smo_kernels
 
-        if self.kernel == "poly":
-            return smo_kernels.powers(self.gamma * (Z @ Z.T) + self.coef0, self.degree)
-        K = cross_kernel(Z, Z, "rbf", self.degree, self.gamma, self.coef0)
-        return K, K
+        smo_kernels.polynomial(K, gamma, coef0, degree)
+        return K
+    squares = (Z * Z).sum(axis=1)[:, None] + (other * other).sum(axis=1)
+    return np.exp(-gamma * np.maximum(squares - 2 * K, 0.0))
 
 
 def losses(m: np.ndarray, loss: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -197,17 +197,6 @@ def losses(m: np.ndarray, loss: str) -> tuple[np.ndarray, np.ndarray, np.ndarray
     short = np.clip(1 - m, 0.0, 1.0)
     value = np.where(m < 0, 0.5 - m, 0.5 * short * short)
     return value, -short, ((m >= 0) & (m < 1)).astype(np.float64)
-
-
-def cross_kernel(
-    Z: np.ndarray, other: np.ndarray, kernel: str, degree: int, gamma: float, coef0: float
-) -> np.ndarray:
-    """Return the kernel of every row of Z with every row of the other."""
-    products = Z @ other.T
-    if kernel == "poly":
-        return (gamma * products + coef0) ** degree
-    squares = (Z * Z).sum(axis=1)[:, None] + (other * other).sum(axis=1)
-    return np.exp(-gamma * np.maximum(squares - 2 * products, 0.0))
 
 
 Machine = LinearMachine | KernelMachine

@@ -4,12 +4,12 @@ With Z = [U, bu] (n x (k+1)), V1 = [V; 1'] ((k+1) x d) and c = bv, the rows x of
 
 .. math:: b \|x - c - V_1'z\|^2 + \lambda_U \|z\|^2
 
-so that an unlabelled row lies at q = G'(x - c), G = V1' M^{-1}, M = V1 V1' + (lambda U / b) I, whatever else there is.
-A labelled row lies at z = q + its displacement D, which costs b D'MD more.
+so that an unlabelled row lies at q = G'(x - c), G = V1' M^{-1}, M = V1 V1' + (lambda U / b) I, whatever else there
+is. A labelled row lies at z = q + its displacement D, which costs b D'MD more.
 
-Two classes answer the same questions of the rows. `Held` keeps them dense in memory: the labelled ones, and the unlabelled
-ones or, where they are many, the d + 1 rows of a triangular factor, which have the same sums (one pass over X in all).
-`Swept` makes a pass over X for every question, and leaves a sparse X sparse.
+Two classes answer the same questions of the rows. `Held` keeps them dense in memory: the labelled ones, and the
+unlabelled ones or, where they are many, the d + 1 rows of a triangular factor, which have the same sums (one pass
+over X in all). `Swept` makes a pass over X for every question, and leaves a sparse X sparse.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from array_api_compat import array_namespace
 from scipy import linalg
 
 from labelfold.numerics.factor_starts import svd_start
-from labelfold.rows import Block, Centered, Rows
+from labelfold.rows import Block, Centered, Rows, as_rows
 from labelfold.rows.memory import dense_block_rows
 
 # Rows are held dense where that takes no more than so many times the entries that X stores, or so many entries.
@@ -57,7 +57,9 @@ def fold(V: np.ndarray, ridge: float) -> Fold:
     M = V1 @ V1.T
     M[np.diag_indices_from(M)] += ridge
     try:
-        inverse = linalg.cho_solve(linalg.cho_factor(M, check_finite=False), np.eye(len(M)), check_finite=False)
+        inverse = linalg.cho_solve(
+            linalg.cho_factor(M, check_finite=False), np.eye(len(M)), check_finite=False
+        )
     except linalg.LinAlgError:  # the ridge is lost in round-off
         inverse = np.linalg.pinv(M, hermitian=True)
     return Fold(V1, M, inverse, V1.T @ inverse)
@@ -166,7 +168,11 @@ def hold(rows: Rows, index: np.ndarray, mean: np.ndarray, k: int, max_bytes: int
     squeezed = others > d + 1
     entries = (l + min(others, d + 1)) * d
     stored = n * rows.row_bytes() / np.dtype(rows.dtype).itemsize
-    if 8 * entries > max_bytes or entries > max(_MUCH * stored, _LITTLE) or (squeezed and d > _WIDE * (k + 1)):
+    if (
+        8 * entries > max_bytes
+        or entries > max(_MUCH * stored, _LITTLE)
+        or (squeezed and d > _WIDE * (k + 1))
+    ):
         return Swept(rows, mean, index)
     X = [_dense(rows, index) - mean]
     t = np.ones(l + (0 if squeezed else others))
@@ -187,9 +193,9 @@ def start_bases(
 ) -> list[np.ndarray]:
     """Return where V (k, d) may start: singular vectors of X centred by column, and by column and row.
 
-    Without labels U V would be the singular vectors with their values shrunk by sqrt(lu lv) / b, their size shared between
-    U and V as the penalties ask. Components that this would leave at 0 are kept small instead, and those beyond the rank
-    are drawn at random: a component of 0 has no slope, and would stay.
+    Without labels U V would be the singular vectors with their values shrunk by sqrt(lu lv) / b, their size shared
+    between U and V as the penalties ask. Components that this would leave at 0 are kept small instead, and those
+    beyond the rank are drawn at random: a component of 0 has no slope, and would stay.
     """
     seed = random_state.randint(np.iinfo(np.int32).max)
     centred = data.directions(k, seed)
@@ -241,3 +247,26 @@ def _products(X: Block, W: Any, center: Any) -> tuple:
 
 def _triangle(X: Block, mask: Any, center: Any) -> tuple[None, Any]:
     return None, X.double().shift(center).scale(mask).qr(mask[:, None])
+
+
+def factor_cost(
+    X: Any,
+    U: np.ndarray,
+    row_offsets: np.ndarray,
+    V: np.ndarray,
+    column_offsets: np.ndarray,
+    *,
+    reconstruction: float,
+    u_penalty: float,
+    v_penalty: float,
+) -> float:
+    """Return b ||X - UV - bu 1' - 1 bv'||^2 + lu (||U||^2 + ||bu||^2) + lv ||V||^2, in one pass over X."""
+    Z = np.column_stack([U, row_offsets])
+    V1 = np.vstack([V, np.ones(np.shape(V)[1])])
+    misfit = as_rows(X).sum(_misfit, Z, shared=(np.asarray(column_offsets), V1))
+    return float(reconstruction * misfit + u_penalty * np.vdot(Z, Z) + v_penalty * np.vdot(V, V))
+
+
+def _misfit(X: Block, Z: Any, center: Any, V1: Any) -> Any:
+    Y = X.double().shift(center)
+    return X.xp.sum(Y.sq()) - X.xp.sum((2 * (Y @ V1.T) - Z @ (V1 @ V1.T)) * Z)

@@ -7,7 +7,8 @@ Letters as in `labelfold.factor.offsets`. Of the variables U, bu, V, bv and the 
 * V, c = bv and D take quasi-Newton steps together (L-BFGS), in a metric in which D costs its squared length.
 
 U and V alone would have to move against each other along a narrow valley; in these variables it is gone. Where the
-quasi-Newton steps stop, V and c take their closed-form step given all rows, and the descent goes on if that still paid.
+quasi-Newton steps stop, V and c take their closed-form step given all rows, and the descent goes on if that still
+paid.
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy import linalg, optimize
+from scipy import linalg
 
 from labelfold.factor.machines import Machine
 from labelfold.factor.offsets import Fold, Held, Swept, fold
+from labelfold.numerics.lbfgs import lbfgs
 from labelfold.rows import threads
 
 # Pairs of steps and gradients that L-BFGS keeps.
-_MEMORY = 20
-# Share of its curvature, that of ||Z dV||^2 at the start, by which V is scaled: rows that follow V soften it.
+_MEMORY = 10
+# Share of the curvature of ||U dV||^2 by which V is scaled: rows that follow V soften it.
 _SOFT = 0.1
 # The fall of the objective is judged over so many iterations: single ones may be short by chance.
 _WINDOW = 5
@@ -61,7 +63,9 @@ class Problem:
         # Rows follow V: dq = M^(-1) (dV1 (x - c - V1'q) - V1 dV1'q), and x - c - V1'q is R + V1'D.
         dV1 = -2 * b * sums.ZtR + sums.PtR + (P.T @ D - Q.T @ P) @ f.V1
         dc = -2 * b * sums.colsum - P.sum(axis=0) @ f.V1
-        return Point(V, c, D, Z, f, float(value), dV1[:-1] + 2 * self.v_penalty * V, dc, H, sums.ZtR, sums.colsum)
+        return Point(
+            V, c, D, Z, f, float(value), dV1[:-1] + 2 * self.v_penalty * V, dc, H, sums.ZtR, sums.colsum
+        )
 
     def basis_step(self, at: Point) -> Point:
         """Return the point with V and c at their minimum given all rows, in closed form."""
@@ -127,7 +131,7 @@ def descend(
         while not converged and len(objective) <= max_iter:
             rounds = _Round(problem, point, objective, max_iter, tol, callback)
             point = rounds.run()
-            if rounds.out_of_iterations:
+            if len(objective) > max_iter:
                 break
             after = problem.basis_step(point)
             gain = (point.value - after.value) / max(abs(point.value), np.finfo(np.float64).tiny)
@@ -148,60 +152,49 @@ def descend(
 class _Round:
     """L-BFGS from a point, in the metric that this point suggests."""
 
-    def __init__(self, problem, point, objective, max_iter, tol, callback) -> None:  # noqa: ANN001
-        self.problem, self.point, self.objective = problem, point, objective
+    def __init__(
+        self,
+        problem: Problem,
+        point: Point,
+        objective: list[float],
+        max_iter: int,
+        tol: float,
+        callback: Callable[[int, float], None] | None,
+    ) -> None:
+        self.problem, self.origin, self.point, self.objective = problem, point, point, objective
         self.max_iter, self.tol, self.callback = max_iter, tol, callback
         self.first = len(objective)
-        self.origin = point
-        self.k, self.d = point.V.shape
-        b, U = problem.reconstruction, problem.data.normal(point.Z)
-        bend = 2 * b * np.trace(U[: self.k, : self.k]) / self.k + 2 * problem.v_penalty
+        k = len(point.V)
+        b, N = problem.reconstruction, problem.data.normal(point.Z)
+        # The curvature of ||U dV||^2 and of ||1 dc'||^2. D = E L' with L L' = M^(-1) / 2b: b D'MD is then half the
+        # squared length of E.
+        bend = 2 * b * np.trace(N[:k, :k]) / k + 2 * problem.v_penalty
         self.scale_V = 1 / np.sqrt(_SOFT * bend)
         self.scale_c = 1 / np.sqrt(2 * b * problem.n)
-        # D = E L' with L L' = M^(-1) / 2b: then b D'MD is half the squared length of E.
         self.L = linalg.cholesky(point.fold.M_inverse / (2 * b), lower=True, check_finite=False)
-        self.trial = point
-
-    @property
-    def out_of_iterations(self) -> bool:
-        """Say whether the iterations are used up."""
-        return len(self.objective) > self.max_iter
 
     def run(self) -> Point:
         """Return where the steps lead."""
-        x = np.zeros(self.k * self.d + self.d + self.origin.D.size)
-        options = {"maxiter": self.max_iter + 1 - self.first, "maxcor": _MEMORY, "ftol": 0, "gtol": 0}
-        options["maxfun"] = 20 * options["maxiter"] + 20
-        optimize.minimize(
-            self._value, x, jac=True, method="L-BFGS-B", callback=self._accept, options=options
-        )
+        size = self.origin.V.size + self.origin.c.size + self.origin.D.size
+        lbfgs(self._value, np.zeros(size), self._accept, memory=_MEMORY)
         return self.point
 
-    def _value(self, x: np.ndarray) -> tuple[float, np.ndarray]:
-        kd, d, at = self.k * self.d, self.d, self.origin
-        V = at.V + self.scale_V * x[:kd].reshape(at.V.shape)
-        c = at.c + self.scale_c * x[kd : kd + d]
-        D = at.D + x[kd + d :].reshape(at.D.shape) @ self.L.T
-        self.trial = point = self.problem.evaluate(V, c, D)
+    def _value(self, x: np.ndarray) -> tuple[float, np.ndarray, Point]:
+        at = self.origin
+        first, second = at.V.size, at.V.size + at.c.size
+        V = at.V + self.scale_V * x[:first].reshape(at.V.shape)
+        c = at.c + self.scale_c * x[first:second]
+        D = at.D + x[second:].reshape(at.D.shape) @ self.L.T
+        point = self.problem.evaluate(V, c, D)
         slopes = (self.scale_V * point.dV).ravel(), self.scale_c * point.dc, (point.dD @ self.L).ravel()
-        return point.value, np.concatenate(slopes)
+        return point.value, np.concatenate(slopes), point
 
-    def _accept(self, intermediate_result: Any) -> None:
-        """Keep a step that the line search has accepted, and stop where the last ones gained little."""
-        value = float(intermediate_result.fun)
-        trial = self.trial
-        if trial.value != value:  # the line search came back to an earlier trial
-            self._value(intermediate_result.x)
-            trial = self.trial
-        if value >= self.point.value:
-            raise StopIteration
-        self.point = trial
-        self.objective.append(trial.value)
+    def _accept(self, value: float, point: Point) -> bool:
+        """Keep a step, and say whether to stop: the last ones gained little, or there are no more to take."""
+        self.point = point
+        self.objective.append(value)
         window = min(_WINDOW, len(self.objective) - self.first)
-        if window < 1:
-            return
         fall = (self.objective[-1 - window] - value) / max(abs(value), np.finfo(np.float64).tiny) / window
         if self.callback is not None:
-            self.callback(len(self.objective) - 1, max(fall, 0.0))
-        if fall <= self.tol and window == _WINDOW:
-            raise StopIteration
+            self.callback(len(self.objective) - 1, fall)
+        return (fall <= self.tol and window == _WINDOW) or len(self.objective) > self.max_iter

@@ -172,14 +172,13 @@ def solve_machines(
     low, high = np.where(signs > 0, 0.0, -C), np.where(signs > 0, C, 0.0)
     r, n = signs.shape
     most = 10_000 + 100 * n if max_iter is None else max_iter
-    bias, objective, gap, error, n_iter = np.empty(r), np.empty(r), np.empty(r), np.empty(n), 0
+    bias, dual, primal, error, gap, n_iter = np.empty(r), np.empty(r), np.empty(r), np.empty(n), 0.0, 0
     for j in range(r):
-        bias[j], objective[j], gap[j], steps = kernels.solve(
+        bias[j], dual[j], primal[j], one_gap, steps = kernels.solve(
             K, signs[j], low[j], high[j], s[j], error, tol, most
         )
-        n_iter = max(n_iter, steps)
-    worst = float(gap.max())
-    return KernelSVM(np.abs(s).T, bias, objective, objective / (1 - gap), worst, n_iter, worst <= tol)
+        gap, n_iter = max(gap, one_gap), max(n_iter, steps)
+    return KernelSVM(np.abs(s).T, bias, dual, primal, gap, n_iter, gap <= tol)
 
 
 def _check(
@@ -188,12 +187,16 @@ def _check(
     """Return signs, bounds and start, each (r, n)."""
     n = len(K)
     if K.shape != (n, n):
-        raise ValueError(f"K has shape {K.shape}, where a kernel matrix is square, one row and column a row of X")
+        raise ValueError(
+            f"K has shape {K.shape}, where a kernel matrix is square, one row and column a row of X"
+        )
     if not np.isfinite(K).all():
         raise ValueError("K contains NaN or infinity, where finite numbers are expected; scale X")
     signs = np.ascontiguousarray(np.asarray(Y, dtype=np.float64).T)
     if signs.shape[1:] != (n,):
-        raise ValueError(f"there are signs for {np.shape(Y)[0]} rows and a kernel of {n}; pass one sign a row")
+        raise ValueError(
+            f"there are signs for {np.shape(Y)[0]} rows and a kernel of {n}; pass one sign a row"
+        )
     if not (np.abs(signs) == 1).all():
         raise ValueError("the signs hold other values than -1 and +1; encode the two classes so")
     C = np.asarray(C, dtype=np.float64)

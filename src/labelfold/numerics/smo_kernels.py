@@ -1,8 +1,8 @@
 """The compiled loops of `labelfold.numerics.kernel_svm`, imported when the first machine is trained.
 
-Inside, dual variables are signed: s = a o y lies between ``low`` and ``high``, one of which is 0, and adds up to 0. The
-dual is then 1/2 s'Ks - y's, and ``error`` = y - Ks is what the machine without its bias still lacks. At the solution some
-bias lies between the errors of those that could still rise and of those that could still fall.
+Inside, dual variables are signed: s = a o y lies between ``low`` and ``high``, one of which is 0, and adds up to 0.
+The dual is then 1/2 s'Ks - y's, and ``error`` = y - Ks is what the machine without its bias still lacks. At the
+solution some bias lies between the errors of those that could still rise and of those that could still fall.
 """
 
 from __future__ import annotations
@@ -14,18 +14,20 @@ _compile = numba.njit(nogil=True, cache=True, error_model="numpy")
 
 # Curvature of a pair whose kernel rows are the same, relative to the largest diagonal entry.
 _FLAT = 1e-12
+# Added to the diagonal, likewise relative, where many variables are solved for at once: rows may repeat each other.
+_RIDGE = 1e-10
 # A solve for all free variables at once costs the cube of their number: beyond this pairs are left to themselves.
 _MOST_FREE = 1500
-# Solves in a row, each of which but the last ends with a variable that meets its bound.
-_MOST_SOLVES = 30
 
 
 @_compile
 def solve(K, y, low, high, s, error, tol, max_iter):
-    """Maximise the dual of one machine from s, in place; return bias, objective, relative gap and steps.
+    """Maximise the dual of one machine from s, in place.
 
-    Pairs are chosen by second-order information (Fan, Chen and Lin 2005). Between rounds of pairs the variables that lie
-    strictly between their bounds are solved for at once, which is where the last digits come from.
+    Returns the bias, the dual and the primal objective, their relative gap, and how many pairs were moved.
+
+    Pairs are chosen by second-order information (Fan, Chen and Lin 2005). Between rounds of pairs the variables
+    that lie strictly between their bounds are solved for at once, which is where the last digits come from.
     """
     n = y.size
     _make_feasible(low, high, s)
@@ -46,30 +48,28 @@ def solve(K, y, low, high, s, error, tol, max_iter):
             steps += 1
             if violation <= goal:
                 break
-        _free(K, low, high, s, error, flat)
-        bias, objective, gap = _gap(y, low, high, s, error)
+        _free(K, low, high, s, error, _RIDGE / _FLAT * flat)
+        bias, objective, primal, gap = _gap(y, low, high, s, error)
         if gap <= tol or steps >= max_iter or steps == before:
             # Errors are kept up to date step by step: what counts is what they are made anew.
             _errors(K, y, s, error)
-            bias, objective, gap = _gap(y, low, high, s, error)
+            bias, objective, primal, gap = _gap(y, low, high, s, error)
             if gap <= tol or steps >= max_iter or steps == before:
-                return bias, objective, gap, steps
+                return bias, objective, primal, gap, steps
         goal = 0.1 * min(goal, violation)
 
 
 @_compile
-def powers(base, degree):
-    """Return base^degree and base^(degree - 1), entry by entry, of a symmetric matrix."""
-    n = len(base)
-    K, slope = np.empty((n, n)), np.empty((n, n))
+def polynomial(products, gamma, coef0, degree):
+    """Write (gamma products + coef0)^degree over a matrix of inner products, entry by entry."""
+    n, m = products.shape
     for i in range(n):
-        for t in range(n):
-            low = 1.0
+        for t in range(m):
+            base = gamma * products[i, t] + coef0
+            power = base
             for _ in range(degree - 1):
-                low *= base[i, t]
-            slope[i, t] = low
-            K[i, t] = low * base[i, t]
-    return K, slope
+                power *= base
+            products[i, t] = power
 
 
 @_compile
@@ -115,56 +115,95 @@ def _pair(K, low, high, s, error, flat):
 
 
 @_compile
-def _free(K, low, high, s, error, flat):
-    """Move the variables strictly between their bounds to where they would be without, as far as the bounds allow."""
+def _free(K, low, high, s, error, ridge):
+    """Move the variables strictly between their bounds to where they would be without, as far as the bounds allow.
+
+    One that meets its bound stays there, and the others go on: their inverse is what is left when it is taken out.
+    """
     n = s.size
-    for _ in range(_MOST_SOLVES):
-        where = np.flatnonzero((s > low) & (s < high))
-        m = where.size
-        if m < 2 or m > _MOST_FREE:
-            return
-        A = np.empty((m, m))
-        right = np.empty((m, 2))
+    where = np.flatnonzero((s > low) & (s < high))
+    m = where.size
+    if m < 2 or m > _MOST_FREE:
+        return
+    A = np.empty((m, m))
+    for p in range(m):
+        for q in range(m):
+            A[p, q] = K[where[p], where[q]]
+        A[p, p] += ridge
+    B = np.linalg.inv(A)
+    old, old_error = s.copy(), error.copy()
+    lack, moved = error[where], np.zeros(m)
+    left = np.ones(m)  # 0 where a variable has met its bound
+    for _ in range(m):
+        ahead, ones = B @ (lack * left), B @ left
+        bias = ahead.sum() / ones.sum()
+        ahead = (ahead - bias * ones) * left
+        ahead -= left * (ahead.sum() / left.sum())  # 0 but for round-off, of which a singular kernel makes much
+        share, hit, gain = 1.0, -1, 0.0
+        for p in range(m):
+            gain += ahead[p] * lack[p]
+            now, t = s[where[p]] + moved[p], where[p]
+            room = high[t] - now if ahead[p] > 0 else now - low[t]
+            if abs(ahead[p]) * share > room:
+                share, hit = max(room, 0.0) / abs(ahead[p]), p
+        if not (np.isfinite(share) and gain > 0.0):
+            break
+        for p in range(m):
+            moved[p] += share * ahead[p]
+            lack[p] -= share * (lack[p] - bias)
+        if hit < 0 or left.sum() <= 2:
+            break
+        t = where[hit]
+        moved[hit] = (high[t] if ahead[hit] > 0 else low[t]) - s[t]
+        left[hit] = 0.0
+        column, pivot = B[:, hit].copy(), B[hit, hit]
         for p in range(m):
             for q in range(m):
-                A[p, q] = K[where[p], where[q]]
-            A[p, p] += flat
-            right[p, 0] = error[where[p]]
-            right[p, 1] = 1.0
-        found = np.linalg.solve(A, right)
-        bias = found[:, 0].sum() / found[:, 1].sum()
-        share, hit = 1.0, -1
-        move = np.empty(m)
-        for p in range(m):
-            t = where[p]
-            move[p] = found[p, 0] - bias * found[p, 1]
-            room = high[t] - s[t] if move[p] > 0 else s[t] - low[t]
-            if abs(move[p]) * share > room:
-                share, hit = room / abs(move[p]), p
-        if not np.isfinite(share) or share <= 0.0:
+                B[p, q] -= column[p] * column[q] / pivot
+    gain = 0.0
+    for p in range(m):
+        t = where[p]
+        if left[p] == 0.0:  # exactly, so that whether it lies at its bound is not a matter of round-off
+            new = high[t] if abs(old[t] + moved[p] - high[t]) < abs(old[t] + moved[p] - low[t]) else low[t]
+        else:
+            new = min(max(old[t] + moved[p], low[t]), high[t])
+        _move(K, s, error, t, new - old[t])
+        s[t] = new
+    _balance(K, low, high, s, error)
+    for p in range(m):
+        t = where[p]
+        gain += 0.5 * (s[t] - old[t]) * (error[t] + old_error[t])
+    if not gain > 0.0:
+        s[:] = old
+        error[:] = old_error
+
+
+@_compile
+def _move(K, s, error, t, step):
+    s[t] += step
+    for i in range(s.size):
+        error[i] -= step * K[t, i]
+
+
+@_compile
+def _balance(K, low, high, s, error):
+    """Take what s does not add up to 0 by, which is round-off, from the variables with most room."""
+    for _ in range(s.size):
+        drift, best, most = s.sum(), -1, 0.0
+        for t in range(s.size):
+            room = s[t] - low[t] if drift > 0 else high[t] - s[t]
+            if room > most:
+                best, most = t, room
+        if drift == 0.0 or best < 0:
             return
-        gain = 0.0
-        for p in range(m):
-            gain += move[p] * error[where[p]]
-        if not gain > 0.0:
-            return
-        for p in range(m):
-            move[p] *= share
-            t = where[p]
-            s[t] = min(max(s[t] + move[p], low[t]), high[t])
-        if hit >= 0:
-            t = where[hit]
-            s[t] = high[t] if move[hit] > 0 else low[t]
-        for p in range(m):
-            for t in range(n):
-                error[t] -= move[p] * K[where[p], t]
-        if hit < 0:
+        _move(K, s, error, best, -min(drift, most) if drift > 0 else min(-drift, most))
+        if abs(drift) <= most:
             return
 
 
 @_compile
 def _gap(y, low, high, s, error):
-    """Return the bias, the dual objective, and the gap to the primal relative to the primal."""
+    """Return the bias, the dual and the primal objective, and the gap between them relative to the primal."""
     n = s.size
     above, below = -np.inf, np.inf
     for t in range(n):
@@ -186,7 +225,7 @@ def _gap(y, low, high, s, error):
         # A sum of terms none of which is negative, so that it is exact where it is small.
         gap += (high[t] - s[t]) * lack if lack > 0 else (low[t] - s[t]) * lack
     primal = objective + gap
-    return bias, objective, gap / primal if primal > 0 else 0.0
+    return bias, objective, primal, gap / primal if primal > 0 else 0.0
 
 
 @_compile
