@@ -11,13 +11,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import linalg
 
 from labelfold.numerics.kernel_svm import KernelSVM, solve_machines, unsettled
 
 # Newton steps of a linear machine: what they may still gain relative to its cost, and how many there are at most.
 _NEWTON_TOL = 1e-14
 _MOST_NEWTON = 50
+# Turns that several machines take at most.
+_MOST_TURNS = 10
 
 
 class LinearMachine:
@@ -58,6 +59,10 @@ class LinearMachine:
         cost = self.weight * value.sum() + self.penalty * (self.W**2).sum()
         return float(cost), np.hstack([pull @ self.W, pull.sum(axis=1, keepdims=True)])
 
+    def rows_step(self, D: np.ndarray, L: np.ndarray) -> None:
+        """Return nothing: a smooth loss leaves no kinks that a descent could get caught in."""
+        return None
+
     def shortfall(self) -> str | None:
         """Return nothing: Newton's method has no gap to speak of."""
         return None
@@ -79,7 +84,7 @@ class LinearMachine:
             gradient = self.weight * (ones.T @ (slope * y)) + ridge * theta
             H = self.weight * (ones.T * (bend + lent)) @ ones
             H[np.diag_indices_from(H)] += ridge + 1e-12 * (np.trace(H) + self.weight)
-            step = linalg.solve(H, gradient, assume_a="pos", check_finite=False)
+            step = np.linalg.solve(H, gradient)
             fall = gradient @ step
             if not fall > _NEWTON_TOL * max(f, np.finfo(float).tiny):
                 break
@@ -154,6 +159,42 @@ class KernelMachine:
             gradient[used] = (2 * self.weight * self.gamma) * (A.sum(axis=1)[:, None] * Zs - A @ Zs)
         # The primal cost: the one of the machine at hand, however far it is from the best.
         return self.weight * float(self.found.primal.sum()), gradient
+
+    def rows_step(self, D: np.ndarray, L: np.ndarray) -> np.ndarray:
+        r"""Return the displacements (l, k + 1) that are best where every f is taken as linear in w and in its row.
+
+        With g the slope of f in a row's place and L L' the inverse of 2 b M, a row is drawn by its dual variables to
+        D = sum_j s_j (1 - b) L L'g_j. Put into f that is another SVM: its kernel has (1 - b) \|L'g\|^2 added to the
+        diagonal, its targets are y + g'D. Its dual variables are unique, and where they are those of the machine itself no
+        slope is left, kinks or not. Several machines share their rows, and take turns.
+        """
+        K = self._kernel(self.Z, self.Z)
+        G = [self._slopes(K, s) @ L for s in self.s]  # r times (l, k + 1)
+        E = D @ np.linalg.inv(L).T  # D = E L'
+        s, old, r = self.s.copy(), E, len(self.s)
+        E = self.weight * sum(s[j][:, None] * G[j] for j in range(r))
+        for _ in range(1 if r == 1 else _MOST_TURNS):
+            before = s.copy()
+            for j in range(r):
+                pull = self.weight * np.einsum("ij,ij->i", G[j], G[j])
+                rest = E - self.weight * s[j][:, None] * G[j]
+                target = self.signs[j] + np.einsum("ij,ij->i", G[j], old - rest)
+                solve_machines(
+                    K + np.diag(pull), self.signs[j : j + 1], self.C[:1], s[j : j + 1], self.tol, target=target
+                )
+                E = rest + self.weight * s[j][:, None] * G[j]
+            if np.abs(s - before).max() <= 1e-3 * self.C.max():
+                break
+        return E @ L.T
+
+    def _slopes(self, K: np.ndarray, s: np.ndarray) -> np.ndarray:
+        """Return the slope of f, the machine of dual variables s, in the place of each row, (l, k + 1)."""
+        Z = self.Z
+        if self.kernel == "poly":
+            base = (self.gamma * (Z @ Z.T) + self.coef0) ** (self.degree - 1)
+            return self.gamma * self.degree * (base * s) @ Z
+        A = K * s
+        return -2 * self.gamma * (A.sum(axis=1)[:, None] * Z - A @ Z)
 
     def shortfall(self) -> str | None:
         """Return the relative duality gap and what it took, where machines stopped short of it."""

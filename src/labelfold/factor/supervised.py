@@ -7,8 +7,8 @@ Letters as in `labelfold.factor.offsets`. Of the variables U, bu, V, bv and the 
 * V, c = bv and D take quasi-Newton steps together (L-BFGS), in a metric in which D costs its squared length.
 
 U and V alone would have to move against each other along a narrow valley; in these variables it is gone. Where the
-quasi-Newton steps stop, V and c take their closed-form step given all rows, and the descent goes on if that still
-paid.
+quasi-Newton steps stop, labelled rows take the step that a linearised machine asks for, which kinks of the objective
+do not hold up, V and c their closed-form step given all rows, and the descent goes on if that still paid.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ _MEMORY = 10
 _SOFT = 0.1
 # The fall of the objective is judged over so many iterations: single ones may be short by chance.
 _WINDOW = 5
+# A fall below this, relative, is round-off.
+_ROUND_OFF = 1e-14
 
 
 @dataclass(eq=False)
@@ -67,6 +69,27 @@ class Problem:
             V, c, D, Z, f, float(value), dV1[:-1] + 2 * self.v_penalty * V, dc, H, sums.ZtR, sums.colsum
         )
 
+    def rows_step(self, at: Point) -> Point | None:
+        """Return the point with labelled rows where a linearised machine wants them, if that is lower; else None."""
+        self.evaluate(at.V, at.c, at.D)  # the machine has seen other places since
+        D = self.machine.rows_step(at.D, self.metric(at))
+        share = 1.0
+        while D is not None and share > 0.01:
+            new = self.evaluate(at.V, at.c, at.D + share * (D - at.D))
+            if new.value < at.value:
+                return new
+            share *= 0.4
+        return None
+
+    def metric(self, at: Point) -> np.ndarray:
+        """Return L with L L' the inverse of 2 b M."""
+        A = at.fold.M_inverse / (2 * self.reconstruction)
+        try:
+            return linalg.cholesky(A, lower=True, check_finite=False)
+        except linalg.LinAlgError:
+            values, vectors = np.linalg.eigh(A)
+            return vectors * np.sqrt(np.maximum(values, np.finfo(np.float64).eps * values[-1]))
+
     def basis_step(self, at: Point) -> Point:
         """Return the point with V and c at their minimum given all rows, in closed form."""
         ridge = np.zeros(len(at.V) + 1)
@@ -96,21 +119,28 @@ class Point:
     colsum: np.ndarray | None = field(default=None, repr=False)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Solution:
     """The last point, and how it was reached."""
 
     point: Point
-    objective: list[float]
-    converged: bool
-    interrupted: bool
+    objective: list[float] = field(default_factory=list)
+    converged: bool = False
+    interrupted: bool = False
+
+    def add(self, point: Point | None) -> bool:
+        """Go to a point if it is lower, and say whether it is."""
+        if point is None or not point.value < self.point.value:
+            return False
+        self.point = point
+        self.objective.append(point.value)
+        return True
 
 
 def solve(problem: Problem, bases: list[np.ndarray], **options: Any) -> Solution:
     """Descend from the best of the bases, as `descend` says, BLAS held to one thread."""
     with threads.single_blas():
-        V = bases[0]
-        none = np.zeros((problem.data.n_labelled, len(V) + 1))
+        none = np.zeros((problem.data.n_labelled, len(bases[0]) + 1))
         starts = [problem.evaluate(V, np.zeros(V.shape[1]), none) for V in bases]
         return descend(problem, min(starts, key=lambda point: point.value), **options)
 
@@ -124,29 +154,27 @@ def descend(
     keep_on_interrupt: bool = False,
     callback: Callable[[int, float], None] | None = None,
 ) -> Solution:
-    """Descend until an iteration lowers the objective by no more than ``tol``, relative to it."""
-    point, objective = start, [start.value]
-    converged = interrupted = False
+    """Descend until a round of iterations lowers the objective by no more than ``tol``, relative to it."""
+    path = Solution(start)
     try:
-        while not converged and len(objective) <= max_iter:
-            rounds = _Round(problem, point, objective, max_iter, tol, callback)
-            point = rounds.run()
-            if len(objective) > max_iter:
-                break
-            after = problem.basis_step(point)
-            gain = (point.value - after.value) / max(abs(point.value), np.finfo(np.float64).tiny)
-            if gain > 0:
-                point = after
-                objective.append(point.value)
-            converged = gain <= max(tol, 1e-12)
+        while not path.converged and len(path.objective) < max_iter:
+            before = path.point.value
+            _Round(problem, path, max_iter, tol, callback).run()
+            for step in (problem.rows_step, problem.basis_step):
+                if len(path.objective) < max_iter:
+                    path.add(step(path.point))
+            fall = before - path.point.value
+            path.converged = fall <= max(tol, _ROUND_OFF) * abs(path.point.value)
     except KeyboardInterrupt:
-        if not keep_on_interrupt or len(objective) == 1:
+        if not (keep_on_interrupt and path.objective):
             raise
-        point = rounds.point
-        interrupted = True
-    # The machine has seen other places since: leave it at the ones that count.
-    point = problem.evaluate(point.V, point.c, point.D)
-    return Solution(point, objective[1:] or [point.value], converged, interrupted)
+        path.interrupted = True
+    # The machine has seen other places since: leave it at the one that counts.
+    at = path.point
+    path.point = problem.evaluate(at.V, at.c, at.D)
+    if not path.objective:
+        path.objective.append(at.value)
+    return path
 
 
 class _Round:
@@ -155,29 +183,27 @@ class _Round:
     def __init__(
         self,
         problem: Problem,
-        point: Point,
-        objective: list[float],
+        path: Solution,
         max_iter: int,
         tol: float,
         callback: Callable[[int, float], None] | None,
     ) -> None:
-        self.problem, self.origin, self.point, self.objective = problem, point, point, objective
+        self.problem, self.path, self.origin = problem, path, path.point
         self.max_iter, self.tol, self.callback = max_iter, tol, callback
-        self.first = len(objective)
-        k = len(point.V)
-        b, N = problem.reconstruction, problem.data.normal(point.Z)
+        self.values = [path.point.value]
+        k = len(self.origin.V)
+        b, N = problem.reconstruction, problem.data.normal(self.origin.Z)
         # The curvature of ||U dV||^2 and of ||1 dc'||^2. D = E L' with L L' = M^(-1) / 2b: b D'MD is then half the
         # squared length of E.
         bend = 2 * b * np.trace(N[:k, :k]) / k + 2 * problem.v_penalty
         self.scale_V = 1 / np.sqrt(_SOFT * bend)
         self.scale_c = 1 / np.sqrt(2 * b * problem.n)
-        self.L = linalg.cholesky(point.fold.M_inverse / (2 * b), lower=True, check_finite=False)
+        self.L = problem.metric(self.origin)
 
-    def run(self) -> Point:
-        """Return where the steps lead."""
+    def run(self) -> None:
+        """Take steps until they gain little, or there are no more to take."""
         size = self.origin.V.size + self.origin.c.size + self.origin.D.size
         lbfgs(self._value, np.zeros(size), self._accept, memory=_MEMORY)
-        return self.point
 
     def _value(self, x: np.ndarray) -> tuple[float, np.ndarray, Point]:
         at = self.origin
@@ -190,11 +216,11 @@ class _Round:
         return point.value, np.concatenate(slopes), point
 
     def _accept(self, value: float, point: Point) -> bool:
-        """Keep a step, and say whether to stop: the last ones gained little, or there are no more to take."""
-        self.point = point
-        self.objective.append(value)
-        window = min(_WINDOW, len(self.objective) - self.first)
-        fall = (self.objective[-1 - window] - value) / max(abs(value), np.finfo(np.float64).tiny) / window
+        if not self.path.add(point):
+            return True
+        self.values.append(value)
+        window = min(_WINDOW, len(self.values) - 1)
+        fall = (self.values[-1 - window] - value) / max(abs(value), np.finfo(np.float64).tiny) / window
         if self.callback is not None:
-            self.callback(len(self.objective) - 1, fall)
-        return (fall <= self.tol and window == _WINDOW) or len(self.objective) > self.max_iter
+            self.callback(len(self.path.objective), fall)
+        return (fall <= self.tol and window == _WINDOW) or len(self.path.objective) >= self.max_iter

@@ -164,9 +164,18 @@ def _train(
 
 
 def solve_machines(
-    K: np.ndarray, signs: np.ndarray, C: np.ndarray, s: np.ndarray, tol: float, max_iter: int | None = None
+    K: np.ndarray,
+    signs: np.ndarray,
+    C: np.ndarray,
+    s: np.ndarray,
+    tol: float,
+    max_iter: int | None = None,
+    target: np.ndarray | None = None,
 ) -> KernelSVM:
-    """Solve for s = a o y, all of shape (r, n), in place: `kernel_svms` without its checks and its warning."""
+    """Solve for s = a o y, all of shape (r, n), in place: `kernel_svms` without its checks and its warning.
+
+    With a ``target`` (n,) the loss is max(0, y (target - f)), of which y itself is the usual one.
+    """
     from labelfold.numerics import smo_kernels as kernels
 
     low, high = np.where(signs > 0, 0.0, -C), np.where(signs > 0, C, 0.0)
@@ -175,7 +184,7 @@ def solve_machines(
     bias, dual, primal, error, gap, n_iter = np.empty(r), np.empty(r), np.empty(r), np.empty(n), 0.0, 0
     for j in range(r):
         bias[j], dual[j], primal[j], one_gap, steps = kernels.solve(
-            K, signs[j], low[j], high[j], s[j], error, tol, most
+            K, signs[j] if target is None else target, low[j], high[j], s[j], error, tol, most
         )
         gap, n_iter = max(gap, one_gap), max(n_iter, steps)
     return KernelSVM(np.abs(s).T, bias, dual, primal, gap, n_iter, gap <= tol)
