@@ -4,7 +4,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import labelfold
-from labelfold import CCA, DRSVM, HSL, LDA, OPLS, SSDR
+from labelfold import CCA, DRSVM, HSL, LDA, LSDR, NSDR, OPLS, SSDR
 
 
 class CanonicalCorrelation(CCA):
@@ -31,6 +31,10 @@ ESTIMATORS = [
     DRSVM(2, max_iter=30, tol=1e-3),
     DRSVM(2, loss="hinge", fit_intercept=True, center=True, max_iter=30, tol=1e-3),
     DRSVM(2, nonnegative=True, fit_intercept=True, max_iter=30, tol=1e-3),
+    LSDR(2, tol=1e-3),
+    LSDR(2, loss="logistic", tol=1e-3),
+    NSDR(2, tol=1e-3),
+    NSDR(2, kernel="rbf", tol=1e-3),
 ]
 
 
@@ -54,6 +58,7 @@ def expected_failures(estimator):
 @pytest.mark.filterwarnings("ignore:The only values of y are -1 and:UserWarning")
 @pytest.mark.filterwarnings("ignore:n_components=:UserWarning")
 @pytest.mark.filterwarnings("ignore:DRSVM:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*have shrunk the components away:UserWarning")
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

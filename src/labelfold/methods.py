@@ -144,6 +144,16 @@ def _drsvm(k: int | None, X: Any, random_state: int | None) -> Any:
     return Pipeline([("unit", UnitSpread()), ("drsvm", model)])
 
 
+def _offsets(name: str) -> Callable[..., Any]:
+    def build(k: int | None, X: Any, random_state: int | None) -> Any:
+        import labelfold
+
+        model = getattr(labelfold, name)(min(k or 10, *X.shape), random_state=random_state)
+        return Pipeline([("unit", UnitSpread()), (name.lower(), model)])
+
+    return build
+
+
 def _linear_svm(random_state: int | None, C: float | None) -> Any:
     svm = LinearSVC(random_state=random_state, max_iter=5000)
     if C is not None:
@@ -253,8 +263,26 @@ _ENTRIES = (
         _SUBSPACE,
     ),
     Method("kernel-pcals", "Kernel PCA-LS", "PCA-LS in a kernel space.", "semi-supervised", True, _SUBSPACE),
-    Method("lsdr", "LSDR", "A factorisation tied to a linear classifier.", "semi-supervised", True, _NSDR),
-    Method("nsdr", "NSDR", "A factorisation tied to a kernel SVM.", "semi-supervised", True, _NSDR),
+    Method(
+        "lsdr",
+        "LSDR",
+        "A factorisation of all rows with offsets, tied to a linear classifier, with fixed weights.",
+        "semi-supervised",
+        True,
+        _NSDR,
+        _offsets("LSDR"),
+        compared=False,
+    ),
+    Method(
+        "nsdr",
+        "NSDR",
+        "A factorisation of all rows with offsets, tied to a kernel SVM (degree 2), with fixed weights.",
+        "semi-supervised",
+        True,
+        _NSDR,
+        _offsets("NSDR"),
+        compared=False,
+    ),
     Method(
         "nmf-alpha",
         "NMF-α",

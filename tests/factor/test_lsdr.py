@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from offset_cases import LOSSES, TASKS, factors, problem, rises, signs, weights
 from scipy.special import expit
 
 from labelfold.factor import machines
 from labelfold.factor.lsdr import LSDR, objective
-from offset_cases import LOSSES, TASKS, factors, problem, rises, signs, weights
 from reference import lsdr as reference
 
 pytestmark = pytest.mark.filterwarnings("ignore:LSDR stopped after:sklearn.exceptions.ConvergenceWarning")
@@ -36,9 +36,7 @@ def test_never_rises_is_what_it_says_and_ends_where_no_slope_is_left(task, loss)
     f, *slopes = naive(model, X, y)
     np.testing.assert_allclose(model.objective_[-1], f, rtol=1e-10)
     T, index = signs(y)
-    ours = objective(
-        X, *factors(model), model.coef_, model.intercept_, T, index, **weights(model, *NAMES)
-    )
+    ours = objective(X, *factors(model), model.coef_, model.intercept_, T, index, **weights(model, *NAMES))
     np.testing.assert_allclose(ours, f, rtol=1e-10)
     scale = 2 * model.reconstruction * np.linalg.norm(X) * np.linalg.norm(model.components_)
     assert max(np.abs(slope).max() for slope in slopes) < 1e-5 * scale
@@ -89,7 +87,9 @@ def test_the_classifier_is_the_best_for_its_rows(loss, start):
 
 def test_reconstruction_alone_gives_the_singular_vectors_of_the_doubly_centred_rows():
     X, y, _ = problem(n=60, d=9)
-    model = LSDR(3, reconstruction=1 - 1e-9, u_penalty=1e-9, v_penalty=1e-9, tol=1e-14, max_iter=2000).fit(X, y)
+    model = LSDR(3, reconstruction=1 - 1e-9, u_penalty=1e-9, v_penalty=1e-9, tol=1e-14, max_iter=2000).fit(
+        X, y
+    )
     level = X - X.mean(axis=0)
     level -= level.mean(axis=1, keepdims=True)
     Vt = np.linalg.svd(level)[2][:3]
@@ -120,8 +120,9 @@ def test_probabilities_are_those_of_the_scores(task):
 
 def test_probabilities_come_with_the_logistic_loss_only():
     X, y, _ = problem()
-    with pytest.raises(AttributeError, match="predict_proba is there with loss='logistic' only"):
+    with pytest.raises(AttributeError, match="has no attribute 'predict_proba'") as caught:
         LSDR(2, loss="squared").fit(X, y).predict_proba(X)
+    assert "is there with loss='logistic' only, and loss is 'squared'" in str(caught.value.__cause__)
     assert not hasattr(LSDR(), "predict_proba")
 
 

@@ -44,7 +44,9 @@ def test_libsvms_optimum_and_the_conditions_of_optimality(degree, C):
     broken, balance = conditions(K, y, C, found)
     assert broken < 1e-3
     assert balance < 1e-9 * C * len(y)
-    np.testing.assert_allclose(found.objective, found.alpha.sum() - 0.5 * (found.alpha * y) @ K @ (found.alpha * y))
+    np.testing.assert_allclose(
+        found.objective, found.alpha.sum() - 0.5 * (found.alpha * y) @ K @ (found.alpha * y)
+    )
     ours = np.sign(K @ (found.alpha * y) + found.bias)
     assert (ours == theirs.predict(K)).mean() > 0.97
 
@@ -123,7 +125,9 @@ def test_one_class_is_its_sign(sign):
 
 def test_one_that_does_not_settle_says_so_with_numbers():
     K, y = problem(noise=2.0)
-    with pytest.warns(ConvergenceWarning, match=r"after 7 steps with a relative duality gap of .*, at C=1e\+08"):
+    with pytest.warns(
+        ConvergenceWarning, match=r"after 7 steps with a relative duality gap of .*, at C=1e\+08"
+    ):
         found = kernel_svm(K, y, 1e8, max_iter=7)
     assert not found.converged
     with warnings.catch_warnings():

@@ -29,7 +29,9 @@ def test_a_curved_valley(memory):
 
 def test_a_badly_scaled_bowl_to_its_last_digits():
     scales = np.logspace(0, 6, 20)
-    _, values, x = run(lambda x: (0.5 * scales @ x**2, scales * x), np.ones(20), lambda f: f < 1e-20, memory=30)
+    _, values, x = run(
+        lambda x: (0.5 * scales @ x**2, scales * x), np.ones(20), lambda f: f < 1e-20, memory=30
+    )
     assert values[-1] < 1e-20
     assert np.abs(x).max() < 1e-8
 

@@ -1,7 +1,8 @@
-"""LSDR, transcribed from Grabocka & Schmidt-Thieme: dense, naive, one cell and one row at a time, two classes or more.
+"""LSDR, transcribed from Grabocka & Schmidt-Thieme: dense, naive, a cell and a row at a time, two classes or more.
 
-Corrected: the slopes of the smooth hinge (eqs. 23-25) are -y where y f < 0 and -(1 - y f) y up to 1, the loss itself is
-1/2 - y f below 0 (eq. 15 jumps there), the logistic slopes (eqs. 20-22) have no factor 2, and bu is penalised with U.
+Corrected: the slopes of the smooth hinge (eqs. 23-25) are -y where y f < 0 and -(1 - y f) y up to 1, the loss
+itself is 1/2 - y f below 0 (eq. 15 jumps there), the logistic slopes (eqs. 20-22) have no factor 2, and bu is
+penalised with U.
 """
 
 import math

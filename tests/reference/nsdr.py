@@ -1,6 +1,7 @@
 """NSDR, transcribed from Grabocka & Schmidt-Thieme: dense, naive, libsvm for the machine, L-BFGS over all variables.
 
-Corrected: eq. 32 is a minimum over U of a maximum over alpha (its printed slopes are those), and bu is penalised with U.
+Corrected: eq. 32 is a minimum over U of a maximum over alpha (its printed slopes are those), and bu is penalised
+with U.
 """
 
 import numpy as np

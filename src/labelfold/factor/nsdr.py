@@ -62,7 +62,7 @@ class NSDR(OffsetFactorisation):
         values below sqrt(u_penalty v_penalty) / reconstruction are kept for the labels alone.
     max_iter : int, default=500
         The most iterations.
-    tol : float, default=1e-6
+    tol : float, default=1e-5
         Stop when iterations lower the objective by no more than this, relative to it, on average over the last five.
     max_gram_bytes : int, default=536870912
         The most memory for rows kept dense: the labelled ones, and the unlabelled ones or, where they are many, the
@@ -162,7 +162,7 @@ class NSDR(OffsetFactorisation):
         u_penalty: float = 0.1,
         v_penalty: float = 1.0,
         max_iter: int = 500,
-        tol: float = 1e-6,
+        tol: float = 1e-5,
         max_gram_bytes: int = 2**29,
         random_state: Any = 0,
         verbose: int = 0,
