@@ -4,7 +4,22 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import labelfold
-from labelfold import CCA, CNMF, DRSVM, HSL, LDA, OPLS, PCALS, SSDR, SSNMF, TSVM, KernelPCALS, LapRLS
+from labelfold import (
+    CCA,
+    CNMF,
+    DRSVM,
+    HSL,
+    LDA,
+    LSDR,
+    NSDR,
+    OPLS,
+    PCALS,
+    SSDR,
+    SSNMF,
+    TSVM,
+    KernelPCALS,
+    LapRLS,
+)
 
 
 class CanonicalCorrelation(CCA):
@@ -46,6 +61,10 @@ ESTIMATORS = [
     PCALS("cv", candidates=[1, 2], cv=2),
     KernelPCALS(),
     KernelPCALS(task="classification", n_landmarks=10),
+    LSDR(2, tol=1e-3),
+    LSDR(2, loss="logistic", tol=1e-3),
+    NSDR(2, tol=1e-3),
+    NSDR(2, kernel="rbf", tol=1e-3),
 ]
 
 
@@ -59,7 +78,9 @@ def expected_failures(estimator):
         reason = "it expects weights to turn nearly all rows to one class, which takes an intercept"
         return {"check_class_weight_classifiers": reason}
     if isinstance(estimator, PCALS | KernelPCALS) and estimator.task == "auto":
-        return {"check_classifiers_regression_target": "with task='auto' numbers with fractions are predicted"}
+        return {
+            "check_classifiers_regression_target": "with task='auto' numbers with fractions are predicted"
+        }
     if type(estimator).__name__ != "CCA":
         return {}
     reason = "scikit-learn takes what is named CCA for its own, whose fit_transform returns two arrays"
@@ -71,6 +92,8 @@ def expected_failures(estimator):
 @pytest.mark.filterwarnings("ignore:The only values of y are -1 and:UserWarning")
 @pytest.mark.filterwarnings("ignore:n_components=:UserWarning")
 @pytest.mark.filterwarnings("ignore:(DRSVM|SSNMF|CNMF):UserWarning")
+@pytest.mark.filterwarnings("ignore:DRSVM:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*have shrunk the components away:UserWarning")
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

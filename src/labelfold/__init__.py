@@ -18,6 +18,8 @@ _PUBLIC = {
     "LDA": "labelfold.spectral.lda:LDA",
     "LapRLS": "labelfold.baselines.laprls:LapRLS",
     "KernelPCALS": "labelfold.pursuit.kernel:KernelPCALS",
+    "LSDR": "labelfold.factor.lsdr:LSDR",
+    "NSDR": "labelfold.factor.nsdr:NSDR",
     "OPLS": "labelfold.spectral.opls:OPLS",
     "PCALS": "labelfold.pursuit.pcals:PCALS",
     "SSDR": "labelfold.spectral.ssdr:SSDR",

@@ -107,6 +107,18 @@ def tsvm(k: int | None, X: Any, random_state: int | None, C: float | None = None
     return _tuned_svm(TSVM(random_state=random_state or 0), C, random_state)
 
 
+def offsets(name: str) -> Callable[..., Any]:
+    """LSDR or NSDR in a unit of its own."""
+
+    def build(k: int | None, X: Any, random_state: int | None) -> Any:
+        import labelfold
+
+        model = getattr(labelfold, name)(min(k or 10, *X.shape), random_state=random_state)
+        return Pipeline([("unit", UnitSpread()), (name.lower(), model)])
+
+    return build
+
+
 def pca_rls(k: int | None, X: Any, random_state: int | None, ridge: float | None = None) -> Any:
     """Principal components and regularised least squares."""
     model = pca_svm(k, X, random_state)

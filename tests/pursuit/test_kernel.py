@@ -8,13 +8,13 @@ from scipy import sparse
 from sklearn.datasets import make_moons
 from sklearn.decomposition import KernelPCA
 from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
+from test_pcals import TASKS, centred_responses, problem
 
 from labelfold import PCALS, KernelPCALS
 from labelfold.numerics.distances import mean_distance
 from labelfold.pursuit.sources import KernelSource
 from labelfold.rows import as_rows
 from reference import pcals as naive
-from test_pcals import TASKS, centred_responses, problem
 
 SIZES = {
     "few rows": 120,
@@ -49,7 +49,9 @@ def test_equals_the_paper_in_explicit_features(n):
     X, y, index = problem(kind="decay", n=n, d=4)
     options = {"degree": 2, "gamma": 1.0, "coef0": 1.0}
     K = pairwise_kernels(X, metric="poly", **options)
-    scores, values = naive.kernel_pca_ls(K, index, 2 * y[index, None] - 1, 0.3, 2, find=naive.best_to_all_digits)
+    scores, values = naive.kernel_pca_ls(
+        K, index, 2 * y[index, None] - 1, 0.3, 2, find=naive.best_to_all_digits
+    )
     model = KernelPCALS(2, kernel="poly", **options, reconstruction=0.3).fit(X, y)
     np.testing.assert_allclose(model.objective_, values, rtol=1e-8)
     np.testing.assert_allclose(np.abs(model.transform(X)), np.abs(scores), atol=1e-4)

@@ -1,0 +1,226 @@
+r"""The algorithm of LSDR and NSDR: factors of all rows, and a machine on the labelled ones, descended together.
+
+Letters as in `labelfold.factor.offsets`. Of the variables U, bu, V, bv and the machine only three blocks are left:
+
+* unlabelled rows are where V puts them, in closed form; the machine is trained anew wherever the labelled rows are;
+* labelled rows are written z = q(V) + D, so that they follow V and D says how far their labels drew them;
+* V, c = bv and D take quasi-Newton steps together (L-BFGS), in a metric in which D costs its squared length.
+
+U and V alone would have to move against each other along a narrow valley; in these variables it is gone. Where the
+quasi-Newton steps stop, labelled rows take the step that a linearised machine asks for, which kinks of the objective
+do not hold up, V and c their closed-form step given all rows, and the descent goes on if that still paid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from labelfold.factor.machines import Machine
+from labelfold.factor.offsets import Fold, Held, Swept, fold
+from labelfold.numerics.lbfgs import lbfgs
+from labelfold.rows import threads
+
+# Pairs of steps and gradients that L-BFGS keeps.
+_MEMORY = 10
+# Share of the curvature of ||U dV||^2 by which V is scaled: rows that follow V soften it.
+_SOFT = 0.1
+# The fall of the objective is judged over so many iterations: single ones may be short by chance.
+_WINDOW = 5
+# A fall below this, relative, is round-off.
+_ROUND_OFF = 1e-14
+
+
+@dataclass(eq=False)
+class Problem:
+    """What stays the same: the rows, the machine, and the weights of the terms."""
+
+    data: Held | Swept
+    machine: Machine
+    n: int
+    reconstruction: float  # b
+    u_penalty: float
+    v_penalty: float
+
+    @property
+    def ridge(self) -> float:
+        """Return lambda U / b."""
+        return self.u_penalty / self.reconstruction
+
+    def evaluate(self, V: np.ndarray, c: np.ndarray, D: np.ndarray) -> Point:
+        """Return the objective and its slopes in V (k, d), c (d,) and D (l, k + 1); one pass where rows are swept."""
+        b = self.reconstruction
+        f = fold(V, self.ridge)
+        Q = self.data.place(f, c)
+        Z = Q + D
+        cost, pull = self.machine.evaluate(Z)
+        H = 2 * b * (D @ f.M) + pull
+        P = H @ f.M_inverse
+        sums = self.data.sums(f, c, Z, P)
+        value = b * sums.misfit + self.u_penalty * sums.size + self.v_penalty * np.vdot(V, V) + cost
+        # Rows follow V: dq = M^(-1) (dV1 (x - c - V1'q) - V1 dV1'q), and x - c - V1'q is R + V1'D.
+        dV1 = -2 * b * sums.ZtR + sums.PtR + (P.T @ D - Q.T @ P) @ f.V1
+        dc = -2 * b * sums.colsum - P.sum(axis=0) @ f.V1
+        return Point(
+            V, c, D, Z, f, float(value), dV1[:-1] + 2 * self.v_penalty * V, dc, H, sums.ZtR, sums.colsum
+        )
+
+    def rows_step(self, at: Point) -> Point | None:
+        """Return the point with labelled rows where a linearised machine wants them, if that is lower; else None."""
+        self.evaluate(at.V, at.c, at.D)  # the machine has seen other places since
+        D = self.machine.rows_step(at.D, self.metric(at))
+        share = 1.0
+        while D is not None and share > 0.01:
+            new = self.evaluate(at.V, at.c, at.D + share * (D - at.D))
+            if new.value < at.value:
+                return new
+            share *= 0.4
+        return None
+
+    def metric(self, at: Point) -> np.ndarray:
+        """Return L with L L' the inverse of 2 b M."""
+        A = at.fold.M_inverse / (2 * self.reconstruction)
+        try:
+            return linalg.cholesky(A, lower=True, check_finite=False)
+        except linalg.LinAlgError:
+            values, vectors = np.linalg.eigh(A)
+            return vectors * np.sqrt(np.maximum(values, np.finfo(np.float64).eps * values[-1]))
+
+    def basis_step(self, at: Point) -> Point:
+        """Return the point with V and c at their minimum given all rows, in closed form."""
+        ridge = np.zeros(len(at.V) + 1)
+        ridge[:-1] = self.v_penalty / self.reconstruction
+        N = np.delete(np.delete(self.data.normal(at.Z), -2, axis=0), -2, axis=1)  # of [U, 1]: V1 ends in ones
+        right = np.vstack([at.ZtR[:-1] - ridge[0] * at.V, at.colsum])
+        N[np.diag_indices_from(N)] += ridge
+        move = linalg.lstsq(N, right, check_finite=False)[0]
+        V, c = at.V + move[:-1], at.c + move[-1]
+        return self.evaluate(V, c, at.Z - self.data.place(fold(V, self.ridge), c))
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """Where the descent is: variables, labelled rows, objective and slopes."""
+
+    V: np.ndarray
+    c: np.ndarray
+    D: np.ndarray
+    Z: np.ndarray = field(repr=False)
+    fold: Fold = field(repr=False)
+    value: float = 0.0
+    dV: np.ndarray | None = field(default=None, repr=False)
+    dc: np.ndarray | None = field(default=None, repr=False)
+    dD: np.ndarray | None = field(default=None, repr=False)
+    ZtR: np.ndarray | None = field(default=None, repr=False)
+    colsum: np.ndarray | None = field(default=None, repr=False)
+
+
+@dataclass(eq=False)
+class Solution:
+    """The last point, and how it was reached."""
+
+    point: Point
+    objective: list[float] = field(default_factory=list)
+    converged: bool = False
+    interrupted: bool = False
+
+    def add(self, point: Point | None) -> bool:
+        """Go to a point if it is lower, and say whether it is."""
+        if point is None or not point.value < self.point.value:
+            return False
+        self.point = point
+        self.objective.append(point.value)
+        return True
+
+
+def solve(problem: Problem, bases: list[np.ndarray], **options: Any) -> Solution:
+    """Descend from the best of the bases, as `descend` says, BLAS held to one thread."""
+    with threads.single_blas():
+        none = np.zeros((problem.data.n_labelled, len(bases[0]) + 1))
+        starts = [problem.evaluate(V, np.zeros(V.shape[1]), none) for V in bases]
+        return descend(problem, min(starts, key=lambda point: point.value), **options)
+
+
+def descend(
+    problem: Problem,
+    start: Point,
+    *,
+    max_iter: int,
+    tol: float,
+    keep_on_interrupt: bool = False,
+    callback: Callable[[int, float], None] | None = None,
+) -> Solution:
+    """Descend until a round of iterations lowers the objective by no more than ``tol``, relative to it."""
+    path = Solution(start)
+    try:
+        while not path.converged and len(path.objective) < max_iter:
+            before = path.point.value
+            _Round(problem, path, max_iter, tol, callback).run()
+            for step in (problem.rows_step, problem.basis_step):
+                if len(path.objective) < max_iter:
+                    path.add(step(path.point))
+            fall = before - path.point.value
+            path.converged = fall <= max(tol, _ROUND_OFF) * abs(path.point.value)
+    except KeyboardInterrupt:
+        if not (keep_on_interrupt and path.objective):
+            raise
+        path.interrupted = True
+    # The machine has seen other places since: leave it at the one that counts.
+    at = path.point
+    path.point = problem.evaluate(at.V, at.c, at.D)
+    if not path.objective:
+        path.objective.append(at.value)
+    return path
+
+
+class _Round:
+    """L-BFGS from a point, in the metric that this point suggests."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        path: Solution,
+        max_iter: int,
+        tol: float,
+        callback: Callable[[int, float], None] | None,
+    ) -> None:
+        self.problem, self.path, self.origin = problem, path, path.point
+        self.max_iter, self.tol, self.callback = max_iter, tol, callback
+        self.values = [path.point.value]
+        k = len(self.origin.V)
+        b, N = problem.reconstruction, problem.data.normal(self.origin.Z)
+        # The curvature of ||U dV||^2 and of ||1 dc'||^2. D = E L' with L L' = M^(-1) / 2b: b D'MD is then half the
+        # squared length of E.
+        bend = 2 * b * np.trace(N[:k, :k]) / k + 2 * problem.v_penalty
+        self.scale_V = 1 / np.sqrt(_SOFT * bend)
+        self.scale_c = 1 / np.sqrt(2 * b * problem.n)
+        self.L = problem.metric(self.origin)
+
+    def run(self) -> None:
+        """Take steps until they gain little, or there are no more to take."""
+        size = self.origin.V.size + self.origin.c.size + self.origin.D.size
+        lbfgs(self._value, np.zeros(size), self._accept, memory=_MEMORY)
+
+    def _value(self, x: np.ndarray) -> tuple[float, np.ndarray, Point]:
+        at = self.origin
+        first, second = at.V.size, at.V.size + at.c.size
+        V = at.V + self.scale_V * x[:first].reshape(at.V.shape)
+        c = at.c + self.scale_c * x[first:second]
+        D = at.D + x[second:].reshape(at.D.shape) @ self.L.T
+        point = self.problem.evaluate(V, c, D)
+        slopes = (self.scale_V * point.dV).ravel(), self.scale_c * point.dc, (point.dD @ self.L).ravel()
+        return point.value, np.concatenate(slopes), point
+
+    def _accept(self, value: float, point: Point) -> bool:
+        if not self.path.add(point):
+            return True
+        self.values.append(value)
+        window = min(_WINDOW, len(self.values) - 1)
+        fall = (self.values[-1 - window] - value) / max(abs(value), np.finfo(np.float64).tiny) / window
+        if self.callback is not None:
+            self.callback(len(self.path.objective), fall)
+        return (fall <= self.tol and window == _WINDOW) or len(self.path.objective) >= self.max_iter

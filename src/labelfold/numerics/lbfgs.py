@@ -1,0 +1,113 @@
+"""Unconstrained minimisation by L-BFGS, for functions so quick that SciPy's bounded version is most of the time.
+
+Every step lowers the function, by the rule of Armijo; steps that could have been much longer are tried longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+# A step must gain this share of what the slope promises, and leave less than this share of the slope.
+_ARMIJO, _WOLFE = 1e-4, 0.9
+# Evaluations of one line search at most, and how many of them may lengthen the step.
+_MOST_TRIALS, _MOST_LONGER = 25, 4
+
+
+def lbfgs(
+    function: Callable[[np.ndarray], tuple[float, np.ndarray, Any]],
+    x: np.ndarray,
+    accept: Callable[[float, Any], bool],
+    *,
+    memory: int = 10,
+) -> str:
+    """Minimise a smooth function until ``accept`` says stop, or no step lowers it any more.
+
+    Parameters
+    ----------
+    function : callable
+        Returns the value at x (``inf`` where there is none), the gradient, and anything to be given to ``accept``.
+    x : ndarray of shape (N,)
+        Where to start.
+    accept : callable
+        Is given the value and what came with it after each step that was taken; True ends the descent.
+    memory : int
+        Pairs of steps and changes of the gradient that are kept.
+
+    Returns
+    -------
+    why : {"accepted", "stuck"}
+        What ended it.
+
+    References
+    ----------
+    J. Nocedal, S. J. Wright. Numerical Optimization, chapters 3 and 7. Springer, 2006.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> values = []
+    >>> def bowl(x):
+    ...     return float(((x - 1) ** 4).sum()), 4 * (x - 1) ** 3, None
+    >>> why = lbfgs(bowl, np.zeros(3), lambda value, _: values.append(value) or value < 1e-8)
+    >>> why, bool(np.all(np.diff(values) < 0))
+    ('accepted', True)
+    """
+    from labelfold.numerics.lbfgs_kernels import direction
+
+    f, g, _ = function(x)
+    S, Y, rho, kept = np.empty((memory, len(x))), np.empty((memory, len(x))), np.empty(memory), 0
+    while True:
+        held = min(kept, memory)
+        p = direction(g, S, Y, rho, kept, held)
+        slope = -(g @ p)
+        if not slope < 0:
+            if not held or not g.any():
+                return "stuck"
+            kept = 0
+            continue
+        # Without a memory of curvature: the step at which a function that falls to 0 in a line would be halved.
+        first = 1.0 if held else 0.5 * abs(f) / -slope if f else 1.0 / np.sqrt(-slope)
+        found = _search(function, x, f, slope, p, first)
+        if found is None:
+            if not held:
+                return "stuck"
+            kept = 0
+            continue
+        x_new, f, g_new, extra = found
+        s, y = x_new - x, g_new - g
+        product = s @ y
+        if product > 1e-10 * np.sqrt((s @ s) * (y @ y)):
+            at = kept % memory
+            S[at], Y[at], rho[at] = s, y, 1 / product
+            kept += 1
+        x, g = x_new, g_new
+        if accept(f, extra):
+            return "accepted"
+
+
+def _search(
+    function: Callable, x: np.ndarray, f: float, slope: float, p: np.ndarray, step: float
+) -> tuple[np.ndarray, float, np.ndarray, Any] | None:
+    """Return a step along -p that is low enough and, unless it was cut short, not much too short."""
+    low, f_low, slope_low, best = 0.0, f, slope, None
+    for trial in range(_MOST_TRIALS):
+        x_new = x - step * p
+        f_new, g_new, extra = function(x_new)
+        if not f_new <= f + _ARMIJO * step * slope or not f_new < f:
+            if best is not None:
+                return best
+            width = step - low
+            bend = f_new - f_low - slope_low * width
+            dip = -slope_low * width**2 / (2 * bend) if np.isfinite(bend) and bend > 0 else 0.0
+            step = low + min(max(dip, 0.1 * width), 0.5 * width)
+            continue
+        best = x_new, f_new, g_new, extra
+        slope_new = -(g_new @ p)
+        if slope_new >= _WOLFE * slope or trial >= _MOST_LONGER:
+            return best
+        low, f_low, slope_low = step, f_new, slope_new
+        step *= 4.0
+    return best
