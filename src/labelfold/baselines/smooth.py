@@ -110,22 +110,25 @@ def solve_linear(
     B = rows.t(T)
     norms = np.linalg.norm(B, axis=0)
     # Plain iterations first: they do where the ridge is large or the columns alike.
-    W, n_iter, residual, sketch = None, 0, np.inf, None
+    W, rest, n_iter, residual, sketch = np.zeros_like(B), B, 0, np.inf, None
     for round_ in range(_ROUNDS + 1):
         found = preconditioned_cg(
             operator,
             B,
             ridge,
             sketch,
-            start=W,
+            rest=rest,
             tol=tol / 2,
             max_iter=max_iter - n_iter,
             callback=None if callback is None else lambda i, value, done=n_iter: callback(done + i, value),
             patience=np.inf if round_ else 30.0,
         )
-        W, n_iter = found.X, n_iter + found.n_iter
-        rests = np.linalg.norm(B - operator(W) - ridge * W, axis=0)
-        before, residual = residual, float((rests / np.where(norms > 0, norms, 1.0)).max(initial=0.0))
+        W, n_iter = W + found.X, n_iter + found.n_iter
+        rest = B - operator(W) - ridge * W
+        before, residual = (
+            residual,
+            float((np.linalg.norm(rest, axis=0) / np.where(norms > 0, norms, 1.0)).max(initial=0.0)),
+        )
         if residual <= tol or n_iter >= max_iter or (round_ > 1 and residual > before / 2):
             break
         if sketch is None:
