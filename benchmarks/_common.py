@@ -43,6 +43,19 @@ def best_of(repeat: int, runs: Sequence[Callable[[], object]], threads: int) -> 
     return seconds.min(axis=0).tolist()
 
 
+def peak_beyond(run: Callable[[], object]) -> int:
+    """Return the most bytes that a run has in memory at a time beyond those there before (Linux only)."""
+
+    def read(field: str) -> int:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return 1024 * int(next(line for line in lines if line.startswith(field)).split()[1])
+
+    Path("/proc/self/clear_refs").write_text("5")  # the peak so far is forgotten
+    before = read("VmRSS")
+    run()
+    return read("VmHWM") - before
+
+
 def slope(sizes: Sequence[float], seconds: Sequence[float]) -> float:
     """Return the exponent p of seconds ~ size^p, by least squares of the logarithms."""
     return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
