@@ -237,7 +237,7 @@ def inspect(model: Model) -> None:
         names = meta.get("feature_names") or [f"column {j}" for j in range(weights.shape[1])]
         tops = top_features(weights[:_MOST_TOLD], names, _MOST_TOLD)
     for i, top in enumerate(tops or (), start=1):
-        features = ", ".join(f"{name} {value:+.2f}" for name, value in top).replace("-", "−")
+        features = ", ".join(f"{name} {value:+.2f}" for name, value in top)
         out.print(f"component {i}: {features or 'constant'}", soft_wrap=True)
 
 

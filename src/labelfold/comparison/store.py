@@ -114,5 +114,6 @@ def _read(results: Path) -> list[dict[str, Any]]:
     if len(whole) < len(content):
         with results.open("r+b") as file:
             file.truncate(len(whole))
-    rows = csv.DictReader(whole.decode("utf-8").splitlines())
+    # not splitlines, which would also split at signs that a message may hold
+    rows = csv.DictReader(whole.decode("utf-8").split("\n")[:-1])
     return [{name: kind(row[name]) if row[name] else None for name, kind in COLUMNS.items()} for row in rows]
