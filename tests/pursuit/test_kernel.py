@@ -8,27 +8,36 @@ from scipy import sparse
 from sklearn.datasets import make_moons
 from sklearn.decomposition import KernelPCA
 from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
-from test_pcals import TASKS, centred_responses, problem
 
 from labelfold import PCALS, KernelPCALS
 from labelfold.numerics.distances import mean_distance
-from labelfold.pursuit.sources import KernelSource
+from labelfold.pursuit.kernel_features import cholesky_features
 from labelfold.rows import as_rows
 from reference import pcals as naive
-
-SIZES = {
-    "few rows": 120,
-    "many rows": 300,
-}  # below KernelSource.SMALL the features are made, above they are not
+from reference.pcals_data import TASKS, centred_responses, problem
 
 
-@pytest.fixture(params=SIZES)
+@pytest.fixture(params=[90, 300])
 def n(request):
-    return SIZES[request.param]
+    return request.param
 
 
-def test_sizes_are_on_both_sides():
-    assert SIZES["few rows"] <= KernelSource.SMALL < SIZES["many rows"]
+def test_features_are_those_of_the_kernel():
+    rng = np.random.default_rng(0)
+    for X, rank in (
+        (rng.standard_normal((60, 5)), 5),
+        (np.repeat(rng.standard_normal((20, 30)), 3, axis=0), 20),
+    ):
+        K = X @ X.T
+        L, order = cholesky_features(K.copy())
+        assert L.shape == (60, rank)
+        assert sorted(order) == list(range(60))
+        np.testing.assert_allclose(L @ L.T, K[np.ix_(order, order)], atol=1e-12)
+        np.testing.assert_array_equal(np.triu(L[:rank], 1), 0)
+    K = rbf_kernel(rng.standard_normal((700, 40)))
+    L, order = cholesky_features(K.copy())
+    assert L.shape == (700, 700)
+    np.testing.assert_allclose(L @ L.T, K[np.ix_(order, order)], atol=1e-12)
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -60,17 +69,17 @@ def test_equals_the_paper_in_explicit_features(n):
 def test_directions_are_orthonormal_and_the_objective_is_of_them(n):
     X, y, index = problem(kind="decay", n=n, d=5, n_labelled=40)
     model = KernelPCALS(12, gamma=0.5, reconstruction=1.0).fit(X, y)
-    K = rbf_kernel(X, gamma=0.5)
+    points = model.feature_map_.points
     E = model.components_
-    centring = np.eye(n) - 1 / n
-    Kc = centring @ K @ centring
-    assert np.abs(E @ Kc @ E.T - np.eye(12)).max() <= 1e-10
+    assert E.shape == (12, len(points))
+    assert np.abs(E @ rbf_kernel(points, gamma=0.5) @ E.T - np.eye(12)).max() <= 1e-8
     assert (np.diff(model.objective_) < 0).all()
-    Z = Kc @ E.T
-    np.testing.assert_allclose(model.transform(X), Z, atol=1e-9)
+    K = rbf_kernel(X, gamma=0.5)
+    Z = model.transform(X)
+    np.testing.assert_allclose(Z.mean(axis=0), 0, atol=1e-9)
     left = centred_responses(y) - Z[index] @ model.coef_.T
-    lost = np.trace(Kc) - (Z**2).sum()
-    np.testing.assert_allclose(model.objective_[-1], (left**2).sum() + lost, rtol=1e-9)
+    lost = np.trace(K) - K.mean() * n - (Z**2).sum()
+    np.testing.assert_allclose(model.objective_[-1], (left**2).sum() + lost, rtol=1e-8)
 
 
 def test_much_weight_on_reconstruction_is_kernel_pca(n):
@@ -121,7 +130,8 @@ def test_nystroem_with_all_rows_is_exact_and_with_some_near():
 
 def test_auto_is_exact_within_the_budget_and_nystroem_beyond(monkeypatch):
     X, y, _ = problem(n=100, d=5)
-    assert KernelPCALS(2, n_landmarks="auto").fit(X, y).components_.shape == (2, 100)
+    exact = KernelPCALS(2, n_landmarks="auto").fit(X, y)
+    np.testing.assert_array_equal(exact.components_, KernelPCALS(2).fit(X, y).components_)
     monkeypatch.setattr("labelfold.pursuit.kernel._LANDMARKS", 30)
     small = KernelPCALS(2, n_landmarks="auto", max_gram_bytes=8 * 99 * 99).fit(X, y)
     assert small.components_.shape == (2, 30)

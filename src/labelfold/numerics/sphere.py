@@ -74,6 +74,8 @@ class RatioSum:
         Any l; kept as its triangular factor where l is well above m.
     R : ndarray of shape (l, q)
         The responses.
+    G : ndarray of shape (m, m), optional
+        Z'Z, where it is known.
 
     Examples
     --------
@@ -85,13 +87,13 @@ class RatioSum:
     11.0
     """
 
-    def __init__(self, S: np.ndarray, Z: np.ndarray, R: np.ndarray) -> None:
+    def __init__(self, S: np.ndarray, Z: np.ndarray, R: np.ndarray, G: np.ndarray | None = None) -> None:
         if len(Z) > max(_TALL, 2 * Z.shape[1]):
             Q, Z = np.linalg.qr(Z)
             R = Q.T @ R
         self.S, self.Z, self.R = S, Z, R
         self.C = Z.T @ R
-        self.CC, self.G = self.C @ self.C.T, Z.T @ Z
+        self.CC, self.G = self.C @ self.C.T, Z.T @ Z if G is None else G
         # Below this squared length Zw is round-off, and so is its quotient.
         self.least = (16 * EPS) ** 2 * float(np.trace(self.G))
 
@@ -146,15 +148,15 @@ class RatioSum:
         w = w / np.linalg.norm(w)
         value = self.value(w)
         for _ in range(max_iter):
-            gradient, H, M = self.derivatives(w)
+            gradient, N, M = self.derivatives(w)
             size = float(np.linalg.norm(gradient))
             if size <= _REACHED * value:
                 return w, value
-            found = step = _tangent_step(w, gradient, H)
+            found = step = _tangent_step(w, gradient, N)
             # Round-off may hide that Newton's step at a maximum is one upwards; one that leads down is no such step.
             least = value * (1 - 64 * EPS) if size <= _FLAT * value else value
             if step is None or self.value(step) <= least:
-                found = max(first_eigenvector(M)[1], *_uphill(w, gradient, H), key=self.value)
+                found = max(first_eigenvector(M)[1], *_uphill(w, gradient, N), key=self.value)
             if self.value(found) <= value * (1 + 64 * EPS):
                 return self._settled(w, value, step, size), value
             w, value = found, self.value(found)
@@ -165,50 +167,48 @@ class RatioSum:
         for _ in range(3):
             if size <= _REACHED * value or step is None or self.value(step) < value * (1 - 64 * EPS):
                 break
-            gradient, H, _ = self.derivatives(step)
+            gradient, N, _ = self.derivatives(step)
             if np.linalg.norm(gradient) > size / 2:
                 break
             w, size = step, np.linalg.norm(gradient)
-            step = _tangent_step(w, gradient, H)
+            step = _tangent_step(w, gradient, N)
         return w
 
     def derivatives(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return half of J's gradient and second derivative on the sphere at w, and the matrix of `top` there."""
+        """Return half of J's gradient on the sphere and of its second derivative, that negated; and `matrix`."""
         t, s, square = self.parts(w)
         nu = 1 / square if square > self.least else 0.0
         M, Gw = self.matrix(t, nu), self.G @ w
         gradient = M @ w - s * w
-        of_t = nu * (self.C @ (self.C.T @ w) - t * Gw)
-        H, cross = M.copy(), np.outer(2 * nu * of_t, Gw)
-        H.flat[:: len(w) + 1] -= s
-        H -= cross
-        H -= cross.T
-        # Tangent to the sphere on both sides.
-        Hw = H @ w
-        cross = np.outer(w, Hw - (w @ Hw / 2) * w)
-        H -= cross
-        H -= cross.T
-        return gradient - (w @ gradient) * w, H, M
+        of_t = 2 * nu * nu * (self.C @ (self.C.T @ w) - t * Gw)
+        # The derivative of M w - s w, of which what is not tangent to the sphere is taken off on both sides.
+        Hw = gradient - (of_t * (w @ Gw) + Gw * (of_t @ w))
+        cross = np.column_stack([of_t, w]) @ np.stack([Gw, Hw - (w @ Hw / 2) * w])
+        N = cross - M
+        N += cross.T
+        N.flat[:: len(w) + 1] += s
+        return gradient - (w @ gradient) * w, N, M
 
 
-def _tangent_step(w: np.ndarray, gradient: np.ndarray, H: np.ndarray) -> np.ndarray | None:
-    """Return where Newton's step among unit vectors leads, or None."""
-    # H w = 0: a term along w, as large as H is, leaves tangent steps what they are and makes the system regular.
-    H = H - np.outer(np.abs(np.diagonal(H)).max(initial=EPS) * w, w)
-    _, _, step, failed = lapack.dsysv(H.T, -gradient, overwrite_a=1)
-    step -= (w @ step) * w
+def _tangent_step(w: np.ndarray, gradient: np.ndarray, N: np.ndarray) -> np.ndarray | None:
+    """Return where Newton's step among unit vectors leads, or None where J is not concave."""
+    # N w = 0: a term along w, as large as N is, leaves tangent steps what they are and makes the system regular.
+    A = np.outer(np.abs(np.diagonal(N)).max(initial=EPS) * w, w)
+    A += N
+    _, step, failed = lapack.dposv(A.T, gradient, lower=1, overwrite_a=1)
     if failed or not np.isfinite(step).all():
         return None
+    step -= (w @ step) * w
     return (w + step) / np.linalg.norm(w + step)
 
 
-def _uphill(w: np.ndarray, gradient: np.ndarray, H: np.ndarray) -> list[np.ndarray]:
-    """Return unit vectors by steps of Newton's length along every axis of H, but upwards; shorter ones, too."""
-    values, U = np.linalg.eigh(H)
+def _uphill(w: np.ndarray, gradient: np.ndarray, N: np.ndarray) -> list[np.ndarray]:
+    """Return unit vectors by steps of Newton's length along every axis of N, but upwards; shorter ones, too."""
+    values, U = np.linalg.eigh(N)
     length = np.maximum(np.abs(values), 1e-10 * np.abs(values).max(initial=EPS))
     step = U @ ((U.T @ gradient) / length)
     step -= (w @ step) * w
-    return [(w + a * step) / np.linalg.norm(w + a * step) for a in (1.0, 0.1, 0.01)]
+    return [(w + a * step) / np.linalg.norm(w + a * step) for a in 0.2 ** np.arange(8)]
 
 
 def first_eigenvector(M: np.ndarray) -> tuple[float, np.ndarray]:
@@ -297,6 +297,30 @@ def maximise(
     return Maximum(search.w, search.best, [Interval(0.0, start, 0.0), *proof, last])
 
 
+def merged(problem: RatioSum, found: Maximum, proved_to: float = PROVED_TO) -> list[Interval]:
+    """Return a proof of the same in fewer intervals: neighbours are made one where one nu serves both."""
+    target = found.value * (1 + proved_to / 2)
+    wide = [found.cover[0]]
+    for low, high, nu in found.cover[1:-1]:
+        joint = None
+        if len(wide) > 1:
+            joint = _covering(problem, target, wide[-1].low, high, wide[-1].nu, nu)
+        if joint is None:
+            wide.append(Interval(low, high, nu))
+        else:
+            wide[-1] = Interval(wide[-1].low, high, joint)
+    return [*wide, *found.cover[1:][-1:]]
+
+
+def _covering(
+    problem: RatioSum, target: float, low: float, high: float, nu_low: float, nu_high: float
+) -> float | None:
+    for nu in ((nu_low + nu_high) / 2, nu_high, nu_low):
+        if all(problem.is_below(t, nu, target) for t in (high, low)):
+            return nu
+    return None
+
+
 class _Search:
     """The best so far, and bounds that tell where a better one may be."""
 
@@ -320,10 +344,7 @@ class _Search:
 
     def covering(self, low: float, high: float, nu_low: float, nu_high: float) -> float | None:
         """Return a nu that shows that t from ``low`` to ``high`` has nothing above the target, if one is found."""
-        for nu in ((nu_low + nu_high) / 2, nu_high, nu_low):
-            if all(self.problem.is_below(t, nu, self.target) for t in (high, low)):
-                return nu
-        return None
+        return _covering(self.problem, self.target, low, high, nu_low, nu_high)
 
     def best_nu(self, t: float, guess: float) -> float:
         """Return the nu of the least bound at t; where even that is above the best, find what is better.

@@ -75,7 +75,7 @@ class NestedSubspace(NestedPredictions):
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         source = self._source(rows, labels, Y)
         if self.n_components == "cv":
-            self.cv_results_ = choose_components(self, source, labels)
+            self.cv_results_ = choose_components(self, source)
             k = self.cv_results_["chosen"]
         else:
             k = int(self.n_components)
@@ -145,7 +145,7 @@ class NestedSubspace(NestedPredictions):
         self.coef_, self.intercept_ = self.coef_path_[-1], self.intercept_path_[-1]
         self.n_components_ = len(found.gains)
         self.gains_, self.objective_ = found.gains, found.objective
-        self.mean_ = source.mean
+        self.mean_ = source.feature_mean
         self.n_iter_ = found.n_iter
         self.task_, self._flat = labels.task, labels.values.ndim == 1
         if labels.task != "regression":

@@ -16,7 +16,7 @@ from labelfold.pursuit.sources import Source
 CANDIDATES = (2, 4, 8, 16, 32)
 
 
-def choose_components(estimator: Any, source: Source, labels: Labels) -> dict[str, Any]:
+def choose_components(estimator: Any, source: Source) -> dict[str, Any]:
     """Return how well each number of directions predicts labels that were held back.
 
     Folds are made of the labelled rows, each class spread over them evenly. The rows all stay, those of the fold held
@@ -28,8 +28,6 @@ def choose_components(estimator: Any, source: Source, labels: Labels) -> dict[st
         Its parameters say how: ``candidates``, ``cv``, ``one_standard_error``.
     source : Source
         The rows, already read.
-    labels : Labels
-        The labels.
 
     Returns
     -------
@@ -38,7 +36,7 @@ def choose_components(estimator: Any, source: Source, labels: Labels) -> dict[st
     """
     candidates = checked_candidates(estimator.candidates)
     used = np.arange(source.held)
-    labels = labels.take(used)
+    labels = source.labels.take(used)
     truth = labels.decode(labels.values)
     scores = []
     for train, test in _splits(labels, estimator):

@@ -13,7 +13,8 @@ from labelfold.numerics.distances import mean_distance
 from labelfold.numerics.least_squares import MAX_GRAM_BYTES
 from labelfold.pursuit.base import NestedSubspace
 from labelfold.pursuit.choosing import CANDIDATES
-from labelfold.pursuit.sources import KernelSource, LinearSource, Source
+from labelfold.pursuit.kernel_features import KernelSource
+from labelfold.pursuit.sources import Source
 from labelfold.rows import Block, Featurized, Rows, as_rows
 from labelfold.spectral.kernel_map import exact_map, kernel_params, nystroem_map
 
@@ -28,14 +29,14 @@ class KernelPCALS(NestedSubspace):
     r"""PCA-based least squares in the space of a kernel.
 
     `PCALS`, with the features of a kernel for rows; what it says of directions, labels and their number holds here.
-    A direction is a sum of the rows' features, :math:`w = \sum_i e_i (\phi(x_i) - \bar\phi)`, of which only
-    kernels of rows with each other are ever needed.
+    A direction is a sum of rows' features, :math:`w = \sum_i e_i \phi(x_i)`, of which only kernels of rows with each
+    other are ever needed.
 
     =====================  ==============  ==========================================================
     here                   in the paper    what it is
     =====================  ==============  ==========================================================
     K (n, n)               K               the kernel of all rows with each other, centred implicitly
-    E (n, k)               M, eta          ``components_.T``: the directions' coefficients
+    E (m, k)               M, eta          ``components_.T``: the directions' coefficients
     reconstruction         lambda          weight of the rows beside the labels
     width * mean distance  sigma           of the RBF kernel, :math:`\gamma = 1 / (2 \sigma^2)`
     =====================  ==============  ==========================================================
@@ -70,12 +71,13 @@ class KernelPCALS(NestedSubspace):
 
     Attributes
     ----------
-    components_ : ndarray of shape (k, n) or (k, n_landmarks)
-        The directions' coefficients: of the training rows' kernels, or of Nystroem features (then orthonormal).
-    mean_ : ndarray of shape (n,) or (n_landmarks,)
+    components_ : ndarray of shape (k, m)
+        The directions' coefficients: of kernels with m training rows, which span all others as far as the kernel can
+        tell; or of Nystroem features (then orthonormal).
+    mean_ : ndarray of shape (m,)
         What is taken from a row's kernels, or features.
     feature_map_ : object
-        A row's kernels with all training rows, or its Nystroem features.
+        A row's kernels with those m training rows, or its Nystroem features.
     gamma_ : float or None
         The kernel's gamma, given or estimated.
     coef_, intercept_, coef_path_, intercept_path_, gains_, objective_, n_components_, cv_results_
@@ -85,10 +87,11 @@ class KernelPCALS(NestedSubspace):
 
     Notes
     -----
-    Exact: the kernel matrix is made once, :math:`O(n^2 d)`, and a step multiplies it by a few vectors,
-    :math:`O(n^2)`; memory is :math:`8 n^2` bytes and :math:`O(m n)` for at most 64 vectors m. Up to 256 rows the
-    directions are proved to be global maxima; beyond, see `PCALS`. Nystroem: one pass over X, as `PCALS` of
-    ``n_landmarks`` columns. The model keeps the training rows, or the landmarks.
+    Exact: the kernel matrix is made once, :math:`O(n^2 d)`, and factorised where it lies, :math:`K = LL'` with L of
+    as many columns m as K has rank, :math:`O(n m^2)`: at most :math:`n^3 / 3`, and little where the kernel is smooth.
+    The rows of L are features whose products are the kernel, and the rest is `PCALS` of them: up to 512 columns
+    proved, beyond 2,048 a step is a pass over L. Memory is :math:`8 n^2` bytes. Nystroem: one pass over X, as `PCALS`
+    of ``n_landmarks`` columns. The model keeps m training rows, or the landmarks.
 
     References
     ----------
@@ -179,12 +182,13 @@ class KernelPCALS(NestedSubspace):
         if landmarks is None:
             self.feature_map_ = exact_map(rows, self.kernel, params, self.max_gram_bytes)
             K = _kernel_matrix(self.feature_map_)
-            return KernelSource(K, labels.index, Y, center=self.center)
+            source = KernelSource(K, labels, Y, center=self.center, max_gram_bytes=self.max_gram_bytes)
+            # The other rows are sums of these, as far as the kernel can tell.
+            self.feature_map_.points = self.feature_map_.points[source.pivots]
+            return source
         self.feature_map_ = nystroem_map(rows, self.kernel, params, landmarks, self._seed)
         seen = Featurized(rows, self.feature_map_.transform)
-        return LinearSource(
-            seen, labels, Y, center=self.center, max_gram_bytes=self.max_gram_bytes, is_slow=True
-        )
+        return Source(seen, labels, Y, center=self.center, max_gram_bytes=self.max_gram_bytes, is_slow=True)
 
     def _scored(self, rows: Rows, p: int) -> Any:
         scores = _Scores(self.feature_map_, self.mean_, np.ascontiguousarray(self.components_[:p].T))

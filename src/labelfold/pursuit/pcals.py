@@ -11,7 +11,7 @@ from labelfold.labels import Labels
 from labelfold.numerics.least_squares import MAX_GRAM_BYTES
 from labelfold.pursuit.base import NestedSubspace
 from labelfold.pursuit.choosing import CANDIDATES
-from labelfold.pursuit.sources import LinearSource, Source
+from labelfold.pursuit.sources import Source
 from labelfold.rows import Block, Rows, as_rows
 
 
@@ -181,7 +181,7 @@ class PCALS(NestedSubspace):
         self.unlabeled = unlabeled
 
     def _source(self, rows: Rows, labels: Labels, Y: np.ndarray) -> Source:
-        return LinearSource(rows, labels, Y, center=self.center, max_gram_bytes=self.max_gram_bytes)
+        return Source(rows, labels, Y, center=self.center, max_gram_bytes=self.max_gram_bytes)
 
     def inverse_transform(self, Z: Any) -> np.ndarray:
         """Return the rows that places in the subspace stand for.

@@ -13,7 +13,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from labelfold.numerics.sphere import PROVED_TO, Maximum, RatioSum, first_eigenvector, maximise
+from labelfold.numerics.sphere import (
+    PROVED_TO,
+    Interval,
+    Maximum,
+    RatioSum,
+    first_eigenvector,
+    maximise,
+    merged,
+)
 from labelfold.pursuit.spaces import MatrixSpace, Space
 from labelfold.pursuit.vectors import Vectors, orthonormal
 
@@ -100,7 +108,7 @@ class Search:
             proved_to = PROVED_TO if is_last else _ROUGHLY
             found = maximise(small.ratio, [y @ small.V], proved_to, found.cover, t_max)
             if self.proves:
-                missed = self.disprove(whole, found, confirmed)
+                missed = self.disprove(whole, merged(small.ratio, found), found.value, confirmed)
             else:
                 missed = None if is_last else self.around(small, found, r)
             if missed is None and found.value <= value * (1 + _SAME):
@@ -151,7 +159,7 @@ class Search:
             near = small.V @ U[:, ::-1][:, 1:_BLOCK]
             residuals = self.residuals(np.column_stack([y, near]), t, nu, r)
             size = self.weight * self.T.trace() + t * nu * float((self.basis.ZQ**2).sum())
-            norms.append(float(self.space.lengths(residuals)[0]))
+            norms.append(float(np.linalg.norm(residuals[:, 0])))
             if norms[-1] <= max(self.tol * value, self.space.noise * size):
                 return y
             is_stuck = len(norms) > _PATIENCE and min(norms[-_PATIENCE:]) > min(norms[:-_PATIENCE]) / 2
@@ -171,8 +179,8 @@ class Search:
         MY = self.weight * (basis.SQ @ Y) + self.space.back(nu * (r @ (r.T @ Z) - t * Z))
         values = self.weight * np.einsum("ij,ij->j", Y, self.T @ Y)
         values += nu * (((r.T @ Z) ** 2).sum(axis=0) - t * (Z**2).sum(axis=0))
-        B, W = MY - basis.Q @ (Y * values), self.taken
-        return B - W.Q @ self.space.dot(W.Q, W.SQ, B)
+        B, W = MY - basis.Q @ (Y * values), self.taken.Q
+        return B - W @ (W.T @ B)
 
     def softened(self, B: np.ndarray, ratio: np.ndarray) -> np.ndarray:
         """Return residuals as directions to search in, ``ratio`` being the weight of Z'Z beside 1 for each."""
@@ -194,8 +202,7 @@ class Search:
         if self.basis.count + B.shape[1] > self.most and self.basis.count > _KEPT:
             y = self.shrink(y)
         new = orthonormal(self.space, B, self.taken, self.basis)
-        cross = self.space.dot_s(*self.basis[:2], *new[:2])
-        corner = self.space.dot_s(*new[:2], *new[:2])
+        cross, corner = self.basis.Q.T @ new.SQ, new.Q.T @ new.SQ
         self.T = np.block([[self.T, cross], [cross.T, (corner + corner.T) / 2]])
         self.basis = self.basis.and_also(new)
         return None if y is None else np.concatenate([y, np.zeros(new.count)])
@@ -216,28 +223,31 @@ class Search:
         u[0] += np.copysign(1.0, y[0])
         rest = (np.eye(len(y)) - 2 * np.outer(u, u) / (u @ u))[:, 1:]
         one = self.basis @ y[:, None]
-        one = one.less(self.space, self.taken).less(self.space, self.taken)
-        one = one @ (1 / np.sqrt(self.space.dot(one.Q, one.SQ, one.Q)))
+        one = one.less(self.taken).less(self.taken)
+        one = one @ (1 / np.linalg.norm(one.Q, keepdims=True))
         self.basis, self.T = self.basis @ rest, rest.T @ self.T @ rest
         self.taken = self.taken.and_also(one)
         return one.ZQ[:, 0]
 
     def whole(self, r: np.ndarray) -> RatioSum:
         """Return J on all vectors, of which those taken lead nowhere."""
-        W, Z = self.taken.Q, self.space.Z - self.taken.ZQ @ self.taken.Q.T
-        SW = self.taken.SQ @ W.T
-        return RatioSum(self.weight * (self.space.S - SW - SW.T + W @ (W.T @ SW)), Z, r)
+        W, ZW = self.taken.Q, self.taken.ZQ
+        S = _projected(self.space.S, W, self.taken.SQ)
+        G = _projected(self.space.G, W, self.space.back(ZW))
+        return RatioSum(self.weight * S, self.space.Z - ZW @ W.T, r, G)
 
-    def disprove(self, whole: RatioSum, found: Maximum, confirmed: set) -> np.ndarray | None:
+    def disprove(
+        self, whole: RatioSum, cover: list[Interval], value: float, confirmed: set
+    ) -> np.ndarray | None:
         """Return vectors that may lead to a larger J than the small space has, or None where there are none.
 
         The intervals that prove the maximum in the small space are checked in the whole one, where bounds can only
         be larger. Those that hold are remembered: the target only rises.
         """
-        target = found.value * (1 + 2 * PROVED_TO)
+        target = value * (1 + 2 * PROVED_TO)
         missed = []
-        for i, (low, high, nu) in enumerate(found.cover):
-            last = i == len(found.cover) - 1
+        for i, (low, high, nu) in enumerate(cover):
+            last = i == len(cover) - 1
             for t, beyond in [(low, high - low)] if last and i else [(low, 0.0), (high, 0.0)]:
                 if (t, nu, beyond) in confirmed:
                     continue
@@ -246,3 +256,9 @@ class Search:
                 else:
                     missed.append(whole.top(t, nu)[1])
         return np.stack(missed[:: 1 + len(missed) // 9], axis=1) if missed else None
+
+
+def _projected(S: np.ndarray, W: np.ndarray, SW: np.ndarray) -> np.ndarray:
+    """Return (I - WW') S (I - WW')."""
+    half = (SW - W @ (W.T @ SW) / 2) @ W.T
+    return S - half - half.T

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from labelfold.base import labelled_rows
 from labelfold.labels import Labels
-from labelfold.pursuit.kernel_space import KernelSpace
-from labelfold.pursuit.spaces import MatrixSpace, RowsSpace, Space
+from labelfold.pursuit.spaces import MatrixSpace, RowsSpace
 from labelfold.rows import Block, Centered, Rows
 
 # Up to so many columns a d x d matrix is worth its one pass; beyond, only of data that is slow to read again.
@@ -35,31 +33,7 @@ class Known(NamedTuple):
     ones: np.ndarray
 
 
-class Source(ABC):
-    """All rows, the labelled ones among them, and their responses."""
-
-    mean: np.ndarray
-    Y: np.ndarray
-
-    @property
-    def held(self) -> int:
-        """How many labelled rows can be held in memory, for `scores` and some of them `known`."""
-        return len(self.Y)
-
-    @abstractmethod
-    def known(self, which: np.ndarray | None = None) -> Known:
-        """Return what a pursuit needs, with only some of the labelled rows' labels known."""
-
-    @abstractmethod
-    def scores(self, which: np.ndarray, W: np.ndarray) -> np.ndarray:
-        """Return how some of the labelled rows lie along directions."""
-
-    def components(self, W: np.ndarray) -> np.ndarray:
-        """Return directions as what `transform` multiplies features by, (d, k)."""
-        return W
-
-
-class LinearSource(Source):
+class Source:
     """Rows in their own columns: as a d x d matrix where that fits and pays, otherwise read again for every step.
 
     Parameters
@@ -76,6 +50,15 @@ class LinearSource(Source):
         The most memory for a matrix of d x d.
     is_slow : bool
         Whether rows cost much to read again, although they are in memory.
+
+    Attributes
+    ----------
+    labels, Y
+        As given.
+    mean : ndarray of shape (d,)
+        What is taken from every row.
+    feature_mean : ndarray
+        What `transform` takes from a row's features.
     """
 
     def __init__(
@@ -90,7 +73,7 @@ class LinearSource(Source):
     ) -> None:
         n, d = rows.shape
         eps, eps64 = float(np.finfo(rows.dtype).eps), float(np.finfo(np.float64).eps)
-        self.Y = Y
+        self.labels, self.Y = labels, Y
         self.is_matrix = 8 * d * d <= max_gram_bytes and (d <= _MODERATE or is_slow or not rows.in_memory)
         self.noise = max(10 * np.sqrt(max(n, d)) * eps64, (10 * eps) ** 2 if self.is_matrix else 32 * eps)
         self._index, self._rows = labels.index[: max(2, int(max_gram_bytes / rows.row_bytes()))], rows
@@ -106,7 +89,7 @@ class LinearSource(Source):
         else:
             total, self.square = rows.sum(_column_sums, shared=(near,))
         shift = total / n if center else np.zeros(d)
-        self.mean = near + shift
+        self.mean = self.feature_mean = near + shift
         self.labelled = Centered(labelled, self.mean) if mask is None else None
         if self.is_matrix:
             self.S = self.S - n * np.outer(shift, shift)
@@ -134,11 +117,11 @@ class LinearSource(Source):
 
     @property
     def held(self) -> int:
-        """How many labelled rows can be held in memory."""
+        """How many labelled rows can be held in memory, for `scores`, or for some of them to be `known`."""
         return len(self.Y) if self.labelled is not None else len(self._index)
 
     def known(self, which: np.ndarray | None = None) -> Known:
-        """Return what a pursuit needs."""
+        """Return what a pursuit needs, with all labels known or only some of them."""
         if which is None and self._all is not None:
             return self._all
         labelled = self._taken(which)
@@ -160,64 +143,13 @@ class LinearSource(Source):
         return Centered(self._rows.take(self._index[which]), self.mean)
 
     def scores(self, which: np.ndarray, W: np.ndarray) -> np.ndarray:
-        """Return the scores of some labelled rows."""
+        """Return how some of the labelled rows lie along directions."""
         held = self._taken(which)
         return np.asarray(held.get(held @ W), dtype=np.float64)
 
-
-class KernelSource(Source):
-    """Rows in the space of a kernel, known by their products with each other.
-
-    Parameters
-    ----------
-    K : ndarray of shape (n, n)
-        The kernel of all rows with each other.
-    index : ndarray of shape (l,)
-        Which rows are labelled.
-    Y : ndarray of shape (l, q)
-        Their responses.
-    center : bool
-        Whether to centre features.
-    """
-
-    # Up to so many rows their features are made: the eigenvectors of K.
-    SMALL = 256
-
-    def __init__(self, K: np.ndarray, index: np.ndarray, Y: np.ndarray, *, center: bool) -> None:
-        self.index, self.Y, self.center = index, Y, center
-        self.noise = 10 * np.sqrt(len(K)) * float(np.finfo(K.dtype).eps)
-        self.space = KernelSpace(K, index, center, self.noise)
-        self.mean = self.space.mean
-        self.features: np.ndarray | None = None
-        if len(K) <= self.SMALL:
-            Kc = self.space.times(np.eye(len(K)))[0]
-            values, U = np.linalg.eigh((Kc + Kc.T) / 2)
-            keep = values > self.noise * max(values[-1], 0.0)
-            self.values, self.U = values[keep], U[:, keep]
-            self.features = self.U * np.sqrt(self.values)
-
-    def known(self, which: np.ndarray | None = None) -> Known:
-        """Return what a pursuit needs."""
-        index = self.index if which is None else self.index[which]
-        Y = self.Y if which is None else self.Y[which]
-        if self.features is None:
-            space: Space = self.space.with_labelled(index)
-        else:
-            space = MatrixSpace(np.diag(self.values), self.features[index], self.noise)
-        return Known(space, Y, np.ones(len(Y)))
-
-    def scores(self, which: np.ndarray, W: np.ndarray) -> np.ndarray:
-        """Return the scores of some labelled rows."""
-        index = self.index[which]
-        if self.features is not None:
-            return self.features[index] @ W
-        return self.space.with_labelled(index).on_labelled(W)
-
     def components(self, W: np.ndarray) -> np.ndarray:
-        """Return the multiples of rows that directions are; they add up to 0 where features are centred."""
-        if self.features is not None:
-            W = self.U @ (W / np.sqrt(self.values)[:, None])
-        return W - W.mean(axis=0) if self.center else W
+        """Return directions as what `transform` multiplies a row's features by."""
+        return W
 
 
 def _moments(X: Block, near: Any) -> tuple:

@@ -1,17 +1,8 @@
-"""Where directions live: a space of vectors w in which the rows are known by their products.
+"""Where directions live: vectors of d numbers, and what rows make of them.
 
-Three spaces answer the same questions, so that the pursuit is written once. S is the sum of squares of all rows, R'R;
-Z are the labelled rows.
-
-===============  =======================================  =========================  ===============================
-space            a vector w is                            S w costs                  for
-===============  =======================================  =========================  ===============================
-`MatrixSpace`    d numbers                                a product with a d x d     d moderate: one pass in total
-                                                          matrix
-`RowsSpace`      d numbers                                a pass over X              d large, or no memory for d x d
-`KernelSpace`    n numbers e, of which w = sum e_i x_i    a product with the n x n   kernels: the features x_i are
-                 in the space of the kernel               kernel matrix              never formed
-===============  =======================================  =========================  ===============================
+Two spaces answer the same questions, so that the pursuit is written once. S = X'X are the products of all rows, Z the
+labelled rows. In a `MatrixSpace` S is a d x d matrix, and was made in one pass; in a `RowsSpace` every product with S
+is a pass.
 """
 
 from __future__ import annotations
@@ -49,14 +40,11 @@ class Space(ABC):
         The trace of S: the squared norm of all rows.
     noise : float
         What S leaves of a vector that all rows are orthogonal to, relative to S.
-    euclidean : bool
-        Whether the inner product of vectors is that of their numbers.
     """
 
     size: int
     square: float
     noise: float
-    euclidean: bool = True
 
     @abstractmethod
     def times(self, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -82,22 +70,6 @@ class Space(ABC):
     def random(self, k: int, rng: np.random.Generator) -> np.ndarray:
         """Return k vectors drawn at random."""
         return rng.standard_normal((self.size, k))
-
-    def dot(self, A: np.ndarray, SA: np.ndarray, B: np.ndarray) -> np.ndarray:
-        """Return the inner products of A, of which S A is known, with B."""
-        return A.T @ B
-
-    def dot_s(self, A: np.ndarray, SA: np.ndarray, B: np.ndarray, SB: np.ndarray) -> np.ndarray:
-        """Return A'S B."""
-        return A.T @ SB
-
-    def lengths(self, B: np.ndarray) -> np.ndarray:
-        """Return the lengths of vectors."""
-        return np.linalg.norm(B, axis=0)
-
-    def shortest(self, B: np.ndarray) -> np.ndarray | float:
-        """Return the squared lengths below which vectors are round-off."""
-        return 0.0
 
     def fits(self, r: np.ndarray, through: np.ndarray, W: np.ndarray) -> np.ndarray:
         """Return least-squares directions of responses r, of which ``through`` is Z'r, about orthogonal to W."""
@@ -178,6 +150,11 @@ class MatrixSpace(Space):
         Z = self.Z - (self.Z @ W) @ W.T
         rank_tol = max(Z.shape) * np.finfo(np.float64).eps
         return linalg.lstsq(Z, r, cond=rank_tol, lapack_driver="gelsy", check_finite=False)[0]
+
+    @cached_property
+    def G(self) -> np.ndarray:
+        """Z'Z."""
+        return self.Z.T @ self.Z
 
     @property
     def n_labelled(self) -> int:
