@@ -4,11 +4,13 @@
     python benchmarks/nsdr.py --quick             half a minute: short plain descents, little growth
     python benchmarks/nsdr.py --only growth       one table alone; --sets sonar spect: some of the data
 
-The sets come from the folder LABELFOLD_DATA; without it, Gaussian classes of the same shapes are made from fixed seeds.
+The sets come from the folder LABELFOLD_DATA; without it, Gaussian classes of the same shapes are made from
+fixed seeds.
 Four fifths of the rows carry labels, the rest are there without, as in a fold of the paper. Columns are standardised,
 penalties and machines are those of the paper's Table 1.
 
-What has to be reached: within 1e-3 of the objective that L-BFGS over all variables at once (U, V and both offsets; the
+What has to be reached: within 1e-3 of the objective that L-BFGS over all variables at once (U, V and both offsets;
+the
 machine trained anew at every evaluation) has after 2,000 iterations, from the library's own start and from random
 factors, whichever is lower. Times are the processor's, best of several, compilation left out, runs taking turns.
 """
@@ -230,7 +232,8 @@ def against_one_svm(sets: list[str], plain_iterations: int, repeat: int) -> None
         ]
         print("{:<16} {:>9} {:>8} {:>11} {:>14} {:>9} {:>11} {:>9} {:>7} {:>7}".format(*line), flush=True)
     print(
-        f"Published: {PUBLISHED:.0f}. Target: at most 50, better 20. 'ratio' is to the lower of the two plain descents."
+        f"Published: {PUBLISHED:.0f}. Target: at most 50, better 20. 'ratio' is to the lower of the two "
+        "plain descents."
     )
 
 

@@ -97,7 +97,8 @@ def memory(n: int, d: int) -> None:
     command = [sys.executable, __file__, "--memory", str(n), str(d)]
     extra = int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     print(
-        f"\nPeak memory of a fit of {n:,} x {d:,} beyond X: {extra / 1e6:.0f} MB, that is {extra / (8 * K * (n + d)):.1f} "
+        f"\nPeak memory of a fit of {n:,} x {d:,} beyond X: {extra / 1e6:.0f} MB, "
+        f"that is {extra / (8 * K * (n + d)):.1f} "
         f"times k columns of n + d numbers; a d x d matrix has {8e-6 * d * d:,.0f} MB"
     )
 

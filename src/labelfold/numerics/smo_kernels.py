@@ -120,7 +120,6 @@ def _free(K, low, high, s, error, ridge):
 
     One that meets its bound stays there, and the others go on: their inverse is what is left when it is taken out.
     """
-    n = s.size
     where = np.flatnonzero((s > low) & (s < high))
     m = where.size
     if m < 2 or m > _MOST_FREE:
