@@ -8,7 +8,7 @@ small. Answers are those of the public estimators; the "Check" part of the exper
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -61,6 +61,8 @@ class Rows:
         The most that a method may try.
     sizes : tuple of int
         Numbers of components to choose from.
+    kept : dict
+        Features by their width: they take longer to make than a pursuit in them.
     """
 
     name: str
@@ -71,6 +73,7 @@ class Rows:
     n_landmarks: int = 500
     configurations: int = MOST
     sizes: tuple[int, ...] = SIZES
+    kept: dict[float, np.ndarray] = field(default_factory=dict)
 
     @cached_property
     def squares(self) -> np.ndarray:
@@ -118,6 +121,17 @@ class Rows:
         gamma = 1 / (2 * (width * self.sigma) ** 2)
         fitted = nystroem_map(as_rows(self.X), "rbf", {"gamma": gamma}, self.n_landmarks, seed)
         return fitted.transform(self.X)
+
+    def features(self, width: float) -> np.ndarray:
+        """Return the rows in the space of an RBF kernel, less their mean: exactly, or as Nystroem has them."""
+        if width not in self.kept:
+            if self.large:
+                # The rows that KernelPCALS(random_state=0) draws.
+                Z = self.landmarks(width, int(check_random_state(0).randint(np.iinfo(np.int32).max)))
+                self.kept[width] = Z - Z.mean(axis=0)
+            else:
+                self.kept[width] = coordinates(self.rbf(width))
+        return self.kept[width]
 
     @cached_property
     def centred(self) -> np.ndarray:
@@ -336,21 +350,21 @@ class Principal(Space):
         return len(self.Z)
 
 
-def pcals(data: Rows, tasks: Sequence[Task]) -> Found:
-    """PCA-LS."""
-    yield from pursuits(data, tasks, {"": data.centred}, LINEAR_WEIGHT, data.sizes)
+def pcals(data: Rows, tasks: Sequence[Task], only: str = "") -> Found:
+    """PCA-LS; ``only`` one configuration where that is given."""
+    sizes = (int(only.split("=")[1]),) if only else data.sizes
+    yield from pursuits(data, tasks, {"": data.centred}, LINEAR_WEIGHT, sizes)
 
 
-def kernel_pcals(data: Rows, tasks: Sequence[Task]) -> Found:
-    """PCA-LS in the space of an RBF kernel."""
-    for width in WIDTHS[: max(1, data.configurations // len(data.sizes))]:
-        if data.large:
-            # The rows that KernelPCALS(random_state=0) draws.
-            Z = data.landmarks(width, int(check_random_state(0).randint(np.iinfo(np.int32).max)))
-            Z -= Z.mean(axis=0)
-        else:
-            Z = coordinates(data.rbf(width))
-        yield from pursuits(data, tasks, {words(kernel_width=width): Z}, KERNEL_WEIGHT, data.sizes)
+def kernel_pcals(data: Rows, tasks: Sequence[Task], only: str = "") -> Found:
+    """PCA-LS in the space of an RBF kernel; ``only`` one configuration where that is given."""
+    widths, sizes = WIDTHS[: max(1, data.configurations // len(data.sizes))], data.sizes
+    if only:
+        value = dict(word.split("=") for word in only.split())
+        widths, sizes = (float(value["kernel_width"]),), (int(value["p"]),)
+    for width in widths:
+        features = {words(kernel_width=width): data.features(width)}
+        yield from pursuits(data, tasks, features, KERNEL_WEIGHT, sizes)
 
 
 def pursuits(

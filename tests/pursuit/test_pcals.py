@@ -26,7 +26,7 @@ from labelfold.rows import as_rows
 from reference import pcals as naive
 from reference.pcals_data import KINDS, TASKS, centred_responses, problem
 
-WEIGHTS = [1e-6, 1e-3, 1.0, 1e3, 1e6]
+WEIGHTS = [1e-6, 1e-2, 1.0, 1e6]
 
 
 def residuals(model, X, y):
@@ -72,7 +72,7 @@ def test_and_in_many_more_problems(seed):
         assert_global(model, X, y, lambda *args: naive.best_direction(*args, n_grid=40, n_finer=11))
 
 
-@pytest.mark.parametrize("weight", [1e-3, 0.1, 10.0])
+@pytest.mark.parametrize("weight", [1e-3, 0.1])
 @pytest.mark.parametrize("task", ["multiclass", "multilabel", "regression"])
 @pytest.mark.parametrize("kind", ["many scales", "one-hot"])
 def test_and_of_several_responses(kind, task, weight):

@@ -29,7 +29,7 @@ def trust_region(B, b):
     return V @ (w / np.linalg.norm(w))
 
 
-def best_direction(R, index, r, lam, n_grid=60, n_finer=25):
+def best_direction(R, index, r, lam, n_grid=40, n_finer=13):
     """The global maximum of the gain, for one response: a search over alpha, each a trust-region problem.
 
     At any w the gain is the largest 2 alpha r'Zw - alpha^2 ||Zw||^2 + lam ||Rw||^2 of any alpha (||w|| = 1): the
@@ -83,7 +83,7 @@ def best_to_all_digits(*args):
     return local_maximum(best_direction(*args)[0], *args)
 
 
-def best_of_many_starts(R, index, r, lam, n_starts=20, seed=0):
+def best_of_many_starts(R, index, r, lam, n_starts=8, seed=0):
     """The best of many local maxima, for any number of responses: random starts, and all one would think of."""
     Z = R[index]
     V = np.linalg.svd(R, full_matrices=False)[2]
