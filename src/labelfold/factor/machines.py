@@ -165,8 +165,8 @@ class KernelMachine:
 
         With g the slope of f in a row's place and L L' the inverse of 2 b M, a row is drawn by its dual variables to
         D = sum_j s_j (1 - b) L L'g_j. Put into f that is another SVM: its kernel has (1 - b) \|L'g\|^2 added to the
-        diagonal, its targets are y + g'D. Its dual variables are unique, and where they are those of the machine itself no
-        slope is left, kinks or not. Several machines share their rows, and take turns.
+        diagonal, its targets are y + g'D. Its dual variables are unique, and where they are those of the machine
+        itself no slope is left, kinks or not. Several machines share their rows, and take turns.
         """
         K = self._kernel(self.Z, self.Z)
         G = [self._slopes(K, s) @ L for s in self.s]  # r times (l, k + 1)
@@ -180,7 +180,12 @@ class KernelMachine:
                 rest = E - self.weight * s[j][:, None] * G[j]
                 target = self.signs[j] + np.einsum("ij,ij->i", G[j], old - rest)
                 solve_machines(
-                    K + np.diag(pull), self.signs[j : j + 1], self.C[:1], s[j : j + 1], self.tol, target=target
+                    K + np.diag(pull),
+                    self.signs[j : j + 1],
+                    self.C[:1],
+                    s[j : j + 1],
+                    self.tol,
+                    target=target,
                 )
                 E = rest + self.weight * s[j][:, None] * G[j]
             if np.abs(s - before).max() <= 1e-3 * self.C.max():

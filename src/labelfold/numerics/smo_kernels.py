@@ -120,7 +120,6 @@ def _free(K, low, high, s, error, ridge):
 
     One that meets its bound stays there, and the others go on: their inverse is what is left when it is taken out.
     """
-    n = s.size
     where = np.flatnonzero((s > low) & (s < high))
     m = where.size
     if m < 2 or m > _MOST_FREE:
@@ -138,7 +137,9 @@ def _free(K, low, high, s, error, ridge):
         ahead, ones = B @ (lack * left), B @ left
         bias = ahead.sum() / ones.sum()
         ahead = (ahead - bias * ones) * left
-        ahead -= left * (ahead.sum() / left.sum())  # 0 but for round-off, of which a singular kernel makes much
+        ahead -= left * (
+            ahead.sum() / left.sum()
+        )  # 0 but for round-off, of which a singular kernel makes much
         share, hit, gain = 1.0, -1, 0.0
         for p in range(m):
             gain += ahead[p] * lack[p]
