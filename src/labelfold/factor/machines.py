@@ -165,10 +165,8 @@ class KernelMachine:
 
         With g the slope of f in a row's place and L L' the inverse of 2 b M, a row is drawn by its dual variables to
         D = sum_j s_j (1 - b) L L'g_j. Put into f that is another SVM: its kernel has (1 - b) \|L'g\|^2 added to the
-        diagonal, its targets are y + g'D. Its dual variables are unique, and where they are those of the
-        machine itself
-        no
-        slope is left, kinks or not. Several machines share their rows, and take turns.
+        diagonal, its targets are y + g'D. Its dual variables are unique, and where they are those of the machine
+        itself no slope is left, kinks or not. Several machines share their rows, and take turns.
         """
         K = self._kernel(self.Z, self.Z)
         G = [self._slopes(K, s) @ L for s in self.s]  # r times (l, k + 1)

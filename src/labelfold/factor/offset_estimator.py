@@ -269,7 +269,7 @@ class OffsetFactorisation(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Tran
                 ConvergenceWarning,
             )
         ridge = self.u_penalty / self.reconstruction
-        if np.linalg.norm(found.point.V, 2) ** 2 < _SHRUNK_AWAY * ridge:
+        if np.vdot(found.point.V, found.point.V) < _SHRUNK_AWAY * ridge:
             _warn(
                 f"u_penalty={self.u_penalty:g} and v_penalty={self.v_penalty:g} have shrunk the components away; "
                 "lower them, or multiply X by a constant",

@@ -4,7 +4,8 @@ Letters as in `labelfold.factor.offsets`. Of the variables U, bu, V, bv and the 
 
 * unlabelled rows are where V puts them, in closed form; the machine is trained anew wherever the labelled rows are;
 * labelled rows are written z = q(V) + D, so that they follow V and D says how far their labels drew them;
-* V, c = bv and D take quasi-Newton steps together (L-BFGS), in a metric in which D costs its squared length.
+* V, c = bv and D take quasi-Newton steps together (L-BFGS), D in a metric in which it costs its squared length, V in
+  two parts: within the space of its rows, and beyond.
 
 U and V alone would have to move against each other along a narrow valley; in these variables it is gone. Where the
 quasi-Newton steps stop, labelled rows take the step that a linearised machine asks for, which kinks of the objective
@@ -27,7 +28,7 @@ from labelfold.rows import threads
 
 # Pairs of steps and gradients that L-BFGS keeps.
 _MEMORY = 10
-# Share of the curvature of ||U dV||^2 by which V is scaled: rows that follow V soften it.
+# Share of its curvature that V has where rows follow it, to begin with.
 _SOFT = 0.1
 # The fall of the objective is judged over so many iterations: single ones may be short by chance.
 _WINDOW = 5
@@ -191,29 +192,34 @@ class _Round:
         self.problem, self.path, self.origin = problem, path, path.point
         self.max_iter, self.tol, self.callback = max_iter, tol, callback
         self.values = [path.point.value]
-        k = len(self.origin.V)
-        b, N = problem.reconstruction, problem.data.normal(self.origin.Z)
-        # The curvature of ||U dV||^2 and of ||1 dc'||^2. D = E L' with L L' = M^(-1) / 2b: b D'MD is then half the
-        # squared length of E.
-        bend = 2 * b * np.trace(N[:k, :k]) / k + 2 * problem.v_penalty
-        self.scale_V = 1 / np.sqrt(_SOFT * bend)
+        at, b, (k, d) = self.origin, problem.reconstruction, self.origin.V.shape
+        # What V does within the space of its rows the rows of X follow, which softens the curvature of ||U dV||^2.
+        # What it does beyond they cannot follow.
+        bend = 2 * b * np.diag(problem.data.normal(at.Z))[:k] + 2 * problem.v_penalty
+        self.inside = np.linalg.qr(at.V.T)[0].T  # (min(k, d), d)
+        self.scale_inside = 1 / np.sqrt(_SOFT * bend.mean())
+        self.scale_beyond = 1 / np.sqrt(bend)[:, None]
         self.scale_c = 1 / np.sqrt(2 * b * problem.n)
-        self.L = problem.metric(self.origin)
+        self.L = problem.metric(at)
+        self.shapes = [(k, len(self.inside)), (k, d if k < d else 0), (d,), at.D.shape]
+        self.sizes = [int(np.prod(shape)) for shape in self.shapes]
 
     def run(self) -> None:
         """Take steps until they gain little, or there are no more to take."""
-        size = self.origin.V.size + self.origin.c.size + self.origin.D.size
-        lbfgs(self._value, np.zeros(size), self._accept, memory=_MEMORY)
+        lbfgs(self._value, np.zeros(sum(self.sizes)), self._accept, memory=_MEMORY, blocks=self.sizes)
 
     def _value(self, x: np.ndarray) -> tuple[float, np.ndarray, Point]:
-        at = self.origin
-        first, second = at.V.size, at.V.size + at.c.size
-        V = at.V + self.scale_V * x[:first].reshape(at.V.shape)
-        c = at.c + self.scale_c * x[first:second]
-        D = at.D + x[second:].reshape(at.D.shape) @ self.L.T
-        point = self.problem.evaluate(V, c, D)
-        slopes = (self.scale_V * point.dV).ravel(), self.scale_c * point.dc, (point.dD @ self.L).ravel()
-        return point.value, np.concatenate(slopes), point
+        at, Q = self.origin, self.inside
+        parts = np.split(x, np.cumsum(self.sizes)[:-1])
+        A, B, c, E = (part.reshape(shape) for part, shape in zip(parts, self.shapes, strict=True))
+        V = at.V + (self.scale_inside * A) @ Q
+        if B.size:
+            V += self.scale_beyond * (B - (B @ Q.T) @ Q)
+        point = self.problem.evaluate(V, at.c + self.scale_c * c, at.D + E @ self.L.T)
+        dA = point.dV @ Q.T
+        dB = self.scale_beyond * (point.dV - dA @ Q) if B.size else B
+        slopes = self.scale_inside * dA, dB, self.scale_c * point.dc, point.dD @ self.L
+        return point.value, np.concatenate([slope.ravel() for slope in slopes]), point
 
     def _accept(self, value: float, point: Point) -> bool:
         if not self.path.add(point):

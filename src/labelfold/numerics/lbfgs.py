@@ -5,7 +5,7 @@ Every step lowers the function, by the rule of Armijo; steps that could have bee
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,9 @@ import numpy as np
 _ARMIJO, _WOLFE = 1e-4, 0.9
 # Evaluations of one line search at most, and how many of them may lengthen the step.
 _MOST_TRIALS, _MOST_LONGER = 25, 4
+# How much of a block's scale is kept from step to step (its logarithm), and the least share of a step's curvature
+# that a block must have for the step to tell anything of it.
+_SLOWLY, _TELLING = 0.8, 1e-6
 
 
 def lbfgs(
@@ -22,6 +25,7 @@ def lbfgs(
     accept: Callable[[float, Any], bool],
     *,
     memory: int = 10,
+    blocks: Sequence[int] | None = None,
 ) -> str:
     """Minimise a smooth function until ``accept`` says stop, or no step lowers it any more.
 
@@ -35,6 +39,9 @@ def lbfgs(
         Is given the value and what came with it after each step that was taken; True ends the descent.
     memory : int
         Pairs of steps and changes of the gradient that are kept.
+    blocks : sequence of int, optional
+        Sizes of the blocks that x consists of. Each has a scale of its own, learned from the steps, where their units
+        differ or are not known; one block when None.
 
     Returns
     -------
@@ -59,14 +66,17 @@ def lbfgs(
 
     f, g, _ = function(x)
     S, Y, rho, kept = np.empty((memory, len(x))), np.empty((memory, len(x))), np.empty(memory), 0
+    ends = np.cumsum([len(x)] if blocks is None else blocks)
+    parts = [slice(start, stop) for start, stop in zip([0, *ends[:-1]], ends, strict=True) if stop > start]
+    scale = np.ones(len(x))
     while True:
         held = min(kept, memory)
-        p = direction(g, S, Y, rho, kept, held)
+        p = direction(g, S, Y, rho, kept, held, scale)
         slope = -(g @ p)
         if not slope < 0:
             if not held or not g.any():
                 return "stuck"
-            kept = 0
+            kept, scale[:] = 0, 1.0
             continue
         # Without a memory of curvature: the step at which a function that falls to 0 in a line would be halved.
         first = 1.0 if held else 0.5 * abs(f) / -slope if f else 1.0 / np.sqrt(-slope)
@@ -74,7 +84,7 @@ def lbfgs(
         if found is None:
             if not held:
                 return "stuck"
-            kept = 0
+            kept, scale[:] = 0, 1.0
             continue
         x_new, f, g_new, extra = found
         s, y = x_new - x, g_new - g
@@ -82,10 +92,26 @@ def lbfgs(
         if product > 1e-10 * np.sqrt((s @ s) * (y @ y)):
             at = kept % memory
             S[at], Y[at], rho[at] = s, y, 1 / product
+            _rescale(scale, parts, s, y, first=kept == 0)
             kept += 1
         x, g = x_new, g_new
         if accept(f, extra):
             return "accepted"
+
+
+def _rescale(scale: np.ndarray, parts: list[slice], s: np.ndarray, y: np.ndarray, *, first: bool) -> None:
+    """Learn the scale of each block from a step and its change of the gradient, slowly where there are several.
+
+    A single block takes what the last step says. With several, one step may say little of some of them.
+    """
+    whole = s @ y
+    slowly = 0.0 if first or len(parts) == 1 else _SLOWLY
+    for part in parts:
+        product, square = s[part] @ y[part], y[part] @ y[part]
+        if product > _TELLING * whole and square > 0:
+            scale[part] = scale[part][0] ** slowly * (product / square) ** (1 - slowly)
+        elif first:
+            scale[part] = whole / (y @ y)
 
 
 def _search(

@@ -9,10 +9,10 @@ _compile = numba.njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "
 
 
 @_compile
-def direction(g, S, Y, rho, kept, held):
+def direction(g, S, Y, rho, kept, held, scale):
     """Return H g, H being what steps and changes of the gradient say of the inverse Hessian: the two-loop recursion.
 
-    The last ``held`` of ``kept`` steps S and changes Y lie in a ring.
+    The last ``held`` of ``kept`` steps S and changes Y lie in a ring; ``scale`` is the diagonal that they correct.
     """
     memory = len(S)
     q = g.copy()
@@ -21,11 +21,8 @@ def direction(g, S, Y, rho, kept, held):
         i = (kept - back) % memory
         share[i] = rho[i] * _dot(S[i], q)
         _add(q, -share[i], Y[i])
-    if held:
-        i = (kept - 1) % memory
-        scale = 1 / (rho[i] * _dot(Y[i], Y[i]))
-        for j in range(q.size):
-            q[j] *= scale
+    for j in range(q.size):
+        q[j] *= scale[j]
     for back in range(held, 0, -1):
         i = (kept - back) % memory
         _add(q, share[i] - rho[i] * _dot(Y[i], q), S[i])
