@@ -10,6 +10,7 @@ from labelfold.numerics.krylov import (
     preconditioned_cg,
     thin_qr,
 )
+from labelfold.numerics.shifted import shifted_cg
 
 
 def spd(n, eigenvalues, seed=0):
@@ -142,3 +143,51 @@ def test_block_cg_stops_at_products_that_overflow():
         answer = block_cg(lambda P: np.full_like(P, np.inf), np.ones((5, 2)), tol=1e-8, max_iter=9)
     assert (answer.converged, answer.n_iter) == (False, 0)
     np.testing.assert_array_equal(answer.X, 0)
+
+
+RIDGES = [3.0, 1e-2, 10.0, 0.5]
+
+
+@pytest.mark.parametrize("eigenvalues", [np.logspace(0, 3, 150), np.r_[np.zeros(60), np.linspace(1, 9, 90)]])
+def test_several_ridges_share_one_krylov_space(eigenvalues):
+    A = spd(150, eigenvalues)
+    B = A @ np.random.default_rng(10).standard_normal((150, 5))
+    products, seen = [], []
+
+    def operator(P):
+        products.append(P.shape)
+        return A @ P
+
+    together = shifted_cg(
+        operator, B, RIDGES, tol=1e-10, max_iter=200, callback=lambda *now: seen.append(now)
+    )
+    alone = [preconditioned_cg(lambda P: A @ P, B, g, tol=1e-10, max_iter=200) for g in RIDGES]
+    for ridge, answer, one in zip(RIDGES, together, alone, strict=True):
+        assert answer.converged
+        rest = B - A @ answer.X - ridge * answer.X
+        true = (np.linalg.norm(rest, axis=0) / np.linalg.norm(B, axis=0)).max()
+        assert true == pytest.approx(answer.residual, rel=0.1, abs=1e-12)
+        np.testing.assert_allclose(answer.X, np.linalg.solve(A + ridge * np.eye(150), B), atol=1e-6)
+        assert abs(answer.n_iter - one.n_iter) <= 2  # it is the same iteration
+    assert len(products) == max(answer.n_iter for answer in together)
+    assert [i for i, _ in seen] == list(range(1, len(products) + 1))
+
+
+def test_several_ridges_with_dependent_and_zero_right_hand_sides():
+    A = spd(60, np.linspace(0.1, 50, 60))
+    b = np.random.default_rng(11).standard_normal((60, 2))
+    B = np.hstack([b, b[:, :1] - 2 * b[:, 1:], np.zeros((60, 1)), b[:, :1]])
+    for ridge, answer in zip(
+        RIDGES, shifted_cg(lambda P: A @ P, B, RIDGES, tol=1e-11, max_iter=99), strict=True
+    ):
+        np.testing.assert_allclose(answer.X, np.linalg.solve(A + ridge * np.eye(60), B), atol=1e-8)
+
+
+def test_ridges_that_are_slow_are_left_and_the_others_go_on():
+    A = spd(300, np.logspace(-6, 3, 300))
+    B = np.random.default_rng(12).standard_normal((300, 2))
+    slow, quick = shifted_cg(lambda P: A @ P, B, [1e-6, 1e3], tol=1e-8, max_iter=500, patience=30)
+    assert (slow.converged, quick.converged) == (False, True)
+    assert slow.n_iter < 20
+    stopped = shifted_cg(lambda P: A @ P, B, [1e-6, 1e3], tol=1e-8, max_iter=4)
+    assert [answer.n_iter for answer in stopped] == [4, 4]

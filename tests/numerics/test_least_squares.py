@@ -300,6 +300,39 @@ def test_a_warm_start_saves_iterations_and_passes(shape):
     assert warm_rows.n_passes < 0.9 * cold_rows.n_passes
 
 
+@pytest.mark.parametrize("shape", [(300, 60), (60, 300)])
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array, lambda X: [X[:20], X[20:]]])
+def test_ridges_that_were_prepared_take_the_passes_of_one(make, shape):
+    X = np.random.default_rng(19).standard_normal(shape)
+    T = targets(shape[0])
+    ridges = [100.0, 30.0, 10.0, 0.0]
+    rows = as_rows(make(X))
+    problem = pose(rows, T, way="krylov", tol=1e-11)
+    before = rows.n_passes
+    problem.prepare(ridges)
+    assert set(problem.prepared) == set(ridges) - {0.0}
+    shared = rows.n_passes - before
+    most = max(answer.n_iter for answer in problem.prepared.values())
+    assert shared <= 2 * most + 2
+    for ridge in ridges:
+        found = problem.solve(ridge)
+        assert found.residual <= 1e-11
+        assert apart(found.W, reference(X, T, ridge)[0]) < 1e-8
+
+
+def test_prepared_ridges_that_are_slow_are_factorised(wide_sparse, monkeypatch):
+    X, T = wide_sparse
+    problem = pose(as_rows(X), T)
+    assert isinstance(problem, EitherProblem)
+    monkeypatch.setattr(problem, "worth", 25.0)
+    problem.prepare([10.0, 1e-7])
+    assert not problem.krylov.was_slow(10.0)
+    assert problem.krylov.was_slow(1e-7)
+    assert [problem.solve(ridge).way for ridge in (10.0, 1e-7)] == ["krylov", "dual"]
+    for ridge in (10.0, 1e-7):
+        assert apart(problem.solve(ridge).W, reference(X.toarray(), T, ridge)[0]) < 1e-7
+
+
 def test_direct_ways_read_the_rows_once_for_a_path():
     rng = np.random.default_rng(14)
     X, T = rng.standard_normal((200, 10)), rng.standard_normal((200, 3))

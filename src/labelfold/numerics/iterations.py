@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -12,99 +12,26 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from labelfold.numerics.gram import EPS
-from labelfold.numerics.krylov import Sketch, column_norms, nystrom_sketch, preconditioned_cg, small, thin_qr
-from labelfold.numerics.solution import LeastSquares, centered, is_sparse
-from labelfold.rows import Block, Rows
-from labelfold.rows.sums import total
+from labelfold.numerics.krylov import (
+    BlockCG,
+    column_norms,
+    preconditioned_cg,
+    small,
+    thin_qr,
+)
+from labelfold.numerics.shifted import shifted_cg
+from labelfold.numerics.sides import ColumnSide, RowSide
+from labelfold.numerics.solution import LeastSquares, Problem, centered, is_sparse
+from labelfold.rows import Rows
 
 # How far a run of iterations in float32 can bring the residual down before its products know no better. And how far
 # a run has to, in float32 (True) or not, to be worth another one.
 _SINGLE_GAIN = 1e-5
 _LEAST_GAIN = {True: 0.1, False: 0.5}
 
-
-class ColumnSide:
-    """(X'X + g I) W = X'T: an iteration is one pass over X."""
-
-    def __init__(self, X: Rows, T: np.ndarray, rng: Any) -> None:
-        self.X, self.T, self.rng = X, T, rng
-
-    @cached_property
-    def B(self) -> np.ndarray:
-        """The right-hand sides."""
-        return self.X.t(self.T)
-
-    def product(self, P: np.ndarray) -> np.ndarray:
-        """Return A P, A = X'X."""
-        return self.X.sum(_normal, shared=(P,))
-
-    def rough_product(self, P: np.ndarray) -> np.ndarray:
-        """Return A P in float32."""
-        return self.X.sum(_rough_normal, shared=(P,)).astype(np.float32)
-
-    def normal(self, R: np.ndarray) -> np.ndarray:
-        """Return the residual of the normal equations, where R is that of this side's."""
-        return R
-
-    def explained(self, W: np.ndarray, product: np.ndarray) -> np.ndarray:
-        """Return T'X W from a solution and its product."""
-        return self.B.T @ W
-
-    def coefficients(self, W: np.ndarray) -> np.ndarray:
-        """Return W from a solution."""
-        return W
-
-    @cached_property
-    def sketch(self) -> Sketch:
-        """The preconditioner."""
-        return nystrom_sketch(self.product, len(self.B), self.rank, self.rng)
-
-    @property
-    def rank(self) -> int:
-        """Columns of the sketch: more than the targets, which take care of as many directions by themselves."""
-        return min(self.T.shape[1] + 64, *self.X.shape)
-
-
-class RowSide(ColumnSide):
-    """(X X' + g I) A = T, W = X'A: shorter vectors, for fewer rows than columns.
-
-    An iteration is two passes, and there is no solution where g = 0 and equal rows have different targets: so this
-    side is for rows in memory and a ridge.
-    """
-
-    @property
-    def B(self) -> np.ndarray:  # type: ignore[override]
-        """The right-hand sides."""
-        return self.T
-
-    def product(self, P: np.ndarray) -> np.ndarray:
-        """Return A P, A = X X'."""
-        return self.X.get(self.X @ self.X.t(P)) if self._block is None else self._block.outer(P)
-
-    def rough_product(self, P: np.ndarray) -> np.ndarray:
-        """Return A P in float32."""
-        return self._rough_block.outer(P)
-
-    def normal(self, R: np.ndarray) -> np.ndarray:
-        """Return the residual of the normal equations, X'R; perhaps without columns of zeros."""
-        return self.X.t(R) if self._block is None else total(self._block.t(R))
-
-    def explained(self, A: np.ndarray, product: np.ndarray) -> np.ndarray:
-        """Return T'X W from a solution and its product."""
-        return self.T.T @ product
-
-    def coefficients(self, A: np.ndarray) -> np.ndarray:
-        """Return W = X'A."""
-        return self.X.t(A)
-
-    @cached_property
-    def _block(self) -> Block | None:
-        """All the rows as one block, where that takes no memory: sparse ones are centred implicitly."""
-        return self.X.whole().narrow() if is_sparse(self.X) else None
-
-    @cached_property
-    def _rough_block(self) -> Block:
-        return self._block.single()
+# Iterations that a ridge is worth when several share them: streamed (False), or in memory (True), where a sketch
+# costs more of them.
+_EACH = {False: 30, True: 100}
 
 
 class Point(NamedTuple):
@@ -117,7 +44,7 @@ class Point(NamedTuple):
     residual: float
 
 
-class KrylovProblem:
+class KrylovProblem(Problem):
     """The problem in terms of products with X_c only: for what is too large to factorise, or quicker so.
 
     Sparse rows in memory are iterated on in float32, at half the cost, in several runs: each sets out from what the
@@ -144,10 +71,35 @@ class KrylovProblem:
         T, self.mix = target_basis(T)
         rng = check_random_state(random_state)
         self.columns, self.rows = ColumnSide(self.X, T, rng), RowSide(self.X, T, rng)
+        self.prepared: dict[float, BlockCG] = {}
         self.may_be_single = rows.dtype == np.float64 and is_sparse(rows) and _safe(rows.squared_norm())
 
+    def prepare(self, ridges: Sequence[float], patience: float | None = None) -> None:
+        """Iterate for all ridges at once, for each as long as no more than ``patience`` iterations are expected."""
+        ridges = sorted({ridge for ridge in ridges if ridge > 0})
+        if len(ridges) < 2:
+            return
+        side = self._side(ridges[0])
+        if patience is None:
+            # Together they may take as many as each would alone, with a sketch.
+            patience = _EACH[self.X.in_memory] * len(ridges)
+        answers = shifted_cg(
+            side.product,
+            side.B,
+            ridges,
+            tol=self._asked(side),
+            max_iter=self.max_iter,
+            patience=patience,
+            callback=self.callback,
+        )
+        self.prepared = dict(zip(ridges, answers, strict=True))
+
+    def was_slow(self, ridge: float) -> bool:
+        """Say whether iterations for this ridge have been given up when it was prepared."""
+        return ridge in self.prepared and not self.prepared[ridge].converged
+
     def solve(self, ridge: float, start: LeastSquares | None = None) -> LeastSquares:
-        """Solve for one ridge, setting out from the solution for another."""
+        """Solve for one ridge, setting out from the solution for another, or from what was prepared."""
         # In memory a sketch costs as much as several iterations, and more of those in float32: some are tried
         # without one.
         patience = 30 + 2 * self.columns.rank / max(1, len(self.mix)) if self.X.in_memory else 0.0
@@ -169,13 +121,13 @@ class KrylovProblem:
     def _iterate(
         self, ridge: float, start: LeastSquares | None, patience: float, may_sketch: bool
     ) -> LeastSquares | None:
-        here = self._start(ridge, start)
+        here, n_iter = self._start(ridge, start)
         sketch = here.side.sketch if may_sketch and not patience else None
         # Without a ridge the solution is to have least norm, and what float32 rounds off would add to it.
         single = self.may_be_single and _safe(ridge) and sketch is None
         # The recurrence has round-off of its own, and on the row side another norm, which is the larger one for most
         # data: it is asked for a little more, and again from where it stopped if that was not enough.
-        n_iter, tol = 0, self._asked(here.side)
+        tol = self._asked(here.side)
         while here.residual > self.tol:
             side = here.side
             answer = preconditioned_cg(
@@ -221,13 +173,20 @@ class KrylovProblem:
     def _asked(self, side: ColumnSide) -> float:
         return self.tol / (1 if side is self.rows else 2)
 
-    def _start(self, ridge: float, start: LeastSquares | None) -> Point:
+    def _side(self, ridge: float) -> ColumnSide:
         n, d = self.X.shape
-        side = self.rows if ridge > 0 and self.X.in_memory and n < d else self.columns
+        return self.rows if ridge > 0 and self.X.in_memory and n < d else self.columns
+
+    def _start(self, ridge: float, start: LeastSquares | None) -> tuple[Point, int]:
+        """Return where to set out from, and how many iterations that took."""
+        side = self._side(ridge)
+        if ridge in self.prepared:
+            answer = self.prepared[ridge]
+            return self._at(side, answer.X, ridge), answer.n_iter
         if start is not None and start.state is not None and start.state.side is side:
-            return self._at(side, start.state.X, ridge)
+            return self._at(side, start.state.X, ridge), 0
         zero = np.zeros_like(side.B)
-        return Point(side, zero, zero, side.B, 1.0 if side.B.any() else 0.0)
+        return Point(side, zero, zero, side.B, 1.0 if side.B.any() else 0.0), 0
 
     def _at(self, side: ColumnSide, X: np.ndarray, ridge: float) -> Point:
         product = side.product(X)
@@ -239,8 +198,7 @@ class KrylovProblem:
     @cached_property
     def _right_norms(self) -> np.ndarray:
         """The norm of each target's X'T, which its residual is measured against."""
-        n, d = self.X.shape
-        side = self.rows if self.X.in_memory and n < d else self.columns
+        side = self._side(1.0)
         sizes, norms = column_norms(self.mix), column_norms(side.normal(side.B @ self.mix))
         # A target that X says nothing about has a right-hand side of round-off alone.
         share = np.divide(norms, sizes, out=np.zeros_like(norms), where=sizes > 0)
@@ -272,11 +230,3 @@ def target_basis(T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _safe(square: float) -> bool:
     """Return whether float32 holds this and what is made of it: neither 0 nor infinity."""
     return 1e-25 < square < 1e25
-
-
-def _normal(X: Block, P: Any) -> Any:
-    return X.t(X @ P)
-
-
-def _rough_normal(X: Block, P: Any) -> Any:
-    return _normal(X.single(), P)

@@ -15,7 +15,7 @@ Operator = Callable[[np.ndarray], np.ndarray]
 _WINDOW = 5
 
 # Orthonormal enough for the steps to be the best but for as much of them.
-_ORTHONORMAL = 1e-3
+ORTHONORMAL = 1e-3
 
 
 class BlockCG(NamedTuple):
@@ -86,7 +86,7 @@ def block_cg(
     dtype = B.dtype
     X = np.zeros_like(B)
     # The residual is Q C throughout, whether or not Q is orthonormal to the last digit.
-    Q, C = thin_qr(B, _ORTHONORMAL)
+    Q, C = thin_qr(B, ORTHONORMAL)
     P = Q
     residuals = [relative(C)]
     goal = max(tol, gain * residuals[0])
@@ -97,10 +97,10 @@ def block_cg(
         PAP = P.T @ AP
         if not np.isfinite(PAP).all():
             break
-        step = _psd_inverse(PAP)
+        step = psd_inverse(PAP)
         X += P @ (step @ C).astype(dtype, copy=False)
         AP = AP @ step.astype(dtype, copy=False)
-        Q, Z = thin_qr(np.subtract(Q, AP, out=AP), _ORTHONORMAL)
+        Q, Z = thin_qr(np.subtract(Q, AP, out=AP), ORTHONORMAL)
         C = Z @ C
         P = P @ Z.T.astype(dtype, copy=False)
         P += Q
@@ -152,7 +152,7 @@ def _rcond(L: np.ndarray) -> float:
     return linalg.lapack.dtrcon(L, uplo="L")[0]
 
 
-def _psd_inverse(A: np.ndarray) -> np.ndarray:
+def psd_inverse(A: np.ndarray) -> np.ndarray:
     """Return the inverse of a small symmetric matrix, without the directions in which it is round-off alone.
 
     Such are columns that have converged, or depend on others: outside the range of a singular operator. In float64,

@@ -19,7 +19,7 @@ memory, iterations often come first even so: they are tried, and given up where 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, cached_property
 from typing import Any
 
@@ -27,7 +27,7 @@ import numpy as np
 
 from labelfold.numerics.gram import EPS, Factor, Gram, solve_spectrum, trim_svd
 from labelfold.numerics.iterations import KrylovProblem
-from labelfold.numerics.solution import LeastSquares, centered, is_sparse
+from labelfold.numerics.solution import LeastSquares, Problem, centered, is_sparse
 from labelfold.rows import Block, Centered, Rows
 from labelfold.rows.blocks import less_outer
 
@@ -63,7 +63,7 @@ def pose(
     max_gram_bytes: int = MAX_GRAM_BYTES,
     random_state: Any = 0,
     callback: Callable[[int, float], None] | None = None,
-) -> GramProblem | DualProblem | KrylovProblem | EitherProblem:
+) -> Problem:
     """Read what a least-squares problem needs, so that it can be solved for one ridge after another.
 
     Parameters
@@ -88,9 +88,9 @@ def pose(
 
     Returns
     -------
-    problem
+    problem : Problem
         With ``solve(ridge, start=None)``; ``start`` is a solution for another ridge, which the Krylov way sets
-        out from.
+        out from. ``prepare(ridges)``, called before, lets it iterate for all of these at once.
     """
     weight = rows.shape[0] if mask is None else int(mask.sum())
     T = np.asarray(T, dtype=np.float64)
@@ -150,7 +150,7 @@ def read_factor(rows: Rows, T: np.ndarray, mean: np.ndarray, mask: np.ndarray | 
     return Factor(R[:d, :d], R[:d, d:], max(rows.shape))
 
 
-class GramProblem:
+class GramProblem(Problem):
     """The problem in terms of X_c'X_c = G and X_c'T_c = M, for d within the budget.
 
     ``factor()`` gives a `Factor` of X_c, for when G is too ill-conditioned.
@@ -186,7 +186,7 @@ class GramProblem:
         return LeastSquares(W, D, self.mean, 0.0, 1, "gram")
 
 
-class DualProblem:
+class DualProblem(Problem):
     """The problem in terms of X_c X_c' = K, for n within the budget.
 
     Where K is too ill-conditioned, its eigenvectors, or the singular vectors of X_c where that fits the budget as a
@@ -220,7 +220,7 @@ class DualProblem:
         return Q, *trim_svd(*np.linalg.svd(R.T), self.gram.size)
 
 
-class EitherProblem:
+class EitherProblem(Problem):
     """Iterations while they are quick, and the direct way where they are not.
 
     Parameters
@@ -240,9 +240,13 @@ class EitherProblem:
         self.direct = cache(make_direct)
         self.slow = 0.0  # the largest ridge for which iterations were given up
 
+    def prepare(self, ridges: Sequence[float]) -> None:
+        """Iterate for all ridges at once, for each as long as it is quick."""
+        self.krylov.prepare(ridges, self.worth)
+
     def solve(self, ridge: float, start: LeastSquares | None = None) -> LeastSquares:
         """Solve for one ridge, setting out from the solution for another."""
-        if ridge > self.slow:
+        if ridge > self.slow and not self.krylov.was_slow(ridge):
             found = self.krylov.attempt(ridge, start, self.worth)
             if found is not None and found.residual <= self.krylov.tol:
                 return found

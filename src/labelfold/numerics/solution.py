@@ -1,7 +1,8 @@
-"""What every way of solving a least-squares problem shares: the form of its solution, and rows less their mean."""
+"""What every way of solving a least-squares problem shares: its form, that of its solution, and centred rows."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +41,17 @@ class LeastSquares:
     n_iter: int
     way: str
     state: Any = field(default=None, repr=False)
+
+
+class Problem:
+    """A least-squares problem that has been read, to be solved for one ridge after another."""
+
+    def prepare(self, ridges: Sequence[float]) -> None:
+        """Be told which ridges will come, where work for all of them can be shared."""
+
+    def solve(self, ridge: float, start: LeastSquares | None = None) -> LeastSquares:
+        """Solve for one ridge; ``start`` is a solution for another."""
+        raise NotImplementedError
 
 
 def centered(rows: Rows, center: np.ndarray, mask: np.ndarray | None) -> Rows:

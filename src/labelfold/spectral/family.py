@@ -12,6 +12,7 @@ from labelfold._sklearn import Interval, StrOptions, _fit_context
 from labelfold.base import LinearReducer, labelled_rows, spread
 from labelfold.labels import Labels, read_labels
 from labelfold.numerics.least_squares import pose
+from labelfold.numerics.solution import Problem
 from labelfold.progress import Progress
 from labelfold.rows import Block, Rows
 from labelfold.spectral.kernel_map import KernelProblem, exact_map, kernel_params, nystroem_map
@@ -172,8 +173,9 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
         return Seen(labels.task, labels.classes, len(Y), Y.sum(axis=0), y_mean, Yc.T @ Yc, regression, flat)
 
 
-def solve_along(problem: Any, ridges: Sequence[float], size: int) -> list[Directions]:
+def solve_along(problem: Problem, ridges: Sequence[float], size: int) -> list[Directions]:
     """Return the directions for each ridge, each solution setting out from the one for the next larger ridge."""
+    problem.prepare(ridges)
     found: dict[int, Directions] = {}
     first = None
     for i in sorted(range(len(ridges)), key=lambda i: -ridges[i]):

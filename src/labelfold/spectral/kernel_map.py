@@ -12,7 +12,7 @@ from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 from sklearn.utils import check_random_state
 
 from labelfold.numerics.gram import Gram
-from labelfold.numerics.least_squares import LeastSquares
+from labelfold.numerics.solution import LeastSquares, Problem
 from labelfold.rows import Rows
 
 _TAKES = {"rbf": ("gamma",), "poly": ("gamma", "degree", "coef0"), "sigmoid": ("gamma", "coef0")}
@@ -42,7 +42,7 @@ class KernelMap(BaseEstimator):
         return pairwise_kernels(X, self.points, metric=self.kernel, **self.params)
 
 
-class KernelProblem:
+class KernelProblem(Problem):
     """Least squares in the space of an exact kernel: (K_c + g I) A = T_c, of which A stands for W."""
 
     def __init__(self, K: np.ndarray, T: np.ndarray) -> None:
