@@ -54,7 +54,9 @@ def expected_failures(estimator):
         reason = "it expects weights to turn nearly all rows to one class, which takes an intercept"
         return {"check_class_weight_classifiers": reason}
     if isinstance(estimator, PCALS | KernelPCALS) and estimator.task == "auto":
-        return {"check_classifiers_regression_target": "with task='auto' numbers with fractions are predicted"}
+        return {
+            "check_classifiers_regression_target": "with task='auto' numbers with fractions are predicted"
+        }
     if type(estimator).__name__ != "CCA":
         return {}
     reason = "scikit-learn takes what is named CCA for its own, whose fit_transform returns two arrays"
