@@ -26,8 +26,8 @@ GRID = (1.0, 10.0, 0.1, 100.0, 0.01)
 
 # Of penalties beside a mean over rows, where the others' is beside a sum.
 _MEAN_GRID = (0.01, 0.1, 0.001, 1.0, 1e-4)
-# 1 / (2 sigma^2) for a sigma of 1/4, 1/2, 1/8, 1 and 1/16 of how far rows are apart: a root mean square of sqrt(2), in
-# the unit of UnitSpread.
+# 1 / (2 sigma^2) for a sigma of 1/4, 1/2, 1/8, 1 and 1/16 of how far rows are apart: a root mean square of sqrt(2),
+# in the unit of UnitSpread.
 _GAMMAS = (4.0, 1.0, 16.0, 0.25, 64.0)
 _LANDMARKS = 1000
 
