@@ -104,8 +104,10 @@ class Search:
         """Return the maximum once the small space has grown wherever a larger one may be."""
         whole = self.whole(r) if self.proves else None
         confirmed: set = set()
+        first = self.n_iter
         for i in range(self.max_iter):
-            y = self.settle(y, r) if whole is None else self.climb(y, whole)
+            left = self.max_iter - (self.n_iter - first)
+            y = self.settle(y, r, left) if whole is None else self.climb(y, whole)
             small = self.small(r)
             value = small.ratio.value(y @ small.V)
             is_last = self.proves or i >= _EXPLORED
@@ -119,6 +121,8 @@ class Search:
             if missed is None and found.value <= value * (1 + _SAME):
                 return y, found
             y = small.V @ found.w
+            if whole is None and self.n_iter - first >= self.max_iter:
+                break
             if missed is not None:
                 y = self.extend(missed, y)
         self.converged = False
@@ -151,10 +155,10 @@ class Search:
         values, V = values[keep], V[:, keep]
         return _Small(RatioSum(np.diag(self.weight * values), self.basis.ZQ @ V, r), V)
 
-    def settle(self, y: np.ndarray, r: np.ndarray) -> np.ndarray:
+    def settle(self, y: np.ndarray, r: np.ndarray, most: int) -> np.ndarray:
         """Let the space grow until its local maximum by y is a stationary point of J among all vectors."""
         norms: list[float] = []
-        for _ in range(self.max_iter):
+        for _ in range(most):
             small = self.small(r)
             w, value = small.ratio.ascend(y @ small.V)
             y = small.V @ w
