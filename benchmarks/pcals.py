@@ -63,7 +63,7 @@ def few_labels(y: np.ndarray, n_labelled: int = LABELLED) -> np.ndarray:
     return few
 
 
-def beside_pca(repeat: int) -> None:
+def beside_pca(repeat: int, all_threads: list[int]) -> None:
     X, y, which = secstr()
     few, dense = few_labels(y), X.toarray()
     print(
@@ -71,7 +71,7 @@ def beside_pca(repeat: int) -> None:
     )
     print("PCALS over scikit-learn's PCA(8) on the same array; target: at most 3")
     print(f"{'threads':>8} {'weight':>8} {'PCA, s':>8} {'PCALS, s':>9} {'ratio':>6} {'of sparse X':>12}")
-    for threads in (1, 2):
+    for threads in all_threads:
         with pinned(threads):
             for weight in (1.0, 0.01):
                 model = PCALS(8, reconstruction=weight)
@@ -144,13 +144,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="smaller sizes and fewer repeats")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="of the first table")
     parser.add_argument("--only", choices=["secstr", "growth", "kernel"], help="one table alone")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     repeats, scale = (1, 4) if arguments.quick else (arguments.repeats, 1)
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
     if arguments.only in (None, "secstr"):
-        beside_pca(repeats)
+        beside_pca(repeats, arguments.threads)
     if arguments.only in (None, "growth"):
         growth(repeats, scale)
     if arguments.only in (None, "kernel"):

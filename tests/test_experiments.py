@@ -86,6 +86,7 @@ def test_subspace(experiment, tmp_path, monkeypatch):
     assert len(results.select(part="Figure 4")) == 3 * 2 * 2
     assert len(results.select(part="Figure 1")) == len(results.select(part="Figure 2")) == 2
     assert "within one spread" in page.read_text()
+    assert "Not run yet" not in page.read_text()
 
     # A run that resumes makes the row that was lost, and nothing else.
     path = tmp_path / "subspace.csv"

@@ -33,8 +33,7 @@ def best_direction(R, index, r, lam, n_grid=40, n_finer=13):
     """The global maximum of the gain, for one response: a search over alpha, each a trust-region problem.
 
     At any w the gain is the largest 2 alpha r'Zw - alpha^2 ||Zw||^2 + lam ||Rw||^2 of any alpha (||w|| = 1): the
-    maximum
-    over both is the gain's.
+    maximum over both is the gain's.
     """
     Z = R[index]
     c, G, S = Z.T @ r[:, 0], Z.T @ Z, lam * R.T @ R

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from labelfold.pursuit.search import Search
-from labelfold.pursuit.spaces import Space
+from labelfold.pursuit.search import PROVED, Search
+from labelfold.pursuit.spaces import MatrixSpace, Space
 
 
 class Pursuit(NamedTuple):
@@ -95,8 +95,14 @@ def pursue(
     r = np.array(Y, dtype=np.float64)
     left = float((r**2).sum()) + weight * space.square
     gains, objective, alphas, exhausted = [], [], [], False
+    V = None
+    if isinstance(space, MatrixSpace) and space.size <= PROVED:
+        space, V = space.row_space()
+    if not space.size or space.square <= 0:
+        nothing = np.empty((len(r), 0))
+        return Pursuit(np.empty((space.size, 0)), nothing.T, nothing, r[:0, 0], r[:0, 0], 0, True, True)
+    search = Search(space, weight, n_components, tol, max_iter, np.random.default_rng(random_state))
     try:
-        search = Search(space, weight, n_components, tol, max_iter, np.random.default_rng(random_state))
         for k in range(n_components):
             found = search.next_direction(r)
             if found is None:
@@ -118,7 +124,7 @@ def pursue(
     k = len(gains)
     taken = search.taken @ np.eye(search.taken.count)[:, :k]
     return Pursuit(
-        taken.Q,
+        taken.Q if V is None else V @ taken.Q,
         np.array(alphas).reshape(k, r.shape[1]),
         taken.ZQ,
         np.array(gains),

@@ -28,8 +28,8 @@ from labelfold.pursuit.vectors import Vectors, orthonormal
 # Up to so many columns the small space is the whole one; up to the second number it is proved to have been enough.
 WHOLE, PROVED = 64, 512
 
-# The small space grows to so many vectors, and then shrinks to those that matter most.
-_MOST, _KEPT = 64, 32
+# The small space grows to so many vectors, and then shrinks to the half that matters most.
+_MOST = 64
 
 # So many vectors are drawn at random to learn principal directions from; so many responses are looked at singly.
 _RANDOM, _RESPONSES = 8, 8
@@ -68,13 +68,16 @@ class Search:
         self.n_iter, self.converged = 0, True
         columns = space.size if isinstance(space, MatrixSpace) else np.inf
         self.is_whole, self.proves = columns <= WHOLE, columns <= PROVED
+        # Where maxima are proved, the space must not shrink on the way to one.
         self.most = space.size if self.proves else _MOST
+        self.usual = _MOST + n_components if self.proves else _MOST
         self.taken = self.basis = Vectors.none(space)
         self.T = np.empty((0, 0))  # S on the small space
         if self.is_whole:
             self.extend(np.eye(space.size))
         elif self.proves:
-            self.extend(space.principal(n_components + _RANDOM))
+            # The last coordinates are the first principal directions: see row_space.
+            self.extend(np.eye(space.size)[:, -(n_components + _RANDOM) :])
         else:
             self.extend(space.random(min(_RANDOM, space.size), rng))
             self.extend(self.basis.SQ)
@@ -85,6 +88,8 @@ class Search:
     def next_direction(self, r: np.ndarray) -> tuple[np.ndarray, float] | None:
         """Take the best direction for the residuals r: return the labelled rows' scores, and the gain."""
         if not self.is_whole:
+            if self.basis.count > self.usual:
+                self.shrink(None)
             self.seed(r)
         small = self.small(r)
         if small is None:
@@ -99,8 +104,10 @@ class Search:
         """Return the maximum once the small space has grown wherever a larger one may be."""
         whole = self.whole(r) if self.proves else None
         confirmed: set = set()
+        first = self.n_iter
         for i in range(self.max_iter):
-            y = self.settle(y, r) if whole is None else self.climb(y, whole)
+            left = self.max_iter - (self.n_iter - first)
+            y = self.settle(y, r, left) if whole is None else self.climb(y, whole)
             small = self.small(r)
             value = small.ratio.value(y @ small.V)
             is_last = self.proves or i >= _EXPLORED
@@ -114,6 +121,8 @@ class Search:
             if missed is None and found.value <= value * (1 + _SAME):
                 return y, found
             y = small.V @ found.w
+            if whole is None and self.n_iter - first >= self.max_iter:
+                break
             if missed is not None:
                 y = self.extend(missed, y)
         self.converged = False
@@ -146,10 +155,10 @@ class Search:
         values, V = values[keep], V[:, keep]
         return _Small(RatioSum(np.diag(self.weight * values), self.basis.ZQ @ V, r), V)
 
-    def settle(self, y: np.ndarray, r: np.ndarray) -> np.ndarray:
+    def settle(self, y: np.ndarray, r: np.ndarray, most: int) -> np.ndarray:
         """Let the space grow until its local maximum by y is a stationary point of J among all vectors."""
         norms: list[float] = []
-        for _ in range(self.max_iter):
+        for _ in range(most):
             small = self.small(r)
             w, value = small.ratio.ascend(y @ small.V)
             y = small.V @ w
@@ -199,7 +208,7 @@ class Search:
     def extend(self, B: np.ndarray, y: np.ndarray | None = None) -> np.ndarray | None:
         """Add vectors to the small space; return y in terms of the new one."""
         self.n_iter += 1
-        if self.basis.count + B.shape[1] > self.most and self.basis.count > _KEPT:
+        if self.basis.count + B.shape[1] > self.most and self.basis.count > _MOST // 2:
             y = self.shrink(y)
         new = orthonormal(self.space, B, self.taken, self.basis)
         cross, corner = self.basis.Q.T @ new.SQ, new.Q.T @ new.SQ
@@ -210,7 +219,7 @@ class Search:
     def shrink(self, y: np.ndarray | None) -> np.ndarray | None:
         """Keep y, the latest vectors and the principal ones of the small space; return y in terms of these."""
         m = self.basis.count
-        principal = np.linalg.eigh(self.T)[1][:, ::-1][:, : _KEPT - 9]
+        principal = np.linalg.eigh(self.T)[1][:, ::-1][:, : m // 2 - 9]
         parts = [principal, np.eye(m)[:, m - 8 :]]
         A = np.linalg.qr(np.hstack(parts if y is None else [y[:, None], *parts]))[0]
         self.basis, self.T = self.basis @ A, A.T @ self.T @ A

@@ -15,6 +15,7 @@ import numpy as np
 from scipy import linalg
 
 from labelfold.base import spread
+from labelfold.numerics.gram import Gram
 from labelfold.numerics.krylov import preconditioned_cg
 from labelfold.rows import Block, Rows
 
@@ -138,16 +139,21 @@ class MatrixSpace(Space):
         """Return Z Z'."""
         return self.Z @ self.Z.T
 
-    def principal(self, k: int) -> np.ndarray:
-        """Return the first k principal directions."""
-        d = len(self.S)
-        return linalg.eigh(self.S, subset_by_index=[max(0, d - k), d - 1], check_finite=False)[1]
+    def row_space(self) -> tuple[MatrixSpace, np.ndarray]:
+        """Return the space that rows span, in coordinates in which S is diagonal, ascending; and these, V (d, m)."""
+        values, V = np.linalg.eigh(self.S)
+        keep = values > self.noise * max(values[-1], 0.0)
+        return MatrixSpace(np.diag(values[keep]), self.Z @ V[:, keep], self.noise), V[:, keep]
 
     def fits(self, r: np.ndarray, through: np.ndarray, W: np.ndarray) -> np.ndarray:
         """Return the least-squares directions of responses r, orthogonal to W."""
         if min(self.Z.shape) > _FITTED:
             return super().fits(r, through, W)
         Z = self.Z - (self.Z @ W) @ W.T
+        A = Z.T @ Z
+        factor = Gram(A + np.trace(A) / len(A) * W @ W.T, max(Z.shape)).trusted(0.0)
+        if factor is not None:
+            return factor.solve(Z.T @ r)
         rank_tol = max(Z.shape) * np.finfo(np.float64).eps
         return linalg.lstsq(Z, r, cond=rank_tol, lapack_driver="gelsy", check_finite=False)[0]
 
