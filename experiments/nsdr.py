@@ -230,7 +230,7 @@ def table_2(results: Results, plan: Plan) -> None:
 
 
 def small_sets() -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Return the data of two pictures: rows that a line parts, and rows that a curve parts; the last column is noise."""
+    """Return the data of two pictures: rows that a line parts, rows that a curve parts; the last column is noise."""
     rng = rng_of("pictures")
     along = np.linspace(-1, 1, 5)
     flat = np.array([[x, 0.3 * x + s * 0.25] for s in (1, -1) for x in along])
