@@ -269,9 +269,14 @@ def pictures(results: Results, plan: Plan) -> None:
                     if not results.has(parameters=name, **key):
                         results.add(parameters=name, ours=float(fitted.embedding_[i, axis]), **key)
             error = float(np.mean(fitted.predict(X) != y))
-            # The rows where the fit placed them, which is what the pictures show.
+            # Of the rows where the fit placed them, which is what the pictures show.
             placed = np.column_stack([fitted.embedding_, fitted.row_offsets_])
-            shown = float(np.mean(fitted._decide(placed) != y))
+            found = fitted._decide(placed)
+            if method == "unsupervised":  # its own machine counts for nothing: the best line there is
+                found = (
+                    SVC(kernel="linear", C=1e6, max_iter=10**6).fit(placed[:, :2], y).predict(placed[:, :2])
+                )
+            shown = float(np.mean(found != y))
             results.add(parameters="error", ours=shown, relative=error, **key)
 
 
@@ -400,7 +405,7 @@ def _report_pictures(page: Report, results: Results) -> None:
     made = small_sets()
     texts = {
         "Figure 1": "Ten rows that a line parts, and a column of noise; reduced back to two dimensions without "
-        "labels, and by LSDR (smooth hinge).",
+        "labels, and by LSDR (smooth hinge). Machines also see the row offset, which is not drawn.",
         "Figure 2": "Forty rows that a curve parts, and a column of noise; reduced back by LSDR and by NSDR of "
         "degree 3.",
     }
