@@ -8,8 +8,7 @@ The sets come from the folder LABELFOLD_DATA; without it, Gaussian classes of th
 Four fifths of the rows carry labels, the rest are there without, as in a fold of the paper. Columns are standardised,
 penalties and machines are those of the paper's Table 1.
 
-What has to be reached: within 1e-3 of the objective that L-BFGS over all variables at once (U, V and both offsets,
-the
+What has to be reached: within 1e-3 of the objective that L-BFGS over all variables (U, V and both offsets, the
 machine trained anew at every evaluation) has after 2,000 iterations. Once from random factors, as the paper starts,
 and once from the start that the library makes of singular vectors, which does the plain descent good, too. Times are
 the processor's, of whole fits, best of several, compilation left out, runs taking turns.

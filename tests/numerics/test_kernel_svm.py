@@ -94,6 +94,19 @@ def test_a_start_that_breaks_the_constraints_is_mended():
     assert abs(found.alpha @ y) < 1e-9
 
 
+def test_many_kernels_of_low_rank_all_settle():
+    """Round-off must not make a variable at its bound count as free: its error would then count for the bias."""
+    rng = np.random.default_rng(9)
+    start = None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(300):
+            Z = rng.uniform(0.2, 2.0) * rng.standard_normal((24, 4))
+            found = kernel_svm((Z @ Z.T + 1) ** 2, np.sign(rng.standard_normal(24)), 1.0, alpha=start)
+            assert found.converged
+            start = found.alpha
+
+
 def test_rows_that_repeat_each_other():
     """A singular kernel: the dual variables are not unique, the machine is."""
     K, y = problem(n=40, noise=1.0)

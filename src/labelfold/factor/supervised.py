@@ -91,11 +91,16 @@ class Problem:
             values, vectors = np.linalg.eigh(A)
             return vectors * np.sqrt(np.maximum(values, np.finfo(np.float64).eps * values[-1]))
 
+    def normal(self, at: Point) -> np.ndarray:
+        """Return [Z, 1]'[Z, 1] over all rows, (k + 2, k + 2)."""
+        self.data.place(at.fold, at.c)  # which may have been asked for other places since
+        return self.data.normal(at.Z)
+
     def basis_step(self, at: Point) -> Point:
         """Return the point with V and c at their minimum given all rows, in closed form."""
         ridge = np.zeros(len(at.V) + 1)
         ridge[:-1] = self.v_penalty / self.reconstruction
-        N = np.delete(np.delete(self.data.normal(at.Z), -2, axis=0), -2, axis=1)  # of [U, 1]: V1 ends in ones
+        N = np.delete(np.delete(self.normal(at), -2, axis=0), -2, axis=1)  # of [U, 1]: V1 ends in ones
         right = np.vstack([at.ZtR[:-1] - ridge[0] * at.V, at.colsum])
         N[np.diag_indices_from(N)] += ridge
         move = linalg.lstsq(N, right, check_finite=False)[0]
@@ -195,7 +200,7 @@ class _Round:
         at, b, (k, d) = self.origin, problem.reconstruction, self.origin.V.shape
         # What V does within the space of its rows the rows of X follow, which softens the curvature of ||U dV||^2.
         # What it does beyond they cannot follow.
-        bend = 2 * b * np.diag(problem.data.normal(at.Z))[:k] + 2 * problem.v_penalty
+        bend = 2 * b * np.diag(problem.normal(at))[:k] + 2 * problem.v_penalty
         self.inside = np.linalg.qr(at.V.T)[0].T  # (min(k, d), d)
         self.scale_inside = 1 / np.sqrt(_SOFT * bend.mean())
         self.scale_beyond = 1 / np.sqrt(bend)[:, None]

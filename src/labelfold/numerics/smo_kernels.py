@@ -188,12 +188,15 @@ def _move(K, s, error, t, step):
 
 @_compile
 def _balance(K, low, high, s, error):
-    """Take what s does not add up to 0 by, which is round-off, from the variables with most room."""
+    """Take what s does not add up to 0 by, which is round-off, from the free variables with most room.
+
+    One at a bound must stay there: a step of 1e-17 would make it count as free, and its error for the bias.
+    """
     for _ in range(s.size):
         drift, best, most = s.sum(), -1, 0.0
         for t in range(s.size):
             room = s[t] - low[t] if drift > 0 else high[t] - s[t]
-            if room > most:
+            if low[t] < s[t] < high[t] and room > most:
                 best, most = t, room
         if drift == 0.0 or best < 0:
             return
