@@ -131,7 +131,9 @@ def compare(
         "random_state": random_state,
         "image_shape": image_shape,
     }
-    splits = LabelBudgetSplit(plan.budgets, n_repeats=repeats, test_size=test_size, random_state=random_state)
+    splits = LabelBudgetSplit(
+        plan.budgets[::-1], n_repeats=repeats, test_size=test_size, random_state=random_state
+    )
     clock = Clock(time_limit)
     runs = _Runs(data, plan.runs, splits, store, clock, settings)
     try:
@@ -186,15 +188,13 @@ class _Runs:
 
     def go(self, progress: bool) -> str | None:
         """Make what is not there yet; return what stopped it, if anything did."""
-        problems = list(self.splits.problems(None, self.data.y))
-        problems.sort(key=lambda p: (p.repeat, -p.budget))
-        todo = [
-            (p, [r for r in self.runs if not self.store.has(r.method.name, r.k, p.budget, p.repeat)])
-            for p in problems
-        ]
+        repeats, budgets = range(self.splits.n_repeats), self.splits.budgets
+        todo = [run.label for r in repeats for b in budgets for run in self._left(b, r)]
         try:
-            with self.clock.bar([r.label for _, runs in todo for r in runs], progress) as bar:
-                for problem, runs in todo:
+            with self.clock.bar(todo, progress) as bar:
+                # drawn as they are needed: together they would take more room than the data
+                for problem in self.splits.problems(None, self.data.y):
+                    runs = self._left(problem.budget, problem.repeat)
                     if not runs:
                         continue
                     held = self.data.X[problem.test], self.data.y[problem.test]
@@ -208,6 +208,10 @@ class _Runs:
         except TimeUp:
             return "time limit"
         return None
+
+    def _left(self, budget: int, repeat: int) -> list[Run]:
+        """Return the runs of a split that are not there yet."""
+        return [run for run in self.runs if not self.store.has(run.method.name, run.k, budget, repeat)]
 
     def _one(self, run: Run, problem: Any, rows: Any, held: Any, truth: np.ndarray) -> None:
         name = run.method.name
