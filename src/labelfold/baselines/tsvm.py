@@ -32,15 +32,15 @@ class TSVM(Decisions, RowsEstimator):
     weight of the unlabelled rows grows from almost nothing to :math:`C_U` in stages. Several classes have one machine
     against the rest each, as have the labels of a multi-label Y. New rows are classified by the machines alone.
 
-    =========================  ==================  =======================================================
-    here                       in the paper        what it is
-    =========================  ==================  =======================================================
-    C                          1 / (lambda l)      weight of a labelled row
-    C_U                        lambda' / (lambda u)  weight of an unlabelled one: C ``unlabeled_weight`` l / u
-    unlabeled_weight           lambda'             weight of all unlabelled rows over that of all labelled ones
-    positive_fraction          r                   share of positive unlabelled rows
-    max_switches               S                   pairs that switch at once
-    =========================  ==================  =======================================================
+    =================  ====================  ===========================================================
+    here               in the paper          what it is
+    =================  ====================  ===========================================================
+    C                  1 / (lambda l)        weight of a labelled row
+    C_U                lambda' / (lambda u)  weight of an unlabelled one, C ``unlabeled_weight`` l / u
+    unlabeled_weight   lambda'               weight of all unlabelled rows over that of all labelled ones
+    positive_fraction  r                     share of positive unlabelled rows
+    max_switches       S                     pairs that switch at once
+    =================  ====================  ===========================================================
 
     Parameters
     ----------
