@@ -31,7 +31,7 @@ from labelfold.rows import Block, Rows, as_rows
 # How far ahead, as a share of the last step: where it begins, how it grows while it pays, and its most.
 _AHEAD, _GROWTH, _FURTHEST = 0.5, 1.05, 1.0
 # An entry goes down ahead of time by no more than this share of itself: one that nears zero hardly comes back.
-_BRAKE = 0.2
+_BRAKE = 0.05
 # Entries below this share of their factor's mean are zero: they would soon be numbers too small to be quick with.
 _NOTHING = {8: 1e-100, 4: 1e-25}
 

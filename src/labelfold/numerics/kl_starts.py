@@ -16,11 +16,9 @@ from labelfold.rows import Block, Rows
 # into worse minima, and it takes the updates long to bring back what chance has put near zero.
 _SPREAD = 0.2
 # Of many rows one in so many is tried first, but so many for each component; and for so many iterations.
-_ONE_IN, _ROWS_EACH, _TRIES = 8, 8, 40
+_ONE_IN, _ROWS_EACH, _TRIES = 8, 8, 20
 # What the basis then has of each column's own share of X: the rows tried say little of rare columns.
 _COMMON = 0.5
-# Updates of H that follow, in the one pass that places all rows.
-_ROUNDS = 5
 
 
 class Margins(NamedTuple):
@@ -96,7 +94,8 @@ def divergence_start(
     V = divergence_factors(some, H, V, max_iter=_TRIES, tol=0).V.astype(np.float64)
     share = found.column / found.column.sum()
     V = ((1 - _COMMON) * V + _COMMON * share[:, None] * V.sum(axis=0)).astype(rows.dtype)
-    return rows.map(_place, shared=(V, V.sum(axis=0, dtype=np.float64))), V
+    H = np.repeat(found.row[:, None] / V.sum(dtype=np.float64), k, axis=1)
+    return rows.put(H.astype(rows.dtype)), V
 
 
 def random_factors(rows: Rows, k: int, found: Margins, rng: np.random.Generator) -> tuple[Any, np.ndarray]:
@@ -118,7 +117,3 @@ def _drawn(rng: np.random.Generator, shape: tuple[int, int], margin: np.ndarray)
 def _survey(X: Block, ones: Any) -> tuple[Any, Any]:
     X = X.double()
     return X.xp.stack([X @ ones, X.min()], axis=1), X.colsum()
-
-
-def _place(X: Block, V: Any, v: Any) -> Any:
-    return X.kl_place(V, v, 0.0, _ROUNDS)

@@ -16,13 +16,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from array_api_compat import device
 
 from labelfold.rows.sums import Term
+
+# A look ahead leaves an entry at least this share of itself.
+LEAST_SHARE = 0.01
 
 
 def ratio_rows(xp: Any, X: Any, H: Any, V: Any) -> Any:
     """Return R V for dense rows."""
-    return (X / _modelled(xp, X, H, V)) @ V
+    return _ratios(xp, X, H, V, with_loss=False)[0] @ V
 
 
 class DenseRatioSums(Term):
@@ -32,11 +36,9 @@ class DenseRatioSums(Term):
         self.parts = xp, X, H, V
 
     def add(self, total: list | None) -> list:
-        """Add the block's sums; the divergence entry by entry, so that what cancels does so early."""
-        xp, X, H, V = self.parts
-        P = _modelled(xp, X, H, V)
-        R = X / P
-        sums, loss = R.T @ H, divergence(xp, X, P, R)
+        """Add the block's sums."""
+        R, loss = _ratios(*self.parts, with_loss=True)
+        sums = R.T @ self.parts[2]
         if total is None:
             return [sums, loss]
         if isinstance(sums, np.ndarray):
@@ -109,42 +111,94 @@ class _Gather:
 def place(xp: Any, X: Any, V: Any, v: Any, tol: float, max_rounds: int) -> Any:
     """Return H (m, k) for dense rows and a fixed V with column sums v, each row until its own gap is within ``tol``.
 
-    With h such that h'v is the row's sum, which every update brings about, the divergence lies at most (worst - 1)
-    times that sum above its minimum, worst being the largest of the factors by which the update multiplies.
+    Updates by two and two, and a look ahead along the curve they begin (squared extrapolation) that is taken where it
+    does not raise the row's divergence. With h'v the row's sum, as after every update, the divergence lies at most
+    (worst - 1) times that sum above its minimum: it is convex, and worst is the largest factor of an update.
+
+    References
+    ----------
+    R. Varadhan, C. Roland. Simple and globally convergent methods for accelerating the convergence of any EM
+    algorithm. Scandinavian Journal of Statistics 35, 2008.
     """
+    from labelfold.rows.device import to_host
+
     used = v > 0
-    safe = xp.where(used, v, xp.ones_like(v))
+    safe = xp.where(used, v, xp.ones_like(v))[None, :]
     mass = xp.sum(X, axis=1)
-    level = mass / xp.sum(v) if bool(xp.any(used)) else xp.zeros_like(mass)
-    H = level[:, None] * xp.astype(used, X.dtype)[None, :]
-    done, order = [], xp.arange(X.shape[0], device=getattr(X, "device", None))
-    finished = []
-    for r in range(max_rounds):
-        factors = ratio_rows(xp, X, H, V) / safe[None, :]
-        H = H * factors
-        if r == 0 or (r % 8 and r + 1 < max_rounds):
-            continue
-        going = xp.max(factors, axis=1) > 1 + tol
-        if bool(xp.all(going)) and r + 1 < max_rounds:
-            continue
-        stay, leave = xp.nonzero(going)[0], xp.nonzero(~going)[0]
-        done.append(xp.take(H, leave, axis=0))
-        finished.append(xp.take(order, leave, axis=0))
-        X, H, order = (xp.take(a, stay, axis=0) for a in (X, H, order))
-        if not X.shape[0]:
+    whole = float(xp.sum(v))
+    H = (mass / whole if whole > 0 else mass)[:, None] * xp.astype(used, X.dtype)[None, :]
+    mass = xp.where(mass > 0, mass, xp.ones_like(mass))
+    H = _step(xp, X, H, V, safe)[0]
+    left = np.arange(X.shape[0])
+    done, order = [], []
+    rounds = 1
+    while rounds < max_rounds:
+        one, loss, worst = _step(xp, X, H, V, safe, v)
+        rounds += 1
+        going = to_host(worst) > 1 + tol
+        if rounds + 2 > max_rounds:
+            going[:] = False
+        if not going.all():
+            leave, stay = np.flatnonzero(~going), np.flatnonzero(going)
+            done.append(_taken(xp, one, leave))
+            order.append(left[leave])
+            left = left[stay]
+            X, H, one, loss, mass = (_taken(xp, a, stay) for a in (X, H, one, loss, mass))
+        if not len(left):
             break
-    done.append(H)
-    finished.append(order)
-    back = xp.argsort(xp.concat(finished, axis=0))
-    return xp.take(xp.concat(done, axis=0), back, axis=0)
+        two = _step(xp, X, one, V, safe)[0]
+        bend = two - 2 * one + H
+        scale = v / mass[:, None]  # so that squares stay in range
+        squares = xp.sum(((one - H) * scale) ** 2, axis=1)
+        bends = xp.sum((bend * scale) ** 2, axis=1)
+        reach = xp.sqrt(squares / xp.where(bends > 0, bends, xp.ones_like(bends)))
+        reach = xp.where((bends > 0) & (reach > 1), reach, xp.ones_like(reach))[:, None]
+        far = xp.maximum(H + 2 * reach * (one - H) + reach**2 * bend, LEAST_SHARE * two)
+        new, far_loss, _ = _step(xp, X, far, V, safe, v)
+        H = xp.where((far_loss <= loss)[:, None], new, two)
+        rounds += 2
+    if not done:
+        return H
+    return _taken(xp, xp.concat(done, axis=0), np.argsort(np.concatenate(order)))
+
+
+def _step(xp: Any, X: Any, H: Any, V: Any, safe: Any, v: Any = None) -> tuple[Any, Any, Any]:
+    """Return H updated; and, where v is given, each row's divergence before, less constants, and largest factor."""
+    P = _modelled(xp, X, H, V)
+    factors = ((X / P) @ V) / safe
+    if v is None:
+        return H * factors, None, None
+    loss = xp.sum(H * v, axis=1) - xp.sum(X * xp.log(P), axis=1)
+    return H * factors, loss, xp.max(factors, axis=1)
+
+
+def _taken(xp: Any, a: Any, index: np.ndarray) -> Any:
+    """Return some rows of an array of any library."""
+    if isinstance(a, np.ndarray):
+        return a[index]
+    return xp.take(a, xp.asarray(index, device=device(a)), axis=0)
+
+
+def _ratios(xp: Any, X: Any, H: Any, V: Any, *, with_loss: bool) -> tuple[Any, Any]:
+    """Return R = X / (H V') and, where asked for, the divergence, in float64 where there is one."""
+    if isinstance(X, np.ndarray):
+        from labelfold.rows import kl_kernels
+
+        P = H @ V.T
+        logs = np.empty_like(P) if with_loss else None
+        excess = kl_kernels.dense_ratios(X, P, logs, np.array(floor(P.dtype), dtype=P.dtype))
+        if logs is None:
+            return P, None
+        np.log(logs, out=logs)
+        return P, excess + np.einsum("ij,ij->i", X, logs).sum(dtype=np.float64)
+    P = _modelled(xp, X, H, V)
+    R = X / P
+    return R, divergence(xp, X, P, R) if with_loss else None
 
 
 def divergence(xp: Any, X: Any, P: Any, R: Any) -> Any:
-    """Return the sum of x log(x/p) - x + p, 0 log 0 being 0, added up in float64 where there is one."""
-    logs = xp.log(xp.where(X > 0, R, xp.ones_like(R)))
-    each = X * logs + (P - X)
-    if isinstance(each, np.ndarray):
-        return each.sum(dtype=np.float64)
+    """Return the sum of x log(x/p) - x + p, 0 log 0 being 0, in float64 where there is one."""
+    each = X * xp.log(xp.where(X > 0, R, xp.ones_like(R))) + (P - X)
     try:
         return xp.sum(each, dtype=xp.float64)
     except (TypeError, RuntimeError):
@@ -152,7 +206,7 @@ def divergence(xp: Any, X: Any, P: Any, R: Any) -> Any:
 
 
 def _modelled(xp: Any, X: Any, H: Any, V: Any) -> Any:
-    """Return H V', held above a floor; without a name of its own it would be a copy in float64 beside float32."""
+    """Return H V', held above a floor."""
     share, least = floor(X.dtype)
     P = H @ V.T
     return xp.maximum(xp.maximum(P, X * share), xp.full_like(P, least))

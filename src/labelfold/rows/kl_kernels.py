@@ -15,6 +15,7 @@ import numpy as np
 
 from labelfold.rows import threads
 from labelfold.rows.kernels import _compile
+from labelfold.rows.kl import LEAST_SHARE, floor
 
 # Ratios that wait together; with their rows of V they fit a core's cache.
 _WAITING = 256
@@ -29,7 +30,7 @@ def csr_ratio_rows(
     """Return R V (m, k) for CSR rows, R = X / (H V')."""
     H, V = np.ascontiguousarray(H), np.ascontiguousarray(V)
     out = np.empty_like(H)
-    _gather(_special(H.shape[1]))(data, indices, indptr, 0, len(H), H, V, out, smallest(H.dtype), False)
+    _gather(_special(H.shape[1]))(data, indices, indptr, 0, len(H), H, V, out, _floor(H), False)
     return out
 
 
@@ -38,7 +39,7 @@ def csr_ratio_scatter(
 ) -> tuple[float, float]:
     """Add R'H to ``out`` (d, k) for CSR rows; return the sums over the non-zeros of x log(x/p) - x + p and of p."""
     H, V = np.ascontiguousarray(H), np.ascontiguousarray(V)
-    return _scatter(_special(H.shape[1]))(data, indices, indptr, H, V, out, smallest(H.dtype))
+    return _scatter(_special(H.shape[1]))(data, indices, indptr, H, V, out, _floor(H))
 
 
 def csc_ratio_sums(
@@ -52,7 +53,7 @@ def csc_ratio_sums(
     cuts[0], cuts[-1] = 0, len(V)
 
     def run(piece: tuple[int, int], stop: Any) -> tuple[float, float]:
-        return gather(data, indices, indptr, *piece, V, H, out, smallest(H.dtype), True)
+        return gather(data, indices, indptr, *piece, V, H, out, _floor(H), True)
 
     parts = threads.run(run, [piece for piece in itertools.pairwise(cuts.tolist()) if piece[1] > piece[0]])
     return out, sum(part[0] for part in parts), sum(part[1] for part in parts)
@@ -67,11 +68,14 @@ def csr_place(
     tol: float,
     max_rounds: int,
 ) -> np.ndarray:
-    """Return H (m, k) for CSR rows and a fixed V with column sums v, each row until its own gap is within ``tol``."""
+    """Return H (m, k) for CSR rows and a fixed V with column sums v, each row until its own gap is within ``tol``.
+
+    See `labelfold.rows.kl.place`, its twin for dense rows.
+    """
     V = np.ascontiguousarray(V)
     out = np.empty((len(indptr) - 1, V.shape[1]), dtype=V.dtype)
     _place(_special(V.shape[1]))(
-        data, indices, indptr, V, np.asarray(v, V.dtype), out, smallest(V.dtype), tol, max_rounds
+        data, indices, indptr, V, np.asarray(v, V.dtype), out, _floor(V), tol, max_rounds
     )
     return out
 
@@ -112,11 +116,6 @@ def multiplied(
     return sums, new, sum(threads.run(run, list(itertools.pairwise(cuts))))
 
 
-def smallest(dtype: Any) -> np.ndarray:
-    """Return what a modelled value is held above: so much of the value it models, and the least normal number."""
-    return np.array([1e-20 if np.dtype(dtype).itemsize == 4 else 1e-200, np.finfo(dtype).tiny], dtype=dtype)
-
-
 @_compile
 def _ratios(data, first, q, m, least):
     """Turn m modelled values p in q into ratios x / p; return the sums of x log(x/p) - x + p and of p."""
@@ -130,6 +129,23 @@ def _ratios(data, first, q, m, least):
             loss += np.float64(x) * np.log(np.float64(x) / np.float64(p))
         total += p
     return loss, total
+
+
+@_compile
+def dense_ratios(X, P, logs, least):
+    """Turn modelled values P into ratios X / P, in ``logs`` too but 1 where X is 0; return the sum of P - X."""
+    total = 0.0
+    for i in range(X.shape[0]):
+        part = 0.0
+        for j in range(X.shape[1]):
+            x = X[i, j]
+            p = max(P[i, j], max(least[0] * x, least[1]))
+            P[i, j] = x / p
+            part += np.float64(p) - np.float64(x)
+            if logs is not None:
+                logs[i, j] = P[i, j] if x > 0 else 1.0
+        total += part
+    return total
 
 
 @cache
@@ -200,50 +216,81 @@ def _scatter(special: int) -> Any:
 @cache
 def _place(special: int) -> Any:
     @_compile
+    def step(data, indices, first, last, V, h, v, q, new, least):
+        """Update h into ``new``; return the row's divergence at h, but for constants, and the largest factor."""
+        k = special if special > 0 else V.shape[1]
+        for t in range(k):
+            new[t] = 0
+        loss = 0.0
+        for start in range(first, last, _WAITING):
+            m = min(_WAITING, last - start)
+            for j in range(m):
+                w = V[indices[start + j]]
+                p = w[0] * h[0]
+                for t in range(1, k):
+                    p += w[t] * h[t]
+                q[j] = p
+            for j in range(m):
+                x = data[start + j]
+                p = max(q[j], max(least[0] * x, least[1]))
+                loss -= np.float64(x) * np.log(np.float64(p))
+                q[j] = x / p
+            for j in range(m):
+                w = V[indices[start + j]]
+                for t in range(k):
+                    new[t] += q[j] * w[t]
+        worst = 0.0
+        for t in range(k):
+            factor = new[t] / v[t] if v[t] > 0 else 0.0
+            worst = max(worst, factor)
+            new[t] = h[t] * factor
+            loss += h[t] * v[t]
+        return loss, worst
+
+    @_compile
     def place(data, indices, indptr, V, v, out, least, tol, max_rounds):
         k = special if special > 0 else V.shape[1]
         q = np.empty(_WAITING, dtype=V.dtype)
-        num = np.empty(k, dtype=V.dtype)
+        one, two, far = np.empty(k, V.dtype), np.empty(k, V.dtype), np.empty(k, V.dtype)
         whole = v.sum()
         for i in range(indptr.size - 1):
-            h = out[i]
+            h, first, last = out[i], indptr[i], indptr[i + 1]
             mass = 0.0
-            for p in range(indptr[i], indptr[i + 1]):
+            for p in range(first, last):
                 mass += data[p]
-            level = mass / whole if whole > 0 else 0.0
             for t in range(k):
-                h[t] = level if v[t] > 0 else 0.0
+                h[t] = mass / whole if v[t] > 0 else 0.0
             if mass == 0:
                 continue
-            for r in range(max_rounds):
-                for t in range(k):
-                    num[t] = 0
-                for first in range(indptr[i], indptr[i + 1], _WAITING):
-                    m = min(_WAITING, indptr[i + 1] - first)
-                    for j in range(m):
-                        w = V[indices[first + j]]
-                        p = w[0] * h[0]
-                        for t in range(1, k):
-                            p += w[t] * h[t]
-                        q[j] = p
-                    for j in range(m):
-                        x = data[first + j]
-                        q[j] = x / max(q[j], max(least[0] * x, least[1]))
-                    for j in range(m):
-                        w = V[indices[first + j]]
-                        for t in range(k):
-                            num[t] += q[j] * w[t]
-                worst = 0.0
-                for t in range(k):
-                    ratio = num[t] / v[t] if v[t] > 0 else 0.0
-                    worst = max(worst, ratio)
-                    h[t] *= ratio
-                # With h at sum(h v) = sum(x), which every update brings about, what D could still fall by is at most
-                # (worst - 1) sum(x): D is convex in h, and num / v - 1 is its slope along each coordinate.
-                if r > 0 and worst <= 1 + tol:
+            step(data, indices, first, last, V, h, v, q, one, least)
+            h[:] = one
+            rounds = 1
+            while rounds < max_rounds:
+                loss, worst = step(data, indices, first, last, V, h, v, q, one, least)
+                rounds += 1
+                if worst <= 1 + tol or rounds + 2 > max_rounds:
+                    h[:] = one
                     break
+                step(data, indices, first, last, V, one, v, q, two, least)
+                squares, bends = 0.0, 0.0
+                for t in range(k):
+                    scale = v[t] / mass  # so that squares stay in range
+                    squares += ((one[t] - h[t]) * scale) ** 2
+                    bends += ((two[t] - 2 * one[t] + h[t]) * scale) ** 2
+                reach = max(1.0, np.sqrt(squares / bends)) if bends > 0 else 1.0
+                for t in range(k):
+                    ahead = h[t] + 2 * reach * (one[t] - h[t]) + reach**2 * (two[t] - 2 * one[t] + h[t])
+                    far[t] = max(ahead, LEAST_SHARE * two[t])
+                ahead_loss, _ = step(data, indices, first, last, V, far, v, q, one, least)
+                h[:] = one if ahead_loss <= loss else two
+                rounds += 2
 
     return place
+
+
+def _floor(factor: np.ndarray) -> np.ndarray:
+    """Return what a modelled value is held above, as the loops take it."""
+    return np.array(floor(factor.dtype), dtype=factor.dtype)
 
 
 def _special(k: int) -> int:
