@@ -176,3 +176,51 @@ def test_nsdr_looks_at_no_test_label(experiment):
         options = nsdr.candidates(method, data, 0, 4)[0]
         right, flipped = (nsdr.errors(method, d, train, test, options, 5) for d in (data, other))
         assert right == pytest.approx(1 - flipped)
+
+
+def test_nmf_alpha(experiment, tmp_path, monkeypatch):
+    nmf_alpha = experiment("nmf_alpha")
+    page = nmf_alpha.main(["--quick", "--output", str(tmp_path)])
+    rows = nmf_alpha.Results(tmp_path / "nmf_alpha.csv").rows
+    scores = [row for row in rows if row["part"] == "Scores"]
+    # 3 sets: 5 reductions, SVM and LDA at 3 shares of labels; TSVM at 2, since with all labels it is the SVM
+    assert len(scores) == 3 * (5 * 3 + 2 * 3 + 2)
+    assert {row["source"] for row in rows} == {"generated"}
+    assert {row["published"] for row in scores if row["method"] not in ("NMF-alpha", "LDA")} == {""}
+    assert all(0 < float(row["ours"]) <= 100 for row in scores)
+    # Labels of all rows are worth something: more than a guess between two equal classes.
+    whole = [row for row in scores if row["dataset"] == "mnist" and row["parameters"] == "labels=100 r=0"]
+    assert min(float(row["ours"]) for row in whole) > 60
+    tuning = [row for row in rows if row["part"] == "Tuning"]
+    # 3 sets, 2 values of the one trade-off that each of 3 methods has at 3 shares of labels, and TSVM at 2
+    assert len(tuning) == 3 * 2 * (3 * 3 + 2)
+    images = [row for row in rows if row["part"] == "Figure 2"]
+    assert len(images) == 3
+    text = page.read_text()
+    assert "## Table 2" in text
+    assert "(93.3)" in text
+
+    # A run that resumes makes the row that was lost, and nothing else.
+    path = tmp_path / "nmf_alpha.csv"
+    lines = path.read_text().splitlines(keepends=True)
+    lost = next(i for i, line in enumerate(lines) if line.startswith("Scores,news,generated,SSNMF"))
+    path.write_text("".join(lines[:lost] + lines[lost + 1 :]))
+    monkeypatch.setattr(nmf_alpha, "write_report", lambda *_: None)
+    nmf_alpha.main(["--quick", "--output", str(tmp_path), "--parts", "scores"])
+    again = path.read_text().splitlines(keepends=True)
+    assert again[:-1] == lines[:lost] + lines[lost + 1 :]
+    assert again[-1].split(",")[:8] == lines[lost].split(",")[:8]
+
+
+def test_nmf_alpha_splits_keep_rows_apart(experiment):
+    nmf_alpha = experiment("nmf_alpha")
+    for name in nmf_alpha.LABELS:
+        task, cut = nmf_alpha.read(name, 400), nmf_alpha.split(name, 400, 0)
+        assert not set(cut.train) & set(cut.validation)
+        assert len(cut.train) + len(cut.validation) == len(task.y)
+        few = nmf_alpha.LABELS[name][0]
+        y = nmf_alpha.hidden(task, cut, few)
+        known = ~np.isnan(y) if y.ndim == 1 else ~np.isnan(y[:, 0])
+        assert known.sum() == cut.n_labelled(few)
+        assert known[: cut.n_labelled(few)].all()
+        np.testing.assert_array_equal(y[known], task.y[cut.train][known])

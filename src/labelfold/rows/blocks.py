@@ -17,6 +17,9 @@ Every block answers the same few questions, whichever way its rows are stored:
 ``X.double()``  the block in float64, where sums must not lose digits
 ``X.single()``  the block in float32 where that is quicker, for when few digits are enough
 ``X.narrow()``  the block without columns of zeros, where leaving them out is cheap: for `outer`
+``X.kl_rows``   (H, V): R V (m, k), a row result, with R = X / (H V'); for X, H, V >= 0, as are the next two
+``X.kl_sums``   (H, V, v): R'H (d, k) and the I-divergence D(X, H V'), sums over rows; v = column sums of V
+``X.kl_place``  (V, v, tol, rounds): the H (m, k) that minimises D(X, H V'), each row until its gap is below tol
 ``X.apply(g)``  the dense rows that the feature map g makes of these
 ``X.raw``       the rows as a NumPy array, ``csr_array`` or device array, for feature maps
 ==============  =====================================================================================
@@ -31,6 +34,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from labelfold.rows import kl
 from labelfold.rows.sums import Finished, Term, Together
 
 # Below this many multiplications SciPy's product is as fast as a compiled kernel's first call is slow.
@@ -121,6 +125,18 @@ class DenseBlock(Block):
         """Return the shifted rows: formed, since a block is small and cancellation is then harmless."""
         return DenseBlock(self.X - np.asarray(center, dtype=self.dtype))
 
+    def kl_rows(self, H: np.ndarray, V: np.ndarray) -> np.ndarray:
+        """Return R V, R = X / (H V')."""
+        return kl.ratio_rows(np, self.X, H, V)
+
+    def kl_sums(self, H: np.ndarray, V: np.ndarray, v: np.ndarray) -> Term:
+        """Return R'H and the divergence."""
+        return kl.DenseRatioSums(np, self.X, H, V)
+
+    def kl_place(self, V: np.ndarray, v: np.ndarray, tol: float, rounds: int) -> np.ndarray:
+        """Return the H of least divergence."""
+        return kl.place(np, self.X, V, v, tol, rounds)
+
     def double(self) -> DenseBlock:
         """Return the rows in float64."""
         return DenseBlock(self.X.astype(np.float64, copy=False))
@@ -142,6 +158,9 @@ class CSRBlock(Block):
     """Rows held in compressed sparse form: views of the arrays of the whole, never a copy."""
 
     is_sparse = True
+
+    # Where the rows beneath keep their transpose: what gives it, and which of them is the first here.
+    transpose: tuple[Callable[[], tuple], int] | None = None
 
     def __init__(self, data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, n_columns: int) -> None:
         self.data, self.indices, self.indptr = data, indices, indptr
@@ -202,6 +221,24 @@ class CSRBlock(Block):
             return mirror(kernels.csr_outer(self.raw))
         P = np.asarray(P, dtype=self.dtype)
         return kernels.csr_outer_product(self.data, self.indices, self.indptr, self.shape[1], P)
+
+    def kl_rows(self, H: np.ndarray, V: np.ndarray) -> np.ndarray:
+        """Return R V, R = X / (H V') at the non-zeros."""
+        from labelfold.rows import kl_kernels
+
+        return kl_kernels.csr_ratio_rows(self.data, self.indices, self.indptr, H, V)
+
+    def kl_sums(self, H: np.ndarray, V: np.ndarray, v: np.ndarray) -> Term:
+        """Return R'H and the divergence."""
+        if self.transpose is not None:
+            return kl.GatheredRatioSums(*self.transpose, H, V, v)
+        return kl.SparseRatioSums(self, H, V, v)
+
+    def kl_place(self, V: np.ndarray, v: np.ndarray, tol: float, rounds: int) -> np.ndarray:
+        """Return the H of least divergence."""
+        from labelfold.rows import kl_kernels
+
+        return kl_kernels.csr_place(self.data, self.indices, self.indptr, V, v, tol, rounds)
 
     def double(self) -> CSRBlock:
         """Return the rows in float64."""

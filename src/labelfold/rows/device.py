@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace, device, is_cupy_array, is_torch_array
 
+from labelfold.rows import kl
 from labelfold.rows.blocks import Block, DenseBlock
 from labelfold.rows.local import (
     LocalRows,
@@ -62,6 +63,18 @@ class DeviceBlock(Block):
     def min(self) -> Any:
         """Return the smallest entry of each row."""
         return self.xp.min(self.X, axis=1)
+
+    def kl_rows(self, H: Any, V: Any) -> Any:
+        """Return R V, R = X / (H V')."""
+        return kl.ratio_rows(self.xp, self.X, self._like(H), self._like(V))
+
+    def kl_sums(self, H: Any, V: Any, v: Any) -> Term:
+        """Return R'H and the divergence."""
+        return kl.DenseRatioSums(self.xp, self.X, self._like(H), self._like(V))
+
+    def kl_place(self, V: Any, v: Any, tol: float, rounds: int) -> Any:
+        """Return the H of least divergence."""
+        return kl.place(self.xp, self.X, self._like(V), self._like(v), tol, rounds)
 
     def shift(self, center: Any) -> DeviceBlock:
         """Return the shifted rows."""

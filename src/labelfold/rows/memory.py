@@ -19,7 +19,7 @@ from labelfold.rows.local import (
     not_finite,
     sum_is_finite,
 )
-from labelfold.rows.protocol import Rows
+from labelfold.rows.protocol import RowFunction, Rows
 
 # A block should stay in a core's cache, yet have rows enough to pay for adding its sums to the worker's.
 DENSE_BYTES = 2 << 20
@@ -75,6 +75,8 @@ class CSRRows(LocalRows):
         self.X = X
         self.shape = X.shape
         self.dtype = floating(X.dtype)
+        self._columns: tuple | None = None
+        self._keeps_columns = False
         _check_finite_csr(X, first_row)
 
     def cuts(self) -> np.ndarray:
@@ -91,9 +93,28 @@ class CSRRows(LocalRows):
         inner = np.searchsorted(self.X.indptr, targets)
         return np.concatenate([[0], inner, [self.shape[0]]]).astype(np.int64)
 
+    def sweep(
+        self, f: RowFunction, *aligned: Any, shared: tuple = (), most_rows: int | None = None
+    ) -> tuple[Any, Any]:
+        """Make one pass over X."""
+        # A sum over each column gathers from something of n rows, where otherwise it is scattered into d of them.
+        # Rows that another adapter cuts into blocks, a chunk at a time, are not swept: they keep no transpose.
+        self._keeps_columns = self.shape[1] > self.shape[0] // 2
+        return super().sweep(f, *aligned, shared=shared, most_rows=most_rows)
+
     def block(self, start: int, stop: int) -> CSRBlock:
         """Return rows ``start`` to ``stop``: views, unless the dtype has to change."""
-        return CSRBlock.of(self.X, start, stop, self.dtype)
+        block = CSRBlock.of(self.X, start, stop, self.dtype)
+        if self._keeps_columns:
+            block.transpose = (self.columns, start)
+        return block
+
+    def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the transpose, X by columns, made when first asked for: its values, row numbers and boundaries."""
+        if self._columns is None:
+            X = self.X.tocsc()
+            self._columns = (X.data.astype(self.dtype, copy=False), X.indices, X.indptr)
+        return self._columns
 
     def whole(self) -> Block:
         """Return all the rows as one block."""

@@ -161,6 +161,8 @@ class Accumulator:
                 value = total.finish(to_host)
             elif isinstance(total, list):
                 value = [to_host(part) for part in total]
+            elif isinstance(total, tuple):  # pieces that are only now summed
+                value = total
             else:
                 value = np.asarray(to_host(total), dtype=np.float64)
             value = value if finish is None else finish(value)

@@ -1,0 +1,290 @@
+"""KLNMF and NMFAlpha against scikit-learn's NMF of the same loss and MiniBatchNMF, on news20 (or counts of its shape).
+
+    python benchmarks/nmf.py                    all parts, a quarter of an hour on two cores
+    python benchmarks/nmf.py --only iteration   one of them: see --help
+    python benchmarks/nmf.py --quick            a tenth of the rows, for a look
+
+Every figure is a ratio of two things timed in this run. The data is news20_libsvm from the folder LABELFOLD_DATA, or
+counts of the same shape by a seeded generator; the first line says which.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from _common import best_of, pinned, slope
+from scipy import sparse
+from sklearn.decomposition import NMF, MiniBatchNMF
+
+from labelfold import KLNMF, NMFAlpha
+from labelfold.numerics.kl import divergence, divergence_factors
+from labelfold.numerics.kl_starts import divergence_start, margins, random_factors
+from labelfold.rows import as_rows
+
+N, D, LENGTH = 15_935, 62_061, 116
+K = 64
+
+
+def data(share: float = 1.0) -> tuple[sparse.csr_matrix, np.ndarray, str]:
+    """Return counts, classes, and where they are from."""
+    folder = os.environ.get("LABELFOLD_DATA")
+    if folder is None:
+        X, y = counted_documents(int(N * share), D, LENGTH)
+        return X, y, "generated with the shape of news20_libsvm (set LABELFOLD_DATA for the real one)"
+    with np.load(Path(folder) / "news20_libsvm.npz") as file:
+        parts = file["X_data"].astype(np.float64), file["X_indices"], file["X_indptr"]
+        X = sparse.csr_matrix(parts, shape=tuple(file["X_shape"]))
+        keep = np.random.default_rng(0).permutation(X.shape[0])[: int(X.shape[0] * share)]
+        return X[np.sort(keep)], file["y"][np.sort(keep)], "news20_libsvm"
+
+
+def counted_documents(
+    n: int, d: int, length: float, n_topics: int = 20, seed: int = 0
+) -> tuple[sparse.csr_matrix, np.ndarray]:
+    """Return word counts of documents of about ``length`` words, columns of Zipf-like frequency, and their topics."""
+    rng = np.random.default_rng(seed)
+    frequency = np.cumsum(1 / (np.arange(d) + 10.0))
+    frequency /= frequency[-1]
+    y = rng.integers(0, n_topics, n)
+    own = rng.integers(0, d, (n_topics, max(20, d // 60)))
+    lengths = rng.lognormal(np.log(length) - 0.32, 0.8, n).astype(int) + 5
+    rows = np.repeat(np.arange(n), lengths)
+    columns = np.minimum(np.searchsorted(frequency, rng.random(len(rows))), d - 1)
+    topical = rng.random(len(rows)) < 0.3
+    columns[topical] = own[y[rows[topical]], rng.integers(0, own.shape[1], topical.sum())]
+    X = sparse.csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(n, d))
+    return X, y
+
+
+def theirs(X: Any, H: np.ndarray, V: np.ndarray, n_iter: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return scikit-learn's factors after so many updates of both."""
+    model = NMF(H.shape[1], beta_loss="kullback-leibler", solver="mu", init="custom", max_iter=n_iter, tol=0)
+    W = model.fit_transform(X, W=H.copy(), H=np.ascontiguousarray(V.T))
+    return W, model.components_.T
+
+
+def time_to(X: Any, loss: float, k: int = K, most: int = 300) -> tuple[float, int]:
+    """Return the seconds of a fit from nothing to this loss, and its iterations."""
+    begun = time.perf_counter()
+    rows = as_rows(X)
+    H, V = divergence_start(rows, k, "random", margins(rows), 0)
+    seconds = []
+    found = divergence_factors(
+        rows, H, V, max_iter=most, tol=0, callback=lambda *_: seconds.append(time.perf_counter() - begun)
+    )
+    there = np.flatnonzero(np.array(found.objective) <= loss)
+    if not len(there):
+        return np.inf, most
+    return seconds[max(there[0] - 1, 0)], int(there[0]) + 1
+
+
+def iteration(X: Any, repeat: int) -> None:
+    """Time an iteration, the rest of a fit taken off."""
+    rows = as_rows(X)
+    H, V = random_factors(rows, K, margins(rows), np.random.default_rng(0))
+
+    def ours(n_iter: int, accelerate: bool = True) -> Any:
+        return divergence_factors(rows, H, V, max_iter=n_iter, tol=0, accelerate=accelerate)
+
+    ours(2)  # compiles last = ours(4, accelerate=False).objective reached = divergence(X, *theirs(X, H, V, 3))
+    print(f"\nAn iteration, k = {K}: seconds, and how many times faster than scikit-learn's NMF. Both make the same")
+    print(f"updates: after H was updated 3 and 4 times ours is at {last[2]:.6e} and {last[3]:.6e}, theirs at
+    {reached:.6e}") print(f"{'threads':>8} {'scikit-learn':>13} {'plain':>8} {'faster':>7} {'ahead':>8} {'faster':>7}
+    target") for threads, target in ((1, 9), (2, 15)):
+        with pinned(threads):
+            times = best_of(
+                repeat,
+                [
+                    lambda: theirs(X, H, V, 1),
+                    lambda: theirs(X, H, V, 3),
+                    lambda: ours(2, accelerate=False),
+                    lambda: ours(7, accelerate=False),
+                    lambda: ours(2),
+                    lambda: ours(7),
+                ],
+                threads,
+            )
+        scikit, plain, ahead = (times[1] - times[0]) / 2, (times[3] - times[2]) / 5, (times[5] - times[4]) / 5
+        print(
+            f"{threads:>8} {scikit:>13.3f} {plain:>8.4f} {scikit / plain:>7.1f} {ahead:>8.4f} {scikit / ahead:>7.1f}"
+            f"   {target}"
+        )
+
+
+def same_loss(X: Any, n_iter: int) -> None:
+    """Time a fit to the loss that scikit-learn reaches in some iterations from its own random start."""
+    model = NMF(K, beta_loss="kullback-leibler", solver="mu", init="random", random_state=0, max_iter=n_iter, tol=0)
+    begun = time.perf_counter() model.fit(X) spent = time.perf_counter() - begun loss = model.reconstruction_err_**2 /
+    2 time_to(X[:2000], 0.0, most=2)  # compiles ours, steps = time_to(X, loss) print(f"\nTo the loss of {n_iter}
+    iterations of scikit-learn's NMF, {loss:.6e}, both from nothing, all threads") print(f"scikit-learn {spent:.1f} s,
+    KLNMF {ours:.2f} s ({steps} iterations): {spent / ours:.1f} times faster; target 15")
+
+
+def minibatch(X: Any, n_epochs: int) -> None:
+    """Time a fit to the loss that MiniBatchNMF reaches in some epochs."""
+    model = MiniBatchNMF(
+        K, beta_loss="kullback-leibler", init="random", random_state=0, max_iter=n_epochs, tol=0,
+        max_no_improvement=None
+    )
+    begun = time.perf_counter()
+    W = model.fit_transform(X)
+    spent = time.perf_counter() - begun
+    loss = divergence(X, W, model.components_.T)
+    time_to(X[:2000], 0.0, most=2)
+    ours, steps = time_to(X, loss)
+    print(f"\nTo the loss of MiniBatchNMF in {n_epochs} epochs and a transform, {loss:.6e}, all threads")
+    print(f"MiniBatchNMF {spent:.1f} s, KLNMF {ours:.2f} s ({steps} iterations): {spent / ours:.1f} times faster")
+
+
+def acceleration(X: Any, n_iter: int = 200) -> None:
+    """Time the plain updates, and a fit to what they reach."""
+    rows = as_rows(X) found = margins(rows) H, V = random_factors(rows, K, found, np.random.default_rng(0))
+    divergence_factors(rows, H, V, max_iter=2, tol=0)  # compiles begun = time.perf_counter() loss =
+    divergence_factors(rows, H, V, max_iter=n_iter, tol=0, accelerate=False).objective[-1] plain = time.perf_counter()
+    - begun print(f"\nTo the loss of {n_iter} plain updates, {loss:.6e} in {plain:.1f} s, all threads; target a third
+    of that") seconds: list[float] = [] begun = time.perf_counter() ahead = divergence_factors(
+        rows, H, V, max_iter=n_iter, tol=0, callback=lambda *_: seconds.append(time.perf_counter() - begun)
+    ).objective
+    there = np.flatnonzero(np.array(ahead) <= loss)
+    if len(there):
+        print(
+            f"looking ahead from the same factors: {seconds[there[0] - 1]:.1f} s ({there[0] + 1} iterations), "
+            f"{seconds[there[0] - 1] / plain:.2f} of the time"
+        )
+    else:
+        print(f"looking ahead from the same factors: not in {n_iter} iterations, which reach {ahead[-1]:.6e}")
+    ours, steps = time_to(X, loss)
+    print(f"a whole fit, tried on some rows first: {ours:.1f} s ({steps} iterations), {ours / plain:.2f} of the time")
+
+
+def memory(quick: bool) -> None:
+    """Measure what a fit needs beyond X, in a process of its own each."""
+    print("\nPeak memory of a fit beyond X (of 5 iterations, random start), MB; target: a fifth of scikit-learn's")
+    results = {}
+    for name in ("NMF", "MiniBatchNMF", "KLNMF"):
+        command = [sys.executable, __file__, "--measure", name, *(["--quick"] if quick else [])]
+        answer = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parent)
+        peak, factors = map(float, answer.stdout.split()[-2:])
+        results[name] = peak
+        print(f"{name:<13} {peak / 1e6:>6.0f}, of which the factors themselves are {factors / 1e6:.0f}")
+    for name in ("NMF", "MiniBatchNMF"):
+        print(f"KLNMF over {name}: {results['KLNMF'] / results[name]:.2f}")
+
+
+def measure(name: str, share: float) -> None:
+    """Print the most bytes in use during a fit beyond those before it, and those of the factors."""
+    models = {
+        "NMF": NMF(K, beta_loss="kullback-leibler", solver="mu", init="random", max_iter=5, tol=0),
+        "MiniBatchNMF": MiniBatchNMF(K, beta_loss="kullback-leibler", init="random", max_iter=5, tol=0),
+        "KLNMF": KLNMF(K, max_iter=5, tol=0),
+    }
+    small, _ = counted_documents(700, 1000, 30)
+    models[name].fit(small)  # imports and compiles
+    X, _, _ = data(share)
+    Path("/proc/self/clear_refs").write_text("5")  # the peak so far is forgotten
+    before = _status("VmRSS")
+    models[name].fit(X)
+    print(_status("VmHWM") - before, 8 * K * sum(X.shape))
+
+
+def _status(what: str) -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(what):
+            return int(line.split()[1]) * 1024
+    raise RuntimeError(f"the system does not tell {what}")
+
+
+def ssnmf_package(X: Any, y: np.ndarray) -> None:
+    """Time the package ssnmf, where it is installed, on rows and columns few enough for it."""
+    print("\nAgainst the package ssnmf, which factorises dense matrices: an iteration of its KL model and of NMFAlpha")
+    try:
+        from ssnmf import SSNMF as Package
+    except ImportError:
+        print("skipped: the package ssnmf is not installed")
+        return
+    dense = X[:1500][:, np.argsort(-np.bincount(X.indices, minlength=X.shape[1]))[:1000]].toarray()
+    dense = dense[dense.sum(axis=1) > 0]
+    labels = y[:1500][: len(dense)]
+    Y = (labels[:, None] == np.unique(labels)).T.astype(float)
+
+    def package(n_iter: int) -> None:
+        Package(dense.T.copy(), 16, Y=Y, modelNum=6, N=n_iter).mult()
+
+    def ours(n_iter: int) -> None:
+        NMFAlpha(16, max_iter=n_iter, tol=0).fit(dense, labels)
+
+    package(1), ours(1)
+    times = best_of(2, [lambda: package(1), lambda: package(6), lambda: ours(1), lambda: ours(6)], 2)
+    print(f"{(times[1] - times[0]) / (times[3] - times[2]):.1f} times faster on {dense.shape[0]} x {dense.shape[1]}")
+
+
+def growth(repeat: int) -> None:
+    """Time an iteration as one side of the problem grows."""
+    print("\nGrowth of an iteration, all threads: exponent p of seconds ~ size^p, by least squares")
+
+    def one(n: int, d: int, length: float, k: int) -> float:
+        X, _ = counted_documents(n, d, length)
+        rows = as_rows(X)
+        start = random_factors(rows, k, margins(rows), np.random.default_rng(0))
+
+        def run(n_iter: int) -> None:
+            divergence_factors(rows, *start, max_iter=n_iter, tol=0)
+
+        run(2)
+        few, many = best_of(repeat, [lambda: run(2), lambda: run(6)], 2)
+        return (many - few) / 4
+
+    base = {"n": 4000, "d": 20_000, "length": 100.0, "k": 32}
+    for what, name, factors in (
+        ("non-zeros a row", "length", (1, 2, 4, 8)),
+        ("rows", "n", (1, 2, 4, 8)),
+        ("columns, as many non-zeros", "d", (1, 2, 4, 8)),
+        ("components", "k", (0.5, 1, 2, 4)),
+    ):
+        sizes = [type(base[name])(base[name] * factor) for factor in factors]
+        seconds = [one(**{**base, name: size}) for size in sizes]
+        listed = ", ".join(f"{size:g}: {1000 * s:.1f} ms" for size, s in zip(sizes, seconds, strict=True))
+        print(f"{what:<28} {slope(sizes, seconds):.2f}   ({listed})")
+
+
+PARTS = ("iteration", "loss", "acceleration", "minibatch", "memory", "ssnmf", "growth")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the rows")
+    parser.add_argument("--repeat", type=int, default=2)
+    parser.add_argument("--measure", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    share = 0.1 if arguments.quick else 1.0
+    if arguments.measure:
+        measure(arguments.measure, share)
+        return
+    X, y, source = data(share)
+    print(f"{source}: {X.shape[0]:,} x {X.shape[1]:,}, {X.nnz:,} non-zeros; {os.cpu_count()} cores")
+    run: dict[str, Callable[[], None]] = {
+        "iteration": lambda: iteration(X, arguments.repeat),
+        "loss": lambda: same_loss(X, 30),
+        "acceleration": lambda: acceleration(X),
+        "minibatch": lambda: minibatch(X, 3),
+        "memory": lambda: memory(arguments.quick),
+        "ssnmf": lambda: ssnmf_package(X, y),
+        "growth": lambda: growth(arguments.repeat),
+    }
+    for part in arguments.only:
+        run[part]()
+
+
+if __name__ == "__main__":
+    main()

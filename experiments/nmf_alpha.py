@@ -1,0 +1,421 @@
+"""Figures 2 to 5 and Table 2 of Cho & Saul: NMF-alpha beside NMF, PCA, LDA, SSNMF, CNMF, and SVMs on raw inputs.
+
+    python experiments/nmf_alpha.py              everything, about an hour on one core
+    python experiments/nmf_alpha.py --quick      a taste on small pieces, seconds
+
+Real data comes from the folder named by LABELFOLD_DATA (see DATA.md); without it every set is generated in its shape.
+Each number is a row of nmf_alpha.csv as soon as it is known, and a re-run makes only the missing ones; nmf_alpha.md
+is made from the CSV alone, but for the basis images of Figure 2, which `--parts images` draws.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.svm import LinearSVC
+
+import labelfold
+from common import (
+    Report,
+    Results,
+    one_thread,
+    result_folder,
+    seconds,
+    words,
+)
+from labelfold import CNMF, LDA, SSNMF, TSVM
+from labelfold.factor.directions import dual_directions
+from labelfold.labels import read_labels
+from nmf_alpha_report import RAW, REDUCED, draw_basis, write_report
+from nmf_alpha_sets import LABELS, RANKS, TABLE_2, Split, Task, hidden, read, score, split
+
+# What is tuned: the C of the last SVM, for every fit, and one trade-off of three values, on the first split.
+COSTS = (1.0, 10.0, 100.0)
+WEIGHTS = {
+    "NMF-alpha": (1.0, 10.0, 100.0),  # supervision, in units of the sum of X over that of S'X
+    "SSNMF": (0.01, 0.1, 1.0),  # supervision, in units of ||X||^2 / ||Y||^2
+    "TSVM": (0.1, 1.0, 10.0),  # weight of the unlabelled rows
+    "LDA": (0.00001, 0.0001, 0.001),  # ridge, in units of ||X||^2
+}
+# Every factorisation goes on from the unsupervised one of its loss, split and number of components.
+START_ITERATIONS, ITERATIONS, SQUARES_ITERATIONS = 30, 40, 15
+IMAGES = (0.0, None, 1000.0)  # supervision of Figure 2, in the same units; None: the value tuned
+IMAGE_ITERATIONS = 100
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much to run."""
+
+    sets: tuple[str, ...] = tuple(LABELS)
+    methods: tuple[str, ...] = (*RAW, *REDUCED)
+    splits: int = 5
+    most_rows: int | None = None
+    most_ranks: int | None = None
+    most_weights: int | None = None
+    image_rank: int = 64
+
+    def ranks(self, name: str) -> tuple[int, ...]:
+        """Return the numbers of components for a set."""
+        return RANKS[name][: self.most_ranks]
+
+
+QUICK = Plan(splits=1, most_rows=300, most_ranks=1, most_weights=2, image_rank=4)
+
+
+class Machine(NamedTuple):
+    """Linear SVMs, one against the rest or one a label; a label that no row has, or all, is constant."""
+
+    models: list[Any]
+    multilabel: bool
+
+    @classmethod
+    def train(cls, Z: Any, y: np.ndarray, C: float) -> Machine:
+        """Train on rows with labels."""
+        options = {"C": C, "dual": "auto", "tol": 1e-2, "max_iter": 300, "random_state": 0}
+        if y.ndim == 1:
+            return cls([LinearSVC(**options).fit(Z, y)], False)
+        one = [
+            LinearSVC(**options).fit(Z, column) if 0 < column.sum() < len(column) else column[0]
+            for column in y.T
+        ]
+        return cls(one, True)
+
+    def predict(self, Z: Any) -> np.ndarray:
+        """Return classes or 0/1 labels."""
+        if not self.multilabel:
+            return self.models[0].predict(Z)
+        n = Z.shape[0]
+        columns = [m.predict(Z) if hasattr(m, "predict") else np.full(n, m) for m in self.models]
+        return np.column_stack(columns)
+
+
+class Outcome(NamedTuple):
+    """What a method reached, and the C with which it did."""
+
+    validation: float
+    test: float
+    C: float
+
+
+class Places(NamedTuple):
+    """Where a method puts the labelled, the validation and the test rows."""
+
+    labelled: Any
+    validation: Any
+    test: Any
+
+
+def place(task: Task, cut: Split, percent: int, transform: Callable[[Any], Any]) -> Places:
+    """Return the places of the rows that are needed."""
+    known = cut.train[: cut.n_labelled(percent)]
+    return Places(*map(transform, (task.X[known], task.X[cut.validation], task.X_test)))
+
+
+def classify(task: Task, cut: Split, percent: int, places: Places) -> Outcome:
+    """Train SVMs on the labelled rows, the C chosen on validation rows; rows have a mean squared length of 1."""
+    y = task.y[cut.train[: cut.n_labelled(percent)]]
+    size = root_mean_square(places.labelled)
+    best = Outcome(-1.0, 0.0, 0.0)
+    for C in COSTS:
+        machine = Machine.train(places.labelled / size, y, C)
+        reached = score(task.y[cut.validation], machine.predict(places.validation / size))
+        if reached > best.validation:
+            best = Outcome(reached, score(task.y_test, machine.predict(places.test / size)), C)
+    return best
+
+
+def root_mean_square(Z: Any) -> float:
+    """Return the root of the mean squared length of the rows."""
+    square = Z.multiply(Z).sum() if sparse.issparse(Z) else (Z**2).sum()
+    return float(np.sqrt(square / Z.shape[0]))
+
+
+def run_svm(task: Task, cut: Split, percent: int) -> Outcome:
+    """Train SVMs on raw inputs."""
+    return classify(task, cut, percent, place(task, cut, percent, lambda X: X))
+
+
+def run_tsvm(task: Task, cut: Split, percent: int, weight: float) -> Outcome:
+    """Train a transductive SVM on raw inputs, with the C that suits an SVM."""
+    C = run_svm(task, cut, percent).C
+    X = task.X[cut.train]
+    size = root_mean_square(X)
+    model = TSVM(C, unlabeled_weight=weight, n_stages=4, tol=1e-2).fit(X / size, hidden(task, cut, percent))
+    validation, test = (model.predict(X / size) for X in (task.X[cut.validation], task.X_test))
+    return Outcome(score(task.y[cut.validation], validation), score(task.y_test, test), C)
+
+
+def run_lda(task: Task, cut: Split, percent: int, weight: float) -> Outcome:
+    """Project on the directions of LDA from the labelled rows; for labels, on one direction for each."""
+    known = cut.train[: cut.n_labelled(percent)]
+    X, y = task.X[known].astype(np.float64), task.y[known]
+    ridge = weight * float(X.multiply(X).sum())
+    targets = [y] if y.ndim == 1 else [column for column in y.T if 0 < column.sum() < len(column)]
+    models = [LDA(ridge=ridge).fit(X, target) for target in targets]
+    places = place(
+        task, cut, percent, lambda X: np.hstack([m.transform(X.astype(np.float64)) for m in models])
+    )
+    return classify(task, cut, percent, places)
+
+
+def run_reduced(task: Task, cut: Split, percent: int, method: str, k: int, weight: float | None) -> Outcome:
+    """Reduce all rows to k components, then classify."""
+    if method not in ("NMF", "PCA"):
+        return classify(
+            task, cut, percent, place(task, cut, percent, supervised(task, cut, percent, method, k, weight))
+        )
+    fit = principal if method == "PCA" else unsupervised
+    every = remember(method, (task.name, cut.seed, k), lambda: place(task, cut, 100, fit(task, cut, k)))
+    return classify(task, cut, percent, every._replace(labelled=every.labelled[: cut.n_labelled(percent)]))
+
+
+def supervised(
+    task: Task, cut: Split, percent: int, method: str, k: int, weight: float | None
+) -> Callable[[Any], np.ndarray]:
+    """Return the map to k components that a factorisation learns from the training rows and their labels."""
+    X, y = task.X[cut.train], hidden(task, cut, percent)
+    options = {"max_iter": ITERATIONS, "tol": 0.0}
+    if method == "NMF-alpha":
+        return corrected(
+            labelfold.NMFAlpha(k, supervision=weight, init=start(task, cut, k), **options).fit(X, y)
+        )
+    options["init"] = start_squares(task, cut, k)
+    if method == "CNMF":
+        return corrected(CNMF(k, **options).fit(X, y))
+    ones = np.nansum(y) if y.ndim == 2 else np.sum(~np.isnan(y))
+    return corrected(SSNMF(k, supervision=weight * X.multiply(X).sum() / ones, **options).fit(X, y))
+
+
+def unit(task: Task, cut: Split, percent: int) -> float:
+    """Return the supervision of NMF-alpha at which rows and directions, of which each has its unit, weigh alike."""
+
+    def measure() -> float:
+        known = cut.train[: cut.n_labelled(percent)]
+        X, labels = task.X[known], read_labels(task.y[known], allowed=("binary", "multiclass", "multilabel"))
+        directions = dual_directions(X, labels, 1.0, "ovo").T @ X
+        return float(task.X[cut.train].sum() / directions.sum())
+
+    return remember(f"unit of {task.name}, {cut.seed}, {percent}", (), measure)
+
+
+def unsupervised(task: Task, cut: Split, k: int) -> Callable[[Any], np.ndarray]:
+    """Return the map of NMF, which has as many iterations as NMF-alpha."""
+    model = labelfold.KLNMF(k, init=start(task, cut, k), max_iter=ITERATIONS, tol=0.0)
+    return corrected(model.fit(task.X[cut.train]))
+
+
+def corrected(model: Any) -> Callable[[Any], np.ndarray]:
+    """Return the map of a factorisation, times (V'V)^(1/2) where it does not do so itself: eq. 5."""
+    if getattr(model, "corrected", False):
+        return model.transform
+    values, vectors = np.linalg.eigh(model.components_ @ model.components_.T)
+    root = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
+    return lambda X: model.transform(X).astype(np.float64) @ root
+
+
+def principal(task: Task, cut: Split, k: int) -> Callable[[Any], np.ndarray]:
+    """Return the map to the first k principal components: singular vectors, where X is wide and sparse."""
+    model = remember("directions", (task.name, cut.seed), lambda: _fit_principal(task, cut))
+    return lambda X: model.transform(X.toarray() if isinstance(model, PCA) else X)[:, :k]
+
+
+def _fit_principal(task: Task, cut: Split) -> Any:
+    X = task.X[cut.train]
+    most = min(max(RANKS[task.name]), *(size - 1 for size in X.shape))
+    if task.name == "mnist":
+        return PCA(most, svd_solver="covariance_eigh").fit(X.toarray())
+    return TruncatedSVD(most, random_state=0).fit(X)
+
+
+def start(task: Task, cut: Split, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the factors (H, V) of unsupervised NMF."""
+    model = labelfold.KLNMF(k, max_iter=START_ITERATIONS, tol=0.0)
+    return remember("divergence", (task.name, cut.seed, k), lambda: factors(model.fit(task.X[cut.train])))
+
+
+def start_squares(task: Task, cut: Split, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the factors (H, V) of unsupervised NMF with squared errors: any labels do, at supervision 0."""
+    X = task.X[cut.train]
+    model = SSNMF(k, supervision=0.0, max_iter=START_ITERATIONS, tol=0.0)
+    any_labels = np.arange(X.shape[0]) % 2
+    return remember("squares", (task.name, cut.seed, k), lambda: factors(model.fit(X, any_labels)))
+
+
+def factors(model: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return H and V."""
+    return model.embedding_, model.components_.T
+
+
+def remember(kind: str, key: tuple, make: Callable[[], Any]) -> Any:
+    """Return what was made for this key; of each kind the last is kept."""
+    if kind not in _made or _made[kind][0] != key:
+        _made[kind] = key, make()
+    return _made[kind][1]
+
+
+_made: dict[str, tuple[tuple, Any]] = {}
+
+
+def tuned(results: Results, plan: Plan, name: str, percent: int, method: str) -> float | None:
+    """Return the trade-off of a method for a set and its labels, tuned on the first split's validation rows."""
+    if method not in WEIGHTS:
+        return None
+    task, cut = read(name, plan.most_rows), split(name, plan.most_rows, 0)
+    ranks = plan.ranks(name)
+    k = ranks[len(ranks) // 2]
+    reached = {}
+    for weight in WEIGHTS[method][: plan.most_weights]:
+        key = {
+            "part": "Tuning",
+            "dataset": name,
+            "source": task.source,
+            "method": method,
+            "parameters": words(labels=percent, r=k if method in REDUCED else 0, weight=weight),
+            "seed": 0,
+        }
+        if not results.has(**key):
+            spent, found = seconds(partial(run, task, cut, percent, method, k, weight))
+            results.add(**key, ours=found.validation, seconds=spent)
+        reached[weight] = float(results.select(**key)[0]["ours"])
+    return max(reached, key=reached.__getitem__)
+
+
+def run(task: Task, cut: Split, percent: int, method: str, k: int, weight: float | None) -> Outcome:
+    """Return what a method reaches."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if method == "SVM":
+            return run_svm(task, cut, percent)
+        if method == "TSVM":
+            return run_tsvm(task, cut, percent, weight)
+        if method == "LDA":
+            return run_lda(task, cut, percent, weight)
+        return run_reduced(task, cut, percent, method, k, weight)
+
+
+def scores(results: Results, plan: Plan) -> None:
+    """Test and validation scores of every method, set, share of labels, number of components and split."""
+    for name in plan.sets:
+        task = read(name, plan.most_rows)
+        for k in (0, *plan.ranks(name)):
+            methods = [method for method in (RAW if k == 0 else REDUCED) if method in plan.methods]
+            for seed, method in product(range(plan.splits), methods):
+                cut = split(name, plan.most_rows, seed)
+                for at, percent in enumerate(LABELS[name]):
+                    if method == "TSVM" and percent == 100:
+                        continue  # no unlabelled row: it is the SVM
+                    key = {
+                        "part": "Scores",
+                        "dataset": name,
+                        "source": task.source,
+                        "method": method,
+                        "parameters": words(labels=percent, r=k),
+                        "seed": seed,
+                    }
+                    if results.has(**key):
+                        continue
+                    weight = tuned(results, plan, name, percent, method)
+                    spent, found = seconds(partial(run, task, cut, percent, method, k, weight))
+                    column = {"NMF-alpha": 0, "LDA": 1}.get(method)
+                    published = "" if column is None else TABLE_2[name][at][column]
+                    results.add(
+                        **key, published=published, ours=found.test, relative=found.validation, seconds=spent
+                    )
+            print(f"{name}, {k} components done", flush=True)
+
+
+def images(results: Results, plan: Plan) -> None:
+    """Figure 2: the components of NMF-alpha on MNIST, from no supervision to much of it."""
+    task, cut = read("mnist", plan.most_rows), split("mnist", plan.most_rows, 0)
+    percent, k = LABELS["mnist"][0], plan.image_rank
+    best = tuned(results, plan, "mnist", percent, "NMF-alpha")
+    shown = {}
+    for weight in (best if weight is None else weight for weight in IMAGES):
+        key = {
+            "part": "Figure 2",
+            "dataset": "mnist",
+            "source": task.source,
+            "method": "NMF-alpha",
+            "parameters": words(labels=percent, r=k, weight=weight),
+            "seed": 0,
+        }
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            X, y = task.X[cut.train], hidden(task, cut, percent)
+            # From the same start, as long as it takes for the parts to become what they will be.
+            supervision = weight * unit(task, cut, percent)
+            model = labelfold.NMFAlpha(k, supervision=supervision, max_iter=IMAGE_ITERATIONS, tol=0.0).fit(
+                X, y
+            )
+        shown[weight] = model.components_
+        if not results.has(**key):
+            results.add(**key, ours=likeness(model.components_, X))
+    folder = results.path.parent
+    figure_page = Report(folder / "nmf_alpha.md")
+    figure_page.figure("nmf_alpha_figure_2", "", lambda plt: draw_basis(plt, shown))
+
+
+def likeness(V: np.ndarray, X: Any) -> float:
+    """Return how much components are like rows: the mean over components of the largest cosine with a row."""
+    norms = np.sqrt(X.multiply(X).sum(axis=1))
+    cosines = (X @ (V / np.linalg.norm(V, axis=1, keepdims=True)).T) / np.where(norms > 0, norms, 1)[:, None]
+    return float(cosines.max(axis=0).mean())
+
+
+def about_tuning() -> str:
+    """Return what was tuned, in words."""
+    return (
+        f"Tuned on validation rows: the C of that SVM from {_listed(COSTS)} for every fit; and on the first split "
+        "only, at the middle r, one trade-off of three values for each method that has one: the supervision of "
+        f"NMF-alpha ({_listed(WEIGHTS['NMF-alpha'])}, in units of the sum of X over that of S'X) and of SSNMF "
+        f"({_listed(WEIGHTS['SSNMF'])}, in units of the squares of X over those of Y), the weight of the unlabelled "
+        f"rows in TSVM ({_listed(WEIGHTS['TSVM'])}), the ridge of LDA ({_listed(WEIGHTS['LDA'])}, in units of the "
+        f"squares of X). Every factorisation goes on from {START_ITERATIONS} iterations without labels: those of "
+        f"divergences for {ITERATIONS} more, those of squares, which make several updates each, for "
+        f"{SQUARES_ITERATIONS}."
+    )
+
+
+def _listed(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:g}" for value in values)
+
+
+PARTS = {"scores": scores, "images": images}
+
+
+def main(arguments: Sequence[str] | None = None) -> Path:
+    """Run what is missing, then make the report; return its path."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="small pieces of everything, in seconds")
+    parser.add_argument("--output", help="folder of results; experiments/results for whole runs on real data")
+    parser.add_argument("--parts", nargs="*", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--sets", nargs="+", choices=LABELS, default=list(LABELS))
+    parser.add_argument("--methods", nargs="+", choices=(*RAW, *REDUCED), default=[*RAW, *REDUCED])
+    parser.add_argument("--splits", type=int, help="the first so many splits")
+    options = parser.parse_args(arguments)
+    folder = result_folder(options.quick, options.output)
+    results = Results(folder / "nmf_alpha.csv")
+    plan = QUICK if options.quick else Plan()
+    plan = replace(plan, sets=tuple(options.sets), methods=tuple(options.methods))
+    plan = replace(plan, splits=plan.splits if options.splits is None else options.splits)
+    with one_thread():
+        for part in options.parts:
+            PARTS[part](results, plan)
+    write_report(results, folder / "nmf_alpha.md", about_tuning())
+    print(f"wrote {folder / 'nmf_alpha.md'}")
+    return folder / "nmf_alpha.md"
+
+
+if __name__ == "__main__":
+    main()

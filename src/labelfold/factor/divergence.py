@@ -1,0 +1,139 @@
+"""What KLNMF and NMFAlpha share: factors of least I-divergence, places of new rows, and their correction."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from labelfold._sklearn import Interval, StrOptions
+from labelfold.base import RowsEstimator
+from labelfold.factor.inputs import refuse_negative
+from labelfold.factor.parts import PartsMixin
+from labelfold.numerics.kl import Guide, divergence_factors
+from labelfold.numerics.kl_starts import Margins, divergence_start, margins
+from labelfold.progress import Progress
+from labelfold.rows import Block, Rows, threads
+
+# A new row is placed when its divergence is known to lie within this share of its sum above the least there is, or
+# after so many updates.
+_PLACE_TOL, _PLACE_ROUNDS = 1e-6, 3000
+# Sums of X beyond which products of the factors would leave the range of the dtype.
+_SUMS = {8: (1e-200, 1e200), 4: (1e-25, 1e30)}
+
+
+class DivergenceNMF(PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator):
+    """A non-negative factorisation X = H V' by I-divergence."""
+
+    _parameter_constraints = {
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "corrected": ["boolean"],
+        "init": [StrOptions({"random", "nndsvda"}), tuple, list],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+        "on_interrupt": [StrOptions({"raise", "keep"})],
+    }
+
+    def transform(self, X: Any) -> Any:
+        """Place rows, each by itself and without labels, where the components add up to them best.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Any rows the library reads, without negative entries.
+
+        Returns
+        -------
+        Z : array of shape (n, k)
+            H, or H (V'V)^(1/2) where ``corrected``; on the host for arrays and files, otherwise where X is.
+        """
+        check_is_fitted(self)
+        return self._place(self._rows(X, reset=False))
+
+    def _place(self, rows: Rows) -> Any:
+        least = rows.map(_least)
+        refuse_negative(rows, np.asarray(rows.get(least)), estimator=type(self).__name__)
+        V = np.ascontiguousarray(self.components_.T)
+        root = self._root() if self.corrected else np.empty((0, 0))
+        return rows.map(_place, shared=(V, V.sum(axis=0), root, _PLACE_TOL, _PLACE_ROUNDS))
+
+    def _survey(self, rows: Rows) -> Margins:
+        """Return the sums of X, once it is known that X can be factorised; one pass."""
+        found = margins(rows)
+        refuse_negative(rows, found.least, estimator=type(self).__name__)
+        total = float(found.column.sum())
+        if total == 0:
+            raise ValueError(
+                "X holds nothing but zeros, so there is nothing to factorise; give it rows with positive entries"
+            )
+        low, high = _SUMS[np.dtype(rows.dtype).itemsize]
+        if not low <= total <= high:
+            raise ValueError(
+                f"X has entries that sum to {total:.1e}, where {low:.0e} to {high:.0e} is expected of {rows.dtype} "
+                "values; multiply X by a constant"
+            )
+        return found
+
+    def _factorise(self, rows: Rows, found: Margins, guide: Guide | None = None) -> None:
+        """Run the iterations as the parameters say, and keep what they reach."""
+        name = type(self).__name__
+        with threads.single_blas():
+            H, V = divergence_start(rows, self.n_components, self.init, found, self.random_state)
+            with Progress(name, self.max_iter, self.verbose) as progress:
+                found = divergence_factors(
+                    rows,
+                    H,
+                    V,
+                    guide,
+                    max_iter=self.max_iter,
+                    tol=self.tol,
+                    keep_on_interrupt=self.on_interrupt == "keep",
+                    callback=progress,
+                )
+        steps = len(found.objective)
+        if found.interrupted:
+            message = f"{name} was interrupted; what its first {steps} iterations reached is kept"
+            warnings.warn(message, ConvergenceWarning, stacklevel=4)
+        elif not found.converged:
+            message = (
+                f"{name} stopped after {steps} iterations, short of tol={self.tol:.1e}; raise max_iter or tol"
+            )
+            warnings.warn(message, ConvergenceWarning, stacklevel=4)
+        self.components_ = np.ascontiguousarray(found.V.T, dtype=np.float64)
+        self.objective_ = np.array(found.objective)
+        self.n_iter_ = steps
+        H = np.array(rows.get(found.H))
+        self.embedding_ = (H @ self._root()).astype(H.dtype) if self.corrected else H
+
+    def _root(self) -> np.ndarray:
+        """Return (V'V)^(1/2), (k, k): places times it have the inner products of the rows they stand for (eq. 5)."""
+        values, vectors = np.linalg.eigh(self.components_ @ self.components_.T)
+        return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+
+    def _back(self) -> np.ndarray:
+        if not self.corrected:
+            return self.components_
+        return np.linalg.pinv(self._root(), hermitian=True) @ self.components_
+
+    def __sklearn_tags__(self) -> Any:
+        """Declare that X must not be negative, and that float32 stays float32."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _least(X: Block) -> Any:
+    return X.min()
+
+
+def _place(X: Block, V: Any, v: Any, root: Any, tol: float, rounds: int) -> Any:
+    H = X.kl_place(V, v, tol, rounds)
+    return H @ root if root.shape[0] else H
