@@ -1,4 +1,4 @@
-"""KLNMF and NMFAlpha against scikit-learn's NMF of the same loss and MiniBatchNMF, on news20 (or counts of its shape).
+"""KLNMF and NMFAlpha against scikit-learn's NMF of the same loss and MiniBatchNMF, on news20 or counts of its shape.
 
     python benchmarks/nmf.py                    all parts, a quarter of an hour on two cores
     python benchmarks/nmf.py --only iteration   one of them: see --help
@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _common import best_of, pinned, slope
 from scipy import sparse
 from sklearn.decomposition import NMF, MiniBatchNMF
 
+from _common import best_of, pinned, slope
 from labelfold import KLNMF, NMFAlpha
 from labelfold.numerics.kl import divergence, divergence_factors
 from labelfold.numerics.kl_starts import divergence_start, margins, random_factors
@@ -95,11 +95,18 @@ def iteration(X: Any, repeat: int) -> None:
     def ours(n_iter: int, accelerate: bool = True) -> Any:
         return divergence_factors(rows, H, V, max_iter=n_iter, tol=0, accelerate=accelerate)
 
-    ours(2)  # compiles last = ours(4, accelerate=False).objective reached = divergence(X, *theirs(X, H, V, 3))
-    print(f"\nAn iteration, k = {K}: seconds, and how many times faster than scikit-learn's NMF. Both make the same")
-    print(f"updates: after H was updated 3 and 4 times ours is at {last[2]:.6e} and {last[3]:.6e}, theirs at
-    {reached:.6e}") print(f"{'threads':>8} {'scikit-learn':>13} {'plain':>8} {'faster':>7} {'ahead':>8} {'faster':>7}
-    target") for threads, target in ((1, 9), (2, 15)):
+    ours(2)  # compiles
+    last = ours(4, accelerate=False).objective
+    reached = divergence(X, *theirs(X, H, V, 3))
+    print(
+        f"\nAn iteration, k = {K}: seconds, and how many times faster than scikit-learn's NMF. Both make the same"
+    )
+    print(f"updates: after H was updated 3 and 4 times ours is at {last[2]:.6e} and {last[3]:.6e},")
+    print(f"theirs at {reached:.6e}")
+    print(
+        f"{'threads':>8} {'scikit-learn':>13} {'plain':>8} {'faster':>7} {'ahead':>8} {'faster':>7}   target"
+    )
+    for threads, target in ((1, 9), (2, 15)):
         with pinned(threads):
             times = best_of(
                 repeat,
@@ -122,18 +129,33 @@ def iteration(X: Any, repeat: int) -> None:
 
 def same_loss(X: Any, n_iter: int) -> None:
     """Time a fit to the loss that scikit-learn reaches in some iterations from its own random start."""
-    model = NMF(K, beta_loss="kullback-leibler", solver="mu", init="random", random_state=0, max_iter=n_iter, tol=0)
-    begun = time.perf_counter() model.fit(X) spent = time.perf_counter() - begun loss = model.reconstruction_err_**2 /
-    2 time_to(X[:2000], 0.0, most=2)  # compiles ours, steps = time_to(X, loss) print(f"\nTo the loss of {n_iter}
-    iterations of scikit-learn's NMF, {loss:.6e}, both from nothing, all threads") print(f"scikit-learn {spent:.1f} s,
-    KLNMF {ours:.2f} s ({steps} iterations): {spent / ours:.1f} times faster; target 15")
+    model = NMF(
+        K, beta_loss="kullback-leibler", solver="mu", init="random", random_state=0, max_iter=n_iter, tol=0
+    )
+    begun = time.perf_counter()
+    model.fit(X)
+    spent = time.perf_counter() - begun
+    loss = model.reconstruction_err_**2 / 2
+    time_to(X[:2000], 0.0, most=2)  # compiles
+    ours, steps = time_to(X, loss)
+    print(
+        f"\nTo the loss of {n_iter} iterations of scikit-learn's NMF, {loss:.6e}, both from nothing, all threads"
+    )
+    print(
+        f"scikit-learn {spent:.1f} s, KLNMF {ours:.2f} s ({steps} iterations): {spent / ours:.1f} times; target 15"
+    )
 
 
 def minibatch(X: Any, n_epochs: int) -> None:
     """Time a fit to the loss that MiniBatchNMF reaches in some epochs."""
     model = MiniBatchNMF(
-        K, beta_loss="kullback-leibler", init="random", random_state=0, max_iter=n_epochs, tol=0,
-        max_no_improvement=None
+        K,
+        beta_loss="kullback-leibler",
+        init="random",
+        random_state=0,
+        max_iter=n_epochs,
+        tol=0,
+        max_no_improvement=None,
     )
     begun = time.perf_counter()
     W = model.fit_transform(X)
@@ -142,16 +164,25 @@ def minibatch(X: Any, n_epochs: int) -> None:
     time_to(X[:2000], 0.0, most=2)
     ours, steps = time_to(X, loss)
     print(f"\nTo the loss of MiniBatchNMF in {n_epochs} epochs and a transform, {loss:.6e}, all threads")
-    print(f"MiniBatchNMF {spent:.1f} s, KLNMF {ours:.2f} s ({steps} iterations): {spent / ours:.1f} times faster")
+    print(
+        f"MiniBatchNMF {spent:.1f} s, KLNMF {ours:.2f} s ({steps} iterations): {spent / ours:.1f} times faster"
+    )
 
 
 def acceleration(X: Any, n_iter: int = 200) -> None:
     """Time the plain updates, and a fit to what they reach."""
-    rows = as_rows(X) found = margins(rows) H, V = random_factors(rows, K, found, np.random.default_rng(0))
-    divergence_factors(rows, H, V, max_iter=2, tol=0)  # compiles begun = time.perf_counter() loss =
-    divergence_factors(rows, H, V, max_iter=n_iter, tol=0, accelerate=False).objective[-1] plain = time.perf_counter()
-    - begun print(f"\nTo the loss of {n_iter} plain updates, {loss:.6e} in {plain:.1f} s, all threads; target a third
-    of that") seconds: list[float] = [] begun = time.perf_counter() ahead = divergence_factors(
+    rows = as_rows(X)
+    H, V = random_factors(rows, K, margins(rows), np.random.default_rng(0))
+    divergence_factors(rows, H, V, max_iter=2, tol=0)  # compiles
+    begun = time.perf_counter()
+    loss = divergence_factors(rows, H, V, max_iter=n_iter, tol=0, accelerate=False).objective[-1]
+    plain = time.perf_counter() - begun
+    print(
+        f"\nTo the loss of {n_iter} plain updates, {loss:.6e} in {plain:.1f} s, all threads; target a third of that"
+    )
+    seconds: list[float] = []
+    begun = time.perf_counter()
+    ahead = divergence_factors(
         rows, H, V, max_iter=n_iter, tol=0, callback=lambda *_: seconds.append(time.perf_counter() - begun)
     ).objective
     there = np.flatnonzero(np.array(ahead) <= loss)
@@ -163,16 +194,22 @@ def acceleration(X: Any, n_iter: int = 200) -> None:
     else:
         print(f"looking ahead from the same factors: not in {n_iter} iterations, which reach {ahead[-1]:.6e}")
     ours, steps = time_to(X, loss)
-    print(f"a whole fit, tried on some rows first: {ours:.1f} s ({steps} iterations), {ours / plain:.2f} of the time")
+    print(
+        f"a whole fit, tried on some rows first: {ours:.1f} s ({steps} iterations), {ours / plain:.2f} of the time"
+    )
 
 
 def memory(quick: bool) -> None:
     """Measure what a fit needs beyond X, in a process of its own each."""
-    print("\nPeak memory of a fit beyond X (of 5 iterations, random start), MB; target: a fifth of scikit-learn's")
+    print(
+        "\nPeak memory of a fit beyond X (of 5 iterations, random start), MB; target: a fifth of scikit-learn's"
+    )
     results = {}
     for name in ("NMF", "MiniBatchNMF", "KLNMF"):
         command = [sys.executable, __file__, "--measure", name, *(["--quick"] if quick else [])]
-        answer = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parent)
+        answer = subprocess.run(
+            command, capture_output=True, text=True, check=True, cwd=Path(__file__).parent
+        )
         peak, factors = map(float, answer.stdout.split()[-2:])
         results[name] = peak
         print(f"{name:<13} {peak / 1e6:>6.0f}, of which the factors themselves are {factors / 1e6:.0f}")
@@ -205,7 +242,7 @@ def _status(what: str) -> int:
 
 def ssnmf_package(X: Any, y: np.ndarray) -> None:
     """Time the package ssnmf, where it is installed, on rows and columns few enough for it."""
-    print("\nAgainst the package ssnmf, which factorises dense matrices: an iteration of its KL model and of NMFAlpha")
+    print("\nAgainst the package ssnmf, for dense matrices: an iteration of its KL model and of NMFAlpha")
     try:
         from ssnmf import SSNMF as Package
     except ImportError:
@@ -224,7 +261,9 @@ def ssnmf_package(X: Any, y: np.ndarray) -> None:
 
     package(1), ours(1)
     times = best_of(2, [lambda: package(1), lambda: package(6), lambda: ours(1), lambda: ours(6)], 2)
-    print(f"{(times[1] - times[0]) / (times[3] - times[2]):.1f} times faster on {dense.shape[0]} x {dense.shape[1]}")
+    print(
+        f"{(times[1] - times[0]) / (times[3] - times[2]):.1f} times faster on {dense.shape[0]} x {dense.shape[1]}"
+    )
 
 
 def growth(repeat: int) -> None:

@@ -9,6 +9,7 @@ from labelfold import (
     CNMF,
     DRSVM,
     HSL,
+    KLNMF,
     LDA,
     LSDR,
     NSDR,
@@ -19,6 +20,7 @@ from labelfold import (
     TSVM,
     KernelPCALS,
     LapRLS,
+    NMFAlpha,
 )
 
 
@@ -53,6 +55,9 @@ ESTIMATORS = [
     SSNMF(2, max_iter=100, tol=1e-3),
     SSNMF(2, init="nndsvda", supervision=0.0, max_iter=30, tol=1e-3),
     CNMF(2, max_iter=30, tol=1e-3),
+    KLNMF(2, max_iter=30, tol=1e-3),
+    NMFAlpha(2, max_iter=30, tol=1e-3),
+    NMFAlpha(2, init="nndsvda", multiclass="ovr", corrected=False, max_iter=30, tol=1e-3),
     TSVM(n_stages=2),
     TSVM(n_stages=2, fit_intercept=False),
     PCALS(),

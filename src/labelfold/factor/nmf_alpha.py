@@ -90,9 +90,11 @@ class NMFAlpha(DivergenceNMF):
     feature_names_in_ : ndarray of str
         Their names, where X had any.
 
-    Notes ----- Cost: one pass over X an iteration, O(k nnz), and a look at S'X, which is sparse where X is; O(nnz + k
-    (n + d)) memory. The labelled rows are taken into memory once, to train the machines. Updates are the paper's eqs.
-    15 and 16, and look ahead: see `labelfold.numerics.kl`.
+    Notes
+    -----
+    Cost: one pass over X an iteration, O(k nnz), and a look at S'X, which is sparse where X is; O(nnz + k (n + d))
+    memory. The labelled rows are taken into memory once, to train the machines. Updates are the paper's eqs. 15 and
+    16, and look ahead: see `labelfold.numerics.kl`.
 
     A new row is placed without labels, by updates of its own, until its divergence is known to be within 1e-6 of its
     sum above the least there is. So `transform` of a training row may differ from its ``embedding_``.
