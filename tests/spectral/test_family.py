@@ -13,6 +13,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import StandardScaler
 
 from labelfold import CCA, HSL, LDA, OPLS, load, save
+from labelfold.numerics.gram import Gram
 from reference.two_stage import (
     cca_targets,
     directions,
@@ -398,6 +399,71 @@ def test_a_path_reads_the_data_once():
     LDA(ridge=1.0).fit(one, y)
     LDA().path(many, y, [1.0, 10.0, 100.0, 1000.0])
     assert many.n_passes == one.n_passes
+
+
+@pytest.mark.parametrize("maker", [CCA, OPLS, HSL])
+def test_a_path_reads_the_data_once_more_for_all_its_predictions(maker):
+    from labelfold import as_rows
+
+    X, Y = label_data()
+    one, many = as_rows(X), as_rows(X)
+    maker(ridge=1.0).fit(one, Y)
+    models = maker(n_components=2).path(many, Y, [1.0, 10.0, 100.0, 1000.0])
+    assert many.n_passes == one.n_passes
+    for model in models:
+        alone = maker(n_components=2, ridge=model.ridge).fit(X, Y)
+        np.testing.assert_allclose(model.coef_, alone.coef_, atol=1e-9 * np.abs(alone.coef_).max())
+
+
+NINE = [0.0, *np.logspace(4, -1, 8)]
+
+
+def long_paths():
+    rng = np.random.default_rng(14)
+    y = rng.integers(0, 4, 300)
+    means = rng.standard_normal((4, 420))[y]
+    wide, tall = rng.standard_normal((300, 420)) + means, rng.standard_normal((300, 210)) + means[:, :210]
+    yield "tall", tall, y, {}, 1e-8
+    yield "square", wide[:, :300], y, {}, 1e-8
+    yield "wide", wide, y, {}, 1e-8
+    yield "wide, sparse", sparse.csr_array(np.where(wide > 1, wide, 0)), y, {}, 1e-8
+    yield "a large mean", tall + 1e5, y, {}, 1e-6
+    yield "rank-deficient", 0.1 * tall[:, :60] @ rng.standard_normal((60, 210)), y, {}, 1e-8
+    yield "float32", tall.astype(np.float32), y, {}, 1e-6
+    yield "kernel", tall[:, :5], y, {"kernel": "rbf", "gamma": 0.5}, 1e-8
+    yield "landmarks", tall[:, :5], y, {"kernel": "rbf", "gamma": 0.5, "n_landmarks": 250}, 1e-7
+
+
+LONG_PATHS = list(long_paths())
+
+
+@pytest.mark.parametrize(
+    ("name", "X", "y", "options", "tol"), LONG_PATHS, ids=[name for name, *_ in LONG_PATHS]
+)
+def test_a_long_path_is_a_fit_for_each_and_shares_its_factorisation(name, X, y, options, tol, monkeypatch):
+    trusted, factors = Gram.trusted, []
+    monkeypatch.setattr(Gram, "trusted", lambda self, ridge: factors.append(ridge) or trusted(self, ridge))
+    models = LDA(**options).path(X, y, NINE)
+    # At ridge 0 the condition may be too bad for a band matrix; nothing else has a factor of its own.
+    assert set(factors) <= {0.0}
+    for model in models:
+        alone = LDA(ridge=model.ridge, **options).fit(X, y)
+        P, Q = model.components_, alone.components_
+        assert distance(P.T, Q.T) < tol
+        np.testing.assert_allclose(model.eigenvalues_, alone.eigenvalues_, rtol=tol)
+
+
+def test_folds_share_their_factorisations(monkeypatch):
+    from labelfold.numerics import gram
+
+    bands, factors = [], []
+    band, trusted = gram.Band, Gram.trusted
+    monkeypatch.setattr(gram, "Band", lambda *args: bands.append(args) or band(*args))
+    monkeypatch.setattr(Gram, "trusted", lambda self, ridge: factors.append(ridge) or trusted(self, ridge))
+    _, X, y, *_ = LONG_PATHS[1]
+    model = LDA(ridge="cv").fit(X, y)
+    assert len(model.ridges_) == 9
+    assert (len(bands), factors) == (5, [model.ridge_])  # one a fold, and the fit at the end
 
 
 @pytest.mark.parametrize("maker", [LDA, CCA, OPLS, HSL])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg
+
+from labelfold.numerics.band import WIDTH, Band
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -15,6 +18,9 @@ _TRUSTED = 1e-8
 
 # As many numbers as surely stay in a core's cache.
 _CACHED = 1 << 17
+
+# From so many ridges on, and for a matrix so many times as wide, a band matrix is quicker than Cholesky factors.
+_FEWEST_RIDGES, _LEAST_SIZE = 5, 2 * WIDTH
 
 
 class Cholesky(NamedTuple):
@@ -55,12 +61,46 @@ class Gram:
 
     def __init__(self, G: np.ndarray, size: int, constant: float = 0.0, noise: float = 1.0) -> None:
         self.G, self.size, self.constant, self.noise = G, size, constant, noise
+        self.ridges: list[float] = []
         largest = np.diagonal(G).max(initial=0.0)
         if not np.isfinite(largest):
             raise ValueError(
                 "the values of X are so large that their squares overflow; divide X by a constant, such as its "
                 "largest absolute value"
             )
+
+    def expect(self, ridges: Iterable[float]) -> None:
+        """Be told which ridges will come: many of them share what would be a Cholesky factor for each."""
+        self.ridges = sorted(set(ridges))
+        vars(self).pop("_shared", None)
+
+    def solve(self, M: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return F with F'F = M'(G + ridge I)^(-1) M, and (G + ridge I)^(-1) M; None where digits would be lost.
+
+        Where several ridges were announced, M has to be the same for all of them.
+        """
+        if ridge in self.ridges and len(self.ridges) >= _FEWEST_RIDGES and len(self.G) >= _LEAST_SIZE:
+            if "_shared" not in vars(self):
+                solved = Band(self.G, self.constant).solve(M, self.ridges, self._least_rcond)
+                self._shared = dict(zip(self.ridges, solved, strict=True))
+            found = self._shared[ridge]
+            if found.X is not None:
+                return found.F, found.X
+            # Columns of many scales are a bad condition for a band matrix, and none for a factor of the scaled G,
+            # whose condition is better by the ratio of those scales at most.
+            diagonal = np.diagonal(self.G) + (self.constant + ridge)
+            rcond = max(found.rcond, self.size * EPS)  # nothing smaller is known
+            if rcond * diagonal.max() < self._least_rcond * diagonal.min():
+                return None
+        factor = self.trusted(ridge)
+        if factor is None:
+            return None
+        F = factor.half(M)
+        return F, factor.rest(F)
+
+    @property
+    def _least_rcond(self) -> float:
+        return EPS * self.noise / _TRUSTED
 
     def trusted(self, ridge: float) -> Cholesky | None:
         """Return the Cholesky factor, or None where the condition would cost too many digits."""
@@ -81,7 +121,7 @@ class Gram:
         if failed:
             return None
         rcond, failed = linalg.lapack.dpocon(L, norm, uplo="L")
-        return None if failed or rcond * _TRUSTED < EPS * self.noise else Cholesky(L, scale)
+        return None if failed or rcond < self._least_rcond else Cholesky(L, scale)
 
     @cached_property
     def spectrum(self) -> tuple[np.ndarray, np.ndarray]:
@@ -94,19 +134,18 @@ class Gram:
     def blurred(self) -> bool:
         """Whether G has eigenvalues too small to be told from round-off, and yet not zero."""
         values, _ = self.spectrum
-        return bool((values < EPS * self.noise / _TRUSTED * values.max(initial=0.0)).any())
+        return bool((values < self._least_rcond * values.max(initial=0.0)).any())
 
     def solve_centered(self, T: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray]:
         """Return A = (G + ridge I)^+ T and D = T'G A, for a centred G and centred columns of T."""
         return self.solve_trusted(T, ridge) or self.solve_spectrum(T, ridge)
 
     def solve_trusted(self, T: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return them from the Cholesky factor, or None where that cannot be trusted."""
-        factor = self.trusted(ridge)
-        if factor is None:
+        """Return them from a factor, or None where that cannot be trusted."""
+        found = self.solve(T, ridge)
+        if found is None:
             return None
-        A = factor.solve(T)
-        A -= A.mean(axis=0)
+        A = found[1] - found[1].mean(axis=0)
         D = T.T @ (self.G @ A)
         return A, (D + D.T) / 2
 

@@ -175,12 +175,15 @@ class GramProblem(Problem):
         gram = Gram(G, max(rows.shape), noise=noise)
         return cls(gram, M, mean, lambda: read_factor(rows, T, mean, mask))
 
+    def prepare(self, ridges: Sequence[float]) -> None:
+        """Share a factorisation among many ridges."""
+        self.gram.expect(ridges)
+
     def solve(self, ridge: float, start: LeastSquares | None = None) -> LeastSquares:
         """Solve for one ridge."""
-        cholesky = self.gram.trusted(ridge)
-        if cholesky is not None:
-            B = cholesky.half(self.M)
-            W, D = cholesky.rest(B), B.T @ B
+        found = self.gram.solve(self.M, ridge)
+        if found is not None:
+            W, D = found[1], found[0].T @ found[0]
         else:
             W, D = self.factor().solve(ridge)
         return LeastSquares(W, D, self.mean, 0.0, 1, "gram")
@@ -203,6 +206,10 @@ class DualProblem(Problem):
         noise = _lost(np.diagonal(K), float(self.mean @ self.mean)) if self.X.is_sparse else 1.0
         self.gram = Gram(K, max(rows.shape), constant=np.trace(K) / len(K) ** 2, noise=noise)
         self.fits = 8 * rows.shape[0] * rows.shape[1] <= max_gram_bytes
+
+    def prepare(self, ridges: Sequence[float]) -> None:
+        """Share a factorisation among many ridges."""
+        self.gram.expect(ridges)
 
     def solve(self, ridge: float, start: LeastSquares | None = None) -> LeastSquares:
         """Solve for one ridge."""
@@ -237,12 +244,13 @@ class EitherProblem(Problem):
         self, krylov: KrylovProblem, make_direct: Callable[[], GramProblem | DualProblem], worth: float
     ) -> None:
         self.krylov, self.worth = krylov, worth
-        self.direct = cache(make_direct)
+        self.make_direct, self.hard = make_direct, []
         self.slow = 0.0  # the largest ridge for which iterations were given up
 
     def prepare(self, ridges: Sequence[float]) -> None:
-        """Iterate for all ridges at once, for each as long as it is quick."""
+        """Iterate for all ridges at once, for each as long as it is quick; the others share a factorisation."""
         self.krylov.prepare(ridges, self.worth)
+        self.hard = [ridge for ridge in ridges if not ridge or self.krylov.was_slow(ridge)]
 
     def solve(self, ridge: float, start: LeastSquares | None = None) -> LeastSquares:
         """Solve for one ridge, setting out from the solution for another."""
@@ -251,7 +259,14 @@ class EitherProblem(Problem):
             if found is not None and found.residual <= self.krylov.tol:
                 return found
             self.slow = ridge
-        return self.direct().solve(ridge)
+        return self.direct.solve(ridge)
+
+    @cached_property
+    def direct(self) -> GramProblem | DualProblem:
+        """The problem as it is factorised."""
+        direct = self.make_direct()
+        direct.prepare(self.hard)
+        return direct
 
 
 def _lost(centred: np.ndarray, shift: Any) -> float:

@@ -33,6 +33,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.linalg import get_blas_funcs
 
 from labelfold.rows import kl
 from labelfold.rows.sums import Finished, Term, Together
@@ -103,7 +104,7 @@ class DenseBlock(Block):
 
     def gram(self) -> Term:
         """Return X'X."""
-        return _DenseTransposed(self.X, self.X)
+        return _DenseGram(self.X)
 
     def colsum(self) -> np.ndarray:
         """Return the sum of the rows, added up in float64."""
@@ -352,6 +353,28 @@ class _DenseTransposed(Term):
             return self.X.T @ self.H
         total += self.X.T @ self.H
         return total
+
+
+class _DenseGram(Term):
+    """X'X of dense rows, one triangle added into the worker's (d, d) total where it is."""
+
+    def __init__(self, X: np.ndarray) -> None:
+        self.X = X
+
+    def add(self, total: np.ndarray | None) -> np.ndarray:
+        X = self.X
+        if total is None:
+            total = np.zeros((X.shape[1], X.shape[1]), dtype=X.dtype, order="F")
+        if not X.size:
+            return total
+        (syrk,) = get_blas_funcs(["syrk"], [X])
+        if X.flags.f_contiguous:
+            return syrk(1.0, X, beta=1.0, c=total, trans=1, overwrite_c=1)
+        return syrk(1.0, X.T, beta=1.0, c=total, overwrite_c=1)
+
+    @staticmethod
+    def finish(total: np.ndarray) -> np.ndarray:
+        return mirror(total.T)
 
 
 class _CSRTransposed(Term):

@@ -165,9 +165,11 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
         y_mean = Y.mean(axis=0)
         Yc = Y - y_mean
 
-        def regression(found: Directions) -> tuple[np.ndarray, np.ndarray]:
+        def regression(*found: Directions) -> list[tuple[np.ndarray, np.ndarray]]:
             ones = np.ones(rows.shape[0]) if mask is None else mask.astype(np.float64)
-            return rows.sum(_regression_sums, spread(Yc, mask), ones, shared=(found.W, found.mean))
+            Ws = [one.W for one in found]
+            sums = rows.sum(_regression_sums, spread(Yc, mask), ones, shared=(found[0].mean, *Ws))
+            return list(zip(sums[::2], sums[1::2], strict=True))
 
         flat = labels.values.ndim == 1
         return Seen(labels.task, labels.classes, len(Y), Y.sum(axis=0), y_mean, Yc.T @ Yc, regression, flat)
@@ -184,6 +186,9 @@ def solve_along(problem: Problem, ridges: Sequence[float], size: int) -> list[Di
     return [found[i] for i in range(len(ridges))]
 
 
-def _regression_sums(X: Block, Yc: Any, ones: Any, W: Any, mean: Any) -> tuple:
-    Z = (X.shift(mean) @ W) * ones[:, None]
-    return Z.T @ Z, Z.T @ Yc
+def _regression_sums(X: Block, Yc: Any, ones: Any, mean: Any, *Ws: Any) -> tuple:
+    X, sums = X.shift(mean), []
+    for W in Ws:
+        Z = (X @ W) * ones[:, None]
+        sums += [Z.T @ Z, Z.T @ Yc]
+    return tuple(sums)

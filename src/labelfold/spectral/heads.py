@@ -24,7 +24,7 @@ class RegressionHead:
     """Least squares of the label columns on the embedding: ``Y ~ Z coef_.T + intercept_``."""
 
     def _fit_head(self, found: Directions, seen: Seen) -> None:
-        ZtZ, ZtY = seen.regression(found)
+        ((ZtZ, ZtY),) = seen.regression(found)
         self.coef_ = np.linalg.lstsq(ZtZ, ZtY, rcond=None)[0].T
         self.intercept_ = seen.y_mean
         self.task_ = seen.task

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,10 @@ class KernelProblem(Problem):
         Kc -= Kc.mean(axis=1, keepdims=True)
         Kc = (Kc + Kc.T) / 2
         self.gram = Gram(Kc, len(K), constant=np.trace(Kc) / len(K) ** 2)
+
+    def prepare(self, ridges: Sequence[float]) -> None:
+        """Share a factorisation among many ridges."""
+        self.gram.expect(ridges)
 
     def solve(self, ridge: float, start: LeastSquares | None = None) -> LeastSquares:
         """Solve for one ridge."""

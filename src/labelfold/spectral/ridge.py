@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache, partial
 from numbers import Real
 from typing import Any, Self
 
@@ -13,6 +15,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from labelfold.base import labelled_rows
 from labelfold.labels import Labels
 from labelfold.rows import Centered, Rows
+from labelfold.spectral.two_stage import Directions
 
 N_FOLDS = 5
 # Multiples of the mean squared deviation of a labelled row: what ridge="cv" chooses from.
@@ -50,11 +53,21 @@ class RidgePath:
             base.feature_names_in_ = self.feature_names_in_
         base._set_feature_map(used, mask)
         seen = base._what_was_seen(base._seen(used), mask, labels)
+        directions = base._solve(used, mask, labels, ridges)
+
+        @cache
+        def regressions() -> list[tuple[np.ndarray, np.ndarray]]:
+            return seen.regression(*directions)  # one pass for all, where a method needs it
+
+        def leading(i: int, found: Directions) -> list[tuple[np.ndarray, np.ndarray]]:
+            k, (ZtZ, ZtY) = len(found.s), regressions()[i]
+            return [(ZtZ[:k, :k], ZtY[:k])]
+
         models = []
-        for ridge, found in zip(ridges, base._solve(used, mask, labels, ridges), strict=True):
+        for i, (ridge, found) in enumerate(zip(ridges, directions, strict=True)):
             model = clone(self).set_params(ridge=ridge)
             model.__dict__.update({name: value for name, value in vars(base).items() if name.endswith("_")})
-            model._store(found, ridge, seen)
+            model._store(found, ridge, replace(seen, regression=partial(leading, i)))
             models.append(model)
         return models
 

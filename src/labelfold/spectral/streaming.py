@@ -161,8 +161,8 @@ class Streaming:
         if not len(found.s):
             return  # too few rows so far to tell anything apart
 
-        def regression(found: Directions) -> tuple[np.ndarray, np.ndarray]:
-            return found.W.T @ problem.gram.G @ found.W, found.W.T @ cross
+        def regression(found: Directions) -> list[tuple[np.ndarray, np.ndarray]]:
+            return [(found.W.T @ problem.gram.G @ found.W, found.W.T @ cross)]
 
         flat = getattr(self, "_flat", False)
         self._store(

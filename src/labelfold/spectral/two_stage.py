@@ -76,7 +76,7 @@ class Seen:
     y_scatter : ndarray of shape (c, c)
         Y_c'Y_c.
     regression : callable
-        ``regression(found)`` gives Z'Z and Z'Y_c of the embedded rows Z = X_c W.
+        ``regression(*found)`` gives Z'Z and Z'Y_c of the embedded rows Z = X_c W, for each of several directions.
     flat : bool
         Whether y was one column, so that predictions are too.
     """
@@ -87,7 +87,7 @@ class Seen:
     counts: np.ndarray
     y_mean: np.ndarray
     y_scatter: np.ndarray
-    regression: Callable[[Directions], tuple[np.ndarray, np.ndarray]]
+    regression: Callable[..., list[tuple[np.ndarray, np.ndarray]]]
     flat: bool = False
 
 
