@@ -332,6 +332,10 @@ class Principal(Space):
         """Return S B and Z B."""
         return self.values[:, None] * B, self.Z @ B
 
+    def principal(self, k: int) -> np.ndarray:
+        """Return the first k coordinates."""
+        return np.eye(self.size, min(k, self.size))
+
     def on_labelled(self, B: np.ndarray) -> np.ndarray:
         """Return Z B."""
         return self.Z @ B
