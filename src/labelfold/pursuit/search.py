@@ -109,10 +109,11 @@ class Search:
         first = self.n_iter
         for i in range(self.max_iter):
             left = self.max_iter - (self.n_iter - first)
-            y = self.settle(y, r, left) if whole is None else self.climb(y, whole)
+            is_last = self.proves or i >= self.explored
+            tol = self.tol if is_last else max(self.tol, _ROUGHLY)
+            y = self.settle(y, r, tol, left) if whole is None else self.climb(y, whole)
             small = self.small(r)
             value = small.ratio.value(y @ small.V)
-            is_last = self.proves or i >= self.explored
             t_max = found.cover[-1].high if self.proves else None
             proved_to = self.proved_to if is_last else _ROUGHLY
             found = maximise(small.ratio, [y @ small.V], proved_to, found.cover, t_max)
@@ -159,7 +160,7 @@ class Search:
         values, V = values[keep], V[:, keep]
         return _Small(RatioSum(np.diag(self.weight * values), self.basis.ZQ @ V, r), V)
 
-    def settle(self, y: np.ndarray, r: np.ndarray, most: int) -> np.ndarray:
+    def settle(self, y: np.ndarray, r: np.ndarray, tol: float, most: int) -> np.ndarray:
         """Let the space grow until its local maximum by y is a stationary point of J among all vectors."""
         norms: list[float] = []
         for _ in range(most):
@@ -173,7 +174,7 @@ class Search:
             residuals = self.residuals(np.column_stack([y, near]), t, nu, r)
             size = self.weight * self.T.trace() + t * nu * float((self.basis.ZQ**2).sum())
             norms.append(float(np.linalg.norm(residuals[:, 0])))
-            if norms[-1] <= max(self.tol * value, self.space.noise * size):
+            if norms[-1] <= max(tol * value, self.space.noise * size):
                 return y
             is_stuck = len(norms) > _PATIENCE and min(norms[-_PATIENCE:]) > min(norms[:-_PATIENCE]) / 2
             if is_stuck and min(norms) <= _FLAT * value:

@@ -160,10 +160,13 @@ class MatrixSpace(Space):
         if min(self.Z.shape) > _FITTED:
             return super().fits(r, through, W)
         Z = self.Z - (self.Z @ W) @ W.T
-        A = Z.T @ Z
-        factor = Gram(A + np.trace(A) / len(A) * W @ W.T, max(Z.shape)).trusted(0.0)
+        is_wide = Z.shape[0] < Z.shape[1]
+        A = Z @ Z.T if is_wide else Z.T @ Z
+        if not is_wide:
+            A += np.trace(A) / len(A) * W @ W.T
+        factor = Gram(A, max(Z.shape)).trusted(0.0)
         if factor is not None:
-            return factor.solve(Z.T @ r)
+            return Z.T @ factor.solve(r) if is_wide else factor.solve(Z.T @ r)
         rank_tol = max(Z.shape) * np.finfo(np.float64).eps
         return linalg.lstsq(Z, r, cond=rank_tol, lapack_driver="gelsy", check_finite=False)[0]
 
