@@ -39,6 +39,7 @@ LINEAR_WEIGHT, KERNEL_WEIGHT = 1.0, 100.0  # of reconstruction in PCA-LS
 SPREADING = 0.99  # alpha of LLGC
 TOL, FOLD_TOL = 1e-8, 1e-4  # of PCA-LS: the estimators', and that of fits that are only scored on a fold
 PROPAGATION_TOL, PROPAGATION_ITERATIONS = 1e-3, 1000  # scikit-learn's
+HARMONIC_TOL = 1e-6  # of the fixed point that stands for iterations on a large graph
 
 
 @dataclass(eq=False)
@@ -199,40 +200,77 @@ def pca_rls(data: Rows, tasks: Sequence[Task]) -> Found:
 
 
 def grf(data: Rows, tasks: Sequence[Task]) -> Found:
-    """Label propagation, as scikit-learn iterates it: all tasks in one product."""
+    """Label propagation: as scikit-learn iterates it, all tasks in one product; of a large graph its fixed point."""
     for config, W in data.graphs():
-        degree = np.asarray(W.sum(axis=1)).ravel() + 1.0  # a row's own weight is 1
-        for i, F in enumerate(_propagate(W, degree, data.y, tasks)):
+        solve = _harmonic if data.large else _propagate
+        for i, F in enumerate(solve(W, data.y, tasks)):
             yield config, i, F[tasks[i].asked]
 
 
-def _propagate(W: Any, degree: np.ndarray, y: np.ndarray, tasks: Sequence[Task]) -> Iterator[np.ndarray]:
-    n, count = len(y), len(tasks)
-    clamp = np.zeros((n, count), dtype=bool)
+def _clamped(n: int, tasks: Sequence[Task]) -> np.ndarray:
+    clamp = np.zeros((n, len(tasks)), dtype=bool)
     for i, task in enumerate(tasks):
         clamp[task.known, i] = True
-    given = np.where(clamp, np.stack([y < 0, y > 0])[:, :, None], 0.0)  # (2, n, tasks)
-    F, going, done = given, np.arange(count), [np.empty(0)] * count
-    before = np.zeros_like(F)
+    return clamp
+
+
+def _propagate(W: np.ndarray, y: np.ndarray, tasks: Sequence[Task]) -> Iterator[np.ndarray]:
+    """Yield for each task the second class's share less the first's, once it changes no more."""
+    clamp = _clamped(len(y), tasks)
+    degree = W.sum(axis=1)[:, None] + 1.0  # a row's own weight is 1
+    given = np.where(clamp, (y > 0)[:, None], 0.0)
+    # The two shares of a row add up to 1 once labels reach it: that, and the second share, is all there is to keep.
+    share, reached = given, clamp.astype(float)
+    going, done = np.arange(len(tasks)), [np.empty(0)] * len(tasks)
+    change, total = np.full(len(tasks), np.inf), None
     for iteration in range(PROPAGATION_ITERATIONS + 1):
         last = iteration == PROPAGATION_ITERATIONS
-        change = np.abs(F - before).sum(axis=(0, 1))
         for place in np.flatnonzero((change < PROPAGATION_TOL) | last):
-            done[going[place]] = F[1, :, place] - F[0, :, place]
+            done[going[place]] = 2 * share[:, place] - reached[:, place]
         stay = (change >= PROPAGATION_TOL) & (not last)
         if not stay.any():
             break
         if not stay.all():
-            F, going = F[:, :, stay], going[stay]
-        before = F
-        m = len(going)
-        flat = np.concatenate([F[0], F[1]], axis=1)
-        flat = (W @ flat + flat) / degree[:, None]
-        F = np.stack([flat[:, :m], flat[:, m:]])
-        total = F.sum(axis=0)
-        F /= np.where(total == 0, 1.0, total)
-        F = np.where(clamp[:, going], given[:, :, going], F)
+            share, reached, going = share[:, stay], reached[:, stay], going[stay]
+            total = None if total is None else total[:, stay]
+        before, reached_before = share, reached
+        if total is None:
+            total = np.where(clamp[:, going], 1.0, (W @ reached + reached) / degree)
+            reached = (total > 0).astype(float)
+        share = np.where(clamp[:, going], given[:, going], (W @ share + share) / degree)
+        share = np.divide(share, total, out=np.zeros_like(share), where=total > 0)
+        change = np.abs(share - before).sum(axis=0)
+        change += np.abs((reached - share) - (reached_before - before)).sum(axis=0)
+        if (reached != reached_before).any():
+            total = None
     yield from done
+
+
+def _harmonic(W: Any, y: np.ndarray, tasks: Sequence[Task]) -> Iterator[np.ndarray]:
+    """Yield what propagation leads to, for each task: at every row the mean of its neighbours, but where known.
+
+    By conjugate gradients, a column a task; each has rows of its own that are known, and steps of its own.
+    """
+    clamp = _clamped(len(y), tasks)
+    degree = np.maximum(np.asarray(W.sum(axis=1)).reshape(-1, 1), np.finfo(float).tiny)
+    given = np.where(clamp, y[:, None], 0.0)
+    F, R = given.copy(), np.where(clamp, 0.0, W @ given)
+    P = R / degree
+    rho = np.einsum("ij,ij->j", R, P)
+    goal = HARMONIC_TOL**2 * rho
+    for _ in range(PROPAGATION_ITERATIONS):
+        AP = np.where(clamp, 0.0, degree * P - W @ P)
+        curve = np.einsum("ij,ij->j", P, AP)
+        step = np.divide(rho, curve, out=np.zeros_like(rho), where=curve > 0)
+        F += step * P
+        R -= step * AP
+        Q = R / degree
+        before, rho = rho, np.einsum("ij,ij->j", R, Q)
+        if (rho <= goal).all():
+            break
+        P *= np.divide(rho, before, out=np.zeros_like(rho), where=before > 0)
+        P += Q
+    yield from F.T
 
 
 def llgc(data: Rows, tasks: Sequence[Task]) -> Found:
