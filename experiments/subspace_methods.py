@@ -129,16 +129,20 @@ class Rows:
             if self.large:
                 # The rows that KernelPCALS(random_state=0) draws.
                 Z = self.landmarks(width, int(check_random_state(0).randint(np.iinfo(np.int32).max)))
-                self.kept[width] = Z - Z.mean(axis=0)
+                self.kept[width] = principal_coordinates(Z - Z.mean(axis=0))
             else:
                 self.kept[width] = coordinates(self.rbf(width))
         return self.kept[width]
 
+    @property
+    def is_wide(self) -> bool:
+        """Whether there are more columns than rows."""
+        return self.X.shape[1] > self.X.shape[0]
+
     @cached_property
     def centred(self) -> np.ndarray:
-        """The rows less their mean; where there are more columns than rows, in coordinates of their own span."""
-        n, d = self.X.shape
-        if d <= n:
+        """The rows less their mean; where there are more columns than rows, as `coordinates` has them."""
+        if not self.is_wide:
             X = self.X.toarray() if sparse.issparse(self.X) else self.X
             return X - X.mean(axis=0)
         return coordinates(
@@ -164,6 +168,13 @@ def coordinates(K: np.ndarray) -> np.ndarray:
     values, U = linalg.eigh(Kc, overwrite_a=True, check_finite=False, driver="evd")
     keep = values > len(K) * np.finfo(float).eps * values[-1]
     return U[:, keep][:, ::-1] * np.sqrt(values[keep][::-1])
+
+
+def principal_coordinates(X: np.ndarray) -> np.ndarray:
+    """Return the same rows in coordinates of their principal directions; largest variance first."""
+    values, V = linalg.eigh(X.T @ X, check_finite=False)
+    keep = values > noise_of(X) * values[-1]
+    return X @ V[:, keep][:, ::-1]
 
 
 def balanced(count: int, **levels: Sequence[float]) -> list[dict[str, float]]:
@@ -395,7 +406,7 @@ class Principal(Space):
 def pcals(data: Rows, tasks: Sequence[Task], only: str = "") -> Found:
     """PCA-LS; ``only`` one configuration where that is given."""
     sizes = (int(only.split("=")[1]),) if only else data.sizes
-    yield from pursuits(data, tasks, {"": data.centred}, LINEAR_WEIGHT, sizes)
+    yield from pursuits(data, tasks, data.centred, LINEAR_WEIGHT, sizes, is_principal=data.is_wide)
 
 
 def kernel_pcals(data: Rows, tasks: Sequence[Task], only: str = "") -> Found:
@@ -405,28 +416,35 @@ def kernel_pcals(data: Rows, tasks: Sequence[Task], only: str = "") -> Found:
         value = dict(word.split("=") for word in only.split())
         widths, sizes = (float(value["kernel_width"]),), (int(value["p"]),)
     for width in widths:
-        features = {words(kernel_width=width): data.features(width)}
-        yield from pursuits(data, tasks, features, KERNEL_WEIGHT, sizes)
+        found = pursuits(data, tasks, data.features(width), KERNEL_WEIGHT, sizes, is_principal=True)
+        yield from ((f"{words(kernel_width=width)} {name}", i, values) for name, i, values in found)
 
 
 def pursuits(
-    data: Rows, tasks: Sequence[Task], spaces: dict[str, np.ndarray], weight: float, sizes: Sequence[int]
+    data: Rows,
+    tasks: Sequence[Task],
+    X: np.ndarray,
+    weight: float,
+    sizes: Sequence[int],
+    *,
+    is_principal: bool,
 ) -> Found:
-    """Return PCA-LS of all tasks, one pursuit each: with fewer directions it is a part of that with more."""
-    for name, X in spaces.items():
-        S = None if X is not data.centred and not data.large else X.T @ X
-        values = None if S is not None else np.einsum("ij,ij->j", X, X)
-        for i, task in enumerate(tasks):
-            Z = X[task.known]
-            space = Principal(values, Z) if S is None else MatrixSpace(S, Z, noise_of(X))
-            y = data.y[task.known, None].astype(float)
-            # Folds ask for a few rows only: four digits of a direction are enough to tell their sides.
-            tol = FOLD_TOL if len(task.asked) < len(task.known) else TOL
-            found = pursue(space, y - y.mean(), weight, max(sizes), tol=tol)
-            V = X[task.asked] @ found.W
-            for p in sizes:
-                values_at = V[:, :p] @ found.alpha[:p] + y.mean()
-                yield f"{name} {words(p=p)}".strip(), i, values_at[:, 0]
+    """Return PCA-LS of all tasks, one pursuit each: with fewer directions it is a part of that with more.
+
+    X are centred rows; ``is_principal`` where their coordinates are those of principal directions.
+    """
+    squares = np.einsum("ij,ij->j", X, X) if is_principal else X.T @ X
+    for i, task in enumerate(tasks):
+        Z = X[task.known]
+        space = Principal(squares, Z) if is_principal else MatrixSpace(squares, Z, noise_of(X))
+        y = data.y[task.known, None].astype(float)
+        # Folds ask for a few rows only: four digits of a direction are enough to tell their sides.
+        tol = FOLD_TOL if len(task.asked) < len(task.known) else TOL
+        found = pursue(space, y - y.mean(), weight, max(sizes), tol=tol)
+        V = X[task.asked] @ found.W
+        for p in sizes:
+            values = V[:, :p] @ found.alpha[:p] + y.mean()
+            yield words(p=p), i, values[:, 0]
 
 
 def noise_of(X: np.ndarray) -> float:
