@@ -244,7 +244,8 @@ def robustness(results: Results, plan: Plan) -> None:
                 if not seeds:
                     continue
                 tasks = [tasks_of(data, draw(data, count, seed), seed)[0] for seed in seeds]
-                found = accuracies(data, pursuits(data, tasks, {"": data.centred}, weight, sizes), tasks)
+                made = pursuits(data, tasks, data.centred, weight, sizes, is_principal=data.is_wide)
+                found = accuracies(data, made, tasks)
                 for i, seed in enumerate(seeds):
                     for p in sizes:
                         if not results.has(**key, parameters=text(p), seed=seed):

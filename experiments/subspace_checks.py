@@ -36,7 +36,8 @@ def estimator(data: Rows, method: str, config: str) -> Any:
     p = int(value.get("p", 0))
     gamma = 1 / (2 * (value["kernel_width"] * data.sigma) ** 2) if "kernel_width" in value else None
     if method == "PCA+RLS":
-        return ReduceThenClassify(PCA(p, svd_solver="full"), RidgeClassifier(value["ridge"]))
+        solver = "arpack" if sparse.issparse(data.X) else "full"
+        return ReduceThenClassify(PCA(p, svd_solver=solver, random_state=0), RidgeClassifier(value["ridge"]))
     if method == "PCA-LS":
         return PCALS(p, reconstruction=LINEAR_WEIGHT)
     landmarks = data.n_landmarks if data.large else None

@@ -39,6 +39,7 @@ LINEAR_WEIGHT, KERNEL_WEIGHT = 1.0, 100.0  # of reconstruction in PCA-LS
 SPREADING = 0.99  # alpha of LLGC
 TOL, FOLD_TOL = 1e-8, 1e-4  # of PCA-LS: the estimators', and that of fits that are only scored on a fold
 PROPAGATION_TOL, PROPAGATION_ITERATIONS = 1e-3, 1000  # scikit-learn's
+HARMONIC_TOL = 1e-6  # of the fixed point that stands for iterations on a large graph
 
 
 @dataclass(eq=False)
@@ -128,16 +129,20 @@ class Rows:
             if self.large:
                 # The rows that KernelPCALS(random_state=0) draws.
                 Z = self.landmarks(width, int(check_random_state(0).randint(np.iinfo(np.int32).max)))
-                self.kept[width] = Z - Z.mean(axis=0)
+                self.kept[width] = principal_coordinates(Z - Z.mean(axis=0))
             else:
                 self.kept[width] = coordinates(self.rbf(width))
         return self.kept[width]
 
+    @property
+    def is_wide(self) -> bool:
+        """Whether there are more columns than rows."""
+        return self.X.shape[1] > self.X.shape[0]
+
     @cached_property
     def centred(self) -> np.ndarray:
-        """The rows less their mean; where there are more columns than rows, in coordinates of their own span."""
-        n, d = self.X.shape
-        if d <= n:
+        """The rows less their mean; where there are more columns than rows, as `coordinates` has them."""
+        if not self.is_wide:
             X = self.X.toarray() if sparse.issparse(self.X) else self.X
             return X - X.mean(axis=0)
         return coordinates(
@@ -163,6 +168,13 @@ def coordinates(K: np.ndarray) -> np.ndarray:
     values, U = linalg.eigh(Kc, overwrite_a=True, check_finite=False, driver="evd")
     keep = values > len(K) * np.finfo(float).eps * values[-1]
     return U[:, keep][:, ::-1] * np.sqrt(values[keep][::-1])
+
+
+def principal_coordinates(X: np.ndarray) -> np.ndarray:
+    """Return the same rows in coordinates of their principal directions; largest variance first."""
+    values, V = linalg.eigh(X.T @ X, check_finite=False)
+    keep = values > noise_of(X) * values[-1]
+    return X @ V[:, keep][:, ::-1]
 
 
 def balanced(count: int, **levels: Sequence[float]) -> list[dict[str, float]]:
@@ -199,40 +211,77 @@ def pca_rls(data: Rows, tasks: Sequence[Task]) -> Found:
 
 
 def grf(data: Rows, tasks: Sequence[Task]) -> Found:
-    """Label propagation, as scikit-learn iterates it: all tasks in one product."""
+    """Label propagation: as scikit-learn iterates it, all tasks in one product; of a large graph its fixed point."""
     for config, W in data.graphs():
-        degree = np.asarray(W.sum(axis=1)).ravel() + 1.0  # a row's own weight is 1
-        for i, F in enumerate(_propagate(W, degree, data.y, tasks)):
+        solve = _harmonic if data.large else _propagate
+        for i, F in enumerate(solve(W, data.y, tasks)):
             yield config, i, F[tasks[i].asked]
 
 
-def _propagate(W: Any, degree: np.ndarray, y: np.ndarray, tasks: Sequence[Task]) -> Iterator[np.ndarray]:
-    n, count = len(y), len(tasks)
-    clamp = np.zeros((n, count), dtype=bool)
+def _clamped(n: int, tasks: Sequence[Task]) -> np.ndarray:
+    clamp = np.zeros((n, len(tasks)), dtype=bool)
     for i, task in enumerate(tasks):
         clamp[task.known, i] = True
-    given = np.where(clamp, np.stack([y < 0, y > 0])[:, :, None], 0.0)  # (2, n, tasks)
-    F, going, done = given, np.arange(count), [np.empty(0)] * count
-    before = np.zeros_like(F)
+    return clamp
+
+
+def _propagate(W: np.ndarray, y: np.ndarray, tasks: Sequence[Task]) -> Iterator[np.ndarray]:
+    """Yield for each task the second class's share less the first's, once it changes no more."""
+    clamp = _clamped(len(y), tasks)
+    degree = W.sum(axis=1)[:, None] + 1.0  # a row's own weight is 1
+    given = np.where(clamp, (y > 0)[:, None], 0.0)
+    # The two shares of a row add up to 1 once labels reach it: that, and the second share, is all there is to keep.
+    share, reached = given, clamp.astype(float)
+    going, done = np.arange(len(tasks)), [np.empty(0)] * len(tasks)
+    change, total = np.full(len(tasks), np.inf), None
     for iteration in range(PROPAGATION_ITERATIONS + 1):
         last = iteration == PROPAGATION_ITERATIONS
-        change = np.abs(F - before).sum(axis=(0, 1))
         for place in np.flatnonzero((change < PROPAGATION_TOL) | last):
-            done[going[place]] = F[1, :, place] - F[0, :, place]
+            done[going[place]] = 2 * share[:, place] - reached[:, place]
         stay = (change >= PROPAGATION_TOL) & (not last)
         if not stay.any():
             break
         if not stay.all():
-            F, going = F[:, :, stay], going[stay]
-        before = F
-        m = len(going)
-        flat = np.concatenate([F[0], F[1]], axis=1)
-        flat = (W @ flat + flat) / degree[:, None]
-        F = np.stack([flat[:, :m], flat[:, m:]])
-        total = F.sum(axis=0)
-        F /= np.where(total == 0, 1.0, total)
-        F = np.where(clamp[:, going], given[:, :, going], F)
+            share, reached, going = share[:, stay], reached[:, stay], going[stay]
+            total = None if total is None else total[:, stay]
+        before, reached_before = share, reached
+        if total is None:
+            total = np.where(clamp[:, going], 1.0, (W @ reached + reached) / degree)
+            reached = (total > 0).astype(float)
+        share = np.where(clamp[:, going], given[:, going], (W @ share + share) / degree)
+        share = np.divide(share, total, out=np.zeros_like(share), where=total > 0)
+        change = np.abs(share - before).sum(axis=0)
+        change += np.abs((reached - share) - (reached_before - before)).sum(axis=0)
+        if (reached != reached_before).any():
+            total = None
     yield from done
+
+
+def _harmonic(W: Any, y: np.ndarray, tasks: Sequence[Task]) -> Iterator[np.ndarray]:
+    """Yield what propagation leads to, for each task: at every row the mean of its neighbours, but where known.
+
+    By conjugate gradients, a column a task; each has rows of its own that are known, and steps of its own.
+    """
+    clamp = _clamped(len(y), tasks)
+    degree = np.maximum(np.asarray(W.sum(axis=1)).reshape(-1, 1), np.finfo(float).tiny)
+    given = np.where(clamp, y[:, None], 0.0)
+    F, R = given.copy(), np.where(clamp, 0.0, W @ given)
+    P = R / degree
+    rho = np.einsum("ij,ij->j", R, P)
+    goal = HARMONIC_TOL**2 * rho
+    for _ in range(PROPAGATION_ITERATIONS):
+        AP = np.where(clamp, 0.0, degree * P - W @ P)
+        curve = np.einsum("ij,ij->j", P, AP)
+        step = np.divide(rho, curve, out=np.zeros_like(rho), where=curve > 0)
+        F += step * P
+        R -= step * AP
+        Q = R / degree
+        before, rho = rho, np.einsum("ij,ij->j", R, Q)
+        if (rho <= goal).all():
+            break
+        P *= np.divide(rho, before, out=np.zeros_like(rho), where=before > 0)
+        P += Q
+    yield from F.T
 
 
 def llgc(data: Rows, tasks: Sequence[Task]) -> Found:
@@ -332,6 +381,10 @@ class Principal(Space):
         """Return S B and Z B."""
         return self.values[:, None] * B, self.Z @ B
 
+    def principal(self, k: int) -> np.ndarray:
+        """Return the first k coordinates."""
+        return np.eye(self.size, min(k, self.size))
+
     def on_labelled(self, B: np.ndarray) -> np.ndarray:
         """Return Z B."""
         return self.Z @ B
@@ -353,7 +406,7 @@ class Principal(Space):
 def pcals(data: Rows, tasks: Sequence[Task], only: str = "") -> Found:
     """PCA-LS; ``only`` one configuration where that is given."""
     sizes = (int(only.split("=")[1]),) if only else data.sizes
-    yield from pursuits(data, tasks, {"": data.centred}, LINEAR_WEIGHT, sizes)
+    yield from pursuits(data, tasks, data.centred, LINEAR_WEIGHT, sizes, is_principal=data.is_wide)
 
 
 def kernel_pcals(data: Rows, tasks: Sequence[Task], only: str = "") -> Found:
@@ -363,28 +416,35 @@ def kernel_pcals(data: Rows, tasks: Sequence[Task], only: str = "") -> Found:
         value = dict(word.split("=") for word in only.split())
         widths, sizes = (float(value["kernel_width"]),), (int(value["p"]),)
     for width in widths:
-        features = {words(kernel_width=width): data.features(width)}
-        yield from pursuits(data, tasks, features, KERNEL_WEIGHT, sizes)
+        found = pursuits(data, tasks, data.features(width), KERNEL_WEIGHT, sizes, is_principal=True)
+        yield from ((f"{words(kernel_width=width)} {name}", i, values) for name, i, values in found)
 
 
 def pursuits(
-    data: Rows, tasks: Sequence[Task], spaces: dict[str, np.ndarray], weight: float, sizes: Sequence[int]
+    data: Rows,
+    tasks: Sequence[Task],
+    X: np.ndarray,
+    weight: float,
+    sizes: Sequence[int],
+    *,
+    is_principal: bool,
 ) -> Found:
-    """Return PCA-LS of all tasks, one pursuit each: with fewer directions it is a part of that with more."""
-    for name, X in spaces.items():
-        S = None if X is not data.centred and not data.large else X.T @ X
-        values = None if S is not None else np.einsum("ij,ij->j", X, X)
-        for i, task in enumerate(tasks):
-            Z = X[task.known]
-            space = Principal(values, Z) if S is None else MatrixSpace(S, Z, noise_of(X))
-            y = data.y[task.known, None].astype(float)
-            # Folds ask for a few rows only: four digits of a direction are enough to tell their sides.
-            tol = FOLD_TOL if len(task.asked) < len(task.known) else TOL
-            found = pursue(space, y - y.mean(), weight, max(sizes), tol=tol)
-            V = X[task.asked] @ found.W
-            for p in sizes:
-                values_at = V[:, :p] @ found.alpha[:p] + y.mean()
-                yield f"{name} {words(p=p)}".strip(), i, values_at[:, 0]
+    """Return PCA-LS of all tasks, one pursuit each: with fewer directions it is a part of that with more.
+
+    X are centred rows; ``is_principal`` where their coordinates are those of principal directions.
+    """
+    squares = np.einsum("ij,ij->j", X, X) if is_principal else X.T @ X
+    for i, task in enumerate(tasks):
+        Z = X[task.known]
+        space = Principal(squares, Z) if is_principal else MatrixSpace(squares, Z, noise_of(X))
+        y = data.y[task.known, None].astype(float)
+        # Folds ask for a few rows only: four digits of a direction are enough to tell their sides.
+        tol = FOLD_TOL if len(task.asked) < len(task.known) else TOL
+        found = pursue(space, y - y.mean(), weight, max(sizes), tol=tol)
+        V = X[task.asked] @ found.W
+        for p in sizes:
+            values = V[:, :p] @ found.alpha[:p] + y.mean()
+            yield words(p=p), i, values[:, 0]
 
 
 def noise_of(X: np.ndarray) -> float:

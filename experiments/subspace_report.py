@@ -32,7 +32,9 @@ def write_report(results: Results, path: Path, plan: Any) -> None:
         "penalties. The paper tried whole grids, and for SecStr held 100 labels out instead of cross-validating.",
         "LapRLS, PCA+RLS and PCA-LS have intercepts. RBF graphs and kernels are exact, but for SecStr: there GRF and "
         f"LLGC have a graph of {', '.join(map(str, NEIGHBOURS[:-1]))} or {NEIGHBOURS[-1]} neighbours, LapRLS of "
-        f"{NEIGHBOURS[0]} as in the paper, and kernels are Nystroem features of {plan.n_landmarks} rows. "
+        f"{NEIGHBOURS[0]} as in the paper, and kernels are Nystroem features of {plan.n_landmarks} rows; GRF is the "
+        "function that propagation leads to, found directly. Pursuits that are only scored on a fold stop at four "
+        "digits. "
         "Breast-cancer's columns, which are ordinals, are brought to variance 1. A dash in the paper's place: it had "
         "no figure there.",
     )

@@ -65,7 +65,8 @@ class PCALS(NestedSubspace):
         Whether "cv" takes the fewest directions within one standard error of the best score, not the best.
     tol : float, default=1e-8
         Where steps towards a direction end, beyond 512 columns: when J's gradient is at most this, relative to J.
-        J is then right to about the square of that.
+        J is then right to about the square of that. Above 2e-7 it is also how much may be missing of a maximum that
+        is proved.
     max_iter : int, default=200
         The most such steps for a direction.
     max_gram_bytes : int, default=512 MB
@@ -113,13 +114,15 @@ class PCALS(NestedSubspace):
 
     Notes
     -----
-    Up to 2,048 columns (more where X is slow to read) that fit ``max_gram_bytes``: one pass over X in all,
-    :math:`O(n d^2)`, after which a step costs :math:`O(d^2)`; up to 512 columns, :math:`O(d^3)`. Otherwise: one pass
-    for the mean and one a step, each over a few vectors, and nothing of size d x d; memory is that of X and
-    :math:`O(m (n + d))` for a small space of at most 64 vectors m. Labelled rows are taken once.
+    Dense X of up to 2,048 columns (more where it is slow to read) that fit ``max_gram_bytes``: one pass over X in
+    all, :math:`O(n d^2)`, after which a step costs :math:`O(d^2)`; up to 512 columns, :math:`O(d^3)`. Otherwise, and
+    where X is sparse: one pass for the mean and one a step, each over a few vectors, and nothing of size d x d;
+    memory is that of X and :math:`O(m (n + d))` for a small space of at most 96 vectors m. Labelled rows are taken
+    once.
 
-    J has local maxima. Up to 512 columns each direction is proved to be the global maximum, to a few parts in ten
-    million; beyond, it is the global maximum of a space that grew wherever a larger one might have been.
+    J has local maxima. Up to 512 columns (64 of a sparse X) each direction is proved to be the global maximum, to a
+    few parts in ten million; beyond, it is the global maximum of a space that grew wherever a larger one might have
+    been.
 
     A new row is placed by itself, as the training rows are: `transform` of them is the embedding.
 

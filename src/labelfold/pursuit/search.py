@@ -28,8 +28,9 @@ from labelfold.pursuit.vectors import Vectors, orthonormal
 # Up to so many columns the small space is the whole one; up to the second number it is proved to have been enough.
 WHOLE, PROVED = 64, 512
 
-# The small space grows to so many vectors, and then shrinks to the half that matters most.
-_MOST = 64
+# The small space grows to so many vectors, and then shrinks to the half that matters most; to more of them where a
+# product is a pass over X, of which there are fewer then.
+_MOST, _MOST_OF_PASSES = 64, 96
 
 # So many vectors are drawn at random to learn principal directions from; so many responses are looked at singly.
 _RANDOM, _RESPONSES = 8, 8
@@ -66,21 +67,22 @@ class Search:
     ) -> None:
         self.space, self.weight, self.tol, self.max_iter, self.rng = space, weight, tol, max_iter, rng
         self.n_iter, self.converged = 0, True
-        columns = space.size if isinstance(space, MatrixSpace) else np.inf
-        self.is_whole, self.proves = columns <= WHOLE, columns <= PROVED
+        self.proved_to, self.explored = max(PROVED_TO, tol), _EXPLORED if tol <= _FLAT else 0
+        self.is_whole = space.size <= WHOLE
+        self.proves = isinstance(space, MatrixSpace) and space.size <= PROVED
         # Where maxima are proved, the space must not shrink on the way to one.
-        self.most = space.size if self.proves else _MOST
-        self.usual = _MOST + n_components if self.proves else _MOST
+        most = _MOST if isinstance(space, MatrixSpace) else _MOST_OF_PASSES
+        self.most = space.size if self.proves else most
+        self.usual = most + n_components if self.proves else most
         self.taken = self.basis = Vectors.none(space)
         self.T = np.empty((0, 0))  # S on the small space
         if self.is_whole:
             self.extend(np.eye(space.size))
-        elif self.proves:
-            # The last coordinates are the first principal directions: see row_space.
-            self.extend(np.eye(space.size)[:, -(n_components + _RANDOM) :])
         else:
-            self.extend(space.random(min(_RANDOM, space.size), rng))
-            self.extend(self.basis.SQ)
+            known = space.principal(n_components + _RANDOM)
+            self.extend(space.random(min(_RANDOM, space.size), rng) if known is None else known)
+            if known is None:
+                self.extend(self.basis.SQ)
         # Values of ||Zw||^2, and of w'Sw, that are round-off.
         self.least = (16 * np.finfo(np.float64).eps) ** 2 * space.square
         self.tiny = space.noise * (first_eigenvector(self.T)[0] if len(self.T) else 0.0)
@@ -94,7 +96,7 @@ class Search:
         small = self.small(r)
         if small is None:
             return None
-        found = maximise(small.ratio, proved_to=PROVED_TO if self.is_whole else _ROUGHLY)
+        found = maximise(small.ratio, proved_to=self.proved_to if self.is_whole else _ROUGHLY)
         y = small.V @ found.w
         if not self.is_whole:
             y, found = self.improved(y, found, r)
@@ -107,15 +109,18 @@ class Search:
         first = self.n_iter
         for i in range(self.max_iter):
             left = self.max_iter - (self.n_iter - first)
-            y = self.settle(y, r, left) if whole is None else self.climb(y, whole)
+            is_last = self.proves or i >= self.explored
+            tol = self.tol if is_last else max(self.tol, _ROUGHLY)
+            y = self.settle(y, r, tol, left) if whole is None else self.climb(y, whole)
             small = self.small(r)
             value = small.ratio.value(y @ small.V)
-            is_last = self.proves or i >= _EXPLORED
             t_max = found.cover[-1].high if self.proves else None
-            proved_to = PROVED_TO if is_last else _ROUGHLY
+            proved_to = self.proved_to if is_last else _ROUGHLY
             found = maximise(small.ratio, [y @ small.V], proved_to, found.cover, t_max)
             if self.proves:
-                missed = self.disprove(whole, merged(small.ratio, found), found.value, confirmed)
+                missed = self.disprove(
+                    whole, merged(small.ratio, found, self.proved_to), found.value, confirmed
+                )
             else:
                 missed = None if is_last else self.around(small, found, r)
             if missed is None and found.value <= value * (1 + _SAME):
@@ -155,7 +160,7 @@ class Search:
         values, V = values[keep], V[:, keep]
         return _Small(RatioSum(np.diag(self.weight * values), self.basis.ZQ @ V, r), V)
 
-    def settle(self, y: np.ndarray, r: np.ndarray, most: int) -> np.ndarray:
+    def settle(self, y: np.ndarray, r: np.ndarray, tol: float, most: int) -> np.ndarray:
         """Let the space grow until its local maximum by y is a stationary point of J among all vectors."""
         norms: list[float] = []
         for _ in range(most):
@@ -169,7 +174,7 @@ class Search:
             residuals = self.residuals(np.column_stack([y, near]), t, nu, r)
             size = self.weight * self.T.trace() + t * nu * float((self.basis.ZQ**2).sum())
             norms.append(float(np.linalg.norm(residuals[:, 0])))
-            if norms[-1] <= max(self.tol * value, self.space.noise * size):
+            if norms[-1] <= max(tol * value, self.space.noise * size):
                 return y
             is_stuck = len(norms) > _PATIENCE and min(norms[-_PATIENCE:]) > min(norms[:-_PATIENCE]) / 2
             if is_stuck and min(norms) <= _FLAT * value:
@@ -253,7 +258,7 @@ class Search:
         The intervals that prove the maximum in the small space are checked in the whole one, where bounds can only
         be larger. Those that hold are remembered: the target only rises.
         """
-        target = value * (1 + 2 * PROVED_TO)
+        target = value * (1 + 2 * self.proved_to)
         missed = []
         for i, (low, high, nu) in enumerate(cover):
             last = i == len(cover) - 1

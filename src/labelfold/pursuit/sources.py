@@ -11,7 +11,8 @@ from labelfold.labels import Labels
 from labelfold.pursuit.spaces import MatrixSpace, RowsSpace
 from labelfold.rows import Block, Centered, Rows
 
-# Up to so many columns a d x d matrix is worth its one pass; beyond, only of data that is slow to read again.
+# Up to so many columns a d x d matrix is worth its one pass; beyond, only of data that is slow to read again. Of
+# sparse rows it never is.
 _MODERATE = 2048
 
 
@@ -74,7 +75,9 @@ class Source:
         n, d = rows.shape
         eps, eps64 = float(np.finfo(rows.dtype).eps), float(np.finfo(np.float64).eps)
         self.labels, self.Y = labels, Y
-        self.is_matrix = 8 * d * d <= max_gram_bytes and (d <= _MODERATE or is_slow or not rows.in_memory)
+        some = rows.take(labels.index[:64])
+        fits = 8 * d * d <= max_gram_bytes and (d <= _MODERATE or is_slow or not rows.in_memory)
+        self.is_matrix = fits and not some.whole().is_sparse
         self.noise = max(10 * np.sqrt(max(n, d)) * eps64, (10 * eps) ** 2 if self.is_matrix else 32 * eps)
         self._index, self._rows = labels.index[: max(2, int(max_gram_bytes / rows.row_bytes()))], rows
         labelled, mask = labelled_rows(rows, labels, max_gram_bytes)
@@ -82,7 +85,7 @@ class Source:
         # Near the mean, which is not known yet: sums of squares about it lose no digits.
         near = np.zeros(d)
         if center:
-            near = rows.take(labels.index[:64]).mean().astype(rows.dtype).astype(np.float64)
+            near = some.mean().astype(rows.dtype).astype(np.float64)
         if self.is_matrix:
             in_one = mask is not None or labels.all_labelled
             total = self._read_matrix(rows, labels.index if in_one else None, near)

@@ -72,6 +72,10 @@ class Space(ABC):
         """Return k vectors drawn at random."""
         return rng.standard_normal((self.size, k))
 
+    def principal(self, k: int) -> np.ndarray | None:
+        """Return the first k principal directions, where they are known."""
+        return None
+
     def fits(self, r: np.ndarray, through: np.ndarray, W: np.ndarray) -> np.ndarray:
         """Return least-squares directions of responses r, of which ``through`` is Z'r, about orthogonal to W."""
         return self.soften(through, np.full(through.shape[1], _NEARLY_FREE / self.square))
@@ -117,10 +121,12 @@ class MatrixSpace(Space):
         The labelled rows, or a triangular factor of them.
     noise : float
         See `Space`.
+    is_diagonal : bool
+        Whether S is diagonal, with ascending values.
     """
 
-    def __init__(self, S: np.ndarray, Z: np.ndarray, noise: float) -> None:
-        self.S, self.Z, self.noise = S, Z, noise
+    def __init__(self, S: np.ndarray, Z: np.ndarray, noise: float, is_diagonal: bool = False) -> None:
+        self.S, self.Z, self.noise, self.is_diagonal = S, Z, noise, is_diagonal
         self.size, self.square = len(S), float(np.trace(S))
 
     def times(self, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -143,17 +149,24 @@ class MatrixSpace(Space):
         """Return the space that rows span, in coordinates in which S is diagonal, ascending; and these, V (d, m)."""
         values, V = np.linalg.eigh(self.S)
         keep = values > self.noise * max(values[-1], 0.0)
-        return MatrixSpace(np.diag(values[keep]), self.Z @ V[:, keep], self.noise), V[:, keep]
+        return MatrixSpace(np.diag(values[keep]), self.Z @ V[:, keep], self.noise, True), V[:, keep]
+
+    def principal(self, k: int) -> np.ndarray | None:
+        """Return the last k coordinates, where S is diagonal."""
+        return np.eye(self.size)[:, -k:] if self.is_diagonal else None
 
     def fits(self, r: np.ndarray, through: np.ndarray, W: np.ndarray) -> np.ndarray:
         """Return the least-squares directions of responses r, orthogonal to W."""
         if min(self.Z.shape) > _FITTED:
             return super().fits(r, through, W)
         Z = self.Z - (self.Z @ W) @ W.T
-        A = Z.T @ Z
-        factor = Gram(A + np.trace(A) / len(A) * W @ W.T, max(Z.shape)).trusted(0.0)
+        is_wide = Z.shape[0] < Z.shape[1]
+        A = Z @ Z.T if is_wide else Z.T @ Z
+        if not is_wide:
+            A += np.trace(A) / len(A) * W @ W.T
+        factor = Gram(A, max(Z.shape)).trusted(0.0)
         if factor is not None:
-            return factor.solve(Z.T @ r)
+            return Z.T @ factor.solve(r) if is_wide else factor.solve(Z.T @ r)
         rank_tol = max(Z.shape) * np.finfo(np.float64).eps
         return linalg.lstsq(Z, r, cond=rank_tol, lapack_driver="gelsy", check_finite=False)[0]
 

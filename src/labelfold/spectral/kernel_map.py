@@ -89,7 +89,8 @@ def exact_map(rows: Rows, kernel: str | Callable, params: dict[str, Any], max_gr
     if 8 * n * n > max_gram_bytes:
         raise ValueError(
             f"the exact kernel form needs a {n} x {n} matrix of {8 * n * n / 2**20:,.0f} MB, more than "
-            f"max_gram_bytes={max_gram_bytes:,} allows; set n_landmarks (500, say), or raise max_gram_bytes"
+            f"max_gram_bytes={max_gram_bytes:,} allows; set n_landmarks (500, say), or raise max_gram_bytes to "
+            f"{8 * n * n:,}"
         )
     return KernelMap(rows.whole().double().raw, kernel, params)
 
