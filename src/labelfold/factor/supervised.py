@@ -14,6 +14,7 @@ do not hold up, V and c their closed-form step given all rows, and the descent g
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -220,7 +221,9 @@ class _Round:
         self.scale_c = 1 / np.sqrt(2 * b * problem.n)
         self.L = problem.metric(at)
         self.shapes = [(k, len(self.inside)), (k, d if k < d else 0), (d,), at.D.shape]
-        self.sizes = [int(np.prod(shape)) for shape in self.shapes]
+        self.sizes = [math.prod(shape) for shape in self.shapes]
+        ends = np.cumsum(self.sizes).tolist()
+        self.parts = [slice(start, stop) for start, stop in zip([0, *ends[:-1]], ends, strict=True)]
 
     def run(self) -> None:
         """Take steps until they gain little, or there are no more to take."""
@@ -238,8 +241,7 @@ class _Round:
         at, Q = self.origin, self.inside
         if not x.any():
             return at.value, at
-        parts = np.split(x, np.cumsum(self.sizes)[:-1])
-        A, B, c, E = (part.reshape(shape) for part, shape in zip(parts, self.shapes, strict=True))
+        A, B, c, E = (x[part].reshape(shape) for part, shape in zip(self.parts, self.shapes, strict=True))
         V = at.V + (self.scale_inside * A) @ Q
         if B.size:
             V += self.scale_beyond * (B - (B @ Q.T) @ Q)
