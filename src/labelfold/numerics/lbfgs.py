@@ -65,7 +65,10 @@ def lbfgs(
     >>> values = []
     >>> def bowl(x):
     ...     return float(((x - 1) ** 4).sum()), x
-    >>> why = lbfgs(bowl, lambda x: 4 * (x - 1) ** 3, np.zeros(3), lambda value, _: values.append(value) or value < 1e-8)
+    >>> def accept(value, x):
+    ...     values.append(value)
+    ...     return value < 1e-8
+    >>> why = lbfgs(bowl, lambda x: 4 * (x - 1) ** 3, np.zeros(3), accept)
     >>> why, bool(np.all(np.diff(values) < 0))
     ('accepted', True)
     """
