@@ -175,7 +175,7 @@ def plain(X: np.ndarray, few: np.ndarray, options: dict, start: str, max_iter: i
         Z, V, c = np.split(x, [n * (k + 1), n * (k + 1) + k * d])
         Z, V1 = Z.reshape(n, k + 1), np.vstack([V.reshape(k, d), np.ones(d)])
         R = X - Z @ V1 - c
-        cost, pull = machine.evaluate(Z[index])
+        cost, pull = machine.train(Z[index]), machine.pull()
         dZ, dV = 2 * lu * Z - 2 * b * R @ V1.T, 2 * lv * V1[:-1] - 2 * b * Z[:, :-1].T @ R
         dZ[index] += pull
         f = b * np.vdot(R, R) + lu * np.vdot(Z, Z) + lv * np.vdot(V, V) + cost

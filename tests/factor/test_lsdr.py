@@ -67,7 +67,7 @@ def test_the_classifier_is_the_best_for_its_rows(loss, start):
     Z = X[index][:, :4] / 3
     machine = machines.LinearMachine(T, loss=loss, weight=0.7, penalty=0.05)
     machine.W, machine.intercept = np.full((1, 3), start), np.array([-start])
-    cost, slope = machine.evaluate(Z)
+    cost, slope = machine.train(Z), machine.pull()
 
     def value(W, intercept, Z):
         f = Z[:, :-1] @ W.T + Z[:, -1:] + intercept
@@ -81,7 +81,7 @@ def test_the_classifier_is_the_best_for_its_rows(loss, start):
     # Danskin: with the classifier trained anew the slope in Z is that at the fixed one.
     move = rng.standard_normal(Z.shape)
     h = 1e-5
-    ahead, behind = machine.evaluate(Z + h * move)[0], machine.evaluate(Z - h * move)[0]
+    ahead, behind = machine.train(Z + h * move), machine.train(Z - h * move)
     assert (ahead - behind) / (2 * h) == pytest.approx(np.vdot(slope, move), rel=1e-5)
 
 

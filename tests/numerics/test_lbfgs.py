@@ -16,7 +16,8 @@ def run(function, x, done, most=2000, **options):
         last[0] = point
         return done(value) or len(values) == most
 
-    return lbfgs(lambda x: (*function(x), x), x, accept, **options), np.array(values), last[0]
+    why = lbfgs(lambda x: (function(x)[0], x), lambda x: function(x)[1], x, accept, **options)
+    return why, np.array(values), last[0]
 
 
 @pytest.mark.parametrize("memory", [1, 5, 20])

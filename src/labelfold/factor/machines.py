@@ -43,8 +43,8 @@ class LinearMachine:
         self.W: np.ndarray | None = None  # (r, k)
         self.intercept: np.ndarray | None = None  # (r,)
 
-    def evaluate(self, Z: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return what the labels cost with the rows at Z, at least, and the slope in Z."""
+    def train(self, Z: np.ndarray) -> float:
+        """Return what the labels cost with the rows at Z, at least."""
         U, offsets = Z[:, :-1], Z[:, -1:]
         r, k = self.T.shape[1], U.shape[1]
         if self.W is None:
@@ -54,10 +54,13 @@ class LinearMachine:
         for j in range(r):
             theta[j] = self._newton(ones, offsets[:, 0], self.T[:, j], theta[j])
         self.W, self.intercept = theta[:, :-1].copy(), theta[:, -1].copy()
-        value, slope, _ = losses(self.T * (ones @ theta.T + offsets), self.loss)
-        pull = self.weight * slope * self.T  # (l, r)
-        cost = self.weight * value.sum() + self.penalty * (self.W**2).sum()
-        return float(cost), np.hstack([pull @ self.W, pull.sum(axis=1, keepdims=True)])
+        value, self._slope, _ = losses(self.T * (ones @ theta.T + offsets), self.loss)
+        return float(self.weight * value.sum() + self.penalty * (self.W**2).sum())
+
+    def pull(self) -> np.ndarray:
+        """Return the slope of that cost in Z (l, k + 1), where the machine has just been trained."""
+        pull = self.weight * self._slope * self.T  # (l, r)
+        return np.hstack([pull @ self.W, pull.sum(axis=1, keepdims=True)])
 
     def rows_step(self, D: np.ndarray, L: np.ndarray) -> None:
         """Return nothing: a smooth loss leaves no kinks that a descent could get caught in."""
@@ -137,28 +140,35 @@ class KernelMachine:
         self.signs = np.ascontiguousarray(T.T)  # (r, l)
         self.C, self.weight, self.tol = np.full(self.signs.shape, float(C)), weight, tol
         self.kernel, self.degree, self.gamma, self.coef0 = kernel, degree, gamma, coef0
+        self._K = np.empty((len(T), len(T)))
         self.s = np.zeros(self.signs.shape)  # a o y
         self.Z: np.ndarray | None = None
         self.found: KernelSVM | None = None
 
-    def evaluate(self, Z: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return what the labels cost with the rows at Z, at least, and the slope in Z."""
-        K = self._kernel(Z, Z)
+    def train(self, Z: np.ndarray) -> float:
+        """Return what the labels cost with the rows at Z, at least."""
+        self.Z, K = Z, self._kernel(Z)
         if not np.isfinite(K.diagonal()).all():  # which bounds the rest of it
-            return np.inf, np.zeros_like(Z)
-        self.Z = Z
+            self.found = None
+            return np.inf
         self.found = solve_machines(K, self.signs, self.C, self.s, self.tol)
-        used = np.flatnonzero(self.s.any(axis=0))
-        s, Zs = self.s[:, used], Z[used]
-        gradient = np.zeros_like(Z)
-        if self.kernel == "poly":
-            slope = (self.gamma * (Zs @ Zs.T) + self.coef0) ** (self.degree - 1)
-            gradient[used] = (-self.weight * self.gamma * self.degree) * (((s.T @ s) * slope) @ Zs)
-        else:
-            A = (s.T @ s) * K[np.ix_(used, used)]
-            gradient[used] = (2 * self.weight * self.gamma) * (A.sum(axis=1)[:, None] * Zs - A @ Zs)
         # The primal cost: the one of the machine at hand, however far it is from the best.
-        return self.weight * float(self.found.primal.sum()), gradient
+        return self.weight * float(self.found.primal.sum())
+
+    def pull(self) -> np.ndarray:
+        """Return the slope of that cost in Z (l, k + 1), where the machine has just been trained."""
+        gradient = np.zeros_like(self.Z)
+        if self.found is None:
+            return gradient
+        used = np.flatnonzero(self.s.any(axis=0))
+        s, Z = self.s[:, used], self.Z[used]
+        if self.kernel == "poly":
+            slope = (self.gamma * (Z @ Z.T) + self.coef0) ** (self.degree - 1)
+            gradient[used] = (-self.weight * self.gamma * self.degree) * (((s.T @ s) * slope) @ Z)
+        else:
+            A = (s.T @ s) * self._K[np.ix_(used, used)]
+            gradient[used] = (2 * self.weight * self.gamma) * (A.sum(axis=1)[:, None] * Z - A @ Z)
+        return gradient
 
     def rows_step(self, D: np.ndarray, L: np.ndarray) -> np.ndarray:
         r"""Return the displacements (l, k + 1) that are best where every f is taken as linear in w and in its row.
@@ -168,7 +178,7 @@ class KernelMachine:
         diagonal, its targets are y + g'D. Its dual variables are unique, and where they are those of the machine
         itself no slope is left, kinks or not. Several machines share their rows, and take turns.
         """
-        K = self._kernel(self.Z, self.Z)
+        K = self._K
         G = [self._slopes(K, s) @ L for s in self.s]  # r times (l, k + 1)
         E = D @ np.linalg.inv(L).T  # D = E L'
         s, old, r = self.s.copy(), E, len(self.s)
@@ -207,22 +217,33 @@ class KernelMachine:
             return None
         return unsettled(self.found.gap, self.found.n_iter, self.C, self.tol)
 
-    def _kernel(self, Z: np.ndarray, other: np.ndarray) -> np.ndarray:
-        return kernel_matrix(Z, other, self.kernel, self.degree, self.gamma, self.coef0)
+    def _kernel(self, Z: np.ndarray) -> np.ndarray:
+        # Into the same memory each time: to be given new memory takes longer than to fill it.
+        return kernel_matrix(Z, Z, self.kernel, self.degree, self.gamma, self.coef0, out=self._K)
 
 
 def kernel_matrix(
-    Z: np.ndarray, other: np.ndarray, kernel: str, degree: int, gamma: float, coef0: float
+    Z: np.ndarray,
+    other: np.ndarray,
+    kernel: str,
+    degree: int,
+    gamma: float,
+    coef0: float,
+    out: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return the kernel of every row of Z with every row of the other."""
-    K = Z @ other.T
+    """Return the kernel of every row of Z with every row of the other, in ``out`` where it is given."""
+    K = np.matmul(Z, other.T, out=out)
     if kernel == "poly":
         from labelfold.numerics import smo_kernels
 
         smo_kernels.polynomial(K, gamma, coef0, degree)
         return K
-    squares = (Z * Z).sum(axis=1)[:, None] + (other * other).sum(axis=1)
-    return np.exp(-gamma * np.maximum(squares - 2 * K, 0.0))
+    K *= -2
+    K += (Z * Z).sum(axis=1)[:, None]
+    K += (other * other).sum(axis=1)
+    np.maximum(K, 0.0, out=K)
+    K *= -gamma
+    return np.exp(K, out=K)
 
 
 def losses(m: np.ndarray, loss: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

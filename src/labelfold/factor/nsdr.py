@@ -267,5 +267,5 @@ def objective(
     )
     kernel_options = {"kernel": kernel, "degree": degree, "gamma": gamma, "coef0": coef0}
     machine = KernelMachine(T, C=C, weight=1 - reconstruction, tol=tol, **kernel_options)
-    cost, _ = machine.evaluate(np.column_stack([U, row_offsets])[index].astype(np.float64))
+    cost = machine.train(np.column_stack([U, row_offsets])[index].astype(np.float64))
     return factors + cost

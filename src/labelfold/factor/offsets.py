@@ -41,26 +41,17 @@ class Fold(NamedTuple):
     G: np.ndarray  # (d, k + 1)
 
 
-class Sums(NamedTuple):
-    """Sums over all rows, R being what is left of X - c - Z V1."""
-
-    misfit: float  # ||R||^2
-    size: float  # ||Z||^2
-    ZtR: np.ndarray  # (k + 1, d)
-    PtR: np.ndarray  # (k + 1, d)  over labelled rows
-    colsum: np.ndarray  # (d,)  1'R
-
-
 def fold(V: np.ndarray, ridge: float) -> Fold:
     """Return what places rows, given V (k, d) and lambda U / b."""
     V1 = np.vstack([V, np.ones(V.shape[1])])
     M = V1 @ V1.T
-    M[np.diag_indices_from(M)] += ridge
-    try:
-        inverse = linalg.cho_solve(
-            linalg.cho_factor(M, check_finite=False), np.eye(len(M)), check_finite=False
-        )
-    except linalg.LinAlgError:  # the ridge is lost in round-off
+    M.ravel()[:: len(M) + 1] += ridge
+    # LAPACK itself: its wrappers take longer than a matrix so small.
+    factor, failed = linalg.lapack.dpotrf(M, lower=1)
+    if not failed:
+        inverse, failed = linalg.lapack.dpotri(factor, lower=1)
+        inverse = np.tril(inverse) + np.tril(inverse, -1).T
+    if failed:  # the ridge is lost in round-off
         inverse = np.linalg.pinv(M, hermitian=True)
     return Fold(V1, M, inverse, V1.T @ inverse)
 
@@ -70,7 +61,7 @@ class Held:
 
     def __init__(self, X: np.ndarray, t: np.ndarray, n_labelled: int) -> None:
         self.X, self.t, self.n_labelled = X, t, n_labelled
-        self._Y = self._Q = np.empty((0, 0))
+        self._Y = self._Q = self._Z = self._R = np.empty((0, 0))
 
     def place(self, f: Fold, c: np.ndarray) -> np.ndarray:
         """Return q of the labelled rows, (l, k + 1)."""
@@ -78,13 +69,20 @@ class Held:
         self._Q = self._Y @ f.G
         return self._Q[: self.n_labelled]
 
-    def sums(self, f: Fold, c: np.ndarray, Z: np.ndarray, P: np.ndarray) -> Sums:
-        """Return the sums, labelled rows at Z, the others where `place` has just put them."""
-        l = self.n_labelled  # noqa: E741
-        everywhere = np.vstack([Z, self._Q[l:]])
-        R = self._Y - everywhere @ f.V1
-        size = np.vdot(everywhere, everywhere)
-        return Sums(np.vdot(R, R), size, everywhere.T @ R, P.T @ R[:l], self.t @ R)
+    def misfit(self, f: Fold, c: np.ndarray, Z: np.ndarray) -> tuple[float, float]:
+        """Return ||R||^2 and ||Z||^2 over all rows, R being what is left of X - c - Z V1.
+
+        Labelled rows are at Z, the others where `place` has just put them.
+        """
+        self._Z = np.vstack([Z, self._Q[self.n_labelled :]])
+        self._R = self._Y - self._Z @ f.V1
+        return np.vdot(self._R, self._R), np.vdot(self._Z, self._Z)
+
+    def products(
+        self, f: Fold, c: np.ndarray, Z: np.ndarray, P: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return Z'R (k + 1, d), P'R over labelled rows only, and 1'R (d,), after `misfit` of the same places."""
+        return self._Z.T @ self._R, P.T @ self._R[: self.n_labelled], self.t @ self._R
 
     def normal(self, Z: np.ndarray) -> np.ndarray:
         """Return [Z, t]'[Z, t] over all rows, (k + 2, k + 2)."""
@@ -111,6 +109,7 @@ class Swept:
         unlabelled[index] = 0
         self.mask = rows.put(unlabelled) if len(index) < n else None
         self._unlabelled: tuple = ()
+        self._ZtR = self._colsum = np.empty(0)
 
     def place(self, f: Fold, c: np.ndarray) -> np.ndarray:
         """Return q of the labelled rows, (l, k + 1), and place the others: the pass over X."""
@@ -119,22 +118,30 @@ class Swept:
             self._unlabelled = self.rows.sum(_place_unlabelled, self.mask, shared=shared)
         return np.asarray(self.labelled.get(self.labelled.map(_place, shared=shared)), dtype=np.float64)
 
-    def sums(self, f: Fold, c: np.ndarray, Z: np.ndarray, P: np.ndarray) -> Sums:
-        """Return the sums, labelled rows at Z, the others where `place` has just put them."""
-        both = np.hstack([Z, P])
-        square, YtW, total = self.labelled.sum(_products, both, shared=(self.mean + c,))
-        k1 = Z.shape[1]
+    def misfit(self, f: Fold, c: np.ndarray, Z: np.ndarray) -> tuple[float, float]:
+        """Return ||R||^2 and ||Z||^2 over all rows, as `Held.misfit` has it."""
+        square, YtZ, total = self.labelled.sum(_products, Z, shared=(self.mean + c,))
         ZtZ = Z.T @ Z
-        ZtR = YtW[:, :k1].T - ZtZ @ f.V1
-        PtR = YtW[:, k1:].T - (P.T @ Z) @ f.V1
-        misfit = square - np.vdot(YtW[:, :k1].T + ZtR, f.V1)
+        ZtR = YtZ.T - ZtZ @ f.V1
+        misfit = square - np.vdot(YtZ.T + ZtR, f.V1)
         colsum, size = total - Z.sum(axis=0) @ f.V1, np.trace(ZtZ)
         if self.mask is not None:
             square, YtQ, total, QtQ, ones = self._unlabelled
             rest = YtQ.T - QtQ @ f.V1
             misfit += square - np.vdot(YtQ.T + rest, f.V1)
             ZtR, colsum, size = ZtR + rest, colsum + total - ones @ f.V1, size + np.trace(QtQ)
-        return Sums(max(float(misfit), 0.0), float(size), ZtR, PtR, colsum)
+        self._ZtR, self._colsum = ZtR, colsum
+        return max(float(misfit), 0.0), float(size)
+
+    def products(
+        self, f: Fold, c: np.ndarray, Z: np.ndarray, P: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return Z'R, P'R over labelled rows only, and 1'R, as `Held.products` has it."""
+        PtR = np.zeros((0, len(c)))
+        if P.shape[1]:
+            _, YtP, _ = self.labelled.sum(_products, P, shared=(self.mean + c,))
+            PtR = YtP.T - (P.T @ Z) @ f.V1
+        return self._ZtR, PtR, self._colsum
 
     def normal(self, Z: np.ndarray) -> np.ndarray:
         """Return [Z, 1]'[Z, 1] over all rows, (k + 2, k + 2)."""

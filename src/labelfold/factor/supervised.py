@@ -14,9 +14,10 @@ do not hold up, V and c their closed-form step given all rows, and the descent g
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import linalg
@@ -46,6 +47,7 @@ class Problem:
     reconstruction: float  # b
     u_penalty: float
     v_penalty: float
+    _here: Point | None = field(default=None, init=False, repr=False)  # where rows and machine are
 
     @property
     def ridge(self) -> float:
@@ -53,26 +55,36 @@ class Problem:
         return self.u_penalty / self.reconstruction
 
     def evaluate(self, V: np.ndarray, c: np.ndarray, D: np.ndarray) -> Point:
-        """Return the objective and its slopes in V (k, d), c (d,) and D (l, k + 1); one pass where rows are swept."""
-        b = self.reconstruction
+        """Return the objective at V (k, d), c (d,) and D (l, k + 1); one pass where rows are swept."""
         f = fold(V, self.ridge)
-        Q = self.data.place(f, c)
-        Z = Q + D
-        cost, pull = self.machine.evaluate(Z)
-        H = 2 * b * (D @ f.M) + pull
+        Z = self.data.place(f, c) + D
+        cost = self.machine.train(Z)
+        misfit, size = self.data.misfit(f, c, Z)
+        value = self.reconstruction * misfit + self.u_penalty * size + self.v_penalty * np.vdot(V, V) + cost
+        self._here = Point(V, c, D, Z, f, float(value))
+        return self._here
+
+    def visit(self, at: Point) -> None:
+        """Put rows and machine where a point has them, unless they are there: they may have been elsewhere since."""
+        if self._here is not at:
+            self.evaluate(at.V, at.c, at.D)
+            self._here = at
+
+    def slopes(self, at: Point) -> Slopes:
+        """Return the slopes of the objective in V, c and D."""
+        self.visit(at)
+        b, f, D, Z = self.reconstruction, at.fold, at.D, at.Z
+        H = 2 * b * (D @ f.M) + self.machine.pull()
         P = H @ f.M_inverse
-        sums = self.data.sums(f, c, Z, P)
-        value = b * sums.misfit + self.u_penalty * sums.size + self.v_penalty * np.vdot(V, V) + cost
+        ZtR, PtR, colsum = self.data.products(f, at.c, Z, P)
         # Rows follow V: dq = M^(-1) (dV1 (x - c - V1'q) - V1 dV1'q), and x - c - V1'q is R + V1'D.
-        dV1 = -2 * b * sums.ZtR + sums.PtR + (P.T @ D - Q.T @ P) @ f.V1
-        dc = -2 * b * sums.colsum - P.sum(axis=0) @ f.V1
-        return Point(
-            V, c, D, Z, f, float(value), dV1[:-1] + 2 * self.v_penalty * V, dc, H, sums.ZtR, sums.colsum
-        )
+        dV1 = PtR - 2 * b * ZtR + (P.T @ D - (Z - D).T @ P) @ f.V1
+        dc = -2 * b * colsum - P.sum(axis=0) @ f.V1
+        return Slopes(dV1[:-1] + 2 * self.v_penalty * at.V, dc, H)
 
     def rows_step(self, at: Point) -> Point | None:
         """Return the point with labelled rows where a linearised machine wants them, if that is lower; else None."""
-        self.evaluate(at.V, at.c, at.D)  # the machine has seen other places since
+        self.visit(at)
         D = self.machine.rows_step(at.D, self.metric(at))
         share = 1.0
         while D is not None and share > 0.01:
@@ -93,7 +105,7 @@ class Problem:
 
     def normal(self, at: Point) -> np.ndarray:
         """Return [Z, 1]'[Z, 1] over all rows, (k + 2, k + 2)."""
-        self.data.place(at.fold, at.c)  # which may have been asked for other places since
+        self.visit(at)
         return self.data.normal(at.Z)
 
     def basis_step(self, at: Point) -> Point:
@@ -101,7 +113,8 @@ class Problem:
         ridge = np.zeros(len(at.V) + 1)
         ridge[:-1] = self.v_penalty / self.reconstruction
         N = np.delete(np.delete(self.normal(at), -2, axis=0), -2, axis=1)  # of [U, 1]: V1 ends in ones
-        right = np.vstack([at.ZtR[:-1] - ridge[0] * at.V, at.colsum])
+        ZtR, _, colsum = self.data.products(at.fold, at.c, at.Z, at.Z[:, :0])
+        right = np.vstack([ZtR[:-1] - ridge[0] * at.V, colsum])
         N[np.diag_indices_from(N)] += ridge
         move = linalg.lstsq(N, right, check_finite=False)[0]
         V, c = at.V + move[:-1], at.c + move[-1]
@@ -110,19 +123,22 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """Where the descent is: variables, labelled rows, objective and slopes."""
+    """Where the descent is: variables, labelled rows and objective."""
 
     V: np.ndarray
     c: np.ndarray
     D: np.ndarray
     Z: np.ndarray = field(repr=False)
     fold: Fold = field(repr=False)
-    value: float = 0.0
-    dV: np.ndarray | None = field(default=None, repr=False)
-    dc: np.ndarray | None = field(default=None, repr=False)
-    dD: np.ndarray | None = field(default=None, repr=False)
-    ZtR: np.ndarray | None = field(default=None, repr=False)
-    colsum: np.ndarray | None = field(default=None, repr=False)
+    value: float
+
+
+class Slopes(NamedTuple):
+    """Of the objective, in the shapes of the variables."""
+
+    V: np.ndarray
+    c: np.ndarray
+    D: np.ndarray
 
 
 @dataclass(eq=False)
@@ -175,11 +191,9 @@ def descend(
         if not (keep_on_interrupt and path.objective):
             raise
         path.interrupted = True
-    # The machine has seen other places since: leave it at the one that counts.
-    at = path.point
-    path.point = problem.evaluate(at.V, at.c, at.D)
+    problem.visit(path.point)  # the machine is left where it counts
     if not path.objective:
-        path.objective.append(at.value)
+        path.objective.append(path.point.value)
     return path
 
 
@@ -207,24 +221,40 @@ class _Round:
         self.scale_c = 1 / np.sqrt(2 * b * problem.n)
         self.L = problem.metric(at)
         self.shapes = [(k, len(self.inside)), (k, d if k < d else 0), (d,), at.D.shape]
-        self.sizes = [int(np.prod(shape)) for shape in self.shapes]
+        self.sizes = [math.prod(shape) for shape in self.shapes]
+        ends = np.cumsum(self.sizes).tolist()
+        self.parts = [slice(start, stop) for start, stop in zip([0, *ends[:-1]], ends, strict=True)]
 
     def run(self) -> None:
         """Take steps until they gain little, or there are no more to take."""
-        lbfgs(self._value, np.zeros(sum(self.sizes)), self._accept, memory=_MEMORY, blocks=self.sizes)
+        lbfgs(
+            self._value,
+            self._slope,
+            np.zeros(sum(self.sizes)),
+            self._accept,
+            memory=_MEMORY,
+            blocks=self.sizes,
+            first_step=1.0,
+        )
 
-    def _value(self, x: np.ndarray) -> tuple[float, np.ndarray, Point]:
+    def _value(self, x: np.ndarray) -> tuple[float, Point]:
         at, Q = self.origin, self.inside
-        parts = np.split(x, np.cumsum(self.sizes)[:-1])
-        A, B, c, E = (part.reshape(shape) for part, shape in zip(parts, self.shapes, strict=True))
+        if not x.any():
+            return at.value, at
+        A, B, c, E = (x[part].reshape(shape) for part, shape in zip(self.parts, self.shapes, strict=True))
         V = at.V + (self.scale_inside * A) @ Q
         if B.size:
             V += self.scale_beyond * (B - (B @ Q.T) @ Q)
         point = self.problem.evaluate(V, at.c + self.scale_c * c, at.D + E @ self.L.T)
-        dA = point.dV @ Q.T
-        dB = self.scale_beyond * (point.dV - dA @ Q) if B.size else B
-        slopes = self.scale_inside * dA, dB, self.scale_c * point.dc, point.dD @ self.L
-        return point.value, np.concatenate([slope.ravel() for slope in slopes]), point
+        return point.value, point
+
+    def _slope(self, point: Point) -> np.ndarray:
+        Q, slopes = self.inside, self.problem.slopes(point)
+        dA = slopes.V @ Q.T
+        parts = [self.scale_inside * dA, self.scale_c * slopes.c, slopes.D @ self.L]
+        if self.sizes[1]:
+            parts.insert(1, self.scale_beyond * (slopes.V - dA @ Q))
+        return np.concatenate([part.ravel() for part in parts])
 
     def _accept(self, value: float, point: Point) -> bool:
         if not self.path.add(point):

@@ -20,19 +20,24 @@ _SLOWLY, _TELLING = 0.8, 1e-6
 
 
 def lbfgs(
-    function: Callable[[np.ndarray], tuple[float, np.ndarray, Any]],
+    function: Callable[[np.ndarray], tuple[float, Any]],
+    gradient: Callable[[Any], np.ndarray],
     x: np.ndarray,
     accept: Callable[[float, Any], bool],
     *,
     memory: int = 10,
     blocks: Sequence[int] | None = None,
+    first_step: float = np.inf,
 ) -> str:
     """Minimise a smooth function until ``accept`` says stop, or no step lowers it any more.
 
     Parameters
     ----------
     function : callable
-        Returns the value at x (``inf`` where there is none), the gradient, and anything to be given to ``accept``.
+        Returns the value at x (``inf`` where there is none), and anything to be given to the other two.
+    gradient : callable
+        Returns the gradient, given what came with the value. Asked for right after the value, and only where that
+        was low enough.
     x : ndarray of shape (N,)
         Where to start.
     accept : callable
@@ -42,6 +47,8 @@ def lbfgs(
     blocks : sequence of int, optional
         Sizes of the blocks that x consists of. Each has a scale of its own, learned from the steps, where their units
         differ or are not known; one block when None.
+    first_step : float
+        The longest first step to try, in gradients: 1 where x is in units in which the curvature is about 1.
 
     Returns
     -------
@@ -57,14 +64,18 @@ def lbfgs(
     >>> import numpy as np
     >>> values = []
     >>> def bowl(x):
-    ...     return float(((x - 1) ** 4).sum()), 4 * (x - 1) ** 3, None
-    >>> why = lbfgs(bowl, np.zeros(3), lambda value, _: values.append(value) or value < 1e-8)
+    ...     return float(((x - 1) ** 4).sum()), x
+    >>> def accept(value, x):
+    ...     values.append(value)
+    ...     return value < 1e-8
+    >>> why = lbfgs(bowl, lambda x: 4 * (x - 1) ** 3, np.zeros(3), accept)
     >>> why, bool(np.all(np.diff(values) < 0))
     ('accepted', True)
     """
     from labelfold.numerics.lbfgs_kernels import direction
 
-    f, g, _ = function(x)
+    f, extra = function(x)
+    g = gradient(extra)
     S, Y, rho, kept = np.empty((memory, len(x))), np.empty((memory, len(x))), np.empty(memory), 0
     ends = np.cumsum([len(x)] if blocks is None else blocks)
     parts = [slice(start, stop) for start, stop in zip([0, *ends[:-1]], ends, strict=True) if stop > start]
@@ -79,8 +90,8 @@ def lbfgs(
             kept, scale[:] = 0, 1.0
             continue
         # Without a memory of curvature: the step at which a function that falls to 0 in a line would be halved.
-        first = 1.0 if held else 0.5 * abs(f) / -slope if f else 1.0 / np.sqrt(-slope)
-        found = _search(function, x, f, slope, p, first)
+        first = 1.0 if held else min(0.5 * abs(f) / -slope if f else 1.0 / np.sqrt(-slope), first_step)
+        found = _search(function, gradient, x, f, slope, p, first)
         if found is None:
             if not held:
                 return "stuck"
@@ -115,13 +126,19 @@ def _rescale(scale: np.ndarray, parts: list[slice], s: np.ndarray, y: np.ndarray
 
 
 def _search(
-    function: Callable, x: np.ndarray, f: float, slope: float, p: np.ndarray, step: float
+    function: Callable,
+    gradient: Callable,
+    x: np.ndarray,
+    f: float,
+    slope: float,
+    p: np.ndarray,
+    step: float,
 ) -> tuple[np.ndarray, float, np.ndarray, Any] | None:
     """Return a step along -p that is low enough and, unless it was cut short, not much too short."""
     low, f_low, slope_low, best = 0.0, f, slope, None
     for trial in range(_MOST_TRIALS):
         x_new = x - step * p
-        f_new, g_new, extra = function(x_new)
+        f_new, extra = function(x_new)
         if not f_new <= f + _ARMIJO * step * slope or not f_new < f:
             if best is not None:
                 return best
@@ -130,6 +147,7 @@ def _search(
             dip = -slope_low * width**2 / (2 * bend) if np.isfinite(bend) and bend > 0 else 0.0
             step = low + min(max(dip, 0.1 * width), 0.5 * width)
             continue
+        g_new = gradient(extra)
         best = x_new, f_new, g_new, extra
         slope_new = -(g_new @ p)
         if slope_new >= _WOLFE * slope or trial >= _MOST_LONGER:

@@ -37,7 +37,7 @@ def solve(K, y, low, high, s, error, tol, max_iter):
     for i in range(n):
         top = max(top, K[i, i])
     flat = _FLAT * max(top, 1e-300)
-    steps, goal, rounds = 0, np.inf, max(n // 20, 10)
+    steps, goal, rounds = 0, np.inf, max(n // 20, 30)
     while True:
         before = steps
         violation = np.inf
@@ -63,13 +63,15 @@ def solve(K, y, low, high, s, error, tol, max_iter):
 def polynomial(products, gamma, coef0, degree):
     """Write (gamma products + coef0)^degree over a matrix of inner products, entry by entry."""
     n, m = products.shape
+    base = np.empty(m)
     for i in range(n):
+        # Loops over a row each, of which the compiler makes vector instructions.
         for t in range(m):
-            base = gamma * products[i, t] + coef0
-            power = base
-            for _ in range(degree - 1):
-                power *= base
-            products[i, t] = power
+            base[t] = gamma * products[i, t] + coef0
+            products[i, t] = base[t]
+        for _ in range(degree - 1):
+            for t in range(m):
+                products[i, t] *= base[t]
 
 
 @_compile
