@@ -314,7 +314,22 @@ def test_what_counts_as_no_label(wine, capsys):
     assert "178 rows labelled in 3 classes (all of them: supervised)" in out
     assert load_model("model").classes_.tolist() == [-1, 0, 1]
     command = "fit mood.csv -t mood --ridge 1 -o model --label-free 0 --label-free -1"
-    refuse(capsys, command, "y has one class only, 1")
+    refuse(
+        capsys,
+        command,
+        "The target of mood.csv has one class only, 1, in its 88 labelled rows, the other 90 being missing; label",
+    )
+
+
+def test_labels_that_look_like_none_are_noted(wine, capsys):
+    numbers(wine).assign(mood=np.resize(["good", "bad", "?"], 178)).to_csv("mood.csv", index=False)
+    _, err = run(capsys, "fit mood.csv -t mood --ridge 1 -o model")
+    assert (
+        err
+        == "Note: 59 rows labelled '?' are taken as a class; --label-free \"?\" says that it means no label.\n"
+    )
+    _, err = run(capsys, "fit mood.csv -t mood --ridge 1 -o model --label-free ?")
+    assert err == ""
 
 
 def test_two_classes_of_signs_are_noted_once(wine, capsys):
@@ -383,7 +398,7 @@ BAD = {
     "compare wine.csv -t kind --id name -k 0": "-k takes whole numbers from 1 up",
     "compare wine.csv -t kind --id name --repeats 0": "at least 1",
     "compare wine.csv -t kind --id name -o wine.csv": "not a folder",
-    "compare one.csv -t kind": "one class only",
+    "compare one.csv -t kind": 'label rows of two classes or more, or give --label-free "" if',
     "demo -o wine.csv/x": "not a folder",
     "nonsense": "nonsense",
     "fit --nonsense": "--nonsense",

@@ -82,7 +82,7 @@ def compare_command(
         shape = _shape(image_shape)
         existing_file(data)
         writable_folder(output)
-        table, mark = read_labelled(data, target, ids, drop, label_free, format)
+        table, mark, _ = read_labelled(data, target, ids, drop, label_free, format)
     settings = {"methods": chosen, "budgets": counts, "components": sizes, "repeats": repeats, "scale": scale}
     _compare(
         table,

@@ -132,8 +132,8 @@ def refuse_ids_for_labels(labels: Labels, where: str = "y") -> None:
     if labels.task == "multiclass" and labels.n_classes == labels.n_labelled:
         example = ", ".join(repr(str(c)) for c in labels.classes[:2])
         raise ValueError(
-            f"{where[0].upper() + where[1:]} has another label for each of its {labels.n_labelled} labelled rows "
-            f"({example}, ...), as a column of ids has; pass one with classes that rows share."
+            f"{where} has another label for each of its {labels.n_labelled} labelled rows ({example}, ...), as a "
+            "column of ids has; pass one with classes that rows share, or label more rows."
         )
 
 
