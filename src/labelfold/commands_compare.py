@@ -139,12 +139,13 @@ def demo(output: Folder = Path("demo"), seed: Seed = 0) -> None:
     entry = shipped.SETS["digits"]
     path = shipped.write("digits", output / "digits.csv", _DEMO_LABELS, seed)
     command = (
-        f"labelfold compare {path} --target {entry.target} --id row --repeats 3 --save --output {output}"
+        f"labelfold compare {path} --target {entry.target} --id row --repeats 3 --save --output {output} "
+        f"--time-limit {_DEMO_SECONDS}"
     )
     out = console()
     out.print(
         f"Data: scikit-learn's handwritten digits, {entry.rows:,} images × {entry.columns} pixels, "
-        f"{_DEMO_LABELS} of them labelled.\nThis is: {command} --time-limit {_DEMO_SECONDS}",
+        f"{_DEMO_LABELS} of them labelled.\nThis is: {command}",
         soft_wrap=True,
     )
     table = read_table(path, target=entry.target, id_columns=["row"])

@@ -40,14 +40,13 @@ _LIKE_NONE = {
 
 def accuracy_grid(found: Comparison) -> Grid:
     """Show a comparison: a row a method, a column a budget."""
-    from labelfold.comparison.words import percent
+    from labelfold.comparison.words import percent, repeats_run
 
     budgets = sorted(found.lines["budget"].unique())
-    repeats = found.results["repeat"].nunique()
     metric = found.settings["metric"]
     grid = Grid(
-        title=f"{metric[0].upper()}{metric[1:]} on rows held back, ± spread over {repeats} repeat"
-        f"{'s' * (repeats > 1)}, each method at the size that suits it",
+        title=f"{metric[0].upper()}{metric[1:]} on rows held back, ± spread over {repeats_run(found)}, "
+        "each method at the size that suits it",
         title_justify="left",
     )
     grid.add_column("method")

@@ -17,6 +17,8 @@ from labelfold.labels import Labels, read_labels
 from labelfold.several import coded
 from labelfold.suitability import Facts
 
+_OUTWEIGHS = 30  # times the usual spread; pixels and counts stay far below
+
 
 @dataclass(frozen=True)
 class Data:
@@ -149,6 +151,21 @@ def _notes(X: Any, names: list[str] | None, labels: Labels) -> list[str]:
         many = f"{len(flat)} columns hold" if len(flat) > 1 else "1 column holds"
         notes.append(f"{many} one value only and can tell nothing apart: {which}.")
     return notes
+
+
+def outweighing(data: Data) -> list[str]:
+    """Say so where one column varies so much more than most that methods look at little else."""
+    if sp.issparse(data.X):
+        return []
+    spread = data.X.std(axis=0, dtype=np.float64)
+    varying = spread[spread > 0]
+    if not len(varying) or varying.max() <= _OUTWEIGHS * np.median(varying):
+        return []
+    widest = data.column(int(spread.argmax()))
+    return [
+        f"{widest} varies {varying.max() / np.median(varying):,.0f} times as much as the columns usually do and outweighs them; "
+        "--scale (in Python: scale=True) brings all to a common scale."
+    ]
 
 
 def constant_columns(X: Any) -> np.ndarray:
