@@ -161,10 +161,10 @@ def outweighing(data: Data) -> list[str]:
     varying = spread[spread > 0]
     if not len(varying) or varying.max() <= _OUTWEIGHS * np.median(varying):
         return []
-    widest = data.column(int(spread.argmax()))
+    widest, times = data.column(int(spread.argmax())), varying.max() / np.median(varying)
     return [
-        f"{widest} varies {varying.max() / np.median(varying):,.0f} times as much as the columns usually do and outweighs them; "
-        "--scale (in Python: scale=True) brings all to a common scale."
+        f"{widest} varies {times:,.0f} times as much as the columns usually do and outweighs them; --scale (in "
+        "Python: scale=True) brings all to a common scale."
     ]
 
 
