@@ -191,7 +191,7 @@ def test_ctrl_c_in_compare_still_writes(wine, capsys, monkeypatch):
     import labelfold.comparison.runner as runner
 
     whole = runner._Runs._fit
-    calls = iter(range(2))
+    calls = iter(range(1))
 
     def impatient(self, *args):
         if next(calls, None) is None:
@@ -199,20 +199,23 @@ def test_ctrl_c_in_compare_still_writes(wine, capsys, monkeypatch):
         return whole(self, *args)
 
     monkeypatch.setattr(runner._Runs, "_fit", impatient)
-    _, err = run(capsys, "compare wine.csv -t kind --id name -m svm -b 6,30 --repeats 2 -o r", status=130)
+    _, err = run(
+        capsys, "compare wine.csv -t kind --id name -m svm,lda -b 6,30 -k 2 --repeats 2 -o r", status=130
+    )
     assert err == "labelfold: Stopped.\n"
-    assert len(pd.read_csv("r/results.csv")) == 2
-    assert "stopped early by Ctrl-C" in Path("r/report.html").read_text(encoding="utf-8")
+    assert len(pd.read_csv("r/results.csv")) == 1
+    report = Path("r/report.html").read_text(encoding="utf-8")
+    assert "stopped early by Ctrl-C: this is what 1 run gave. There was no time for LDA." in report
+    assert "1 of the 2 repeats asked for" in report
 
 
-def test_a_second_ctrl_c_still_writes(wine, capsys, monkeypatch):
-    import labelfold.comparison.review as review
-
+@pytest.mark.parametrize("where", ["commands_compare.accuracy_grid", "comparison.review._maps"])
+def test_ctrl_c_after_the_runs_still_writes(wine, capsys, monkeypatch, where):
     def impatient(found):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(review, "_maps", impatient)
-    run(capsys, "compare wine.csv -t kind --id name -m lda -b 30 -k 2 --repeats 1 -o r")
+    monkeypatch.setattr(f"labelfold.{where}", impatient)
+    run(capsys, "compare wine.csv -t kind --id name -m lda -b 30 -k 2 --repeats 1 -o r", status=130)
     report = Path("r/report.html").read_text(encoding="utf-8")
     assert 'id="maps"' not in report
     assert 'id="numbers"' in report

@@ -87,7 +87,11 @@ def details(found: Comparison) -> list[str]:
         ]
     if found.stopped:
         why = "by Ctrl-C" if found.stopped == "ctrl-c" else "by the time limit"
-        said.append(f"It was stopped early {why}: this is what {count(len(found.results), 'run')} gave.")
+        never = [m.title for name, m in found.methods.items() if name not in set(found.results["method"])]
+        missing = f" There was no time for {_joined(never)}." if never else ""
+        said.append(
+            f"It was stopped early {why}: this is what {count(len(found.results), 'run')} gave.{missing}"
+        )
     return [*said, *found.notes]
 
 
