@@ -191,7 +191,7 @@ def test_ctrl_c_in_compare_still_writes(wine, capsys, monkeypatch):
     import labelfold.comparison.runner as runner
 
     whole = runner._Runs._fit
-    calls = iter(range(2))
+    calls = iter(range(1))
 
     def impatient(self, *args):
         if next(calls, None) is None:
@@ -199,20 +199,23 @@ def test_ctrl_c_in_compare_still_writes(wine, capsys, monkeypatch):
         return whole(self, *args)
 
     monkeypatch.setattr(runner._Runs, "_fit", impatient)
-    _, err = run(capsys, "compare wine.csv -t kind --id name -m svm -b 6,30 --repeats 2 -o r", status=130)
+    _, err = run(
+        capsys, "compare wine.csv -t kind --id name -m svm,lda -b 6,30 -k 2 --repeats 2 -o r", status=130
+    )
     assert err == "labelfold: Stopped.\n"
-    assert len(pd.read_csv("r/results.csv")) == 2
-    assert "stopped early by Ctrl-C" in Path("r/report.html").read_text(encoding="utf-8")
+    assert len(pd.read_csv("r/results.csv")) == 1
+    report = Path("r/report.html").read_text(encoding="utf-8")
+    assert "stopped early by Ctrl-C: this is what 1 run gave. There was no time for LDA." in report
+    assert "1 of the 2 repeats asked for" in report
 
 
-def test_a_second_ctrl_c_still_writes(wine, capsys, monkeypatch):
-    import labelfold.comparison.review as review
-
+@pytest.mark.parametrize("where", ["commands_compare.accuracy_grid", "comparison.review._maps"])
+def test_ctrl_c_after_the_runs_still_writes(wine, capsys, monkeypatch, where):
     def impatient(found):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(review, "_maps", impatient)
-    run(capsys, "compare wine.csv -t kind --id name -m lda -b 30 -k 2 --repeats 1 -o r")
+    monkeypatch.setattr(f"labelfold.{where}", impatient)
+    run(capsys, "compare wine.csv -t kind --id name -m lda -b 30 -k 2 --repeats 1 -o r", status=130)
     report = Path("r/report.html").read_text(encoding="utf-8")
     assert 'id="maps"' not in report
     assert 'id="numbers"' in report
@@ -314,7 +317,22 @@ def test_what_counts_as_no_label(wine, capsys):
     assert "178 rows labelled in 3 classes (all of them: supervised)" in out
     assert load_model("model").classes_.tolist() == [-1, 0, 1]
     command = "fit mood.csv -t mood --ridge 1 -o model --label-free 0 --label-free -1"
-    refuse(capsys, command, "y has one class only, 1")
+    refuse(
+        capsys,
+        command,
+        "The target of mood.csv has one class only, 1, in its 88 labelled rows, the other 90 being missing; label",
+    )
+
+
+def test_labels_that_look_like_none_are_noted(wine, capsys):
+    numbers(wine).assign(mood=np.resize(["good", "bad", "?"], 178)).to_csv("mood.csv", index=False)
+    _, err = run(capsys, "fit mood.csv -t mood --ridge 1 -o model")
+    assert (
+        err
+        == "Note: 59 rows labelled '?' are taken as a class; --label-free \"?\" says that it means no label.\n"
+    )
+    _, err = run(capsys, "fit mood.csv -t mood --ridge 1 -o model --label-free ?")
+    assert err == ""
 
 
 def test_two_classes_of_signs_are_noted_once(wine, capsys):
@@ -383,7 +401,7 @@ BAD = {
     "compare wine.csv -t kind --id name -k 0": "-k takes whole numbers from 1 up",
     "compare wine.csv -t kind --id name --repeats 0": "at least 1",
     "compare wine.csv -t kind --id name -o wine.csv": "not a folder",
-    "compare one.csv -t kind": "one class only",
+    "compare one.csv -t kind": 'label rows of two classes or more, or give --label-free "" if',
     "demo -o wine.csv/x": "not a folder",
     "nonsense": "nonsense",
     "fit --nonsense": "--nonsense",

@@ -16,6 +16,7 @@ from sklearn.semi_supervised import LabelPropagation, LabelSpreading
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import check_estimator
 
+import labelfold
 from labelfold import LDA
 from labelfold.adapters import (
     Coded,
@@ -82,6 +83,19 @@ def test_every_method_fits_labels_with_gaps(data, name, kind):
     classes = {"p", "q", "r"} if kind == "strings" else {0, 1, 2}
     assert set(model.classes_) == classes
     assert set(model.predict(X)) <= classes
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if METHODS[n].needs is None])
+@pytest.mark.parametrize("scale", [False, True])
+def test_every_method_is_saved_and_loaded_and_names_its_components(data, tmp_path, name, scale):
+    X, y = load_iris(as_frame=True).data, data[1]
+    method = get_method(name)
+    model = settled(method.make(2, X=X, scale=scale).fit(X, y))
+    loaded = labelfold.load(labelfold.save(model, tmp_path / "model.skops"))
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    if method.embeds:
+        np.testing.assert_array_equal(loaded.transform(X), model.transform(X))
+        assert len(set(loaded.get_feature_names_out())) == 2
 
 
 @pytest.mark.parametrize("name", NAMES)

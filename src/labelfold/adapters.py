@@ -9,8 +9,16 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, TransformerMixin, clone
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    MetaEstimatorMixin,
+    OneToOneFeatureMixin,
+    TransformerMixin,
+    clone,
+)
 from sklearn.decomposition import PCA
+from sklearn.neighbors import NearestNeighbors
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
@@ -175,7 +183,7 @@ class Coded(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         X = _short_indices(validate_data(self, X, accept_sparse="csr"))
         labels = read_labels(y, X.shape[0], unlabeled=self.unlabeled, estimator=type(self.estimator).__name__)
         self.classes_ = labels.classes
-        self.estimator_ = clone(self.estimator).fit(X, coded(labels))
+        self.estimator_ = without_tree(clone(self.estimator).fit(X, coded(labels)), X)
         self.transduction_ = self.classes_[self.estimator_.transduction_]
         return self
 
@@ -343,7 +351,7 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return tags
 
 
-class UnitSpread(TransformerMixin, BaseEstimator):
+class UnitSpread(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Divide X by one number, so that its rows lie at a mean squared distance of 1 from their mean.
 
     A linear SVM penalises its intercept too, in the units of X: without this, metres and millimetres would give
@@ -401,6 +409,13 @@ def _some(known: np.ndarray, most: int, seed: int | None) -> Any:
     place = np.arange(len(known)) - np.repeat(np.cumsum(counts) - counts, counts)
     kept = np.maximum(np.round(counts * most / len(known)), 2)
     return np.sort(order[place < kept[known[order]]])
+
+
+def without_tree(graph: Any, X: Any) -> Any:
+    """Let a graph of neighbours search without a tree, which skops does not save; the answer is the same."""
+    if getattr(graph, "nn_fit", None) is not None:
+        graph.nn_fit = NearestNeighbors(n_neighbors=graph.n_neighbors, algorithm="brute").fit(X)
+    return graph
 
 
 def only_missing(model: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -62,9 +61,7 @@ def fit(
 ) -> None:
     """Fit a method on a table and save the model."""
     from labelfold.adapters import only_missing, settled
-    from labelfold.comparison.data import refuse_ids_for_labels
     from labelfold.files import save_model
-    from labelfold.labels import read_labels
     from labelfold.methods import get_method
 
     with refusing():
@@ -79,12 +76,7 @@ def fit(
             wrong = f"--ridge is at least 0, not {ridge}" if ridge < 0 else f"{chosen.name!r} has no ridge"
             raise Refusal(f"{wrong}.")
         writable_file(output)
-        table, mark = read_labelled(data, target, ids, drop, label_free, format)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # fit reads the labels again and warns then
-            tasks = ("binary", "multiclass", "multilabel")
-            labels = read_labels(table.y, unlabeled=mark, allowed=tasks, estimator=chosen.title)
-        refuse_ids_for_labels(labels, f"the target of {data}")
+        table, mark, labels = read_labelled(data, target, ids, drop, label_free, format)
         X = named_columns(table)
         penalty = {} if ridge is None else {"ridge": ridge}
         model = chosen.make(components, X=table.X, random_state=seed, scale=scale, **penalty)
@@ -119,6 +111,7 @@ def fit_notes(
         "method": method.name,
         "target": target,
         "index_base": table.index_base,
+        "n_components": None if embedded is None else int(embedded.shape[1]),
         "n_rows": int(table.X.shape[0]),
         "n_labelled": int(labels.n_labelled),
         "counts": labels.counts().tolist(),

@@ -82,7 +82,7 @@ def compare_command(
         shape = _shape(image_shape)
         existing_file(data)
         writable_folder(output)
-        table, mark = read_labelled(data, target, ids, drop, label_free, format)
+        table, mark, _ = read_labelled(data, target, ids, drop, label_free, format)
     settings = {"methods": chosen, "budgets": counts, "components": sizes, "repeats": repeats, "scale": scale}
     _compare(
         table,
@@ -139,12 +139,13 @@ def demo(output: Folder = Path("demo"), seed: Seed = 0) -> None:
     entry = shipped.SETS["digits"]
     path = shipped.write("digits", output / "digits.csv", _DEMO_LABELS, seed)
     command = (
-        f"labelfold compare {path} --target {entry.target} --id row --repeats 3 --save --output {output}"
+        f"labelfold compare {path} --target {entry.target} --id row --repeats 3 --save --output {output} "
+        f"--time-limit {_DEMO_SECONDS}"
     )
     out = console()
     out.print(
         f"Data: scikit-learn's handwritten digits, {entry.rows:,} images × {entry.columns} pixels, "
-        f"{_DEMO_LABELS} of them labelled.\nThis is: {command} --time-limit {_DEMO_SECONDS}",
+        f"{_DEMO_LABELS} of them labelled.\nThis is: {command}",
         soft_wrap=True,
     )
     table = read_table(path, target=entry.target, id_columns=["row"])
@@ -192,17 +193,12 @@ def _compare(
             command=command or shlex.join(["labelfold", *sys.argv[1:]]),
             **{"name": table.source.name} | settings,
         )
-    out = console()
-    out.print(accuracy_grid(found))
-    for title, why in found.left_out.items():
-        out.print(f"{title} was left out: {why}.", soft_wrap=True)
-    failed = found.table.dropna(subset="error").groupby("label", sort=False)["error"].first()
-    for label, why in failed.items():
-        out.print(f"{label} failed: {why}.", soft_wrap=True)
-    out.print("\n" + "\n".join([found.answer, *found.details]), soft_wrap=True)
+    out, interrupted = console(), found.interrupted
     try:
+        _show(found, out)
         report = found.report(output / "report.html")
-    except KeyboardInterrupt:  # a second Ctrl-C: what is there, without the fits that maps need
+    except KeyboardInterrupt:  # another Ctrl-C: what is there, without the fits that maps need
+        interrupted = True
         found.forgo_review()
         report = found.report(output / "report.html")
     written = {"Report": report, "Results": output / "results.csv"}
@@ -210,8 +206,19 @@ def _compare(
         written |= _save(found, table, target, output)
     width = max(map(len, written))
     out.print("\n" + "\n".join(f"{what:<{width}}  {path}" for what, path in written.items()), soft_wrap=True)
-    if found.interrupted:
+    if interrupted:
         raise KeyboardInterrupt
+
+
+def _show(found: Any, out: Any) -> None:
+    """Print the table, what was left out and what failed, and the answer."""
+    out.print(accuracy_grid(found))
+    for title, why in found.left_out.items():
+        out.print(f"{title} was left out: {why}.", soft_wrap=True)
+    failed = found.table.dropna(subset="error").groupby("label", sort=False)["error"].first()
+    for label, why in failed.items():
+        out.print(f"{label} failed: {why}.", soft_wrap=True)
+    out.print("\n" + "\n".join([found.answer, *found.details]), soft_wrap=True)
 
 
 def _save(found: Any, table: Any, target: list[str] | None, output: Path) -> dict[str, Path]:

@@ -2,32 +2,51 @@
 
 from __future__ import annotations
 
-import sys
+import re
+import warnings
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import scipy.sparse as sp
+import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from labelfold.files.problem import FileProblem, Refusal, existing_file, listed
+from labelfold.files.problem import FileProblem, Refusal, existing_file, listed, one_line
 
 if TYPE_CHECKING:
     from labelfold.comparison import Comparison
     from labelfold.files import SavedModel, Table
+    from labelfold.labels import Labels
+
+# Labels that are somebody's way to write "no label", and are no spelling of a missing value that files.py knows.
+_LIKE_NONE = {
+    "?",
+    "-",
+    "--",
+    ".",
+    "none",
+    "unknown",
+    "unlabeled",
+    "unlabelled",
+    "missing",
+    "undefined",
+    "n.a.",
+    "tbd",
+}
 
 
 def accuracy_grid(found: Comparison) -> Grid:
     """Show a comparison: a row a method, a column a budget."""
-    from labelfold.comparison.words import percent
+    from labelfold.comparison.words import percent, repeats_run
 
     budgets = sorted(found.lines["budget"].unique())
-    repeats = found.results["repeat"].nunique()
     metric = found.settings["metric"]
     grid = Grid(
-        title=f"{metric[0].upper()}{metric[1:]} on rows held back, ± spread over {repeats} repeat"
-        f"{'s' * (repeats > 1)}, each method at the size that suits it",
+        title=f"{metric[0].upper()}{metric[1:]} on rows held back, ± spread over {repeats_run(found)}, "
+        "each method at the size that suits it",
         title_justify="left",
     )
     grid.add_column("method")
@@ -56,8 +75,17 @@ def read_labelled(
     drop: list[str] | None,
     label_free: list[str] | None,
     format: str | None,
-) -> tuple[Table, int | None]:
-    """Read a table that has to have labels; return it with the value that marks unlabelled rows, if any."""
+) -> tuple[Table, int | None, Labels]:
+    """Read a table that has to have labels.
+
+    Returns
+    -------
+    table : Table
+    mark : int or None
+        The value that marks unlabelled rows in its target, besides None.
+    labels : Labels
+        The target as read.
+    """
     from labelfold.files.tables import read_table, table_format
 
     kind = table_format(existing_file(data), format)
@@ -73,20 +101,54 @@ def read_labelled(
     )
     if table.y is None:
         raise Refusal(f"{data} has no array y of labels; name the one that holds them with --target.")
-    if label_free is not None:
-        return table, None  # what counts as unlabelled was said, and is None in y by now
-    if table.y.ndim == 2:
-        return table, -1
-    labels = table.y.tolist()
+    # where what counts as unlabelled was said, it is None in y by now
+    mark = -1 if label_free is None else None
+    labels = _labels(table, mark)
+    if label_free is None and table.y.ndim == 1:
+        _note_marks(table.y)
+    return table, mark, labels
+
+
+def _labels(table: Table, mark: int | None) -> Labels:
+    """Read the target, or say what is wrong with it in the words of the command line."""
+    from labelfold.comparison.data import refuse_ids_for_labels
+    from labelfold.labels import read_labels
+
+    where = f"The target of {table.source}"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the fit reads the labels again and warns then
+            tasks = ("binary", "multiclass", "multilabel")
+            labels = read_labels(table.y, unlabeled=mark, allowed=tasks, estimator="labelfold")
+    except ValueError as error:
+        text = re.sub(r"^y\b", where, one_line(error)).replace("and y holds", "and the target holds")
+        option = ', or give --label-free "" if only an empty cell is no label' if mark is not None else ""
+        text = text.replace(", or pass unlabeled=None if every value is a class", option)
+        raise Refusal(f"{text}.") from error
+    refuse_ids_for_labels(labels, where)
+    return labels
+
+
+def _note_marks(y: Any) -> None:
+    """Say of labels that look like none whether they are taken as one."""
+    counts = Counter(y.tolist())
     # where +1 is all there is besides, -1 is a class; labels.py says so
-    if -1 in labels and not {-1, 1} >= {v for v in labels if v is not None}:
-        count = labels.count(-1)
-        print(
-            f"Note: {count:,} row{'s' * (count > 1)} labelled -1 {'are' if count > 1 else 'is'} taken as "
+    if -1 in counts and not {-1, 1} >= {v for v in counts if v is not None}:
+        typer.echo(
+            f"Note: {_rows(counts[-1])} labelled -1 {'are' if counts[-1] > 1 else 'is'} taken as "
             "unlabelled; give that class another name if it is one.",
-            file=sys.stderr,
+            err=True,
         )
-    return table, -1
+    for value in sorted(v for v in counts if isinstance(v, str) and v.lower() in _LIKE_NONE):
+        typer.echo(
+            f"Note: {_rows(counts[value])} labelled {value!r} {'are' if counts[value] > 1 else 'is'} taken as a "
+            f'class; --label-free "{value}" says that it means no label.',
+            err=True,
+        )
+
+
+def _rows(number: int) -> str:
+    return f"{number:,} row{'s' * (number > 1)}"
 
 
 def row_names(table: Table) -> list[str] | None:

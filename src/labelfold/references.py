@@ -13,7 +13,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.semi_supervised import LabelSpreading
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from labelfold.adapters import Labelled
+from labelfold.adapters import Labelled, without_tree
 from labelfold.labels import read_labels
 from labelfold.several import coded
 
@@ -52,7 +52,7 @@ class Spreading(Labelled):
         graph = LabelSpreading(kernel="knn", n_neighbors=neighbours, alpha=self.alpha, max_iter=1000)
         # neighbourhoods that no label reaches divide nothing by nothing; such rows fall to the first class
         with np.errstate(invalid="ignore"):
-            self.classifier_ = graph.fit(X, coded(labels))
+            self.classifier_ = without_tree(graph.fit(X, coded(labels)), X)
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:

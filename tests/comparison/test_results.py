@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from labelfold.comparison.results import Comparison
+from labelfold.comparison.words import repeats_run
 from labelfold.methods import get_method
 
 
@@ -19,6 +20,7 @@ def made_up(scores, budgets=(10,), sizes=(2,), embeds=True):
         for r, s in enumerate(values)
     ]
     settings = {"budgets": list(budgets), "components": list(sizes), "n_columns": 9, "metric": "accuracy"}
+    settings["repeats"] = max(row["repeat"] for row in rows) + 1
     shown = replace(get_method("svm"), embeds=embeds)
     methods = {m: replace(shown, name=m, title=m.upper()) for m in scores}
     methods |= {m: replace(v, embeds=False) for m, v in methods.items() if m.startswith("raw")}
@@ -44,6 +46,15 @@ def test_a_clear_winner():
         ({"a": [[0.9]], "b": [[0.8]]}, "but in a single draw, which proves little"),
         ({"a": [[0.9]], "b": [[0.9]]}, "nearly tied"),
         ({"a": [[0.9]]}, "nothing else ran to compare it with"),
+        (
+            {"a": [[0.9, 0.7, 0.9]], "b": [[0.8, 0.8, 0.8]], "c": [[0.5, 0.5, 0.5]], "d": [[0.7, 0.7, 0.7]]},
+            "A with 2 components reached 83.3% right on rows held back, with 10 labels, nearly tied with B with 2 "
+            "components (80.0%) and D with 2 components (70.0%).",
+        ),
+        (
+            {"a": [[0.9, 0.7]], **{m: [[0.7, 0.7]] for m in "bcde"}},
+            "nearly tied with B with 2 components (70.0%), C with 2 components (70.0%) and 2 others.",
+        ),
     ],
 )
 def test_no_stronger_than_the_runs(scores, words):
@@ -85,10 +96,33 @@ def test_the_one_recommended_embeds_and_the_others_are_told():
     assert "4.5 ± 0.7 points worse" in " ".join(worse.details)
     level = made_up({"a": [[0.9, 0.9]], "raw": [[0.85, 0.96]]})
     assert "about as good" in " ".join(level.details)
+    once_level = made_up({"a": [[0.9, 0.9]], "raw": [[0.9, 0.8]]})
+    assert "about as good" in " ".join(once_level.details)
+    single = made_up({"a": [[0.9]], "raw": [[0.8]]})
+    assert "10.0 points worse, in one draw." in " ".join(single.details)
     only = made_up({"raw": [[0.9, 0.9]]})
     assert only.best_ == "raw"
     assert only.best_size_ is None
     assert "It does not reduce the columns" in " ".join(only.details)
+
+
+def test_no_better_than_a_guess_is_said():
+    found = made_up({"a": [[0.6, 0.7]], "b": [[0.5, 0.5]]})
+    found.settings["counts"] = [65, 35]
+    assert "Always guessing the most frequent class would give 65.0%: hardly" in " ".join(found.details)
+    found.settings["counts"] = [50, 50]
+    assert "guessing" not in " ".join(found.details)
+
+
+def test_it_says_how_many_repeats_were_run():
+    found = made_up({"a": [[0.9, 0.9, 0.9]], "b": [[0.8, 0.8, 0.8]]})
+    assert repeats_run(found) == "3 repeats"
+    found = made_up({"a": [[0.9, 0.9]], "b": [[0.8, 0.8]]})
+    found.settings["repeats"] = 3
+    assert repeats_run(found) == "2 of the 3 repeats asked for"
+    found = made_up({"a": [[0.9], [0.9, 0.8]], "b": [[0.8], [0.8, 0.8]]}, budgets=(10, 50))
+    found.settings["repeats"] = 3
+    assert repeats_run(found) == "1 to 2 of the 3 repeats asked for"
 
 
 def test_failed_runs_do_not_choose():

@@ -17,6 +17,8 @@ from sklearn.dummy import DummyClassifier
 from labelfold.adapters import Labelled
 from labelfold.comparison import compare
 from labelfold.comparison.clock import Bar, Clock, TimeUp
+from labelfold.comparison.data import outweighing, read_data
+from labelfold.comparison.plan import images_of, make_plan
 from labelfold.comparison.store import COLUMNS, Store
 from labelfold.methods import get_method
 
@@ -405,8 +407,6 @@ def test_kill_minus_nine(tmp_path):
 
 
 def test_defaults_are_sizes_and_budgets_that_make_sense(data):
-    from labelfold.comparison.data import read_data
-    from labelfold.comparison.plan import make_plan
 
     X, y = data
     plan = make_plan(read_data(X, y), None, None, None, 0.3)
@@ -431,8 +431,6 @@ def test_defaults_are_sizes_and_budgets_that_make_sense(data):
     ],
 )
 def test_columns_that_are_pixels(names, d, expected):
-    from labelfold.comparison.data import read_data
-    from labelfold.comparison.plan import images_of
 
     X = np.random.default_rng(0).random((6, d))
     data = read_data(X if names is None else pd.DataFrame(X, columns=names), [0, 1] * 3)
@@ -487,3 +485,13 @@ def test_all_labelled_and_constant_columns_are_said(data):
     assert found.results["error"].isna().all()
     sparse = compare(sp.csr_array(X), y, ["svm"], budgets=[30], repeats=1, progress=False)
     assert "2 columns hold one value only" in " ".join(sparse.details)
+
+
+def test_a_column_that_outweighs_the_others_is_said(data):
+    X, y = data
+    wide = X * [1, 1, 1, 1e4]
+    for scale, said in ((False, True), (True, False)):
+        found = compare(wide, y, ["svm"], budgets=[30], repeats=1, scale=scale, progress=False)
+        assert ("column 3 varies" in " ".join(found.details)) == said
+    assert outweighing(read_data(X, y)) == []
+    assert outweighing(read_data(np.zeros((4, 2)), [0, 1, 0, 1])) == []

@@ -17,6 +17,8 @@ from labelfold.labels import Labels, read_labels
 from labelfold.several import coded
 from labelfold.suitability import Facts
 
+_OUTWEIGHS = 30  # times the usual spread; pixels and counts stay far below
+
 
 @dataclass(frozen=True)
 class Data:
@@ -132,8 +134,8 @@ def refuse_ids_for_labels(labels: Labels, where: str = "y") -> None:
     if labels.task == "multiclass" and labels.n_classes == labels.n_labelled:
         example = ", ".join(repr(str(c)) for c in labels.classes[:2])
         raise ValueError(
-            f"{where[0].upper() + where[1:]} has another label for each of its {labels.n_labelled} labelled rows "
-            f"({example}, ...), as a column of ids has; pass one with classes that rows share."
+            f"{where} has another label for each of its {labels.n_labelled} labelled rows ({example}, ...), as a "
+            "column of ids has; pass one with classes that rows share, or label more rows."
         )
 
 
@@ -149,6 +151,21 @@ def _notes(X: Any, names: list[str] | None, labels: Labels) -> list[str]:
         many = f"{len(flat)} columns hold" if len(flat) > 1 else "1 column holds"
         notes.append(f"{many} one value only and can tell nothing apart: {which}.")
     return notes
+
+
+def outweighing(data: Data) -> list[str]:
+    """Say so where one column varies so much more than most that methods look at little else."""
+    if sp.issparse(data.X):
+        return []
+    spread = data.X.std(axis=0, dtype=np.float64)
+    varying = spread[spread > 0]
+    if not len(varying) or varying.max() <= _OUTWEIGHS * np.median(varying):
+        return []
+    widest, times = data.column(int(spread.argmax())), varying.max() / np.median(varying)
+    return [
+        f"{widest} varies {times:,.0f} times as much as the columns usually do and outweighs them; --scale (in "
+        "Python: scale=True) brings all to a common scale."
+    ]
 
 
 def constant_columns(X: Any) -> np.ndarray:

@@ -13,7 +13,7 @@ from string import Template
 from typing import TYPE_CHECKING, Any
 
 from labelfold.comparison import figures, sections
-from labelfold.comparison.words import count
+from labelfold.comparison.words import count, repeats_run
 from labelfold.files.problem import FileProblem, writable_file
 
 if TYPE_CHECKING:
@@ -87,14 +87,14 @@ def _facts(found: Comparison) -> str:
     labels = "classes" if s["metric"] == "accuracy" else "labels"
     return (
         f"{count(s['n_rows'], 'row')} × {count(s['n_columns'], kind)}, {len(s['classes'])} {labels}, "
-        f"{count(s['n_labelled'], 'row')} labelled; {count(s['repeats'], 'repeat')}, each with "
+        f"{count(s['n_labelled'], 'row')} labelled; {repeats_run(found)}, each with "
         f"{s['test_size']:.0%} of the labelled rows held back."
     )
 
 
 def _how(found: Comparison) -> str:
     s = found.settings
-    repeats = count(s["repeats"], "repeat")
+    repeats = repeats_run(found)
     packages = ("labelfold", "scikit-learn", "numpy", "scipy", "numba")
     facts = {
         "Command": s["command"] or "labelfold.compare(...) in Python",
@@ -110,12 +110,17 @@ def _how(found: Comparison) -> str:
             "that the scores are from, which flatters the winner a little."
         ),
         "Reading it": (
-            f"The repeats draw from the same rows, so with {repeats} the spread says how much the draw of "
+            f"The repeats ({repeats}) draw from the same rows, so the spread says how much the draw of "
             "labels matters, not how another data set would turn out."
         ),
         "Columns": "brought to a common scale first" if s["scale"] else "as they are",
         "Seed": s["random_state"],
         "Time": f"{s['seconds']:.1f} s"
+        + (
+            f", besides what {count(s['resumed'], 'result')} from an earlier run took"
+            if s.get("resumed")
+            else ""
+        )
         + ("" if s["time_limit"] is None else f", of {s['time_limit']:g} s allowed"),
         "Versions": ", ".join(
             [f"Python {platform.python_version()}", *(f"{p} {version(p)}" for p in packages)]

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.metrics import balanced_accuracy_score
 
 from labelfold.comparison.clock import Clock, TimeUp
-from labelfold.comparison.data import Data, read_data
+from labelfold.comparison.data import Data, outweighing, read_data
 from labelfold.comparison.plan import Run, images_of, make_plan
 from labelfold.comparison.results import Comparison
 from labelfold.comparison.store import Store
@@ -140,7 +140,7 @@ def compare(
         stopped = runs.go(progress)
     finally:
         store.close()
-    settings["seconds"] = clock.seconds()
+    settings |= {"seconds": clock.seconds(), "resumed": store.resumed}
     wanted = {(run.method.name, run.k) for run in plan.runs}
     rows = [
         row
@@ -154,7 +154,7 @@ def compare(
             f"The time limit of {time_limit:g} s was over before the first result; give more, or name fewer or "
             "quicker methods."
         )
-    notes = list(data.notes)
+    notes = [*data.notes, *([] if scale else outweighing(data))]
     if store.resumed:
         notes.append(
             f"{store.resumed} results were there from an earlier run and were not made again (remove results.csv to "

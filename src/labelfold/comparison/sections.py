@@ -11,7 +11,7 @@ import numpy as np
 from labelfold.comparison import figures
 from labelfold.comparison.images import picture
 from labelfold.comparison.results import whole
-from labelfold.comparison.words import count, percent, points, sized
+from labelfold.comparison.words import count, guess, percent, points, repeats_run, sized
 from labelfold.predictions import top_features
 
 if TYPE_CHECKING:
@@ -66,17 +66,17 @@ def budgets(found: Comparison) -> str:
         for label, rows in found.lines.dropna(subset="mean").groupby("label", sort=False)
     ]
     described = f"{metric.capitalize()} against the number of labels. {'; '.join(lines)}."
-    guess = ""
-    if metric == "accuracy":
-        counts = found.settings["counts"]
-        guess = f" Always guessing the most frequent class would give {percent(max(counts) / sum(counts))}."
+    share = guess(found)
+    guessed = (
+        "" if share is None else f" Always guessing the most frequent class would give {percent(share)}."
+    )
     hidden = (
         " Methods in grey in the legend are hidden: click to show them." if len(found.ranking) > 6 else ""
     )
     axis = " The horizontal axis is logarithmic." if figures.is_log(found) else ""
     caption = (
         f"Mean {metric} on labelled rows held back, each method at the size chosen for it. The bands are one "
-        f"standard deviation over {count(found.results['repeat'].nunique(), 'repeat')}.{guess}{axis}{hidden}"
+        f"standard deviation over {repeats_run(found)}.{guessed}{axis}{hidden}"
     )
     note = '<noscript><p class="note">The figures need JavaScript; the table has the same numbers.</p></noscript>'
     return _section("budgets", "How it grows with labels", _plot("plot-budgets", described, caption) + note)

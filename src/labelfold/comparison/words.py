@@ -9,6 +9,8 @@ import numpy as np
 from labelfold.comparison.results import whole
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from labelfold.comparison.results import Comparison
 
 
@@ -46,24 +48,29 @@ def answer(found: Comparison) -> str:
     best = found.winner
     if best is None:
         return "No method could be fitted; the table says why for each."
-    rivals = _rivals(found, best)
+    rivals = [row for _, row in _rivals(found, best).iterrows()]
     name = sized(found, best)
     at = f"{_right(found)} on rows held back, with {count(found.budget_, 'label')}"
-    if rivals.empty:
-        return f"{name} reached {percent(best['mean'])} {at}; nothing else ran to compare it with."
-    second = rivals.iloc[0]
-    gap, spread, ahead, runs = _between(found, best, second)
-    other = sized(found, second)
-    if runs == 0:
-        return f"{name} reached {percent(best['mean'])} {at}; too little ran to compare it with {other}."
-    if (runs > 1 and ahead < runs) or round(100 * gap, 1) == 0:
-        return (
-            f"{name} and {other} are nearly tied: {percent(best['mean'])} and {percent(second['mean'])} {at}."
-        )
+    reached = f"{name} reached {percent(best['mean'])} {at}"
+    if not rivals:
+        return f"{reached}; nothing else ran to compare it with."
+    gaps = [_between(found, best, row) for row in rivals]
+    other = sized(found, rivals[0])
+    if not len(gaps[0]):
+        return f"{reached}; too little ran to compare it with {other}."
+    tied = [row for row, gap in zip(rivals, gaps, strict=True) if _tied(gap)]
+    if len(tied) == 1:
+        also = f"{percent(best['mean'])} and {percent(tied[0]['mean'])}"
+        return f"{name} and {sized(found, tied[0])} are nearly tied: {also} {at}."
+    if tied:
+        named = [f"{sized(found, row)} ({percent(row['mean'])})" for row in tied[:2]]
+        more = [count(len(tied) - 2, "other")] if len(tied) > 2 else []
+        return f"{reached}, nearly tied with {_joined([*named, *more])}."
+    runs = len(gaps[0])
     sure = f"ahead in all {runs} repeats" if runs > 1 else "but in a single draw, which proves little"
     return (
-        f"{name} keeps the {_things(found)} apart best: {percent(best['mean'])} {at}; that is {points(gap, spread)} "
-        f"points more than {other}, {sure}."
+        f"{name} keeps the {_things(found)} apart best: {percent(best['mean'])} {at}; that is "
+        f"{points(gaps[0].mean(), gaps[0].std())} points more than {other}, {sure}."
     )
 
 
@@ -72,11 +79,30 @@ def details(found: Comparison) -> list[str]:
     best = found.winner
     said = []
     if best is not None:
-        said += [*_size(found, best), *_without(found, best), *_elsewhere(found, best)]
+        said += [
+            *_size(found, best),
+            *_without(found, best),
+            *_elsewhere(found, best),
+            *_guessing(found, best),
+        ]
     if found.stopped:
         why = "by Ctrl-C" if found.stopped == "ctrl-c" else "by the time limit"
-        said.append(f"It was stopped early {why}: this is what {count(len(found.results), 'run')} gave.")
+        never = [m.title for name, m in found.methods.items() if name not in set(found.results["method"])]
+        missing = f" There was no time for {_joined(never)}." if never else ""
+        said.append(
+            f"It was stopped early {why}: this is what {count(len(found.results), 'run')} gave.{missing}"
+        )
     return [*said, *found.notes]
+
+
+def repeats_run(found: Comparison) -> str:
+    """Say how many repeats the means are over, which an early end makes fewer than were asked for."""
+    asked = found.settings["repeats"]
+    ran = found.series.groupby("budget")["repeat"].nunique()
+    least, most = (0, 0) if ran.empty else (int(ran.min()), int(ran.max()))
+    if least == most == asked:
+        return count(asked, "repeat")
+    return f"{most if least == most else f'{least} to {most}'} of the {count(asked, 'repeat')} asked for"
 
 
 def sized(found: Comparison, row: Any) -> str:
@@ -103,14 +129,24 @@ def _rivals(found: Comparison, best: Any) -> Any:
     return ranked[[m != best["method"] and found.methods[m].embeds == kind for m in ranked["method"]]]
 
 
-def _between(found: Comparison, first: Any, second: Any) -> tuple[float, float, int, int]:
-    """Return mean and spread of the paired differences, in how many repeats the first led, and of how many."""
+def _between(found: Comparison, first: Any, second: Any) -> pd.Series:
+    """Return by how much the first led, repeat by repeat: the differences are paired."""
     at = found.series[found.series["budget"] == found.budget_]
     wide = at.pivot(index="repeat", columns="label", values="score")[
         [first["label"], second["label"]]
     ].dropna()
-    gap = wide[first["label"]] - wide[second["label"]]
-    return gap.mean(), gap.std(), int((gap > 0).sum()), len(gap)
+    return wide[first["label"]] - wide[second["label"]]
+
+
+def _tied(gap: pd.Series) -> bool:
+    """Tell whether two methods cannot be told apart: neither was ahead in all repeats, or by nothing to speak of."""
+    if gap.empty:
+        return False
+    return not ((gap > 0).all() or (gap < 0).all()) or round(100 * gap.mean(), 1) == 0
+
+
+def _joined(parts: list[str]) -> str:
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
 def _size(found: Comparison, best: Any) -> list[str]:
@@ -134,14 +170,15 @@ def _without(found: Comparison, best: Any) -> list[str]:
     if others.empty:
         return []
     other = others.iloc[0]
-    gap, spread, ahead, runs = _between(found, other, best)
-    if runs == 0:
+    gap = _between(found, other, best)
+    if gap.empty:
         return []
     verdict = "about as good"
-    if ahead == runs and round(100 * gap, 1) > 0:
-        verdict = f"{points(gap, spread)} points better"
-    elif ahead == 0 and round(100 * gap, 1) < 0:
-        verdict = f"{points(-gap, spread)} points worse"
+    if not _tied(gap):
+        size = points(abs(gap.mean()), gap.std())
+        verdict = (
+            f"{size} points {'better' if gap.mean() > 0 else 'worse'}{', in one draw' * (len(gap) == 1)}"
+        )
     return [f"Without a reduction, {sized(found, other)} reached {percent(other['mean'])}: {verdict}."]
 
 
@@ -157,4 +194,21 @@ def _elsewhere(found: Comparison, best: Any) -> list[str]:
         if budget != found.budget_ and len(own) and top["mean"] > own.iloc[0]:
             parts.append(f"{found.methods[top['method']].title} with {budget}")
     verb = "was" if len(parts) == 1 else "were"
-    return [f"Not at every budget, though: {' and '.join(parts)} labels {verb} ahead."] if parts else []
+    return [f"Not at every budget, though: {_joined(parts)} labels {verb} ahead."] if parts else []
+
+
+def _guessing(found: Comparison, best: Any) -> list[str]:
+    """Say so where the best is hardly better than a guess."""
+    share = guess(found)
+    at = found.table[(found.table["label"] == best["label"]) & (found.table["budget"] == found.budget_)]
+    if share is None or best["mean"] - at["spread"].fillna(0).max() > share:
+        return []
+    return [
+        f"Always guessing the most frequent class would give {percent(share)}: hardly anything has been learned."
+    ]
+
+
+def guess(found: Comparison) -> float | None:
+    """Return how often the most frequent class would be right; None where rows have several labels."""
+    counts = found.settings.get("counts")
+    return max(counts) / sum(counts) if counts and found.settings["metric"] == "accuracy" else None

@@ -82,7 +82,10 @@ def _other_separator(columns: list[str]) -> str:
     separator = re.search(r"[;\t|,]", columns[0]) if len(columns) == 1 else None
     if not separator:
         return ""
-    return f": its only column is {columns[0][:60]!r}, so its cells seem to be separated by {separator[0]!r}"
+    return (
+        f": its only column is {columns[0][:60]!r}, so its cells seem to be separated by {separator[0]!r}; save it "
+        "with commas, or with tabs as .tsv"
+    )
 
 
 def _read_text(path: Path, kind: str, aside: Sequence[str]) -> pd.DataFrame:
@@ -108,10 +111,13 @@ def _read_text(path: Path, kind: str, aside: Sequence[str]) -> pd.DataFrame:
             f"{path} is not UTF-8 text (it has a byte {byte:#04x}); save it as UTF-8."
         ) from error
     except pd.errors.ParserWarning:
-        hint = _other_separator(names)
+        hint = _other_separator(names) or "; give every column a name"
         raise FileProblem(f"{path} has rows with more cells than the header has names{hint}.") from None
     except (pd.errors.ParserError, EOFError, OSError) as error:
-        raise FileProblem(f"{path} is not a whole {kind.upper()} table: {one_line(error)}.") from error
+        raise FileProblem(
+            f"{path} is not a whole {kind.upper()} table: {one_line(error)}; every row needs as many cells as the "
+            "header."
+        ) from error
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
@@ -129,7 +135,9 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     except (pa.ArrowException, OSError, ValueError) as error:
         if isinstance(error, FileProblem):
             raise
-        raise FileProblem(f"{path} is not a whole Parquet file: {one_line(error)}.") from error
+        raise FileProblem(
+            f"{path} is not a whole Parquet file: {one_line(error)}; write or copy it again."
+        ) from error
     frame.columns = frame.columns.map(str)
     return frame
 

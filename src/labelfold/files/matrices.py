@@ -56,7 +56,8 @@ def read_svmlight(path: Path, index_base: int | None) -> tuple[Any, np.ndarray, 
         raise FileProblem(f"{path} has an index above {2**31 - 1:,}; number the columns from 1 up.") from None
     except (ValueError, OSError, EOFError) as error:
         raise FileProblem(
-            f"{path} is not svmlight text (label index:value ...): {one_line(error)}."
+            f"{path} is not svmlight text (label index:value ..., one row a line): {one_line(error)}; correct it, or "
+            "give its real format with --format."
         ) from error
     X = sp.csr_array(X)
     first = int(X.indices.min(initial=1))
@@ -78,7 +79,9 @@ def read_svmlight(path: Path, index_base: int | None) -> tuple[Any, np.ndarray, 
 
 def _load_arrays(path: Path) -> dict[str, np.ndarray]:
     if not zipfile.is_zipfile(path):
-        raise FileProblem(f"{path} is not a whole NPZ file (a zip of NumPy arrays).")
+        raise FileProblem(
+            f"{path} is not a whole NPZ file (a zip of NumPy arrays); write it with numpy.savez or copy it again."
+        )
     try:
         with np.load(path, allow_pickle=False) as stored:
             return {name: stored[name] for name in stored.files}
@@ -88,7 +91,9 @@ def _load_arrays(path: Path) -> dict[str, np.ndarray]:
                 f"{path} holds an array of Python objects, which is never opened; save numbers or strings."
             ) from None
         # a damaged zip member can fail in zipfile, zlib or NumPy's header parser, each its own way
-        raise FileProblem(f"{path} is not a whole NPZ file: {one_line(error)}.") from error
+        raise FileProblem(
+            f"{path} is not a whole NPZ file: {one_line(error)}; write or copy it again."
+        ) from error
 
 
 def _matrix(path: Path, arrays: dict[str, np.ndarray]) -> Any:

@@ -128,12 +128,12 @@ def read_model(path: str | os.PathLike) -> SavedModel:
     try:
         unknown = skops.io.get_untrusted_types(data=data)
     except Exception as error:
-        raise FileProblem(f"{path} is damaged: {one_line(error)}.") from error
+        raise _damaged(path, one_line(error)) from error
     refused = _refused(unknown)
     if refused:
         raise FileProblem(
-            f"{path} was refused and nothing in it was run: it holds {listed(refused)}, "
-            "which is no part of a labelfold model."
+            f"{path} was refused and nothing in it was run: it holds {listed(refused)}, which is no part of a "
+            "labelfold model; load only models that labelfold wrote."
         )
     other = _other_versions(meta)
     try:
@@ -144,7 +144,7 @@ def read_model(path: str | os.PathLike) -> SavedModel:
                 f"{path} was written by {other}, which this version cannot read: fit the model again, or install "
                 "those versions."
             ) from error
-        raise FileProblem(f"{path} is damaged: {one_line(error)}.") from error
+        raise _damaged(path, one_line(error)) from error
     if other:
         warnings.warn(
             f"{path} was written by {other}: fit the model again if what it says looks wrong.", stacklevel=3
@@ -171,31 +171,28 @@ def describe_model(model: Any) -> dict[str, Any]:
 def _read_note(path: Path, data: bytes) -> dict[str, Any]:
     """Return the notes of a model file, having checked that it is one and that this version reads it."""
     if not data.startswith(b"PK"):
-        raise FileProblem(
-            f"{path} is not a labelfold model: models are the files that labelfold fit or labelfold.save "
-            "writes, and pickles are never opened."
-        )
+        raise _foreign(path, "it is no zip file, and pickles are never opened")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             damaged = archive.testzip()
             if damaged is not None:
-                raise FileProblem(f"{path} is damaged: {damaged} in it does not match its checksum.")
+                raise _damaged(path, f"{damaged} in it does not match its checksum")
             if archive.getinfo(_NOTE).file_size > _NOTE_LIMIT:
-                raise FileProblem(f"{path} is not a labelfold model: its {_NOTE} is too large.")
+                raise _foreign(path, f"its {_NOTE} is too large")
             note = json.loads(archive.read(_NOTE))
     except (zipfile.BadZipFile, zlib.error) as error:
-        raise FileProblem(f"{path} is damaged or cut short: {one_line(error)}.") from error
+        raise _damaged(path, one_line(error)) from error
     except KeyError:
-        raise FileProblem(f"{path} is a zip file but not a labelfold model: it holds no {_NOTE}.") from None
+        raise _foreign(path, f"it is a zip file without a {_NOTE}") from None
     except (ValueError, RuntimeError, NotImplementedError) as error:
         if isinstance(error, FileProblem):
             raise
-        raise FileProblem(f"{path} is not a labelfold model: {one_line(error)}.") from error
+        raise _foreign(path, one_line(error)) from error
     if not isinstance(note, dict) or note.get("format") != FORMAT:
-        raise FileProblem(f"{path} is not a labelfold model: its {_NOTE} does not say so.")
+        raise _foreign(path, f"its {_NOTE} does not say so")
     found = note.get("format_version")
     if not isinstance(found, int) or found < 1:
-        raise FileProblem(f"{path} is damaged: its {_NOTE} names no format.")
+        raise _damaged(path, f"its {_NOTE} names no format")
     if found > FORMAT_VERSION:
         raise FileProblem(
             f"{path} was written by a newer labelfold (format {found}; this one reads up to "
@@ -206,8 +203,19 @@ def _read_note(path: Path, data: bytes) -> dict[str, Any]:
     names, n_features = meta.get("feature_names"), meta.get("n_features")
     named = names is None or (isinstance(names, list) and all(isinstance(n, str) for n in names))
     if not named or not isinstance(n_features, int | None):
-        raise FileProblem(f"{path} is damaged: its {_NOTE} does not list columns.")
+        raise _damaged(path, f"its {_NOTE} does not list columns")
     return meta
+
+
+def _damaged(path: Path, why: str) -> FileProblem:
+    return FileProblem(f"{path} is damaged or cut short: {why}; copy it again, or fit the model again.")
+
+
+def _foreign(path: Path, why: str) -> FileProblem:
+    return FileProblem(
+        f"{path} is not a labelfold model: {why}; name a file that labelfold fit, labelfold compare --save or "
+        "labelfold.save wrote."
+    )
 
 
 def _other_versions(meta: dict[str, Any]) -> str:

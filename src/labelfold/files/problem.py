@@ -82,11 +82,17 @@ def writable_folder(path: str | os.PathLike, *, make: bool = True) -> Path:
         with tempfile.TemporaryFile(dir=path):
             pass
     except FileNotFoundError:
+        if make or path.is_dir():
+            raise FileProblem(f"Nothing can be written to {path}; name another folder.") from None
         raise FileProblem(f"There is no folder {path} to write to; make it first.") from None
     except (FileExistsError, NotADirectoryError):
-        raise FileProblem(f"Nothing can be written under {path}: it is not a folder.") from None
+        raise FileProblem(
+            f"Nothing can be written under {path}: it is not a folder; name another one."
+        ) from None
     except OSError as error:
-        raise FileProblem(f"Nothing can be written to {path}: {error.strerror or error}.") from None
+        raise FileProblem(
+            f"Nothing can be written to {path}: {error.strerror or error}; name another folder."
+        ) from None
     return path
 
 

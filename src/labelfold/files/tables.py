@@ -124,8 +124,9 @@ def read_table(
         if kind == "npz":
             X, y, names, ids = read_npz(path, targets[0] if targets else None, id_columns)
             if names and features is not None:
-                found, (names, ignored) = names, _choose_features(path, names, features)
-                X = X[:, [found.index(n) for n in names]]
+                place = {name: j for j, name in enumerate(names)}
+                names, ignored = _choose_features(path, names, features)
+                X = X[:, [place[name] for name in names]]
         else:
             (X, y, index_base), names = read_svmlight(path, index_base), None
     else:
@@ -156,14 +157,15 @@ def _choose_features(
                 f"{path} has no column left for X once target, id and dropped ones are taken out."
             )
         return rest, []
-    absent = [c for c in features if c not in set(rest)]
+    there, wanted = set(rest), set(features)
+    absent = [c for c in features if c not in there]
     if absent:
         hint = did_you_mean(absent[0], rest) if len(absent) == 1 else ""
         raise FileProblem(
             f"{path} lacks {len(absent)} of the {len(features)} columns the model was fitted on: "
             f"{listed(absent)}{hint}."
         )
-    return list(features), [c for c in rest if c not in set(features)]
+    return list(features), [c for c in rest if c not in wanted]
 
 
 def table_format(path: Path, format: str | None = None) -> str:
