@@ -47,8 +47,8 @@ WEIGHTS = {
     "TSVM": (0.1, 1.0, 10.0),  # weight of the unlabelled rows
     "LDA": (0.00001, 0.0001, 0.001),  # ridge, in units of ||X||^2
 }
-# Every factorisation goes on from the unsupervised one of its loss, split and number of components.
-START_ITERATIONS, ITERATIONS, SQUARES_ITERATIONS = 30, 40, 15
+# Of divergences; of squares, which make several updates each, without labels and then with them.
+ITERATIONS, START_ITERATIONS, SQUARES_ITERATIONS = 50, 30, 15
 IMAGES = (0.0, None, 1000.0)  # supervision of Figure 2, in the same units; None: the value tuned
 IMAGE_ITERATIONS = 100
 
@@ -185,12 +185,12 @@ def supervised(
 ) -> Callable[[Any], np.ndarray]:
     """Return the map to k components that a factorisation learns from the training rows and their labels."""
     X, y = task.X[cut.train], hidden(task, cut, percent)
-    options = {"max_iter": ITERATIONS, "tol": 0.0}
     if method == "NMF-alpha":
+        supervision = weight * unit(task, cut, percent)
         return corrected(
-            labelfold.NMFAlpha(k, supervision=weight, init=start(task, cut, k), **options).fit(X, y)
+            labelfold.NMFAlpha(k, supervision=supervision, max_iter=ITERATIONS, tol=0.0).fit(X, y)
         )
-    options["init"] = start_squares(task, cut, k)
+    options = {"max_iter": SQUARES_ITERATIONS, "tol": 0.0, "init": start_squares(task, cut, k)}
     if method == "CNMF":
         return corrected(CNMF(k, **options).fit(X, y))
     ones = np.nansum(y) if y.ndim == 2 else np.sum(~np.isnan(y))
@@ -210,8 +210,8 @@ def unit(task: Task, cut: Split, percent: int) -> float:
 
 
 def unsupervised(task: Task, cut: Split, k: int) -> Callable[[Any], np.ndarray]:
-    """Return the map of NMF, which has as many iterations as NMF-alpha."""
-    model = labelfold.KLNMF(k, init=start(task, cut, k), max_iter=ITERATIONS, tol=0.0)
+    """Return the map of NMF, with as many iterations and from the same start as NMF-alpha."""
+    model = labelfold.KLNMF(k, corrected=True, max_iter=ITERATIONS, tol=0.0)
     return corrected(model.fit(task.X[cut.train]))
 
 
@@ -236,12 +236,6 @@ def _fit_principal(task: Task, cut: Split) -> Any:
     if task.name == "mnist":
         return PCA(most, svd_solver="covariance_eigh").fit(X.toarray())
     return TruncatedSVD(most, random_state=0).fit(X)
-
-
-def start(task: Task, cut: Split, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the factors (H, V) of unsupervised NMF."""
-    model = labelfold.KLNMF(k, max_iter=START_ITERATIONS, tol=0.0)
-    return remember("divergence", (task.name, cut.seed, k), lambda: factors(model.fit(task.X[cut.train])))
 
 
 def start_squares(task: Task, cut: Split, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -381,9 +375,8 @@ def about_tuning() -> str:
         f"NMF-alpha ({_listed(WEIGHTS['NMF-alpha'])}, in units of the sum of X over that of S'X) and of SSNMF "
         f"({_listed(WEIGHTS['SSNMF'])}, in units of the squares of X over those of Y), the weight of the unlabelled "
         f"rows in TSVM ({_listed(WEIGHTS['TSVM'])}), the ridge of LDA ({_listed(WEIGHTS['LDA'])}, in units of the "
-        f"squares of X). Every factorisation goes on from {START_ITERATIONS} iterations without labels: those of "
-        f"divergences for {ITERATIONS} more, those of squares, which make several updates each, for "
-        f"{SQUARES_ITERATIONS}."
+        f"squares of X). NMF and NMF-alpha start alike and have {ITERATIONS} iterations; SSNMF and CNMF, of which an "
+        f"iteration makes several updates, {SQUARES_ITERATIONS} after {START_ITERATIONS} without labels."
     )
 
 

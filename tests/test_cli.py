@@ -370,7 +370,6 @@ BAD = {
     "predict model wine.csv -o o.xls": "does not write",
     "datasets nope": "no data set 'nope'",
     "datasets iris --labels 2": "from 3, one a class, to 150",
-    "fit wine.csv -t kind --id name -m nmf-alpha -o m": "planned",
     "fit wine.csv -t kind --id name -k 0 -o m": "at least 1, not 0",
     "fit wine.csv -t kind --id name -k two -o m": "'-k'",
     "fit wine.csv -t kind --id name --ridge -1 -o m": "at least 0",

@@ -87,13 +87,13 @@ def umap_svm(k: int | None, X: Any, random_state: int | None, C: float | None = 
     return ReduceThenClassify(SupervisedUMAP(k or 2, random_state=random_state), linear_svm(random_state, C))
 
 
-def parts_svm(name: str) -> Callable[..., Any]:
-    """One of the non-negative factorisations that use labels, and a linear SVM."""
+def parts_svm(name: str, **options: Any) -> Callable[..., Any]:
+    """One of the library's non-negative factorisations, and a linear SVM."""
 
     def build(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
         import labelfold
 
-        reducer = getattr(labelfold, name)(min(k or 10, *X.shape), random_state=random_state)
+        reducer = getattr(labelfold, name)(min(k or 10, *X.shape), random_state=random_state, **options)
         model = ReduceThenClassify(reducer, linear_svm(random_state, C))
         return Pipeline([("unit", UnitSpread()), ("model", model)])
 

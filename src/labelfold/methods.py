@@ -377,11 +377,28 @@ _ENTRIES = (
     ),
     Method(
         "nmf-alpha",
-        "NMF-α",
-        "Non-negative factors that keep what linear SVMs on the labels look at.",
+        "NMF-α + SVM",
+        "Non-negative factors of all rows that keep what linear SVMs on the labels look at; then a linear SVM, "
+        f"whose C is {_TUNED}.",
         "semi-supervised",
         True,
         "Cho & Saul, Nonnegative matrix factorization for semi-supervised dimensionality reduction, 2011",
+        builders.parts_svm("NMFAlpha", supervision="auto"),
+        "C",
+        nonnegative=True,
+    ),
+    Method(
+        "klnmf",
+        "KL-NMF + SVM",
+        "Non-negative factors of all rows by I-divergence, found without labels, in memory proportional to the data; "
+        f"then a linear SVM, whose C is {_TUNED}.",
+        "semi-supervised",
+        True,
+        "Lee & Seung, Learning the parts of objects by non-negative matrix factorization, Nature 1999",
+        builders.parts_svm("KLNMF", corrected=True),
+        "C",
+        compared=False,
+        nonnegative=True,
     ),
     Method(
         "ssnmf",

@@ -64,7 +64,9 @@ class KLNMF(DivergenceNMF):
     feature_names_in_ : ndarray of str
         Their names, where X had any.
 
-    Notes ----- Cost: one pass over X an iteration, O(k nnz), and O(nnz + k (n + d)) memory. Sparse rows are worked on
+    Notes
+    -----
+    Cost: one pass over X an iteration, O(k nnz), and O(nnz + k (n + d)) memory. Sparse rows are worked on
     non-zero by non-zero in compiled loops, rows in threads; dense ones in blocks that fit a core's cache. Where X is
     a sparse matrix in memory with at least half as many columns as rows, its transpose is kept as well.
 

@@ -43,10 +43,11 @@ class NMFAlpha(DivergenceNMF):
     ----------
     n_components : int, default=10
         Number of parts, k. More than X has rows or columns is allowed, with a warning.
-    supervision : float, default=1.0
+    supervision : float or "auto", default=1.0
         Weight of the second term, at least 0; with 0 this is `KLNMF`, to the bit. Dual variables shrink with the
-        square of the unit of X, so the right weight depends on that unit: try powers of ten on both sides of the one
-        for which ``supervision * (dual_coef_.T @ X).sum()`` is ``X.sum()``.
+        square of the unit of X, so what is much depends on that unit. "auto" is the weight at which both terms are of
+        things that sum to the same, ``X.sum() / (dual_coef_.T @ X).sum()``, which has no unit: begin there, and try
+        some tenths and some times of it (``supervision_``).
     C : float, default=1.0
         Penalty of the machines on the squared hinge, as in scikit-learn's LinearSVC (without an intercept).
     multiclass : {"ovo", "ovr"}, default="ovo"
@@ -79,6 +80,8 @@ class NMFAlpha(DivergenceNMF):
         The places of the training rows as the fit left them, Z or H.
     objective_ : ndarray of shape (n_iter_,)
         The objective after each iteration; it never rises.
+    supervision_ : float
+        The weight of the second term, lambda.
     dual_coef_ : csr_array of shape (n, 2p)
         S: the machines' dual variables, those of their positive rows first; none where ``supervision`` is 0.
     classes_ : ndarray of shape (c,)
@@ -114,7 +117,7 @@ class NMFAlpha(DivergenceNMF):
     >>> X = X / 16
     >>> few = y.copy()
     >>> few[200:] = -1                  # labels for the first two hundred only
-    >>> model = NMFAlpha(n_components=20, supervision=10.0, tol=1e-4).fit(X, few)
+    >>> model = NMFAlpha(n_components=20, supervision="auto", tol=1e-4).fit(X, few)
     >>> Z = model.transform(X)
     >>> svm = LinearSVC().fit(Z[:200], y[:200])
     >>> bool(svm.score(Z[200:], y[200:]) > 0.8)
@@ -123,7 +126,7 @@ class NMFAlpha(DivergenceNMF):
 
     _parameter_constraints = {
         **DivergenceNMF._parameter_constraints,
-        "supervision": [Interval(Real, 0, None, closed="left")],
+        "supervision": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
         "C": [Interval(Real, 0, None, closed="neither")],
         "multiclass": [StrOptions({"ovo", "ovr"})],
         "unlabeled": "no_validation",
@@ -133,7 +136,7 @@ class NMFAlpha(DivergenceNMF):
         self,
         n_components: int = 10,
         *,
-        supervision: float = 1.0,
+        supervision: float | str = 1.0,
         C: float = 1.0,
         multiclass: str = "ovo",
         corrected: bool = True,
@@ -183,12 +186,14 @@ class NMFAlpha(DivergenceNMF):
             estimator="NMFAlpha",
         )
         found = self._survey(rows)
-        guide, self.dual_coef_ = None, sparse.csr_array((n, 0))
-        if self.supervision > 0:
+        guide, self.dual_coef_, self.supervision_ = None, sparse.csr_array((n, 0)), 0.0
+        if self.supervision == "auto" or self.supervision > 0:
             known = (rows if labels.all_labelled and rows.in_memory else rows.take(labels.index)).whole().raw
             S = dual_directions(known, labels, self.C, self.multiclass)
             used = np.flatnonzero(np.diff(S.indptr))
-            guide = Guide(S[used], labels.index[used], as_rows(_sums(S, known, rows.dtype)), self.supervision)
+            sums = _sums(S, known, rows.dtype)
+            self.supervision_ = _weight(self.supervision, found.column.sum(), sums)
+            guide = Guide(S[used], labels.index[used], as_rows(sums), self.supervision_)
             self.dual_coef_ = _spread(S, labels.index, n)
         self.classes_ = labels.classes
         self._factorise(rows, found, guide)
@@ -216,6 +221,14 @@ def objective(X: Any, H: np.ndarray, V: np.ndarray, S: Any, *, supervision: floa
     rows, S = as_rows(X), sparse.csr_array(S)
     directions = as_rows(_sums(S, rows.whole().raw, rows.dtype))
     return divergence(rows, H, V) + supervision * divergence(directions, S.T @ H, V)
+
+
+def _weight(supervision: float | str, total: float, sums: Any) -> float:
+    """Return lambda: as given, or that at which rows and directions sum to the same."""
+    if supervision != "auto":
+        return float(supervision)
+    directions = float(sums.sum(dtype=np.float64))
+    return total / directions if directions > 0 else 1.0
 
 
 def _sums(S: sparse.csr_array, X: Any, dtype: np.dtype) -> Any:
