@@ -13,6 +13,7 @@ of each counts; compiled code has run before. With one thread (unless told other
 * direct: the same directions from the d x d problem: ``solver="direct"``, and SciPy's plain generalised eigh.
 * scikit-learn: LinearDiscriminantAnalysis, CCA and PLSRegression. Its CCA takes minutes for all directions, so that
   it is asked for two of them only, in at most ten iterations each, while ours finds all: the ratio is a lower bound.
+* path: seconds of nine ridges, each ten times the last, beside those of one fit with the smallest of them.
 * growth: seconds to a fixed residual by iterations, nothing factorised, as rows and as columns are added, and the
   slope of their logarithms. A ridge stands beside a sum over rows: it weighs the same only where it grows with them,
   and that is what the aim is for. A ridge of 1 asks for ever less regularisation, and for more iterations.
@@ -30,13 +31,14 @@ import numpy as np
 from scipy import linalg
 from scipy.sparse.linalg import LinearOperator, lsqr
 from sklearn import cross_decomposition as sk
+from sklearn.base import clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.exceptions import ConvergenceWarning
 
 from _common import best_of, documents, labelled_documents, pinned, slope
 from labelfold import CCA, HSL, LDA, OPLS
 from labelfold.numerics.least_squares import LeastSquares, pose
-from labelfold.rows import as_rows
+from labelfold.rows import Centered, as_rows
 
 RESIDUAL, LEAST_RESIDUAL = 1e-8, 1e-11
 
@@ -219,11 +221,34 @@ def growth(table: Table, quick: bool) -> None:
             )
 
 
+def paths(table: Table, quick: bool) -> None:
+    """Time a path of nine ridges beside one fit, by each way of solving."""
+    n, d, c = (500, 500, 10) if quick else (2000, 2000, 20)
+    X, y = classes(n, d, c)
+    documented, Y = documents(*((1000, 8000, 10) if quick else (4000, 40_000, 20)))
+    topic = Y.argmax(axis=1)
+    for name, rows, labels, model in (
+        ("LDA, dense, factorised", X, y, LDA()),
+        ("CCA, dense, factorised", X, y, CCA()),
+        ("LDA, sparse, factorised and iterated as it comes", documented, topic, LDA()),
+        ("LDA, sparse, by iterations", documented, topic, LDA(max_gram_bytes=0)),
+    ):
+        spread = Centered(as_rows(rows)).squared_norm() / rows.shape[0]
+        ridges = spread * 10.0 ** np.arange(-4, 5)
+        one = partial(clone(model).set_params(ridge=ridges[0]).fit, rows, labels)
+        nine = partial(model.path, rows, labels, ridges)
+        one()
+        a, b = best_of(table.repeat, [one, nine], table.threads)
+        shape = f"{rows.shape[0]} x {rows.shape[1]}"
+        print(f"path: {name}, {shape}: one {a:.2f} s, nine {b:.2f} s: {b / a:.1f} times one", flush=True)
+
+
 PARTS = {
     "lsqr": against_lsqr,
     "lsqr-small-ridge": partial(against_lsqr, ridge=1e-4, sample=4),
     "direct": against_direct,
     "scikit-learn": against_scikit_learn,
+    "path": paths,
     "growth": growth,
 }
 
