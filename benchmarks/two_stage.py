@@ -31,7 +31,6 @@ import numpy as np
 from scipy import linalg
 from scipy.sparse.linalg import LinearOperator, lsqr
 from sklearn import cross_decomposition as sk
-from sklearn.base import clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.exceptions import ConvergenceWarning
 
@@ -225,22 +224,42 @@ def paths(table: Table, quick: bool) -> None:
     """Time a path of nine ridges beside one fit, by each way of solving."""
     n, d, c = (500, 500, 10) if quick else (2000, 2000, 20)
     X, y = classes(n, d, c)
-    documented, Y = documents(*((1000, 8000, 10) if quick else (4000, 40_000, 20)))
+    words, Y = documents(*((1000, 8000, 10) if quick else (4000, 40_000, 20)))
     topic = Y.argmax(axis=1)
-    for name, rows, labels, model in (
-        ("LDA, dense, factorised", X, y, LDA()),
-        ("CCA, dense, factorised", X, y, CCA()),
-        ("LDA, sparse, factorised and iterated as it comes", documented, topic, LDA()),
-        ("LDA, sparse, by iterations", documented, topic, LDA(max_gram_bytes=0)),
+    for name, rows, one, nine in (
+        ("LDA, factorised", X, partial(fit, LDA, X, y), partial(LDA().path, X, y)),
+        ("CCA, factorised", X, partial(fit, CCA, X, y), partial(CCA().path, X, y)),
+        ("stage 1, sparse, factorised", words, *[partial(first_stage, words, Y)] * 2),
+        (
+            "LDA, sparse, by iterations",
+            words,
+            partial(fit, partial(LDA, max_gram_bytes=0), words, topic),
+            partial(LDA(max_gram_bytes=0).path, words, topic),
+        ),
+        (
+            "LDA, sparse, as it chooses",
+            words,
+            partial(fit, LDA, words, topic),
+            partial(LDA().path, words, topic),
+        ),
     ):
         spread = Centered(as_rows(rows)).squared_norm() / rows.shape[0]
         ridges = spread * 10.0 ** np.arange(-4, 5)
-        one = partial(clone(model).set_params(ridge=ridges[0]).fit, rows, labels)
-        nine = partial(model.path, rows, labels, ridges)
-        one()
-        a, b = best_of(table.repeat, [one, nine], table.threads)
+        one(ridges[:1])
+        a, b = best_of(table.repeat, [partial(one, ridges[:1]), partial(nine, ridges)], table.threads)
         shape = f"{rows.shape[0]} x {rows.shape[1]}"
         print(f"path: {name}, {shape}: one {a:.2f} s, nine {b:.2f} s: {b / a:.1f} times one", flush=True)
+
+
+def fit(method: Callable, X: Any, y: np.ndarray, ridges: np.ndarray) -> None:
+    method(ridge=ridges[0]).fit(X, y)
+
+
+def first_stage(X: Any, T: np.ndarray, ridges: np.ndarray) -> None:
+    problem = pose(as_rows(X), T, way="dual")
+    problem.prepare(ridges)
+    for ridge in ridges:
+        problem.solve(ridge)
 
 
 PARTS = {
