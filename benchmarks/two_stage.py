@@ -15,8 +15,8 @@ of each counts; compiled code has run before. With one thread (unless told other
   it is asked for two of them only, in at most ten iterations each, while ours finds all: the ratio is a lower bound.
 * path: seconds of nine ridges, each ten times the last, beside those of one fit with the smallest of them.
 * growth: seconds to a fixed residual by iterations, nothing factorised, as rows and as columns are added, and the
-  slope of their logarithms. A ridge stands beside a sum over rows: it weighs the same only where it grows with them,
-  and that is what the aim is for. A ridge of 1 asks for ever less regularisation, and for more iterations.
+  slope of their logarithms. A ridge stands beside a sum over rows: it weighs the same only where it grows with them.
+  A ridge of 1 weighs ever less.
 """
 
 from __future__ import annotations
@@ -201,10 +201,7 @@ def growth(table: Table, quick: bool) -> None:
     ):
         data = [documents(n, d, 10) for n, d in shapes]
         sizes = [shape[what == "columns"] for shape in shapes]
-        for rule, ridges, aim in (
-            ("a thousandth a row", [n / 1000 for n, _ in shapes], " (aim: at most 1.1)"),
-            ("1", [1.0] * steps, ""),
-        ):
+        for rule, ridges in (("a thousandth a row", [n / 1000 for n, _ in shapes]), ("1", [1.0] * steps)):
             took, counts = [], []
             for (X, Y), ridge in zip(data, ridges, strict=True):
                 model = LDA(ridge=ridge, max_gram_bytes=0, tol=RESIDUAL).fit(X, Y.argmax(axis=1))
@@ -215,7 +212,7 @@ def growth(table: Table, quick: bool) -> None:
             print(
                 f"growth: LDA by iterations to {RESIDUAL:g}, ridge {rule}, {sizes[0]} to {sizes[-1]} {what}:\n"
                 f"  {', '.join(f'{t:.2f}' for t in took)} s in {', '.join(map(str, counts))} iterations: "
-                f"slope {slope(sizes, took):.2f}{aim}, an iteration's {slope(sizes, np.divide(took, counts)):.2f}",
+                f"slope {slope(sizes, took):.2f} (aim: at most 1.1), an iteration's {slope(sizes, np.divide(took, counts)):.2f}",
                 flush=True,
             )
 
