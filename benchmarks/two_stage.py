@@ -13,9 +13,10 @@ of each counts; compiled code has run before. With one thread (unless told other
 * direct: the same directions from the d x d problem: ``solver="direct"``, and SciPy's plain generalised eigh.
 * scikit-learn: LinearDiscriminantAnalysis, CCA and PLSRegression. Its CCA takes minutes for all directions, so that
   it is asked for two of them only, in at most ten iterations each, while ours finds all: the ratio is a lower bound.
+* path: seconds of nine ridges, each ten times the last, beside those of one fit with the smallest of them.
 * growth: seconds to a fixed residual by iterations, nothing factorised, as rows and as columns are added, and the
-  slope of their logarithms. A ridge stands beside a sum over rows: it weighs the same only where it grows with them,
-  and that is what the aim is for. A ridge of 1 asks for ever less regularisation, and for more iterations.
+  slope of their logarithms. A ridge stands beside a sum over rows: it weighs the same only where it grows with them.
+  A ridge of 1 weighs ever less.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from sklearn.exceptions import ConvergenceWarning
 from _common import best_of, documents, labelled_documents, pinned, slope
 from labelfold import CCA, HSL, LDA, OPLS
 from labelfold.numerics.least_squares import LeastSquares, pose
-from labelfold.rows import as_rows
+from labelfold.rows import Centered, as_rows
 
 RESIDUAL, LEAST_RESIDUAL = 1e-8, 1e-11
 
@@ -200,10 +201,7 @@ def growth(table: Table, quick: bool) -> None:
     ):
         data = [documents(n, d, 10) for n, d in shapes]
         sizes = [shape[what == "columns"] for shape in shapes]
-        for rule, ridges, aim in (
-            ("a thousandth a row", [n / 1000 for n, _ in shapes], " (aim: at most 1.1)"),
-            ("1", [1.0] * steps, ""),
-        ):
+        for rule, ridges in (("a thousandth a row", [n / 1000 for n, _ in shapes]), ("1", [1.0] * steps)):
             took, counts = [], []
             for (X, Y), ridge in zip(data, ridges, strict=True):
                 model = LDA(ridge=ridge, max_gram_bytes=0, tol=RESIDUAL).fit(X, Y.argmax(axis=1))
@@ -214,9 +212,51 @@ def growth(table: Table, quick: bool) -> None:
             print(
                 f"growth: LDA by iterations to {RESIDUAL:g}, ridge {rule}, {sizes[0]} to {sizes[-1]} {what}:\n"
                 f"  {', '.join(f'{t:.2f}' for t in took)} s in {', '.join(map(str, counts))} iterations: "
-                f"slope {slope(sizes, took):.2f}{aim}, an iteration's {slope(sizes, np.divide(took, counts)):.2f}",
+                f"slope {slope(sizes, took):.2f} (aim: at most 1.1), an iteration's {slope(sizes, np.divide(took, counts)):.2f}",
                 flush=True,
             )
+
+
+def paths(table: Table, quick: bool) -> None:
+    """Time a path of nine ridges beside one fit, by each way of solving."""
+    n, d, c = (500, 500, 10) if quick else (2000, 2000, 20)
+    X, y = classes(n, d, c)
+    words, Y = documents(*((1000, 8000, 10) if quick else (4000, 40_000, 20)))
+    topic = Y.argmax(axis=1)
+    for name, rows, one, nine in (
+        ("LDA, factorised", X, partial(fit, LDA, X, y), partial(LDA().path, X, y)),
+        ("CCA, factorised", X, partial(fit, CCA, X, y), partial(CCA().path, X, y)),
+        ("stage 1, sparse, factorised", words, *[partial(first_stage, words, Y)] * 2),
+        (
+            "LDA, sparse, by iterations",
+            words,
+            partial(fit, partial(LDA, max_gram_bytes=0), words, topic),
+            partial(LDA(max_gram_bytes=0).path, words, topic),
+        ),
+        (
+            "LDA, sparse, as it chooses",
+            words,
+            partial(fit, LDA, words, topic),
+            partial(LDA().path, words, topic),
+        ),
+    ):
+        spread = Centered(as_rows(rows)).squared_norm() / rows.shape[0]
+        ridges = spread * 10.0 ** np.arange(-4, 5)
+        one(ridges[:1])
+        a, b = best_of(table.repeat, [partial(one, ridges[:1]), partial(nine, ridges)], table.threads)
+        shape = f"{rows.shape[0]} x {rows.shape[1]}"
+        print(f"path: {name}, {shape}: one {a:.2f} s, nine {b:.2f} s: {b / a:.1f} times one", flush=True)
+
+
+def fit(method: Callable, X: Any, y: np.ndarray, ridges: np.ndarray) -> None:
+    method(ridge=ridges[0]).fit(X, y)
+
+
+def first_stage(X: Any, T: np.ndarray, ridges: np.ndarray) -> None:
+    problem = pose(as_rows(X), T, way="dual")
+    problem.prepare(ridges)
+    for ridge in ridges:
+        problem.solve(ridge)
 
 
 PARTS = {
@@ -224,6 +264,7 @@ PARTS = {
     "lsqr-small-ridge": partial(against_lsqr, ridge=1e-4, sample=4),
     "direct": against_direct,
     "scikit-learn": against_scikit_learn,
+    "path": paths,
     "growth": growth,
 }
 

@@ -180,6 +180,8 @@ def read_labels(
     if set(allowed) == {"regression"} and task == "auto":
         task = "regression"
     can_regress = "regression" in allowed and task != "classification"
+    if array.ndim == 2 and task == "auto" and not can_regress and array.dtype.kind == "f":
+        _refuse_continuous(array[np.isfinite(array)], estimator)
     if task == "regression" or (array.ndim == 2 and not can_regress):
         _check_allowed("regression" if task == "regression" else "multilabel", allowed, estimator)
 
@@ -194,10 +196,7 @@ def read_labels(
                 "pass unlabeled=None to say so and silence this warning."
             )
         if found == "regression" and not can_regress:
-            raise ValueError(
-                f"Unknown label type: continuous, since {estimator} takes classes and y holds fractions such "
-                f"as {show(fractions(values)[0])}; cut y into classes, or use a method for regression."
-            )
+            _refuse_continuous(values, estimator)
     # The marks as messages name them; a number is none in regression.
     mark = None if found == "regression" and isinstance(unlabeled, Real) else unlabeled
     marks = "missing" if mark is None else f"missing or {mark!r}"
@@ -293,10 +292,7 @@ def score_mask(
 def check_kind(kind: str, allowed: Collection[str], estimator: str) -> None:
     """Refuse a kind of labels, as `read_batch` names it, that an estimator does not take."""
     if kind == "regression" and kind not in allowed:
-        raise ValueError(
-            f"Unknown label type: continuous, since {estimator} takes classes and y holds fractions; cut y into "
-            "classes, or use a method for regression."
-        )
+        raise ValueError(_continuous(estimator, "fractions"))
     if kind != "classes":
         _check_allowed(kind, allowed, estimator)
 
@@ -315,6 +311,20 @@ def _check_options(unlabeled: Any, task: str) -> float | str | bytes | None:
     return None if unlabeled != unlabeled else unlabeled
 
 
+def _refuse_continuous(values: np.ndarray, estimator: str) -> None:
+    """Refuse values that are not whole numbers, if there are any."""
+    some = fractions(values)
+    if len(some):
+        raise ValueError(_continuous(estimator, f"fractions such as {show(some[0])}"))
+
+
+def _continuous(estimator: str, what: str) -> str:
+    return (
+        f"Unknown label type: continuous, since {estimator} takes classes and y holds {what}; cut y into classes, "
+        "or use a method that takes a continuous y, such as CCA or OPLS."
+    )
+
+
 def _check_allowed(found: str, allowed: Collection[str], estimator: str) -> None:
     if found in allowed:
         return
@@ -322,7 +332,7 @@ def _check_allowed(found: str, allowed: Collection[str], estimator: str) -> None
         "binary": "label rows of more classes",
         "multiclass": "fit one class against the rest at a time",
         "multilabel": "pass one column of Y at a time",
-        "regression": "cut y into classes, or use a method for regression",
+        "regression": "cut y into classes, or use a method that takes a continuous y, such as CCA or OPLS",
     }[found]
     if "regression" in allowed:
         todo += ', or pass task="regression"'

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from labelfold.numerics.krylov import (
+    Scaling,
     block_cg,
     expected_iterations,
     nystrom_sketch,
@@ -88,6 +89,29 @@ def test_the_sketch_flattens_the_spectrum():
     quick = preconditioned_cg(lambda P: A @ P, B, ridge, sketch, tol=1e-10, max_iter=1000)
     assert quick.n_iter < plain.n_iter / 2
     np.testing.assert_allclose(quick.X, np.linalg.solve(A + ridge * np.eye(300), B), atol=1e-8)
+
+
+def test_the_diagonal_makes_columns_of_many_sizes_equal():
+    rng = np.random.default_rng(13)
+    X = rng.standard_normal((400, 120)) * np.logspace(-2, 2, 120)
+    A, B, ridge = X.T @ X, rng.standard_normal((120, 3)), 1e-3
+    plain = preconditioned_cg(lambda P: A @ P, B, ridge, tol=1e-10, max_iter=1000)
+    for dtype in (np.float64, np.float32):
+        start = B.astype(dtype)
+        goal = 1e-10 if dtype == np.float64 else 1e-4
+        quick = preconditioned_cg(
+            lambda P, dtype=dtype: (A @ P).astype(dtype),
+            start,
+            ridge,
+            Scaling(np.diag(A)),
+            tol=goal,
+            max_iter=1000,
+        )
+        assert quick.converged
+        assert quick.X.dtype == dtype
+        assert quick.n_iter < plain.n_iter / 3
+        expected = np.linalg.solve(A + ridge * np.eye(120), B)
+        assert np.linalg.norm(quick.X - expected) < 10 * goal * np.linalg.norm(expected)
 
 
 def test_the_sketch_stays_in_the_range():

@@ -435,3 +435,16 @@ def test_at_ridge_zero_sparse_iterations_find_least_norm():
     T = targets(200)
     found = least_squares(as_rows(sparse.csr_array(X)), T, 0.0, way="krylov", tol=1e-12)
     assert apart(found.W, reference(X, T, 0.0)[0]) < 1e-9
+
+
+def test_columns_of_many_sizes_take_no_more_iterations(monkeypatch):
+    """The more rows, the less a fixed ridge does for columns of different sizes: their scale does."""
+    rng = np.random.default_rng(20)
+    X = sparse.random(2000, 150, density=0.2, random_state=3).multiply(np.logspace(-1, 1.5, 150)).tocsr()
+    T = rng.standard_normal((2000, 3))
+    scaled = least_squares(as_rows(sparse.csr_array(X)), T, 100.0, way="krylov", tol=1e-10)
+    assert scaled.residual <= 1e-10
+    monkeypatch.setattr("labelfold.numerics.sides._LEAST_RIDGE", np.inf)
+    plain = least_squares(as_rows(sparse.csr_array(X)), T, 100.0, way="krylov", tol=1e-10)
+    assert scaled.n_iter < plain.n_iter / 2
+    assert apart(scaled.W, reference(X.toarray(), T, 100.0)[0]) < 1e-8

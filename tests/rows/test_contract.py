@@ -84,7 +84,7 @@ def dtype(request):
 def everything(X, H, h, M, m):
     """Every operation of a block, in one pass."""
     rows = X.xp.concat([X @ M, (X @ m)[:, None], X.sq()[:, None]], axis=1)
-    return rows, (X.t(H), X.t(h), X.gram(), X.colsum(), X.qr(H))
+    return rows, (X.t(H), X.t(h), X.gram(), X.colsum(), X.colsq(), X.qr(H))
 
 
 def test_block_operations_give_the_dense_answer(container, view, dtype, rng, many_blocks):
@@ -96,7 +96,7 @@ def test_block_operations_give_the_dense_answer(container, view, dtype, rng, man
     rows = seen.of(as_rows(container.make(X)))
     assert rows.shape == (n, d)
     assert rows.dtype == dtype
-    mapped, (XtH, Xth, G, total, R) = rows.sweep(everything, H, h, shared=(M, m))
+    mapped, (XtH, Xth, G, total, squares, R) = rows.sweep(everything, H, h, shared=(M, m))
     mapped = rows.get(mapped)
 
     assert mapped.dtype == dtype
@@ -104,11 +104,12 @@ def test_block_operations_give_the_dense_answer(container, view, dtype, rng, man
     close(mapped[:, K], A @ m, size @ np.abs(m), d, dtype)
     close(mapped[:, K + 1], (A**2).sum(axis=1), (size**2).sum(axis=1), 2 * d, dtype)
 
-    assert {s.dtype for s in (XtH, Xth, G, total, R)} == {np.dtype(np.float64)}
+    assert {s.dtype for s in (XtH, Xth, G, total, squares, R)} == {np.dtype(np.float64)}
     close(XtH, A.T @ H, size.T @ np.abs(H), n, dtype)
     close(Xth, A.T @ h, size.T @ np.abs(h), n, dtype)
     close(G, A.T @ A, size.T @ size, 2 * n, dtype)
     close(total, A.sum(axis=0), size.sum(axis=0), n, dtype)
+    close(squares, (A**2).sum(axis=0), (size**2).sum(axis=0), 2 * n, dtype)
 
     both = np.hstack([A, H])
     assert np.allclose(R, np.triu(R), atol=0)

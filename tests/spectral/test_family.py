@@ -335,16 +335,29 @@ def test_classes_that_come_late():
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (LDA(kernel="rbf"), "cannot work with a kernel"),
-        (LDA(ridge="cv"), "cannot work with ridge='cv'"),
+        (LDA(kernel="rbf"), "LDA.partial_fit cannot work with kernel='rbf', which .* call fit on all rows"),
+        (OPLS(kernel="rbf", n_landmarks=5), "OPLS.partial_fit cannot work with kernel='rbf'"),
+        (CCA(ridge="cv"), "CCA.partial_fit cannot work with ridge='cv', which .* give one number"),
+        (HSL(ridge=[1.0, 2.0]), r"HSL.partial_fit cannot work with ridge=\[1.0, 2.0\]"),
         (LDA(max_gram_bytes=10), "call fit with a list of blocks"),
     ],
+    ids=str,
 )
 def test_batches_that_cannot_work_are_refused(model, message):
     X, y = load_iris(return_X_y=True)
-    with pytest.raises((ValueError, AttributeError)) as caught:
+    with pytest.raises((ValueError, AttributeError), match=message):
         model.partial_fit(X, y)
-    assert message in str(caught.value.__cause__ or caught.value)
+    assert hasattr(model, "partial_fit") == (model.max_gram_bytes == 10)  # what scikit-learn asks
+
+
+@pytest.mark.parametrize("maker", [LDA, HSL])
+def test_a_continuous_y_is_sent_to_methods_that_take_it(maker):
+    X, _ = load_linnerud(return_X_y=True)
+    for y in (X + 0.5, X[:, 0] + 0.5, pd.DataFrame(X + 0.5)):
+        for fit in (maker().fit, maker().partial_fit, maker(solver="direct").fit):
+            with pytest.raises(ValueError, match=r"y holds fractions.* such as CCA or OPLS"):
+                fit(X, y)
+        assert CCA().fit(X, y).task_ == OPLS().fit(X, y).task_ == "regression"
 
 
 def test_batches_of_the_wrong_kind_or_width_are_refused():

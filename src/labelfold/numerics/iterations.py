@@ -134,7 +134,7 @@ class KrylovProblem(Problem):
                 side.rough_product if single else side.product,
                 side.B,
                 ridge,
-                sketch,
+                side.scaling(ridge) if sketch is None else sketch,
                 rest=here.rest.astype(np.float32) if single else here.rest,
                 tol=tol,
                 max_iter=self.max_iter - n_iter,
@@ -175,7 +175,10 @@ class KrylovProblem(Problem):
 
     def _side(self, ridge: float) -> ColumnSide:
         n, d = self.X.shape
-        return self.rows if ridge > 0 and self.X.in_memory and n < d else self.columns
+        if not (ridge > 0 and self.X.in_memory and n < d):
+            return self.columns
+        # Vectors up to twice as long are well spent on columns that can be scaled.
+        return self.rows if 2 * n < d or self.columns.scaling(ridge) is None else self.columns
 
     def _start(self, ridge: float, start: LeastSquares | None) -> tuple[Point, int]:
         """Return where to set out from, and how many iterations that took."""

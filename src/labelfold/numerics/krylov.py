@@ -169,6 +169,22 @@ def psd_inverse(A: np.ndarray) -> np.ndarray:
     return (vectors[:, keep] / values[keep]) @ vectors[:, keep].T
 
 
+class Scaling(NamedTuple):
+    """The diagonal of A: columns of many sizes are made equal, which costs nothing."""
+
+    diagonal: np.ndarray
+
+    def half(self, ridge: float) -> Operator:
+        """Return P^(-1/2), where P is the diagonal of A + ridge I."""
+        sizes = self.diagonal + ridge
+        scale = np.sqrt(sizes.min(initial=np.inf) / sizes)[:, None]
+
+        def apply(V: np.ndarray) -> np.ndarray:
+            return scale.astype(V.dtype, copy=False) * V
+
+        return apply
+
+
 class Sketch(NamedTuple):
     """Leading eigenvalues and vectors of A, roughly: from one product with a random block."""
 
@@ -210,7 +226,7 @@ def preconditioned_cg(
     operator: Operator,
     B: np.ndarray,
     ridge: float,
-    sketch: Sketch | None = None,
+    preconditioner: Sketch | Scaling | None = None,
     *,
     rest: np.ndarray | None = None,
     tol: float,
@@ -219,11 +235,11 @@ def preconditioned_cg(
     patience: float = math.inf,
     gain: float = 0.0,
 ) -> BlockCG:
-    """Solve (A + ridge I) X = B, preconditioned by a sketch of A where one is given.
+    """Solve (A + ridge I) X = B, preconditioned by a sketch of A, or its diagonal, where one is given.
 
     ``rest`` is what an approximate solution leaves of B: then X is what to add to it. Its dtype is that of the work.
     """
-    half = _same if sketch is None else sketch.half(ridge)
+    half = _same if preconditioner is None else preconditioner.half(ridge)
 
     def shifted(P: np.ndarray) -> np.ndarray:
         V = half(P)

@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.numerics.krylov import Sketch, nystrom_sketch
+from labelfold.numerics.krylov import Scaling, Sketch, nystrom_sketch
 from labelfold.numerics.solution import is_sparse
 from labelfold.rows import Block, Rows
 from labelfold.rows.sums import total
+
+# The ridge from which on columns are scaled, beside their mean squared norm.
+_LEAST_RIDGE = 1e-3
 
 
 class ColumnSide:
@@ -49,6 +52,18 @@ class ColumnSide:
         """The preconditioner."""
         return nystrom_sketch(self.product, len(self.B), self.rank, self.rng)
 
+    def scaling(self, ridge: float) -> Scaling | None:
+        """Return the preconditioner that costs nothing.
+
+        None for a ridge that is next to none: plain iterations stay within the range of X', and what strays from it
+        is divided by the ridge alone.
+        """
+        return Scaling(self._diagonal) if ridge > _LEAST_RIDGE * self._diagonal.mean() else None
+
+    @cached_property
+    def _diagonal(self) -> np.ndarray:
+        return self.X.sum(_squares)
+
     @property
     def rank(self) -> int:
         """Columns of the sketch: more than the targets, which take care of as many directions by themselves."""
@@ -56,7 +71,7 @@ class ColumnSide:
 
 
 class RowSide(ColumnSide):
-    """(X X' + g I) A = T, W = X'A: shorter vectors, for fewer rows than columns.
+    """(X X' + g I) A = T, W = X'A: shorter vectors, for far fewer rows than columns.
 
     An iteration is two passes, and there is no solution where g = 0 and equal rows have different targets: so this
     side is for rows in memory and a ridge.
@@ -79,6 +94,9 @@ class RowSide(ColumnSide):
         """Return the residual of the normal equations, X'R; perhaps without columns of zeros."""
         return self.X.t(R) if self._block is None else total(self._block.t(R))
 
+    def scaling(self, ridge: float) -> None:
+        """Return None: rows are of one size in most data."""
+
     def explained(self, A: np.ndarray, product: np.ndarray) -> np.ndarray:
         """Return T'X W from a solution and its product."""
         return self.T.T @ product
@@ -99,6 +117,10 @@ class RowSide(ColumnSide):
 
 def _normal(X: Block, P: Any) -> Any:
     return X.t(X @ P)
+
+
+def _squares(X: Block) -> Any:
+    return X.colsq()
 
 
 def _rough_normal(X: Block, P: Any) -> Any:

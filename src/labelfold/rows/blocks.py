@@ -8,6 +8,7 @@ Every block answers the same few questions, whichever way its rows are stored:
 ``X.gram()``    X'X (d, d), a sum over rows: for d within a memory budget
 ``X.qr(H)``     triangular factor of [X, H]: a "sum" of its own kind, for the same d
 ``X.colsum()``  column sums (d,), a sum over rows
+``X.colsq()``   sums of squares of the columns (d,), a sum over rows
 ``X.sq()``      squared norm of each row (m,), a row result
 ``X.min()``     smallest entry of each row (m,), a row result
 ``X.outer()``   X X' (m, m): only where the block is all the rows there are
@@ -110,6 +111,10 @@ class DenseBlock(Block):
         """Return the sum of the rows, added up in float64."""
         return self.X.sum(axis=0, dtype=np.float64)
 
+    def colsq(self) -> np.ndarray:
+        """Return the squared norm of each column."""
+        return np.einsum("ij,ij->j", self.X, self.X)
+
     def sq(self) -> np.ndarray:
         """Return the squared norm of each row."""
         return np.einsum("ij,ij->i", self.X, self.X)
@@ -205,6 +210,10 @@ class CSRBlock(Block):
         """Return the sum of the rows, added up in float64."""
         return np.bincount(self.indices, weights=self.data, minlength=self.shape[1])
 
+    def colsq(self) -> np.ndarray:
+        """Return the squared norm of each column, added up in float64."""
+        return np.bincount(self.indices, weights=self.data * self.data, minlength=self.shape[1])
+
     def sq(self) -> np.ndarray:
         """Return the squared norm of each row."""
         rows = np.repeat(np.arange(self.shape[0]), np.diff(self.indptr))
@@ -298,6 +307,11 @@ class ShiftedBlock(Block):
     def colsum(self) -> Term:
         """Return the sum of the rows."""
         return Together(partial(_unshift, center=self.center), self.block.colsum(), self.u.sum())
+
+    def colsq(self) -> Term:
+        """Return the squared norm of each column."""
+        finish = partial(_unshift_squares, center=self.center)
+        return Together(finish, self.block.colsq(), self.block.t(self.u), self.u @ self.u)
 
     def sq(self) -> np.ndarray:
         """Return the squared norm of each row."""
@@ -452,6 +466,11 @@ def _unshift(sums: tuple, center: np.ndarray) -> np.ndarray:
     if product.ndim == 1:
         return product - center * weights
     return less_outer(product, center[:, None], weights[None, :])
+
+
+def _unshift_squares(sums: tuple, center: np.ndarray) -> np.ndarray:
+    squares, product, weight = sums
+    return np.maximum(squares - 2 * center * product + weight * center**2, 0.0)
 
 
 def _unshift_gram(sums: tuple, center: np.ndarray) -> np.ndarray:

@@ -56,6 +56,10 @@ class DeviceBlock(Block):
         """Return the sum of the rows."""
         return self.xp.sum(self.X, axis=0)
 
+    def colsq(self) -> Any:
+        """Return the squared norm of each column."""
+        return self.xp.sum(self.X * self.X, axis=0)
+
     def sq(self) -> Any:
         """Return the squared norm of each row."""
         return self.xp.sum(self.X * self.X, axis=1)

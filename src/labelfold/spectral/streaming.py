@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import update_wrapper
 from numbers import Real
+from types import MethodType
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.metaestimators import available_if
 
 from labelfold.labels import check_kind, read_batch
 from labelfold.rows import Rows
@@ -14,17 +16,34 @@ from labelfold.spectral.moments import Moments, distinct_rows, from_key
 from labelfold.spectral.two_stage import Directions, Seen, centered_targets, direct_factor, second_stage
 
 
-def _can_stream(model: Any) -> bool:
-    if model.kernel is not None or not isinstance(model.ridge, Real):
-        what = "a kernel" if model.kernel is not None else f"ridge={model.ridge!r}"
-        raise AttributeError(f"partial_fit cannot work with {what}; use fit, on blocks where X is large")
-    return True
+class _WhereItCan:
+    """A method that only models with no kernel and one ridge have; others say why not, where `hasattr` says no."""
+
+    def __init__(self, method: Callable) -> None:
+        self.method = method
+        update_wrapper(self, method)
+
+    def __get__(self, model: Any, owner: Any = None) -> Callable:
+        if model is None:
+            return self.method
+        name = f"{type(model).__name__}.partial_fit"
+        if model.kernel is not None:
+            raise AttributeError(
+                f"{name} cannot work with kernel={model.kernel!r}, which compares every row with rows of all "
+                "batches; call fit on all rows, with n_landmarks where they are many"
+            )
+        if not isinstance(model.ridge, Real):
+            raise AttributeError(
+                f"{name} cannot work with ridge={model.ridge!r}, which is chosen from all rows at once; give one "
+                "number, or call fit on all rows"
+            )
+        return MethodType(self.method, model)
 
 
 class Streaming:
     """The part of the two-stage family that learns from batches."""
 
-    @available_if(_can_stream)
+    @_WhereItCan
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Learn from one more batch; afterwards the model is what `fit` on all rows so far would give.
 
