@@ -115,6 +115,19 @@ def test_ascent_from_random_starts_would_have_missed_some():
     assert max(found) <= model.gains_[0] * (1 + 1e-9)
 
 
+def test_directions_beyond_what_labels_tell_fill_the_space():
+    """The small space of a hundred columns comes to be all that directions leave: nothing may be in it twice."""
+    rng = np.random.default_rng(5)
+    X, y = rng.standard_normal((300, 100)), np.full(300, -1)
+    y[:60] = np.arange(60) % 2
+    model = PCALS(40, reconstruction=1e-6).fit(X, y)
+    assert model.n_iter_ < 200
+    R = X - X.mean(axis=0)
+    lost = 1e-6 * ((R**2).sum() - np.cumsum(((R @ model.components_.T) ** 2).sum(axis=0)))
+    # The first direction fits the labels exactly; all that is left is reconstruction.
+    np.testing.assert_allclose(model.objective_, lost, rtol=1e-6)
+
+
 @pytest.mark.parametrize("center", [True, False])
 @pytest.mark.parametrize("task", TASKS)
 def test_the_objective_falls_and_is_what_it_says(task, center):

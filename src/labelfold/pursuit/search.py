@@ -72,7 +72,7 @@ class Search:
         self.proves = isinstance(space, MatrixSpace) and space.size <= PROVED
         # Where maxima are proved, the space must not shrink on the way to one.
         most = _MOST if isinstance(space, MatrixSpace) else _MOST_OF_PASSES
-        self.most = space.size if self.proves else most
+        self.most = np.inf if self.proves else most
         self.usual = most + n_components if self.proves else most
         self.taken = self.basis = Vectors.none(space)
         self.T = np.empty((0, 0))  # S on the small space

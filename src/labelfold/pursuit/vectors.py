@@ -54,8 +54,10 @@ class Vectors(NamedTuple):
 
 def orthonormal(space: Space, B: np.ndarray, *others: Vectors) -> Vectors:
     """Return orthonormal vectors that span what others leave of B, without what is round-off; one product with S."""
+    room = max(0, space.size - sum(other.count for other in others))
     for other in others:
         B = orthonormal_columns(B, other.Q)
     for other in others[:-1]:  # the others are orthogonal to each other but for round-off
         B = B - other.Q @ (other.Q.T @ B)
+    B = B[:, :room]
     return Vectors(B, *space.times(B))
