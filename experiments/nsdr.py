@@ -1,6 +1,6 @@
 """Table 2 and Figures 1 to 4 of Grabocka & Schmidt-Thieme: NSDR and LSDR beside SVMs with and without PCA.
 
-    python experiments/nsdr.py              everything, about half an hour on one core
+    python experiments/nsdr.py              everything, about ten minutes on one core
     python experiments/nsdr.py --quick      a taste on small pieces, seconds
 
 Real data comes from the folder named by LABELFOLD_DATA (see DATA.md); without it every set is generated in its shape.
@@ -108,9 +108,9 @@ class Plan:
     sets: tuple[str, ...] = tuple(TABLE_2)
     folds: int = 5
     tries: int = 32  # points of a grid, drawn at random; all of them where there are no more
-    finalists: int = 8
+    finalists: int = 4
     splits: int = 3  # of the training part, over which finalists are judged
-    max_iter: int = 100
+    max_iter: int = 60
     iterations: tuple[int, ...] = (1, 2, 3, 5, 8, 12, 20, 30, 50, 80, 120)
     penalties: tuple[float, ...] = PENALTIES
     most_rows: int | None = None
