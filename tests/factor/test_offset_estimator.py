@@ -296,7 +296,7 @@ def test_interrupted(make, monkeypatch):
 @BOTH
 def test_interrupted_half_way_through_a_machine(make, monkeypatch):
     """What is kept is the machine of the rows that are kept, not of those that were being tried."""
-    X, y, index = problem()
+    X, y, _ = problem()
     machine = type(make()._machine(signs(y)[0]))
     train, calls = machine.train, [0]
 
