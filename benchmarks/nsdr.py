@@ -3,6 +3,7 @@
     python benchmarks/nsdr.py                     about five minutes on one core
     python benchmarks/nsdr.py --quick             half a minute: short plain descents, little growth
     python benchmarks/nsdr.py --only growth       one table alone; --sets sonar spect: some of the data
+    python benchmarks/nsdr.py --plain FILE        what the plain descents reach is read from there, and added to it
 
 The sets come from the folder LABELFOLD_DATA; without it, Gaussian classes of the same shapes are made from a seed.
 Four fifths of the rows carry labels, the rest are there without, as in a fold of the paper. Columns are standardised,
@@ -186,7 +187,32 @@ def plain(X: np.ndarray, few: np.ndarray, options: dict, start: str, max_iter: i
     return float(minimize(value, x, jac=True, method="L-BFGS-B", options=limits).fun)
 
 
-def against_one_svm(sets: list[str], plain_iterations: int, repeat: int) -> None:
+def plain_goal(
+    name: str, X: np.ndarray, few: np.ndarray, start: str, iterations: int, path: Path | None
+) -> tuple[float, float]:
+    """Return where the plain descent ends and its seconds: from the file, or anew and then added to it."""
+    options = CASES[name].options
+    key = " ".join(map(str, (name, source(), start, iterations, *options.values()))).replace(",", "")
+    if path is not None and path.is_file():
+        for line in path.read_text().splitlines():
+            *words, goal, spent = line.split(",")
+            if words == [key]:
+                return float(goal), float(spent)
+    begun = time.process_time()
+    goal = plain(X, few, options, start, iterations)
+    spent = time.process_time() - begun
+    if path is not None:
+        with path.open("a") as file:
+            file.write(f"{key},{goal!r},{spent:.2f}\n")
+    return goal, spent
+
+
+def source() -> str:
+    """Return where the rows come from."""
+    return "real" if os.environ.get("LABELFOLD_DATA") else "generated"
+
+
+def against_one_svm(sets: list[str], plain_iterations: int, repeat: int, path: Path | None) -> None:
     print(
         f"Time to within {WITHIN:g} of what {plain_iterations:,} iterations of plain L-BFGS reach, over one SVM fit"
     )
@@ -211,9 +237,7 @@ def against_one_svm(sets: list[str], plain_iterations: int, repeat: int) -> None
         svm = SVC(kernel="poly", C=case.options["C"], degree=case.options["degree"], gamma=1.0, coef0=1.0)
         values = NSDR(**case.options, tol=0.0, max_iter=1000).fit(X, few).objective_
         for start in ("random factors", "our start"):
-            begun = time.process_time()
-            goal = plain(X, few, case.options, start, plain_iterations)
-            spent = time.process_time() - begun
+            goal, spent = plain_goal(name, X, few, start, plain_iterations, path)
             line = [
                 name,
                 f"{known.sum()}x{X.shape[1]}",
@@ -271,16 +295,21 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--only", choices=["svm", "growth"], help="one table alone")
     parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument(
+        "--plain", type=Path, help="file that keeps what the plain descents reach; remove it to run them anew"
+    )
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
-    source = "real" if os.environ.get("LABELFOLD_DATA") else "generated in the shapes of the real ones"
-    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; data: {source}")
+    shapes = "" if source() == "real" else " in the shapes of the real ones"
+    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; data: {source()}{shapes}")
     with pinned(1):
         NSDR(2, max_iter=3).fit(
             np.random.default_rng(0).standard_normal((30, 4)), np.arange(30) % 2
         )  # compiles
         if arguments.only in (None, "svm"):
-            against_one_svm(arguments.sets, 200 if arguments.quick else 2000, arguments.repeat)
+            against_one_svm(
+                arguments.sets, 200 if arguments.quick else 2000, arguments.repeat, arguments.plain
+            )
         if arguments.only in (None, "growth"):
             growth(arguments.quick)
 

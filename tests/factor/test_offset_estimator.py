@@ -294,6 +294,30 @@ def test_interrupted(make, monkeypatch):
 
 
 @BOTH
+def test_interrupted_half_way_through_a_machine(make, monkeypatch):
+    """What is kept is the machine of the rows that are kept, not of those that were being tried."""
+    X, y, _ = problem()
+    machine = type(make()._machine(signs(y)[0]))
+    train, calls = machine.train, [0]
+
+    def stop(self, Z):
+        cost = train(self, Z)
+        calls[0] += 1
+        if calls[0] == 12:
+            signal.raise_signal(signal.SIGINT)
+        return cost
+
+    monkeypatch.setattr(machine, "train", stop)
+    with pytest.warns(ConvergenceWarning, match="was interrupted"):
+        model = make(3, on_interrupt="keep", tol=0).fit(X, y)
+    if make is NSDR:
+        Z = np.column_stack([model.embedding_, model.row_offsets_])
+        np.testing.assert_array_equal(model.support_vectors_, Z[model.support_])
+    again = make(3, max_iter=model.n_iter_, tol=0).fit(X, y)
+    np.testing.assert_allclose(model.decision_function(X), again.decision_function(X), atol=1e-6)
+
+
+@BOTH
 def test_progress_is_shown(make, capfd):
     X, y, _ = problem()
     make(3, verbose=1, max_iter=5).fit(X, y)

@@ -55,3 +55,35 @@ def test_stuck_where_no_step_helps():
     why, values, _ = run(lambda x: (x @ x, -2 * x), np.ones(3), lambda f: False)
     assert why == "stuck"
     assert not len(values)
+
+
+def test_slopes_are_asked_for_only_where_the_step_is_low_enough():
+    asked, best = [], [np.inf]
+
+    def value(x):
+        return rosen(x), x
+
+    def gradient(x):
+        asked.append(rosen(x))
+        return rosen_der(x)
+
+    def accept(f, x):
+        best[0] = f
+        return f < 1e-10
+
+    assert lbfgs(value, gradient, np.array([-1.2, 1.0]), accept) == "accepted"
+    start, *steps = asked
+    assert start == rosen(np.array([-1.2, 1.0]))
+    assert (np.diff(asked) < 0).all()  # a step that went up was never asked
+    assert best[0] == steps[-1]
+
+
+def test_the_first_step_is_no_longer_than_asked():
+    seen = []
+
+    def value(x):
+        seen.append(x)
+        return float(x @ x) + 1e6, x
+
+    lbfgs(value, lambda x: 2 * x, np.ones(3), lambda f, x: True, first_step=0.25)
+    np.testing.assert_allclose(seen[1], 0.5)  # 1 - 0.25 * 2

@@ -189,8 +189,10 @@ class KernelMachine:
                 pull = self.weight * np.einsum("ij,ij->i", G[j], G[j])
                 rest = E - self.weight * s[j][:, None] * G[j]
                 target = self.signs[j] + np.einsum("ij,ij->i", G[j], old - rest)
+                pulled = K.copy()
+                pulled[np.diag_indices_from(pulled)] += pull
                 solve_machines(
-                    K + np.diag(pull),
+                    pulled,
                     self.signs[j : j + 1],
                     self.C[:1],
                     s[j : j + 1],

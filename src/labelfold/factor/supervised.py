@@ -56,6 +56,7 @@ class Problem:
 
     def evaluate(self, V: np.ndarray, c: np.ndarray, D: np.ndarray) -> Point:
         """Return the objective at V (k, d), c (d,) and D (l, k + 1); one pass where rows are swept."""
+        self._here = None  # until all is done: Ctrl-C may come in between
         f = fold(V, self.ridge)
         Z = self.data.place(f, c) + D
         cost = self.machine.train(Z)
