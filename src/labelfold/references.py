@@ -55,10 +55,15 @@ class Spreading(Labelled):
             self.classifier_ = without_tree(graph.fit(X, coded(labels)), X)
         return self
 
+    def predict(self, X: Any) -> np.ndarray:
+        """Return each row's class."""
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return each row's share of every class."""
+        """Return each row's share of every class, none where no label reaches its neighbours."""
         X = self._checked(X)
-        return self.classifier_.predict_proba(X)
+        with np.errstate(invalid="ignore"):
+            return np.nan_to_num(self.classifier_.predict_proba(X))
 
     @property
     def decision_function(self) -> Any:

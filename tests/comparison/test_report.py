@@ -207,7 +207,8 @@ def test_every_part_is_there(text, found):
 
 def test_colours_are_the_same_in_every_figure(found, page):
     def colours(name):
-        return {t["legendgroup"]: t["line"]["color"] for t in page.figures[name]["data"] if "line" in t}
+        lines = [t for t in page.figures[name]["data"] if "line" in t]
+        return {t["meta"].partition(",")[0]: t["line"]["color"] for t in lines}
 
     by_budget, by_size = colours("plot-budgets"), colours("plot-sizes")
     assert by_size
@@ -218,7 +219,7 @@ def test_colours_are_the_same_in_every_figure(found, page):
 
 def test_the_band_is_one_standard_deviation(found, page):
     band, line = page.figures["plot-budgets"]["data"][:2]
-    rows = found.lines[found.lines["method"] == line["legendgroup"]]
+    rows = found.lines[found.lines["label"] == line["meta"]]
     upper, lower = np.split(np.array(band["y"], dtype=float), 2)
     np.testing.assert_allclose(upper - np.array(line["y"]), rows["spread"], atol=1e-4)
     np.testing.assert_allclose(upper - lower[::-1], 2 * rows["spread"], atol=1e-4)
@@ -252,6 +253,8 @@ def test_rows_to_label_next_are_unsure_and_spread_out(found):
     _, confidence = predict_with_confidence(found.refit(), data.X[data.unlabelled])
     assert review.next_confidence[0] == confidence.min()
     assert len(set(review.next_rows)) == len(review.next_rows) == 20
+    # of the fifth that it is least sure of, or the twenty
+    assert review.next_confidence.max() <= np.sort(confidence)[max(20, len(confidence) // 5) - 1]
 
 
 def test_spread_out_takes_no_neighbours():

@@ -71,6 +71,20 @@ def test_it_draws_without_an_error_or_a_request(page, report):
     quiet(page, report)
 
 
+def test_the_legend_shows_and_hides_methods_by_key(page, report):
+    visible = "document.getElementById('plot-budgets').data.filter(t => t.visible !== false).length"
+    assert page.run("document.querySelectorAll('.legend').length") == 2
+    names = page.run("[...document.querySelector('.legend').children].map(b => b.textContent.slice(2))")
+    assert len(names) == 3
+    assert page.run(visible) == 6  # a line and its band each
+    page.run("document.querySelector('.legend button').focus()")
+    for left, pressed in ((4, "false"), (6, "true")):
+        page.run("document.activeElement.click()")
+        page.wait(f"{visible} === {left}")
+        assert page.run("document.activeElement.ariaPressed") == pressed
+    quiet(page, report)
+
+
 def test_labels_are_text_and_never_run(page):
     assert page.run("document.title").endswith(f"{NASTY}?")
     assert NASTY in page.run("document.querySelector('.key').textContent")
@@ -124,6 +138,9 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(browser, report):
         "[...document.querySelectorAll('p, li, dd, td')].map(e => parseFloat(getComputedStyle(e).fontSize))"
     )
     assert min(sizes) >= 12
+    # names beside points would cover each other
+    assert browser.run("document.getElementById('plot-seconds').data.every(t => t.mode === 'markers')")
+    assert browser.run("document.querySelectorAll('.legend').length") == 3
     quiet(browser, report)
 
 
@@ -157,7 +174,7 @@ def test_everything_has_a_name_and_a_place_in_the_order_of_keys(page):
     assert page.run("document.querySelectorAll('.images img').length") == 5
     page.run("document.body.focus()")
     seen = []
-    for _ in range(6):
+    for _ in range(14):
         page.press("Tab")
         seen.append(page.run("document.activeElement.id || document.activeElement.className"))
     assert {"scroll", "next-list", "copy"} <= set(seen)

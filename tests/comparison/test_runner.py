@@ -449,6 +449,8 @@ def test_columns_that_are_pixels(names, d, expected):
         ({"repeats": 0}, "at least 1"),
         ({"budgets": [2]}, "budget of 2"),
         ({"budgets": [200]}, "budget of 200 labels is outside 3 to 105"),
+        ({"budgets": [5.5]}, r"budgets are whole numbers, such as \[10, 50\], not \[5.5\]"),
+        ({"components": "two"}, "components are whole numbers"),
         ({"time_limit": 0}, "seconds above 0"),
         ({"test_size": 1.0}, "between 0 and 1"),
         ({"ids": ["a"]}, "1 ids for 150 rows"),
@@ -457,6 +459,11 @@ def test_columns_that_are_pixels(names, d, expected):
 def test_requests_that_cannot_be_met(data, options, words):
     with pytest.raises(ValueError, match=words):
         compare(*data, **({"progress": False} | options))
+
+
+def test_one_method_budget_or_size_needs_no_list(data):
+    found = compare(*data, "lda", 30, 2, repeats=1, progress=False)
+    assert found.table[["method", "budget", "components"]].values.tolist() == [["lda", 30, 2]]
 
 
 def test_targets_that_cannot_be_compared(data):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from labelfold.comparison.placing import log_marks, place_names
 from labelfold.comparison.words import percent
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ GLYPHS = ("●", "■", "▲", "◆")
 DASHES = ("solid", "dash", "dot", "dashdot")
 GREY = "#8a93a0"
 MOST_CLASSES = len(COLOURS) * len(SYMBOLS)
-_AT_FIRST = 6  # lines drawn; the others wait in the legend
+_AT_FIRST = 6  # lines drawn at first; the legend has the others
 
 
 def plain(text: Any) -> str:
@@ -55,7 +56,7 @@ def by_budget(found: Comparison) -> dict[str, Any]:
     data = []
     for label, rows in found.lines.dropna(subset="mean").groupby("label", sort=False):
         hover = [f"{plain(label)}, {b} labels: {_score(m, s)}" for b, m, s in _triples(rows, "budget")]
-        data += _line(found, rows, "budget", plain(label), hover)
+        data += _line(found, rows, "budget", label, hover)
     budgets = found.settings["budgets"]
     layout = _lines_layout(found, "labels given")
     layout["xaxis"] |= {
@@ -73,8 +74,10 @@ def by_size(found: Comparison) -> dict[str, Any] | None:
     for method in found.ranking["method"]:
         rows = at[at["method"] == method]
         if rows["components"].nunique() > 1:
-            title = plain(found.methods[method].title)
-            hover = [f"{title}, {k} components: {_score(m, s)}" for k, m, s in _triples(rows, "components")]
+            title = found.methods[method].title
+            hover = [
+                f"{plain(title)}, {k} components: {_score(m, s)}" for k, m, s in _triples(rows, "components")
+            ]
             data += _line(found, rows, "components", title, hover)
     if not data:
         return None
@@ -87,34 +90,40 @@ def by_size(found: Comparison) -> dict[str, Any] | None:
 def by_seconds(found: Comparison) -> dict[str, Any]:
     """Draw the score against the seconds of one fit at the budget that decides, a point for each method."""
     at = found.lines[found.lines["budget"] == found.budget_].dropna(subset="mean")
+    seconds = np.maximum(at["fit_seconds"].to_numpy(float), 1e-6)
+    spreads = at["spread"].fillna(0.0).to_numpy()
+    titles = [found.methods[m].title for m in at["method"]]
+    places = place_names(np.log10(seconds), at["mean"].to_numpy(), spreads, titles) if len(at) else []
     data = []
-    for i, (_, row) in enumerate(at.sort_values("fit_seconds").iterrows()):
+    for (_, row), spread, place in zip(at.iterrows(), spreads, places, strict=True):
         colour, symbol, _ = method_look(found, row["method"])
-        spread = 0.0 if np.isnan(row["spread"]) else row["spread"]
         title = plain(found.methods[row["method"]].title)
         data.append(
             {
                 "type": "scatter",
-                "mode": "markers+text",
+                "meta": found.methods[row["method"]].title,
+                "mode": "markers+text" if place else "markers",
                 "x": _rounded([row["fit_seconds"]]),
                 "y": _rounded([row["mean"]]),
                 "error_y": {"type": "data", "array": _rounded([spread]), "color": colour, "thickness": 1},
                 "text": [title],
-                # names above and below by turns, so that neighbours do not cover each other
-                "textposition": "top center" if i % 2 == 0 else "bottom center",
+                "textposition": place or "middle right",
                 "cliponaxis": False,
                 "hovertext": [
                     f"{plain(row['label'])}: {_score(row['mean'], spread)} in {row['fit_seconds']:.2g} s"
                 ],
                 "hoverinfo": "text",
-                "showlegend": False,
                 "marker": {"color": colour, "symbol": symbol, "size": 11},
             }
         )
     layout = _layout()
-    layout["xaxis"] |= {"title": {"text": "seconds to fit"}, "type": "log", "dtick": 1}
-    layout["yaxis"] |= {"title": {"text": found.settings["metric"]}, "tickformat": ".0%"}
-    layout |= {"margin": {"l": 60, "r": 40, "t": 24, "b": 60}, "hovermode": "closest"}
+    layout["xaxis"] |= {"title": {"text": "seconds to fit", "standoff": 12}, "type": "log"}
+    if len(at):
+        low, high = seconds.min() / 1.3, seconds.max() * 1.3
+        marks = log_marks(low, high)
+        layout["xaxis"] |= {"tickvals": marks, "ticktext": [f"{mark:g}" for mark in marks]}
+    layout["yaxis"] |= {"title": {"text": found.settings["metric"], "standoff": 12}, "tickformat": ".0%"}
+    layout |= {"margin": {"l": 60, "r": 60, "t": 24, "b": 50}, "hovermode": "closest"}
     return {"data": data, "layout": layout}
 
 
@@ -157,7 +166,6 @@ def embedding(shown: Map, data: Data) -> dict[str, Any]:
                     "y": _rounded(shown.points[at, 1]),
                     "text": [_hover(shown, i, data) for i in at],
                     "hoverinfo": "text",
-                    "showlegend": False,
                     "marker": marker | {"color": colour, "symbol": symbol},
                 }
             )
@@ -210,16 +218,15 @@ def _line(found: Comparison, rows: pd.DataFrame, x: str, name: str, hover: list[
     colour, symbol, dash = method_look(found, method)
     there, mean = rows[x].tolist(), rows["mean"].to_numpy()
     spread = rows["spread"].fillna(0.0).to_numpy()
-    shared = {"type": "scatter", "name": name, "legendgroup": method}
+    shared = {"type": "scatter", "meta": name}
     if np.flatnonzero(found.ranking["method"] == method)[0] >= _AT_FIRST:
-        shared["visible"] = "legendonly"
+        shared["visible"] = False
     band = {
         "mode": "none",
         "x": there + there[::-1],
         "y": _rounded(np.concatenate([mean + spread, (mean - spread)[::-1]])),
         "fill": "toself",
         "fillcolor": _faint(colour),
-        "showlegend": False,
         "hoverinfo": "skip",
     }
     line = {
@@ -244,11 +251,10 @@ def _score(mean: float, spread: float) -> str:
 
 def _lines_layout(found: Comparison, x: str) -> dict[str, Any]:
     layout = _layout()
-    layout["xaxis"] |= {"title": {"text": x}}
-    layout["yaxis"] |= {"title": {"text": found.settings["metric"]}, "tickformat": ".0%"}
+    layout["xaxis"] |= {"title": {"text": x, "standoff": 12}}
+    layout["yaxis"] |= {"title": {"text": found.settings["metric"], "standoff": 12}, "tickformat": ".0%"}
     layout |= {
-        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-        "margin": {"l": 60, "r": 12, "t": 36, "b": 60},
+        "margin": {"l": 60, "r": 12, "t": 12, "b": 50},
         "hovermode": "closest",
     }
     return layout
@@ -257,6 +263,7 @@ def _lines_layout(found: Comparison, x: str) -> dict[str, Any]:
 def _layout() -> dict[str, Any]:
     axis = {"showline": True, "automargin": True}
     return {
+        "showlegend": False,
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"family": "system-ui, -apple-system, Segoe UI, Roboto, sans-serif", "size": 13},
@@ -272,4 +279,4 @@ def _rounded(values: Any) -> list[float | None]:
 
 def _faint(colour: str) -> str:
     red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
-    return f"rgba({red},{green},{blue},0.16)"
+    return f"rgba({red},{green},{blue},0.12)"

@@ -49,7 +49,7 @@ class Plan:
 def make_plan(
     data: Data,
     methods: Sequence[str | Method] | None,
-    budgets: Sequence[int] | None,
+    budgets: int | Sequence[int] | None,
     components: int | Sequence[int] | None,
     test_size: float,
 ) -> Plan:
@@ -59,7 +59,7 @@ def make_plan(
             f"test_size is the share of labelled rows held back, between 0 and 1, not {test_size}."
         )
     chosen, left_out = _methods(data, methods)
-    budgets = _default_budgets(data, test_size) if budgets is None else sorted({int(b) for b in budgets})
+    budgets = _default_budgets(data, test_size) if budgets is None else _whole("budgets", budgets)
     # refuses, before any work, budgets that the labels do not allow
     next(LabelBudgetSplit(budgets, n_repeats=1, test_size=test_size).split(None, data.y))
     sizes = _sizes(components, data)
@@ -74,6 +74,7 @@ def make_plan(
 def _methods(data: Data, methods: Sequence[str | Method] | None) -> tuple[list[Method], dict[str, str]]:
     """Return the methods to run, and the titles of the others with the reason."""
     if methods is not None:
+        methods = [methods] if isinstance(methods, str | Method) else methods
         chosen = [m if isinstance(m, Method) else get_method(m) for m in methods]
         if not chosen:
             raise ValueError("There is no method to compare; name at least one.")
@@ -113,12 +114,23 @@ def _sizes(components: int | Sequence[int] | None, data: Data) -> list[int]:
         natural = data.facts.most_directions
         most = max(min(d - 1, n, _MOST_COMPONENTS), 1)
         return sorted({min(k, most) for k in (2, max(natural, 5), max(2 * natural, 20))})
-    sizes = sorted({int(k) for k in np.atleast_1d(components)})
+    sizes = _whole("components", components)
     if not sizes or sizes[0] < 1:
         raise ValueError(f"components are sizes of the embedding, at least 1, not {components}.")
     if sizes[-1] > d:
         raise ValueError(f"An embedding of {sizes[-1]} components is larger than X, which has {d} columns.")
     return sizes
+
+
+def _whole(name: str, values: Any) -> list[int]:
+    """Return whole numbers in order, each once."""
+    try:
+        numbers = [int(v) for v in np.atleast_1d(values)]
+        if any(number != v for number, v in zip(numbers, np.atleast_1d(values), strict=True)):
+            raise ValueError
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} are whole numbers, such as [10, 50], not {values!r}.") from None
+    return sorted(set(numbers))
 
 
 def images_of(data: Data, image_shape: tuple[int, int] | None) -> tuple[int, int] | None:

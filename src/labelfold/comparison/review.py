@@ -183,7 +183,9 @@ def _next(found: Comparison, model: Any, Z: np.ndarray | None) -> tuple[np.ndarr
     predicted, confidence = predict_with_confidence(model, data.table(rows))
     if np.isnan(confidence).all():
         return rows[:0], [], np.empty(0)
-    near = np.argsort(confidence, kind="stable")[: max(4 * _MOST_NEXT, len(rows) // 200)]
+    # few enough to be near the boundary, and more than are shown, so that they can be spread out
+    pool = max(_MOST_NEXT, min(4 * _MOST_NEXT, len(rows) // 5), len(rows) // 200)
+    near = np.argsort(confidence, kind="stable")[:pool]
     chosen = near[:_MOST_NEXT] if Z is None else near[spread_out(Z[rows[near]], _MOST_NEXT)]
     text = [", ".join(np.asarray(data.classes)[p > 0]) if np.ndim(p) else str(p) for p in predicted[chosen]]
     return rows[chosen], text, confidence[chosen]

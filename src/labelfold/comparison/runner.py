@@ -26,8 +26,8 @@ from labelfold.several import right
 def compare(
     X: Any,
     y: Any,
-    methods: Sequence[str | Method] | None = None,
-    budgets: Sequence[int] | None = None,
+    methods: str | Sequence[str | Method] | None = None,
+    budgets: int | Sequence[int] | None = None,
     components: int | Sequence[int] | None = None,
     repeats: int = 5,
     time_limit: float | None = None,
@@ -56,9 +56,9 @@ def compare(
         The rows.
     y : array-like of shape (n,), or (n, c) of 0 and 1
         Their classes, or several labels a row; None, NaN or ``unlabeled`` where unknown.
-    methods : sequence of str or Method, optional
+    methods : str or Method, or sequence of them, optional
         All that suit the data unless given; ``left_out`` says which do not, and why.
-    budgets : sequence of int, optional
+    budgets : int or sequence of int, optional
         Numbers of labels; 2, 5, 10 and 20 a class and as many as there are, within reason, unless given.
     components : int or sequence of int, optional
         Sizes of the embeddings; up to three that the number of classes suggests unless given.

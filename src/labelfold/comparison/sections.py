@@ -70,9 +70,7 @@ def budgets(found: Comparison) -> str:
     guessed = (
         "" if share is None else f" Always guessing the most frequent class would give {percent(share)}."
     )
-    hidden = (
-        " Methods in grey in the legend are hidden: click to show them." if len(found.ranking) > 6 else ""
-    )
+    hidden = " Methods in grey are hidden; choose them in the legend." if len(found.ranking) > 6 else ""
     axis = " The horizontal axis is logarithmic." if figures.is_log(found) else ""
     caption = (
         f"Mean {metric} on labelled rows held back, each method at the size chosen for it. The bands are one "
@@ -181,8 +179,8 @@ def maps(found: Comparison) -> str:
     note = (
         f'<p class="note">The best methods in two components, fitted with {found.budget_} labels: the large points. '
         "Small points in colour are rows held back, in their true class, which the method was not told; grey points "
-        "are rows without a label. Point at one to see which row it is, its label, what the method takes it for "
-        "(with as many components as it does best with) and how sure it is.</p>"
+        "are rows without a label. Point at one, or tap it, to see which row it is, its label, what the method "
+        "takes it for (with as many components as it does best with) and how sure it is.</p>"
     )
     return _section("maps", "Maps", f'{note}{_key(found)}<div class="cards">{"".join(cards)}</div>')
 
