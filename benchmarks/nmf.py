@@ -114,13 +114,14 @@ def iteration(X: Any, repeat: int) -> None:
                     lambda: theirs(X, H, V, 1),
                     lambda: theirs(X, H, V, 3),
                     lambda: ours(2, accelerate=False),
-                    lambda: ours(7, accelerate=False),
+                    lambda: ours(12, accelerate=False),
                     lambda: ours(2),
-                    lambda: ours(7),
+                    lambda: ours(12),
                 ],
                 threads,
             )
-        scikit, plain, ahead = (times[1] - times[0]) / 2, (times[3] - times[2]) / 5, (times[5] - times[4]) / 5
+        scikit = (times[1] - times[0]) / 2
+        plain, ahead = (times[3] - times[2]) / 10, (times[5] - times[4]) / 10
         print(
             f"{threads:>8} {scikit:>13.3f} {plain:>8.4f} {scikit / plain:>7.1f} {ahead:>8.4f} {scikit / ahead:>7.1f}"
             f"   {target}"
