@@ -158,7 +158,8 @@ def _advance(state: _State, H: Any, sums: np.ndarray, den: np.ndarray, beta: flo
     sums = sums.astype(state.V_hat.dtype, copy=False)
     inverse = np.divide(1.0, den, out=np.zeros_like(den), where=den > 0)
     # What is two updates old has no more use, and its memory has.
-    new = np.empty_like(sums) if state.V_last is state.V_hat else state.V_last
+    V_last = state.V_last
+    new = kl_kernels.aligned(sums.shape, sums.dtype) if V_last is state.V_hat else V_last
     V, V_hat, v = kl_kernels.multiplied(state.V_hat, state.V_last, sums, inverse, beta, _BRAKE, least, new)
     return _State(H, state.H, V_hat, V, v)
 

@@ -21,6 +21,8 @@ from labelfold.rows.vectors import add_rows, row_products
 # Ratios that wait together at most, and bytes of their rows of V, which then fit the cache nearest to a core.
 _WAITING, _WAITING_BYTES = 256, 2**14
 
+_LINE = 64
+
 # Logarithms are taken in vectors, log f = 2 artanh((f - 1) / (f + 1)): the bits of sqrt(1/2), and the least ratio.
 _LOG_2, _TINY = float(np.log(2.0)), 2.3e-308
 _ROOT_HALF = int(np.float64(np.sqrt(0.5)).view(np.int64))
@@ -51,7 +53,7 @@ def csc_ratio_sums(
     data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, H: np.ndarray, V: np.ndarray
 ) -> tuple[np.ndarray, float, float]:
     """Return R'H (d, k) and the two sums, for the columns of X: each gathers its rows of H, columns in threads."""
-    out = np.empty_like(V)
+    out = aligned(V.shape, V.dtype)
     gather = _gather(_special(H.shape[1]))
     targets = np.linspace(0, len(data), threads.n_threads() + 1)
     cuts = np.searchsorted(indptr, targets)
@@ -62,6 +64,14 @@ def csc_ratio_sums(
 
     parts = threads.run(run, [piece for piece in itertools.pairwise(cuts.tolist()) if piece[1] > piece[0]])
     return out, sum(part[0] for part in parts), sum(part[1] for part in parts)
+
+
+def aligned(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """Return an empty array that begins where a line of the cache does: no vector of it then lies on two of them."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    room = np.empty(size + _LINE, dtype=np.uint8)
+    start = -room.ctypes.data % _LINE
+    return room[start : start + size].view(dtype).reshape(shape)
 
 
 def multiplied(
