@@ -208,9 +208,7 @@ def memory(quick: bool) -> None:
     results = {}
     for name in ("NMF", "MiniBatchNMF", "KLNMF"):
         command = [sys.executable, __file__, "--measure", name, *(["--quick"] if quick else [])]
-        answer = subprocess.run(
-            command, capture_output=True, text=True, check=True, cwd=Path(__file__).parent
-        )
+        answer = subprocess.run(command, capture_output=True, text=True, check=True)
         peak, factors = map(float, answer.stdout.split()[-2:])
         results[name] = peak
         print(f"{name:<13} {peak / 1e6:>6.0f}, of which the factors themselves are {factors / 1e6:.0f}")
