@@ -114,13 +114,14 @@ def iteration(X: Any, repeat: int) -> None:
                     lambda: theirs(X, H, V, 1),
                     lambda: theirs(X, H, V, 3),
                     lambda: ours(2, accelerate=False),
-                    lambda: ours(7, accelerate=False),
+                    lambda: ours(12, accelerate=False),
                     lambda: ours(2),
-                    lambda: ours(7),
+                    lambda: ours(12),
                 ],
                 threads,
             )
-        scikit, plain, ahead = (times[1] - times[0]) / 2, (times[3] - times[2]) / 5, (times[5] - times[4]) / 5
+        scikit = (times[1] - times[0]) / 2
+        plain, ahead = (times[3] - times[2]) / 10, (times[5] - times[4]) / 10
         print(
             f"{threads:>8} {scikit:>13.3f} {plain:>8.4f} {scikit / plain:>7.1f} {ahead:>8.4f} {scikit / ahead:>7.1f}"
             f"   {target}"
@@ -207,9 +208,7 @@ def memory(quick: bool) -> None:
     results = {}
     for name in ("NMF", "MiniBatchNMF", "KLNMF"):
         command = [sys.executable, __file__, "--measure", name, *(["--quick"] if quick else [])]
-        answer = subprocess.run(
-            command, capture_output=True, text=True, check=True, cwd=Path(__file__).parent
-        )
+        answer = subprocess.run(command, capture_output=True, text=True, check=True)
         peak, factors = map(float, answer.stdout.split()[-2:])
         results[name] = peak
         print(f"{name:<13} {peak / 1e6:>6.0f}, of which the factors themselves are {factors / 1e6:.0f}")

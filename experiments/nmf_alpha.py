@@ -42,7 +42,7 @@ from nmf_alpha_sets import LABELS, RANKS, TABLE_2, Split, Task, hidden, read, sc
 # What is tuned: the C of the last SVM, for every fit, and one trade-off of three values, on the first split.
 COSTS = (1.0, 10.0, 100.0)
 WEIGHTS = {
-    "NMF-alpha": (1.0, 10.0, 100.0),  # supervision, in units of the sum of X over that of S'X
+    "NMF-alpha": (0.3, 1.0, 3.0),  # supervision, in units of the sum of X over that of S'X
     "SSNMF": (0.01, 0.1, 1.0),  # supervision, in units of ||X||^2 / ||Y||^2
     "TSVM": (0.1, 1.0, 10.0),  # weight of the unlabelled rows
     "LDA": (0.00001, 0.0001, 0.001),  # ridge, in units of ||X||^2
@@ -64,10 +64,15 @@ class Plan:
     most_ranks: int | None = None
     most_weights: int | None = None
     image_rank: int = 64
+    only: tuple[int, ...] | None = None
 
     def ranks(self, name: str) -> tuple[int, ...]:
         """Return the numbers of components for a set."""
         return RANKS[name][: self.most_ranks]
+
+    def places(self, name: str) -> tuple[int, ...]:
+        """Return the numbers of components to be run now; 0 stands for raw inputs."""
+        return tuple(k for k in (0, *self.ranks(name)) if self.only is None or k in self.only)
 
 
 QUICK = Plan(splits=1, most_rows=300, most_ranks=1, most_weights=2, image_rank=4)
@@ -302,7 +307,7 @@ def scores(results: Results, plan: Plan) -> None:
     """Test and validation scores of every method, set, share of labels, number of components and split."""
     for name in plan.sets:
         task = read(name, plan.most_rows)
-        for k in (0, *plan.ranks(name)):
+        for k in plan.places(name):
             methods = [method for method in (RAW if k == 0 else REDUCED) if method in plan.methods]
             for seed, method in product(range(plan.splits), methods):
                 cut = split(name, plan.most_rows, seed)
@@ -395,6 +400,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     parser.add_argument("--parts", nargs="*", choices=PARTS, default=list(PARTS))
     parser.add_argument("--sets", nargs="+", choices=LABELS, default=list(LABELS))
     parser.add_argument("--methods", nargs="+", choices=(*RAW, *REDUCED), default=[*RAW, *REDUCED])
+    parser.add_argument("--ranks", type=int, nargs="+", help="only so many components; 0: raw inputs")
     parser.add_argument("--splits", type=int, help="the first so many splits")
     options = parser.parse_args(arguments)
     folder = result_folder(options.quick, options.output)
@@ -402,6 +408,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     plan = QUICK if options.quick else Plan()
     plan = replace(plan, sets=tuple(options.sets), methods=tuple(options.methods))
     plan = replace(plan, splits=plan.splits if options.splits is None else options.splits)
+    plan = replace(plan, only=None if options.ranks is None else tuple(options.ranks))
     with one_thread():
         for part in options.parts:
             PARTS[part](results, plan)

@@ -253,6 +253,33 @@ def test_names_of_features_in_and_out():
     assert list(model.set_output(transform="pandas").transform(X)) == ["nmfalpha0", "nmfalpha1", "nmfalpha2"]
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_components_enough_for_loops_of_their_own(dtype):
+    X, y, _ = problem("multiclass", dtype=dtype)
+    options = {"supervision": 10.0, "max_iter": 20, "tol": 0, "corrected": False}
+    model = NMFAlpha(8, **options).fit(sparse.csr_array(X), y)
+    dense = NMFAlpha(8, **options).fit(X, y)
+    assert model.embedding_.dtype == dtype
+    np.testing.assert_allclose(model.objective_, dense.objective_, rtol=1e-5 if dtype == np.float64 else 1e-2)
+
+
+def test_automatic_supervision_has_no_unit():
+    X, y, _ = problem("multiclass")
+    options = {"supervision": "auto", "max_iter": 20, "tol": 0, "corrected": False, "C": 1e9}
+    model = NMFAlpha(3, **options).fit(X, y)
+    directions = (model.dual_coef_.T @ X).sum()
+    np.testing.assert_allclose(model.supervision_, X.sum() / directions, rtol=1e-10)
+    # With a hard margin dual variables shrink with the square of the unit, and the weight makes up for it.
+    other = NMFAlpha(3, **options).fit(100 * X, y)
+    np.testing.assert_allclose(other.supervision_, 100**2 * model.supervision_, rtol=1e-3)
+    np.testing.assert_allclose(other.objective_, 100 * model.objective_, rtol=1e-3)
+    given = NMFAlpha(3, **{**options, "supervision": model.supervision_}).fit(X, y)
+    np.testing.assert_array_equal(given.components_, model.components_)
+    assert NMFAlpha(3, supervision=0.0, max_iter=2).fit(X, y).supervision_ == 0
+    with pytest.raises(ValueError, match="'supervision' parameter"):
+        NMFAlpha(3, supervision="much").fit(X, y)
+
+
 def test_in_a_pipeline_and_a_search():
     X, _, _ = problem(n=90)
     y = (X[:, 0] > np.median(X[:, 0])).astype(int)

@@ -168,7 +168,53 @@ def test_the_basis_steps_and_looks_ahead():
     sums[4, 1] = 0
     plain = V_hat * sums * 2.0
     ahead = np.maximum(plain + 0.7 * (plain - V), 0.8 * plain)
-    new, far, v = kl_kernels.multiplied(V_hat, V, sums, np.full(3, 2.0), 0.7, 0.2, 1e-300)
-    np.testing.assert_allclose(new, plain)
-    np.testing.assert_allclose(far, ahead)
-    np.testing.assert_allclose(v, ahead.sum(axis=0))
+    for place in (np.empty_like(V), V):  # V itself may be written over
+        given = sums.copy()
+        new, far, v = kl_kernels.multiplied(V_hat, V, given, np.full(3, 2.0), 0.7, 0.2, 1e-300, place)
+        np.testing.assert_allclose(new, plain)
+        np.testing.assert_allclose(far, ahead)
+        np.testing.assert_allclose(v, ahead.sum(axis=0))
+        assert new is given
+        assert far is place
+
+
+@pytest.mark.parametrize("k", [3, 8, 10, 64])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+def test_loops_compiled_for_k_and_for_any_number_agree_with_dense(k, dtype, index):
+    rng = np.random.default_rng(k)
+    dense = (rng.poisson(0.4, (7, 300)) * rng.gamma(1.0, 1.0, (7, 300))).astype(dtype)
+    dense[2] = 0
+    X = sparse.csr_array(dense)
+    X.indices, X.indptr = X.indices.astype(index), X.indptr.astype(index)
+    H, V = rng.random((7, k)).astype(dtype), rng.random((300, k)).astype(dtype)
+    P = H.astype(float) @ V.T.astype(float)
+    R = dense / P
+    there = dense > 0
+    loss = (dense[there] * np.log(R[there]) - dense[there] + P[there]).sum()
+    rtol = 1e-12 if dtype == np.float64 else 1e-4
+    rows = kl_kernels.csr_ratio_rows(X.data, X.indices, X.indptr, H, V)
+    np.testing.assert_allclose(rows, R @ V, rtol=rtol)
+    out = np.ones_like(V)
+    found = kl_kernels.csr_ratio_scatter(X.data, X.indices, X.indptr, H, V, out)
+    np.testing.assert_allclose(out, 1 + R.T @ H, rtol=rtol)
+    np.testing.assert_allclose(found, (loss, P[there].sum()), rtol=rtol)
+    T = sparse.csr_array(X.T.tocsr())
+    sums, *found = kl_kernels.csc_ratio_sums(T.data, T.indices, T.indptr, H, V)
+    np.testing.assert_allclose(sums, R.T @ H, rtol=rtol, atol=1e-300)
+    np.testing.assert_allclose(found, (loss, P[there].sum()), rtol=rtol)
+
+
+def test_logarithms_of_ratios_of_any_size():
+    """Rows of one entry each: x log(x/p) - x + p of what is modelled from far too small to far too large."""
+    p = np.concatenate(
+        [10.0 ** np.arange(-150, 151, 3), 1 + np.linspace(-1e-3, 1e-3, 41), [2**0.5, 0.5**0.5]]
+    )
+    for x in (1.0, 3.7):
+        for value in p:
+            one = np.array([[1.0]])
+            found = kl_kernels.csr_ratio_scatter(
+                np.array([x]), np.array([0]), np.array([0, 1]), np.array([[value]]), one, np.zeros((1, 1))
+            )
+            exact = x * np.log(x / value) - x + value
+            np.testing.assert_allclose(found[0], exact, rtol=1e-13, atol=1e-15)

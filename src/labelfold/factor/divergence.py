@@ -22,7 +22,7 @@ from labelfold.rows import Block, Rows, threads
 
 # A new row is placed when its divergence is known to lie within this share of its sum above the least there is, or
 # after so many updates.
-_PLACE_TOL, _PLACE_ROUNDS = 1e-6, 3000
+_PLACE_TOL, _PLACE_ROUNDS = 1e-5, 3000
 # Sums of X beyond which products of the factors would leave the range of the dtype.
 _SUMS = {8: (1e-200, 1e200), 4: (1e-25, 1e30)}
 

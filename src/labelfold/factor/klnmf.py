@@ -73,7 +73,7 @@ class KLNMF(DivergenceNMF):
     Updates are multiplicative and look ahead: see `labelfold.numerics.kl`. A zero row of X has zero places; columns
     that are zero in X are zero in every part.
 
-    A new row is placed by updates of its own, until its divergence is known to be within 1e-6 of its sum above the
+    A new row is placed by updates of its own, until its divergence is known to be within 1e-5 of its sum above the
     least there is. So `transform` of a training row may differ from its ``embedding_``, which the fit has not led so
     far.
 

@@ -99,7 +99,7 @@ class NMFAlpha(DivergenceNMF):
     memory. The labelled rows are taken into memory once, to train the machines. Updates are the paper's eqs. 15 and
     16, and look ahead: see `labelfold.numerics.kl`.
 
-    A new row is placed without labels, by updates of its own, until its divergence is known to be within 1e-6 of its
+    A new row is placed without labels, by updates of its own, until its divergence is known to be within 1e-5 of its
     sum above the least there is. So `transform` of a training row may differ from its ``embedding_``.
 
     The objective is not convex: the answer depends on the start.

@@ -157,7 +157,10 @@ def _advance(state: _State, H: Any, sums: np.ndarray, den: np.ndarray, beta: flo
 
     sums = sums.astype(state.V_hat.dtype, copy=False)
     inverse = np.divide(1.0, den, out=np.zeros_like(den), where=den > 0)
-    V, V_hat, v = kl_kernels.multiplied(state.V_hat, state.V_last, sums, inverse, beta, _BRAKE, least)
+    # What is two updates old has no more use, and its memory has.
+    V_last = state.V_last
+    new = kl_kernels.aligned(sums.shape, sums.dtype) if V_last is state.V_hat else V_last
+    V, V_hat, v = kl_kernels.multiplied(state.V_hat, state.V_last, sums, inverse, beta, _BRAKE, least, new)
     return _State(H, state.H, V_hat, V, v)
 
 
@@ -178,11 +181,12 @@ def _pass(
     S, lam = guide.S, guide.weight
     H_L = _ahead(*(np.asarray(rows.get(a))[guide.index] for a in (H, last)), beta)
     pull = np.zeros((rows.shape[0], V.shape[1]), dtype=rows.dtype)
-    pull[guide.index] = lam * (S @ guide.rows.get(guide.rows.map(_ratio_rows, S.T @ H_L, shared=(V,))))
+    G = (S.T @ H_L).astype(rows.dtype, copy=False)  # (q, k)
+    pull[guide.index] = lam * (S @ guide.rows.get(guide.rows.map(_ratio_rows, G, shared=(V,))))
     share = np.ones(rows.shape[0], dtype=rows.dtype)
     share[guide.index] += lam * S.sum(axis=1)
     H, (mass, (sums, loss)) = rows.sweep(_update_guided, H, last, pull, share, shared=(V, v, beta))
-    G = (S.T @ np.asarray(rows.get(H))[guide.index]).astype(rows.dtype, copy=False)  # (q, k)
+    G = (S.T @ np.asarray(rows.get(H))[guide.index]).astype(rows.dtype, copy=False)
     guide_sums, guide_loss = guide.rows.sum(_sums, G, shared=(V, v))
     sums += lam * guide_sums
     return H, mass + lam * G.sum(axis=0, dtype=np.float64), sums, loss + lam * guide_loss
@@ -190,7 +194,7 @@ def _pass(
 
 def _update(X: Block, H: Any, last: Any, V: Any, v: Any, beta: float) -> tuple[Any, Any]:
     H = _ahead(H, last, beta)
-    H = H * X.kl_rows(H, V) / _divisor(v)
+    H = _scaled(H, X.kl_rows(H, V), _divisor(v))
     return H, (_mass(H), X.kl_sums(H, V, v))
 
 
@@ -198,7 +202,7 @@ def _update_guided(
     X: Block, H: Any, last: Any, pull: Any, share: Any, V: Any, v: Any, beta: float
 ) -> tuple[Any, Any]:
     H = _ahead(H, last, beta)
-    H = H * (X.kl_rows(H, V) + pull) / (_divisor(v) * share[:, None])
+    H = H * (X.kl_rows(H, V) + pull) / (_divisor(v)[None, :] * share[:, None])
     return H, (_mass(H), X.kl_sums(H, V, v))
 
 
@@ -206,14 +210,27 @@ def _ahead(H: Any, last: Any, beta: float) -> Any:
     """Return H some way further on, down by no more than the brake allows."""
     if not beta:
         return H
+    if isinstance(H, np.ndarray):
+        from labelfold.rows import kl_kernels
+
+        return kl_kernels.looked_ahead(H, last, H.dtype.type(beta), H.dtype.type(_BRAKE))
     xp = array_namespace(H)
     return H + xp.maximum(beta * (H - last), -_BRAKE * H)
+
+
+def _scaled(H: Any, factors: Any, divisor: Any) -> Any:
+    """Return H * factors / divisor; ``factors`` may be written to."""
+    if isinstance(H, np.ndarray):
+        from labelfold.rows import kl_kernels
+
+        return kl_kernels.scaled(H, factors, divisor.astype(H.dtype, copy=False))
+    return H * factors / divisor[None, :]
 
 
 def _divisor(v: Any) -> Any:
     """Return column sums to divide by; where a component is nothing, what is divided is 0 as well."""
     xp = array_namespace(v)
-    return xp.where(v > 0, v, xp.ones_like(v))[None, :]
+    return xp.where(v > 0, v, xp.ones_like(v))
 
 
 def _mass(H: Any) -> Any:

@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 
 from labelfold.numerics.factor_starts import factor_start
 from labelfold.numerics.kl import divergence_factors
-from labelfold.rows import Block, Rows
+from labelfold.rows import Block, Rows, as_rows
 
 # Random entries lie this far at most above the product of the margins. Small: from far apart the factors are pulled
 # into worse minima, and it takes the updates long to bring back what chance has put near zero.
@@ -91,11 +91,22 @@ def divergence_start(
     index = np.sort(rng.permutation(n)[:m])
     some = rows.take(index)
     H, V = random_factors(some, k, found._replace(row=found.row[index]), rng)
-    V = divergence_factors(some, H, V, max_iter=_TRIES, tol=0).V.astype(np.float64)
+    V = _tried(some, H, V).astype(np.float64)
     share = found.column / found.column.sum()
     V = ((1 - _COMMON) * V + _COMMON * share[:, None] * V.sum(axis=0)).astype(rows.dtype)
     H = np.repeat(found.row[:, None] / V.sum(dtype=np.float64), k, axis=1)
     return rows.put(H.astype(rows.dtype)), V
+
+
+def _tried(some: Rows, H: Any, V: np.ndarray) -> np.ndarray:
+    """Return V (d, k) after some iterations, 0 in columns of zeros; those are left out where that is cheap."""
+    seen = margins(some).column > 0
+    V = np.where(seen[:, None], V, V.dtype.type(0))
+    block = some.whole().narrow()
+    if block.shape[1] == seen.sum() < len(V):
+        V[seen] = divergence_factors(as_rows(block.raw), H, V[seen], max_iter=_TRIES, tol=0).V
+        return V
+    return divergence_factors(some, H, V, max_iter=_TRIES, tol=0).V
 
 
 def random_factors(rows: Rows, k: int, found: Margins, rng: np.random.Generator) -> tuple[Any, np.ndarray]:

@@ -246,9 +246,9 @@ class CSRBlock(Block):
 
     def kl_place(self, V: np.ndarray, v: np.ndarray, tol: float, rounds: int) -> np.ndarray:
         """Return the H of least divergence."""
-        from labelfold.rows import kl_kernels
+        from labelfold.rows import kl_placing
 
-        return kl_kernels.csr_place(self.data, self.indices, self.indptr, V, v, tol, rounds)
+        return kl_placing.csr_place(self.data, self.indices, self.indptr, V, v, tol, rounds)
 
     def double(self) -> CSRBlock:
         """Return the rows in float64."""

@@ -103,8 +103,10 @@ class _Gather:
         from labelfold.rows import kl_kernels
 
         pieces = sorted(pieces, key=lambda piece: piece[0])
-        H = pieces[0][1] if len(pieces) == 1 else np.concatenate([piece[1] for piece in pieces])
-        sums, loss, there = kl_kernels.csc_ratio_sums(*self.columns(), np.ascontiguousarray(H), self.V)
+        parts = [piece[1] for piece in pieces]
+        H = kl_kernels.aligned((sum(map(len, parts)), self.V.shape[1]), self.V.dtype)
+        np.concatenate(parts, out=H)
+        sums, loss, there = kl_kernels.csc_ratio_sums(*self.columns(), H, self.V)
         return sums, loss + _elsewhere(H, self.v, there)
 
 

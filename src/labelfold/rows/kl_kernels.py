@@ -14,14 +14,21 @@ from typing import Any
 import numpy as np
 
 from labelfold.rows import threads
-from labelfold.rows.kernels import _compile
-from labelfold.rows.kl import LEAST_SHARE, floor
+from labelfold.rows.kernels import _compile, add_multiple
+from labelfold.rows.kl import floor
+from labelfold.rows.vectors import add_rows, row_products
 
-# Ratios that wait together; with their rows of V they fit a core's cache.
-_WAITING = 256
+# Ratios that wait together at most, and bytes of their rows of V, which then fit the cache nearest to a core.
+_WAITING, _WAITING_BYTES = 256, 2**14
 
-# Compiled for k itself these loops are a third faster where k fills whole vectors, and slower where it does not.
-_VECTOR, _MOST = 16, 128
+_LINE = 64
+
+# Logarithms are taken in vectors, log f = 2 artanh((f - 1) / (f + 1)): the bits of sqrt(1/2), and the least ratio.
+_LOG_2, _TINY = float(np.log(2.0)), 2.3e-308
+_ROOT_HALF = int(np.float64(np.sqrt(0.5)).view(np.int64))
+
+# Compiled for k itself these loops take half the time, but each k has to be compiled for.
+_LEAST, _MOST = 8, 128
 
 
 def csr_ratio_rows(
@@ -46,7 +53,7 @@ def csc_ratio_sums(
     data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, H: np.ndarray, V: np.ndarray
 ) -> tuple[np.ndarray, float, float]:
     """Return R'H (d, k) and the two sums, for the columns of X: each gathers its rows of H, columns in threads."""
-    out = np.empty_like(V)
+    out = aligned(V.shape, V.dtype)
     gather = _gather(_special(H.shape[1]))
     targets = np.linspace(0, len(data), threads.n_threads() + 1)
     cuts = np.searchsorted(indptr, targets)
@@ -59,25 +66,12 @@ def csc_ratio_sums(
     return out, sum(part[0] for part in parts), sum(part[1] for part in parts)
 
 
-def csr_place(
-    data: np.ndarray,
-    indices: np.ndarray,
-    indptr: np.ndarray,
-    V: np.ndarray,
-    v: np.ndarray,
-    tol: float,
-    max_rounds: int,
-) -> np.ndarray:
-    """Return H (m, k) for CSR rows and a fixed V with column sums v, each row until its own gap is within ``tol``.
-
-    See `labelfold.rows.kl.place`, its twin for dense rows.
-    """
-    V = np.ascontiguousarray(V)
-    out = np.empty((len(indptr) - 1, V.shape[1]), dtype=V.dtype)
-    _place(_special(V.shape[1]))(
-        data, indices, indptr, V, np.asarray(v, V.dtype), out, _floor(V), tol, max_rounds
-    )
-    return out
+def aligned(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """Return an empty array that begins where a line of the cache does: no vector of it then lies on two of them."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    room = np.empty(size + _LINE, dtype=np.uint8)
+    start = -room.ctypes.data % _LINE
+    return room[start : start + size].view(dtype).reshape(shape)
 
 
 def multiplied(
@@ -88,12 +82,12 @@ def multiplied(
     beta: float,
     brake: float,
     least: float,
+    new: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return V_hat * sums * inverse, in the place of ``sums``; that some way further on; and the column sums of this.
 
-    Further on by ``beta`` of the way from V, down by no more than ``brake`` of itself.
+    Further on by ``beta`` of the way from V, down by no more than ``brake`` of itself; in ``new``, which may be V.
     """
-    new = np.empty_like(V)
     cuts = np.unique(np.linspace(0, len(V), threads.n_threads() + 1).astype(int))
     inverse = np.asarray(inverse, dtype=V.dtype)
 
@@ -117,17 +111,36 @@ def multiplied(
 
 
 @_compile
-def _ratios(data, first, q, m, least):
-    """Turn m modelled values p in q into ratios x / p; return the sums of x log(x/p) - x + p and of p."""
+def _ratios(data, first, q, m, least, ratio, bits):
+    """Turn m modelled values p in q into ratios x / p; return the sums of x log(x/p) - x + p and of p.
+
+    ``ratio`` is a buffer of float64 numbers and ``bits`` the same memory, for their logarithms.
+    """
     loss, total = 0.0, 0.0
     for j in range(m):
         x = data[first + j]
         p = max(q[j], max(least[0] * x, least[1]))
         q[j] = x / p
-        loss += p - x
-        if x > 0:
-            loss += np.float64(x) * np.log(np.float64(x) / np.float64(p))
+        ratio[j] = max(np.float64(x) / np.float64(p), _TINY)
+        loss += np.float64(p) - np.float64(x)
         total += p
+    for j in range(m):
+        # r = 2^e f, f from 1/sqrt(2) to sqrt(2): the exponent of r and that of what is left of it
+        e = (bits[j] - _ROOT_HALF) >> 52
+        bits[j] -= e << 52
+        f = ratio[j]
+        s = (f - 1.0) / (f + 1.0)
+        z = s * s
+        odd = 2 / 21 * z + 2 / 19
+        odd = odd * z + 2 / 17
+        odd = odd * z + 2 / 15
+        odd = odd * z + 2 / 13
+        odd = odd * z + 2 / 11
+        odd = odd * z + 2 / 9
+        odd = odd * z + 2 / 7
+        odd = odd * z + 2 / 5
+        odd = odd * z + 2 / 3
+        loss += np.float64(data[first + j]) * (np.float64(e) * _LOG_2 + (2.0 * s + s * z * odd))
     return loss, total
 
 
@@ -148,37 +161,65 @@ def dense_ratios(X, P, logs, least):
     return total
 
 
+@_compile
+def _together(V):
+    """Return how many ratios wait together."""
+    return max(8, min(_WAITING, _WAITING_BYTES // (V.shape[1] * V.itemsize)))
+
+
+@_compile
+def _products(q, h, V, indices, first, m):
+    """Set q to h times the rows of V at m non-zeros."""
+    for j in range(m):
+        w = V[indices[first + j]]
+        p = w[0] * h[0]
+        for t in range(1, h.size):
+            p += w[t] * h[t]
+        q[j] = p
+
+
+@_compile
+def _sums(q, row, V, indices, first, m):
+    """Add q times the rows of V at m non-zeros to ``row``."""
+    for j in range(m):
+        w = V[indices[first + j]]
+        for t in range(row.size):
+            row[t] += q[j] * w[t]
+
+
+# Below, ``special`` is k where the loops are compiled for it, a constant, and 0 where they are not. What is compiled
+# inside a function is kept on disk only if all it knows from there are numbers.
+
+
 @cache
 def _gather(special: int) -> Any:
     @_compile
     def gather(data, indices, indptr, start, stop, H, V, out, least, with_loss):
-        k = special if special > 0 else V.shape[1]
-        q = np.empty(_WAITING, dtype=V.dtype)
+        together = _together(V)
+        q, ratio = np.empty(together, dtype=V.dtype), np.empty(together)
+        bits = ratio.view(np.int64)
         loss, total = 0.0, 0.0
         for i in range(start, stop):
             h, row = H[i], out[i]
-            for t in range(k):
-                row[t] = 0
-            for first in range(indptr[i], indptr[i + 1], _WAITING):
-                m = min(_WAITING, indptr[i + 1] - first)
-                for j in range(m):
-                    w = V[indices[first + j]]
-                    p = w[0] * h[0]
-                    for t in range(1, k):
-                        p += w[t] * h[t]
-                    q[j] = p
+            row[:] = 0
+            for first in range(indptr[i], indptr[i + 1], together):
+                m = min(together, indptr[i + 1] - first)
+                if special > 0:
+                    row_products(q, h, V, indices, first, m, special)
+                else:
+                    _products(q, h, V, indices, first, m)
                 if with_loss:
-                    part = _ratios(data, first, q, m, least)
+                    part = _ratios(data, first, q, m, least, ratio, bits)
                     loss += part[0]
                     total += part[1]
                 else:
                     for j in range(m):
                         x = data[first + j]
                         q[j] = x / max(q[j], max(least[0] * x, least[1]))
-                for j in range(m):
-                    w = V[indices[first + j]]
-                    for t in range(k):
-                        row[t] += q[j] * w[t]
+                if special > 0:
+                    add_rows(q, row, V, indices, first, m, special)
+                else:
+                    _sums(q, row, V, indices, first, m)
         return loss, total
 
     return gather
@@ -188,104 +229,31 @@ def _gather(special: int) -> Any:
 def _scatter(special: int) -> Any:
     @_compile
     def scatter(data, indices, indptr, H, V, out, least):
-        k = special if special > 0 else V.shape[1]
-        q = np.empty(_WAITING, dtype=V.dtype)
+        together = _together(V)
+        q, ratio = np.empty(together, dtype=V.dtype), np.empty(together)
+        bits = ratio.view(np.int64)
         loss, total = 0.0, 0.0
         for i in range(indptr.size - 1):
             h = H[i]
-            for first in range(indptr[i], indptr[i + 1], _WAITING):
-                m = min(_WAITING, indptr[i + 1] - first)
-                for j in range(m):
-                    w = V[indices[first + j]]
-                    p = w[0] * h[0]
-                    for t in range(1, k):
-                        p += w[t] * h[t]
-                    q[j] = p
-                part = _ratios(data, first, q, m, least)
+            for first in range(indptr[i], indptr[i + 1], together):
+                m = min(together, indptr[i + 1] - first)
+                if special > 0:
+                    row_products(q, h, V, indices, first, m, special)
+                else:
+                    _products(q, h, V, indices, first, m)
+                part = _ratios(data, first, q, m, least, ratio, bits)
                 loss += part[0]
                 total += part[1]
                 for j in range(m):
-                    column = out[indices[first + j]]
-                    for t in range(k):
-                        column[t] += q[j] * h[t]
+                    if special > 0:
+                        add_multiple(out, indices[first + j], q[j], H, i, special)
+                    else:
+                        column = out[indices[first + j]]
+                        for t in range(h.size):
+                            column[t] += q[j] * h[t]
         return loss, total
 
     return scatter
-
-
-@cache
-def _place(special: int) -> Any:
-    @_compile
-    def step(data, indices, first, last, V, h, v, q, new, least):
-        """Update h into ``new``; return the row's divergence at h, but for constants, and the largest factor."""
-        k = special if special > 0 else V.shape[1]
-        for t in range(k):
-            new[t] = 0
-        loss = 0.0
-        for start in range(first, last, _WAITING):
-            m = min(_WAITING, last - start)
-            for j in range(m):
-                w = V[indices[start + j]]
-                p = w[0] * h[0]
-                for t in range(1, k):
-                    p += w[t] * h[t]
-                q[j] = p
-            for j in range(m):
-                x = data[start + j]
-                p = max(q[j], max(least[0] * x, least[1]))
-                loss -= np.float64(x) * np.log(np.float64(p))
-                q[j] = x / p
-            for j in range(m):
-                w = V[indices[start + j]]
-                for t in range(k):
-                    new[t] += q[j] * w[t]
-        worst = 0.0
-        for t in range(k):
-            factor = new[t] / v[t] if v[t] > 0 else 0.0
-            worst = max(worst, factor)
-            new[t] = h[t] * factor
-            loss += h[t] * v[t]
-        return loss, worst
-
-    @_compile
-    def place(data, indices, indptr, V, v, out, least, tol, max_rounds):
-        k = special if special > 0 else V.shape[1]
-        q = np.empty(_WAITING, dtype=V.dtype)
-        one, two, far = np.empty(k, V.dtype), np.empty(k, V.dtype), np.empty(k, V.dtype)
-        whole = v.sum()
-        for i in range(indptr.size - 1):
-            h, first, last = out[i], indptr[i], indptr[i + 1]
-            mass = 0.0
-            for p in range(first, last):
-                mass += data[p]
-            for t in range(k):
-                h[t] = mass / whole if v[t] > 0 else 0.0
-            if mass == 0:
-                continue
-            step(data, indices, first, last, V, h, v, q, one, least)
-            h[:] = one
-            rounds = 1
-            while rounds < max_rounds:
-                loss, worst = step(data, indices, first, last, V, h, v, q, one, least)
-                rounds += 1
-                if worst <= 1 + tol or rounds + 2 > max_rounds:
-                    h[:] = one
-                    break
-                step(data, indices, first, last, V, one, v, q, two, least)
-                squares, bends = 0.0, 0.0
-                for t in range(k):
-                    scale = v[t] / mass  # so that squares stay in range
-                    squares += ((one[t] - h[t]) * scale) ** 2
-                    bends += ((two[t] - 2 * one[t] + h[t]) * scale) ** 2
-                reach = max(1.0, np.sqrt(squares / bends)) if bends > 0 else 1.0
-                for t in range(k):
-                    ahead = h[t] + 2 * reach * (one[t] - h[t]) + reach**2 * (two[t] - 2 * one[t] + h[t])
-                    far[t] = max(ahead, LEAST_SHARE * two[t])
-                ahead_loss, _ = step(data, indices, first, last, V, far, v, q, one, least)
-                h[:] = one if ahead_loss <= loss else two
-                rounds += 2
-
-    return place
 
 
 def _floor(factor: np.ndarray) -> np.ndarray:
@@ -295,7 +263,27 @@ def _floor(factor: np.ndarray) -> np.ndarray:
 
 def _special(k: int) -> int:
     """Return k where the loops are compiled for it, 0 for the general ones."""
-    return k if k % _VECTOR == 0 and k <= _MOST else 0
+    return k if k % 2 == 0 and _LEAST <= k <= _MOST else 0
+
+
+@_compile
+def looked_ahead(H, last, beta, brake):
+    """Return H further on by ``beta`` of the way from ``last``, down by no more than ``brake`` of itself."""
+    out = np.empty_like(H)
+    for i in range(H.shape[0]):
+        for t in range(H.shape[1]):
+            h = H[i, t]
+            out[i, t] = h + max(beta * (h - last[i, t]), -brake * h)
+    return out
+
+
+@_compile
+def scaled(H, factors, divisor):
+    """Return H * factors / divisor, in the place of ``factors``."""
+    for i in range(H.shape[0]):
+        for t in range(H.shape[1]):
+            factors[i, t] = H[i, t] * factors[i, t] / divisor[t]
+    return factors
 
 
 @_compile
