@@ -1,4 +1,4 @@
-"""Ridges: a path of them at little more than the price of one, and one chosen by cross-validation."""
+"""Ridges: a path of them at the price of one fit or two, and one chosen by cross-validation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ class RidgePath:
     """The part of the two-stage family that has to do with several ridges."""
 
     def path(self, X: Any, y: Any, ridges: Sequence[float]) -> list[Self]:
-        """Fit once for each of several ridges, at little more than the price of one.
+        """Fit once for each of several ridges, at the price of one fit or two.
+
+        The rows are read once for all of them. Iterations share one Krylov space; where a matrix is factorised
+        instead, five ridges or more share one reduction of it to a band.
 
         Parameters
         ----------
