@@ -115,6 +115,7 @@ def checked_ridges(ridges: Any) -> list[float]:
     values = np.asarray(ridges, dtype=np.float64)
     if values.ndim != 1 or not len(values) or not (values >= 0).all() or not np.isfinite(values).all():
         raise ValueError(
-            f"ridges={ridges!r} was given, where a sequence of numbers of at least 0 is expected"
+            f"ridges={ridges!r} was given, where a sequence of finite numbers of at least 0 is expected; give one of "
+            "them or more"
         )
     return values.tolist()
