@@ -212,7 +212,8 @@ def growth(table: Table, quick: bool) -> None:
             print(
                 f"growth: LDA by iterations to {RESIDUAL:g}, ridge {rule}, {sizes[0]} to {sizes[-1]} {what}:\n"
                 f"  {', '.join(f'{t:.2f}' for t in took)} s in {', '.join(map(str, counts))} iterations: "
-                f"slope {slope(sizes, took):.2f} (aim: at most 1.1), an iteration's {slope(sizes, np.divide(took, counts)):.2f}",
+                f"slope {slope(sizes, took):.2f} (aim: at most 1.1), "
+                f"an iteration's {slope(sizes, np.divide(took, counts)):.2f}",
                 flush=True,
             )
 

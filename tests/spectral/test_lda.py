@@ -260,7 +260,7 @@ def test_more_components_than_there_are_is_said_and_capped():
 
 
 def test_directions_that_do_not_exist_are_refused():
-    with pytest.raises(ValueError, match="no direction tells the classes apart"):
+    with pytest.raises(ValueError, match="no direction tells the labelled rows apart"):
         LDA().fit(np.ones((6, 3)), [0, 0, 0, 1, 1, 1])
 
 

@@ -19,7 +19,7 @@ _TRUSTED = 1e-8
 # As many numbers as surely stay in a core's cache.
 _CACHED = 1 << 17
 
-# From so many ridges on, and for a matrix so many times as wide, a band matrix is quicker than Cholesky factors.
+# With so many ridges, and a matrix so large, a band matrix is quicker than a Cholesky factor for each.
 _FEWEST_RIDGES, _LEAST_SIZE = 5, 2 * WIDTH
 
 

@@ -1,4 +1,4 @@
-"""Ridges: a path of them at little more than the price of one, and one chosen by cross-validation."""
+"""Ridges: a path of them at the price of one fit or two, and one chosen by cross-validation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ class RidgePath:
     """The part of the two-stage family that has to do with several ridges."""
 
     def path(self, X: Any, y: Any, ridges: Sequence[float]) -> list[Self]:
-        """Fit once for each of several ridges, at little more than the price of one.
+        """Fit once for each of several ridges, at the price of one fit or two.
+
+        The rows are read once for all of them. Iterations share one Krylov space; where a matrix is factorised
+        instead, five ridges or more share one reduction of it to a band.
 
         Parameters
         ----------
@@ -112,6 +115,7 @@ def checked_ridges(ridges: Any) -> list[float]:
     values = np.asarray(ridges, dtype=np.float64)
     if values.ndim != 1 or not len(values) or not (values >= 0).all() or not np.isfinite(values).all():
         raise ValueError(
-            f"ridges={ridges!r} was given, where a sequence of numbers of at least 0 is expected"
+            f"ridges={ridges!r} was given, where a sequence of finite numbers of at least 0 is expected; give one of "
+            "them or more"
         )
     return values.tolist()

@@ -173,8 +173,8 @@ def keep_components(found: Directions, n_components: int | None) -> Directions:
     rank = len(found.s)
     if rank == 0:
         raise ValueError(
-            "no direction tells the classes apart: in every column of X the labelled rows have the same mean in "
-            "each class; give columns that vary, or check that y belongs to these rows"
+            "no direction tells the labelled rows apart: all have the same labels, or every column of X has the same "
+            "mean whatever the label; give labels and columns that vary, or check that y belongs to these rows"
         )
     if n_components is not None and n_components > rank:
         warnings.warn(
