@@ -229,6 +229,15 @@ def test_landmarks_at_all_rows_are_the_exact_kernel(rng, kernel):
     np.testing.assert_allclose(passing.coef_, few.coef_, **CLOSE)
 
 
+def test_auto_is_exact_within_the_budget_and_nystroem_beyond(rng, monkeypatch):
+    X, y, _, _ = problem(rng)
+    exact = LapRLS(kernel="rbf", n_landmarks="auto").fit(X, y)
+    np.testing.assert_array_equal(exact.coef_, LapRLS(kernel="rbf").fit(X, y).coef_)
+    monkeypatch.setattr("labelfold.spectral.kernel_map._LANDMARKS", 15)
+    few = LapRLS(kernel="rbf", n_landmarks="auto", max_gram_bytes=8 * len(X) ** 2 - 1).fit(X, y)
+    np.testing.assert_array_equal(few.coef_, LapRLS(kernel="rbf", n_landmarks=15).fit(X, y).coef_)
+
+
 def test_all_labelled_and_much_smoothness(rng):
     """All labels known still changes the answer; smoothness without end leaves each connected piece constant."""
     X, _, _, _ = problem(rng)

@@ -132,7 +132,7 @@ def test_auto_is_exact_within_the_budget_and_nystroem_beyond(monkeypatch):
     X, y, _ = problem(n=100, d=5)
     exact = KernelPCALS(2, n_landmarks="auto").fit(X, y)
     np.testing.assert_array_equal(exact.components_, KernelPCALS(2).fit(X, y).components_)
-    monkeypatch.setattr("labelfold.pursuit.kernel._LANDMARKS", 30)
+    monkeypatch.setattr("labelfold.spectral.kernel_map._LANDMARKS", 30)
     small = KernelPCALS(2, n_landmarks="auto", max_gram_bytes=8 * 99 * 99).fit(X, y)
     assert small.components_.shape == (2, 30)
 

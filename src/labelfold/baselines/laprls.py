@@ -19,7 +19,7 @@ from labelfold.numerics.least_squares import MAX_GRAM_BYTES
 from labelfold.progress import Progress
 from labelfold.rows import Block, Featurized, Rows, as_rows
 from labelfold.spectral.heads import RegressionHead
-from labelfold.spectral.kernel_map import exact_map, kernel_params, nystroem_map
+from labelfold.spectral.kernel_map import KernelMap, exact_map, kernel_params, landmarks_for, nystroem_map
 
 
 class LapRLS(RegressionHead, RowsEstimator):
@@ -54,9 +54,10 @@ class LapRLS(RegressionHead, RowsEstimator):
     gamma, degree, coef0 : float, default=None
         The kernel's parameters. gamma of "rbf" is :math:`1 / (2 \sigma^2)` with the mean distance between rows for
         sigma unless given.
-    n_landmarks : int, default=None
+    n_landmarks : int, "auto" or None, default=None
         Approximate the kernel by Nystroem features of so many rows, drawn from all, and solve the linear form on
-        them: for more rows than a kernel matrix fits. None is exact.
+        them: for more rows than a kernel matrix fits. None is exact. "auto" is exact where ``max_gram_bytes`` allows
+        it, and takes 1,000 landmarks where not.
     graph : {"knn", "rbf"} or matrix of shape (n, n), default="knn"
         Which rows are joined: a row and its nearest neighbours, whichever of the two is the neighbour of the other;
         all, by :math:`\exp(-\|x - z\|^2 / 2 \sigma^2)`; or symmetric weights, sparse or dense.
@@ -148,7 +149,7 @@ class LapRLS(RegressionHead, RowsEstimator):
         "gamma": [Interval(Real, 0, None, closed="neither"), None],
         "degree": [Interval(Real, 0, None, closed="neither"), None],
         "coef0": [Interval(Real, None, None, closed="neither"), None],
-        "n_landmarks": [Interval(Integral, 1, None, closed="left"), None],
+        "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
         "graph": [StrOptions({"knn", "rbf"}), "array-like", "sparse matrix"],
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "weights": [StrOptions({"binary", "heat"})],
@@ -174,7 +175,7 @@ class LapRLS(RegressionHead, RowsEstimator):
         gamma: float | None = None,
         degree: float | None = None,
         coef0: float | None = None,
-        n_landmarks: int | None = None,
+        n_landmarks: int | str | None = None,
         graph: Any = "knn",
         n_neighbors: int = 5,
         weights: str = "binary",
@@ -275,10 +276,11 @@ class LapRLS(RegressionHead, RowsEstimator):
         if self.kernel == "rbf" and self.gamma is None:
             given["gamma"] = 1 / (2 * mean_distance(rows, random_state=rng) ** 2)
         params = kernel_params(self.kernel, **given)
-        if self.n_landmarks is None:
+        landmarks = landmarks_for(self.n_landmarks, rows.shape[0], self.max_gram_bytes)
+        if landmarks is None:
             self.feature_map_ = exact_map(rows, self.kernel, params, self.max_gram_bytes)
         else:
-            self.feature_map_ = nystroem_map(rows, self.kernel, params, self.n_landmarks, rng)
+            self.feature_map_ = nystroem_map(rows, self.kernel, params, landmarks, rng)
 
     def _laplacian(self, rows: Rows, rng: Any) -> Any:
         """Return the Laplacian of the graph that was asked for or given."""
@@ -298,7 +300,7 @@ class LapRLS(RegressionHead, RowsEstimator):
     ) -> tuple[Smooth, np.ndarray]:
         """Return the solution, and its values at all rows without the intercept, (n, q)."""
         weights = {"ridge": self.ridge, "smoothness": self.smoothness, "fit_intercept": self.fit_intercept}
-        if self.kernel is not None and self.n_landmarks is None:
+        if isinstance(self.feature_map_, KernelMap):
             K = self.feature_map_.transform(self.feature_map_.points)
             found = solve_kernel(K, L, index, Y, **weights)
             return found, K @ found.W

@@ -16,10 +16,7 @@ from labelfold.pursuit.choosing import CANDIDATES
 from labelfold.pursuit.kernel_features import KernelSource
 from labelfold.pursuit.sources import Source
 from labelfold.rows import Block, Featurized, Rows, as_rows
-from labelfold.spectral.kernel_map import exact_map, kernel_params, nystroem_map
-
-# What n_landmarks="auto" takes where the kernel matrix does not fit.
-_LANDMARKS = 1000
+from labelfold.spectral.kernel_map import exact_map, kernel_params, landmarks_for, nystroem_map
 
 # Kernel rows are made in blocks of about this many bytes.
 _BLOCK_BYTES = 4 << 20
@@ -176,9 +173,7 @@ class KernelPCALS(NestedSubspace):
             given["gamma"] = 1 / (2 * width**2)
         params = kernel_params(self.kernel, **given)
         self.gamma_ = params.get("gamma")
-        n, landmarks = rows.shape[0], self.n_landmarks
-        if landmarks == "auto":
-            landmarks = None if 8 * n * n <= self.max_gram_bytes else _LANDMARKS
+        landmarks = landmarks_for(self.n_landmarks, rows.shape[0], self.max_gram_bytes)
         if landmarks is None:
             self.feature_map_ = exact_map(rows, self.kernel, params, self.max_gram_bytes)
             K = _kernel_matrix(self.feature_map_)

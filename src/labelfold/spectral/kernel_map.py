@@ -18,6 +18,9 @@ from labelfold.rows import Rows
 _TAKES = {"rbf": ("gamma",), "poly": ("gamma", "degree", "coef0"), "sigmoid": ("gamma", "coef0")}
 _TAKES |= {"polynomial": _TAKES["poly"], "laplacian": ("gamma",), "chi2": ("gamma",)}
 
+# What "auto" takes where the kernel matrix does not fit.
+_LANDMARKS = 1000
+
 
 class KernelMap(BaseEstimator):
     """The features k(x, x_1) ... k(x, x_l) of a row x, for the l rows it was made with.
@@ -93,6 +96,19 @@ def exact_map(rows: Rows, kernel: str | Callable, params: dict[str, Any], max_gr
             f"{8 * n * n:,}"
         )
     return KernelMap(rows.whole().double().raw, kernel, params)
+
+
+def landmarks_for(n_landmarks: int | str | None, n: int, max_gram_bytes: float) -> int | None:
+    """Return how many landmarks to take: as given, or for "auto" none (exact) where an n x n matrix fits the budget.
+
+    Examples
+    --------
+    >>> landmarks_for("auto", 1000, 8e6) is None, landmarks_for("auto", 1001, 8e6), landmarks_for(50, 1001, 8e6)
+    (True, 1000, 50)
+    """
+    if n_landmarks != "auto":
+        return n_landmarks
+    return None if 8 * n * n <= max_gram_bytes else _LANDMARKS
 
 
 def nystroem_map(
