@@ -57,8 +57,8 @@ FILES = {
     "sonar": ("sonar", 208, 60),
     "spect": ("spect", 267, 22),
 }
-# The paper's ranges. It gives none for lambda W, which its Table 1 has at 0.1, 1 and 10. Its two learning rates say how
-# far a descent comes; there are none here, and the number of iterations takes their place.
+# The paper's ranges. It gives none for lambda W, which its Table 1 has at 0.1, 1 and 10. Its two learning rates say
+# how far a descent comes; there are none here, and the number of iterations takes their place.
 PENALTIES = tuple(10.0**e for e in range(-6, 2))
 FACTORS = {
     "u_penalty": PENALTIES,
