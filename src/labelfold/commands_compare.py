@@ -29,7 +29,7 @@ Limit = Annotated[
 ]
 _DEMO_LABELS = 300
 # What two cores do in two minutes, compiling included; the time limit is for slower ones.
-_DEMO = {"budgets": [20, 60, 200], "components": [2, 9], "repeats": 3, "time_limit": 140}
+_DEMO = {"budgets": [20, 60, 200], "components": [2, 9], "repeats": 3, "time_limit": 120}
 
 
 @app.command("compare")
