@@ -57,7 +57,7 @@ def answer(found: Comparison) -> str:
     if tied:
         named = [f"{sized(found, row)} ({percent(row['mean'])})" for row in tied[:2]]
         more = [count(len(tied) - 2, "other")] if len(tied) > 2 else []
-        return f"{reached}, nearly tied with {_joined([*named, *more])}."
+        return f"{reached}, but not ahead of {_joined([*named, *more])} in every repeat."
     runs = len(gaps[0])
     everywhere = "both" if runs == 2 else f"all {runs}"
     sure = f"ahead in {everywhere} repeats" if runs > 1 else "but in a single draw, which proves little"
