@@ -229,7 +229,8 @@ def test_demo(tmp_path, capsys, monkeypatch):
 
     def shorter(X, y, **settings):
         asked.update(settings, shape=X.shape, known=sum(v is not None for v in y))
-        return whole(X, y, ["lda"], [20], 9, **(settings | {"repeats": 1}))
+        less = {"methods": ["lda"], "budgets": [20], "components": 9, "repeats": 1}
+        return whole(X, y, **(settings | less))
 
     monkeypatch.setattr(labelfold.comparison, "compare", shorter)
     out, _ = run(capsys, ["demo", "--output", str(tmp_path / "a" / "b")])

@@ -11,7 +11,7 @@ from rich.table import Table as Grid
 
 from labelfold import commands_compare  # noqa: F401 - its commands belong to the app too
 from labelfold.console import as_fitted, console, named_columns, read_labelled
-from labelfold.files.problem import Refusal, existing_file, listed, refusing, writable_file
+from labelfold.files.problem import Refusal, count, existing_file, listed, refusing, writable_file
 from labelfold.options import Data, Drop, Format, Ids, LabelFree, Model, Scale, Seed, TableOut, Target, app
 
 _MOST_TOLD = 12  # components, and features of each
@@ -88,7 +88,7 @@ def fit(
     n, d = table.X.shape
     last = model[-1] if scale else model
     value = f", ridge {last.ridge:.3g}" if hasattr(last, "ridge") else ""
-    size = "" if embedded is None else f" with {_counted(embedded.shape[1], 'component')}"
+    size = "" if embedded is None else f" with {count(embedded.shape[1], 'component')}"
     everyone = " (all of them: supervised)" if labels.all_labelled else ""
     console().print(
         f"{chosen.title}{size}{value}, fitted on {n:,} rows × {d:,} columns, {labels.n_labelled:,} rows labelled in "
@@ -144,7 +144,7 @@ def transform(
         columns = [str(c) for c in saved.model.get_feature_names_out()]
     write_table(output, embedded, columns, ids=table.ids, extra=extra)
     n, k = embedded.shape
-    console().print(f"{_counted(n, 'row')} in {_counted(k, 'component')} written to {output}", soft_wrap=True)
+    console().print(f"{count(n, 'row')} in {count(k, 'component')} written to {output}", soft_wrap=True)
 
 
 @app.command()
@@ -166,7 +166,7 @@ def predict(
         predicted, confidence = predict_with_confidence(saved.model, X)
     extra = predicted_columns(predicted, saved.meta.get("classes")) | {"confidence": confidence}
     write_table(output, np.empty((len(predicted), 0)), [], ids=table.ids, extra=extra)
-    console().print(f"{_counted(len(predicted), 'prediction')} written to {output}", soft_wrap=True)
+    console().print(f"{count(len(predicted), 'prediction')} written to {output}", soft_wrap=True)
 
 
 def predicted_columns(predicted: np.ndarray, classes: list[str] | None) -> dict[str, np.ndarray]:
@@ -269,7 +269,3 @@ def _settings(model: Any) -> list[tuple[str, str]]:
 
 def _some(names: list[str] | None) -> str:
     return f": {', '.join(names[:8])}{' ...' if len(names) > 8 else ''}" if names else ""
-
-
-def _counted(number: int, thing: str) -> str:
-    return f"{number:,} {thing}{'s' * (number != 1)}"

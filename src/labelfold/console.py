@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from labelfold.files.problem import FileProblem, Refusal, existing_file, listed, one_line
+from labelfold.files.problem import FileProblem, Refusal, count, existing_file, listed, one_line
 
 if TYPE_CHECKING:
     from labelfold.comparison import Comparison
@@ -135,20 +135,16 @@ def _note_marks(y: Any) -> None:
     # where +1 is all there is besides, -1 is a class; labels.py says so
     if -1 in counts and not {-1, 1} >= {v for v in counts if v is not None}:
         typer.echo(
-            f"Note: {_rows(counts[-1])} labelled -1 {'are' if counts[-1] > 1 else 'is'} taken as "
+            f"Note: {count(counts[-1], 'row')} labelled -1 {'are' if counts[-1] > 1 else 'is'} taken as "
             "unlabelled; give that class another name if it is one.",
             err=True,
         )
     for value in sorted(v for v in counts if isinstance(v, str) and v.lower() in _LIKE_NONE):
         typer.echo(
-            f"Note: {_rows(counts[value])} labelled {value!r} {'are' if counts[value] > 1 else 'is'} taken as a "
-            f'class; --label-free "{value}" says that it means no label.',
+            f"Note: {count(counts[value], 'row')} labelled {value!r} {'are' if counts[value] > 1 else 'is'} taken as "
+            f'a class; --label-free "{value}" says that it means no label.',
             err=True,
         )
-
-
-def _rows(number: int) -> str:
-    return f"{number:,} row{'s' * (number > 1)}"
 
 
 def row_names(table: Table) -> list[str] | None:

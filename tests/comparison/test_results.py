@@ -48,12 +48,12 @@ def test_a_clear_winner():
         ({"a": [[0.9]]}, "nothing else ran to compare it with"),
         (
             {"a": [[0.9, 0.7, 0.9]], "b": [[0.8, 0.8, 0.8]], "c": [[0.5, 0.5, 0.5]], "d": [[0.7, 0.7, 0.7]]},
-            "A with 2 components reached 83.3% right on rows held back, with 10 labels, nearly tied with B with 2 "
-            "components (80.0%) and D with 2 components (70.0%).",
+            "A with 2 components reached 83.3% right on rows held back, with 10 labels, but not ahead of B with 2 "
+            "components (80.0%) and D with 2 components (70.0%) in every repeat.",
         ),
         (
             {"a": [[0.9, 0.7]], **{m: [[0.7, 0.7]] for m in "bcde"}},
-            "nearly tied with B with 2 components (70.0%), C with 2 components (70.0%) and 2 others.",
+            "but not ahead of B with 2 components (70.0%), C with 2 components (70.0%) and 2 others in every repeat.",
         ),
     ],
 )

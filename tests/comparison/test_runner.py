@@ -172,16 +172,17 @@ def test_the_largest_budget_is_run_first_in_each_repeat(data, tmp_path):
     assert rows["repeat"].tolist() == [0, 0, 1, 1, 2, 2]
 
 
-def test_the_time_limit_ends_a_run_in_its_midst(data):
-    """Sleeps of a minute each: the first is cut after a tenth of the limit, and the method not tried again."""
-    began = time.perf_counter()
-    methods = [scripted("asleep", doing(lambda: time.sleep(60))), "lda"]
+@pytest.mark.parametrize(("naps", "longest"), [([60], "5 s, a quarter"), ([0, 60], "2 s, a tenth")])
+def test_the_time_limit_ends_a_run_in_its_midst(data, naps, longest):
+    """Sleeps of a minute: cut after a tenth of the limit, or in the first fit, which may compile, after a quarter."""
+    began, left = time.perf_counter(), iter(naps)
+    methods = [scripted("asleep", doing(lambda: time.sleep(next(left)))), "lda"]
     found = compare(*data, methods, **QUICK, time_limit=20.0)
     assert time.perf_counter() - began < 19
     assert found.best_ == "lda"
     assert found.stopped is None
     assert len(found.results) == 6
-    assert "longer than 2 s, a tenth of the time limit" in found.left_out["asleep"]
+    assert f"longer than {longest} of the time limit" in found.left_out["asleep"]
 
 
 def test_the_time_limit_ends_everything(data):

@@ -12,6 +12,8 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
+_RUN = 0.1  # the share of all time that a single run may take
+
 
 class TimeUp(BaseException):
     """Time is over; like KeyboardInterrupt it is nobody's business to catch but the runner's."""
@@ -28,7 +30,7 @@ class Clock:
     Examples
     --------
     >>> clock = Clock(100.0)
-    >>> clock.most, clock.over()
+    >>> clock.most(), clock.over()
     (10.0, False)
     """
 
@@ -36,10 +38,9 @@ class Clock:
         self._began = time.perf_counter()
         self.limit = limit
 
-    @property
-    def most(self) -> float | None:
-        """The most seconds that a single run may take: a tenth of all, and a second at least."""
-        return None if self.limit is None else max(self.limit / 10, 1.0)
+    def most(self, share: float = _RUN) -> float | None:
+        """Return the most seconds that something may take: a share of all, and a second at least."""
+        return None if self.limit is None else max(self.limit * share, 1.0)
 
     def seconds(self) -> float:
         """Return how long it has been."""
@@ -50,8 +51,8 @@ class Clock:
         return self.limit is not None and self.seconds() >= self.limit
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
-        """Give a run its turn: raise TimeUp, also in the midst of it, when its time or all time is over.
+    def turn(self, share: float = _RUN) -> Iterator[None]:
+        """Give a run its turn: raise TimeUp, also in the midst of it, when its share of time or all time is over.
 
         In the midst of it only on the main thread of a system with alarms; elsewhere before the next turn.
         """
@@ -66,7 +67,9 @@ class Clock:
 
         before = signal.signal(signal.SIGALRM, ring)
         try:
-            signal.setitimer(signal.ITIMER_REAL, max(min(self.most, self.limit - self.seconds()), 1e-3))
+            signal.setitimer(
+                signal.ITIMER_REAL, max(min(self.most(share), self.limit - self.seconds()), 1e-3)
+            )
             yield
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)

@@ -13,8 +13,8 @@ from string import Template
 from typing import TYPE_CHECKING, Any
 
 from labelfold.comparison import figures, sections
-from labelfold.comparison.words import count, repeats_run
-from labelfold.files.problem import FileProblem, writable_file
+from labelfold.comparison.words import repeats_run
+from labelfold.files.problem import FileProblem, count, writable_file
 
 if TYPE_CHECKING:
     from labelfold.comparison.results import Comparison

@@ -22,6 +22,8 @@ from labelfold.methods import Method
 from labelfold.model_selection import LabelBudgetSplit
 from labelfold.several import right
 
+_COMPILING = 0.25  # the share of a time limit in which a method may compile, once on a machine
+
 
 def compare(
     X: Any,
@@ -218,17 +220,19 @@ class _Runs:
         if name in self._too_large and (run.k or 0) >= self._too_large[name]:
             return
         row = {"method": name, "k": run.k, "budget": problem.budget, "repeat": problem.repeat}
+        longest = self.clock.most(_COMPILING) or 0.0
+        reason = f"compiling, and fitting a few rows, took longer than {longest:.3g} s, a quarter of the time limit"
         try:
-            with self.clock.turn():
-                if name not in self._warm:
+            if name not in self._warm:
+                with self.clock.turn(_COMPILING):
                     self._warm_up(run, rows, problem.y)
-                    self._warm.add(name)
+                self._warm.add(name)
+            reason = f"a run took longer than {self.clock.most() or 0:.3g} s, a tenth of the time limit"
             with self.clock.turn():
                 row |= self._fit(run, rows, problem.y, held, truth)
         except TimeUp:
             if self.clock.over():
                 raise
-            reason = f"a run took longer than {self.clock.most:.3g} s, a tenth of the time limit"
             self._too_large[name] = run.k or 0
             size = "" if run.k is None else f" with {run.k} components or more"
             self.given_up[f"{run.method.title}{size}"] = reason

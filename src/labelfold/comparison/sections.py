@@ -11,7 +11,8 @@ import numpy as np
 from labelfold.comparison import figures
 from labelfold.comparison.images import picture
 from labelfold.comparison.results import whole
-from labelfold.comparison.words import count, guess, percent, points, repeats_run, sized
+from labelfold.comparison.words import guess, percent, points, repeats_run, sized
+from labelfold.files.problem import count
 from labelfold.predictions import top_features
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labelfold.comparison.results import whole
+from labelfold.files.problem import count
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,15 +35,6 @@ def points(value: float, spread: float) -> str:
     return number if np.isnan(spread) else f"{number} ± {100 * spread:.1f}"
 
 
-def count(number: int, thing: str) -> str:
-    """Write a number of things.
-
-    >>> count(1, "repeat"), count(1200, "row")
-    ('1 repeat', '1,200 rows')
-    """
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
-
-
 def answer(found: Comparison) -> str:
     """Say which method keeps the classes apart best, at which size, by how much, and how sure that is."""
     best = found.winner
@@ -65,9 +57,10 @@ def answer(found: Comparison) -> str:
     if tied:
         named = [f"{sized(found, row)} ({percent(row['mean'])})" for row in tied[:2]]
         more = [count(len(tied) - 2, "other")] if len(tied) > 2 else []
-        return f"{reached}, nearly tied with {_joined([*named, *more])}."
+        return f"{reached}, but not ahead of {_joined([*named, *more])} in every repeat."
     runs = len(gaps[0])
-    sure = f"ahead in all {runs} repeats" if runs > 1 else "but in a single draw, which proves little"
+    everywhere = "both" if runs == 2 else f"all {runs}"
+    sure = f"ahead in {everywhere} repeats" if runs > 1 else "but in a single draw, which proves little"
     return (
         f"{name} keeps the {_things(found)} apart best: {percent(best['mean'])} {at}; that is "
         f"{points(gaps[0].mean(), gaps[0].std())} points more than {other}, {sure}."

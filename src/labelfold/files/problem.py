@@ -40,6 +40,15 @@ def listed(names: Iterable[object], most: int = 5) -> str:
     return ", ".join(repr(str(n)) for n in names[:most]) + more
 
 
+def count(number: int, thing: str) -> str:
+    """Write a number of things.
+
+    >>> count(1, "repeat"), count(1200, "row")
+    ('1 repeat', '1,200 rows')
+    """
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
 def existing_file(path: str | os.PathLike) -> Path:
     """Return ``path`` as a Path when it is a readable file with something in it, else raise FileProblem."""
     path = Path(path)
