@@ -42,7 +42,7 @@ from nmf_alpha_sets import LABELS, RANKS, TABLE_2, Split, Task, hidden, read, sc
 # What is tuned: the C of the last SVM, for every fit, and one trade-off of three values, on the first split.
 COSTS = (1.0, 10.0, 100.0)
 WEIGHTS = {
-    "NMF-alpha": (0.3, 1.0, 3.0),  # supervision, in units of the sum of X over that of S'X
+    "NMF-alpha": (0.01, 0.1, 1.0),  # supervision, in units of the sum of X over that of S'X
     "SSNMF": (0.01, 0.1, 1.0),  # supervision, in units of ||X||^2 / ||Y||^2
     "TSVM": (0.1, 1.0, 10.0),  # weight of the unlabelled rows
     "LDA": (0.00001, 0.0001, 0.001),  # ridge, in units of ||X||^2

@@ -33,6 +33,9 @@ def write_report(results: Results, path: Path, about: str) -> None:
         "words of at least 20 training documents and at most a tenth of them, rows of unit length.",
     )
     names = [name for name in LABELS if results.select(part="Scores", dataset=name)]
+    missing = _missing(results)
+    if missing:
+        page.text(f"Not run yet, or not for all splits, labels and r: {'; '.join(missing)}.")
     _table_2(page, results, names)
     for name in names:
         _all_methods(page, results, name)
@@ -72,6 +75,21 @@ def write_report(results: Results, path: Path, about: str) -> None:
         )
     _tuning(page, results)
     page.write()
+
+
+def _missing(results: Results, splits: int = 5) -> list[str]:
+    """Say of which methods there are rows to come, set by set."""
+    found = []
+    for name in LABELS:
+        short = []
+        for method in (*REDUCED, *RAW):
+            places = 1 if method in RAW else len(RANKS[name])
+            shares = len(LABELS[name]) - (method == "TSVM")
+            if len(results.select(part="Scores", dataset=name, method=method)) < splits * places * shares:
+                short.append(method)
+        if short:
+            found.append(f"{TITLES[name]}: {', '.join(short)}")
+    return found
 
 
 def _mean(results: Results, name: str, method: str, percent: int, k: int, field: str = "ours") -> np.ndarray:

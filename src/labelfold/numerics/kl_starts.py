@@ -16,7 +16,7 @@ from labelfold.rows import Block, Rows, as_rows
 # into worse minima, and it takes the updates long to bring back what chance has put near zero.
 _SPREAD = 0.2
 # Of many rows one in so many is tried first, but so many for each component; and for so many iterations.
-_ONE_IN, _ROWS_EACH, _TRIES = 8, 8, 20
+_ONE_IN, _ROWS_EACH, _TRIES = 8, 8, 12
 # What the basis then has of each column's own share of X: the rows tried say little of rare columns.
 _COMMON = 0.5
 
@@ -91,9 +91,12 @@ def divergence_start(
     index = np.sort(rng.permutation(n)[:m])
     some = rows.take(index)
     H, V = random_factors(some, k, found._replace(row=found.row[index]), rng)
-    V = _tried(some, H, V).astype(np.float64)
-    share = found.column / found.column.sum()
-    V = ((1 - _COMMON) * V + _COMMON * share[:, None] * V.sum(axis=0)).astype(rows.dtype)
+    V = _tried(some, H, V).astype(np.float64, copy=False)
+    common = _COMMON * found.column / found.column.sum()
+    total = V.sum(axis=0)
+    V *= 1 - _COMMON
+    V += common[:, None] * total
+    V = V.astype(rows.dtype, copy=False)
     H = np.repeat(found.row[:, None] / V.sum(dtype=np.float64), k, axis=1)
     return rows.put(H.astype(rows.dtype)), V
 
@@ -101,7 +104,7 @@ def divergence_start(
 def _tried(some: Rows, H: Any, V: np.ndarray) -> np.ndarray:
     """Return V (d, k) after some iterations, 0 in columns of zeros; those are left out where that is cheap."""
     seen = margins(some).column > 0
-    V = np.where(seen[:, None], V, V.dtype.type(0))
+    V[~seen] = 0
     block = some.whole().narrow()
     if block.shape[1] == seen.sum() < len(V):
         V[seen] = divergence_factors(as_rows(block.raw), H, V[seen], max_iter=_TRIES, tol=0).V
@@ -114,7 +117,7 @@ def random_factors(rows: Rows, k: int, found: Margins, rng: np.random.Generator)
     n, d = rows.shape
     V = _drawn(rng, (d, k), found.column / found.column.sum())
     H = _drawn(rng, (n, k), found.row / k)
-    return rows.put(H.astype(rows.dtype)), V.astype(rows.dtype)
+    return rows.put(H.astype(rows.dtype, copy=False)), V.astype(rows.dtype, copy=False)
 
 
 def _drawn(rng: np.random.Generator, shape: tuple[int, int], margin: np.ndarray) -> np.ndarray:
