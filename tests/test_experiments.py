@@ -31,6 +31,14 @@ def test_two_stage(experiment, tmp_path, monkeypatch):
     assert {row["source"] for row in rows} == {"generated"}
     assert "0 above the bound" in page.read_text()
 
+    # Some of the parts make a page too.
+    some = two_stage.Results(tmp_path / "some.csv")
+    for row in rows:
+        if row["part"] in ("Figure 1", "Figure 2"):
+            some.add(**row)
+    two_stage.write_report(some, tmp_path / "some.md")
+    assert "Table 2: the same directions" not in (tmp_path / "some.md").read_text()
+
     # A run that resumes makes the row that was lost, and nothing else.
     path = tmp_path / "two_stage.csv"
     lines = path.read_text().splitlines(keepends=True)

@@ -202,7 +202,11 @@ class Factor:
     @cached_property
     def singular(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """U, sigma (r, 1) and V of R, without what is zero but for round-off."""
-        return trim_svd(*np.linalg.svd(self.R), self.size)
+        filled = self.R.any(axis=1)  # no more rows than X has
+        U, sigma, V = trim_svd(*np.linalg.svd(self.R[filled], full_matrices=False), self.size)
+        padded = np.zeros((len(self.R), U.shape[1]))
+        padded[filled] = U
+        return padded, sigma, V
 
 
 def trim_svd(

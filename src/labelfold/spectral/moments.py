@@ -8,7 +8,7 @@ import numpy as np
 from scipy import linalg
 
 from labelfold.base import Kept
-from labelfold.numerics.gram import EPS, Factor, Gram, trim_svd
+from labelfold.numerics.gram import EPS, Factor, Gram
 from labelfold.numerics.least_squares import GramProblem, triangle
 from labelfold.rows import Centered, Rows
 
@@ -95,7 +95,7 @@ def _factor(R: np.ndarray, M: np.ndarray, size: int) -> Factor:
     if factor.full_rank:
         factor.C = linalg.solve_triangular(R, M, trans=1, check_finite=False)
     else:
-        U, sigma, V = trim_svd(*np.linalg.svd(R), size)
+        U, sigma, V = factor.singular
         factor.C = U @ ((V.T @ M) / sigma)
     return factor
 
