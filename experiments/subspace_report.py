@@ -54,7 +54,8 @@ def _missing(page: Report, results: Results, plan: Any) -> None:
     lines = []
     for name in plan.sets:
         found = cells.get(name, {})
-        few = [method for method in plan.methods if method not in found or found[method][3] < plan.splits]
+        draws = {method: found[method][3] if method in found else 0 for method in plan.methods}
+        few = [f"{m} ({n} of {plan.splits} draws)" if n else m for m, n in draws.items() if n < plan.splits]
         if few:
             lines.append(f"{name}: {', '.join(few)}")
     if lines:
