@@ -57,7 +57,8 @@ class Spreading(Labelled):
 
     def predict(self, X: Any) -> np.ndarray:
         """Return each row's class."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        best = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[best]
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return each row's share of every class, none where no label reaches its neighbours."""

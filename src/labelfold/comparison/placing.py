@@ -7,8 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-_WIDTH, _HEIGHT = 900.0, 330.0  # of the plot on a wide screen, in pixels; narrow ones have a legend instead
-_LETTER, _LINE, _GAP = 7.0, 16.0, 8.0  # of the text
+_WIDTH, _HEIGHT = (
+    600.0,
+    220.0,
+)  # of the plot on paper, in pixels; screens are wider, and phones have a legend instead
+_LETTER, _LINE, _GAP = 8.0, 16.0, 8.0  # of the text
 _PLACES = {
     "middle right": (1, 0),
     "middle left": (-1, 0),

@@ -159,7 +159,7 @@ def seconds(found: Comparison) -> str:
     described = f"{found.settings['metric'].capitalize()} against seconds. {'; '.join(lines)}."
     caption = (
         f"One fit with {found.budget_} labels, tuning included, on one machine. Up and to the left is better. The "
-        "horizontal axis is logarithmic."
+        "horizontal axis is logarithmic. Names that would cover another are left out: point at the mark, or tap it."
     )
     return _section("seconds", "What it costs", _plot("plot-seconds", described, caption))
 
