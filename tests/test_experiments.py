@@ -151,7 +151,8 @@ def test_nsdr(experiment, tmp_path, monkeypatch):
     assert shown["Figure 1", "LSDR"] == shown["Figure 2", "NSDR"] == 0.0
     assert shown["Figure 1", "unsupervised"] > 0
     assert shown["Figure 2", "LSDR"] > 0.2
-    assert len([row for row in rows if row["part"] == "Figure 3"]) == 4 * 2
+    assert len([row for row in rows if row["part"] == "Table 2, the paper's parameters"]) == 2 * 4 * 2
+    assert len([row for row in rows if row["part"] == "Figure 3"]) == 5 * 2
     assert len([row for row in rows if row["part"] == "Figure 4"]) == 2 * 2 + 5 * 4
     assert "Table 2" in page.read_text()
 
