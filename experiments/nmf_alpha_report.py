@@ -39,7 +39,7 @@ def write_report(results: Results, path: Path, about: str) -> None:
     _table_2(page, results, names)
     for name in names:
         _all_methods(page, results, name)
-    if names:
+    if results.select(part="Scores", method="NMF-alpha"):
         page.text("## Figure 3")
         caption = (
             "Test score against the number of components: NMF-alpha, with SVM and TSVM on the raw inputs. Bars are "

@@ -144,7 +144,7 @@ def test_of_many_rows_some_are_tried_first(container):
     # Its basis is better than one that has seen no row, once rows are placed; and the same from every container.
     drawn = random_factors(as_rows(X), 3, margins(as_rows(X)), np.random.default_rng(0))
     placed = [divergence_factors(as_rows(X), *f, max_iter=1, tol=0).objective[-1] for f in (drawn, (H, V))]
-    assert placed[1] < 0.9 * placed[0]
+    assert placed[1] < 0.95 * placed[0]
     dense = divergence_start(as_rows(X), 3, "random", margins(as_rows(X)), 0)
     np.testing.assert_allclose(V, dense[1], rtol=1e-6, atol=1e-12)
     np.testing.assert_allclose(H, dense[0], rtol=1e-6, atol=1e-12)
