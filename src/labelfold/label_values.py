@@ -87,7 +87,7 @@ def read_column(
 
 
 def read_matrix(
-    array: np.ndarray, unlabeled: Any, task: str, can_regress: bool
+    array: np.ndarray, unlabeled: Any, task: str, can_regress: bool, has_task: bool = True
 ) -> tuple[str, np.ndarray, np.ndarray]:
     """Return the task ("multilabel", "regression") of a 2-D y, its labelled rows (l, c), where they are."""
     Y = _float_matrix(array, unlabeled)
@@ -110,7 +110,7 @@ def read_matrix(
     odd = np.argwhere((Y != 0) & (Y != 1))
     if len(odd):
         row, column = odd[0]
-        hint = ', or pass task="regression"' if can_regress else ""
+        hint = ', or pass task="regression"' if can_regress and has_task else ""
         raise ValueError(
             f"Y has the value {Y[row, column]:g} in row {index[row]}, column {column}, and a multi-label Y "
             f"holds 0 and 1; mark each label with 1, the others with 0, an unlabelled row all with NaN{hint}."

@@ -264,12 +264,18 @@ def read_batch(
     unlabeled: float | str | bytes | None = -1,
     task: str = "auto",
     classes: np.ndarray | None = None,
+    has_task: bool = True,
 ) -> tuple[str, np.ndarray, np.ndarray]:
-    """Return the kind of some of the labels ("classes", "multilabel", "regression"), and as `score_targets`."""
+    """Return the kind of some of the labels ("classes", "multilabel", "regression"), and as `score_targets`.
+
+    `has_task` says whether a user has a ``task`` to set.
+    """
     unlabeled = _check_options(unlabeled, task)
     array, rows, n = as_array(y, quiet=True)
     if array.ndim == 2:
-        found, values, index = read_matrix(array, unlabeled, task, can_regress=task != "classification")
+        found, values, index = read_matrix(
+            array, unlabeled, task, can_regress=task != "classification", has_task=has_task
+        )
     else:
         settled = classes is not None and len(classes) > 0
         if settled and unlabeled in np.asarray(classes).tolist():

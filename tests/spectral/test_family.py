@@ -390,6 +390,14 @@ def test_batches_that_say_nothing_yet():
     )
 
 
+@pytest.mark.parametrize("maker", [LDA, HSL])
+def test_a_batch_of_whole_numbers_is_not_sent_to_a_task_there_is_not(maker):
+    Y = np.array([[0, 3], [1, 0], [2, 1]])
+    with pytest.raises(ValueError, match="has the value 3 in row 0, column 1") as told:
+        maker().partial_fit(np.eye(3), Y)
+    assert "task" not in str(told.value)
+
+
 @pytest.mark.parametrize("maker", [LDA, CCA, OPLS, HSL])
 def test_a_path_of_ridges_is_a_fit_for_each(maker):
     X, y = load_wine(return_X_y=True)

@@ -97,7 +97,11 @@ class Streaming:
     def _add_batch(self, rows: Rows, y: Any) -> None:
         n = rows.shape[0]
         kind, known, values = read_batch(
-            y, unlabeled=self.unlabeled, task=self._stream_task(), classes=self._stream_classes
+            y,
+            unlabeled=self.unlabeled,
+            task=self._stream_task(),
+            classes=self._stream_classes,
+            has_task=hasattr(self, "task"),
         )
         if len(known) != n:
             raise ValueError(
