@@ -1,6 +1,6 @@
 """Table 2 and Figures 1 to 4 of Grabocka & Schmidt-Thieme: NSDR and LSDR beside SVMs with and without PCA.
 
-    python experiments/nsdr.py              everything, about ten minutes on one core
+    python experiments/nsdr.py              everything, half an hour on one core
     python experiments/nsdr.py --quick      a taste on small pieces, seconds
 
 Real data comes from the folder named by LABELFOLD_DATA (see DATA.md); without it every set is generated in its shape.
