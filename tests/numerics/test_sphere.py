@@ -99,6 +99,20 @@ def test_ascent_ends_where_the_slope_does():
         assert np.linalg.norm(ratio.derivatives(w)[0]) <= 1e-10 * value
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_first_eigenvector_of_a_multiple_eigenvalue(seed):
+    # LAPACK finds no vector at all for some of these.
+    rng = np.random.default_rng(seed)
+    m = int(rng.integers(2, 60))
+    v = rng.standard_normal(m)
+    v /= np.linalg.norm(v)
+    M = 100 * np.eye(m) - 10.0 ** rng.uniform(-12, 0) * np.outer(v, v)
+    value, u = first_eigenvector(M)
+    assert value == pytest.approx(100, rel=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(u), 1, rtol=1e-12)
+    np.testing.assert_allclose(M @ u, 100 * u, atol=1e-10)
+
+
 def test_nothing_to_fit_is_the_first_eigenvector():
     ratio = problem()
     blind = RatioSum(ratio.S, np.zeros((4, 6)), ratio.R)

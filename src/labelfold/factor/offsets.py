@@ -222,8 +222,9 @@ def _right_vectors(X: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the k largest singular values and right singular vectors: a start, so half the digits will do."""
     d = X.shape[1]
     if d <= 2 * len(X):
-        values, vectors = linalg.eigh(X.T @ X, subset_by_index=(max(d - k, 0), d - 1), check_finite=False)
-        s, Vt = np.sqrt(np.maximum(values[::-1], 0.0)), vectors[:, ::-1].T
+        # All of them: LAPACK may leave out some of the first k where eigenvalues are equal.
+        values, vectors = linalg.eigh(X.T @ X, check_finite=False, driver="evd")
+        s, Vt = np.sqrt(np.maximum(values[::-1][:k], 0.0)), vectors[:, ::-1][:, :k].T
     else:
         _, s, Vt = linalg.svd(X, full_matrices=False, check_finite=False)
         s, Vt = s[:k], Vt[:k]

@@ -216,8 +216,9 @@ def first_eigenvector(M: np.ndarray) -> tuple[float, np.ndarray]:
     m = len(M)
     if m == 1:
         return float(M[0, 0]), np.ones(1)
-    values, vectors, _, _, failed = lapack.dsyevr(M.T, range="I", il=m, iu=m)
-    if failed:
+    values, vectors, count, _, failed = lapack.dsyevr(M.T, range="I", il=m, iu=m)
+    # Where the largest eigenvalue is a multiple one, LAPACK may return none of its vectors, without an error.
+    if failed or count != 1:
         values, vectors = np.linalg.eigh(M)
         return float(values[-1]), vectors[:, -1]
     return float(values[0]), vectors[:, 0]
