@@ -23,7 +23,6 @@ GRID = (1.0, 10.0, 0.1, 100.0, 0.01)
 _MEAN_GRID = (0.01, 0.1, 0.001, 1.0, 1e-4)
 # The widths of graphs, sigma^2 / 2 of which is the mean squared distance of two rows over 4, 1, 16, 1/4 and 64.
 _GAMMAS = (4.0, 1.0, 16.0, 0.25, 64.0)
-_LANDMARKS = 1000
 
 
 def two_stage(name: str) -> Callable[..., Any]:
@@ -150,7 +149,7 @@ def laprls(kernel: str | None) -> Callable[..., Any]:
         from labelfold import LapRLS
 
         n = X.shape[0]
-        landmarks = _LANDMARKS if kernel is not None and 8 * n * n > MAX_GRAM_BYTES else None
+        landmarks = None if kernel is None else "auto"
         # With smoothness n the graph's term is about its mean over rows, whatever their number.
         model = LapRLS(kernel=kernel, n_landmarks=landmarks, smoothness=float(n), random_state=random_state)
         if ridge is not None:

@@ -1,9 +1,11 @@
-"""Progress of iterations, shown where the user asked for it."""
+"""Progress of iterations, shown where the user asked for it, and how they ended."""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Self
 
+from sklearn.exceptions import ConvergenceWarning
 from tqdm.auto import tqdm
 
 
@@ -30,3 +32,21 @@ class Progress:
 
     def __exit__(self, *_: object) -> None:
         self._bar.close()
+
+
+def warn_of_early_end(found: Any, estimator: str, tol: float) -> None:
+    """Say so where iterations were interrupted or stopped short of ``tol``.
+
+    ``found`` has ``objective``, ``interrupted`` and ``converged``. To be called by what ``fit`` calls: the warning
+    is shown where the user called ``fit``.
+    """
+    steps = len(found.objective)
+    if found.interrupted:
+        message = f"{estimator} was interrupted; what its first {steps} iterations reached is kept"
+    elif not found.converged:
+        message = (
+            f"{estimator} stopped after {steps} iterations, short of tol={tol:.1e}; raise max_iter or tol"
+        )
+    else:
+        return
+    warnings.warn(message, ConvergenceWarning, stacklevel=5)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from labelfold._sklearn import Interval, StrOptions
@@ -17,7 +15,7 @@ from labelfold.factor.inputs import refuse_negative
 from labelfold.factor.parts import PartsMixin
 from labelfold.numerics.kl import Guide, divergence_factors
 from labelfold.numerics.kl_starts import Margins, divergence_start, margins
-from labelfold.progress import Progress
+from labelfold.progress import Progress, warn_of_early_end
 from labelfold.rows import Block, Rows, threads
 
 # A new row is placed when its divergence is known to lie within this share of its sum above the least there is, or
@@ -97,18 +95,10 @@ class DivergenceNMF(PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixi
                     keep_on_interrupt=self.on_interrupt == "keep",
                     callback=progress,
                 )
-        steps = len(found.objective)
-        if found.interrupted:
-            message = f"{name} was interrupted; what its first {steps} iterations reached is kept"
-            warnings.warn(message, ConvergenceWarning, stacklevel=4)
-        elif not found.converged:
-            message = (
-                f"{name} stopped after {steps} iterations, short of tol={self.tol:.1e}; raise max_iter or tol"
-            )
-            warnings.warn(message, ConvergenceWarning, stacklevel=4)
+        warn_of_early_end(found, name, self.tol)
         self.components_ = np.ascontiguousarray(found.V.T, dtype=np.float64)
         self.objective_ = np.array(found.objective)
-        self.n_iter_ = steps
+        self.n_iter_ = len(found.objective)
         H = np.array(rows.get(found.H))
         self.embedding_ = (H @ self._root()).astype(H.dtype) if self.corrected else H
 

@@ -20,7 +20,7 @@ from labelfold.factor.parts import PartsMixin
 from labelfold.labels import read_labels
 from labelfold.numerics.factor_starts import factor_start
 from labelfold.numerics.nonnegative import nonnegative_rows
-from labelfold.progress import Progress
+from labelfold.progress import Progress, warn_of_early_end
 from labelfold.rows import Centered, Rows
 
 # A basis whose squared norm is smaller than this, relative to e / b, puts every new row at the origin.
@@ -324,14 +324,7 @@ class DRSVM(Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
 
 def _say(found: Solution, model: DRSVM) -> None:
     """Warn where the solution is not all that was asked for."""
-    steps = len(found.objective)
-    if found.interrupted:
-        _warn(f"DRSVM was interrupted; what its first {steps} iterations reached is kept", ConvergenceWarning)
-    elif not found.converged:
-        _warn(
-            f"DRSVM stopped after {steps} iterations, short of tol={model.tol:.1e}; raise max_iter or tol",
-            ConvergenceWarning,
-        )
+    warn_of_early_end(found, "DRSVM", model.tol)
     if found.model.gap > max(found.model.svm_tol, 1e-4):
         _warn(
             f"the support vector machines of DRSVM have not settled, their relative duality gap being "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, NamedTuple, TypeVar
@@ -10,7 +9,6 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from array_api_compat import array_namespace
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from labelfold._sklearn import Interval, StrOptions
@@ -20,7 +18,7 @@ from labelfold.factor.parts import PartsMixin
 from labelfold.labels import Labels
 from labelfold.numerics.factor_starts import Start, factor_start
 from labelfold.numerics.nonnegative import nonnegative_rows
-from labelfold.progress import Progress
+from labelfold.progress import Progress, warn_of_early_end
 from labelfold.rows import Block, Rows, as_rows, threads
 
 # Updates of each factor an iteration: they cost little beside the pass, and a few of them save many passes.
@@ -111,17 +109,9 @@ class SquaredNMF(PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
                 keep_on_interrupt=self.on_interrupt == "keep",
                 callback=progress,
             )
-        steps = len(found.objective)
-        if found.interrupted:
-            message = f"{name} was interrupted; what its first {steps} iterations reached is kept"
-            warnings.warn(message, ConvergenceWarning, stacklevel=4)
-        elif not found.converged:
-            message = (
-                f"{name} stopped after {steps} iterations, short of tol={self.tol:.1e}; raise max_iter or tol"
-            )
-            warnings.warn(message, ConvergenceWarning, stacklevel=4)
+        warn_of_early_end(found, name, self.tol)
         self.objective_ = np.array(found.objective)
-        self.n_iter_ = steps
+        self.n_iter_ = len(found.objective)
         return found.state
 
     def __sklearn_tags__(self) -> Any:

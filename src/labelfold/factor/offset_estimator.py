@@ -8,27 +8,27 @@ from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from labelfold._sklearn import Interval, StrOptions, _fit_context
 from labelfold.base import RowsEstimator
+from labelfold.decisions import Decisions
 from labelfold.factor.inputs import check_matrix
 from labelfold.factor.machines import Machine, signs_of
 from labelfold.factor.offsets import fold, hold, start_bases
 from labelfold.factor.supervised import Problem, Solution, solve
-from labelfold.labels import read_labels, score_targets
-from labelfold.progress import Progress
+from labelfold.labels import read_labels
+from labelfold.progress import Progress, warn_of_early_end
 from labelfold.rows import Block, Centered, Rows, as_rows
 
 # Components whose squared size is smaller than this, relative to lambda U / b, put every new row at the origin.
 _SHRUNK_AWAY = 1e-3
 
 
-class OffsetFactorisation(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator):
+class OffsetFactorisation(Decisions, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator):
     """A factorisation with offsets of rows and columns, tied to a machine on its labelled rows."""
 
     _parameter_constraints = {
@@ -115,7 +115,7 @@ class OffsetFactorisation(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Tran
         Z = np.array(rows.get(self._place(rows)))
         Z[labels.index] = found.point.Z
         self.embedding_, self.row_offsets_ = Z[:, :-1].copy(), Z[:, -1].copy()
-        self.transduction_ = self._decide(Z)
+        self.transduction_ = self._decide(self._scores_of(Z))
         self.transduction_[labels.index] = labels.decode(labels.values)
         return self
 
@@ -177,59 +177,6 @@ class OffsetFactorisation(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Tran
             X += np.asarray(row_offsets).reshape(len(U), 1)
         return X.astype(U.dtype, copy=False)
 
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Return how far rows lie on the side of the second class (two classes), or of each class or label.
-
-        Parameters
-        ----------
-        X : container of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        scores : ndarray of shape (n,) or (n, c)
-        """
-        check_is_fitted(self)
-        return self._scores(self._placed(X))
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the class of each row, or its 0/1 labels.
-
-        Parameters
-        ----------
-        X : container of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        y : ndarray of shape (n,) or (n, c)
-        """
-        check_is_fitted(self)
-        return self._decide(self._placed(X))
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the accuracy on the rows that have a label (for multi-label: of whole rows).
-
-        Parameters
-        ----------
-        X : container of shape (n, d)
-            Rows.
-        y : array-like of shape (n,) or (n, c)
-            Their labels; rows marked unlabelled are left out.
-        sample_weight : array-like of shape (n,), default=None
-            Weights of the rows.
-
-        Returns
-        -------
-        accuracy : float
-        """
-        check_is_fitted(self)
-        known, truth = score_targets(
-            y, unlabeled=self.unlabeled, task="classification", classes=self.classes_
-        )
-        weight = None if sample_weight is None else np.asarray(sample_weight)[known]
-        return float(accuracy_score(truth, self.predict(X)[known], sample_weight=weight))
-
     def _place(self, rows: Rows, columns: slice = slice(None)) -> Any:
         """Return [U, bu] of rows without regard to labels, or some of its columns: one pass."""
         G = fold(self.components_, self.u_penalty / self.reconstruction).G[:, columns]
@@ -239,29 +186,17 @@ class OffsetFactorisation(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Tran
         rows = self._rows(X, reset=False)
         return np.asarray(rows.get(self._place(rows)))
 
-    def _scores(self, Z: np.ndarray) -> np.ndarray:
-        scores = self._machine_scores(Z.astype(np.float64, copy=False))
-        return scores[:, 0] if self._task == "binary" else scores
+    def _scores(self, rows: Rows) -> np.ndarray:
+        return self._scores_of(rows.get(self._place(rows)))
 
-    def _decide(self, Z: np.ndarray) -> np.ndarray:
-        scores = self._scores(Z)
-        if self._task == "multilabel":
-            return (scores > 0).astype(np.intp)
-        return self.classes_[scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(np.intp)]
+    def _scores_of(self, Z: np.ndarray) -> np.ndarray:
+        scores = self._machine_scores(np.asarray(Z, dtype=np.float64))
+        return scores[:, 0] if self._task == "binary" else scores
 
     def _say(self, found: Solution, machine: Machine) -> None:
         """Warn where the solution is not all that was asked for."""
-        name, steps = type(self).__name__, len(found.objective)
-        if found.interrupted:
-            _warn(
-                f"{name} was interrupted; what its first {steps} iterations reached is kept",
-                ConvergenceWarning,
-            )
-        elif not found.converged:
-            _warn(
-                f"{name} stopped after {steps} iterations, short of tol={self.tol:.1e}; raise max_iter or tol",
-                ConvergenceWarning,
-            )
+        name = type(self).__name__
+        warn_of_early_end(found, name, self.tol)
         shortfall = machine.shortfall()
         if shortfall is not None:
             _warn(
@@ -281,10 +216,9 @@ class OffsetFactorisation(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Tran
         return self.components_.shape[0]
 
     def __sklearn_tags__(self) -> Any:
-        """Declare multi-label targets, and that float32 stays float32."""
+        """Declare that float32 stays float32."""
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        tags.classifier_tags.multi_label = True
         return tags
 
 

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from labelfold.numerics.svm import check_duals
+
 
 class KernelSVM(NamedTuple):
     """A kernel machine, or r of them that share their rows (shapes in brackets).
@@ -201,23 +203,4 @@ def _check(
         )
     if not np.isfinite(K).all():
         raise ValueError("K contains NaN or infinity, where finite numbers are expected; scale X")
-    signs = np.ascontiguousarray(np.asarray(Y, dtype=np.float64).T)
-    if signs.shape[1:] != (n,):
-        raise ValueError(
-            f"there are signs for {np.shape(Y)[0]} rows and a kernel of {n}; pass one sign a row"
-        )
-    if not (np.abs(signs) == 1).all():
-        raise ValueError("the signs hold other values than -1 and +1; encode the two classes so")
-    C = np.asarray(C, dtype=np.float64)
-    if not ((C >= 0) & np.isfinite(C)).all():
-        raise ValueError("C has a negative or infinite entry, where finite bounds of at least 0 are expected")
-    C = np.ascontiguousarray(np.broadcast_to(C.T, signs.shape))
-    if alpha is None:
-        return signs, C, np.zeros(signs.shape)
-    start = np.asarray(alpha, dtype=np.float64).T
-    if start.shape != signs.shape or not ((start >= 0) & np.isfinite(start)).all():
-        raise ValueError(
-            f"alpha of shape {start.T.shape} was given, where {signs.T.shape} finite dual variables of at least 0 "
-            "are expected; start from those of an earlier solution, or from None"
-        )
-    return signs, C, start
+    return check_duals(Y, C, alpha, n, of=f"a kernel of {n}", bounds="bounds")
