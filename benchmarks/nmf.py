@@ -79,7 +79,7 @@ def time_to(X: Any, loss: float, k: int = K, most: int = 300) -> tuple[float, in
     H, V = divergence_start(rows, k, "random", margins(rows), 0)
     seconds = []
     found = divergence_factors(
-        rows, H, V, max_iter=most, tol=0, callback=lambda *_: seconds.append(time.perf_counter() - begun)
+        rows, (H, V), max_iter=most, tol=0, callback=lambda *_: seconds.append(time.perf_counter() - begun)
     )
     there = np.flatnonzero(np.array(found.objective) <= loss)
     if not len(there):
@@ -93,7 +93,7 @@ def iteration(X: Any, repeat: int) -> None:
     H, V = random_factors(rows, K, margins(rows), np.random.default_rng(0))
 
     def ours(n_iter: int, accelerate: bool = True) -> Any:
-        return divergence_factors(rows, H, V, max_iter=n_iter, tol=0, accelerate=accelerate)
+        return divergence_factors(rows, (H, V), max_iter=n_iter, tol=0, accelerate=accelerate)
 
     ours(2)  # compiles
     last = ours(4, accelerate=False).objective
@@ -174,10 +174,10 @@ def acceleration(X: Any, n_iter: int = 200) -> None:
     """Time the plain updates, and a fit to what they reach."""
     rows = as_rows(X)
     H, V = random_factors(rows, K, margins(rows), np.random.default_rng(0))
-    divergence_factors(rows, H, V, max_iter=2, tol=0)  # compiles
+    divergence_factors(rows, (H, V), max_iter=2, tol=0)  # compiles
     time_to(X[:2000], 0.0, most=2)
     begun = time.perf_counter()
-    loss = divergence_factors(rows, H, V, max_iter=n_iter, tol=0, accelerate=False).objective[-1]
+    loss = divergence_factors(rows, (H, V), max_iter=n_iter, tol=0, accelerate=False).objective[-1]
     plain = time.perf_counter() - begun
     print(
         f"\nTo the loss of {n_iter} plain updates, {loss:.6e} in {plain:.1f} s, all threads; target a third of that"
@@ -185,7 +185,7 @@ def acceleration(X: Any, n_iter: int = 200) -> None:
     seconds: list[float] = []
     begun = time.perf_counter()
     ahead = divergence_factors(
-        rows, H, V, max_iter=n_iter, tol=0, callback=lambda *_: seconds.append(time.perf_counter() - begun)
+        rows, (H, V), max_iter=n_iter, tol=0, callback=lambda *_: seconds.append(time.perf_counter() - begun)
     ).objective
     there = np.flatnonzero(np.array(ahead) <= loss)
     if len(there):
@@ -276,7 +276,7 @@ def growth(repeat: int) -> None:
         start = random_factors(rows, k, margins(rows), np.random.default_rng(0))
 
         def run(n_iter: int) -> None:
-            divergence_factors(rows, *start, max_iter=n_iter, tol=0)
+            divergence_factors(rows, start, max_iter=n_iter, tol=0)
 
         run(2)
         few, many = best_of(repeat, [lambda: run(2), lambda: run(6)], 2)

@@ -42,13 +42,13 @@ from nmf_alpha_sets import LABELS, RANKS, TABLE_2, Split, Task, hidden, read, sc
 # What is tuned: the C of the last SVM, for every fit, and one trade-off of three values, on the first split.
 COSTS = (1.0, 10.0, 100.0)
 WEIGHTS = {
-    "NMF-alpha": (0.01, 0.1, 1.0),  # supervision, in units of the sum of X over that of S'X
+    "NMF-alpha": (1.0, 3.0, 10.0),  # supervision, in units of the sum of X over that of S'X
     "SSNMF": (0.01, 0.1, 1.0),  # supervision, in units of ||X||^2 / ||Y||^2
     "TSVM": (0.1, 1.0, 10.0),  # weight of the unlabelled rows
     "LDA": (0.00001, 0.0001, 0.001),  # ridge, in units of ||X||^2
 }
 # Of divergences; of squares, which make several updates each, without labels and then with them.
-ITERATIONS, START_ITERATIONS, SQUARES_ITERATIONS = 50, 30, 15
+ITERATIONS, START_ITERATIONS, SQUARES_ITERATIONS = 200, 30, 15
 IMAGES = (0.0, None, 1000.0)  # supervision of Figure 2, in the same units; None: the value tuned
 IMAGE_ITERATIONS = 100
 

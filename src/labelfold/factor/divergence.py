@@ -82,19 +82,16 @@ class DivergenceNMF(PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixi
     def _factorise(self, rows: Rows, found: Margins, guide: Guide | None = None) -> None:
         """Run the iterations as the parameters say, and keep what they reach."""
         name = type(self).__name__
-        with threads.single_blas():
-            H, V = divergence_start(rows, self.n_components, self.init, found, self.random_state)
-            with Progress(name, self.max_iter, self.verbose) as progress:
-                found = divergence_factors(
-                    rows,
-                    H,
-                    V,
-                    guide,
-                    max_iter=self.max_iter,
-                    tol=self.tol,
-                    keep_on_interrupt=self.on_interrupt == "keep",
-                    callback=progress,
-                )
+        with threads.single_blas(), Progress(name, self.max_iter, self.verbose) as progress:
+            found = divergence_factors(
+                rows,
+                divergence_start(rows, self.n_components, self.init, found, self.random_state),
+                guide,
+                max_iter=self.max_iter,
+                tol=self.tol,
+                keep_on_interrupt=self.on_interrupt == "keep",
+                callback=progress,
+            )
         warn_of_early_end(found, name, self.tol)
         self.components_ = np.ascontiguousarray(found.V.T, dtype=np.float64)
         self.objective_ = np.array(found.objective)

@@ -32,8 +32,9 @@ from labelfold.rows import Block, Rows, as_rows
 _AHEAD, _GROWTH, _FURTHEST = 0.5, 1.05, 1.0
 # An entry goes down ahead of time by no more than this share of itself: one that nears zero hardly comes back.
 _BRAKE = 0.05
-# Entries below this share of their factor's mean are zero: they would soon be numbers too small to be quick with.
-_NOTHING = {8: 1e-100, 4: 1e-25}
+# The least that an entry of V is, as a share of its mean, and one of H, as a share of its row's largest: less would
+# take long to come back from, and soon be a number too small to be quick with. Zeros stay zeros.
+_LEAST_SHARE = {8: 1e-20, 4: 1e-12}
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +57,7 @@ class Factors(NamedTuple):
     V : ndarray of shape (d, k)
         The basis.
     objective : list of float
-        What is minimised, after each pass.
+        What is minimised, after each pass; after an interruption the factors may lie below the last of it.
     converged, interrupted : bool
     """
 
@@ -69,8 +70,7 @@ class Factors(NamedTuple):
 
 def divergence_factors(
     rows: Rows,
-    H: Any,
-    V: np.ndarray,
+    start: tuple[Any, np.ndarray],
     guide: Guide | None = None,
     *,
     max_iter: int,
@@ -85,8 +85,8 @@ def divergence_factors(
     ----------
     rows : Rows
         X, n x d, non-negative.
-    H, V : arrays of shapes (n, k) and (d, k)
-        Where to start; a zero stays one.
+    start : (H, V), arrays of shapes (n, k) and (d, k)
+        Where to start; a zero stays one. They are let go of after the first pass.
     guide : Guide, optional
         A second term.
     max_iter : int
@@ -104,32 +104,35 @@ def divergence_factors(
     -------
     Factors
     """
-    V = np.ascontiguousarray(V, dtype=rows.dtype)
-    H = rows.put(H)
+    H, V = rows.put(start[0]), np.ascontiguousarray(start[1], dtype=rows.dtype)
     state = _State(H=H, H_last=H, V_hat=V, V_last=V, v=V.sum(axis=0, dtype=np.float64))
-    least = _NOTHING[V.dtype.itemsize] * float(V.mean())
+    least = _LEAST_SHARE[V.dtype.itemsize] * float(V.mean())
+    del start, H, V  # a basis is large: no more of them are kept than are needed
     objective: list[float] = []
-    best = Factors(H, V, objective, False, False)
-    beta, ahead, converged, interrupted = _AHEAD, False, False, False
+    beta, ahead, converged = _AHEAD, False, False
     try:
         for iteration in range(1, max_iter + 1):
             # Where H and V did not move yet, or have just been called back, there is nowhere ahead to look.
             H, den, sums, value = _pass(rows, guide, state, beta if ahead else 0.0)
             fall = (objective[-1] - value) / abs(value) if objective and value else np.inf
             if fall >= 0:
-                best = best._replace(H=H, V=state.V_hat)
                 objective.append(value)
                 converged = fall <= tol
-                if accelerate and ahead:
-                    beta = min(_GROWTH * beta, _FURTHEST)
-                ahead = accelerate
-                state = _advance(state, H, sums, den, beta if ahead else 0.0, least)
+                if converged or iteration == max_iter:
+                    state = state._replace(H=H, V_last=state.V_hat)
+                else:
+                    if accelerate and ahead:
+                        beta = min(_GROWTH * beta, _FURTHEST)
+                    # The last pass does not look ahead: it cannot be in vain then.
+                    ahead = accelerate and iteration + 1 < max_iter
+                    state = _advance(state, H, sums, den, beta if ahead else 0.0, least)
             else:
                 converged = not ahead
                 if ahead:
                     objective.append(objective[-1])
                     beta *= 0.5
                     state, ahead = _called_back(state), False
+            del H, sums
             if callback is not None and len(objective) > 1:
                 callback(iteration, max(fall, 0.0))
             if converged:
@@ -137,8 +140,8 @@ def divergence_factors(
     except KeyboardInterrupt:
         if not (keep_on_interrupt and objective):
             raise
-        interrupted = True
-    return best._replace(converged=converged, interrupted=interrupted)
+        return Factors(state.H, state.V_last, objective, False, True)
+    return Factors(state.H, state.V_last, objective, converged, False)
 
 
 class _State(NamedTuple):
@@ -202,7 +205,7 @@ def _update_guided(
     X: Block, H: Any, last: Any, pull: Any, share: Any, V: Any, v: Any, beta: float
 ) -> tuple[Any, Any]:
     H = _ahead(H, last, beta)
-    H = H * (X.kl_rows(H, V) + pull) / (_divisor(v)[None, :] * share[:, None])
+    H = _scaled(H, (X.kl_rows(H, V) + pull) / share[:, None], _divisor(v))
     return H, (_mass(H), X.kl_sums(H, V, v))
 
 
@@ -219,12 +222,16 @@ def _ahead(H: Any, last: Any, beta: float) -> Any:
 
 
 def _scaled(H: Any, factors: Any, divisor: Any) -> Any:
-    """Return H * factors / divisor; ``factors`` may be written to."""
+    """Return H * factors / divisor, not next to nothing; ``factors`` may be written to."""
+    share = _LEAST_SHARE[4 if "32" in str(H.dtype) else 8]
     if isinstance(H, np.ndarray):
         from labelfold.rows import kl_kernels
 
-        return kl_kernels.scaled(H, factors, divisor.astype(H.dtype, copy=False))
-    return H * factors / divisor[None, :]
+        return kl_kernels.scaled(H, factors, divisor.astype(H.dtype, copy=False), H.dtype.type(share))
+    xp = array_namespace(H)
+    H = H * factors / divisor[None, :]
+    least = share * xp.max(H, axis=1, keepdims=True)
+    return xp.where(H > 0, xp.maximum(H, least), H)
 
 
 def _divisor(v: Any) -> Any:

@@ -89,27 +89,30 @@ def divergence_start(
     if 2 * m > n:
         return random_factors(rows, k, found, rng)
     index = np.sort(rng.permutation(n)[:m])
-    some = rows.take(index)
-    H, V = random_factors(some, k, found._replace(row=found.row[index]), rng)
-    V = _tried(some, H, V).astype(np.float64, copy=False)
-    common = _COMMON * found.column / found.column.sum()
-    total = V.sum(axis=0)
-    V *= 1 - _COMMON
-    V += common[:, None] * total
-    V = V.astype(rows.dtype, copy=False)
+    V = _tried(rows.take(index), k, found._replace(row=found.row[index]), rng)
     H = np.repeat(found.row[:, None] / V.sum(dtype=np.float64), k, axis=1)
     return rows.put(H.astype(rows.dtype)), V
 
 
-def _tried(some: Rows, H: Any, V: np.ndarray) -> np.ndarray:
-    """Return V (d, k) after some iterations, 0 in columns of zeros; those are left out where that is cheap."""
+def _tried(some: Rows, k: int, found: Margins, rng: np.random.Generator) -> np.ndarray:
+    """Return V (d, k) after some iterations on some rows, of whose columns of zeros it has the common part only.
+
+    Those columns are left out of the iterations where that is cheap.
+    """
+    H, V = random_factors(some, k, found, rng)
     seen = margins(some).column > 0
     V[~seen] = 0
     block = some.whole().narrow()
-    if block.shape[1] == seen.sum() < len(V):
-        V[seen] = divergence_factors(as_rows(block.raw), H, V[seen], max_iter=_TRIES, tol=0).V
-        return V
-    return divergence_factors(some, H, V, max_iter=_TRIES, tol=0).V
+    if block.shape[1] == seen.sum() < len(seen):
+        some, V = as_rows(block.raw), V[seen]
+    else:
+        seen[:] = True
+    V = divergence_factors(some, (H, V), max_iter=_TRIES, tol=0).V
+    common = _COMMON * found.column / found.column.sum()
+    whole = np.multiply.outer(common, V.sum(axis=0, dtype=np.float64)).astype(V.dtype, copy=False)
+    V *= 1 - _COMMON
+    whole[seen] += V
+    return whole
 
 
 def random_factors(rows: Rows, k: int, found: Margins, rng: np.random.Generator) -> tuple[Any, np.ndarray]:

@@ -278,11 +278,16 @@ def looked_ahead(H, last, beta, brake):
 
 
 @_compile
-def scaled(H, factors, divisor):
-    """Return H * factors / divisor, in the place of ``factors``."""
+def scaled(H, factors, divisor, share):
+    """Return H * factors / divisor, in the place of ``factors``: 0, or at least that share of its row's largest."""
     for i in range(H.shape[0]):
+        most = H.dtype.type(0)
         for t in range(H.shape[1]):
             factors[i, t] = H[i, t] * factors[i, t] / divisor[t]
+            most = max(most, factors[i, t])
+        for t in range(H.shape[1]):
+            if 0 < factors[i, t] < share * most:
+                factors[i, t] = share * most
     return factors
 
 
@@ -291,7 +296,8 @@ def _step(V_hat, V, sums, inverse, beta, brake, least, new, start, stop, columns
     for j in range(start, stop):
         for t in range(V.shape[1]):
             value = V_hat[j, t] * (sums[j, t] * inverse[t])
-            value = value if value >= least else 0.0
+            if 0 < value < least:
+                value = least
             sums[j, t] = value
             new[j, t] = value + max(beta * (value - V[j, t]), -brake * value)
             columns[t] += new[j, t]
