@@ -17,6 +17,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from scipy import sparse
 from sklearn.decomposition import NMF, MiniBatchNMF
 
 from _common import best_of, pinned, slope
-from labelfold import KLNMF, NMFAlpha
+from labelfold import KLNMF, SSNMF, NMFAlpha
 from labelfold.numerics.kl import divergence, divergence_factors
 from labelfold.numerics.kl_starts import divergence_start, margins, random_factors
 from labelfold.rows import as_rows
@@ -204,33 +205,37 @@ def acceleration(X: Any, n_iter: int = 200) -> None:
 def memory(quick: bool) -> None:
     """Measure what a fit needs beyond X, in a process of its own each."""
     print(
-        "\nPeak memory of a fit beyond X (of 5 iterations, random start), MB; target: a fifth of scikit-learn's"
+        "\nPeak memory of a fit beyond X (of 5 iterations, random start), MB, and over that of scikit-learn's NMF;"
     )
-    results = {}
-    for name in ("NMF", "MiniBatchNMF", "KLNMF"):
-        command = [sys.executable, __file__, "--measure", name, *(["--quick"] if quick else [])]
-        answer = subprocess.run(command, capture_output=True, text=True, check=True)
-        peak, factors = map(float, answer.stdout.split()[-2:])
-        results[name] = peak
-        print(f"{name:<13} {peak / 1e6:>6.0f}, of which the factors themselves are {factors / 1e6:.0f}")
-    for name in ("NMF", "MiniBatchNMF"):
-        print(f"KLNMF over {name}: {results['KLNMF'] / results[name]:.2f}")
+    print("target: a fifth, which on sparse X is less than the factors themselves")
+    for kind in ("sparse float64", "sparse float32", "dense float64"):
+        least = None
+        for name in ("NMF", "MiniBatchNMF", "KLNMF"):
+            command = [sys.executable, __file__, "--measure", name, kind, *(["--quick"] if quick else [])]
+            answer = subprocess.run(command, capture_output=True, text=True, check=True)
+            shape, peak, factors = answer.stdout.split()[-3:]
+            if least is None:
+                least = float(peak)
+                print(f"{kind}, {shape}: the factors themselves {float(factors) / 1e6:.0f}")
+            print(f"  {name:<13} {float(peak) / 1e6:>6.0f}   {float(peak) / least:.2f}")
 
 
-def measure(name: str, share: float) -> None:
-    """Print the most bytes in use during a fit beyond those before it, and those of the factors."""
+def measure(name: str, kind: str, share: float) -> None:
+    """Print the shape of X, the most bytes in use during a fit beyond those before it, and those of the factors."""
     models = {
         "NMF": NMF(K, beta_loss="kullback-leibler", solver="mu", init="random", max_iter=5, tol=0),
         "MiniBatchNMF": MiniBatchNMF(K, beta_loss="kullback-leibler", init="random", max_iter=5, tol=0),
         "KLNMF": KLNMF(K, max_iter=5, tol=0),
     }
+    layout, dtype = kind.split()
     small, _ = counted_documents(700, 1000, 30)
+    X = data(share)[0] if layout == "sparse" else counted_documents(int(N * share), 2000, LENGTH)[0]
+    small, X = ((A if layout == "sparse" else A.toarray()).astype(dtype) for A in (small, X))
     models[name].fit(small)  # imports and compiles
-    X, _, _ = data(share)
     Path("/proc/self/clear_refs").write_text("5")  # the peak so far is forgotten
     before = _status("VmRSS")
     models[name].fit(X)
-    print(_status("VmHWM") - before, 8 * K * sum(X.shape))
+    print("x".join(map(str, X.shape)), _status("VmHWM") - before, X.dtype.itemsize * K * sum(X.shape))
 
 
 def _status(what: str) -> int:
@@ -242,28 +247,40 @@ def _status(what: str) -> int:
 
 def ssnmf_package(X: Any, y: np.ndarray) -> None:
     """Time the package ssnmf, where it is installed, on rows and columns few enough for it."""
-    print("\nAgainst the package ssnmf, for dense matrices: an iteration of its KL model and of NMFAlpha")
+    print("\nAgainst the package ssnmf, which wants dense matrices: seconds an iteration, both cores")
     try:
         from ssnmf import SSNMF as Package
-    except ImportError:
-        print("skipped: the package ssnmf is not installed")
+    except ImportError as error:
+        print(f"skipped: the package ssnmf cannot be imported ({error})")
         return
-    dense = X[:1500][:, np.argsort(-np.bincount(X.indices, minlength=X.shape[1]))[:1000]].toarray()
-    dense = dense[dense.sum(axis=1) > 0]
-    labels = y[:1500][: len(dense)]
+    most_used = np.argsort(-np.bincount(X.indices, minlength=X.shape[1]))[:2000]
+    X = X[:3000][:, most_used]
+    labels = y[:3000][X.sum(axis=1).A1 > 0]
+    X = sparse.csr_array(X[X.sum(axis=1).A1 > 0])
+    dense = X.toarray()
     Y = (labels[:, None] == np.unique(labels)).T.astype(float)
 
-    def package(n_iter: int) -> None:
-        Package(dense.T.copy(), 16, Y=Y, modelNum=6, N=n_iter).mult()
+    def package(model: int, n_iter: int) -> None:
+        rng = np.random.default_rng(0)
+        start = {"A": rng.random((dense.shape[1], 16)), "S": rng.random((16, len(dense)))}
+        Package(dense.T, 16, Y=Y, modelNum=model, **start).mult(numiters=n_iter, saveerrs=False)
 
-    def ours(n_iter: int) -> None:
-        NMFAlpha(16, max_iter=n_iter, tol=0).fit(dense, labels)
+    def ours(model: type, A: Any, n_iter: int) -> None:
+        model(16, max_iter=n_iter, tol=0).fit(A, labels)
 
-    package(1), ours(1)
-    times = best_of(2, [lambda: package(1), lambda: package(6), lambda: ours(1), lambda: ours(6)], 2)
-    print(
-        f"{(times[1] - times[0]) / (times[3] - times[2]):.1f} times faster on {dense.shape[0]} x {dense.shape[1]}"
-    )
+    print(f"{dense.shape[0]} x {dense.shape[1]}, 16 components, {len(Y)} classes")
+    for number, model, loss in ((3, SSNMF, "squares"), (6, NMFAlpha, "divergences")):
+        calls = [partial(package, number, n) for n in (1, 6)]
+        calls += [partial(ours, model, A, n) for A in (dense, X) for n in (1, 11)]
+        ours(model, dense, 2), ours(model, X, 2)  # compiles
+        times = best_of(3, calls, 2)
+        theirs = (times[1] - times[0]) / 5
+        for layout, i in (("dense", 2), ("sparse", 4)):
+            mine = (times[i + 1] - times[i]) / 10
+            print(
+                f"{loss + ', ' + layout:<20} package {theirs:.4f}, {model.__name__} {mine:.4f}: "
+                f"{theirs / mine:.1f} times faster"
+            )
 
 
 def growth(repeat: int) -> None:
@@ -303,12 +320,12 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--quick", action="store_true", help="a tenth of the rows")
     parser.add_argument("--repeat", type=int, default=2)
-    parser.add_argument("--measure", help=argparse.SUPPRESS)
+    parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     share = 0.1 if arguments.quick else 1.0
     if arguments.measure:
-        measure(arguments.measure, share)
+        measure(*arguments.measure, share)
         return
     X, y, source = data(share)
     print(f"{source}: {X.shape[0]:,} x {X.shape[1]:,}, {X.nnz:,} non-zeros; {os.cpu_count()} cores")
