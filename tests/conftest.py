@@ -66,4 +66,4 @@ def many_blocks(monkeypatch):
 @pytest.fixture
 def compiled_kernels(monkeypatch):
     """Use the compiled kernels for sparse products of any size."""
-    monkeypatch.setattr("labelfold.rows.blocks._SMALL_PRODUCT", 0)
+    monkeypatch.setattr("labelfold.rows.block_sums._SMALL_PRODUCT", 0)

@@ -18,21 +18,13 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import labelfold
 from labelfold import LDA
-from labelfold.adapters import (
-    Coded,
-    Labelled,
-    LinearSVM,
-    ReduceThenClassify,
-    Tuned,
-    UnitSpread,
-    _some,
-    right,
-    settled,
-)
+from labelfold.adapters import Coded, Labelled, ReduceThenClassify
 from labelfold.labels import read_labels
 from labelfold.methods import METHODS, Method, available_methods, get_method
 from labelfold.references import ScikitLDA, Spreading, SupervisedUMAP
+from labelfold.several import LinearSVM, right
 from labelfold.suitability import Facts, why_not
+from labelfold.tuning import Tuned, UnitSpread, _some, settled
 
 FACTS = Facts(n_rows=150, n_columns=4, n_labelled=45, n_classes=3)
 NAMES = [m.name for m in available_methods()]
@@ -257,7 +249,7 @@ def test_many_rows_change_how_graph_and_kernel_methods_are_made(data, monkeypatc
         model = get_method(name).make(X=X)
         assert model.estimator.kernel == "knn"
         assert set(model.fit(X, y).predict(X)) <= {0, 1, 2}
-    assert get_method("kernel-laprls").make(X=X).estimator.n_landmarks == 1000
+    assert get_method("kernel-laprls").make(X=X).estimator.n_landmarks == "auto"
 
 
 def test_pca_rls_is_least_squares_on_principal_components(data):

@@ -10,10 +10,11 @@ from sklearn.decomposition import NMF, PCA, TruncatedSVD
 from sklearn.linear_model import RidgeClassifier
 from sklearn.pipeline import Pipeline
 
-from labelfold.adapters import Coded, Labelled, ReduceThenClassify, Tuned, UnitSpread
+from labelfold.adapters import Coded, Labelled, ReduceThenClassify
 from labelfold.numerics.least_squares import MAX_GRAM_BYTES
 from labelfold.references import SupervisedUMAP
 from labelfold.several import LinearSVM
+from labelfold.tuning import Tuned, UnitSpread
 
 # Multiples of the data's mean squared spread, most trusted first; see Tuned.
 # The same candidates for every method: none gets more tries than another.

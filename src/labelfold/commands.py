@@ -60,9 +60,10 @@ def fit(
     seed: Seed = 0,
 ) -> None:
     """Fit a method on a table and save the model."""
-    from labelfold.adapters import only_missing, settled
+    from labelfold.adapters import only_missing
     from labelfold.files import save_model
     from labelfold.methods import get_method
+    from labelfold.tuning import settled
 
     with refusing():
         chosen = get_method(method)

@@ -224,10 +224,10 @@ def _show(found: Any, out: Any) -> None:
 
 def _save(found: Any, table: Any, target: list[str] | None, output: Path) -> dict[str, Path]:
     """Write the best model, its embedding of all rows, and what it says of them; return the files."""
-    from labelfold.adapters import settled
     from labelfold.commands import fit_notes, predicted_columns
     from labelfold.files import save_model, write_table
     from labelfold.predictions import predict_with_confidence
+    from labelfold.tuning import settled
 
     data, method = found.data, found.methods[found.best_]
     model = settled(found.refit())

@@ -10,7 +10,8 @@ import scipy.sparse as sp
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
-from labelfold.adapters import Labelled, Tuned
+from labelfold.adapters import Labelled
+from labelfold.tuning import Tuned
 
 if TYPE_CHECKING:
     from labelfold.labels import Labels

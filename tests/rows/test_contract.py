@@ -418,7 +418,7 @@ def test_compiled_products_equal_scipy(
     rows = as_rows(X)
     XM, XtH = rows.sweep(product_and_transposed, H, shared=(np.asfortranarray(M),))
     assert len(gathers) == len(scatters) > 10  # blocks
-    monkeypatch.setattr("labelfold.rows.blocks._SMALL_PRODUCT", np.inf)
+    monkeypatch.setattr("labelfold.rows.block_sums._SMALL_PRODUCT", np.inf)
     slow_XM, slow_XtH = rows.sweep(product_and_transposed, H, shared=(M,))
     assert len(gathers) == len(scatters) == len(rows.cuts()) - 1
     A = abs(X.astype(np.float64))

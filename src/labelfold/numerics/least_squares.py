@@ -29,7 +29,7 @@ from labelfold.numerics.gram import EPS, Factor, Gram, solve_spectrum, trim_svd
 from labelfold.numerics.iterations import KrylovProblem
 from labelfold.numerics.solution import LeastSquares, Problem, centered, is_sparse
 from labelfold.rows import Block, Centered, Rows
-from labelfold.rows.blocks import less_outer
+from labelfold.rows.block_sums import less_outer
 
 MAX_GRAM_BYTES = 512 << 20
 

@@ -34,13 +34,23 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import get_blas_funcs
 
 from labelfold.rows import kl
+from labelfold.rows.block_sums import (
+    CSRGram,
+    CSRTransposed,
+    DenseGram,
+    DenseTransposed,
+    Triangle,
+    is_small,
+    less_outer,
+    mirror,
+    only_column,
+    unshift,
+    unshift_gram,
+    unshift_squares,
+)
 from labelfold.rows.sums import Finished, Term, Together
-
-# Below this many multiplications SciPy's product is as fast as a compiled kernel's first call is slow.
-_SMALL_PRODUCT = 4_000_000
 
 
 class Block:
@@ -77,7 +87,7 @@ class Block:
 
     def qr(self, H: Any) -> Term:
         """Return the triangular factor of [X, H]."""
-        return _Triangle(np.hstack([self.dense(), np.asarray(H)]).astype(np.float64, copy=False))
+        return Triangle(np.hstack([self.dense(), np.asarray(H)]).astype(np.float64, copy=False))
 
     def dense(self) -> np.ndarray:
         """Return the rows as one dense host array: for blocks whose width is within a memory budget."""
@@ -101,11 +111,11 @@ class DenseBlock(Block):
 
     def t(self, H: np.ndarray) -> Term:
         """Return X'H."""
-        return _DenseTransposed(self.X, np.asarray(H, dtype=self.dtype))
+        return DenseTransposed(self.X, np.asarray(H, dtype=self.dtype))
 
     def gram(self) -> Term:
         """Return X'X."""
-        return _DenseGram(self.X)
+        return DenseGram(self.X)
 
     def colsum(self) -> np.ndarray:
         """Return the sum of the rows, added up in float64."""
@@ -189,7 +199,7 @@ class CSRBlock(Block):
         M = np.asarray(M, dtype=self.dtype)
         if M.ndim == 1:
             return (self @ M[:, None])[:, 0]
-        if self.data.size * M.shape[1] < _SMALL_PRODUCT:
+        if is_small(self.data.size * M.shape[1]):
             return self.raw @ M
         from labelfold.rows import kernels
 
@@ -199,12 +209,12 @@ class CSRBlock(Block):
         """Return X'H."""
         H = np.asarray(H, dtype=self.dtype)
         if H.ndim == 1:
-            return Finished(self.t(H[:, None]), _only_column)
-        return _CSRTransposed(self, H)
+            return Finished(self.t(H[:, None]), only_column)
+        return CSRTransposed(self, H)
 
     def gram(self) -> Term:
         """Return X'X."""
-        return _CSRGram(self)
+        return CSRGram(self)
 
     def colsum(self) -> np.ndarray:
         """Return the sum of the rows, added up in float64."""
@@ -297,20 +307,20 @@ class ShiftedBlock(Block):
 
     def t(self, H: np.ndarray) -> Term:
         """Return X'H - a (u'H)."""
-        return Together(partial(_unshift, center=self.center), self.block.t(H), self.u @ H)
+        return Together(partial(unshift, center=self.center), self.block.t(H), self.u @ H)
 
     def gram(self) -> Term:
         """Return X'X - X'u a' - a u'X + (u'u) a a'."""
-        finish = partial(_unshift_gram, center=self.center)
+        finish = partial(unshift_gram, center=self.center)
         return Together(finish, self.block.gram(), self.block.t(self.u[:, None]), self.u @ self.u)
 
     def colsum(self) -> Term:
         """Return the sum of the rows."""
-        return Together(partial(_unshift, center=self.center), self.block.colsum(), self.u.sum())
+        return Together(partial(unshift, center=self.center), self.block.colsum(), self.u.sum())
 
     def colsq(self) -> Term:
         """Return the squared norm of each column."""
-        finish = partial(_unshift_squares, center=self.center)
+        finish = partial(unshift_squares, center=self.center)
         return Together(finish, self.block.colsq(), self.block.t(self.u), self.u @ self.u)
 
     def sq(self) -> np.ndarray:
@@ -354,145 +364,3 @@ class ShiftedBlock(Block):
     def dense(self) -> np.ndarray:
         """Return the rows as a dense array."""
         return self.block.dense() - np.outer(self.u, self.center)
-
-
-class _DenseTransposed(Term):
-    """X'H of dense rows, added into the worker's (d, k) total by one BLAS call."""
-
-    def __init__(self, X: np.ndarray, H: np.ndarray) -> None:
-        self.X, self.H = X, H
-
-    def add(self, total: np.ndarray | None) -> np.ndarray:
-        if total is None:
-            return self.X.T @ self.H
-        total += self.X.T @ self.H
-        return total
-
-
-class _DenseGram(Term):
-    """X'X of dense rows, one triangle added into the worker's (d, d) total where it is."""
-
-    def __init__(self, X: np.ndarray) -> None:
-        self.X = X
-
-    def add(self, total: np.ndarray | None) -> np.ndarray:
-        X = self.X
-        if total is None:
-            total = np.zeros((X.shape[1], X.shape[1]), dtype=X.dtype, order="F")
-        if not X.size:
-            return total
-        (syrk,) = get_blas_funcs(["syrk"], [X])
-        if X.flags.f_contiguous:
-            return syrk(1.0, X, beta=1.0, c=total, trans=1, overwrite_c=1)
-        return syrk(1.0, X.T, beta=1.0, c=total, overwrite_c=1)
-
-    @staticmethod
-    def finish(total: np.ndarray) -> np.ndarray:
-        return mirror(total.T)
-
-
-class _CSRTransposed(Term):
-    """X'H of sparse rows, scattered into the worker's (d, k) total."""
-
-    def __init__(self, block: CSRBlock, H: np.ndarray) -> None:
-        self.block, self.H = block, H
-
-    def add(self, total: np.ndarray | None) -> np.ndarray:
-        block, H = self.block, self.H
-        if block.data.size * H.size < _SMALL_PRODUCT * max(len(H), 1):
-            product = block.raw.T @ H
-            if total is None:
-                return product
-            total += product
-            return total
-        if total is None:
-            total = np.zeros((block.shape[1], *H.shape[1:]), dtype=block.dtype)
-        from labelfold.rows import kernels
-
-        kernels.csr_scatter(block.data, block.indices, block.indptr, H, total)
-        return total
-
-
-class _CSRGram(Term):
-    """X'X of sparse rows, one triangle scattered into the worker's (d, d) total."""
-
-    def __init__(self, block: CSRBlock) -> None:
-        self.block = block
-
-    def add(self, total: np.ndarray | None) -> np.ndarray:
-        from labelfold.rows import kernels
-
-        block = self.block
-        if total is None:
-            total = np.zeros((block.shape[1], block.shape[1]), dtype=block.dtype)
-        kernels.csr_gram(block.data, block.indices, block.indptr, total)
-        return total
-
-    @staticmethod
-    def finish(total: np.ndarray) -> np.ndarray:
-        return mirror(total)
-
-
-class _Triangle(Term):
-    """The triangular factor of all rows stacked: factors are "added" by factoring them one above the other."""
-
-    def __init__(self, rows: np.ndarray) -> None:
-        self.rows = rows
-
-    def add(self, total: list[np.ndarray] | None) -> list[np.ndarray]:
-        # Rows wait until there are enough of them: a factorisation of a few costs as much as one of many.
-        total = [] if total is None else total
-        total.append(self.rows)
-        width = self.rows.shape[1]
-        if sum(map(len, total)) >= max(3 * width, 64):
-            total[:] = [np.linalg.qr(np.vstack(total), mode="r")]
-        return total
-
-    @staticmethod
-    def merge(left: list[np.ndarray], right: list[np.ndarray]) -> list[np.ndarray]:
-        return [np.linalg.qr(np.vstack([*left, *right]), mode="r")]
-
-    @staticmethod
-    def finish(total: list[np.ndarray]) -> np.ndarray:
-        return np.linalg.qr(np.vstack(total), mode="r")
-
-
-def _only_column(total: np.ndarray) -> np.ndarray:
-    return total[:, 0]
-
-
-def _unshift(sums: tuple, center: np.ndarray) -> np.ndarray:
-    product, weights = sums
-    if product.ndim == 1:
-        return product - center * weights
-    return less_outer(product, center[:, None], weights[None, :])
-
-
-def _unshift_squares(sums: tuple, center: np.ndarray) -> np.ndarray:
-    squares, product, weight = sums
-    return np.maximum(squares - 2 * center * product + weight * center**2, 0.0)
-
-
-def _unshift_gram(sums: tuple, center: np.ndarray) -> np.ndarray:
-    gram, product, weight = sums
-    cross = product[:, 0] - weight / 2 * center
-    return less_outer(gram, np.stack([cross, center], axis=1), np.stack([center, cross]))
-
-
-def less_outer(A: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Return A - left @ right, written over A: some rows at a time, since A may be all that fits in memory."""
-    A = np.require(A, requirements="W")
-    for start in range(0, len(A), 256):
-        here = slice(start, start + 256)
-        A[here] -= left[here] @ right
-    return A
-
-
-def mirror(A: np.ndarray) -> np.ndarray:
-    """Return A with its lower triangle written over its upper one, a tile at a time."""
-    A = np.require(A, requirements="W")
-    for start in range(0, len(A), 256):
-        here, below = slice(start, start + 256), slice(start + 256, None)
-        A[here, here] = np.tril(A[here, here]) + np.tril(A[here, here], -1).T
-        A[here, below] = A[below, here].T
-    return A
