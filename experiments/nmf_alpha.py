@@ -272,7 +272,7 @@ def tuned(results: Results, plan: Plan, name: str, percent: int, method: str) ->
         return None
     task, cut = read(name, plan.most_rows), split(name, plan.most_rows, 0)
     ranks = plan.ranks(name)
-    k = ranks[len(ranks) // 2]
+    k = ranks[(len(ranks) - 1) // 2]
     reached = {}
     for weight in WEIGHTS[method][: plan.most_weights]:
         key = {
