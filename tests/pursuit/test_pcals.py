@@ -409,6 +409,9 @@ def test_at_home_in_scikit_learn():
     frame = pd.DataFrame(X[:100], columns=[f"pixel {i}" for i in range(64)])
     model = PCALS(3).set_output(transform="pandas").fit(frame, y[:100])
     assert list(model.transform(frame)) == ["pcals0", "pcals1", "pcals2"]
+    two = model.transform(frame, n_components=2)
+    assert list(two) == ["pcals0", "pcals1"]
+    np.testing.assert_allclose(two, model.transform(frame)[["pcals0", "pcals1"]])
     assert model.feature_names_in_[1] == "pixel 1"
 
 

@@ -185,8 +185,8 @@ class KernelPCALS(NestedSubspace):
         seen = Featurized(rows, self.feature_map_.transform)
         return Source(seen, labels, Y, center=self.center, max_gram_bytes=self.max_gram_bytes, is_slow=True)
 
-    def _scored(self, rows: Rows, p: int) -> Any:
-        scores = _Scores(self.feature_map_, self.mean_, np.ascontiguousarray(self.components_[:p].T))
+    def _project(self, rows: Rows) -> Any:
+        scores = _Scores(self.feature_map_, self.mean_, np.ascontiguousarray(self.components_.T))
         return Featurized(rows, scores.transform).map(_raw)
 
 

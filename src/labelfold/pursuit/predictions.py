@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from numbers import Integral
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.metrics import accuracy_score, r2_score
@@ -14,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from labelfold.base import LinearReducer
 from labelfold.labels import Labels, score_targets
-from labelfold.rows import Block, Rows
 
 
 def _classifies(estimator: Any) -> bool:
@@ -23,8 +23,12 @@ def _classifies(estimator: Any) -> bool:
     return True
 
 
-class NestedPredictions(LinearReducer):
-    """Directions of which the first p are a model by themselves."""
+class NestedPredictions(LinearReducer, auto_wrap_output_keys=None):
+    """Directions of which the first p are a model by themselves.
+
+    `LinearReducer.transform` puts its output into the container that was asked for, with as many names as it has
+    columns: that of the first p is called, and here nothing is left to wrap.
+    """
 
     def transform(self, X: Any, n_components: int | None = None) -> Any:
         """Project rows, each by itself, onto the directions.
@@ -41,8 +45,7 @@ class NestedPredictions(LinearReducer):
         Z : array of shape (n, n_components)
             On the host for arrays and files; otherwise where X is.
         """
-        p = self._checked(n_components)
-        return self._scored(self._rows(X, reset=False), p)
+        return super(NestedPredictions, self._first(self._checked(n_components))).transform(X)
 
     @available_if(_classifies)
     def decision_function(self, X: Any, n_components: int | None = None) -> np.ndarray:
@@ -134,13 +137,17 @@ class NestedPredictions(LinearReducer):
             )
         return int(n_components)
 
-    def _scored(self, rows: Rows, p: int) -> Any:
-        shared = (np.ascontiguousarray(self.components_[:p].T), self.mean_)
-        return self._seen(rows).map(_scores, shared=shared)
+    def _first(self, p: int) -> Self:
+        """Return what places rows along the first p directions."""
+        if p == self.n_components_:
+            return self
+        first = copy.copy(self)
+        first.components_ = self.components_[:p]
+        return first
 
     def _host_scores(self, X: Any, p: int) -> np.ndarray:
         rows = self._rows(X, reset=False)
-        return np.asarray(rows.get(self._scored(rows, p)), dtype=np.float64)
+        return np.asarray(rows.get(self._first(p)._project(rows)), dtype=np.float64)
 
     def _function(self, X: Any, n_components: int | None) -> np.ndarray:
         """Return the function itself, (n, q): one column a response."""
@@ -178,7 +185,3 @@ def decide(F: np.ndarray, task: str, flat: bool, classes: np.ndarray | None) -> 
     if task == "multilabel":
         return (F > 0).astype(np.intp)
     return classes[(F[:, 0] > 0).astype(np.intp) if task == "binary" else F.argmax(axis=1)]
-
-
-def _scores(X: Block, W: Any, mean: Any) -> Any:
-    return X.shift(mean) @ W
