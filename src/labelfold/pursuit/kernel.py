@@ -174,16 +174,21 @@ class KernelPCALS(NestedSubspace):
         params = kernel_params(self.kernel, **given)
         self.gamma_ = params.get("gamma")
         landmarks = landmarks_for(self.n_landmarks, rows.shape[0], self.max_gram_bytes)
+        options = {
+            "center": self.center,
+            "max_gram_bytes": self.max_gram_bytes,
+            "random_state": self._seed,
+        }
         if landmarks is None:
             self.feature_map_ = exact_map(rows, self.kernel, params, self.max_gram_bytes)
             K = _kernel_matrix(self.feature_map_)
-            source = KernelSource(K, labels, Y, center=self.center, max_gram_bytes=self.max_gram_bytes)
+            source = KernelSource(K, labels, Y, **options)
             # The other rows are sums of these, as far as the kernel can tell.
             self.feature_map_.points = self.feature_map_.points[source.pivots]
             return source
         self.feature_map_ = nystroem_map(rows, self.kernel, params, landmarks, self._seed)
         seen = Featurized(rows, self.feature_map_.transform)
-        return Source(seen, labels, Y, center=self.center, max_gram_bytes=self.max_gram_bytes, is_slow=True)
+        return Source(seen, labels, Y, **options, is_slow=True)
 
     def _project(self, rows: Rows) -> Any:
         scores = _Scores(self.feature_map_, self.mean_, np.ascontiguousarray(self.components_.T))

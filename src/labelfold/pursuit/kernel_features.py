@@ -35,7 +35,9 @@ class KernelSource(Source):
     center : bool
         Whether to centre features.
     max_gram_bytes : int
-        The most memory for a matrix of r x r.
+        The most memory for a matrix of r x r, and for labelled rows.
+    random_state : int
+        As in `Source`.
 
     Attributes
     ----------
@@ -46,7 +48,14 @@ class KernelSource(Source):
     """
 
     def __init__(
-        self, K: np.ndarray, labels: Labels, Y: np.ndarray, *, center: bool, max_gram_bytes: int
+        self,
+        K: np.ndarray,
+        labels: Labels,
+        Y: np.ndarray,
+        *,
+        center: bool,
+        max_gram_bytes: int,
+        random_state: int = 0,
     ) -> None:
         L, order = cholesky_features(K)
         self.pivots = order[: L.shape[1]]
@@ -58,7 +67,14 @@ class KernelSource(Source):
         mask = np.zeros(len(order), dtype=bool)
         mask[index] = True
         moved = replace(labels, labelled=mask, index=index[sort], values=labels.values[sort])
-        super().__init__(as_rows(L), moved, Y[sort], center=center, max_gram_bytes=max_gram_bytes)
+        super().__init__(
+            as_rows(L),
+            moved,
+            Y[sort],
+            center=center,
+            max_gram_bytes=max_gram_bytes,
+            random_state=random_state,
+        )
         self.triangle = L[: L.shape[1]]
         self.feature_mean = self.triangle @ self.mean
 
