@@ -44,6 +44,7 @@ class KernelPCALS(NestedSubspace):
         How many directions; see `PCALS`.
     kernel : str or callable, default="rbf"
         As in `sklearn.metrics.pairwise.pairwise_kernels`: "rbf", "poly", "linear", ..., or a function of two rows.
+        Without landmarks one that is not positive semi-definite ("sigmoid", often) is refused.
     gamma, degree, coef0 : float, default=None
         The kernel's parameters. gamma of "rbf" comes of ``width`` where not given; other defaults are scikit-learn's.
     width : float, default=1.0
