@@ -13,6 +13,7 @@ from labelfold._sklearn import Interval, StrOptions, _fit_context
 from labelfold.base import RowsEstimator
 from labelfold.baselines.graph import given_graph, in_memory, laplacian, nearest, neighbour_graph, rbf_graph
 from labelfold.baselines.smooth import Smooth, solve_kernel, solve_linear
+from labelfold.decisions import tags_by_task
 from labelfold.labels import read_labels
 from labelfold.numerics.distances import mean_distance
 from labelfold.numerics.least_squares import MAX_GRAM_BYTES
@@ -334,6 +335,10 @@ class LapRLS(RegressionHead, RowsEstimator):
     def _as_columns(self, F: np.ndarray) -> np.ndarray:
         """Return the label columns that values of the function stand for: two of two classes."""
         return np.hstack([(1 - F) / 2, (1 + F) / 2]) if self.task_ == "binary" else F
+
+    def __sklearn_tags__(self) -> Any:
+        """Declare what is predicted: classes unless numbers were asked for."""
+        return tags_by_task(super().__sklearn_tags__(), self.task)
 
 
 def _features(X: Block) -> Any:
