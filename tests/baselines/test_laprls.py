@@ -346,8 +346,11 @@ def test_badly_conditioned_columns(rng, d):
 
 def test_stopped_short_it_says_so(rng):
     X, y, _, _ = problem(rng)
-    with pytest.warns(ConvergenceWarning, match="LapRLS stopped after 1 iterations with a relative residual"):
+    with pytest.warns(
+        ConvergenceWarning, match="LapRLS stopped after 1 iterations with a relative residual"
+    ) as caught:
         LapRLS(max_iter=1).fit(X, y)
+    assert caught[0].filename == __file__
 
 
 def test_nothing_is_written_to(rng):

@@ -308,7 +308,7 @@ class LapRLS(RegressionHead, RowsEstimator):
         if self.feature_map_ is not None:
             rows = Featurized(rows, self.feature_map_.transform)
             if rows.shape[0] * rows.row_bytes() <= self.max_gram_bytes:
-                rows = as_rows(rows.map(_features))
+                rows = as_rows(rows.values())
         with Progress("LapRLS", self.max_iter, self.verbose) as progress:
             found = solve_linear(
                 rows,
@@ -339,10 +339,6 @@ class LapRLS(RegressionHead, RowsEstimator):
     def __sklearn_tags__(self) -> Any:
         """Declare what is predicted: classes unless numbers were asked for."""
         return tags_by_task(super().__sklearn_tags__(), self.task)
-
-
-def _features(X: Block) -> Any:
-    return X.raw
 
 
 def _affine(X: Block, W: Any, b: Any) -> Any:

@@ -88,8 +88,9 @@ class KernelPCALS(NestedSubspace):
     Exact: the kernel matrix is made once, :math:`O(n^2 d)`, and factorised where it lies, :math:`K = LL'` with L of
     as many columns m as K has rank, :math:`O(n m^2)`: at most :math:`n^3 / 3`, and little where the kernel is smooth.
     The rows of L are features whose products are the kernel, and the rest is `PCALS` of them: up to 512 columns
-    proved, beyond 2,048 a step is a pass over L. Memory is :math:`8 n^2` bytes. Nystroem: one pass over X, as `PCALS`
-    of ``n_landmarks`` columns. The model keeps m training rows, or the landmarks.
+    proved, beyond 2,048 a step is a pass over L. Memory is :math:`8 n^2` bytes, and up to 2,048 columns a few
+    matrices of m x m. Nystroem: one pass over X, as `PCALS` of ``n_landmarks`` columns. The model keeps m training
+    rows, or the landmarks.
 
     References
     ----------
@@ -193,7 +194,7 @@ class KernelPCALS(NestedSubspace):
 
     def _project(self, rows: Rows) -> Any:
         scores = _Scores(self.feature_map_, self.mean_, np.ascontiguousarray(self.components_.T))
-        return Featurized(rows, scores.transform).map(_raw)
+        return Featurized(rows, scores.transform).values()
 
 
 class _Scores(NamedTuple):
@@ -222,7 +223,3 @@ def _kernel_matrix(feature_map: Any) -> np.ndarray:
 
 def _kernel_rows(X: Block, feature_map: Any) -> tuple[Any, None]:
     return feature_map.transform(X.raw), None
-
-
-def _raw(X: Block) -> Any:
-    return X.raw
