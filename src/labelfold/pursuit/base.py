@@ -96,9 +96,8 @@ class NestedSubspace(NestedPredictions):
         self, source: Source, which: np.ndarray | None, k: int, callback: Any = None
     ) -> tuple[Known, Pursuit]:
         """Run the pursuit with all labels, or with some of them."""
-        with (
-            threads.single_blas()
-        ):  # matrices of the small space are small, and passes have threads of their own
+        # Matrices of the small space are small, and passes have threads of their own.
+        with threads.single_blas():
             known = source.known(which)
             found = pursue(
                 known.space,
