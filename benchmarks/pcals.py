@@ -22,6 +22,8 @@ from sklearn.decomposition import PCA, KernelPCA
 
 from _common import best_of, pinned, slope
 from labelfold import PCALS, KernelPCALS
+from labelfold.numerics.distances import mean_distance
+from labelfold.rows import as_rows
 
 N, POSITIONS, CODES = 83_679, 15, 21
 LABELLED = 500
@@ -128,8 +130,8 @@ def beside_kernel_pca(repeat: int, scale: int) -> None:
         for n, d in ((2000 // scale, 5), (2000 // scale, 50), (6000 // scale, 5), (6000 // scale, 50)):
             X = rng.standard_normal((n, d))
             few = few_labels((X[:, 0] + X[:, 1] ** 2 > 1).astype(int), 100)
-            exact, some = KernelPCALS(8), KernelPCALS(8, n_landmarks=500)
-            gamma = KernelPCALS(1).fit(X[:200], few_labels(few[:200] % 2, 50)).gamma_
+            gamma = 1 / (2 * mean_distance(as_rows(X)) ** 2)
+            exact, some = KernelPCALS(8, gamma=gamma), KernelPCALS(8, gamma=gamma, n_landmarks=500)
             runs = [
                 lambda X=X, g=gamma: KernelPCA(8, kernel="rbf", gamma=g).fit(X),
                 lambda X=X, b=few, m=exact: m.fit(X, b),

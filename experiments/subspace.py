@@ -36,7 +36,18 @@ from common import (
 )
 from labelfold import KernelPCALS, LapRLS
 from subspace_checks import check
-from subspace_methods import KERNEL_WEIGHT, METHODS, MOST, PENALTIES, SIZES, WIDTHS, Rows, Task, pursuits
+from subspace_methods import (
+    KERNEL_WEIGHT,
+    METHODS,
+    MOST,
+    PENALTIES,
+    REGISTERED,
+    SIZES,
+    WIDTHS,
+    Rows,
+    Task,
+    pursuits,
+)
 
 FOLDS = 5
 # How many draws are made at once: all, where kernels and graphs take the time; two, where the pursuits do.
@@ -371,7 +382,14 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     parser.add_argument("--output", help="folder of results; experiments/results for whole runs on real data")
     parser.add_argument("--parts", nargs="*", choices=PARTS, default=list(PARTS))
     parser.add_argument("--sets", nargs="+", choices=PUBLISHED, default=list(PUBLISHED))
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument(
+        "--methods",
+        nargs="+",
+        choices=METHODS,
+        default=list(METHODS),
+        type=lambda name: REGISTERED.get(name, name),
+        help="by the paper's names or the library's",
+    )
     parser.add_argument("--splits", type=int, help="draws of labels, ten unless given")
     options = parser.parse_args(arguments)
     folder = result_folder(options.quick, options.output)

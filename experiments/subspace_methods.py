@@ -461,3 +461,14 @@ METHODS: dict[str, Callable[[Rows, Sequence[Task]], Found]] = {
     "PCA-LS": pcals,
     "KPCA-LS": kernel_pcals,
 }
+
+# The paper's names of what the library's registry has.
+REGISTERED = {
+    "pca-rls": "PCA+RLS",
+    "grf": "GRF",
+    "llgc": "LLGC",
+    "laprls": "LapRLS",
+    "kernel-laprls": "KLapRLS",
+    "pcals": "PCA-LS",
+    "kernel-pcals": "KPCA-LS",
+}

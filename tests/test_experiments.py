@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from labelfold.methods import METHODS as REGISTRY
+
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 
 
@@ -105,6 +107,16 @@ def test_subspace(experiment, tmp_path, monkeypatch):
     again = path.read_text().splitlines(keepends=True)
     assert again[:-1] == lines[:4] + lines[5:]
     assert again[-1].split(",")[:8] == lines[4].split(",")[:8]
+
+
+def test_subspace_has_methods_by_the_names_of_the_registry(experiment, tmp_path):
+    subspace, methods = experiment("subspace"), experiment("subspace_methods")
+    assert set(methods.REGISTERED) <= set(REGISTRY)
+    assert list(methods.REGISTERED.values()) == list(methods.METHODS)
+    quick = ["--quick", "--output", str(tmp_path), "--sets", "BCI", "--parts", "tables"]
+    subspace.main([*quick, "--methods", "pca-rls", "LLGC"])
+    results = subspace.Results(tmp_path / "subspace.csv")
+    assert {row["method"] for row in results.rows} == {"PCA+RLS", "LLGC"}
 
 
 def test_subspace_design_is_balanced(experiment):

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import RidgeClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.semi_supervised import LabelPropagation, LabelSpreading
@@ -249,7 +250,10 @@ def test_many_rows_change_how_graph_and_kernel_methods_are_made(data, monkeypatc
         model = get_method(name).make(X=X)
         assert model.estimator.kernel == "knn"
         assert set(model.fit(X, y).predict(X)) <= {0, 1, 2}
-    assert get_method("kernel-laprls").make(X=X).estimator.n_landmarks == "auto"
+    for name in ("kernel-laprls", "kernel-pcals"):
+        model = get_method(name).make(2, X=X)
+        model = getattr(model, "estimator", model).set_params(max_gram_bytes=8 * 149**2)
+        assert isinstance(model.fit(X, y).feature_map_, Nystroem)
 
 
 def test_pca_rls_is_least_squares_on_principal_components(data):

@@ -49,7 +49,8 @@ ESTIMATORS = [
     DRSVM(2, loss="hinge", fit_intercept=True, center=True, max_iter=30, tol=1e-3),
     DRSVM(2, nonnegative=True, fit_intercept=True, max_iter=30, tol=1e-3),
     LapRLS(),
-    LapRLS(graph="rbf", normalized=True, fit_intercept=False),
+    LapRLS(task="classification", graph="rbf", normalized=True, fit_intercept=False),
+    LapRLS(task="regression"),
     LapRLS(kernel="rbf"),
     LapRLS(kernel="rbf", n_landmarks=10, weights="heat"),
     SSNMF(2, max_iter=100, tol=1e-3),
@@ -82,7 +83,7 @@ def expected_failures(estimator):
     if isinstance(estimator, DRSVM) and not estimator.fit_intercept:
         reason = "it expects weights to turn nearly all rows to one class, which takes an intercept"
         return {"check_class_weight_classifiers": reason}
-    if isinstance(estimator, PCALS | KernelPCALS) and estimator.task == "auto":
+    if isinstance(estimator, LapRLS | PCALS | KernelPCALS) and estimator.task == "auto":
         return {
             "check_classifiers_regression_target": "with task='auto' numbers with fractions are predicted"
         }

@@ -22,7 +22,8 @@ GRID = (1.0, 10.0, 0.1, 100.0, 0.01)
 
 # Of penalties beside a mean over rows, where the others' is beside a sum.
 _MEAN_GRID = (0.01, 0.1, 0.001, 1.0, 1e-4)
-# The widths of graphs, sigma^2 / 2 of which is the mean squared distance of two rows over 4, 1, 16, 1/4 and 64.
+# 1 / (2 sigma^2) of graphs of which sigma is 1/4, 1/2, 1/8, 1 and 1/16 of the distance between two rows, in quadratic
+# mean: of rows of unit spread that is the root of 2.
 _GAMMAS = (4.0, 1.0, 16.0, 0.25, 64.0)
 
 

@@ -1,4 +1,4 @@
-"""From scores to classes: what classifiers with a score for each class or label share."""
+"""From scores to classes, and the score of what is predicted: what methods that predict share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.metrics import accuracy_score
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.validation import check_is_fitted
 
 from labelfold.labels import score_targets
@@ -86,3 +87,53 @@ class Decisions(ClassifierMixin):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
         return tags
+
+
+class TaskScore:
+    """What `predict` gives, scored as ``task_`` says: classes, labels or numbers."""
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy (all labels of a row right, for label columns) or R^2, on the labelled rows.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows.
+        y : array-like of shape (n,) or (n, c)
+            Their targets; unlabelled rows are left out.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        score : float
+        """
+        found = self.predict(X)
+        regression = self.task_ == "regression"
+        known, truth = score_targets(
+            y,
+            len(found),
+            unlabeled=self.unlabeled,
+            task="regression" if regression else "classification",
+            classes=getattr(self, "classes_", None),
+        )
+        weight = None if sample_weight is None else np.asarray(sample_weight)[known]
+        measure = r2_score if regression else accuracy_score
+        return float(measure(truth, found[known], sample_weight=weight))
+
+
+def classifies(estimator: Any) -> bool:
+    """Tell `available_if` whether there are classes or labels to decide between."""
+    if getattr(estimator, "task_", None) == "regression":
+        raise AttributeError("decision_function is for classes and labels, and this model predicts numbers")
+    return True
+
+
+def tags_by_task(tags: Any, task: str) -> Any:
+    """Return tags that declare what is predicted: classes, one or several a row, unless numbers were asked for."""
+    tags.target_tags.multi_output = True
+    if task == "regression":
+        tags.estimator_type, tags.regressor_tags = "regressor", RegressorTags()
+    else:
+        tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags(multi_label=True)
+    return tags

@@ -5,11 +5,12 @@ import warnings
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
+from sklearn.model_selection import GridSearchCV
 
 from labelfold import LapRLS
 from labelfold.baselines.smooth import objective
@@ -345,8 +346,11 @@ def test_badly_conditioned_columns(rng, d):
 
 def test_stopped_short_it_says_so(rng):
     X, y, _, _ = problem(rng)
-    with pytest.warns(ConvergenceWarning, match="LapRLS stopped after 1 iterations with a relative residual"):
+    with pytest.warns(
+        ConvergenceWarning, match="LapRLS stopped after 1 iterations with a relative residual"
+    ) as caught:
         LapRLS(max_iter=1).fit(X, y)
+    assert caught[0].filename == __file__
 
 
 def test_nothing_is_written_to(rng):
@@ -435,3 +439,12 @@ def test_the_poly_kernel_on_new_rows(rng):
     new = rng.standard_normal((5, 6))
     values = polynomial_kernel(new, X, degree=2, gamma=0.1, coef0=1) @ a + b
     np.testing.assert_allclose(model.decision_function(new), values[:, 0], rtol=1e-5, atol=1e-5)
+
+
+def test_it_is_a_classifier_unless_numbers_are_asked_for(rng):
+    assert is_classifier(LapRLS())
+    assert is_regressor(LapRLS(task="regression"))
+    X, y, index, _ = problem(rng)
+    # Folds of a search are then made class by class: with few labels, plain ones may lack a class.
+    search = GridSearchCV(LapRLS(), {"ridge": [0.01, 0.1]}, cv=2).fit(X[index], np.sort(y[index]))
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()

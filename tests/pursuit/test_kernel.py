@@ -216,3 +216,24 @@ def test_bad_input_is_refused():
         KernelPCALS().fit(np.ones((60, 3)), y)
     with pytest.warns(UserWarning, match="is more than the rank of X"):
         KernelPCALS(9, kernel="linear").fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"kernel": "sigmoid", "gamma": 1.0},
+        {"kernel": "additive_chi2"},
+        {"kernel": lambda x, y: -np.dot(x, y)},
+    ],
+    ids=["sigmoid", "additive_chi2", "negative"],
+)
+def test_a_kernel_that_no_features_have_is_refused(options):
+    X, y, _ = problem(n=60, d=5)
+    with pytest.raises(ValueError, match="not positive semi-definite, so no features have it for products"):
+        KernelPCALS(**options).fit(np.abs(X) if options["kernel"] == "additive_chi2" else X, y)
+
+
+def test_a_kernel_that_is_no_number_is_refused():
+    X, y, _ = problem(n=60, d=5)
+    with pytest.raises(ValueError, match="kernel of some rows is NaN or infinite"):
+        KernelPCALS(kernel=lambda x, y: np.inf).fit(X, y)

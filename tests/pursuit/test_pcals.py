@@ -409,6 +409,9 @@ def test_at_home_in_scikit_learn():
     frame = pd.DataFrame(X[:100], columns=[f"pixel {i}" for i in range(64)])
     model = PCALS(3).set_output(transform="pandas").fit(frame, y[:100])
     assert list(model.transform(frame)) == ["pcals0", "pcals1", "pcals2"]
+    two = model.transform(frame, n_components=2)
+    assert list(two) == ["pcals0", "pcals1"]
+    np.testing.assert_allclose(two, model.transform(frame)[["pcals0", "pcals1"]])
     assert model.feature_names_in_[1] == "pixel 1"
 
 
@@ -424,8 +427,13 @@ def test_interrupt_keeps_what_was_found(monkeypatch):
     monkeypatch.setattr(search.Search, "next_direction", interrupted)
     with pytest.raises(KeyboardInterrupt):
         PCALS(6).fit(X, y)
-    model = PCALS(6, on_interrupt="keep").fit(X, y)
+    with pytest.warns(ConvergenceWarning, match="PCALS was interrupted; the 3 components are kept") as caught:
+        model = PCALS(6, on_interrupt="keep").fit(X, y)
+    assert caught[0].filename == __file__
     assert model.components_.shape == (3, 20)
+    # A fold has nothing that is worth keeping.
+    with pytest.raises(KeyboardInterrupt):
+        PCALS("cv", candidates=[2, 6], on_interrupt="keep").fit(X, y)
     monkeypatch.undo()
     np.testing.assert_array_equal(model.predict(X), PCALS(3).fit(X, y).predict(X))
 
@@ -441,8 +449,9 @@ def test_more_components_than_the_rank_are_said_and_dropped():
     for options in ({}, {"max_gram_bytes": 0}):
         with pytest.warns(
             UserWarning, match="n_components=9 is more than the rank of X, 6; 6 components are kept"
-        ):
+        ) as caught:
             model = PCALS(9, **options).fit(X, y)
+        assert caught[0].filename == __file__
         assert model.components_.shape == (6, 20)
         assert np.abs(model.components_ @ model.components_.T - np.eye(6)).max() <= 1e-10
         R = X - X.mean(axis=0)
@@ -454,6 +463,7 @@ def test_fewer_labels_than_directions_are_said():
     with pytest.warns(UserWarning, match="n_components=6 is more than the 4 labelled rows") as caught:
         model = PCALS(6, refit=True).fit(X, y)
     assert len(caught) == 1
+    assert caught[0].filename == __file__
     assert np.isfinite(model.decision_function(X)).all()
 
 
@@ -576,6 +586,41 @@ def test_cv_default_candidates_and_small_ranks():
     assert model.n_components_ <= 6
     fully = PCALS("cv", max_gram_bytes=0, candidates=[1, 2]).fit(X, (X[:, 0] > 0).astype(int))
     assert fully.n_components_ in (1, 2)
+
+
+@pytest.mark.parametrize("n_labelled", [4, 5, 7])
+def test_cv_of_few_numbers_scores_every_fold(n_labelled):
+    X, y, _ = problem("regression", kind="decay", n_labelled=n_labelled)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = PCALS("cv", candidates=[1, 2], one_standard_error=True).fit(X, y)
+    assert model.cv_results_["scores"].shape == (n_labelled // 2, 2)
+    assert np.isfinite(model.cv_results_["scores"]).all()
+    with pytest.raises(ValueError, match="y has 3 labelled rows; label 4 or more"):
+        PCALS("cv").fit(X, problem("regression", kind="decay", n_labelled=3)[1])
+
+
+@pytest.mark.filterwarnings("error")
+def test_cv_of_equal_rows_says_only_that():
+    with pytest.raises(ValueError, match="nothing but equal rows, so there is no direction to find"):
+        PCALS("cv").fit(np.ones((20, 3)), np.arange(20) % 2)
+
+
+@pytest.mark.parametrize("in_folds", [64, 120])
+@pytest.mark.parametrize("n_unlabelled", [0, 1])
+def test_cv_of_more_labelled_rows_than_fit_draws_some_of_every_class(monkeypatch, n_unlabelled, in_folds):
+    """Rows are often sorted by class: the first that fit would all be of one."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 200)
+    X = rng.standard_normal((400, 5)) + y[:, None]
+    y[:n_unlabelled] = -1
+    data, taken = as_rows(X), []
+    original = type(data).take
+    monkeypatch.setattr(type(data), "take", lambda self, at: taken.append(len(at)) or original(self, at))
+    model = PCALS("cv", candidates=[1, 2], max_gram_bytes=8 * 5 * in_folds).fit(data, y)
+    assert max(taken) <= in_folds
+    assert model.cv_results_["mean_score"].max() < 1
+    assert model.score(X, y) > 0.8
 
 
 def test_gain_counts_what_a_direction_brings():

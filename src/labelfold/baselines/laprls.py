@@ -13,6 +13,7 @@ from labelfold._sklearn import Interval, StrOptions, _fit_context
 from labelfold.base import RowsEstimator
 from labelfold.baselines.graph import given_graph, in_memory, laplacian, nearest, neighbour_graph, rbf_graph
 from labelfold.baselines.smooth import Smooth, solve_kernel, solve_linear
+from labelfold.decisions import tags_by_task
 from labelfold.labels import read_labels
 from labelfold.numerics.distances import mean_distance
 from labelfold.numerics.least_squares import MAX_GRAM_BYTES
@@ -307,7 +308,7 @@ class LapRLS(RegressionHead, RowsEstimator):
         if self.feature_map_ is not None:
             rows = Featurized(rows, self.feature_map_.transform)
             if rows.shape[0] * rows.row_bytes() <= self.max_gram_bytes:
-                rows = as_rows(rows.map(_features))
+                rows = as_rows(rows.values())
         with Progress("LapRLS", self.max_iter, self.verbose) as progress:
             found = solve_linear(
                 rows,
@@ -335,9 +336,9 @@ class LapRLS(RegressionHead, RowsEstimator):
         """Return the label columns that values of the function stand for: two of two classes."""
         return np.hstack([(1 - F) / 2, (1 + F) / 2]) if self.task_ == "binary" else F
 
-
-def _features(X: Block) -> Any:
-    return X.raw
+    def __sklearn_tags__(self) -> Any:
+        """Declare what is predicted: classes unless numbers were asked for."""
+        return tags_by_task(super().__sklearn_tags__(), self.task)
 
 
 def _affine(X: Block, W: Any, b: Any) -> Any:

@@ -138,7 +138,7 @@ def solve_linear(
             f"LapRLS stopped after {n_iter} iterations with a relative residual of {residual:.1e}, short of "
             f"tol={tol:.1e}; raise max_iter, tol or ridge",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=5,  # where the user called fit
         )
     return Smooth(W, y_mean - mean @ W, n_iter, residual)
 

@@ -84,7 +84,7 @@ class NestedSubspace(NestedPredictions):
                     f"n_components={k} is more than the {labels.n_labelled} labelled rows, so labels say little or "
                     f"nothing about the last directions; label more rows, lower n_components or pass 'cv'",
                     UserWarning,
-                    stacklevel=2,
+                    stacklevel=3,
                 )
         with Progress(name, k, self.verbose) as progress:
             known, found = self._pursue(source, None, k, progress)
@@ -96,9 +96,8 @@ class NestedSubspace(NestedPredictions):
         self, source: Source, which: np.ndarray | None, k: int, callback: Any = None
     ) -> tuple[Known, Pursuit]:
         """Run the pursuit with all labels, or with some of them."""
-        with (
-            threads.single_blas()
-        ):  # matrices of the small space are small, and passes have threads of their own
+        # Matrices of the small space are small, and passes have threads of their own.
+        with threads.single_blas():
             known = source.known(which)
             found = pursue(
                 known.space,
@@ -108,8 +107,14 @@ class NestedSubspace(NestedPredictions):
                 tol=self.tol,
                 max_iter=self.max_iter,
                 random_state=self._seed,
-                keep_on_interrupt=self.on_interrupt == "keep",
+                # A fold that was cut short would say too little of many directions.
+                keep_on_interrupt=which is None and self.on_interrupt == "keep",
                 callback=callback,
+            )
+        if not len(found.gains):
+            raise ValueError(
+                f"X holds nothing but {'equal rows' if self.center else 'zeros'}, so there is no direction to find; "
+                "give it columns that vary"
             )
         return known, found
 
@@ -154,23 +159,25 @@ class NestedSubspace(NestedPredictions):
             del self.classes_
 
     def _say(self, found: Pursuit, k: int) -> None:
+        """Warn of fewer directions than asked for, and of some that are not quite there."""
         rank = len(found.gains)
-        if not rank:
-            raise ValueError(
-                f"X holds nothing but {'equal rows' if self.center else 'zeros'}, so there is no direction to find; "
-                "give it columns that vary"
-            )
+        plural = "s are" if rank != 1 else " is"
         if found.exhausted:
             warnings.warn(
-                f"n_components={k} is more than the rank of X, {rank}; {rank} component"
-                f"{'s are' if rank != 1 else ' is'} kept",
+                f"n_components={k} is more than the rank of X, {rank}; {rank} component{plural} kept",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
+            )
+        elif rank < k:
+            warnings.warn(
+                f"{type(self).__name__} was interrupted; the {rank} component{plural} kept that it had found of {k}",
+                ConvergenceWarning,
+                stacklevel=4,
             )
         if not found.converged:
             warnings.warn(
                 f"{type(self).__name__} stopped some directions after max_iter={self.max_iter} steps, short of "
                 f"tol={self.tol:.0e}; raise max_iter or tol",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )

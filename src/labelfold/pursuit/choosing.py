@@ -10,6 +10,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from labelfold.labels import Labels
+from labelfold.model_selection.scoring import one_standard_error
 from labelfold.pursuit.predictions import decide
 from labelfold.pursuit.sources import Source
 
@@ -20,7 +21,8 @@ def choose_components(estimator: Any, source: Source) -> dict[str, Any]:
     """Return how well each number of directions predicts labels that were held back.
 
     Folds are made of the labelled rows, each class spread over them evenly. The rows all stay, those of the fold held
-    back as unlabelled ones. Directions are nested, so that one fit a fold serves all candidates.
+    back as unlabelled ones. Directions are nested, so that one fit a fold serves all candidates. Of more labelled
+    rows than memory is allowed for, some are drawn at random.
 
     Parameters
     ----------
@@ -35,17 +37,13 @@ def choose_components(estimator: Any, source: Source) -> dict[str, Any]:
         ``n_components`` (m,), ``scores`` (folds, m), ``mean_score``, ``standard_error`` (m,), and ``chosen``.
     """
     candidates = checked_candidates(estimator.candidates)
-    used = np.arange(source.held)
-    labels = source.labels.take(used)
+    labels = source.labels.take(source.drawn)
     truth = labels.decode(labels.values)
     scores = []
     for train, test in _splits(labels, estimator):
-        known, found = estimator._pursue(source, train, int(candidates[-1]))
-        if not len(found.gains):
-            scores.append([np.nan] * len(candidates))
-            continue
+        known, found = estimator._pursue(source, source.drawn[train], int(candidates[-1]))
         path, intercepts = estimator._coefficients(found, known)
-        Z = source.scores(test, found.W)
+        Z = source.scores(source.drawn[test], found.W)
         row = []
         for p in np.minimum(candidates, len(path)):
             F = Z[:, :p] @ path[p - 1, :, :p].T + intercepts[p - 1]
@@ -54,29 +52,31 @@ def choose_components(estimator: Any, source: Source) -> dict[str, Any]:
             row.append(float(measure(truth[test], y)))
         scores.append(row)
     table = np.array(scores)
-    mean = np.nanmean(table, axis=0) if np.isfinite(table).any() else np.zeros(len(candidates))
-    error = np.nanstd(table, axis=0, ddof=1) / np.sqrt(len(table)) if len(table) > 1 else np.zeros_like(mean)
+    mean = table.mean(axis=0)
     best = int(np.argmax(mean >= mean.max() - 1e-12))  # of equally good ones the smallest
     if estimator.one_standard_error:
-        best = int(np.argmax(mean >= mean[best] - error[best]))
+        best = one_standard_error(table.T, candidates)
     return {
         "n_components": candidates,
         "scores": table,
         "mean_score": mean,
-        "standard_error": error,
+        "standard_error": table.std(axis=0, ddof=1) / np.sqrt(len(table)),
         "chosen": int(candidates[best]),
     }
 
 
 def _splits(labels: Labels, estimator: Any) -> Any:
     n = labels.n_labelled
-    if n < 3:
+    # R^2 takes two numbers a fold.
+    a_fold = 2 if labels.task == "regression" else 1
+    least = max(3, 2 * a_fold)
+    if n < least:
         raise ValueError(
-            f"n_components='cv' holds back labels and y has {n} labelled row{'s' if n > 1 else ''}; label three or "
+            f"n_components='cv' holds back labels and y has {n} labelled row{'s' if n > 1 else ''}; label {least} or "
             "more, or give n_components as a number"
         )
     seed = estimator._seed
-    folds = min(estimator.cv, n)
+    folds = min(estimator.cv, n // a_fold)
     if labels.task in ("binary", "multiclass") and labels.counts().max() >= 2:
         folds = max(2, min(folds, int(labels.counts().max())))
         splitter: Any = StratifiedKFold(folds, shuffle=True, random_state=seed)

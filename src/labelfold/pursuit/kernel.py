@@ -44,6 +44,7 @@ class KernelPCALS(NestedSubspace):
         How many directions; see `PCALS`.
     kernel : str or callable, default="rbf"
         As in `sklearn.metrics.pairwise.pairwise_kernels`: "rbf", "poly", "linear", ..., or a function of two rows.
+        Without landmarks one that is not positive semi-definite ("sigmoid", often) is refused.
     gamma, degree, coef0 : float, default=None
         The kernel's parameters. gamma of "rbf" comes of ``width`` where not given; other defaults are scikit-learn's.
     width : float, default=1.0
@@ -87,8 +88,9 @@ class KernelPCALS(NestedSubspace):
     Exact: the kernel matrix is made once, :math:`O(n^2 d)`, and factorised where it lies, :math:`K = LL'` with L of
     as many columns m as K has rank, :math:`O(n m^2)`: at most :math:`n^3 / 3`, and little where the kernel is smooth.
     The rows of L are features whose products are the kernel, and the rest is `PCALS` of them: up to 512 columns
-    proved, beyond 2,048 a step is a pass over L. Memory is :math:`8 n^2` bytes. Nystroem: one pass over X, as `PCALS`
-    of ``n_landmarks`` columns. The model keeps m training rows, or the landmarks.
+    proved, beyond 2,048 a step is a pass over L. Memory is :math:`8 n^2` bytes, and up to 2,048 columns a few
+    matrices of m x m. Nystroem: one pass over X, as `PCALS` of ``n_landmarks`` columns. The model keeps m training
+    rows, or the landmarks.
 
     References
     ----------
@@ -174,20 +176,25 @@ class KernelPCALS(NestedSubspace):
         params = kernel_params(self.kernel, **given)
         self.gamma_ = params.get("gamma")
         landmarks = landmarks_for(self.n_landmarks, rows.shape[0], self.max_gram_bytes)
+        options = {
+            "center": self.center,
+            "max_gram_bytes": self.max_gram_bytes,
+            "random_state": self._seed,
+        }
         if landmarks is None:
             self.feature_map_ = exact_map(rows, self.kernel, params, self.max_gram_bytes)
             K = _kernel_matrix(self.feature_map_)
-            source = KernelSource(K, labels, Y, center=self.center, max_gram_bytes=self.max_gram_bytes)
+            source = KernelSource(K, labels, Y, **options)
             # The other rows are sums of these, as far as the kernel can tell.
             self.feature_map_.points = self.feature_map_.points[source.pivots]
             return source
         self.feature_map_ = nystroem_map(rows, self.kernel, params, landmarks, self._seed)
         seen = Featurized(rows, self.feature_map_.transform)
-        return Source(seen, labels, Y, center=self.center, max_gram_bytes=self.max_gram_bytes, is_slow=True)
+        return Source(seen, labels, Y, **options, is_slow=True)
 
-    def _scored(self, rows: Rows, p: int) -> Any:
-        scores = _Scores(self.feature_map_, self.mean_, np.ascontiguousarray(self.components_[:p].T))
-        return Featurized(rows, scores.transform).map(_raw)
+    def _project(self, rows: Rows) -> Any:
+        scores = _Scores(self.feature_map_, self.mean_, np.ascontiguousarray(self.components_.T))
+        return Featurized(rows, scores.transform).values()
 
 
 class _Scores(NamedTuple):
@@ -216,7 +223,3 @@ def _kernel_matrix(feature_map: Any) -> np.ndarray:
 
 def _kernel_rows(X: Block, feature_map: Any) -> tuple[Any, None]:
     return feature_map.transform(X.raw), None
-
-
-def _raw(X: Block) -> Any:
-    return X.raw

@@ -16,6 +16,9 @@ from labelfold.rows import as_rows
 # What is left of a kernel's diagonal is round-off below this many times n eps.
 _ROUND_OFF = 10
 
+# Where features have the kernel, what is left is not below zero by more than this many times its largest value.
+_NEGATIVE = 1e-3
+
 
 class KernelSource(Source):
     """Rows in the space of a kernel: K = L L' after a Cholesky factorisation, of which L has the features.
@@ -35,7 +38,9 @@ class KernelSource(Source):
     center : bool
         Whether to centre features.
     max_gram_bytes : int
-        The most memory for a matrix of r x r.
+        The most memory for a matrix of r x r, and for labelled rows.
+    random_state : int
+        As in `Source`.
 
     Attributes
     ----------
@@ -46,7 +51,14 @@ class KernelSource(Source):
     """
 
     def __init__(
-        self, K: np.ndarray, labels: Labels, Y: np.ndarray, *, center: bool, max_gram_bytes: int
+        self,
+        K: np.ndarray,
+        labels: Labels,
+        Y: np.ndarray,
+        *,
+        center: bool,
+        max_gram_bytes: int,
+        random_state: int = 0,
     ) -> None:
         L, order = cholesky_features(K)
         self.pivots = order[: L.shape[1]]
@@ -58,7 +70,14 @@ class KernelSource(Source):
         mask = np.zeros(len(order), dtype=bool)
         mask[index] = True
         moved = replace(labels, labelled=mask, index=index[sort], values=labels.values[sort])
-        super().__init__(as_rows(L), moved, Y[sort], center=center, max_gram_bytes=max_gram_bytes)
+        super().__init__(
+            as_rows(L),
+            moved,
+            Y[sort],
+            center=center,
+            max_gram_bytes=max_gram_bytes,
+            random_state=random_state,
+        )
         self.triangle = L[: L.shape[1]]
         self.feature_mean = self.triangle @ self.mean
 
@@ -83,13 +102,24 @@ def cholesky_features(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
            [1., 0.]])
     """
     n = len(K)
-    tol = _ROUND_OFF * n * np.finfo(np.float64).eps * float(np.diagonal(K).max(initial=0.0))
+    diagonal = np.diagonal(K).copy()
+    largest, span = float(diagonal.max(initial=0.0)), float(max(K.max(), -K.min()))
+    if not np.isfinite(span):
+        raise ValueError(
+            "the kernel of some rows is NaN or infinite; scale X, or use another kernel or other parameters"
+        )
+    tol = _ROUND_OFF * n * np.finfo(np.float64).eps * largest
     # K.T of an array in C order is in the order LAPACK wants, and its upper factor is L in C order.
     U, order, rank, _ = lapack.dpstrf(K.T, tol=tol, lower=0, overwrite_a=1)
-    if not rank:
-        return np.zeros((n, 1)), order - 1
-    L: Any = U.T[:, :rank]
+    L: Any = U.T[:, :rank] if rank else np.zeros((n, 1))
     for start in range(0, rank, 256):
         here = slice(start, start + 256)
         L[here, start:] = np.tril(L[here, start:])
-    return L, order - 1
+    order = order - 1
+    left = diagonal[order] - np.einsum("ij,ij->i", L, L)
+    if min(left.min(), largest - span) < -_NEGATIVE * span:
+        raise ValueError(
+            "the kernel's matrix is not positive semi-definite, so no features have it for products; use another "
+            "kernel, such as 'rbf', or other parameters"
+        )
+    return L, order

@@ -59,8 +59,8 @@ class PCALS(NestedSubspace):
     candidates : sequence of int, default=(2, 4, 8, 16, 32)
         What "cv" chooses from.
     cv : int, default=5
-        How many folds it makes of the labelled rows. All rows stay, those held back as unlabelled ones; as
-        directions are nested, a fold costs one fit.
+        How many folds it makes of the labelled rows, fewer where there are not as many (numbers: not twice as
+        many). All rows stay, those held back as unlabelled ones; as directions are nested, a fold costs one fit.
     one_standard_error : bool, default=False
         Whether "cv" takes the fewest directions within one standard error of the best score, not the best.
     tol : float, default=1e-8
@@ -70,13 +70,13 @@ class PCALS(NestedSubspace):
     max_iter : int, default=200
         The most such steps for a direction.
     max_gram_bytes : int, default=512 MB
-        The most memory for a matrix of size d x d, and for the labelled rows.
+        The most memory for a matrix of size d x d, and for the labelled rows: of more, "cv" draws some at random.
     random_state : int, RandomState instance or None, default=0
-        Seeds the folds, and vectors from which principal directions are learned.
+        Seeds the folds, the rows in them, and vectors from which principal directions are learned.
     verbose : int, default=0
         1 shows a progress bar over the directions.
     on_interrupt : {"raise", "keep"}, default="raise"
-        What Ctrl-C does: end the fit, or keep the directions found so far.
+        What Ctrl-C does: end the fit, or keep the directions found so far, if there are any, with a warning.
     unlabeled : int, str or None, default=-1
         The value in y that marks a row as unlabelled; missing values (None, NaN, pandas.NA) always do. In
         regression only they do.
@@ -184,7 +184,14 @@ class PCALS(NestedSubspace):
         self.unlabeled = unlabeled
 
     def _source(self, rows: Rows, labels: Labels, Y: np.ndarray) -> Source:
-        return Source(rows, labels, Y, center=self.center, max_gram_bytes=self.max_gram_bytes)
+        return Source(
+            rows,
+            labels,
+            Y,
+            center=self.center,
+            max_gram_bytes=self.max_gram_bytes,
+            random_state=self._seed,
+        )
 
     def inverse_transform(self, Z: Any) -> np.ndarray:
         """Return the rows that places in the subspace stand for.

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from numbers import Integral
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from sklearn.metrics import accuracy_score, r2_score
-from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from labelfold.base import LinearReducer
-from labelfold.labels import Labels, score_targets
-from labelfold.rows import Block, Rows
+from labelfold.decisions import TaskScore, classifies, tags_by_task
+from labelfold.labels import Labels
 
 
-def _classifies(estimator: Any) -> bool:
-    if getattr(estimator, "task_", None) == "regression":
-        raise AttributeError("decision_function is for classes and labels, and this model predicts numbers")
-    return True
+class NestedPredictions(TaskScore, LinearReducer, auto_wrap_output_keys=None):
+    """Directions of which the first p are a model by themselves.
 
-
-class NestedPredictions(LinearReducer):
-    """Directions of which the first p are a model by themselves."""
+    `LinearReducer.transform` puts its output into the container that was asked for, with as many names as it has
+    columns: that of the first p is called, and here nothing is left to wrap.
+    """
 
     def transform(self, X: Any, n_components: int | None = None) -> Any:
         """Project rows, each by itself, onto the directions.
@@ -41,10 +38,9 @@ class NestedPredictions(LinearReducer):
         Z : array of shape (n, n_components)
             On the host for arrays and files; otherwise where X is.
         """
-        p = self._checked(n_components)
-        return self._scored(self._rows(X, reset=False), p)
+        return super(NestedPredictions, self._first(self._checked(n_components))).transform(X)
 
-    @available_if(_classifies)
+    @available_if(classifies)
     def decision_function(self, X: Any, n_components: int | None = None) -> np.ndarray:
         """Return how far rows lie on the side of the second class (two classes), or of each class or label.
 
@@ -95,34 +91,6 @@ class NestedPredictions(LinearReducer):
         for p in range(1, Z.shape[1] + 1):
             yield self._decide(self._columns(Z[:, :p], p))
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the accuracy (of whole rows, for multi-label) or R^2, on the rows that have labels.
-
-        Parameters
-        ----------
-        X : container of shape (n, d)
-            Rows.
-        y : array-like of shape (n,) or (n, c)
-            Their targets; unlabelled rows are left out.
-        sample_weight : array-like of shape (n,), default=None
-            Weights of the rows.
-
-        Returns
-        -------
-        score : float
-        """
-        found = self.predict(X)
-        known, truth = score_targets(
-            y,
-            len(found),
-            unlabeled=self.unlabeled,
-            task="regression" if self.task_ == "regression" else "classification",
-            classes=getattr(self, "classes_", None),
-        )
-        weight = None if sample_weight is None else np.asarray(sample_weight)[known]
-        measure = r2_score if self.task_ == "regression" else accuracy_score
-        return float(measure(truth, found[known], sample_weight=weight))
-
     def _checked(self, n_components: int | None) -> int:
         check_is_fitted(self)
         if n_components is None:
@@ -134,13 +102,17 @@ class NestedPredictions(LinearReducer):
             )
         return int(n_components)
 
-    def _scored(self, rows: Rows, p: int) -> Any:
-        shared = (np.ascontiguousarray(self.components_[:p].T), self.mean_)
-        return self._seen(rows).map(_scores, shared=shared)
+    def _first(self, p: int) -> Self:
+        """Return what places rows along the first p directions."""
+        if p == self.n_components_:
+            return self
+        first = copy.copy(self)
+        first.components_ = self.components_[:p]
+        return first
 
     def _host_scores(self, X: Any, p: int) -> np.ndarray:
         rows = self._rows(X, reset=False)
-        return np.asarray(rows.get(self._scored(rows, p)), dtype=np.float64)
+        return np.asarray(rows.get(self._first(p)._project(rows)), dtype=np.float64)
 
     def _function(self, X: Any, n_components: int | None) -> np.ndarray:
         """Return the function itself, (n, q): one column a response."""
@@ -155,13 +127,7 @@ class NestedPredictions(LinearReducer):
 
     def __sklearn_tags__(self) -> Any:
         """Declare what is predicted: classes unless numbers were asked for."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        if self.task == "regression":
-            tags.estimator_type, tags.regressor_tags = "regressor", RegressorTags()
-        else:
-            tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags(multi_label=True)
-        return tags
+        return tags_by_task(super().__sklearn_tags__(), self.task)
 
 
 def responses(labels: Labels) -> np.ndarray:
@@ -178,7 +144,3 @@ def decide(F: np.ndarray, task: str, flat: bool, classes: np.ndarray | None) -> 
     if task == "multilabel":
         return (F > 0).astype(np.intp)
     return classes[(F[:, 0] > 0).astype(np.intp) if task == "binary" else F.argmax(axis=1)]
-
-
-def _scores(X: Block, W: Any, mean: Any) -> Any:
-    return X.shift(mean) @ W

@@ -15,6 +15,9 @@ from labelfold.rows import Block, Centered, Rows
 # sparse rows it never is.
 _MODERATE = 2048
 
+# Cross-validation takes so many labelled rows into memory, whatever the budget.
+_FEWEST = 64
+
 
 class Known(NamedTuple):
     """The labelled rows, or as many rows of a triangular factor that stand for them.
@@ -48,14 +51,18 @@ class Source:
     center : bool
         Whether to take the mean from every row.
     max_gram_bytes : int
-        The most memory for a matrix of d x d.
+        The most memory for a matrix of d x d, and for labelled rows.
     is_slow : bool
         Whether rows cost much to read again, although they are in memory.
+    random_state : int
+        Seeds ``drawn``.
 
     Attributes
     ----------
     labels, Y
         As given.
+    drawn : ndarray of shape (m,)
+        Which of the labelled rows cross-validation is about: all, or as many, drawn at random, as fit the budget.
     mean : ndarray of shape (d,)
         What is taken from every row.
     feature_mean : ndarray
@@ -71,6 +78,7 @@ class Source:
         center: bool,
         max_gram_bytes: int,
         is_slow: bool = False,
+        random_state: int = 0,
     ) -> None:
         n, d = rows.shape
         eps, eps64 = float(np.finfo(rows.dtype).eps), float(np.finfo(np.float64).eps)
@@ -79,9 +87,10 @@ class Source:
         fits = 8 * d * d <= max_gram_bytes and (d <= _MODERATE or is_slow or not rows.in_memory)
         self.is_matrix = fits and not some.whole().is_sparse
         self.noise = max(10 * np.sqrt(max(n, d)) * eps64, (10 * eps) ** 2 if self.is_matrix else 32 * eps)
-        self._index, self._rows = labels.index[: max(2, int(max_gram_bytes / rows.row_bytes()))], rows
+        most = max(_FEWEST, int(max_gram_bytes / rows.row_bytes()))
+        self.drawn = np.sort(np.random.default_rng(random_state).permutation(len(Y))[:most])
         labelled, mask = labelled_rows(rows, labels, max_gram_bytes)
-        self._all: Known | None = None
+        self._rows, self._all = rows, None
         # Near the mean, which is not known yet: sums of squares about it lose no digits.
         near = np.zeros(d)
         if center:
@@ -118,13 +127,8 @@ class Source:
         self._all = Known(T[:, :d], T[:, d + 1 :], T[:, d])
         return total
 
-    @property
-    def held(self) -> int:
-        """How many labelled rows can be held in memory, for `scores`, or for some of them to be `known`."""
-        return len(self.Y) if self.labelled is not None else len(self._index)
-
     def known(self, which: np.ndarray | None = None) -> Known:
-        """Return what a pursuit needs, with all labels known or only some of them."""
+        """Return what a pursuit needs, with all labels known or only some of them, which are taken into memory."""
         if which is None and self._all is not None:
             return self._all
         labelled = self._taken(which)
@@ -143,10 +147,10 @@ class Source:
     def _taken(self, which: np.ndarray | None) -> Rows:
         if self.labelled is not None:
             return self.labelled if which is None else self.labelled.take(which)
-        return Centered(self._rows.take(self._index[which]), self.mean)
+        return Centered(self._rows.take(self.labels.index[which]), self.mean)
 
     def scores(self, which: np.ndarray, W: np.ndarray) -> np.ndarray:
-        """Return how some of the labelled rows lie along directions."""
+        """Return how some of the labelled rows lie along directions; they are taken into memory."""
         held = self._taken(which)
         return np.asarray(held.get(held @ W), dtype=np.float64)
 

@@ -148,9 +148,17 @@ class Featurized(View):
         """Return the features of other rows."""
         return Featurized(rows, self.transform)
 
+    def values(self) -> Any:
+        """Return the features of all rows, an array, in one pass."""
+        return self.map(_raw)
+
     def row_bytes(self) -> float:
         """Return the bytes of one row of features."""
         return self.shape[1] * self.dtype.itemsize
+
+
+def _raw(X: Block) -> Any:
+    return X.raw
 
 
 class _Wrapped:

@@ -5,22 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold.labels import score_targets
+from labelfold.decisions import TaskScore, classifies
 from labelfold.rows import Block
 from labelfold.spectral.two_stage import Directions, Seen
 
 
-def _classifies(estimator: Any) -> bool:
-    if getattr(estimator, "task_", None) == "regression":
-        raise AttributeError("decision_function is for classes and labels, and this model predicts numbers")
-    return True
-
-
-class RegressionHead:
+class RegressionHead(TaskScore):
     """Least squares of the label columns on the embedding: ``Y ~ Z coef_.T + intercept_``."""
 
     def _fit_head(self, found: Directions, seen: Seen) -> None:
@@ -57,7 +50,7 @@ class RegressionHead:
             return (Y >= 0.5).astype(np.intp)
         return self.classes_[Y.argmax(axis=1)]
 
-    @available_if(_classifies)
+    @available_if(classifies)
     def decision_function(self, X: Any) -> np.ndarray:
         """Return how far each row is on a class's or label's side; the prediction is its largest, or its sign.
 
@@ -75,35 +68,6 @@ class RegressionHead:
         if self.task_ == "binary":
             return Y[:, 1] - Y[:, 0]
         return Y - 0.5 if self.task_ == "multilabel" else Y
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the accuracy (all labels of a row right, for label columns) or R^2, on the labelled rows.
-
-        Parameters
-        ----------
-        X : container of shape (n, d)
-            Rows.
-        y : array-like of shape (n,) or (n, c)
-            Their targets; unlabelled rows are left out.
-        sample_weight : array-like of shape (n,), default=None
-            Weights of the rows.
-
-        Returns
-        -------
-        score : float
-        """
-        found = self.predict(X)
-        regression = self.task_ == "regression"
-        known, truth = score_targets(
-            y,
-            len(found),
-            unlabeled=self.unlabeled,
-            task="regression" if regression else "classification",
-            classes=getattr(self, "classes_", None),
-        )
-        weight = None if sample_weight is None else np.asarray(sample_weight)[known]
-        measure = r2_score if regression else accuracy_score
-        return float(measure(truth, found[known], sample_weight=weight))
 
     def _label_columns(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
