@@ -119,6 +119,14 @@ def test_a_warm_start_goes_on_from_where_it_was():
         KLNMF(3, init=(-first.embedding_, first.components_.T)).fit(X)
 
 
+def test_a_start_that_is_given_is_not_what_the_model_keeps():
+    X = counts()
+    H, V = np.ones((len(X), 1)), np.ones((X.shape[1], 1))
+    model = KLNMF(1, init=(H, V), max_iter=1).fit(X)
+    assert not np.shares_memory(model.components_, V)
+    assert not np.shares_memory(model.embedding_, H)
+
+
 def test_a_start_with_zero_rows_is_survived():
     X = counts()
     H, V = np.ones((len(X), 3)), np.ones((X.shape[1], 3))

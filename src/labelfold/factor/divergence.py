@@ -93,7 +93,7 @@ class DivergenceNMF(PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixi
                 callback=progress,
             )
         warn_of_early_end(found, name, self.tol)
-        self.components_ = np.ascontiguousarray(found.V.T, dtype=np.float64)
+        self.components_ = np.array(found.V.T, dtype=np.float64, order="C")
         self.objective_ = np.array(found.objective)
         self.n_iter_ = len(found.objective)
         H = np.array(rows.get(found.H))
