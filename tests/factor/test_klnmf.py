@@ -159,6 +159,10 @@ def test_names_of_features_in_and_out():
     name, weight = top[0][0]
     assert weight == model.components_[0].max()
     assert name == f"word {model.components_[0].argmax()}"
+    assert model.top_features(0) == [[], [], []]
+    for n in (-1, 2.5):
+        with pytest.raises(ValueError, match=rf"n={n} was given, where a whole number of features"):
+            model.top_features(n)
     assert model.get_feature_names_out().tolist() == ["klnmf0", "klnmf1", "klnmf2"]
     assert model.set_output(transform="pandas").transform(X).columns.tolist() == [
         "klnmf0",

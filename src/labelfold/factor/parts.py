@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,8 @@ class PartsMixin:
             The largest weights first, by magnitude; zeros are left out.
         """
         check_is_fitted(self)
+        if not isinstance(n, Integral) or n < 0:
+            raise ValueError(f"n={n!r} was given, where a whole number of features, 0 or more, is expected")
         names = (
             getattr(self, "feature_names_in_", None) if feature_names is None else np.asarray(feature_names)
         )
