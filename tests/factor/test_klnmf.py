@@ -1,5 +1,7 @@
 """KLNMF: scikit-learn's loss and better, every container, odd data, and what it refuses."""
 
+import tracemalloc
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,12 +12,14 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from labelfold import KLNMF
+from labelfold import KLNMF, NMFAlpha
 from labelfold.factor.klnmf import objective
 from labelfold.rows import as_rows
 from reference.nmf_alpha import divergence as naive_divergence
 
-pytestmark = pytest.mark.filterwarnings("ignore:KLNMF stopped after:sklearn.exceptions.ConvergenceWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:(KLNMF|NMFAlpha) stopped after:sklearn.exceptions.ConvergenceWarning"
+)
 
 
 def counts(seed=0, n=60, d=25, rank=3, dtype=np.float64):
@@ -99,6 +103,24 @@ def test_zero_rows_zero_columns_and_multiples(make):
     placed = model.transform(make(X))
     assert not placed[4].any()
     np.testing.assert_allclose(placed[9] @ model.components_, 3 * placed[8] @ model.components_, rtol=1e-2)
+
+
+@pytest.mark.parametrize(("n", "d"), [(400, 20_000), (20_000, 400), (12_000, 12_000)])
+@pytest.mark.parametrize(("model", "bases", "places"), [(KLNMF, 3, 5), (NMFAlpha, 5, 7)])
+def test_memory_is_what_the_notes_say(n, d, model, bases, places, monkeypatch):
+    monkeypatch.setenv("LABELFOLD_NUM_THREADS", "1")
+    k, rng = 16, np.random.default_rng(0)
+    X = sparse.random_array((n, d), density=20_000 / (n * d), rng=rng, format="csr")
+    y = np.where(np.arange(n) < 60, np.arange(n) % 3, -1)
+    model(k, max_iter=2).fit(X, y)  # compiled beforehand
+    tracemalloc.start()
+    model(k, max_iter=6, tol=0).fit(X, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    transpose = X.nnz * 12 + 8 * (d + 1)
+    # And some numbers for every row and column: its sum, its count, its smallest entry, ...
+    few = 4 * 8 * (n + d) + 2**17
+    assert peak < 8 * k * (bases * d + places * n) + transpose + few
 
 
 def test_exact_factors_are_found():
