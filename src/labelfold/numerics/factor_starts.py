@@ -137,7 +137,7 @@ def _given(rows: Rows, k: int, init: Any, nonnegative: bool) -> Start:
     shapes = [np.shape(factor) for factor in init]
     if shapes != [(n, k), (d, k)]:
         raise ValueError(
-            f"init holds arrays of shapes {shapes}, where (H, B) of shapes {(n, k)} and {(d, k)} is expected"
+            f"init holds arrays of shapes {shapes}, where factors of shapes {(n, k)} and {(d, k)} are expected"
         )
     H, B = (np.asarray(factor, dtype=np.float64) for factor in init)
     if not (np.isfinite(H).all() and np.isfinite(B).all()):
