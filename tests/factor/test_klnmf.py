@@ -229,16 +229,18 @@ def test_progress_and_warnings(capsys):
     assert np.isfinite(model.transform(X)).all()
 
 
-@pytest.mark.parametrize("make", [np.array, sparse.csr_array, list])
-def test_a_negative_entry_is_named(make):
-    X = counts()
-    X[7, 11] = -0.5
-    message = r"Negative values in data passed to KLNMF: X holds -0.5 at row 7, column 11"
+@pytest.mark.parametrize("model", [KLNMF(3, max_iter=5), NMFAlpha(3, max_iter=5)])
+def test_a_negative_entry_is_named_and_zeros_are_refused(container, model):
+    X, y = counts(), np.arange(60) % 2
+    X[7, 11], X[9, 3] = -0.5, -2
+    message = rf"passed to {type(model).__name__}: X holds -0.5 at row 7, column 11"
     with pytest.raises(ValueError, match=message):
-        KLNMF(3).fit(make(X))
-    model = KLNMF(3, max_iter=5).fit(np.abs(X))
+        model.fit(container.make(X), y)
+    with pytest.raises(ValueError, match="X holds nothing but zeros"):
+        model.fit(container.make(np.zeros((60, 4))), y)
+    model.fit(np.abs(X), y)
     with pytest.raises(ValueError, match=message):
-        model.transform(make(X))
+        model.transform(container.make(X))
 
 
 def test_what_it_refuses():

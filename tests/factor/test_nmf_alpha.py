@@ -12,17 +12,17 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
-from labelfold import KLNMF, NMFAlpha
+from labelfold import CNMF, KLNMF, SSNMF, NMFAlpha
 from labelfold.factor.directions import dual_directions
 from labelfold.factor.nmf_alpha import objective
+from labelfold.files.models import load_model, save_model
 from labelfold.labels import read_labels
 from labelfold.rows import as_rows
 from reference.nmf_alpha import iterate, loss, update_H, update_V
 
 TASKS = ["binary", "multiclass", "multilabel"]
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:NMFAlpha stopped after:sklearn.exceptions.ConvergenceWarning",
-    "ignore:KLNMF stopped after:sklearn.exceptions.ConvergenceWarning",
+    "ignore:(NMFAlpha|KLNMF|SSNMF|CNMF) stopped after:sklearn.exceptions.ConvergenceWarning",
 )
 
 
@@ -313,6 +313,21 @@ def test_automatic_supervision_has_no_unit():
     assert NMFAlpha(3, supervision=0.0, max_iter=2).fit(X, y).supervision_ == 0
     with pytest.raises(ValueError, match="'supervision' parameter"):
         NMFAlpha(3, supervision="much").fit(X, y)
+
+
+@pytest.mark.parametrize("model", [NMFAlpha, KLNMF, SSNMF, CNMF])
+@pytest.mark.parametrize("task", TASKS)
+def test_a_saved_model_is_the_same_when_loaded(model, task, tmp_path):
+    X, y, _ = problem(task)
+    frame = pd.DataFrame(X, columns=[f"word {j}" for j in range(25)])
+    fitted = model(3, max_iter=10).fit(frame, y)
+    loaded = load_model(save_model(fitted, tmp_path / "model.skops"))
+    assert set(vars(loaded)) == set(vars(fitted))
+    np.testing.assert_array_equal(loaded.transform(frame), fitted.transform(frame))
+    np.testing.assert_array_equal(loaded.objective_, fitted.objective_)
+    assert loaded.top_features(3) == fitted.top_features(3)
+    if model is NMFAlpha:
+        assert (loaded.dual_coef_ != fitted.dual_coef_).nnz == 0
 
 
 def test_in_a_pipeline_and_a_search():
