@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import reprlib
 import sys
-import warnings
 from collections.abc import Collection
 from datetime import datetime
 from decimal import Decimal
@@ -14,6 +13,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
+
+from labelfold.warn import warn_user
 
 NUMBERS = Real | Decimal | np.bool_
 
@@ -45,7 +46,7 @@ def as_array(y: Any, quiet: bool = False) -> tuple[np.ndarray, np.ndarray, int]:
         raise ValueError(f"y is {what}; pass one label a row, (n,), or an indicator matrix, (n, c).")
     if array.ndim == 2 and array.shape[1] == 1:
         if not quiet:
-            warn(
+            warn_user(
                 "A column-vector y was passed when a 1d array was expected. Please change the shape of y to "
                 "(n_samples,), for example using ravel().",
                 DataConversionWarning,
@@ -249,9 +250,3 @@ def listed(items: np.ndarray, most: int = 5) -> str:
     """Return the first few items, and how many more there are."""
     more = f" and {len(items) - most} more" if len(items) > most else ""
     return ", ".join(map(show, items[:most])) + more
-
-
-def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the line of the user who called fit."""
-    # 1 is here, 2 is read_labels, 3 is the estimator's fit, 4 is the user's line.
-    warnings.warn(message, category, stacklevel=4)

@@ -18,8 +18,8 @@ from labelfold.label_values import (
     read_column,
     read_matrix,
     show,
-    warn,
 )
+from labelfold.warn import warn_user
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +191,7 @@ def read_labels(
     else:
         found, values, index, signs = read_column(array, rows, unlabeled, task)
         if signs:
-            warn(
+            warn_user(
                 "The only values of y are -1 and +1, which is read as two classes although unlabeled=-1; "
                 "pass unlabeled=None to say so and silence this warning."
             )
@@ -212,7 +212,7 @@ def read_labels(
             )
         found = "binary" if len(classes) == 2 else "multiclass"
         if isinstance(unlabeled, Real) and str(unlabeled) in classes.tolist():
-            warn(
+            warn_user(
                 f"y holds the text '{unlabeled}', read as a class although unlabeled={unlabeled!r}; "
                 f"pass unlabeled='{unlabeled}' if it marks unlabelled rows, or unlabeled=None if not."
             )
@@ -221,7 +221,7 @@ def read_labels(
         classes = np.asarray(getattr(y, "columns", np.arange(array.shape[1])))
         empty = classes[~values.any(axis=0)]
         if len(empty):
-            warn(
+            warn_user(
                 f"No labelled row of Y is positive in label columns {listed(empty)}; "
                 "nothing can be learned about them, so label such rows or drop the columns."
             )

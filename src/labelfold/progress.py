@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 from sklearn.exceptions import ConvergenceWarning
 from tqdm.auto import tqdm
+
+from labelfold.warn import warn_user
 
 
 class Progress:
@@ -37,8 +38,7 @@ class Progress:
 def warn_of_early_end(found: Any, estimator: str, tol: float) -> None:
     """Say so where iterations were interrupted or stopped short of ``tol``.
 
-    ``found`` has ``objective``, ``interrupted`` and ``converged``. To be called by what ``fit`` calls: the warning
-    is shown where the user called ``fit``.
+    ``found`` has ``objective``, ``interrupted`` and ``converged``.
     """
     steps = len(found.objective)
     if found.interrupted:
@@ -49,4 +49,4 @@ def warn_of_early_end(found: Any, estimator: str, tol: float) -> None:
         )
     else:
         return
-    warnings.warn(message, ConvergenceWarning, stacklevel=5)
+    warn_user(message, ConvergenceWarning)

@@ -1,5 +1,7 @@
 """KLNMF: scikit-learn's loss and better, every container, odd data, and what it refuses."""
 
+import tracemalloc
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,12 +12,14 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from labelfold import KLNMF
+from labelfold import KLNMF, NMFAlpha
 from labelfold.factor.klnmf import objective
 from labelfold.rows import as_rows
 from reference.nmf_alpha import divergence as naive_divergence
 
-pytestmark = pytest.mark.filterwarnings("ignore:KLNMF stopped after:sklearn.exceptions.ConvergenceWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:(KLNMF|NMFAlpha) stopped after:sklearn.exceptions.ConvergenceWarning"
+)
 
 
 def counts(seed=0, n=60, d=25, rank=3, dtype=np.float64):
@@ -101,6 +105,24 @@ def test_zero_rows_zero_columns_and_multiples(make):
     np.testing.assert_allclose(placed[9] @ model.components_, 3 * placed[8] @ model.components_, rtol=1e-2)
 
 
+@pytest.mark.parametrize(("n", "d"), [(400, 20_000), (20_000, 400), (12_000, 12_000)])
+@pytest.mark.parametrize(("model", "bases", "places"), [(KLNMF, 3, 5), (NMFAlpha, 5, 7)])
+def test_memory_is_what_the_notes_say(n, d, model, bases, places, monkeypatch):
+    monkeypatch.setenv("LABELFOLD_NUM_THREADS", "1")
+    k, rng = 16, np.random.default_rng(0)
+    X = sparse.random_array((n, d), density=20_000 / (n * d), rng=rng, format="csr")
+    y = np.where(np.arange(n) < 60, np.arange(n) % 3, -1)
+    model(k, max_iter=2).fit(X, y)  # compiled beforehand
+    tracemalloc.start()
+    model(k, max_iter=6, tol=0).fit(X, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    transpose = X.nnz * 12 + 8 * (d + 1)
+    # And some numbers for every row and column: its sum, its count, its smallest entry, ...
+    few = 4 * 8 * (n + d) + 2**17
+    assert peak < 8 * k * (bases * d + places * n) + transpose + few
+
+
 def test_exact_factors_are_found():
     rng = np.random.default_rng(0)
     X = np.kron(np.eye(3), np.ones((4, 5))) * rng.integers(1, 9, (12, 1))
@@ -117,6 +139,14 @@ def test_a_warm_start_goes_on_from_where_it_was():
         KLNMF(3, init=(first.embedding_, first.components_)).fit(X)
     with pytest.raises(ValueError, match="init holds negative numbers"):
         KLNMF(3, init=(-first.embedding_, first.components_.T)).fit(X)
+
+
+def test_a_start_that_is_given_is_not_what_the_model_keeps():
+    X = counts()
+    H, V = np.ones((len(X), 1)), np.ones((X.shape[1], 1))
+    model = KLNMF(1, init=(H, V), max_iter=1).fit(X)
+    assert not np.shares_memory(model.components_, V)
+    assert not np.shares_memory(model.embedding_, H)
 
 
 def test_a_start_with_zero_rows_is_survived():
@@ -151,6 +181,10 @@ def test_names_of_features_in_and_out():
     name, weight = top[0][0]
     assert weight == model.components_[0].max()
     assert name == f"word {model.components_[0].argmax()}"
+    assert model.top_features(0) == [[], [], []]
+    for n in (-1, 2.5):
+        with pytest.raises(ValueError, match=rf"n={n} was given, where a whole number of features"):
+            model.top_features(n)
     assert model.get_feature_names_out().tolist() == ["klnmf0", "klnmf1", "klnmf2"]
     assert model.set_output(transform="pandas").transform(X).columns.tolist() == [
         "klnmf0",
@@ -195,16 +229,18 @@ def test_progress_and_warnings(capsys):
     assert np.isfinite(model.transform(X)).all()
 
 
-@pytest.mark.parametrize("make", [np.array, sparse.csr_array, list])
-def test_a_negative_entry_is_named(make):
-    X = counts()
-    X[7, 11] = -0.5
-    message = r"Negative values in data passed to KLNMF: X holds -0.5 at row 7, column 11"
+@pytest.mark.parametrize("model", [KLNMF(3, max_iter=5), NMFAlpha(3, max_iter=5)])
+def test_a_negative_entry_is_named_and_zeros_are_refused(container, model):
+    X, y = counts(), np.arange(60) % 2
+    X[7, 11], X[9, 3] = -0.5, -2
+    message = rf"passed to {type(model).__name__}: X holds -0.5 at row 7, column 11"
     with pytest.raises(ValueError, match=message):
-        KLNMF(3).fit(make(X))
-    model = KLNMF(3, max_iter=5).fit(np.abs(X))
+        model.fit(container.make(X), y)
+    with pytest.raises(ValueError, match="X holds nothing but zeros"):
+        model.fit(container.make(np.zeros((60, 4))), y)
+    model.fit(np.abs(X), y)
     with pytest.raises(ValueError, match=message):
-        model.transform(make(X))
+        model.transform(container.make(X))
 
 
 def test_what_it_refuses():

@@ -12,17 +12,17 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
-from labelfold import KLNMF, NMFAlpha
+from labelfold import CNMF, KLNMF, SSNMF, NMFAlpha
 from labelfold.factor.directions import dual_directions
 from labelfold.factor.nmf_alpha import objective
+from labelfold.files.models import load_model, save_model
 from labelfold.labels import read_labels
 from labelfold.rows import as_rows
 from reference.nmf_alpha import iterate, loss, update_H, update_V
 
 TASKS = ["binary", "multiclass", "multilabel"]
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:NMFAlpha stopped after:sklearn.exceptions.ConvergenceWarning",
-    "ignore:KLNMF stopped after:sklearn.exceptions.ConvergenceWarning",
+    "ignore:(NMFAlpha|KLNMF|SSNMF|CNMF) stopped after:sklearn.exceptions.ConvergenceWarning",
 )
 
 
@@ -119,15 +119,48 @@ def test_the_end_is_stationary():
     np.testing.assert_allclose(update_H(X.T, V, H, S, 5.0), H, atol=1e-5 * H.max())
 
 
-@pytest.mark.parametrize("make", [np.array, sparse.csr_array])
-def test_no_supervision_is_klnmf_to_the_bit(make):
-    X, y, _ = problem()
-    model = NMFAlpha(3, supervision=0, max_iter=30, corrected=False).fit(make(X), y)
-    plain = KLNMF(3, max_iter=30).fit(make(X))
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_no_supervision_is_klnmf_to_the_bit(container, dtype):
+    X, y, _ = problem(dtype=dtype)
+    held = container.make(X)
+    model = NMFAlpha(3, supervision=0, max_iter=8, corrected=False).fit(held, y)
+    plain = KLNMF(3, max_iter=8).fit(held)
     np.testing.assert_array_equal(model.components_, plain.components_)
     np.testing.assert_array_equal(model.embedding_, plain.embedding_)
     np.testing.assert_array_equal(model.objective_, plain.objective_)
-    np.testing.assert_array_equal(model.transform(make(X)), plain.transform(make(X)))
+    placed = [as_rows(held).get(one.transform(held)) for one in (model, plain)]
+    np.testing.assert_array_equal(*placed)
+    assert model.embedding_.dtype == placed[0].dtype == dtype
+
+
+def test_float32_never_rises_in_any_container(container):
+    X, y, _ = problem("multiclass", dtype=np.float32)
+    X[4], X[:, 6] = 0, 0
+    held = container.make(X)
+    model = NMFAlpha(3, supervision=20.0, max_iter=20, tol=0, corrected=False).fit(held, y)
+    assert (np.diff(model.objective_) <= 0).all()
+    exact = objective(X, model.embedding_, model.components_.T, model.dual_coef_, supervision=20.0)
+    np.testing.assert_allclose(model.objective_[-1], exact, rtol=1e-5)
+    for factor in (model.embedding_, model.components_, as_rows(held).get(model.transform(held))):
+        assert np.isfinite(factor).all()
+        assert factor.min() >= 0
+    assert not model.embedding_[4].any()
+    assert not model.components_[:, 6].any()
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint16, np.int32, np.int64, np.uint64, bool])
+@pytest.mark.parametrize("task", TASKS)
+def test_counts_of_any_dtype(dtype, task):
+    X, y, _ = problem(task)
+    X = np.minimum(X, 100).astype(dtype)
+    options = {"supervision": 5.0, "max_iter": 8, "tol": 0}
+    expected = NMFAlpha(3, **options).fit(X.astype(np.float64), y)
+    for held in (X, sparse.csr_array(X)):
+        model = NMFAlpha(3, **options).fit(held, y)
+        assert model.embedding_.dtype == np.float64
+        # Machines stop at a gap, not at a point, so that dual variables agree to the root of it.
+        np.testing.assert_allclose(model.objective_, expected.objective_, rtol=1e-5)
+        np.testing.assert_allclose(model.transform(held), model.transform(X.astype(float)), atol=1e-2)
 
 
 def test_supervision_keeps_the_directions():
@@ -280,6 +313,21 @@ def test_automatic_supervision_has_no_unit():
     assert NMFAlpha(3, supervision=0.0, max_iter=2).fit(X, y).supervision_ == 0
     with pytest.raises(ValueError, match="'supervision' parameter"):
         NMFAlpha(3, supervision="much").fit(X, y)
+
+
+@pytest.mark.parametrize("model", [NMFAlpha, KLNMF, SSNMF, CNMF])
+@pytest.mark.parametrize("task", TASKS)
+def test_a_saved_model_is_the_same_when_loaded(model, task, tmp_path):
+    X, y, _ = problem(task)
+    frame = pd.DataFrame(X, columns=[f"word {j}" for j in range(25)])
+    fitted = model(3, max_iter=10).fit(frame, y)
+    loaded = load_model(save_model(fitted, tmp_path / "model.skops"))
+    assert set(vars(loaded)) == set(vars(fitted))
+    np.testing.assert_array_equal(loaded.transform(frame), fitted.transform(frame))
+    np.testing.assert_array_equal(loaded.objective_, fitted.objective_)
+    assert loaded.top_features(3) == fitted.top_features(3)
+    if model is NMFAlpha:
+        assert (loaded.dual_coef_ != fitted.dual_coef_).nnz == 0
 
 
 def test_in_a_pipeline_and_a_search():

@@ -437,7 +437,7 @@ def test_other_bad_input_is_refused(make):
     X, y, _ = problem()
     H, V = given(X)
     for init, message in (
-        ((V, H), r"where \(H, B\) of shapes"),
+        ((V, H), "where factors of shapes"),
         ((-H, V), "init holds negative numbers"),
         ((H * np.nan, V), "init holds NaN"),
     ):

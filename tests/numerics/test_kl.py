@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from labelfold.numerics import kl
+from labelfold.numerics import kl, kl_starts
 from labelfold.numerics.kl import Guide, divergence, divergence_factors
 from labelfold.numerics.kl_starts import divergence_start, margins, random_factors
 from labelfold.rows import as_rows
@@ -61,11 +61,16 @@ def test_the_objective_never_rises_and_is_that_of_the_factors(make, guided, seed
     assert found.H.dtype == found.V.dtype == dtype
 
 
-@pytest.mark.parametrize("guided", [False, True])
-def test_a_pass_that_ends_higher_is_dropped(guided, monkeypatch):
+@pytest.fixture
+def rash(monkeypatch):
+    """Look so far ahead that many a pass ends higher."""
     monkeypatch.setattr(kl, "_FURTHEST", 50.0)
     monkeypatch.setattr(kl, "_GROWTH", 3.0)
     monkeypatch.setattr(kl, "_BRAKE", 0.95)
+
+
+@pytest.mark.parametrize("guided", [False, True])
+def test_a_pass_that_ends_higher_is_dropped(guided, rash):
     X, H, V = problem(n=60, d=40, k=6)
     guide, S = guide_of(X)
     found = divergence_factors(as_rows(X), (H, V), guide if guided else None, max_iter=60, tol=0)
@@ -76,6 +81,69 @@ def test_a_pass_that_ends_higher_is_dropped(guided, monkeypatch):
     np.testing.assert_allclose(
         found.objective[-1], reference.loss(X.T, found.V, found.H.T, S, lam), rtol=1e-12
     )
+
+
+@pytest.mark.parametrize("guided", [False, True])
+@pytest.mark.parametrize("how", [None, "rash"])
+def test_the_last_objective_is_that_of_the_factors_wherever_it_ends(guided, how, request):
+    if how is not None:
+        request.getfixturevalue(how)
+    X, H, V = problem(n=60, d=40, k=6)
+    X += 0.1  # no zero row or column, by which the reference would divide
+    guide, S = guide_of(X)
+    lam = guide.weight if guided else 0.0
+    ends = [{"max_iter": m, "tol": 0.0} for m in range(1, 15)]
+    ends += [{"max_iter": 1000, "tol": tol} for tol in (1e-1, 1e-2, 1e-3, 1e-4)]
+    for end in ends:
+        found = divergence_factors(as_rows(X), (H, V), guide if guided else None, **end)
+        assert found.converged == (end["tol"] > 0)
+        exact = reference.loss(X.T, found.V, found.H.T, S, lam)
+        np.testing.assert_allclose(found.objective[-1], exact, rtol=1e-12)
+
+
+def test_the_last_pass_is_never_in_vain(rash):
+    X, H, V = problem(n=60, d=40, k=6)
+
+    def objective(max_iter):
+        return divergence_factors(as_rows(X), (H, V), max_iter=max_iter, tol=0).objective
+
+    dropped = np.flatnonzero(np.diff(objective(25)) == 0) + 2
+    assert len(dropped)
+    for iteration in dropped:
+        values = objective(int(iteration))
+        assert values[-1] < values[-2]
+
+
+def strict(X):
+    """X as another array library has it."""
+    return pytest.importorskip("array_api_strict").asarray(X)
+
+
+@pytest.mark.parametrize("make", [np.array, sparse.csr_array, strict])
+@pytest.mark.parametrize("guided", [False, True])
+@pytest.mark.parametrize(("dtype", "share"), [(np.float64, 1e-20), (np.float32, 1e-12)])
+def test_entries_are_zero_or_above_the_floor(make, guided, dtype, share):
+    rng = np.random.default_rng(0)
+    X = np.kron(np.eye(3), np.ones((8, 7))) * rng.integers(1, 9, (24, 1))
+    X[4], X[:, 6] = 0, 0
+    X = X.astype(dtype)
+    rows = as_rows(make(X))
+    H, V = random_factors(rows, 3, margins(rows), rng)
+    found = divergence_factors(rows, (H, V), guide_of(X)[0] if guided else None, max_iter=400, tol=0)
+    found = found._replace(H=np.asarray(rows.get(found.H)))
+    assert found.H.dtype == found.V.dtype == dtype
+    # Rows and columns of zeros are exactly that, and nothing else is.
+    np.testing.assert_array_equal((found.H > 0).all(axis=1), X.any(axis=1))
+    np.testing.assert_array_equal((found.V > 0).all(axis=1), X.any(axis=0))
+    np.testing.assert_array_equal(found.H[4], 0)
+    np.testing.assert_array_equal(found.V[6], 0)
+    least_V, least_H = share * V.mean(), share * found.H.max(axis=1, keepdims=True)
+    assert (found.H - 0.999 * least_H >= 0).all()
+    # One of V may be on its way down by as much as the brake allows.
+    assert (found.V[X.any(axis=0)] >= 0.999 * (1 - kl._BRAKE) * least_V).all()
+    # The floor was reached: without it these would be nearer to zero.
+    assert (found.H[X.any(axis=1)] < 1.001 * least_H[X.any(axis=1)]).any()
+    assert (found.V[X.any(axis=0)] < 1.001 * least_V).any()
 
 
 @pytest.mark.parametrize("guided", [False, True])
@@ -104,7 +172,7 @@ def test_what_200_plain_updates_reach_takes_a_third_of_the_passes():
     start = divergence_start(rows, 12, "random", margins(rows), 0)
     both = divergence_factors(rows, start, max_iter=200, tol=0).objective
     assert np.argmax(np.array(ahead) <= plain[-1]) < 120
-    before = 20 / 8  # iterations on one row in eight
+    before = kl_starts._TRIES * (kl_starts._ROWS_EACH * 12) / 600  # on some of the rows
     assert before + np.argmax(np.array(both) <= plain[-1]) < 200 / 3
     assert min(ahead[-1], both[-1]) < plain[-1]
 
@@ -191,6 +259,38 @@ def test_ctrl_c_keeps_the_last_iteration_where_asked(monkeypatch):
     assert divergence(X, found.H, found.V) <= found.objective[-1]
     with pytest.raises(KeyboardInterrupt):
         divergence_factors(as_rows(X), (H, V), max_iter=50, tol=0, callback=interrupt)
+
+
+@pytest.mark.parametrize("name", ["_pass", "_advance"])
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("at", range(2, 9))
+def test_ctrl_c_anywhere_leaves_factors_no_worse_than_the_last_objective(name, before, at, monkeypatch):
+    X, H, V = problem()
+    calls, own = [], getattr(kl, name)
+
+    def interrupted(*args):
+        calls.append(1)
+        if len(calls) == at and before:
+            raise KeyboardInterrupt
+        result = own(*args)
+        if len(calls) == at:
+            raise KeyboardInterrupt
+        return result
+
+    monkeypatch.setattr(kl, name, interrupted)
+    found = divergence_factors(as_rows(X), (H, V), max_iter=50, tol=0, keep_on_interrupt=True)
+    assert found.interrupted
+    assert len(found.objective) == (at if name == "_advance" else at - 1)
+    assert divergence(X, found.H, found.V) <= found.objective[-1] * (1 + 1e-12)
+
+
+def test_an_exact_fit_is_an_end():
+    rows = as_rows(np.ones((6, 4)))
+    start = random_factors(rows, 1, margins(rows), np.random.default_rng(0))
+    found = divergence_factors(rows, start, max_iter=100, tol=1e-5)
+    assert found.converged
+    assert len(found.objective) < 20
+    assert abs(found.objective[-1]) < 1e-12
 
 
 def test_the_users_arrays_are_not_written_to():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, Self
@@ -17,6 +16,7 @@ from labelfold.decisions import Decisions
 from labelfold.labels import Labels, read_labels
 from labelfold.progress import Progress
 from labelfold.rows import Block, Rows
+from labelfold.warn import warn_user
 
 
 class TSVM(Decisions, RowsEstimator):
@@ -245,19 +245,19 @@ class TSVM(Decisions, RowsEstimator):
                 if self.on_interrupt != "keep":
                     raise
                 message = "TSVM was interrupted; what its last training reached is kept"
-                warnings.warn(message, ConvergenceWarning, stacklevel=4)
+                warn_user(message, ConvergenceWarning)
                 return machines
         short = sum(machine.short for machine in machines)
         if short:
             message = f"in {short} stages of TSVM labels still switched after {self.max_iter} trainings"
-            warnings.warn(f"{message}; raise max_iter", ConvergenceWarning, stacklevel=4)
+            warn_user(f"{message}; raise max_iter", ConvergenceWarning)
         gap = max(machine.gap for machine in machines)
         if gap > self.tol:
             message = (
                 f"the support vector machines of TSVM have not settled, their relative duality gap being {gap:.1e}, "
                 f"short of tol={self.tol:.1e}; lower C, scale X, or raise tol"
             )
-            warnings.warn(message, ConvergenceWarning, stacklevel=4)
+            warn_user(message, ConvergenceWarning)
         return machines
 
     def _scores(self, rows: Rows) -> np.ndarray:

@@ -11,6 +11,9 @@ from scipy import sparse
 from labelfold.labels import Labels
 from labelfold.numerics.svm import linear_svm, linear_svms
 
+# The relative duality gap of the machines.
+_TOL = 1e-6
+
 
 def dual_directions(X: Any, labels: Labels, C: float, multiclass: str) -> sparse.csr_array:
     """Return S (l, 2p): the dual variables of p linear SVMs, first of positive rows, then of negative ones (eq. 17).
@@ -48,10 +51,6 @@ def dual_directions(X: Any, labels: Labels, C: float, multiclass: str) -> sparse
     signs = labels.signs().reshape(labels.n_labelled, -1)
     alpha = linear_svms(X, signs, C, tol=_TOL).alpha  # (l, p)
     return sparse.csr_array(np.hstack([alpha * (signs > 0), alpha * (signs < 0)]))
-
-
-# The relative duality gap of the machines.
-_TOL = 1e-6
 
 
 def _between(

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
-from labelfold._sklearn import Interval, StrOptions
-from labelfold.base import RowsEstimator
 from labelfold.factor.inputs import refuse_negative
-from labelfold.factor.parts import PartsMixin
+from labelfold.factor.parts import NonnegativeParts
 from labelfold.numerics.kl import Guide, divergence_factors
 from labelfold.numerics.kl_starts import Margins, divergence_start, margins
 from labelfold.progress import Progress, warn_of_early_end
@@ -25,35 +20,10 @@ _PLACE_TOL, _PLACE_ROUNDS = 1e-5, 3000
 _SUMS = {8: (1e-200, 1e200), 4: (1e-25, 1e30)}
 
 
-class DivergenceNMF(PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator):
+class DivergenceNMF(NonnegativeParts):
     """A non-negative factorisation X = H V' by I-divergence."""
 
-    _parameter_constraints = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "corrected": ["boolean"],
-        "init": [StrOptions({"random", "nndsvda"}), tuple, list],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
-        "on_interrupt": [StrOptions({"raise", "keep"})],
-    }
-
-    def transform(self, X: Any) -> Any:
-        """Place rows, each by itself and without labels, where the components add up to them best.
-
-        Parameters
-        ----------
-        X : container of shape (n, d)
-            Any rows the library reads, without negative entries.
-
-        Returns
-        -------
-        Z : array of shape (n, k)
-            H, or H (V'V)^(1/2) where ``corrected``; on the host for arrays and files, otherwise where X is.
-        """
-        check_is_fitted(self)
-        return self._place(self._rows(X, reset=False))
+    _parameter_constraints = {**NonnegativeParts._parameter_constraints, "corrected": ["boolean"]}
 
     def _place(self, rows: Rows) -> Any:
         least = rows.map(_least)
@@ -79,13 +49,13 @@ class DivergenceNMF(PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixi
             )
         return found
 
-    def _factorise(self, rows: Rows, found: Margins, guide: Guide | None = None) -> None:
+    def _factorise(self, rows: Rows, sums: Margins, guide: Guide | None = None) -> None:
         """Run the iterations as the parameters say, and keep what they reach."""
         name = type(self).__name__
         with threads.single_blas(), Progress(name, self.max_iter, self.verbose) as progress:
             found = divergence_factors(
                 rows,
-                divergence_start(rows, self.n_components, self.init, found, self.random_state),
+                divergence_start(rows, self.n_components, self.init, sums, self.random_state),
                 guide,
                 max_iter=self.max_iter,
                 tol=self.tol,
@@ -93,7 +63,7 @@ class DivergenceNMF(PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixi
                 callback=progress,
             )
         warn_of_early_end(found, name, self.tol)
-        self.components_ = np.ascontiguousarray(found.V.T, dtype=np.float64)
+        self.components_ = np.array(found.V.T, dtype=np.float64, order="C")
         self.objective_ = np.array(found.objective)
         self.n_iter_ = len(found.objective)
         H = np.array(rows.get(found.H))
@@ -108,13 +78,6 @@ class DivergenceNMF(PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         if not self.corrected:
             return self.components_
         return np.linalg.pinv(self._root(), hermitian=True) @ self.components_
-
-    def __sklearn_tags__(self) -> Any:
-        """Declare that X must not be negative, and that float32 stays float32."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
 
 
 def _least(X: Block) -> Any:

@@ -67,8 +67,11 @@ class KLNMF(DivergenceNMF):
     Notes
     -----
     Cost: one pass over X an iteration, O(k nnz), and O(nnz + k (n + d)) memory. Sparse rows are worked on
-    non-zero by non-zero in compiled loops, rows in threads; dense ones in blocks that fit a core's cache. Where X is
-    a sparse matrix in memory with at least half as many columns as rows, its transpose is kept as well.
+    non-zero by non-zero in compiled loops, rows in threads; dense ones in blocks that fit a core's cache.
+
+    Memory: a sparse X in memory with more than half as many columns as rows is kept by columns as well, and beside X
+    there are at most three arrays of the size of V and five of the size of H at a time, in the dtype of X. Other X
+    need no transpose, but a further array of the size of V for each thread after the first.
 
     Updates are multiplicative and look ahead: see `labelfold.numerics.kl`. A zero row of X has zero places; columns
     that are zero in X are zero in every part.

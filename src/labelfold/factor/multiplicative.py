@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Integral, Real
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from array_api_compat import array_namespace
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
-from labelfold._sklearn import Interval, StrOptions
-from labelfold.base import RowsEstimator
 from labelfold.factor.inputs import check_matrix, refuse_negative
-from labelfold.factor.parts import PartsMixin
+from labelfold.factor.parts import NonnegativeParts
 from labelfold.labels import Labels
 from labelfold.numerics.factor_starts import Start, factor_start
 from labelfold.numerics.nonnegative import nonnegative_rows
@@ -51,35 +46,10 @@ class Descent(NamedTuple):
     interrupted: bool
 
 
-class SquaredNMF(PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator):
+class SquaredNMF(NonnegativeParts):
     """A non-negative factorisation X = H V' by least squares, with some use of labels."""
 
-    _parameter_constraints = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "init": [StrOptions({"random", "nndsvda"}), tuple, list],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
-        "on_interrupt": [StrOptions({"raise", "keep"})],
-        "unlabeled": "no_validation",
-    }
-
-    def transform(self, X: Any) -> Any:
-        """Place rows, each by itself, where the components add up to them best; labels play no part.
-
-        Parameters
-        ----------
-        X : container of shape (n, d)
-            Any rows the library reads.
-
-        Returns
-        -------
-        H : array of shape (n, k)
-            On the host for arrays and files; otherwise where X is.
-        """
-        check_is_fitted(self)
-        return self._place(self._rows(X, reset=False))
+    _parameter_constraints = {**NonnegativeParts._parameter_constraints, "unlabeled": "no_validation"}
 
     def _place(self, rows: Rows) -> Any:
         V = self.components_.T
@@ -113,13 +83,6 @@ class SquaredNMF(PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         self.objective_ = np.array(found.objective)
         self.n_iter_ = len(found.objective)
         return found.state
-
-    def __sklearn_tags__(self) -> Any:
-        """Declare that X must not be negative, and that float32 stays float32."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
 
 
 def descend(

@@ -99,6 +99,9 @@ class NMFAlpha(DivergenceNMF):
     memory. The labelled rows are taken into memory once, to train the machines. Updates are the paper's eqs. 15 and
     16, and look ahead: see `labelfold.numerics.kl`.
 
+    Memory: as `KLNMF` says, but with at most five arrays of the size of V and seven of the size of H, and with S'X,
+    which has no more rows than 2p and no more non-zeros in each than X has columns.
+
     A new row is placed without labels, by updates of its own, until its divergence is known to be within 1e-5 of its
     sum above the least there is. So `transform` of a training row may differ from its ``embedding_``.
 

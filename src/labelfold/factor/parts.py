@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold.rows import as_rows
+from labelfold._sklearn import Interval, StrOptions
+from labelfold.base import RowsEstimator
+from labelfold.rows import Rows, as_rows
 
 
 class PartsMixin:
@@ -50,6 +54,8 @@ class PartsMixin:
             The largest weights first, by magnitude; zeros are left out.
         """
         check_is_fitted(self)
+        if not isinstance(n, Integral) or n < 0:
+            raise ValueError(f"n={n!r} was given, where a whole number of features, 0 or more, is expected")
         names = (
             getattr(self, "feature_names_in_", None) if feature_names is None else np.asarray(feature_names)
         )
@@ -70,3 +76,44 @@ class PartsMixin:
     @property
     def _n_features_out(self) -> int:
         return self.components_.shape[0]
+
+
+class NonnegativeParts(PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator):
+    """A factorisation X = H V' of which nothing is negative, found by iterations."""
+
+    _parameter_constraints = {
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "init": [StrOptions({"random", "nndsvda"}), tuple, list],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+        "on_interrupt": [StrOptions({"raise", "keep"})],
+    }
+
+    def transform(self, X: Any) -> Any:
+        """Place rows, each by itself and without labels, where the components add up to them best.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Any rows the library reads, without negative entries.
+
+        Returns
+        -------
+        Z : array of shape (n, k)
+            H; or H (V'V)^(1/2) where the estimator is to correct it, ``corrected=True``. On the host for arrays and
+            files, otherwise where X is.
+        """
+        check_is_fitted(self)
+        return self._place(self._rows(X, reset=False))
+
+    def _place(self, rows: Rows) -> Any:
+        raise NotImplementedError
+
+    def __sklearn_tags__(self) -> Any:
+        """Declare that X must not be negative, and that float32 stays float32."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 
 from labelfold.numerics.svd import SVD, randomized_svd
 from labelfold.rows import Block, Rows
+from labelfold.warn import warn_user
 
 # A start need not be exact: the factorisation goes on from it.
 _TOL = 1e-4
@@ -30,7 +31,7 @@ class Start(NamedTuple):
     B : ndarray of shape (d, k)
         The basis.
     rank : int
-        How many of the columns are used; the others are zero.
+        The most that the rank of X can be; singular vectors beyond it are zero.
     """
 
     H: Any
@@ -62,23 +63,25 @@ def factor_start(
     -------
     Start
     """
+    start = _named_or_given(rows, k, init, squared_norm, random_state, nonnegative)
+    if k > start.rank:
+        warn_user(
+            f"n_components={k} is more than the rank of X, at most {start.rank}; the components beyond it add "
+            "nothing, so lower n_components"
+        )
+    return start
+
+
+def _named_or_given(
+    rows: Rows, k: int, init: Any, squared_norm: float, random_state: Any, nonnegative: bool
+) -> Start:
     if not isinstance(init, str):
         return _given(rows, k, init, nonnegative)
     seed = check_random_state(random_state).randint(np.iinfo(np.int32).max)
     if init == "random":
-        start = random_start(rows, k, np.sqrt(squared_norm), seed, nonnegative=nonnegative)
-    else:
-        start = (nndsvd_start if nonnegative or init == "nndsvd" else svd_start)(rows, k, seed)
-    if init == "nndsvda":
-        start = _without_zeros(rows, start)
-    if k > start.rank:
-        warnings.warn(
-            f"n_components={k} is more than the rank of X, at most {start.rank}; the components beyond it add "
-            "nothing, so lower n_components",
-            UserWarning,
-            stacklevel=4,
-        )
-    return start
+        return random_start(rows, k, np.sqrt(squared_norm), seed, nonnegative=nonnegative)
+    start = (nndsvd_start if nonnegative or init == "nndsvd" else svd_start)(rows, k, seed)
+    return _without_zeros(rows, start) if init == "nndsvda" else start
 
 
 def svd_start(rows: Rows, k: int, random_state: Any) -> Start:
@@ -134,14 +137,14 @@ def _given(rows: Rows, k: int, init: Any, nonnegative: bool) -> Start:
     shapes = [np.shape(factor) for factor in init]
     if shapes != [(n, k), (d, k)]:
         raise ValueError(
-            f"init holds arrays of shapes {shapes}, where (H, B) of shapes {(n, k)} and {(d, k)} is expected"
+            f"init holds arrays of shapes {shapes}, where factors of shapes {(n, k)} and {(d, k)} are expected"
         )
     H, B = (np.asarray(factor, dtype=np.float64) for factor in init)
     if not (np.isfinite(H).all() and np.isfinite(B).all()):
         raise ValueError("init holds NaN or infinity, where finite numbers are expected")
     if nonnegative and (H.min() < 0 or B.min() < 0):
         raise ValueError("init holds negative numbers where none is expected; clip them")
-    return Start(rows.put(H.astype(rows.dtype)), B, k)
+    return Start(rows.put(H.astype(rows.dtype)), B, min(k, n, d))
 
 
 def _svd(rows: Rows, k: int, random_state: Any) -> SVD:

@@ -18,6 +18,7 @@ divergence.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -114,18 +115,19 @@ def divergence_factors(
         for iteration in range(1, max_iter + 1):
             # Where H and V did not move yet, or have just been called back, there is nowhere ahead to look.
             H, den, sums, value = _pass(rows, guide, state, beta if ahead else 0.0)
-            fall = (objective[-1] - value) / abs(value) if objective and value else np.inf
+            fall = (objective[-1] - value) / max(abs(value), sys.float_info.min) if objective else np.inf
             if fall >= 0:
+                # What is returned, also where the user interrupts what follows, which writes over V_last.
+                best = H, state.V_hat
                 objective.append(value)
                 converged = fall <= tol
-                if converged or iteration == max_iter:
-                    state = state._replace(H=H, V_last=state.V_hat)
-                else:
+                if not converged and iteration < max_iter:
                     if accelerate and ahead:
                         beta = min(_GROWTH * beta, _FURTHEST)
                     # The last pass does not look ahead: it cannot be in vain then.
                     ahead = accelerate and iteration + 1 < max_iter
                     state = _advance(state, H, sums, den, beta if ahead else 0.0, least)
+                    best = state.H, state.V_last
             else:
                 converged = not ahead
                 if ahead:
@@ -140,8 +142,8 @@ def divergence_factors(
     except KeyboardInterrupt:
         if not (keep_on_interrupt and objective):
             raise
-        return Factors(state.H, state.V_last, objective, False, True)
-    return Factors(state.H, state.V_last, objective, converged, False)
+        return Factors(*best, objective, False, True)
+    return Factors(*best, objective, converged, False)
 
 
 class _State(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +10,7 @@ from sklearn.utils import check_random_state
 from labelfold.numerics.factor_starts import factor_start
 from labelfold.numerics.kl import divergence_factors
 from labelfold.rows import Block, Rows, as_rows
+from labelfold.warn import warn_user
 
 # Random entries lie this far at most above the product of the margins. Small: from far apart the factors are pulled
 # into worse minima, and it takes the updates long to bring back what chance has put near zero.
@@ -78,11 +78,9 @@ def divergence_start(
         start = factor_start(rows, k, init, 1.0, random_state, nonnegative=True)
         return start.H, start.B
     if k > min(n, d):
-        warnings.warn(
+        warn_user(
             f"n_components={k} is more than the smaller side of X, {min(n, d)}; the components beyond it add "
-            "nothing, so lower n_components",
-            UserWarning,
-            stacklevel=4,
+            "nothing, so lower n_components"
         )
     rng = np.random.default_rng(check_random_state(random_state).randint(np.iinfo(np.int32).max))
     m = max(n // _ONE_IN, _ROWS_EACH * k)

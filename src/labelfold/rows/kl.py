@@ -21,7 +21,7 @@ from array_api_compat import device
 from labelfold.rows.sums import Term
 
 # A look ahead leaves an entry at least this share of itself.
-LEAST_SHARE = 0.01
+LEAST_LEFT = 0.01
 
 
 def ratio_rows(xp: Any, X: Any, H: Any, V: Any) -> Any:
@@ -155,7 +155,7 @@ def place(xp: Any, X: Any, V: Any, v: Any, tol: float, max_rounds: int) -> Any:
         bends = xp.sum((bend * scale) ** 2, axis=1)
         reach = xp.sqrt(squares / xp.where(bends > 0, bends, xp.ones_like(bends)))
         reach = xp.where((bends > 0) & (reach > 1), reach, xp.ones_like(reach))[:, None]
-        far = xp.maximum(H + 2 * reach * (one - H) + reach**2 * bend, LEAST_SHARE * two)
+        far = xp.maximum(H + 2 * reach * (one - H) + reach**2 * bend, LEAST_LEFT * two)
         new, far_loss, _ = _step(xp, X, far, V, safe, v)
         H = xp.where((far_loss <= loss)[:, None], new, two)
         rounds += 2

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from labelfold.rows.kernels import _compile
-from labelfold.rows.kl import LEAST_SHARE
+from labelfold.rows.kl import LEAST_LEFT
 from labelfold.rows.kl_kernels import _floor, _products, _special, _sums, _together
 from labelfold.rows.vectors import add_rows, row_products
 
@@ -117,4 +117,4 @@ def _further(h, one, two, far, v, mass):
     reach = max(1.0, np.sqrt(squares / bends)) if bends > 0 else 1.0
     for t in range(h.size):
         ahead = h[t] + 2 * reach * (one[t] - h[t]) + reach**2 * (two[t] - 2 * one[t] + h[t])
-        far[t] = max(ahead, LEAST_SHARE * two[t])
+        far[t] = max(ahead, LEAST_LEFT * two[t])

@@ -1,0 +1,28 @@
+"""Warnings where users look for them: at their own line, however deep in the library their cause was seen."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from pathlib import Path
+
+import sklearn
+
+# Estimators are also called by scikit-learn: fit by its check of parameters, and by pipelines and searches.
+_NOT_THE_USER = tuple(f"{Path(file).parent}{os.sep}" for file in (__file__, sklearn.__file__))
+
+
+def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the nearest line that is neither in labelfold nor in scikit-learn.
+
+    >>> with warnings.catch_warnings(record=True) as seen:
+    ...     warnings.simplefilter("always")
+    ...     warn_user("k is large")
+    >>> [str(one.message) for one in seen]
+    ['k is large']
+    """
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_NOT_THE_USER):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
