@@ -7,7 +7,6 @@ G has g at all n rows, :math:`\mathcal{L}` is the graph's Laplacian. Neither pen
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -17,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from labelfold.numerics.krylov import nystrom_sketch, preconditioned_cg
 from labelfold.rows import Centered, Rows
+from labelfold.warn import warn_user
 
 # Up to so many columns the preconditioner is the whole matrix; beyond, a sketch of it.
 _WHOLE = 512
@@ -134,11 +134,10 @@ def solve_linear(
         if sketch is None:
             sketch = nystrom_sketch(operator, d, d if d <= _WHOLE else min(d, _SKETCH + q), rng)
     if residual > tol:
-        warnings.warn(
+        warn_user(
             f"LapRLS stopped after {n_iter} iterations with a relative residual of {residual:.1e}, short of "
             f"tol={tol:.1e}; raise max_iter, tol or ridge",
             ConvergenceWarning,
-            stacklevel=5,  # where the user called fit
         )
     return Smooth(W, y_mean - mean @ W, n_iter, residual)
 

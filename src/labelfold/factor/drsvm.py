@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -22,6 +21,7 @@ from labelfold.numerics.factor_starts import factor_start
 from labelfold.numerics.nonnegative import nonnegative_rows
 from labelfold.progress import Progress, warn_of_early_end
 from labelfold.rows import Centered, Rows
+from labelfold.warn import warn_user
 
 # A basis whose squared norm is smaller than this, relative to e / b, puts every new row at the origin.
 _SHRUNK_AWAY = 1e-3
@@ -326,19 +326,15 @@ def _say(found: Solution, model: DRSVM) -> None:
     """Warn where the solution is not all that was asked for."""
     warn_of_early_end(found, "DRSVM", model.tol)
     if found.model.gap > max(found.model.svm_tol, 1e-4):
-        _warn(
+        warn_user(
             f"the support vector machines of DRSVM have not settled, their relative duality gap being "
             f"{found.model.gap:.1e}; raise svm_penalty, or scale X",
             ConvergenceWarning,
         )
     B, ridge = found.model.B, model.shrinkage / model.reconstruction
     if np.linalg.norm(B, 2) ** 2 < _SHRUNK_AWAY * ridge:
-        _warn(
+        warn_user(
             f"shrinkage={model.shrinkage:g} has shrunk the components away, the singular values of X being below "
             f"shrinkage / reconstruction = {ridge:g}; lower it, or multiply X by a constant",
             UserWarning,
         )
-
-
-def _warn(message: str, category: type[Warning]) -> None:
-    warnings.warn(message, category, stacklevel=5)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from numbers import Integral, Real
 from typing import Any, Self
@@ -23,6 +22,7 @@ from labelfold.factor.supervised import Problem, Solution, solve
 from labelfold.labels import read_labels
 from labelfold.progress import Progress, warn_of_early_end
 from labelfold.rows import Block, Centered, Rows, as_rows
+from labelfold.warn import warn_user
 
 # Components whose squared size is smaller than this, relative to lambda U / b, put every new row at the origin.
 _SHRUNK_AWAY = 1e-3
@@ -85,7 +85,7 @@ class OffsetFactorisation(Decisions, ClassNamePrefixFeaturesOutMixin, Transforme
         mean = rows.mean()
         check_matrix(Centered(rows, mean), nonnegative=False, centred=True, estimator=name)
         if k > min(n, d):
-            _warn(
+            warn_user(
                 f"n_components={k} is more than X has columns ({d}) or rows ({n}), so that it is inflated, not "
                 "reduced; lower n_components",
                 UserWarning,
@@ -199,13 +199,13 @@ class OffsetFactorisation(Decisions, ClassNamePrefixFeaturesOutMixin, Transforme
         warn_of_early_end(found, name, self.tol)
         shortfall = machine.shortfall()
         if shortfall is not None:
-            _warn(
+            warn_user(
                 f"the support vector machines of {name} have not settled: the last {shortfall}",
                 ConvergenceWarning,
             )
         ridge = self.u_penalty / self.reconstruction
         if np.vdot(found.point.V, found.point.V) < _SHRUNK_AWAY * ridge:
-            _warn(
+            warn_user(
                 f"u_penalty={self.u_penalty:g} and v_penalty={self.v_penalty:g} have shrunk the components away; "
                 "lower them, or multiply X by a constant",
                 UserWarning,
@@ -224,7 +224,3 @@ class OffsetFactorisation(Decisions, ClassNamePrefixFeaturesOutMixin, Transforme
 
 def _place(X: Block, center: Any, G: Any) -> Any:
     return X.shift(center) @ G
-
-
-def _warn(message: str, category: type[Warning]) -> None:
-    warnings.warn(message, category, stacklevel=4)

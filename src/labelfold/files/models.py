@@ -12,7 +12,6 @@ import io
 import json
 import os
 import re
-import warnings
 import zipfile
 import zlib
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from sklearn.base import BaseEstimator
 
 from labelfold.base import Kept
 from labelfold.files.problem import FileProblem, existing_file, listed, one_line, writable_file
+from labelfold.warn import warn_user
 
 FORMAT = "labelfold-model"
 FORMAT_VERSION = 1
@@ -146,9 +146,7 @@ def read_model(path: str | os.PathLike) -> SavedModel:
             ) from error
         raise _damaged(path, one_line(error)) from error
     if other:
-        warnings.warn(
-            f"{path} was written by {other}: fit the model again if what it says looks wrong.", stacklevel=3
-        )
+        warn_user(f"{path} was written by {other}: fit the model again if what it says looks wrong.")
     return SavedModel(model, meta)
 
 

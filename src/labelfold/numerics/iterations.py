@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -23,6 +22,7 @@ from labelfold.numerics.shifted import shifted_cg
 from labelfold.numerics.sides import ColumnSide, RowSide
 from labelfold.numerics.solution import LeastSquares, Problem, centered, is_sparse
 from labelfold.rows import Rows
+from labelfold.warn import warn_user
 
 # How far a run of iterations in float32 can bring the residual down before its products know no better. And how far
 # a run has to, in float32 (True) or not, to be worth another one.
@@ -106,11 +106,10 @@ class KrylovProblem(Problem):
         patience *= 1 + self.may_be_single
         found = self._iterate(ridge, start, patience, may_sketch=True)
         if found.residual > self.tol:
-            warnings.warn(
+            warn_user(
                 f"least squares stopped after {found.n_iter} iterations with a relative residual of "
                 f"{found.residual:.1e}, short of tol={self.tol:.1e}; raise max_iter, tol or ridge",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         return found
 

@@ -9,13 +9,13 @@ dual variables of a machine on slightly different rows are a start, whatever bec
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from labelfold.numerics.svm import check_duals
+from labelfold.warn import warn_user
 
 
 class KernelSVM(NamedTuple):
@@ -157,10 +157,9 @@ def _train(
     signs, C, start = _check(K, Y, C, alpha)
     found = solve_machines(K, signs, C, start * signs, tol, max_iter)
     if not found.converged:
-        warnings.warn(
+        warn_user(
             f"the support vector machine {unsettled(found.gap, found.n_iter, C, tol)}, or raise max_iter or tol",
             ConvergenceWarning,
-            stacklevel=3,
         )
     return found
 

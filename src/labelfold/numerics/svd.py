@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from labelfold.numerics.eigen import ROUND_OFF, largest_eigenvectors, signed
 from labelfold.rows import Block, Rows
+from labelfold.warn import warn_user
 
 
 class SVD(NamedTuple):
@@ -124,18 +124,16 @@ def randomized_svd(
     tiny = 10 * np.sqrt(max(n, d)) * eps * s[0]
     rank = int((s[:k] > tiny).sum())
     if rank < n_components:
-        warnings.warn(
+        warn_user(
             f"n_components={n_components} is more than the rank of X, {rank}; "
             f"{rank} component{'s are' if rank != 1 else ' is'} kept",
             UserWarning,
-            stacklevel=2,
         )
     if not converged:
-        warnings.warn(
+        warn_user(
             f"the singular value decomposition stopped after {n_iter} iterations with a relative residual of "
             f"{residual:.1e}, short of tol={tol:.1e}; raise max_iter, tol or n_oversamples",
             ConvergenceWarning,
-            stacklevel=2,
         )
     s, V = s[:rank], signed(V[:, :rank])
     U = _left_vectors(rows, s, V, eps)

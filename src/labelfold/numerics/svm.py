@@ -13,12 +13,13 @@ with U_i = C_i and D_i = 0 for the hinge, no bound and D_i = 1 / (2 C_i) for its
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
+
+from labelfold.warn import warn_user
 
 # Squared norms in this range neither overflow nor vanish in a solve; rows beyond it are scaled first.
 _SAFE = (1e-100, 1e100)
@@ -195,11 +196,10 @@ def _train(
         one_gap, rounds = _descend(rows, one, tol, max_iter, random_state)
         gap, n_iter = max(gap, one_gap), max(n_iter, rounds)
     if gap > tol:
-        warnings.warn(
+        warn_user(
             f"the support vector machine stopped after {n_iter} rounds with a relative duality gap of {gap:.1e}, "
             f"short of tol={tol:.1e}; lower C, scale X, or raise max_iter or tol",
             ConvergenceWarning,
-            stacklevel=3,
         )
     if exponent:
         W, alpha = np.ldexp(W, -exponent), np.ldexp(alpha, -2 * exponent)

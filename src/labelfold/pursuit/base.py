@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -19,6 +18,7 @@ from labelfold.pursuit.directions import Pursuit, pursue
 from labelfold.pursuit.predictions import NestedPredictions, responses
 from labelfold.pursuit.sources import Known, Source
 from labelfold.rows import Rows, threads
+from labelfold.warn import warn_user
 
 TASKS = ("binary", "multiclass", "multilabel", "regression")
 
@@ -80,11 +80,10 @@ class NestedSubspace(NestedPredictions):
         else:
             k = int(self.n_components)
             if k > labels.n_labelled:
-                warnings.warn(
+                warn_user(
                     f"n_components={k} is more than the {labels.n_labelled} labelled rows, so labels say little or "
                     f"nothing about the last directions; label more rows, lower n_components or pass 'cv'",
                     UserWarning,
-                    stacklevel=3,
                 )
         with Progress(name, k, self.verbose) as progress:
             known, found = self._pursue(source, None, k, progress)
@@ -163,21 +162,18 @@ class NestedSubspace(NestedPredictions):
         rank = len(found.gains)
         plural = "s are" if rank != 1 else " is"
         if found.exhausted:
-            warnings.warn(
+            warn_user(
                 f"n_components={k} is more than the rank of X, {rank}; {rank} component{plural} kept",
                 UserWarning,
-                stacklevel=4,
             )
         elif rank < k:
-            warnings.warn(
+            warn_user(
                 f"{type(self).__name__} was interrupted; the {rank} component{plural} kept that it had found of {k}",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         if not found.converged:
-            warnings.warn(
+            warn_user(
                 f"{type(self).__name__} stopped some directions after max_iter={self.max_iter} steps, short of "
                 f"tol={self.tol:.0e}; raise max_iter or tol",
                 ConvergenceWarning,
-                stacklevel=4,
             )

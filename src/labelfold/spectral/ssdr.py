@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -18,6 +17,7 @@ from labelfold.numerics.least_squares import MAX_GRAM_BYTES
 from labelfold.progress import Progress
 from labelfold.rows import Block, Centered, Rows
 from labelfold.spectral.links import Links, label_links, pair_links
+from labelfold.warn import warn_user
 
 # Up to this many columns, or where about all directions are asked for, a d x d matrix is quicker than iterations.
 _FEW_COLUMNS = 1000
@@ -196,19 +196,17 @@ class SSDR(LinearReducer):
                 callback=progress,
             )
         if not found.converged:
-            warnings.warn(
+            warn_user(
                 f"SSDR stopped after {found.n_iter} iterations with a relative residual of {found.residual:.1e}, "
                 f"short of tol={self.tol:.1e}; raise max_iter or tol",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         kept = found.vectors.shape[1]
         if kept < self.n_components:
-            warnings.warn(
+            warn_user(
                 f"n_components={self.n_components} is more than the {kept} directions that the data determine; "
                 f"{kept} are kept",
                 UserWarning,
-                stacklevel=3,
             )
         self.components_ = np.ascontiguousarray(signed(found.vectors).T)
         self.eigenvalues_ = found.values

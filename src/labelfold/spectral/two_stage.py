@@ -15,7 +15,6 @@ W spans what the direct problem spans, and s are its eigenvalues, without any as
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -27,6 +26,7 @@ from labelfold.numerics.gram import EPS, Factor
 from labelfold.numerics.least_squares import MAX_GRAM_BYTES, LeastSquares, read_factor
 from labelfold.rows import Rows
 from labelfold.spectral.kernel_map import KernelProblem
+from labelfold.warn import warn_user
 
 # Eigenvalues closer than this, relative, are one eigenvalue.
 _EQUAL = 1e-9
@@ -177,11 +177,10 @@ def keep_components(found: Directions, n_components: int | None) -> Directions:
             "mean whatever the label; give labels and columns that vary, or check that y belongs to these rows"
         )
     if n_components is not None and n_components > rank:
-        warnings.warn(
+        warn_user(
             f"n_components={n_components} is more than the {rank} direction{'s' * (rank != 1)} these labels and "
             f"columns allow; {rank} {'are' if rank != 1 else 'is'} kept",
             UserWarning,
-            stacklevel=3,
         )
     k = rank if n_components is None else min(n_components, rank)
     return found._replace(W=found.W[:, :k], s=found.s[:k], targets=found.targets[:k])
