@@ -1,6 +1,6 @@
 """Figures 2 to 5 and Table 2 of Cho & Saul: NMF-alpha beside NMF, PCA, LDA, SSNMF, CNMF, and SVMs on raw inputs.
 
-    python experiments/nmf_alpha.py              everything, about an hour on one core
+    python experiments/nmf_alpha.py              everything, about two hours on one core
     python experiments/nmf_alpha.py --quick      a taste on small pieces, seconds
 
 Real data comes from the folder named by LABELFOLD_DATA (see DATA.md); without it every set is generated in its shape.

@@ -310,7 +310,7 @@ def pictures(results: Results, plan: Plan) -> None:
             error = float(np.mean(fitted.predict(X) != y))
             # Of the rows where the fit placed them, which is what the pictures show.
             placed = np.column_stack([fitted.embedding_, fitted.row_offsets_])
-            found = fitted._decide(placed)
+            found = fitted._decide(fitted._scores_of(placed))
             if method == "unsupervised":  # its own machine counts for nothing: the best line there is
                 found = (
                     SVC(kernel="linear", C=1e6, max_iter=10**6).fit(placed[:, :2], y).predict(placed[:, :2])
@@ -341,7 +341,7 @@ def convergence(results: Results, plan: Plan) -> None:
         rows = {
             "reconstruction": misfit,
             "classification": (model.objective_[-1] - b * misfit - penalty) / (1 - b),
-            "train error": np.mean(model._decide(placed)[train] != data.y[train]),
+            "train error": np.mean(model._decide(model._scores_of(placed))[train] != data.y[train]),
             "train error, as new rows": np.mean(model.predict(data.X[train]) != data.y[train]),
             "test error": np.mean(model.transduction_[test] != data.y[test]),
         }

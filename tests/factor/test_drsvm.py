@@ -604,8 +604,8 @@ def test_other_bad_input_is_refused():
     X, y, _ = problem()
     H, B = np.ones((60, 3)), np.ones((12, 3))
     for options, message in (
-        ({"init": (B, H)}, r"shapes \[\(12, 3\), \(60, 3\)\], where \(H, B\)"),
-        ({"init": (H,)}, r"where \(H, B\) of shapes"),
+        ({"init": (B, H)}, r"shapes \[\(12, 3\), \(60, 3\)\], where factors of shapes"),
+        ({"init": (H,)}, r"where factors of shapes \(60, 3\) and \(12, 3\)"),
         ({"init": (H * np.nan, B)}, "init holds NaN"),
         ({"init": (-H, B), "nonnegative": True}, "negative numbers where none is expected"),
         ({"nonnegative": True, "center": True}, "choose one"),
