@@ -35,6 +35,7 @@ from common import (
 )
 from labelfold import CNMF, LDA, SSNMF, TSVM
 from labelfold.factor.directions import dual_directions
+from labelfold.factor.divergence import gram_root
 from labelfold.labels import read_labels
 from nmf_alpha_report import RAW, REDUCED, draw_basis, write_report
 from nmf_alpha_sets import LABELS, RANKS, TABLE_2, Split, Task, hidden, read, score, split
@@ -224,8 +225,7 @@ def corrected(model: Any) -> Callable[[Any], np.ndarray]:
     """Return the map of a factorisation, times (V'V)^(1/2) where it does not do so itself: eq. 5."""
     if getattr(model, "corrected", False):
         return model.transform
-    values, vectors = np.linalg.eigh(model.components_ @ model.components_.T)
-    root = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
+    root = gram_root(model.components_)
     return lambda X: model.transform(X).astype(np.float64) @ root
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -66,12 +67,7 @@ class Decisions(ClassifierMixin):
         -------
         accuracy : float
         """
-        check_is_fitted(self)
-        known, truth = score_targets(
-            y, unlabeled=self.unlabeled, task="classification", classes=self.classes_
-        )
-        weight = None if sample_weight is None else np.asarray(sample_weight)[known]
-        return float(accuracy_score(truth, self.predict(X)[known], sample_weight=weight))
+        return labelled_score(self, X, y, sample_weight)
 
     def _scores(self, rows: Rows) -> np.ndarray:
         raise NotImplementedError
@@ -108,18 +104,23 @@ class TaskScore:
         -------
         score : float
         """
-        found = self.predict(X)
-        regression = self.task_ == "regression"
-        known, truth = score_targets(
-            y,
-            len(found),
-            unlabeled=self.unlabeled,
-            task="regression" if regression else "classification",
-            classes=getattr(self, "classes_", None),
-        )
-        weight = None if sample_weight is None else np.asarray(sample_weight)[known]
-        measure = r2_score if regression else accuracy_score
-        return float(measure(truth, found[known], sample_weight=weight))
+        task = "regression" if self.task_ == "regression" else "classification"
+        return labelled_score(self, X, y, sample_weight, task)
+
+
+def labelled_score(model: Any, X: Any, y: Any, sample_weight: Any, task: str = "classification") -> float:
+    """Return the measure of what a model predicts, on the rows that have a label; see `score_targets`."""
+    found = model.predict(X)
+    known, truth = score_targets(
+        y, len(found), unlabeled=model.unlabeled, task=task, classes=getattr(model, "classes_", None)
+    )
+    weight = None if sample_weight is None else np.asarray(sample_weight)[known]
+    return float(measure_of(task)(truth, found[known], sample_weight=weight))
+
+
+def measure_of(task: str) -> Callable[..., float]:
+    """Return how predictions are scored: numbers by R^2, classes and labels by the share of rows all right."""
+    return r2_score if task == "regression" else accuracy_score
 
 
 def classifies(estimator: Any) -> bool:

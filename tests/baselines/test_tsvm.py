@@ -341,3 +341,12 @@ def test_the_users_arrays_are_left_alone():
         array.flags.writeable = False
     for data in (X, S):
         TSVM(n_stages=2).fit(data, y).predict(data)
+
+
+def test_score_says_what_it_cannot_score():
+    X, y = np.random.default_rng(0).random((30, 5)), np.arange(30) % 2
+    model = TSVM().fit(X, y)
+    with pytest.raises(ValueError, match="y has no labelled row"):
+        model.score(X, np.full(30, -1))
+    with pytest.raises(ValueError, match="y has 20 rows and X has 30"):
+        model.score(X, y[:20])

@@ -70,9 +70,7 @@ class DivergenceNMF(NonnegativeParts):
         self.embedding_ = (H @ self._root()).astype(H.dtype) if self.corrected else H
 
     def _root(self) -> np.ndarray:
-        """Return (V'V)^(1/2), (k, k): places times it have the inner products of the rows they stand for (eq. 5)."""
-        values, vectors = np.linalg.eigh(self.components_ @ self.components_.T)
-        return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+        return gram_root(self.components_)
 
     def _back(self) -> np.ndarray:
         if not self.corrected:
@@ -82,6 +80,12 @@ class DivergenceNMF(NonnegativeParts):
 
 def _least(X: Block) -> Any:
     return X.min()
+
+
+def gram_root(components: np.ndarray) -> np.ndarray:
+    """Return (V'V)^(1/2), (k, k): places times it have the inner products of the rows they stand for (eq. 5)."""
+    values, vectors = np.linalg.eigh(components @ components.T)
+    return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 
 
 def _place(X: Block, V: Any, v: Any, root: Any, tol: float, rounds: int) -> Any:

@@ -35,7 +35,7 @@ _AHEAD, _GROWTH, _FURTHEST = 0.5, 1.05, 1.0
 _BRAKE = 0.05
 # The least that an entry of V is, as a share of its mean, and one of H, as a share of its row's largest: less would
 # take long to come back from, and soon be a number too small to be quick with. Zeros stay zeros.
-_LEAST_SHARE = {8: 1e-20, 4: 1e-12}
+_LEAST_SHARE, _LEAST_SHARE_SINGLE = 1e-20, 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +107,7 @@ def divergence_factors(
     """
     H, V = rows.put(start[0]), np.ascontiguousarray(start[1], dtype=rows.dtype)
     state = _State(H=H, H_last=H, V_hat=V, V_last=V, v=V.sum(axis=0, dtype=np.float64))
-    least = _LEAST_SHARE[V.dtype.itemsize] * float(V.mean())
+    least = _least_share(V) * float(V.mean())
     del start, H, V  # a basis is large: no more of them are kept than are needed
     objective: list[float] = []
     beta, ahead, converged = _AHEAD, False, False
@@ -225,7 +225,7 @@ def _ahead(H: Any, last: Any, beta: float) -> Any:
 
 def _scaled(H: Any, factors: Any, divisor: Any) -> Any:
     """Return H * factors / divisor, not next to nothing; ``factors`` may be written to."""
-    share = _LEAST_SHARE[4 if "32" in str(H.dtype) else 8]
+    share = _least_share(H)
     if isinstance(H, np.ndarray):
         from labelfold.rows import kl_kernels
 
@@ -234,6 +234,11 @@ def _scaled(H: Any, factors: Any, divisor: Any) -> Any:
     H = H * factors / divisor[None, :]
     least = share * xp.max(H, axis=1, keepdims=True)
     return xp.where(H > 0, xp.maximum(H, least), H)
+
+
+def _least_share(factor: Any) -> float:
+    """Return the least share for a factor's precision, whichever library's array it is."""
+    return _LEAST_SHARE_SINGLE if "32" in str(factor.dtype) else _LEAST_SHARE
 
 
 def _divisor(v: Any) -> Any:

@@ -6,9 +6,9 @@ import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import KFold, StratifiedKFold
 
+from labelfold.decisions import measure_of
 from labelfold.labels import Labels
 from labelfold.model_selection.scoring import one_standard_error
 from labelfold.pursuit.predictions import decide
@@ -48,8 +48,7 @@ def choose_components(estimator: Any, source: Source) -> dict[str, Any]:
         for p in np.minimum(candidates, len(path)):
             F = Z[:, :p] @ path[p - 1, :, :p].T + intercepts[p - 1]
             y = decide(F, labels.task, labels.values.ndim == 1, labels.classes)
-            measure = r2_score if labels.task == "regression" else accuracy_score
-            row.append(float(measure(truth[test], y)))
+            row.append(float(measure_of(labels.task)(truth[test], y)))
         scores.append(row)
     table = np.array(scores)
     mean = table.mean(axis=0)

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import ClassifierMixin
-from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold.labels import score_targets
+from labelfold.decisions import labelled_score
 from labelfold.numerics.least_squares import MAX_GRAM_BYTES
 from labelfold.spectral.family import TwoStage
 from labelfold.spectral.heads import affine
@@ -256,10 +255,7 @@ class LDA(ClassifierMixin, TwoStage):
         -------
         accuracy : float
         """
-        found = self.predict(X)
-        known, truth = score_targets(y, len(found), unlabeled=self.unlabeled, classes=self.classes_)
-        weight = None if sample_weight is None else np.asarray(sample_weight)[known]
-        return float(accuracy_score(truth, found[known], sample_weight=weight))
+        return labelled_score(self, X, y, sample_weight, task="auto")
 
     def _scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
