@@ -105,6 +105,9 @@ def test_pointing_at_a_row_says_which_it_is(page, report, found):
                 f"return [b.x + l.xaxis.l2p({float(shown.points[i, 0])}), "
                 f"b.y + l.yaxis.l2p({float(shown.points[i, 1])})]; }})()"
             )
+            # Away first: what is said of the last point stays until the pointer is elsewhere.
+            page.point_at(5, 5)
+            page.wait("document.querySelectorAll('#plot-map-0 .hoverlayer .hovertext').length == 0")
             page.point_at(*place)
             page.wait("document.querySelectorAll('#plot-map-0 .hoverlayer .hovertext').length > 0")
             text = page.run(
