@@ -25,9 +25,9 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 from _common import peak_beyond
-from labelfold.factor.alternating import Problem, solve
-from labelfold.factor.drsvm import DRSVM
-from labelfold.numerics.factor_starts import random_start
+from labelfold.factorization._drsvm import DRSVM
+from labelfold.factorization._drsvm_solver import Problem, solve
+from labelfold.numerics._factor_starts import random_start
 from labelfold.rows import as_rows
 
 N, D, PER_ROW = 100_000, 47_236, 73

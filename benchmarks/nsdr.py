@@ -31,9 +31,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
 from _common import best_of, pinned, slope
-from labelfold.factor.machines import KernelMachine
-from labelfold.factor.nsdr import NSDR, objective
-from labelfold.factor.offsets import fold, hold, start_bases
+from labelfold.factorization._coupled_classifiers import KernelMachine
+from labelfold.factorization._nsdr import NSDR, objective
+from labelfold.factorization._offset_model import fold, hold, start_bases
 from labelfold.rows import as_rows
 
 PUBLISHED = 158.065 / 0.415

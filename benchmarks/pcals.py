@@ -22,7 +22,7 @@ from sklearn.decomposition import PCA, KernelPCA
 
 from _common import best_of, pinned, slope
 from labelfold import PCALS, KernelPCALS
-from labelfold.numerics.distances import mean_distance
+from labelfold.numerics._distances import mean_distance
 from labelfold.rows import as_rows
 
 N, POSITIONS, CODES = 83_679, 15, 21

@@ -20,7 +20,7 @@ import numpy as np
 from scipy import linalg, sparse
 
 from _common import best_of, documents, peak_beyond, pinned, slope
-from labelfold.spectral.ssdr import SSDR
+from labelfold.discriminant._ssdr import SSDR
 
 K, LABELLED = 10, 200
 THREADS = 2

@@ -35,10 +35,10 @@ from common import (
     sparse_text,
     words,
 )
-from labelfold.factor.drsvm import DRSVM
-from labelfold.numerics.factor_starts import svd_start
+from labelfold.discriminant._ssdr import SSDR
+from labelfold.factorization._drsvm import DRSVM
+from labelfold.numerics._factor_starts import svd_start
 from labelfold.rows import as_rows
-from labelfold.spectral.ssdr import SSDR
 
 COUNTS = (20, 40, 60, 80, 100, 150, 200)
 # The paper states k = 10 for its timings only; it gives one draw of labels, and no number of iterations.

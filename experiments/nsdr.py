@@ -36,9 +36,9 @@ from common import (
     seconds,
     words,
 )
-from labelfold.factor.lsdr import LSDR
-from labelfold.factor.nsdr import NSDR
-from labelfold.factor.offsets import factor_cost
+from labelfold.factorization._lsdr import LSDR
+from labelfold.factorization._nsdr import NSDR
+from labelfold.factorization._offset_model import factor_cost
 
 # Error and its deviation: NSDR, LSDR (smooth hinge), PCA-SVMs, SVMs.
 TABLE_2 = {

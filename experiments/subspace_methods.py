@@ -19,14 +19,14 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
 
 from common import rng_of, words
-from labelfold.baselines.graph import laplacian, nearest, neighbour_graph
-from labelfold.baselines.smooth import deformed_columns, solve_deformed
-from labelfold.numerics.distances import mean_distance
-from labelfold.numerics.krylov import block_cg
-from labelfold.pursuit.directions import pursue
-from labelfold.pursuit.spaces import MatrixSpace, Space
+from labelfold.features._kernel_map import nystroem_map
+from labelfold.numerics._distances import mean_distance
+from labelfold.numerics.least_squares._block_cg import block_cg
 from labelfold.rows import as_rows
-from labelfold.spectral.kernel_map import nystroem_map
+from labelfold.semi_supervised._graph import laplacian, nearest, neighbour_graph
+from labelfold.semi_supervised._laprls_solvers import deformed_columns, solve_deformed
+from labelfold.subspace._pursuit import pursue
+from labelfold.subspace._vector_spaces import MatrixSpace, Space
 
 # The paper's grids.
 SIZES = (2, 4, 8, 16, 32)

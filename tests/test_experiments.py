@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from labelfold.methods import METHODS as REGISTRY
+from labelfold.app.registry._methods import METHODS as REGISTRY
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 

@@ -4,36 +4,68 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from labelfold.app.compare import compare
+    from labelfold.app.io import load_model as load
+    from labelfold.app.io import save_model as save
+    from labelfold.discriminant import CCA, HSL, LDA, OPLS, SSDR
+    from labelfold.factorization import CNMF, DRSVM, KLNMF, LSDR, NSDR, SSNMF, NMFAlpha
+    from labelfold.rows import as_rows
+    from labelfold.semi_supervised import TSVM, LapRLS
+    from labelfold.subspace import PCALS, KernelPCALS
 
 __version__ = version("labelfold")
 
-# Where each public name lives. They are imported when first used, so that the command line starts at once and
-# the library needs none of the packages that only the app does.
+# Where each public name lives. A name is imported when it is first used, so that the command line starts at once
+# and the library needs none of the packages that only the app does. The imports above tell editors the same.
 _PUBLIC = {
-    "CCA": "labelfold.spectral.cca:CCA",
-    "CNMF": "labelfold.factor.cnmf:CNMF",
-    "DRSVM": "labelfold.factor.drsvm:DRSVM",
-    "HSL": "labelfold.spectral.hsl:HSL",
-    "KLNMF": "labelfold.factor.klnmf:KLNMF",
-    "LDA": "labelfold.spectral.lda:LDA",
-    "LapRLS": "labelfold.baselines.laprls:LapRLS",
-    "KernelPCALS": "labelfold.pursuit.kernel:KernelPCALS",
-    "LSDR": "labelfold.factor.lsdr:LSDR",
-    "NSDR": "labelfold.factor.nsdr:NSDR",
-    "NMFAlpha": "labelfold.factor.nmf_alpha:NMFAlpha",
-    "OPLS": "labelfold.spectral.opls:OPLS",
-    "PCALS": "labelfold.pursuit.pcals:PCALS",
-    "SSDR": "labelfold.spectral.ssdr:SSDR",
-    "SSNMF": "labelfold.factor.ssnmf:SSNMF",
-    "TSVM": "labelfold.baselines.tsvm:TSVM",
+    "CCA": "labelfold.discriminant:CCA",
+    "CNMF": "labelfold.factorization:CNMF",
+    "DRSVM": "labelfold.factorization:DRSVM",
+    "HSL": "labelfold.discriminant:HSL",
+    "KLNMF": "labelfold.factorization:KLNMF",
+    "KernelPCALS": "labelfold.subspace:KernelPCALS",
+    "LDA": "labelfold.discriminant:LDA",
+    "LSDR": "labelfold.factorization:LSDR",
+    "LapRLS": "labelfold.semi_supervised:LapRLS",
+    "NMFAlpha": "labelfold.factorization:NMFAlpha",
+    "NSDR": "labelfold.factorization:NSDR",
+    "OPLS": "labelfold.discriminant:OPLS",
+    "PCALS": "labelfold.subspace:PCALS",
+    "SSDR": "labelfold.discriminant:SSDR",
+    "SSNMF": "labelfold.factorization:SSNMF",
+    "TSVM": "labelfold.semi_supervised:TSVM",
     "as_rows": "labelfold.rows:as_rows",
-    "compare": "labelfold.comparison:compare",
-    "load": "labelfold.files:load_model",
-    "save": "labelfold.files:save_model",
+    "compare": "labelfold.app.compare:compare",
+    "load": "labelfold.app.io:load_model",
+    "save": "labelfold.app.io:save_model",
 }
 
-__all__ = ["__version__", *sorted(_PUBLIC)]
+__all__ = [
+    "CCA",
+    "CNMF",
+    "DRSVM",
+    "HSL",
+    "KLNMF",
+    "LDA",
+    "LSDR",
+    "NSDR",
+    "OPLS",
+    "PCALS",
+    "SSDR",
+    "SSNMF",
+    "TSVM",
+    "KernelPCALS",
+    "LapRLS",
+    "NMFAlpha",
+    "__version__",
+    "as_rows",
+    "compare",
+    "load",
+    "save",
+]
 
 
 def __getattr__(name: str) -> Any:

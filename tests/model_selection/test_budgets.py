@@ -11,7 +11,7 @@ from sklearn.datasets import load_iris
 
 from labelfold import LDA
 from labelfold.model_selection import LabelBudgetSplit, default_budgets, label_curve
-from labelfold.model_selection.budgets import hide
+from labelfold.model_selection._budgets import hide
 
 
 def codes_of(*counts, unlabelled=0, seed=0):

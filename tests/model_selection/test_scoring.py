@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 
 from labelfold import LDA
 from labelfold.model_selection import LabelledScorer, OneStandardError, SemiSupervisedKFold
-from labelfold.model_selection.scoring import one_standard_error
+from labelfold.model_selection._scoring import one_standard_error
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import pdist
 
-from labelfold.numerics.distances import mean_distance
+from labelfold.numerics._distances import mean_distance
 from labelfold.rows import as_rows
 
 

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from labelfold.numerics import kl, kl_starts
-from labelfold.numerics.kl import Guide, divergence, divergence_factors
-from labelfold.numerics.kl_starts import divergence_start, margins, random_factors
+from labelfold.numerics.kl import _factors as factors
+from labelfold.numerics.kl import _starts as starts
+from labelfold.numerics.kl._factors import Guide, divergence, divergence_factors
+from labelfold.numerics.kl._starts import divergence_start, margins, random_factors
 from labelfold.rows import as_rows
 from reference import nmf_alpha as reference
 
@@ -64,9 +65,9 @@ def test_the_objective_never_rises_and_is_that_of_the_factors(make, guided, seed
 @pytest.fixture
 def rash(monkeypatch):
     """Look so far ahead that many a pass ends higher."""
-    monkeypatch.setattr(kl, "_FURTHEST", 50.0)
-    monkeypatch.setattr(kl, "_GROWTH", 3.0)
-    monkeypatch.setattr(kl, "_BRAKE", 0.95)
+    monkeypatch.setattr(factors, "_FURTHEST", 50.0)
+    monkeypatch.setattr(factors, "_GROWTH", 3.0)
+    monkeypatch.setattr(factors, "_BRAKE", 0.95)
 
 
 @pytest.mark.parametrize("guided", [False, True])
@@ -140,7 +141,7 @@ def test_entries_are_zero_or_above_the_floor(make, guided, dtype, share):
     least_V, least_H = share * V.mean(), share * found.H.max(axis=1, keepdims=True)
     assert (found.H - 0.999 * least_H >= 0).all()
     # One of V may be on its way down by as much as the brake allows.
-    assert (found.V[X.any(axis=0)] >= 0.999 * (1 - kl._BRAKE) * least_V).all()
+    assert (found.V[X.any(axis=0)] >= 0.999 * (1 - factors._BRAKE) * least_V).all()
     # The floor was reached: without it these would be nearer to zero.
     assert (found.H[X.any(axis=1)] < 1.001 * least_H[X.any(axis=1)]).any()
     assert (found.V[X.any(axis=0)] < 1.001 * least_V).any()
@@ -172,7 +173,7 @@ def test_what_200_plain_updates_reach_takes_a_third_of_the_passes():
     start = divergence_start(rows, 12, "random", margins(rows), 0)
     both = divergence_factors(rows, start, max_iter=200, tol=0).objective
     assert np.argmax(np.array(ahead) <= plain[-1]) < 120
-    before = kl_starts._TRIES * (kl_starts._ROWS_EACH * 12) / 600  # on some of the rows
+    before = starts._TRIES * (starts._ROWS_EACH * 12) / 600  # on some of the rows
     assert before + np.argmax(np.array(both) <= plain[-1]) < 200 / 3
     assert min(ahead[-1], both[-1]) < plain[-1]
 
@@ -266,7 +267,7 @@ def test_ctrl_c_keeps_the_last_iteration_where_asked(monkeypatch):
 @pytest.mark.parametrize("at", range(2, 9))
 def test_ctrl_c_anywhere_leaves_factors_no_worse_than_the_last_objective(name, before, at, monkeypatch):
     X, H, V = problem()
-    calls, own = [], getattr(kl, name)
+    calls, own = [], getattr(factors, name)
 
     def interrupted(*args):
         calls.append(1)
@@ -277,7 +278,7 @@ def test_ctrl_c_anywhere_leaves_factors_no_worse_than_the_last_objective(name, b
             raise KeyboardInterrupt
         return result
 
-    monkeypatch.setattr(kl, name, interrupted)
+    monkeypatch.setattr(factors, name, interrupted)
     found = divergence_factors(as_rows(X), (H, V), max_iter=50, tol=0, keep_on_interrupt=True)
     assert found.interrupted
     assert len(found.objective) == (at if name == "_advance" else at - 1)

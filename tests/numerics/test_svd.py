@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from labelfold.numerics.eigen import orthonormal
-from labelfold.numerics.svd import randomized_svd
+from labelfold.numerics._eigen import orthonormal
+from labelfold.numerics._svd import randomized_svd
 from labelfold.rows import Centered, as_rows
 
 EPS = np.finfo(np.float64).eps

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from containers import CONTAINERS, params
 from labelfold.rows import Centered, Featurized, Rows, Weighted, as_rows, is_table
-from labelfold.rows.sums import total
+from labelfold.rows._sums import total
 
 N, D, K = 53, 9, 4
 
@@ -396,10 +396,10 @@ def random_csr(rng, dtype, index_dtype, n=300, d=40) -> sparse.csr_array:
 
 def counted(monkeypatch, name: str) -> list:
     """Count the calls of a compiled kernel."""
-    from labelfold.rows import kernels
+    from labelfold.rows.loops import _sparse_products as sparse_products
 
-    calls, kernel = [], getattr(kernels, name)
-    monkeypatch.setattr(kernels, name, lambda *args: calls.append(1) or kernel(*args))
+    calls, kernel = [], getattr(sparse_products, name)
+    monkeypatch.setattr(sparse_products, name, lambda *args: calls.append(1) or kernel(*args))
     return calls
 
 
@@ -418,7 +418,7 @@ def test_compiled_products_equal_scipy(
     rows = as_rows(X)
     XM, XtH = rows.sweep(product_and_transposed, H, shared=(np.asfortranarray(M),))
     assert len(gathers) == len(scatters) > 10  # blocks
-    monkeypatch.setattr("labelfold.rows.block_sums._SMALL_PRODUCT", np.inf)
+    monkeypatch.setattr("labelfold.rows._block_sums._SMALL_PRODUCT", np.inf)
     slow_XM, slow_XtH = rows.sweep(product_and_transposed, H, shared=(M,))
     assert len(gathers) == len(scatters) == len(rows.cuts()) - 1
     A = abs(X.astype(np.float64))
@@ -451,7 +451,7 @@ def test_outer_with_empty_rows(empty, rng):
 def test_large_blocks_run_the_kernels_unasked(rng, monkeypatch):
     """Data of ordinary size crosses the threshold by itself, in several blocks."""
     X = sparse.random_array((12_000, 500), density=0.1, format="csr", rng=rng, dtype=np.float32)
-    monkeypatch.setattr("labelfold.rows.memory.SPARSE_BYTES", 1 << 20)
+    monkeypatch.setattr("labelfold.rows.adapters._memory.SPARSE_BYTES", 1 << 20)
     monkeypatch.setenv("LABELFOLD_NUM_THREADS", "2")
     gathers = counted(monkeypatch, "csr_product")
     rows = as_rows(X)
@@ -483,10 +483,10 @@ def test_narrow_and_single_blocks(rng):
 @pytest.mark.parametrize("k", [1, 4, 5, 16, 39, 40, 128, 130])
 def test_products_of_every_width(k, rng):
     """Kernels are compiled for some widths and general for others."""
-    from labelfold.rows import kernels
+    from labelfold.rows.loops import _sparse_products as sparse_products
 
     X = sparse.random(30, 20, density=0.3, format="csr", random_state=0)
     M, H, out = rng.standard_normal((20, k)), rng.standard_normal((30, k)), np.zeros((20, k))
-    np.testing.assert_allclose(kernels.csr_product(X.data, X.indices, X.indptr, M), X @ M, atol=1e-13)
-    kernels.csr_scatter(X.data, X.indices, X.indptr, H, out)
+    np.testing.assert_allclose(sparse_products.csr_product(X.data, X.indices, X.indptr, M), X @ M, atol=1e-13)
+    sparse_products.csr_scatter(X.data, X.indices, X.indptr, H, out)
     np.testing.assert_allclose(out, X.T @ H, atol=1e-13)

@@ -196,7 +196,7 @@ as_rows(np.eye(3)).mean()
 print("dask" in sys.modules)
 import dask.array as da
 as_rows(da.eye(3)).mean()
-print("labelfold.rows.dask" in sys.modules)
+print("labelfold.rows.adapters._dask" in sys.modules)
 """
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)

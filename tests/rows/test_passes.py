@@ -16,8 +16,9 @@ from scipy import sparse
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from containers import params
-from labelfold.rows import Centered, Featurized, Weighted, as_rows, threads
-from labelfold.rows.stream import FileRows
+from labelfold.rows import Centered, Featurized, Weighted, as_rows
+from labelfold.rows import _threads as threads
+from labelfold.rows.adapters._stream import FileRows
 
 
 def column_sums(X):
@@ -159,10 +160,10 @@ def peak(call) -> int:
 @pytest.mark.parametrize("layout", ["C", "F", "strided", "csr", "csr-int64", "npy"])
 def test_a_pass_makes_no_copy_of_X(layout, rng, tmp_path, monkeypatch):
     monkeypatch.setenv("LABELFOLD_NUM_THREADS", "2")
-    monkeypatch.setattr("labelfold.rows.memory.DENSE_BYTES", 1 << 17)
-    monkeypatch.setattr("labelfold.rows.memory.SPARSE_BYTES", 1 << 17)
-    monkeypatch.setattr("labelfold.rows.memory.SPARSE_ROWS", 256)
-    monkeypatch.setattr("labelfold.rows.stream.FILE_BYTES", 1 << 17)
+    monkeypatch.setattr("labelfold.rows.adapters._memory.DENSE_BYTES", 1 << 17)
+    monkeypatch.setattr("labelfold.rows.adapters._memory.SPARSE_BYTES", 1 << 17)
+    monkeypatch.setattr("labelfold.rows.adapters._memory.SPARSE_ROWS", 256)
+    monkeypatch.setattr("labelfold.rows.adapters._stream.FILE_BYTES", 1 << 17)
     n, d = 40_000, 50
     X = rng.standard_normal((n, d))
     if layout == "F":

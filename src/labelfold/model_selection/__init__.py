@@ -19,9 +19,9 @@ Examples
 {'n_components': 8}
 """
 
-from labelfold.model_selection.budgets import LabelBudgetSplit, LabelProblem, default_budgets, label_curve
-from labelfold.model_selection.folds import RepeatedSemiSupervisedKFold, SemiSupervisedKFold
-from labelfold.model_selection.scoring import LabelledScorer, OneStandardError
+from labelfold.model_selection._budgets import LabelBudgetSplit, LabelProblem, default_budgets, label_curve
+from labelfold.model_selection._folds import RepeatedSemiSupervisedKFold, SemiSupervisedKFold
+from labelfold.model_selection._scoring import LabelledScorer, OneStandardError
 
 __all__ = [
     "LabelBudgetSplit",

@@ -11,12 +11,12 @@ import numpy as np
 from array_api_compat import is_array_api_obj
 from scipy import sparse
 
-from labelfold.rows.blocks import Block
-from labelfold.rows.memory import memory_rows
-from labelfold.rows.protocol import Rows
-from labelfold.rows.stream import IterableRows, memmap_rows, npy_rows
-from labelfold.rows.sums import Term
-from labelfold.rows.views import Centered, Featurized, Weighted
+from labelfold.rows._blocks import Block
+from labelfold.rows._protocol import Rows
+from labelfold.rows._sums import Term
+from labelfold.rows._wrappers import Centered, Featurized, Weighted
+from labelfold.rows.adapters._memory import memory_rows
+from labelfold.rows.adapters._stream import IterableRows, memmap_rows, npy_rows
 
 __all__ = ["Block", "Centered", "Featurized", "Rows", "Term", "Weighted", "as_rows", "is_table"]
 
@@ -59,11 +59,11 @@ def _adapted(X: Any) -> Rows:
     if isinstance(X, str | os.PathLike):
         return npy_rows(X)
     if _is_dask(X):
-        from labelfold.rows.dask import DaskRows
+        from labelfold.rows.adapters._dask import DaskRows
 
         return DaskRows(X)
     if is_array_api_obj(X):
-        from labelfold.rows.device import DeviceRows
+        from labelfold.rows.adapters._device import DeviceRows
 
         return DeviceRows(X)
     if _is_blocks(X):

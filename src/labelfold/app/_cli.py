@@ -1,0 +1,91 @@
+"""The ``labelfold`` command: what surrounds the commands, so that every failure is one sentence."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib.util import find_spec
+
+_APP = ("typer", "rich", "pandas", "pyarrow", "plotly", "skops")
+_DEBUG = "LABELFOLD_DEBUG"
+_said: set[str] = set()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status.
+
+    0 is success, 2 is a request that cannot be met as it stands, 1 is a failure nobody foresaw and 130 is
+    Ctrl-C. With the environment variable ``LABELFOLD_DEBUG`` set, failures come with their traceback.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        The arguments, those of the process unless given.
+
+    Returns
+    -------
+    int
+        The exit status.
+    """
+    missing = [name for name in _APP if find_spec(name) is None]
+    if missing:
+        _say(f"The command line needs {', '.join(missing)}: pip install 'labelfold[app]'.")
+        return 2
+    from labelfold.app.commands._model import app
+    from labelfold.app.io._problems import FileProblem, Refusal, one_line
+
+    args = list(sys.argv[1:] if argv is None else argv)
+    _said.clear()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")  # _note says each but once
+            warnings.showwarning = _note
+            status = app(args=args or ["--help"], prog_name="labelfold", standalone_mode=False) or 0
+        if status == 130:  # what some releases of typer make of Ctrl-C; others raise
+            _say("Stopped.")
+        return status
+    except (FileProblem, Refusal) as error:
+        _say(str(error), error)
+        return 2
+    except KeyboardInterrupt:
+        _say("Stopped.")
+        return 130
+    except BrokenPipeError:
+        # the reader of a pipe went away; keep the interpreter from complaining about it on its way out
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:
+        # typer carries its own copy of click or uses the installed one: told apart by what they can do
+        if hasattr(error, "format_message"):
+            _say(f"{error.format_message().rstrip('.')}; see {_help(error)}.", error)
+            return 2
+        if type(error).__name__ == "Abort":
+            _say("Stopped.")
+            return 130
+        hint = f"set {_DEBUG}=1 to see where, and please report it"
+        _say(f"Something unforeseen went wrong ({type(error).__name__}: {one_line(error)}); {hint}.", error)
+        return 1
+
+
+def _help(error: Exception) -> str:
+    context = getattr(error, "ctx", None)
+    return f"{context.command_path if context else 'labelfold'} --help"
+
+
+def _say(sentence: str, error: BaseException | None = None) -> None:
+    if error is not None and os.environ.get(_DEBUG):
+        raise error
+    print(f"labelfold: {sentence}", file=sys.stderr)
+
+
+def _note(message, category, filename, lineno, file=None, line=None) -> None:
+    text = " ".join(str(message).split())
+    if text not in _said:
+        _said.add(text)
+        print(f"Note: {text}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

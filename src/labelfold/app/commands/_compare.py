@@ -1,0 +1,265 @@
+"""The commands of the main job: compare, and what it can be tried on."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.table import Table as Grid
+
+from labelfold.app.commands._console import (
+    accuracy_grid,
+    console,
+    named_columns,
+    read_labelled,
+    row_names,
+    split_commas,
+    whole_numbers,
+)
+from labelfold.app.commands._options import Data, Drop, Format, Ids, LabelFree, Scale, Seed, Target, app
+from labelfold.app.io._problems import FileProblem, Refusal, existing_file, refusing, writable_folder
+
+Folder = Annotated[Path, typer.Option("--output", "-o", help="The folder for report and results.")]
+Limit = Annotated[
+    float | None, typer.Option("--time-limit", help="Seconds for the runs; they end with what there is.")
+]
+_DEMO_LABELS = 300
+# What two cores do in two minutes, compiling included; the time limit is for slower ones.
+_DEMO = {"budgets": [20, 60, 200], "components": [2, 9], "repeats": 3, "time_limit": 120}
+
+
+@app.command("compare")
+def compare_command(
+    data: Data,
+    target: Target = None,
+    methods: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--methods", "-m", help="Names, with commas between; all that suit the data unless given."
+        ),
+    ] = None,
+    budgets: Annotated[
+        list[str] | None, typer.Option("--budgets", "-b", help="Numbers of labels, with commas between.")
+    ] = None,
+    components: Annotated[
+        list[str] | None,
+        typer.Option("-k", "--components", help="Sizes of the embedding, with commas between."),
+    ] = None,
+    repeats: Annotated[int, typer.Option("--repeats", "-r", help="Draws of test rows and labels.")] = 5,
+    time_limit: Limit = None,
+    save: Annotated[
+        bool, typer.Option("--save", help="Also write the best model, its embedding and its predictions.")
+    ] = False,
+    image_shape: Annotated[
+        str | None,
+        typer.Option("--image-shape", help="Height x width, such as 28x28, where the columns are pixels."),
+    ] = None,
+    seed: Seed = 0,
+    output: Folder = Path("labelfold-compare"),
+    ids: Ids = None,
+    drop: Drop = None,
+    label_free: LabelFree = None,
+    format: Format = None,
+    scale: Scale = False,
+) -> None:
+    """Find out which method does best, at which size, with how many labels: a table and an HTML report.
+
+    Each result is on disk when it is made: the same command goes on where it was stopped or killed.
+    """
+    from labelfold.app.registry._methods import get_method
+
+    with refusing():
+        names = split_commas(methods)
+        chosen = None if names is None else [get_method(name) for name in names]
+        sizes, counts = whole_numbers("-k", components), whole_numbers("--budgets", budgets)
+        if repeats < 1:
+            raise Refusal(f"--repeats is at least 1, not {repeats}.")
+        if time_limit is not None and not time_limit > 0:
+            raise Refusal(f"--time-limit is a number of seconds above 0, not {time_limit:g}.")
+        shape = _shape(image_shape)
+        existing_file(data)
+        writable_folder(output)
+        table, mark, _ = read_labelled(data, target, ids, drop, label_free, format)
+    settings = {"methods": chosen, "budgets": counts, "components": sizes, "repeats": repeats, "scale": scale}
+    _compare(
+        table,
+        mark,
+        target,
+        output,
+        save,
+        time_limit=time_limit,
+        image_shape=shape,
+        random_state=seed,
+        **settings,
+    )
+
+
+@app.command()
+def datasets(
+    name: Annotated[str | None, typer.Argument(help="Which one to write; lists them unless given.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A .csv, .tsv or .parquet file to write.")
+    ] = None,
+    labels: Annotated[
+        int | None, typer.Option("--labels", help="How many labels to keep; all unless given.")
+    ] = None,
+    seed: Seed = 0,
+) -> None:
+    """List the data sets that come with scikit-learn, or write one as a table to try things on."""
+    from labelfold.app.io import _shipped as shipped
+
+    if name is None:
+        grid = Grid(box=None, pad_edge=False)
+        for heading in ("name", "rows", "columns", "classes", "what it is"):
+            grid.add_column(heading, justify="right" if heading in ("rows", "columns", "classes") else "left")
+        for entry in shipped.SETS.values():
+            grid.add_row(entry.name, f"{entry.rows:,}", str(entry.columns), str(entry.classes), entry.what)
+        console().print(grid)
+        return
+    with refusing():
+        path = shipped.write(name, output, labels, seed)
+        entry = shipped.SETS[name]
+    kept = entry.rows if labels is None else labels
+    console().print(
+        f"{entry.what}: {entry.rows:,} rows × {entry.columns} columns, {kept:,} rows labelled in {entry.classes} "
+        f"classes, written to {path}.\nlabelfold compare {shlex.quote(str(path))} --target {entry.target} --id row",
+        soft_wrap=True,
+    )
+
+
+@app.command()
+def demo(output: Folder = Path("demo"), seed: Seed = 0) -> None:
+    """Compare the methods on scikit-learn's handwritten digits, most of their labels hidden."""
+    from labelfold.app.io import _shipped as shipped
+    from labelfold.app.io import read_table
+
+    writable_folder(output)
+    entry = shipped.SETS["digits"]
+    path = shipped.write("digits", output / "digits.csv", _DEMO_LABELS, seed)
+    budgets, sizes = (",".join(map(str, _DEMO[name])) for name in ("budgets", "components"))
+    command = (
+        f"labelfold compare {path} --target {entry.target} --id row --budgets {budgets} -k {sizes} "
+        f"--repeats {_DEMO['repeats']} --time-limit {_DEMO['time_limit']} --save --output {output}"
+    )
+    out = console()
+    out.print(
+        f"Data: scikit-learn's handwritten digits, {entry.rows:,} images × {entry.columns} pixels, "
+        f"{_DEMO_LABELS} of them labelled.\nThis is: {command}",
+        soft_wrap=True,
+    )
+    table = read_table(path, target=entry.target, id_columns=["row"])
+    _compare(
+        table,
+        -1,
+        [entry.target],
+        output,
+        True,
+        command,
+        random_state=seed,
+        name="the handwritten digits",
+        **_DEMO,
+    )
+    truth = shipped.truth("digits")
+    hidden = np.array([label is None for label in table.y])
+    said = read_table(output / "predictions.csv", target="predicted", id_columns=["row", "label"]).y
+    share = np.mean(said[hidden] == truth[hidden])
+    out.print(
+        f"\nOf the {hidden.sum():,} images whose label was hidden, the model names {share:.1%} rightly."
+    )
+
+
+def _compare(
+    table: Any,
+    mark: Any,
+    target: list[str] | None,
+    output: Path,
+    save: bool,
+    command: str | None = None,
+    **settings: Any,
+) -> None:
+    """Run a comparison, show it and write it down."""
+    from labelfold.app.compare import compare
+
+    with refusing():
+        found = compare(
+            named_columns(table),
+            table.y,
+            ids=row_names(table),
+            unlabeled=mark,
+            folder=output,
+            progress=sys.stderr.isatty(),
+            command=command or shlex.join(["labelfold", *sys.argv[1:]]),
+            **{"name": table.source.name} | settings,
+        )
+    out, interrupted = console(), found.interrupted
+    try:
+        _show(found, out)
+        report = found.report(output / "report.html")
+    except KeyboardInterrupt:  # another Ctrl-C: what is there, without the fits that maps need
+        interrupted = True
+        found.forgo_review()
+        report = found.report(output / "report.html")
+    written = {"Report": report, "Results": output / "results.csv"}
+    if save and found.winner is not None:
+        written |= _save(found, table, target, output)
+    width = max(map(len, written))
+    out.print("\n" + "\n".join(f"{what:<{width}}  {path}" for what, path in written.items()), soft_wrap=True)
+    if interrupted:
+        raise KeyboardInterrupt
+
+
+def _show(found: Any, out: Any) -> None:
+    """Print the table, what was left out and what failed, and the answer."""
+    out.print(accuracy_grid(found))
+    for title, why in found.left_out.items():
+        out.print(f"{title} was left out: {why}.", soft_wrap=True)
+    failed = found.table.dropna(subset="error").groupby("label", sort=False)["error"].first()
+    for label, why in failed.items():
+        out.print(f"{label} failed: {why}.", soft_wrap=True)
+    out.print("\n" + "\n".join([found.answer, *found.details]), soft_wrap=True)
+
+
+def _save(found: Any, table: Any, target: list[str] | None, output: Path) -> dict[str, Path]:
+    """Write the best model, its embedding of all rows, and what it says of them; return the files."""
+    from labelfold.app._explain import predict_with_confidence
+    from labelfold.app.commands._model import fit_notes, predicted_columns
+    from labelfold.app.io import save_model, write_table
+    from labelfold.app.registry._tuned import settled
+
+    data, method = found.data, found.methods[found.best_]
+    model = settled(found.refit())
+    X = data.table()
+    embedded = np.asarray(model.transform(X)) if method.embeds else None
+    written = {}
+    try:
+        notes = fit_notes(method, table, data.labels, target, embedded)
+        written["Model"] = save_model(model, output / "model.skops", **notes)
+    except FileProblem as error:
+        typer.echo(f"Note: {error}", err=True)
+    ids = table.ids
+    if ids is None:
+        import pandas as pd
+
+        ids = pd.DataFrame({"row": np.arange(1, len(data.y) + 1)})
+    if embedded is not None:
+        columns = [str(c) for c in model.get_feature_names_out()]
+        written["Embedding"] = write_table(output / "embedding.parquet", embedded, columns, ids=ids)
+    predicted, confidence = predict_with_confidence(model, X)
+    given = {"label": [data.named(y) for y in data.y]}
+    extra = given | predicted_columns(predicted, data.classes) | {"confidence": confidence}
+    nothing = np.empty((len(predicted), 0))
+    written["Predictions"] = write_table(output / "predictions.csv", nothing, [], ids=ids, extra=extra)
+    return written
+
+
+def _shape(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    sides = text.lower().replace("×", "x").split("x")
+    if len(sides) != 2 or not all(side.strip().isdecimal() and int(side) for side in sides):
+        raise Refusal(f"--image-shape is height x width, such as 28x28, not {text!r}.")
+    return int(sides[0]), int(sides[1])

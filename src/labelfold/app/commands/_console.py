@@ -1,0 +1,205 @@
+"""What the commands share: reading their arguments and showing their results."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import scipy.sparse as sp
+import typer
+from rich.console import Console
+from rich.table import Table as Grid
+
+from labelfold.app.io._problems import FileProblem, Refusal, count, existing_file, listed, one_line
+
+if TYPE_CHECKING:
+    from labelfold.app.compare import Comparison
+    from labelfold.app.io import SavedModel, Table
+    from labelfold.labels import Labels
+
+# Labels that are somebody's way to write "no label", and are no spelling of a missing value that files.py knows.
+_LIKE_NONE = {
+    "?",
+    "-",
+    "--",
+    ".",
+    "none",
+    "unknown",
+    "unlabeled",
+    "unlabelled",
+    "missing",
+    "undefined",
+    "n.a.",
+    "tbd",
+}
+
+
+def accuracy_grid(found: Comparison) -> Grid:
+    """Show a comparison: a row a method, a column a budget."""
+    from labelfold.app.compare._words import percent, repeats_run
+
+    budgets = sorted(found.lines["budget"].unique())
+    metric = found.settings["metric"]
+    grid = Grid(
+        title=f"{metric[0].upper()}{metric[1:]} on rows held back, ± spread over {repeats_run(found)}, "
+        "each method at the size that suits it",
+        title_justify="left",
+    )
+    grid.add_column("method")
+    for heading in ["k", *(f"{b} labels" for b in budgets), "fit"]:
+        grid.add_column(heading, justify="right")
+    for _, rows in found.lines.groupby("label", sort=False):
+        at = rows.set_index("budget")
+        cells = []
+        for b in budgets:
+            spread = at["spread"].get(b)
+            known = b in at.index and at["mean"][b] == at["mean"][b]
+            text = percent(at["mean"][b]) if known else "–"
+            cells.append(text + (f" ±{100 * spread:.1f}" if known and spread == spread else ""))
+        sizes = rows["components"].dropna()
+        seconds = rows["fit_seconds"].mean()
+        fit_time = "–" if seconds != seconds else f"{seconds:.2f} s"
+        title = found.methods[rows["method"].iloc[0]].title
+        grid.add_row(title, str(sizes.max()) if len(sizes) else "–", *cells, fit_time)
+    return grid
+
+
+def read_labelled(
+    data: Path,
+    target: list[str] | None,
+    ids: list[str] | None,
+    drop: list[str] | None,
+    label_free: list[str] | None,
+    format: str | None,
+) -> tuple[Table, int | None, Labels]:
+    """Read a table that has to have labels.
+
+    Returns
+    -------
+    table : Table
+    mark : int or None
+        The value that marks unlabelled rows in its target, besides None.
+    labels : Labels
+        The target as read.
+    """
+    from labelfold.app.io._tables import read_table, table_format
+
+    kind = table_format(existing_file(data), format)
+    if not target and kind not in ("npz", "svmlight"):
+        raise Refusal(f"Which column of {data} holds the labels? Name it with --target.")
+    table = read_table(
+        data,
+        target=target[0] if target and len(target) == 1 else target,
+        id_columns=ids or (),
+        drop=drop or (),
+        format=format,
+        unlabeled_values=label_free,
+    )
+    if table.y is None:
+        raise Refusal(f"{data} has no array y of labels; name the one that holds them with --target.")
+    # where what counts as unlabelled was said, it is None in y by now
+    mark = -1 if label_free is None else None
+    labels = _labels(table, mark)
+    if label_free is None and table.y.ndim == 1:
+        _note_marks(table.y)
+    return table, mark, labels
+
+
+def _labels(table: Table, mark: int | None) -> Labels:
+    """Read the target, or say what is wrong with it in the words of the command line."""
+    from labelfold.app.compare._data import refuse_ids_for_labels
+    from labelfold.labels import read_labels
+
+    where = f"The target of {table.source}"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the fit reads the labels again and warns then
+            tasks = ("binary", "multiclass", "multilabel")
+            labels = read_labels(table.y, unlabeled=mark, allowed=tasks, estimator="labelfold")
+    except ValueError as error:
+        text = re.sub(r"^y\b", where, one_line(error)).replace("and y holds", "and the target holds")
+        option = ', or give --label-free "" if only an empty cell is no label' if mark is not None else ""
+        text = text.replace(", or pass unlabeled=None if every value is a class", option)
+        raise Refusal(f"{text}.") from error
+    refuse_ids_for_labels(labels, where)
+    return labels
+
+
+def _note_marks(y: Any) -> None:
+    """Say of labels that look like none whether they are taken as one."""
+    counts = Counter(y.tolist())
+    # where +1 is all there is besides, -1 is a class; labels.py says so
+    if -1 in counts and not {-1, 1} >= {v for v in counts if v is not None}:
+        typer.echo(
+            f"Note: {count(counts[-1], 'row')} labelled -1 {'are' if counts[-1] > 1 else 'is'} taken as "
+            "unlabelled; give that class another name if it is one.",
+            err=True,
+        )
+    for value in sorted(v for v in counts if isinstance(v, str) and v.lower() in _LIKE_NONE):
+        typer.echo(
+            f"Note: {count(counts[value], 'row')} labelled {value!r} {'are' if counts[value] > 1 else 'is'} taken as "
+            f'a class; --label-free "{value}" says that it means no label.',
+            err=True,
+        )
+
+
+def row_names(table: Table) -> list[str] | None:
+    """Return what the rows are called, by their id columns, where there are any."""
+    if table.ids is None:
+        return None
+    return [", ".join(map(str, row)) for row in table.ids.itertuples(index=False)]
+
+
+def named_columns(table: Table) -> Any:
+    """Return X as the estimator should see it: with column names where there are any."""
+    import pandas as pd
+
+    named = table.feature_names is not None and hasattr(table.X, "__array__")
+    return pd.DataFrame(table.X, columns=table.feature_names, copy=False) if named else table.X
+
+
+def as_fitted(table: Table, saved: SavedModel, data: Path) -> Any:
+    """Return the X of a table as the model was fitted on, or say what is different."""
+    expected, found = saved.meta.get("n_features"), table.X.shape[1]
+    X = table.X
+    if sp.issparse(X) and table.feature_names is None and expected is not None and found < expected:
+        # svmlight does not write trailing columns of zeros
+        X = sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], expected))
+    elif expected is not None and found != expected:
+        raise FileProblem(
+            f"{data} has {found} columns for X where the model was fitted on {expected}; leave out others "
+            "with --drop."
+        )
+    if saved.meta.get("feature_names") is None:
+        return X
+    return named_columns(replace(table, X=X, feature_names=saved.meta["feature_names"]))
+
+
+def split_commas(values: list[str] | None) -> list[str] | None:
+    """Split values given with commas, or as options repeated."""
+    if values is None:
+        return None
+    return [part.strip() for value in values for part in value.split(",") if part.strip()]
+
+
+def whole_numbers(option: str, values: list[str] | None) -> list[int] | None:
+    """Read the whole numbers of an option, given with commas or repeated."""
+    parts = split_commas(values)
+    if parts is None:
+        return None
+    wrong = [p for p in parts if not p.isdecimal() or int(p) < 1]
+    if wrong or not parts:
+        raise Refusal(
+            f"{option} takes whole numbers from 1 up, with commas between, not {listed(wrong or values)}."
+        )
+    return [int(p) for p in parts]
+
+
+def console() -> Console:
+    """Return where results are shown."""
+    # what comes from the data is shown as it is, square brackets and all
+    return Console(markup=False, highlight=False, emoji=False)

@@ -1,0 +1,183 @@
+"""What is compared on: X, its column names and row ids, and the labels, read once and checked before any work."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils import check_array
+
+from labelfold.app.io._problems import listed
+from labelfold.app.registry._multilabel import coded
+from labelfold.app.registry._suitability import Facts
+from labelfold.labels import Labels, read_labels
+
+_OUTWEIGHS = 30  # times the usual spread; pixels and counts stay far below
+
+
+@dataclass(frozen=True)
+class Data:
+    """The data of a comparison.
+
+    Attributes
+    ----------
+    X : ndarray or CSR of shape (n, d)
+        The rows.
+    y : ndarray
+        Class codes, -1 where unlabelled; or 0 and 1 for several labels a row, with rows of NaN.
+    labels : Labels
+        As read.
+    names : list of str, or None
+        The columns'.
+    ids : list of str, or None
+        The rows'.
+    facts : Facts
+        What methods have to get along with.
+    notes : list of str
+        What the user should know of it, each a sentence.
+    """
+
+    X: Any
+    y: np.ndarray
+    labels: Labels
+    names: list[str] | None
+    ids: list[str] | None
+    facts: Facts
+    notes: list[str]
+
+    @property
+    def classes(self) -> list[str]:
+        """The classes, or labels, as text."""
+        # whole numbers that came as floats, for the sake of NaN beside them, are whole numbers
+        return [str(int(c)) if isinstance(c, float) and c == int(c) else str(c) for c in self.labels.classes]
+
+    @property
+    def unlabelled(self) -> np.ndarray:
+        """The rows without a label."""
+        return np.flatnonzero(~self.labels.labelled)
+
+    def table(self, rows: Any = slice(None)) -> Any:
+        """Return some rows of X as a model should see them: with column names where there are any."""
+        if self.names is None or sp.issparse(self.X):
+            return self.X[rows]
+        import pandas as pd
+
+        return pd.DataFrame(self.X[rows], columns=self.names, copy=False)
+
+    def column(self, j: int) -> str:
+        """Return what a column is called."""
+        return self.names[j] if self.names else f"column {j}"
+
+    def row(self, i: int) -> str:
+        """Return what a row is called: its id, or its place, from 1."""
+        return self.ids[i] if self.ids else f"row {i + 1}"
+
+    def named(self, y: Any) -> str:
+        """Return a class code, or a row of 0 and 1, as text."""
+        if np.ndim(y) == 0:
+            return "" if y < 0 else self.classes[int(y)]
+        if np.isnan(y).any():
+            return ""
+        return ", ".join(c for c, has in zip(self.classes, y, strict=True) if has) or "none of them"
+
+    def targets(self) -> np.ndarray:
+        """Return y as the user wrote it, None where unlabelled, so that a model will speak of the same classes."""
+        if self.facts.multilabel:
+            return self.y
+        values = np.asarray(self.labels.classes)[self.labels.values]
+        if self.labels.all_labelled:
+            return values
+        y = np.full(self.labels.n_rows, None, dtype=object)
+        y[self.labels.index] = values
+        return y
+
+    def fingerprint(self, *settings: Any) -> str:
+        """Return a digest of the rows, the labels and some settings: results are comparable where it is the same."""
+        digest = hashlib.sha256(repr((self.X.shape, self.classes, settings)).encode())
+        parts = (self.X.data, self.X.indices, self.X.indptr) if sp.issparse(self.X) else (self.X,)
+        for part in (*parts, self.y):
+            digest.update(str(part.dtype).encode())
+            digest.update(np.ascontiguousarray(part))
+        return digest.hexdigest()
+
+
+def read_data(X: Any, y: Any, *, unlabeled: Any = -1, ids: Sequence[Any] | None = None) -> Data:
+    """Read the rows and labels of a comparison, or say in a sentence what is wrong with them."""
+    names = [str(c) for c in X.columns] if hasattr(X, "columns") else None
+    if names and len(set(names)) < len(names):
+        twice = [name for name, count in Counter(names).items() if count > 1]
+        raise ValueError(f"X has more than one column named {listed(twice)}; give each its own name.")
+    X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+    tasks = ("binary", "multiclass", "multilabel")
+    labels = read_labels(y, X.shape[0], unlabeled=unlabeled, allowed=tasks, estimator="compare")
+    refuse_ids_for_labels(labels)
+    if ids is not None and len(ids) != X.shape[0]:
+        raise ValueError(f"There are {len(ids)} ids for {X.shape[0]} rows; pass one a row.")
+    return Data(
+        X,
+        coded(labels),
+        labels,
+        names,
+        None if ids is None else [str(i) for i in ids],
+        Facts.of(X, labels),
+        _notes(X, names, labels),
+    )
+
+
+def refuse_ids_for_labels(labels: Labels, where: str = "y") -> None:
+    """Refuse labels that are all different, as those of an id column are."""
+    if labels.task == "multiclass" and labels.n_classes == labels.n_labelled:
+        example = ", ".join(repr(str(c)) for c in labels.classes[:2])
+        raise ValueError(
+            f"{where} has another label for each of its {labels.n_labelled} labelled rows ({example}, ...), as a "
+            "column of ids has; pass one with classes that rows share, or label more rows."
+        )
+
+
+def _notes(X: Any, names: list[str] | None, labels: Labels) -> list[str]:
+    notes = []
+    if labels.all_labelled:
+        notes.append(
+            "Every row has a label, so this is supervised learning; labels were hidden to see what fewer would give."
+        )
+    flat = constant_columns(X)
+    if len(flat):
+        which = listed([names[j] for j in flat] if names else flat, most=3)
+        many = f"{len(flat)} columns hold" if len(flat) > 1 else "1 column holds"
+        notes.append(f"{many} one value only and can tell nothing apart: {which}.")
+    return notes
+
+
+def outweighing(data: Data) -> list[str]:
+    """Say so where one column varies so much more than most that methods look at little else."""
+    if sp.issparse(data.X):
+        return []
+    spread = data.X.std(axis=0, dtype=np.float64)
+    varying = spread[spread > 0]
+    if not len(varying) or varying.max() <= _OUTWEIGHS * np.median(varying):
+        return []
+    widest, times = data.column(int(spread.argmax())), varying.max() / np.median(varying)
+    return [
+        f"{widest} varies {times:,.0f} times as much as the columns usually do and outweighs them; --scale (in "
+        "Python: scale=True) brings all to a common scale."
+    ]
+
+
+def constant_columns(X: Any) -> np.ndarray:
+    """Return the columns that hold one value only."""
+    if sp.issparse(X):
+        # rows a slab at a time, until few columns are left: turned to columns at once, X would be there twice
+        left, first = np.arange(X.shape[1]), X[[0]].toarray().ravel()
+        for i in range(0, X.shape[0], 16384):
+            columns = X[i : i + 16384].tocsc()[:, left]
+            high, low = (np.asarray(f(axis=0).toarray()).ravel() for f in (columns.max, columns.min))
+            left = left[(high == first[left]) & (low == first[left])]
+            if not len(left):
+                break
+        return left
+    return np.flatnonzero(X.max(axis=0) == X.min(axis=0))

@@ -1,0 +1,160 @@
+"""What is going to be run: which methods, at which sizes, with how many labels."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isqrt
+from typing import Any
+
+import numpy as np
+
+from labelfold.app.compare._data import Data
+from labelfold.app.registry._methods import METHODS, Method, get_method, install
+from labelfold.app.registry._suitability import why_not
+from labelfold.model_selection import LabelBudgetSplit, default_budgets
+
+_MOST_COMPONENTS = 50
+_PIXEL = re.compile(r"(?:pixel|px|p)[ _.-]?(\d+)(?:[ _.x,-](\d+))?", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A method at a size of the embedding; no size where it does not embed."""
+
+    method: Method
+    k: int | None
+
+    @property
+    def label(self) -> str:
+        """What it is called in print."""
+        return self.method.title if self.k is None else f"{self.method.title}, {self.k}"
+
+    def make(self, X: Any, seed: int, scale: bool) -> Any:
+        """Make the estimator."""
+        return self.method.make(self.k, X=X, random_state=seed, scale=scale)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All runs on a split, the budgets, the sizes, and what is left out with the reason."""
+
+    runs: list[Run]
+    budgets: list[int]
+    sizes: list[int]
+    left_out: dict[str, str]
+
+
+def make_plan(
+    data: Data,
+    methods: Sequence[str | Method] | None,
+    budgets: int | Sequence[int] | None,
+    components: int | Sequence[int] | None,
+    test_size: float,
+) -> Plan:
+    """Choose what to run, or say in a sentence what cannot be."""
+    if not 0 < test_size < 1:
+        raise ValueError(
+            f"test_size is the share of labelled rows held back, between 0 and 1, not {test_size}."
+        )
+    chosen, left_out = _methods(data, methods)
+    budgets = _default_budgets(data, test_size) if budgets is None else _whole("budgets", budgets)
+    # refuses, before any work, budgets that the labels do not allow
+    next(LabelBudgetSplit(budgets, n_repeats=1, test_size=test_size).split(None, data.y))
+    sizes = _sizes(components, data)
+    runs = []
+    for method in chosen:
+        most = data.X.shape[1] if method.most is None else method.most(data.facts)
+        ks = sorted({min(k, max(most, 1)) for k in sizes}) if method.embeds else [None]
+        runs += [Run(method, k) for k in ks]
+    return Plan(runs, budgets, sizes, left_out)
+
+
+def _methods(data: Data, methods: Sequence[str | Method] | None) -> tuple[list[Method], dict[str, str]]:
+    """Return the methods to run, and the titles of the others with the reason."""
+    if methods is not None:
+        methods = [methods] if isinstance(methods, str | Method) else methods
+        chosen = [m if isinstance(m, Method) else get_method(m) for m in methods]
+        if not chosen:
+            raise ValueError("There is no method to compare; name at least one.")
+        return list({m.name: m for m in chosen}.values()), {}
+    chosen, left_out = [], {}
+    for method in METHODS.values():
+        if method.status == "planned":
+            continue
+        if method.status == "not installed":
+            reason = f"it is not installed ({install(method)})"
+        elif not method.compared:
+            reason = "it is run only where asked for by name"
+        else:
+            reason = why_not(method, data.facts)
+        if reason:
+            left_out[method.title] = reason
+        else:
+            chosen.append(method)
+    if not chosen:
+        reasons = "; ".join(f"{title}: {reason}" for title, reason in left_out.items())
+        raise ValueError(f"No method suits these data. {reasons}.")
+    return chosen, left_out
+
+
+def _default_budgets(data: Data, test_size: float) -> list[int]:
+    """Return a few numbers of labels, and all there are, as far as that is not a matter of hours."""
+    budgets = default_budgets(data.y, test_size)
+    _, test = next(LabelBudgetSplit(budgets[:1], test_size=test_size).split(None, data.y))
+    most = min(data.labels.n_labelled - len(test), max(1000, 50 * data.labels.n_classes))
+    return [*budgets, most] if most >= 1.3 * budgets[-1] else budgets
+
+
+def _sizes(components: int | Sequence[int] | None, data: Data) -> list[int]:
+    """Return the sizes of the embedding: a plane, what tells the classes apart by their means, and room to spare."""
+    n, d = data.X.shape
+    if components is None:
+        natural = data.facts.most_directions
+        most = max(min(d - 1, n, _MOST_COMPONENTS), 1)
+        return sorted({min(k, most) for k in (2, max(natural, 5), max(2 * natural, 20))})
+    sizes = _whole("components", components)
+    if not sizes or sizes[0] < 1:
+        raise ValueError(f"components are sizes of the embedding, at least 1, not {components}.")
+    if sizes[-1] > d:
+        raise ValueError(f"An embedding of {sizes[-1]} components is larger than X, which has {d} columns.")
+    return sizes
+
+
+def _whole(name: str, values: Any) -> list[int]:
+    """Return whole numbers in order, each once."""
+    try:
+        numbers = [int(v) for v in np.atleast_1d(values)]
+        if any(number != v for number, v in zip(numbers, np.atleast_1d(values), strict=True)):
+            raise ValueError
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} are whole numbers, such as [10, 50], not {values!r}.") from None
+    return sorted(set(numbers))
+
+
+def images_of(data: Data, image_shape: tuple[int, int] | None) -> tuple[int, int] | None:
+    """Return the height and width of the images that rows are, if the columns are pixels.
+
+    Columns named ``pixel_0_0``, ``pixel_0_1``, ... or ``pixel1``, ``pixel2``, ... are.
+    """
+    d = data.X.shape[1]
+    if image_shape is not None:
+        height, width = (int(side) for side in image_shape)
+        if height * width != d:
+            raise ValueError(
+                f"Images of {height} x {width} have {height * width} pixels, and X has {d} columns."
+            )
+        return height, width
+    found = [_PIXEL.fullmatch(name) for name in data.names or ()]
+    if not found or not all(found):
+        return None
+    if all(m[2] for m in found):
+        places = np.array([(int(m[1]), int(m[2])) for m in found])
+        shape = places.max(axis=0) - places.min(axis=0) + 1
+        expected = np.argwhere(np.ones(shape)) if shape.prod() == d else None
+        in_order = expected is not None and (places - places.min(axis=0) == expected).all()
+        return tuple(int(s) for s in shape) if in_order else None
+    side = isqrt(d)
+    counted = np.diff([int(m[1]) for m in found])
+    return (side, side) if side * side == d and side > 1 and (counted == 1).all() else None

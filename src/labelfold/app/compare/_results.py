@@ -1,0 +1,304 @@
+"""What a comparison found: rows of results first, then tables, a ranking and an answer in words."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from labelfold.app.compare._store import COLUMNS
+from labelfold.model_selection._scoring import one_standard_error
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from labelfold.app.compare._data import Data
+    from labelfold.app.compare._review import Review
+    from labelfold.app.registry._methods import Method
+
+
+class Comparison:
+    """The outcome of :func:`labelfold.compare`.
+
+    Attributes
+    ----------
+    table : DataFrame
+        One row a method, size and budget: the mean score on rows held back (accuracy, or F1 for several labels a
+        row), its spread (standard deviation over the repeats), how far behind the best at that budget (paired by
+        repeat, with the spread of the differences), seconds of fitting and of transforming the rows held back, and
+        the bytes that the embedding of all rows takes.
+    best_ : str or None
+        The method recommended: of those that embed, the best at the largest budget. None where none could be fitted.
+    best_size_ : int or None
+        Its number of components: the smallest within one standard error of its best.
+    answer : str
+        The finding in a sentence; ``details`` has more of them.
+    results : DataFrame
+        One row a run.
+    ranking : DataFrame
+        One row a method, best first, each at the size chosen for it.
+    lines : DataFrame
+        The table at the sizes chosen, how far behind counted among them.
+    left_out : dict
+        Methods that were not run, with the reason.
+    notes : list of str
+        What else the user should know.
+    settings : dict
+        What was compared, and how.
+    stopped : {None, "ctrl-c", "time limit"}
+        What ended it early.
+    """
+
+    def __init__(
+        self,
+        rows: list[dict[str, Any]],
+        settings: dict[str, Any],
+        methods: dict[str, Method],
+        data: Data | None = None,
+        left_out: dict[str, str] | None = None,
+        notes: list[str] | None = None,
+        stopped: str | None = None,
+    ):
+        import pandas as pd
+
+        types = {int: "Int64", float: "float64", str: "object"}
+        self.results = (
+            pd.DataFrame(rows)
+            .reindex(columns=list(COLUMNS))
+            .astype({name: types[kind] for name, kind in COLUMNS.items()})
+        )
+        # resumed rows may lie in another order
+        order = {name: i for i, name in enumerate(methods)}
+        self.results = self.results.sort_values(
+            ["repeat", "budget", "method", "k"],
+            key=lambda s: s.map(order) if s.name == "method" else s,
+            ignore_index=True,
+        )
+        self.settings = settings
+        self.methods = methods
+        self.data = data
+        self.left_out = left_out or {}
+        self.notes = notes or []
+        self.stopped = stopped
+        self._refits: dict[tuple[str, int | None], Any] = {}
+
+    def label(self, method: str, k: Any) -> str:
+        """Return what a method, at a size of the embedding, is called in tables and figures."""
+        title = self.methods[method].title
+        several = self.methods[method].embeds and len(self.settings["components"]) > 1
+        return f"{title}, {k}" if several else title
+
+    @cached_property
+    def series(self) -> pd.DataFrame:
+        """Results with a ``label`` for each method and size, less the repeat that an early end cut short."""
+        rows = self.results[~self._cut_short()]
+        return rows.assign(label=[self.label(m, k) for m, k in zip(rows["method"], rows["k"], strict=True)])
+
+    def _cut_short(self) -> np.ndarray:
+        """Tell which results are of a split that not every method got to: means would be over unlike splits."""
+        rows = self.results
+        if not self.stopped or not len(rows):
+            return np.zeros(len(rows), dtype=bool)
+        last = rows["repeat"].max()
+        smallest = rows.loc[rows["repeat"] == last, "budget"].min()  # the largest go first
+        group = (rows["repeat"] == last) & (rows["budget"] == smallest)
+        before = (rows["repeat"] == last - 1) & (rows["budget"] == smallest)
+        return (group & (group.sum() < before.sum())).to_numpy(dtype=bool)
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """One row a method, size and budget."""
+        return _summary(self.series, list(self.methods))
+
+    @cached_property
+    def lines(self) -> pd.DataFrame:
+        """The table at the sizes chosen."""
+        return _summary(
+            self.series[self.series["label"].isin(self.ranking["label"])], list(self.ranking["method"])
+        )
+
+    @cached_property
+    def budget_(self) -> int:
+        """The budget that decides: the largest at which as many methods have a result as at any."""
+        there = self.results.dropna(subset="score").groupby("budget")["method"].nunique()
+        if there.empty:
+            return max(self.settings["budgets"])
+        return int(there[there == there.max()].index.max())
+
+    @cached_property
+    def ranking(self) -> pd.DataFrame:
+        """One row a method, best first."""
+        import pandas as pd
+
+        at = self.series[self.series["budget"] == self.budget_]
+        wide = at.pivot(index="repeat", columns="label", values="score")
+        rows = []
+        for method, runs in self.series.groupby("method", sort=False):
+            sizes = runs.drop_duplicates("label").set_index("label")["k"]
+            label = _chosen(wide.reindex(columns=sizes.index), sizes.fillna(0).to_numpy(float))
+            rows.append({"method": method, "label": label, "k": sizes[label]})
+        ranking = pd.DataFrame(rows).astype({"k": "Int64"})
+        scores = wide.reindex(columns=ranking["label"])
+        ranking = ranking.merge(_gaps(scores), left_on="label", right_index=True, how="left")
+        ranking["mean"] = ranking["label"].map(scores.mean())
+        ranking["runs"] = ranking["label"].map(scores.count()).astype(int)
+        return ranking.sort_values(
+            "mean", ascending=False, na_position="last", kind="stable", ignore_index=True
+        )
+
+    @property
+    def winner(self) -> pd.Series | None:
+        """The row of the ranking that is recommended: the first that embeds, or the first where none does."""
+        ranked = self.ranking.dropna(subset="mean")
+        embedding = ranked[[self.methods[m].embeds for m in ranked["method"]]]
+        first = embedding if len(embedding) else ranked
+        return None if first.empty else first.iloc[0]
+
+    @property
+    def best_(self) -> str | None:
+        """The method recommended."""
+        return None if self.winner is None else str(self.winner["method"])
+
+    @property
+    def best_size_(self) -> int | None:
+        """The size chosen for it."""
+        return None if self.winner is None else whole(self.winner["k"])
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended it."""
+        return self.stopped == "ctrl-c"
+
+    @property
+    def answer(self) -> str:
+        """The finding in a sentence."""
+        from labelfold.app.compare._words import answer
+
+        return answer(self)
+
+    @property
+    def details(self) -> list[str]:
+        """What should be known beside the answer, each a sentence."""
+        from labelfold.app.compare._words import details
+
+        return details(self)
+
+    def refit(self, method: str | None = None, components: int | None = None) -> Any:
+        """Return the best method, or another one compared, fitted on all rows with all labels.
+
+        Parameters
+        ----------
+        method : str, optional
+            The method recommended unless given.
+        components : int, optional
+            The size chosen for the method unless given.
+
+        Returns
+        -------
+        estimator
+            It has ``predict`` and, where the method embeds, ``transform``. Its classes are those of y. Asked for the
+            same again, it is the same object.
+        """
+        from labelfold.app.compare._review import fit_on_all
+
+        method = self.best_ if method is None else method
+        if method is None:
+            raise ValueError("No method could be fitted, so there is none to fit again.")
+        if method not in self.methods:
+            raise ValueError(f"{method!r} was not compared; {', '.join(self.methods)} were.")
+        if components is None:
+            components = whole(self.ranking.set_index("method")["k"].get(method))
+        if (method, components) not in self._refits:
+            self._refits[method, components] = fit_on_all(self, method, components)
+        return self._refits[method, components]
+
+    @cached_property
+    def review(self) -> Review:
+        """What the report shows beside the scores: maps, confusion, components, rows to label next."""
+        from labelfold.app.compare._review import review
+
+        return review(self)
+
+    def forgo_review(self) -> None:
+        """Leave out of the report what takes fitting again."""
+        from labelfold.app.compare._review import EMPTY
+
+        self.__dict__["review"] = EMPTY
+
+    def report(self, path: str | os.PathLike) -> Path:
+        """Write one offline HTML page: the answer, the figures, the maps, and what to label next."""
+        from labelfold.app.report._page import write_report
+
+        return write_report(self, path)
+
+
+def whole(value: Any) -> int | None:
+    """Return a number of a table, None where it has none."""
+    import pandas as pd
+
+    return None if pd.isna(value) else int(value)
+
+
+def _summary(series: pd.DataFrame, order: list[str]) -> pd.DataFrame:
+    """Return the means of runs of the same method, size and budget."""
+    import pandas as pd
+
+    table = series.groupby(["label", "budget"], sort=False).agg(
+        method=("method", "first"),
+        k=("k", "first"),
+        components=("components", "max"),
+        mean=("score", "mean"),
+        spread=("score", "std"),
+        runs=("score", "count"),
+        balanced=("balanced_accuracy", "mean"),
+        fit_seconds=("fit_seconds", "mean"),
+        transform_seconds=("transform_seconds", "mean"),
+        embedding_size=("embedding_size", "max"),
+        error=("error", "first"),
+    ).reset_index()  # fmt: skip
+    behind = []
+    for budget, at in series.groupby("budget", sort=False):
+        gap = _gaps(at.pivot(index="repeat", columns="label", values="score"))
+        behind.append(gap.assign(budget=budget).reset_index(names="label"))
+    table = table.merge(pd.concat(behind), on=["label", "budget"], how="left")
+    place = {method: i for i, method in enumerate(order)}
+    table = table.sort_values(
+        ["method", "k", "budget"], key=lambda s: s.map(place) if s.name == "method" else s, ignore_index=True
+    )
+    first = [
+        "method",
+        "components",
+        "budget",
+        "mean",
+        "spread",
+        "fit_seconds",
+        "transform_seconds",
+        "embedding_size",
+    ]
+    return table[[*first, *table.columns.drop(first)]]
+
+
+def _chosen(scores: pd.DataFrame, sizes: np.ndarray) -> str:
+    """Return which of a method's sizes (the columns) to take: the smallest within one standard error of the best."""
+    ran = scores.dropna(axis="columns", how="all")
+    whole = ran.dropna()
+    if whole.empty:
+        return ran.mean().idxmax() if len(ran.columns) else scores.columns[0]
+    of = dict(zip(scores.columns, sizes, strict=True))
+    return whole.columns[one_standard_error(whole.to_numpy().T, np.array([of[c] for c in whole.columns]))]
+
+
+def _gaps(wide: pd.DataFrame) -> pd.DataFrame:
+    """Return, for scores (repeats x methods), the paired distance of each method to the best mean."""
+    import pandas as pd
+
+    if wide.empty:
+        return pd.DataFrame({"behind": [], "behind_spread": [], "behind_in": []})
+    # a method that failed in some repeats is no yardstick: its mean is over fewer, perhaps easier, ones
+    whole = wide.loc[:, wide.count() == wide.count().max()]
+    gap = wide.rsub(wide[whole.mean().fillna(-1).idxmax()], axis=0)
+    behind_in = (gap > 0).sum().where(gap.count() > 0)
+    return pd.DataFrame({"behind": gap.mean(), "behind_spread": gap.std(), "behind_in": behind_in})

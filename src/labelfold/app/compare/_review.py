@@ -1,0 +1,206 @@
+"""What a report shows beside scores: maps of the best methods, confusion, components, rows to label next."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from labelfold.app._explain import correlations, predict_with_confidence
+from labelfold.app.compare._results import whole
+from labelfold.app.registry._partly_labelled import only_missing
+from labelfold.model_selection import LabelBudgetSplit
+
+if TYPE_CHECKING:
+    from labelfold.app.compare._results import Comparison
+
+_MOST_MAPS = 4
+_MOST_POINTS = 500  # of each kind: a browser draws that many at once, and an eye takes in no more
+_MOST_NEXT = 20
+_MOST_SHOWN = 12  # components
+
+
+@dataclass(frozen=True)
+class Map:
+    """A method's embedding in the plane.
+
+    Attributes
+    ----------
+    title : str
+        The method.
+    points : ndarray of shape (m, 2)
+        Where the rows lie.
+    rows : ndarray of shape (m,)
+        Which they are.
+    role : ndarray of str
+        "labelled" and "held back" ones have a label, the method was told the first; "unlabelled" ones have none, or
+        had it hidden.
+    predicted : list of str
+        What the method says of them, at the size chosen for it.
+    confidence : ndarray of shape (m,)
+        How sure it is.
+    flat : bool
+        Whether the method gives one component only, so that the second coordinate is random.
+    """
+
+    title: str
+    points: np.ndarray
+    rows: np.ndarray
+    role: np.ndarray
+    predicted: list[str]
+    confidence: np.ndarray
+    flat: bool
+
+
+@dataclass(frozen=True)
+class Review:
+    """See the module.
+
+    Attributes
+    ----------
+    maps : list of Map
+        The best methods', fitted with the labels of the first split at the budget that decides.
+    confusion : ndarray of shape (c, c), or (c, 4), or None
+        Rows held back, over all repeats: true class by predicted class; with several labels a row, for each label how
+        often it was rightly and wrongly given, and missed, and rightly not given.
+    strengths : ndarray of shape (k, d), or None
+        Correlation of the best model's components with the columns.
+    next_rows : ndarray
+        Unlabelled rows most worth a label: those the best model is least sure of, spread out.
+    next_predicted : list of str
+        What it takes them for.
+    next_confidence : ndarray
+        How sure it is.
+    """
+
+    maps: list[Map]
+    confusion: np.ndarray | None
+    strengths: np.ndarray | None
+    next_rows: np.ndarray
+    next_predicted: list[str]
+    next_confidence: np.ndarray
+
+
+EMPTY = Review([], None, None, np.empty(0, dtype=int), [], np.empty(0))
+
+
+def review(found: Comparison) -> Review:
+    """Fit the best methods again, on the splits they were compared on and on all rows, and look at them."""
+    if found.winner is None:
+        return EMPTY
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they were noted in the runs
+        model = found.refit()
+        embedded = np.asarray(model.transform(found.data.table())) if hasattr(model, "transform") else None
+        strengths = None if embedded is None else correlations(found.data.X, embedded[:, :_MOST_SHOWN])
+        return Review(_maps(found), _confusion(found), strengths, *_next(found, model, embedded))
+
+
+def fit_on_all(found: Comparison, method: str, k: int | None) -> Any:
+    """Return a method fitted on all rows with all labels."""
+    data = found.data
+    s = found.settings
+    model = found.methods[method].make(k, X=data.X, random_state=s["random_state"], scale=s["scale"])
+    if -1 in np.asarray(data.labels.classes).tolist():
+        model = only_missing(model)
+    return model.fit(data.table(), data.targets())
+
+
+def _splits(found: Comparison) -> Any:
+    s = found.settings
+    return LabelBudgetSplit(
+        [found.budget_], n_repeats=s["repeats"], test_size=s["test_size"], random_state=s["random_state"]
+    ).problems(None, found.data.y)
+
+
+def _fitted(found: Comparison, method: str, k: int | None, problem: Any) -> Any:
+    s = found.settings
+    X = found.data.X[problem.train]
+    return (
+        found.methods[method].make(k, X=X, random_state=s["random_state"], scale=s["scale"]).fit(X, problem.y)
+    )
+
+
+def _confusion(found: Comparison) -> np.ndarray:
+    """Count, over the repeats that ran, what the best model took each row held back for."""
+    data, best = found.data, found.winner
+    ran = set(
+        found.series.query("label == @best.label and budget == @found.budget_").dropna(subset="score")[
+            "repeat"
+        ]
+    )
+    c = len(data.classes)
+    total = np.zeros((c, 4 if data.facts.multilabel else c), dtype=int)
+    for problem in _splits(found):
+        if problem.repeat not in ran:
+            continue
+        truth = data.y[problem.test]
+        guess = _fitted(found, best["method"], whole(best["k"]), problem).predict(data.X[problem.test])
+        if data.facts.multilabel:
+            for j, (has, given) in enumerate(((1, 1), (0, 1), (1, 0), (0, 0))):
+                total[:, j] += np.sum((truth == has) & (guess == given), axis=0)
+        else:
+            np.add.at(total, (truth, guess), 1)
+    return total
+
+
+def _maps(found: Comparison) -> list[Map]:
+    """Embed the first split in two dimensions with the best methods that can."""
+    data = found.data
+    problem = next(_splits(found))
+    rng = np.random.default_rng(found.settings["random_state"])
+    hidden = rng.permutation(np.setdiff1d(problem.train, problem.kept))[:_MOST_POINTS]
+    held, kept = rng.permutation(problem.test)[:_MOST_POINTS], rng.permutation(problem.kept)[:_MOST_POINTS]
+    rows = np.concatenate([hidden, held, kept])
+    role = np.repeat(["unlabelled", "held back", "labelled"], [len(hidden), len(held), len(kept)])
+    maps = []
+    ranked = found.ranking.dropna(subset="mean")
+    for _, row in ranked[[found.methods[m].embeds for m in ranked["method"]]].head(_MOST_MAPS).iterrows():
+        try:
+            model = _fitted(found, row["method"], whole(row["k"]), problem)
+            plane = model if whole(row["k"]) == 2 else _fitted(found, row["method"], 2, problem)
+            points = np.asarray(plane.transform(data.X[rows]), dtype=float)
+            predicted, confidence = predict_with_confidence(model, data.X[rows])
+        except Exception:  # the table already says what is wrong with this method
+            continue
+        flat = points.shape[1] == 1
+        if flat:
+            points = np.column_stack([points[:, 0], rng.uniform(-1, 1, len(points))])
+        title = found.methods[row["method"]].title
+        said = [data.named(p) for p in predicted]
+        maps.append(Map(title, points[:, :2], rows, role, said, confidence, flat))
+    return maps
+
+
+def _next(found: Comparison, model: Any, Z: np.ndarray | None) -> tuple[np.ndarray, list[str], np.ndarray]:
+    """Return the unlabelled rows to label next, with what the model takes them for and how sure it is."""
+    data = found.data
+    rows = data.unlabelled
+    if not len(rows):
+        return rows, [], np.empty(0)
+    predicted, confidence = predict_with_confidence(model, data.table(rows))
+    if np.isnan(confidence).all():
+        return rows[:0], [], np.empty(0)
+    # few enough to be near the boundary, and more than are shown, so that they can be spread out
+    pool = max(_MOST_NEXT, min(4 * _MOST_NEXT, len(rows) // 5), len(rows) // 200)
+    near = np.argsort(confidence, kind="stable")[:pool]
+    chosen = near[:_MOST_NEXT] if Z is None else near[spread_out(Z[rows[near]], _MOST_NEXT)]
+    text = [", ".join(np.asarray(data.classes)[p > 0]) if np.ndim(p) else str(p) for p in predicted[chosen]]
+    return rows[chosen], text, confidence[chosen]
+
+
+def spread_out(Z: np.ndarray, most: int) -> np.ndarray:
+    """Return up to ``most`` rows of Z, the first one first and each the farthest from those before it."""
+    spread = Z.std(axis=0)
+    Z = Z / np.where(spread > 0, spread, 1.0)
+    chosen = [0]
+    distance = np.linalg.norm(Z - Z[0], axis=1)
+    while len(chosen) < min(most, len(Z)):
+        farthest = int(np.argmax(distance))
+        if distance[farthest] <= 0:
+            break
+        chosen.append(farthest)
+        distance = np.minimum(distance, np.linalg.norm(Z - Z[farthest], axis=1))
+    return np.array(chosen)

@@ -1,0 +1,128 @@
+"""Files of numbers without column names: NPZ and svmlight."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from labelfold.app.io._problems import FileProblem, did_you_mean, listed, one_line
+
+# More columns than this, most of them never used, are a mistake in the file and not data.
+_MOST_UNUSED = 10_000_000
+
+
+def read_npz(
+    path: Path, target: str | None, ids: Sequence[str] = ()
+) -> tuple[Any, np.ndarray | None, list[str] | None, Any]:
+    """Return X, the target (``y`` or ``Y`` unless named), the feature names and the ids of an NPZ file."""
+    arrays = _load_arrays(path)
+    X = _matrix(path, arrays)
+    name = target if target is not None else next((n for n in ("y", "Y") if n in arrays), None)
+    if name is not None and name not in arrays:
+        hint = did_you_mean(name, arrays)
+        raise FileProblem(f"{path} has no target array {name!r}{hint}; it holds {listed(arrays)}.")
+    y = None if name is None else arrays[name]
+    if y is not None and (y.ndim not in (1, 2) or len(y) != X.shape[0]):
+        raise FileProblem(f"{path} has {X.shape[0]} rows in X but a target of shape {y.shape}.")
+    names = arrays.get("feature_names")
+    named = names is not None and names.shape == X.shape[1:]
+    return X, y, [str(n) for n in names] if named else None, _ids(path, arrays, ids, X.shape[0])
+
+
+def _ids(path: Path, arrays: dict[str, np.ndarray], ids: Sequence[str], n: int) -> Any:
+    import pandas as pd
+
+    for name in ids:
+        if name not in arrays or arrays[name].shape != (n,):
+            hint = did_you_mean(name, arrays)
+            raise FileProblem(
+                f"{path} has no id array {name!r} of {n} values{hint}; it holds {listed(arrays)}."
+            )
+    return pd.DataFrame({name: arrays[name] for name in ids}) if ids else None
+
+
+def read_svmlight(path: Path, index_base: int | None) -> tuple[Any, np.ndarray, int]:
+    """Return X, y and the index that the first column has in an svmlight file."""
+    from sklearn.datasets import load_svmlight_file
+
+    try:
+        X, y = load_svmlight_file(str(path), zero_based=True)
+    except OverflowError:
+        raise FileProblem(f"{path} has an index above {2**31 - 1:,}; number the columns from 1 up.") from None
+    except (ValueError, OSError, EOFError) as error:
+        raise FileProblem(
+            f"{path} is not svmlight text (label index:value ..., one row a line): {one_line(error)}; correct it, or "
+            "give its real format with --format."
+        ) from error
+    X = sp.csr_array(X)
+    first = int(X.indices.min(initial=1))
+    # decided here, not by scikit-learn, so that new rows are read with the base of the rows fitted on
+    if index_base is None:
+        index_base = min(first, 1)
+    if first < index_base:
+        raise FileProblem(f"{path} counts its columns from 0, and the file the model was fitted on from 1.")
+    d = X.shape[1] - index_base
+    if d > _MOST_UNUSED and d > 100 * X.nnz:
+        raise FileProblem(
+            f"{path} has an index of {d:,}, which would make as many columns, though it holds {X.nnz:,} values in "
+            "all; number the columns from 1 up without gaps."
+        )
+    # in place: the arrays are this function's own, and may be most of the memory
+    X.indices -= index_base
+    return sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], max(d, 0))), y, index_base
+
+
+def _load_arrays(path: Path) -> dict[str, np.ndarray]:
+    if not zipfile.is_zipfile(path):
+        raise FileProblem(
+            f"{path} is not a whole NPZ file (a zip of NumPy arrays); write it with numpy.savez or copy it again."
+        )
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            return {name: stored[name] for name in stored.files}
+    except Exception as error:
+        if "Object arrays" in str(error):
+            raise FileProblem(
+                f"{path} holds an array of Python objects, which is never opened; save numbers or strings."
+            ) from None
+        # a damaged zip member can fail in zipfile, zlib or NumPy's header parser, each its own way
+        raise FileProblem(
+            f"{path} is not a whole NPZ file: {one_line(error)}; write or copy it again."
+        ) from error
+
+
+def _matrix(path: Path, arrays: dict[str, np.ndarray]) -> Any:
+    """Build X: dense, in scipy.sparse.save_npz's layout, or from the parts of a CSR matrix under X_*."""
+    if "X" in arrays:
+        X = arrays["X"]
+        if X.ndim != 2 or X.dtype.kind not in "fiub":
+            raise FileProblem(
+                f"{path} has an X of shape {X.shape} and type {X.dtype}, not a matrix of numbers."
+            )
+        return _floats(X)
+    prefix = "X_" if "X_data" in arrays else ""
+    parts = [arrays.get(prefix + p) for p in ("data", "indices", "indptr", "shape")]
+    if any(p is None for p in parts):
+        raise FileProblem(f"{path} has no array X, nor the parts of a sparse one; it holds {listed(arrays)}.")
+    data, indices, indptr, shape = parts
+    layout = "csr" if prefix else arrays.get("format", np.array(b"csr")).item()
+    layout = layout.decode() if isinstance(layout, bytes) else layout
+    makers = {"csr": sp.csr_array, "csc": sp.csc_array, "bsr": sp.bsr_array}
+    try:
+        if data.dtype.kind not in "fiub":
+            raise ValueError(f"its values are of type {data.dtype}")
+        X = makers[layout]((data, indices, indptr), shape=tuple(int(s) for s in shape))
+        X.check_format(full_check=True)
+    except (KeyError, ValueError, TypeError) as error:
+        raise FileProblem(f"{path} does not hold a valid sparse matrix: {one_line(error)}.") from error
+    return _floats(X.tocsr())
+
+
+def _floats(X: Any) -> Any:
+    """Return X as float64, or as it is where it is float32."""
+    return X if X.dtype == np.float32 else X.astype(np.float64, copy=False)

@@ -1,0 +1,249 @@
+"""Models on disk: skops files with a small JSON note beside the model, never a pickle.
+
+A model file is a zip. ``labelfold.json`` says what it is (format version, method, feature names) and is read
+first; the rest is skops' format. Loading builds objects only of types on an allow-list: labelfold's own
+estimators and what skops itself trusts (scikit-learn's estimators, NumPy and SciPy arrays, plain containers).
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+import os
+import re
+import zipfile
+import zlib
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from sklearn.base import BaseEstimator
+
+from labelfold._base import Kept
+from labelfold._warn import warn_user
+from labelfold.app.io._problems import FileProblem, existing_file, listed, one_line, writable_file
+
+FORMAT = "labelfold-model"
+FORMAT_VERSION = 1
+_NOTE = "labelfold.json"
+_VERSIONS = ("labelfold", "scikit-learn")
+_NOTE_LIMIT = 256 * 2**20
+
+# Arrays that skops knows only under their older names.
+_HARMLESS = {"scipy.sparse._csr.csr_array"}
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """A model as it lay in its file: the estimator and what was noted beside it."""
+
+    model: Any
+    meta: dict[str, Any] = field(default_factory=dict)
+
+
+def save_model(model: Any, path: str | os.PathLike, **notes: Any) -> Path:
+    """Save a fitted model so that :func:`load_model` gives it back exactly.
+
+    Parameters
+    ----------
+    model : estimator
+        A labelfold or scikit-learn estimator, or a pipeline of them.
+    path : path
+        Where to write; an existing file is replaced, and only by a complete one.
+    **notes : JSON values
+        Anything to keep beside the model, such as ``target="species"``.
+
+    Returns
+    -------
+    Path
+        The file written.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> scaler = StandardScaler().fit(np.eye(3))
+    >>> path = save_model(scaler, tempfile.mkdtemp() + "/scaler.skops")
+    >>> load_model(path).mean_.tolist() == scaler.mean_.tolist()
+    True
+    """
+    import skops.io
+
+    path = writable_file(path)
+    try:
+        data = skops.io.dumps(model, compression=zipfile.ZIP_DEFLATED)
+    except Exception as error:
+        raise FileProblem(f"{type(model).__name__} cannot be saved: {one_line(error)}.") from error
+    refused = _refused(skops.io.get_untrusted_types(data=data))
+    if refused:
+        raise FileProblem(
+            f"{type(model).__name__} holds {listed(refused)}, which labelfold would refuse to load, "
+            "so it was not saved."
+        )
+    note = {"format": FORMAT, "format_version": FORMAT_VERSION, "meta": describe_model(model) | notes}
+    buffer = io.BytesIO(data)
+    with zipfile.ZipFile(buffer, "a", compression=zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(_NOTE, json.dumps(note))
+    # written whole under another name first, so that a full disk never leaves half a model behind
+    # (beside the file a link leads to, so that the link stays one)
+    place = path.resolve()
+    unfinished = place.with_name(f"{place.name}.{os.getpid()}.part")
+    try:
+        unfinished.write_bytes(buffer.getvalue())
+        unfinished.replace(place)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise FileProblem(f"{path} could not be written: {error.strerror or error}.") from error
+    return path
+
+
+def load_model(path: str | os.PathLike) -> Any:
+    """Load a model saved by :func:`save_model`.
+
+    Nothing in the file is built before every type in it has been found on the allow-list; a file with any
+    other type is refused with a :class:`FileProblem` that names it.
+
+    Parameters
+    ----------
+    path : path
+        The model file.
+
+    Returns
+    -------
+    estimator
+        The fitted model.
+    """
+    return read_model(path).model
+
+
+def read_model(path: str | os.PathLike) -> SavedModel:
+    """Load a model together with the notes saved beside it; see :func:`load_model`."""
+    import skops.io
+
+    path = existing_file(path)
+    data = path.read_bytes()
+    meta = _read_note(path, data)
+    try:
+        unknown = skops.io.get_untrusted_types(data=data)
+    except Exception as error:
+        raise _damaged(path, one_line(error)) from error
+    refused = _refused(unknown)
+    if refused:
+        raise FileProblem(
+            f"{path} was refused and nothing in it was run: it holds {listed(refused)}, which is no part of a "
+            "labelfold model; load only models that labelfold wrote."
+        )
+    other = _other_versions(meta)
+    try:
+        model = skops.io.loads(data, trusted=unknown)
+    except Exception as error:
+        if other:
+            raise FileProblem(
+                f"{path} was written by {other}, which this version cannot read: fit the model again, or install "
+                "those versions."
+            ) from error
+        raise _damaged(path, one_line(error)) from error
+    if other:
+        warn_user(f"{path} was written by {other}: fit the model again if what it says looks wrong.")
+    return SavedModel(model, meta)
+
+
+def describe_model(model: Any) -> dict[str, Any]:
+    """Say what a fitted model is, in values JSON can hold."""
+    last = model[-1] if hasattr(model, "steps") else model
+    names = getattr(model, "feature_names_in_", None)
+    classes = getattr(model, "classes_", None)
+    components = getattr(last, "components_", None)
+    return {
+        **{package: version(package) for package in _VERSIONS},
+        "model": type(last).__name__,
+        "feature_names": None if names is None else [str(n) for n in names],
+        "n_features": int(model.n_features_in_) if hasattr(model, "n_features_in_") else None,
+        "classes": None if classes is None else [str(c) for c in classes],
+        "n_components": None if components is None else len(components),
+    }
+
+
+def _read_note(path: Path, data: bytes) -> dict[str, Any]:
+    """Return the notes of a model file, having checked that it is one and that this version reads it."""
+    if not data.startswith(b"PK"):
+        raise _foreign(path, "it is no zip file, and pickles are never opened")
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            damaged = archive.testzip()
+            if damaged is not None:
+                raise _damaged(path, f"{damaged} in it does not match its checksum")
+            if archive.getinfo(_NOTE).file_size > _NOTE_LIMIT:
+                raise _foreign(path, f"its {_NOTE} is too large")
+            note = json.loads(archive.read(_NOTE))
+    except (zipfile.BadZipFile, zlib.error) as error:
+        raise _damaged(path, one_line(error)) from error
+    except KeyError:
+        raise _foreign(path, f"it is a zip file without a {_NOTE}") from None
+    except (ValueError, RuntimeError, NotImplementedError) as error:
+        if isinstance(error, FileProblem):
+            raise
+        raise _foreign(path, one_line(error)) from error
+    if not isinstance(note, dict) or note.get("format") != FORMAT:
+        raise _foreign(path, f"its {_NOTE} does not say so")
+    found = note.get("format_version")
+    if not isinstance(found, int) or found < 1:
+        raise _damaged(path, f"its {_NOTE} names no format")
+    if found > FORMAT_VERSION:
+        raise FileProblem(
+            f"{path} was written by a newer labelfold (format {found}; this one reads up to "
+            f"{FORMAT_VERSION}): upgrade labelfold to load it."
+        )
+    meta = note.get("meta")
+    meta = meta if isinstance(meta, dict) else {}
+    names, n_features = meta.get("feature_names"), meta.get("n_features")
+    named = names is None or (isinstance(names, list) and all(isinstance(n, str) for n in names))
+    if not named or not isinstance(n_features, int | None):
+        raise _damaged(path, f"its {_NOTE} does not list columns")
+    return meta
+
+
+def _damaged(path: Path, why: str) -> FileProblem:
+    return FileProblem(f"{path} is damaged or cut short: {why}; copy it again, or fit the model again.")
+
+
+def _foreign(path: Path, why: str) -> FileProblem:
+    return FileProblem(
+        f"{path} is not a labelfold model: {why}; name a file that labelfold fit, labelfold compare --save or "
+        "labelfold.save wrote."
+    )
+
+
+def _other_versions(meta: dict[str, Any]) -> str:
+    """Name the versions a model was written with, where they are not those of today."""
+    noted = {package: meta.get(package) for package in _VERSIONS}
+    old = {p: v for p, v in noted.items() if isinstance(v, str) and _series(v) != _series(version(p))}
+    return " and ".join(f"{package} {v} (this is {version(package)})" for package, v in old.items())
+
+
+def _series(text: str) -> str:
+    """Return what of a version matters to a saved model: 1.9 of 1.9.2."""
+    return ".".join(text.split(".")[:2])
+
+
+def _refused(unknown: list[str]) -> list[str]:
+    """Return the types skops does not know that are not labelfold's own either."""
+    return [name for name in unknown if name not in _HARMLESS and not _is_ours(name)]
+
+
+def _is_ours(name: str) -> bool:
+    """Tell whether a dotted name is an estimator, or state of one, that labelfold itself defines.
+
+    A prefix test would not do: ``labelfold.app.io._models.os`` begins with ``labelfold`` too.
+    """
+    module, _, attribute = name.rpartition(".")
+    # no module with leading underscores on both sides: importing a __main__ would run it
+    if not re.fullmatch(r"labelfold(\._?[a-z][a-z0-9_]*)*", module) or module.endswith("__"):
+        return False
+    try:
+        found = getattr(importlib.import_module(module), attribute, None)
+    except ImportError:
+        return False
+    return isinstance(found, type) and issubclass(found, BaseEstimator | Kept) and found.__module__ == module

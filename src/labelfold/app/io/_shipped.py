@@ -1,0 +1,95 @@
+"""Real data that come with scikit-learn, as tables to try things on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from labelfold.app.io._problems import FileProblem, did_you_mean
+from labelfold.app.io._writing import write_table
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """A data set: its name here, its loader in ``sklearn.datasets``, and what there is to say of it."""
+
+    name: str
+    loader: str
+    target: str
+    rows: int
+    columns: int
+    classes: int
+    what: str
+
+
+SETS = {
+    entry.name: entry
+    for entry in (
+        Shipped("digits", "load_digits", "digit", 1797, 64, 10, "handwritten digits, 8 x 8 pixels"),
+        Shipped(
+            "breast-cancer", "load_breast_cancer", "diagnosis", 569, 30, 2, "cell nuclei of breast masses"
+        ),
+        Shipped("wine", "load_wine", "cultivar", 178, 13, 3, "chemical analysis of wines"),
+        Shipped("iris", "load_iris", "species", 150, 4, 3, "measurements of irises"),
+    )
+}
+
+
+def truth(name: str) -> np.ndarray:
+    """Return the labels of a set, digits as numbers and classes by name."""
+    return _load(name)[2]
+
+
+def write(name: str, path: str | Path | None, labels: int | None = None, seed: int = 0) -> Path:
+    """Write a set as a table with a column of row names and a target, all but some labels left empty.
+
+    Parameters
+    ----------
+    name : str
+        Which set.
+    path : path, optional
+        The .csv, .tsv or .parquet file; ``name.csv`` unless given.
+    labels : int, optional
+        How many labels to keep, drawn class by class; all unless given.
+    seed : int, default=0
+        Of the draw.
+
+    Returns
+    -------
+    Path
+        The file written.
+    """
+    import pandas as pd
+
+    if name not in SETS:
+        raise FileProblem(
+            f"There is no data set {name!r}{did_you_mean(name, SETS)}; there are {', '.join(SETS)}."
+        )
+    X, names, y = _load(name)
+    y = y.astype(object)
+    if labels is not None:
+        classes, n = SETS[name].classes, len(y)
+        if not classes <= labels <= n:
+            raise FileProblem(
+                f"--labels is from {classes}, one a class, to {n}, all there are, not {labels}."
+            )
+        order = np.random.default_rng(seed).permutation(n)
+        # a first label of each class, then the rest as they come
+        first = np.unique(y[order].astype(str), return_index=True)[1]
+        kept = np.concatenate([first, np.setdiff1d(np.arange(n), first)])[:labels]
+        hidden = np.ones(n, dtype=bool)
+        hidden[order[kept]] = False
+        y[hidden] = None
+    rows = pd.DataFrame({"row": [f"{name}-{i}" for i in range(1, len(y) + 1)]})
+    path = Path(f"{name}.csv") if path is None else path
+    return write_table(path, X, names, ids=rows, extra={SETS[name].target: y})
+
+
+def _load(name: str) -> tuple[np.ndarray, list[str], np.ndarray]:
+    from sklearn import datasets
+
+    bunch = getattr(datasets, SETS[name].loader)()
+    y = bunch.target if name == "digits" else np.asarray(bunch.target_names)[bunch.target]
+    return bunch.data, [str(n) for n in bunch.feature_names], y

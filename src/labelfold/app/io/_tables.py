@@ -1,0 +1,267 @@
+"""Tables on disk: CSV, TSV, Parquet, NPZ and svmlight, read into X, y, names and identifiers."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from labelfold.app.io._matrices import read_npz, read_svmlight
+from labelfold.app.io._problems import FileProblem, did_you_mean, existing_file, listed
+
+SUFFIXES = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".npz": "npz",
+    ".svmlight": "svmlight",
+    ".svm": "svmlight",
+    ".libsvm": "svmlight",
+}
+_EMPTY = ("NA", "N/A", "n/a", "<NA>", "NaN", "nan", "NULL", "null", "None")
+_PACKED = (".gz", ".bz2")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A file as the estimators need it.
+
+    Attributes
+    ----------
+    X : ndarray or csr_array of shape (n, d)
+        The numbers; float32 where the file holds nothing else, float64 otherwise.
+    y : ndarray of shape (n,), DataFrame of shape (n, c), or None
+        The target; ``None`` in it, or a row of NaN, marks an unlabelled row.
+    feature_names : list of str, or None
+        Column names of X, where the format has them.
+    ids : DataFrame or None
+        The identifier columns.
+    source : Path
+        The file.
+    ignored : list of str
+        Columns of the file that were not asked for.
+    index_base : int or None
+        For svmlight, the index of the first column in the file: 0 or 1.
+    """
+
+    X: Any
+    y: np.ndarray | None
+    feature_names: list[str] | None
+    ids: Any
+    source: Path
+    ignored: list[str] = field(default_factory=list)
+    index_base: int | None = None
+
+
+def read_table(
+    path: str | os.PathLike,
+    *,
+    target: str | Sequence[str] | None = None,
+    id_columns: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    features: Sequence[str] | None = None,
+    format: str | None = None,
+    unlabeled_values: Sequence[str] | None = None,
+    index_base: int | None = None,
+) -> Table:
+    r"""Read a table of numbers with, perhaps, a target column.
+
+    Parameters
+    ----------
+    path : path
+        A .csv, .tsv, .parquet, .npz or .svmlight file (text formats also packed as .gz or .bz2). An NPZ holds
+        a dense ``X``, or ``X_data``, ``X_indices``, ``X_indptr`` and ``X_shape``, or what
+        ``scipy.sparse.save_npz`` writes; and ``y`` where there are labels.
+    target : str or sequence of str, optional
+        The column (NPZ: the array, ``y`` unless said) that holds the labels. Empty cells are unlabelled rows. Several
+        columns of 0 and 1 are several labels a row.
+    id_columns : sequence of str
+        Columns (NPZ: arrays) that name the rows: kept beside X, not in it, and in a text file as they are written.
+    drop : sequence of str
+        Columns to leave out.
+    features : sequence of str, optional
+        Take these columns, in this order, and ignore the others; all but the above unless given.
+    format : str, optional
+        The format, where the file's ending does not say.
+    unlabeled_values : sequence of str, optional
+        Spellings of "no label" in the target, besides an empty cell; NA, NaN, null and the like unless given.
+    index_base : {0, 1}, optional
+        For svmlight, the index of the first column; found from the file unless given.
+
+    Returns
+    -------
+    Table
+        See its attributes.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "flowers.csv")
+    >>> _ = path.write_text("length,width,kind\n1.4,0.2,a\n4.7,1.4,\n")
+    >>> table = read_table(path, target="kind")
+    >>> table.X.tolist(), table.y.tolist(), table.feature_names
+    ([[1.4, 0.2], [4.7, 1.4]], ['a', None], ['length', 'width'])
+    """
+    path = existing_file(path)
+    kind = table_format(path, format)
+    ids, ignored = None, []
+    targets = [] if target is None else [target] if isinstance(target, str) else list(target)
+    if kind in ("npz", "svmlight"):
+        if drop or (id_columns and kind == "svmlight"):
+            raise FileProblem(f"{path} has no named columns, so none can be an id or dropped.")
+        if len(targets) > 1 or (targets and kind == "svmlight"):
+            raise FileProblem(
+                f"{path} has no target columns to choose from; leave out --target {targets[-1]}."
+            )
+        if kind == "npz":
+            X, y, names, ids = read_npz(path, targets[0] if targets else None, id_columns)
+            if names and features is not None:
+                place = {name: j for j, name in enumerate(names)}
+                names, ignored = _choose_features(path, names, features)
+                X = X[:, [place[name] for name in names]]
+        else:
+            (X, y, index_base), names = read_svmlight(path, index_base), None
+    else:
+        from labelfold.app.io import _frames as frames
+
+        frame = frames.read_frame(path, kind, [*targets, *id_columns])
+        frames.need_columns(path, frame, target=targets, id=id_columns, dropped=drop)
+        aside = {*targets, *id_columns, *drop}
+        names, ignored = _choose_features(path, [c for c in frame if c not in aside], features)
+        if features is None:
+            frames.refuse_row_numbers(path, frame, names)
+        X = frames.numeric_part(path, frame, names)
+        y = frame[targets] if len(targets) > 1 else frame[targets[0]] if targets else None
+        ids = frame[list(id_columns)] if id_columns else None
+    _check_numbers(path, X, names)
+    if y is not None:
+        y = read_target(y, unlabeled_values) if y.ndim == 1 else _read_several(path, y, unlabeled_values)
+    return Table(X, y, names, ids, path, ignored, index_base)
+
+
+def _choose_features(
+    path: Path, rest: list[str], features: Sequence[str] | None
+) -> tuple[list[str], list[str]]:
+    """Return the columns of X, in the model's order where it has one, and those left aside."""
+    if features is None:
+        if not rest:
+            raise FileProblem(
+                f"{path} has no column left for X once target, id and dropped ones are taken out."
+            )
+        return rest, []
+    there, wanted = set(rest), set(features)
+    absent = [c for c in features if c not in there]
+    if absent:
+        hint = did_you_mean(absent[0], rest) if len(absent) == 1 else ""
+        raise FileProblem(
+            f"{path} lacks {len(absent)} of the {len(features)} columns the model was fitted on: "
+            f"{listed(absent)}{hint}."
+        )
+    return list(features), [c for c in rest if c not in wanted]
+
+
+def table_format(path: Path, format: str | None = None) -> str:
+    """Return the format of a table: the one given, or what the file's ending says."""
+    known = sorted(set(SUFFIXES.values()))
+    if format is not None:
+        if format not in known:
+            hint = did_you_mean(format, known)
+            raise FileProblem(f"{format!r} is no format labelfold reads{hint}; it reads {', '.join(known)}.")
+        return format
+    name = path.name.lower()
+    packed = name.endswith(_PACKED)
+    found = SUFFIXES.get(Path(Path(name).stem if packed else name).suffix)
+    if found is None or (packed and found in ("parquet", "npz")):
+        raise FileProblem(
+            f"{path} has an ending labelfold does not know; it knows {', '.join(SUFFIXES)}, and --format "
+            "says what a file with another name holds."
+        )
+    return found
+
+
+def _read_several(path: Path, Y: Any, unlabeled_values: Sequence[str] | None) -> Any:
+    """Return columns of 0 and 1, with NaN where there is no label, under their names."""
+    import pandas as pd
+
+    columns = {name: read_target(column, unlabeled_values) for name, column in pd.DataFrame(Y).items()}
+    try:
+        return pd.DataFrame({name: column.astype(float) for name, column in columns.items()})
+    except ValueError:
+        raise FileProblem(
+            f"{path} has several target columns, which should hold 0 and 1, and nothing where there is no label."
+        ) from None
+
+
+def read_target(values: Any, unlabeled_values: Sequence[str] | None = None) -> np.ndarray:
+    """Return labels with ``None`` where there is none, as integers where all of them are whole numbers.
+
+    >>> read_target(np.array([1.0, np.nan, 2.0])).tolist()
+    [1, None, 2]
+    >>> read_target(["007", "1", "?"], ["?"]).tolist()
+    ['007', '1', None]
+    """
+    import pandas as pd
+
+    values = pd.Series(values, dtype=None if hasattr(values, "dtype") else object)
+    text = values.astype(str).str.strip()
+    spellings = {str(v).strip() for v in unlabeled_values or _EMPTY} | {""}
+    if unlabeled_values:
+        text = text.str.replace(r"\.0$", "", regex=True) if values.dtype.kind == "f" else text
+    missing = (values.isna() | text.isin(spellings)).to_numpy(dtype=bool)
+    present = values[~missing]
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        present = present.astype(values.cat.categories.dtype)
+    # bool is a number to pandas, a pair of names to a reader
+    if pd.api.types.is_numeric_dtype(present) and not pd.api.types.is_bool_dtype(present):
+        numbers = present.to_numpy(dtype=float)
+        whole = np.isfinite(numbers).all() and (numbers == np.round(numbers)).all()
+        labels = [int(v) for v in present] if whole else numbers.tolist()
+    elif pd.api.types.is_bool_dtype(present):
+        labels = [bool(v) for v in present]
+    else:
+        labels = _numbers_or_names([str(v).strip() for v in present])
+    if not missing.any():
+        return np.asarray(labels)
+    y = np.full(len(values), None, dtype=object)
+    y[~missing] = labels
+    return y
+
+
+def _numbers_or_names(labels: list[str]) -> list:
+    """Return text labels as numbers where all of them are; '007' is a name."""
+    if not all(_NUMBER.fullmatch(v) and not re.match(r"[+-]?0\d", v) for v in labels):
+        return labels
+    numbers = [float(v) for v in labels]
+    return [int(v) for v in numbers] if all(v.is_integer() for v in numbers) else numbers
+
+
+def _check_numbers(path: Path, X: Any, names: list[str] | None) -> None:
+    """Refuse cells that are empty or infinite, with the first one's place."""
+    if 0 in X.shape:
+        raise FileProblem(f"{path} has no {'rows' if X.shape[0] == 0 else 'columns'} in X.")
+    values = X.data if sp.issparse(X) else X
+    bad = ~np.isfinite(values)
+    count = int(bad.sum())
+    if not count:
+        return
+    if sp.issparse(X):
+        X = X.tocoo()
+        first = int(np.flatnonzero(bad)[0])
+        row, column, value = X.row[first], X.col[first], X.data[first]
+    else:
+        row, column = np.argwhere(bad)[0]
+        value = X[row, column]
+    what = "empty (or not-a-number)" if np.isnan(value) else "infinite"
+    place = repr(names[column]) if names else str(column)
+    raise FileProblem(
+        f"{path} has {count} cell{'s' * (count > 1)} without a usable number, the first in column {place}, "
+        f"row {row + 1}: it is {what}; fill such cells, remove those rows, or leave the column out."
+    )

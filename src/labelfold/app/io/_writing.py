@@ -1,0 +1,88 @@
+"""Embeddings on disk: Parquet, CSV, TSV and NPZ."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from labelfold.app.io._problems import FileProblem, one_line, writable_file
+
+_WRITES = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "tsv", ".npz": "npz"}
+
+
+def writable_table(path: str | os.PathLike) -> Path:
+    """Return ``path`` as a Path when a table can be written there, else raise FileProblem."""
+    path = Path(path)
+    if path.suffix.lower() not in _WRITES:
+        raise FileProblem(
+            f"{path} has an ending labelfold does not write; it writes .parquet, .csv, .tsv and .npz."
+        )
+    return writable_file(path)
+
+
+def write_table(
+    path: str | os.PathLike,
+    values: np.ndarray,
+    names: Sequence[str],
+    *,
+    ids: Any = None,
+    extra: Mapping[str, np.ndarray] | None = None,
+) -> Path:
+    """Write an embedding with its identifier columns first, as the file's ending says.
+
+    Parameters
+    ----------
+    path : path
+        A .parquet, .csv, .tsv or .npz file. An NPZ holds ``X``, ``feature_names`` and an array for each id.
+    values : ndarray of shape (n, k)
+        The embedding.
+    names : sequence of str
+        Its k column names.
+    ids : DataFrame, optional
+        Identifier columns.
+    extra : mapping of str to array, optional
+        More columns, written last.
+
+    Returns
+    -------
+    Path
+        The file written.
+    """
+    import pandas as pd
+
+    path = writable_table(path)
+    kind = _WRITES[path.suffix.lower()]
+    ids = pd.DataFrame(index=range(len(values))) if ids is None else ids.reset_index(drop=True)
+    extra = dict(extra or {})
+    # an NPZ has no columns: the embedding is its X, and "file" is NumPy's own name for the path
+    written = [*names, *extra, *(("X", "feature_names", "file") if kind == "npz" else ())]
+    taken = {str(c) for c in ids.columns}
+    if clash := [n for n in written if n in taken]:
+        raise FileProblem(
+            f"The column {clash[0]!r} cannot be written beside the embedding in {path}; rename the id column."
+        )
+    try:
+        if kind == "npz":
+            arrays = {str(c): _without_objects(ids[c]) for c in ids} | {
+                n: _without_objects(v) for n, v in extra.items()
+            }
+            np.savez_compressed(path, X=values, feature_names=np.asarray(names, dtype=str), **arrays)
+            return path
+        frame = pd.concat([ids, pd.DataFrame(values, columns=list(names))], axis=1).assign(**extra)
+        if kind == "parquet":
+            frame.to_parquet(path, index=False)
+        else:
+            frame.to_csv(path, index=False, sep="\t" if kind == "tsv" else ",")
+    except OSError as error:
+        raise FileProblem(f"{path} could not be written: {one_line(error)}.") from error
+    return path
+
+
+def _without_objects(values: Any) -> np.ndarray:
+    """Return an array NumPy can read back without pickle: anything but numbers becomes text."""
+    values = np.asarray(values)
+    return values if values.dtype.kind in "biufU" else values.astype(str)

@@ -1,0 +1,191 @@
+"""How the command line and `compare` make each method: an estimator with what is not given chosen from the data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import scipy.sparse as sp
+from sklearn.decomposition import NMF, PCA, TruncatedSVD
+from sklearn.linear_model import RidgeClassifier
+from sklearn.pipeline import Pipeline
+
+from labelfold.app.registry._multilabel import MultilabelLinearSVC
+from labelfold.app.registry._partly_labelled import Coded, Labelled, ReduceThenClassify
+from labelfold.app.registry._tuned import Tuned, UnitSpread
+from labelfold.app.registry._yardsticks import SupervisedUMAP
+from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
+
+# Multiples of the data's mean squared spread, most trusted first; see Tuned.
+# The same candidates for every method: none gets more tries than another.
+GRID = (1.0, 10.0, 0.1, 100.0, 0.01)
+
+# Of penalties beside a mean over rows, where the others' is beside a sum.
+_MEAN_GRID = (0.01, 0.1, 0.001, 1.0, 1e-4)
+# 1 / (2 sigma^2) of graphs of which sigma is 1/4, 1/2, 1/8, 1 and 1/16 of the distance between two rows, in quadratic
+# mean: of rows of unit spread that is the root of 2.
+_GAMMAS = (4.0, 1.0, 16.0, 0.25, 64.0)
+
+
+def two_stage(name: str) -> Callable[..., Any]:
+    """One of the two-stage family, its ridge tuned unless given."""
+
+    def build(k: int | None, X: Any, random_state: int | None, ridge: float | None = None) -> Any:
+        import labelfold
+
+        make = getattr(labelfold, name)
+        if ridge is not None:
+            return make(n_components=k, ridge=ridge)
+        return Tuned(make(n_components=k), "ridge", GRID, random_state=random_state)
+
+    return build
+
+
+def svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
+    """Make a linear SVM on all columns."""
+    return Labelled(linear_svm(random_state, C))
+
+
+def pca_svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
+    """Principal components, or singular vectors where X is sparse, and a linear SVM."""
+    most = min(X.shape)
+    if sp.issparse(X):
+        # of the randomised solver's making: one component fewer than columns is the most it gives
+        reducer = TruncatedSVD(min(k or most, most - 1), random_state=random_state)
+    else:
+        reducer = PCA(min(k or most, most), random_state=random_state)
+    return ReduceThenClassify(reducer, linear_svm(random_state, C))
+
+
+def ssdr_svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
+    """SSDR and a linear SVM."""
+    from labelfold import SSDR
+
+    reducer = SSDR(min(k or 2, X.shape[1]), random_state=random_state)
+    return ReduceThenClassify(reducer, linear_svm(random_state, C))
+
+
+def drsvm(k: int | None, X: Any, random_state: int | None) -> Any:
+    """DRSVM in a unit of its own."""
+    from labelfold import DRSVM
+
+    # with rows of unit spread, an embedded row is as long as the fourth root of 1 / n: the penalty follows its square
+    penalty = X.shape[0] ** -0.5
+    model = DRSVM(min(k or 10, *X.shape), svm_penalty=penalty, fit_intercept=True, random_state=random_state)
+    return Pipeline([("unit", UnitSpread()), ("drsvm", model)])
+
+
+def nmf_svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
+    """NMF without labels and a linear SVM."""
+    reducer = NMF(min(k or 10, *X.shape), init="nndsvda", max_iter=500, random_state=random_state)
+    return ReduceThenClassify(
+        Pipeline([("unit", UnitSpread()), ("nmf", reducer)]), linear_svm(random_state, C)
+    )
+
+
+def umap_svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
+    """UMAP told the labels, and a linear SVM."""
+    return ReduceThenClassify(SupervisedUMAP(k or 2, random_state=random_state), linear_svm(random_state, C))
+
+
+def parts_svm(name: str, **options: Any) -> Callable[..., Any]:
+    """One of the library's non-negative factorisations, and a linear SVM."""
+
+    def build(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
+        import labelfold
+
+        reducer = getattr(labelfold, name)(min(k or 10, *X.shape), random_state=random_state, **options)
+        model = ReduceThenClassify(reducer, linear_svm(random_state, C))
+        return Pipeline([("unit", UnitSpread()), ("model", model)])
+
+    return build
+
+
+def tsvm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
+    """Make a transductive SVM, its C tuned unless given."""
+    from labelfold import TSVM
+
+    return _tuned_svm(TSVM(random_state=random_state or 0), C, random_state)
+
+
+def offsets(name: str) -> Callable[..., Any]:
+    """LSDR or NSDR in a unit of its own."""
+
+    def build(k: int | None, X: Any, random_state: int | None) -> Any:
+        import labelfold
+
+        model = getattr(labelfold, name)(min(k or 10, *X.shape), random_state=random_state)
+        return Pipeline([("unit", UnitSpread()), (name.lower(), model)])
+
+    return build
+
+
+def pca_rls(k: int | None, X: Any, random_state: int | None, ridge: float | None = None) -> Any:
+    """Principal components and regularised least squares."""
+    model = pca_svm(k, X, random_state)
+    if ridge is not None:
+        return model.set_params(classifier=RidgeClassifier(ridge))
+    rls = Pipeline([("unit", UnitSpread()), ("rls", RidgeClassifier())])
+    return model.set_params(classifier=Tuned(rls, "rls__alpha", GRID, power=0, random_state=random_state))
+
+
+def pcals(k: int | None, X: Any, random_state: int | None) -> Any:
+    """PCA-LS in a unit of its own."""
+    from labelfold import PCALS
+
+    model = PCALS(min(k or 2, *X.shape), random_state=random_state)
+    return Pipeline([("unit", UnitSpread()), ("pcals", model)])
+
+
+def kernel_pcals(k: int | None, X: Any, random_state: int | None) -> Any:
+    """PCA-LS in the space of an RBF kernel."""
+    from labelfold import KernelPCALS
+
+    return KernelPCALS(min(k or 2, X.shape[0]), n_landmarks="auto", random_state=random_state)
+
+
+def laprls(kernel: str | None) -> Callable[..., Any]:
+    """LapRLS, linear or with a kernel; landmarks where its matrix would not fit."""
+
+    def build(k: int | None, X: Any, random_state: int | None, ridge: float | None = None) -> Any:
+        from labelfold import LapRLS
+
+        n = X.shape[0]
+        landmarks = None if kernel is None else "auto"
+        # With smoothness n the graph's term is about its mean over rows, whatever their number.
+        model = LapRLS(kernel=kernel, n_landmarks=landmarks, smoothness=float(n), random_state=random_state)
+        if ridge is not None:
+            return model.set_params(ridge=ridge)
+        tuned = Tuned(model, "ridge", _MEAN_GRID, power=0, hide=True, random_state=random_state)
+        # The space of an RBF kernel has no unit.
+        return tuned if kernel is not None else Pipeline([("unit", UnitSpread()), ("laprls", tuned)])
+
+    return build
+
+
+def propagation(make: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """One of scikit-learn's graph methods; a graph of neighbours where that of all pairs would not fit."""
+
+    def build(k: int | None, X: Any, random_state: int | None, gamma: float | None = None) -> Any:
+        n = X.shape[0]
+        if 8 * n * n > MAX_GRAM_BYTES:
+            # scikit-learn's RBF graph joins all pairs; its graph of neighbours has no width.
+            return Coded(make(kernel="knn", **options))
+        model: Any = Coded(make(gamma=_GAMMAS[0] if gamma is None else gamma, **options))
+        if gamma is None:
+            model = Tuned(model, "estimator__gamma", _GAMMAS, power=0, hide=True, random_state=random_state)
+        return Pipeline([("unit", UnitSpread()), ("propagation", model)])
+
+    return build
+
+
+def linear_svm(random_state: int | None, C: float | None) -> Any:
+    """Make a linear SVM, its C tuned unless given."""
+    return _tuned_svm(MultilabelLinearSVC(random_state=random_state, max_iter=5000), C, random_state)
+
+
+def _tuned_svm(svm: Any, C: float | None, random_state: int | None) -> Any:
+    if C is not None:
+        return svm.set_params(C=C)
+    svm = Pipeline([("unit", UnitSpread()), ("svm", svm)])
+    return Tuned(svm, "svm__C", GRID, power=0, random_state=random_state)

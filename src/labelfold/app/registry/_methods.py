@@ -1,0 +1,474 @@
+"""The registry: which methods there are, what each is for, and how the command line and `compare` make it.
+
+Adding a method is one entry in ``_ENTRIES``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import scipy.sparse as sp
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.semi_supervised import LabelPropagation, LabelSpreading
+
+from labelfold.app.registry import _builders as builders
+from labelfold.app.registry._yardsticks import ScikitLDA, Spreading
+
+if TYPE_CHECKING:
+    from labelfold.app.registry._suitability import Facts
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method that the command line and `compare` can use, or that is planned.
+
+    Attributes
+    ----------
+    name : str
+        What it is called on the command line.
+    title : str
+        What it is called in print.
+    summary : str
+        What it does, and how its penalty is chosen, in a sentence or two.
+    labels : {"supervised", "semi-supervised"}
+        Whether it learns from the labelled rows only, or from all rows.
+    embeds : bool
+        Whether it gives an embedding.
+    paper : str
+        Where it comes from.
+    build : callable, optional
+        ``build(k, X, random_state)`` gives the estimator; without one the method is planned.
+    penalty : str, optional
+        The name of the parameter that is tuned unless given.
+    compared : bool, default=True
+        Whether `compare` tries it unless told which; not where a fit takes many times as long, or another method is
+        much the same.
+    suits : callable, optional
+        ``suits(facts)`` gives the reason why it does not suit some data, or None; `_suitability` already
+        asks the estimator about signs, sparsity and several labels a row.
+    most : callable, optional
+        ``most(facts)`` gives the largest embedding it can give.
+    needs : str, optional
+        A package it needs that labelfold does not.
+    nonnegative : bool, default=False
+        Whether X must not be negative: scaling then leaves its columns where they are.
+    """
+
+    name: str
+    title: str
+    summary: str
+    labels: str
+    embeds: bool
+    paper: str
+    build: Callable[..., Any] | None = None
+    penalty: str | None = None
+    compared: bool = True
+    suits: Callable[[Facts], str | None] | None = None
+    most: Callable[[Facts], int] | None = None
+    needs: str | None = None
+    nonnegative: bool = False
+
+    @property
+    def status(self) -> str:
+        """``"available"``, ``"planned"``, or ``"not installed"`` where a package is missing."""
+        if self.build is None:
+            return "planned"
+        return "available" if self.needs is None or find_spec(self.needs) else "not installed"
+
+    def make(
+        self,
+        n_components: int | None = None,
+        *,
+        X: Any,
+        random_state: int | None = 0,
+        scale: bool = False,
+        **penalty: float,
+    ) -> Any:
+        """Make the estimator, to be fitted on X and a y in which unlabelled rows are marked.
+
+        Parameters
+        ----------
+        n_components : int, optional
+            Size of the embedding, no more than X allows.
+        X : array or sparse matrix of shape (n, d)
+            What it will be fitted on; only its shape and kind are looked at.
+        random_state : int, optional
+            Seed.
+        scale : bool, default=False
+            Divide each column by its standard deviation first (and centre it where X is dense and may be negative).
+        **penalty : float
+            The method's own penalty by its name, in place of tuning: ``ridge=0.1``.
+
+        Returns
+        -------
+        estimator
+            A classifier, with ``transform`` where the method embeds.
+        """
+        if self.build is None:
+            raise ValueError(f"The method {self.name!r} is planned, not there yet.")
+        unknown = [p for p in penalty if p != self.penalty]
+        if unknown:
+            raise ValueError(f"The method {self.name!r} has no parameter {unknown[0]!r}.")
+        model = self.build(n_components, X, random_state, **penalty)
+        if scale:
+            centred = not (sp.issparse(X) or self.nonnegative)
+            model = Pipeline([("scale", StandardScaler(with_mean=centred)), ("model", model)])
+        return model
+
+
+def _most_directions(facts: Facts) -> int:
+    return facts.most_directions
+
+
+def _needs_label_columns(facts: Facts) -> str | None:
+    return None if facts.multilabel else "with one class a row it gives what LDA gives"
+
+
+def _at_most(rows: int, columns: int, what: str) -> Callable[[Facts], str | None]:
+    def suits(facts: Facts) -> str | None:
+        if facts.n_rows > rows:
+            return f"{what}: too slow for more than {rows:,} rows"
+        return f"{what}: too large for more than {columns:,} columns" if facts.n_columns > columns else None
+
+    return suits
+
+
+_TWO_STAGE = (
+    "Sun, Ceran & Ye, A scalable two-stage approach for a class of dimensionality reduction, KDD 2010"
+)
+_SUBSPACE = "Zhang, Hou, Xiang & Liu, Subspace regularization, ECML PKDD 2009"
+_NSDR = "Grabocka & Schmidt-Thieme, Learning through non-linearly supervised dimensionality reduction"
+_MANIFOLD = "Belkin, Niyogi & Sindhwani, Manifold regularization, JMLR 2006"
+_TUNED = "chosen by cross-validation on the labelled rows from multiples of their spread"
+_HIDDEN = "chosen by cross-validation with labels hidden in turn"
+
+_ENTRIES = (
+    Method(
+        "lda",
+        "LDA",
+        f"Directions that set the class means apart; its ridge is {_TUNED}.",
+        "supervised",
+        True,
+        _TWO_STAGE,
+        builders.two_stage("LDA"),
+        "ridge",
+        most=_most_directions,
+    ),
+    Method(
+        "pca-svm",
+        "PCA + SVM",
+        f"Principal components of all rows (singular vectors where X is sparse), then a linear SVM; "
+        f"its C is {_TUNED}.",
+        "semi-supervised",
+        True,
+        "the usual baseline",
+        builders.pca_svm,
+        "C",
+    ),
+    Method(
+        "svm",
+        "SVM",
+        f"A linear SVM on all columns, no reduction; its C is {_TUNED}.",
+        "supervised",
+        False,
+        "the usual baseline",
+        builders.svm,
+        "C",
+    ),
+    Method(
+        "opls",
+        "OPLS",
+        f"Directions that predict the label columns best; its ridge is {_TUNED}.",
+        "supervised",
+        True,
+        _TWO_STAGE,
+        builders.two_stage("OPLS"),
+        "ridge",
+        most=_most_directions,
+    ),
+    Method(
+        "cca",
+        "CCA",
+        f"Directions most correlated with the label columns (with classes, LDA's); its ridge is {_TUNED}.",
+        "supervised",
+        True,
+        _TWO_STAGE,
+        builders.two_stage("CCA"),
+        "ridge",
+        suits=_needs_label_columns,
+        most=_most_directions,
+    ),
+    Method(
+        "hsl",
+        "HSL",
+        f"Hypergraph spectral learning, for several labels a row (with classes, LDA's); its ridge is {_TUNED}.",
+        "supervised",
+        True,
+        _TWO_STAGE,
+        builders.two_stage("HSL"),
+        "ridge",
+        suits=_needs_label_columns,
+        most=_most_directions,
+    ),
+    Method(
+        "drsvm",
+        "DRSVM",
+        "A low-rank factorisation of all rows and a linear SVM on it, learned together, with weights that follow the "
+        "size of the data.",
+        "semi-supervised",
+        True,
+        "Fang, Cheng & Hsieh, A hyperplane-based algorithm for semi-supervised dimension reduction, ICDM 2017",
+        builders.drsvm,
+    ),
+    Method(
+        "ssdr",
+        "SSDR + SVM",
+        "Directions of much variance that join must-link pairs and part cannot-link pairs, taken from the labels; "
+        f"then a linear SVM, whose C is {_TUNED}.",
+        "semi-supervised",
+        True,
+        "Zhang, Zhou & Chen, Semi-supervised dimensionality reduction, SDM 2007",
+        builders.ssdr_svm,
+        "C",
+    ),
+    Method(
+        "nmf-svm",
+        "NMF + SVM",
+        f"Non-negative parts of all rows, found without labels, then a linear SVM; its C is {_TUNED}.",
+        "semi-supervised",
+        True,
+        "the usual baseline for counts and intensities",
+        builders.nmf_svm,
+        "C",
+        nonnegative=True,
+    ),
+    Method(
+        "label-spreading",
+        "label spreading",
+        "scikit-learn's LabelSpreading over a graph of 7 nearest neighbours, no reduction.",
+        "semi-supervised",
+        False,
+        "Zhou, Bousquet, Lal, Weston & Schölkopf, Learning with local and global consistency, NIPS 2003",
+        lambda k, X, random_state: Spreading(),
+        suits=_at_most(20_000, 2_000_000, "it searches neighbours of every row"),
+    ),
+    Method(
+        "sklearn-lda",
+        "scikit-learn LDA",
+        "scikit-learn's LinearDiscriminantAnalysis, its covariance shrunk by Ledoit and Wolf's rule.",
+        "supervised",
+        True,
+        "Ledoit & Wolf, Honey, I shrunk the sample covariance matrix, 2004",
+        lambda k, X, random_state: ScikitLDA(k),
+        suits=_at_most(10_000_000, 3_000, "it needs a covariance matrix of the columns"),
+        most=_most_directions,
+    ),
+    Method(
+        "umap",
+        "UMAP + SVM",
+        f"Semi-supervised UMAP of all rows, then a linear SVM; its C is {_TUNED}.",
+        "semi-supervised",
+        True,
+        "McInnes, Healy & Melville, UMAP, 2018",
+        builders.umap_svm,
+        "C",
+        needs="umap",
+    ),
+    Method(
+        "pcals",
+        "PCA-LS",
+        "Directions, one at a time, that fit the labels and keep the variance of all rows, which weigh the same.",
+        "semi-supervised",
+        True,
+        _SUBSPACE,
+        builders.pcals,
+    ),
+    Method(
+        "kernel-pcals",
+        "Kernel PCA-LS",
+        "PCA-LS in the space of an RBF kernel, as wide as two rows are apart on average (Nystroem features where the "
+        "kernel matrix would not fit).",
+        "semi-supervised",
+        True,
+        _SUBSPACE,
+        builders.kernel_pcals,
+        suits=_at_most(5_000, 2_000_000, "it works with a matrix of all pairs of rows"),
+    ),
+    Method(
+        "laprls",
+        "LapRLS",
+        f"Least squares that changes little between neighbours, no reduction; its ridge is {_HIDDEN}.",
+        "semi-supervised",
+        False,
+        _MANIFOLD,
+        builders.laprls(None),
+        "ridge",
+        suits=_at_most(20_000, 2_000_000, "it searches neighbours of every row"),
+    ),
+    Method(
+        "kernel-laprls",
+        "Kernel LapRLS",
+        f"LapRLS in the space of an RBF kernel (Nystroem features where its matrix would not fit), no reduction; its "
+        f"ridge is {_HIDDEN}.",
+        "semi-supervised",
+        False,
+        _MANIFOLD,
+        builders.laprls("rbf"),
+        "ridge",
+        compared=False,
+    ),
+    Method(
+        "grf",
+        "GRF",
+        "Labels that spread over an RBF graph and stay where they were given, no reduction: scikit-learn's "
+        f"LabelPropagation; its gamma is {_HIDDEN} (a graph of neighbours where that would not fit).",
+        "semi-supervised",
+        False,
+        "Zhu, Ghahramani & Lafferty, Semi-supervised learning using Gaussian fields, ICML 2003",
+        builders.propagation(LabelPropagation),
+        "gamma",
+        compared=False,
+    ),
+    Method(
+        "llgc",
+        "LLGC",
+        "Labels that spread over an RBF graph and may be overruled, no reduction: scikit-learn's LabelSpreading with "
+        f"alpha 0.99; its gamma is {_HIDDEN} (a graph of neighbours where that would not fit).",
+        "semi-supervised",
+        False,
+        "Zhou et al., Learning with local and global consistency, NIPS 2004",
+        builders.propagation(LabelSpreading, alpha=0.99, max_iter=1000),
+        "gamma",
+        compared=False,
+    ),
+    Method(
+        "pca-rls",
+        "PCA + RLS",
+        "Principal components of all rows (singular vectors where X is sparse), then regularised least squares; "
+        f"its ridge is {_TUNED}.",
+        "semi-supervised",
+        True,
+        "the usual baseline",
+        builders.pca_rls,
+        "ridge",
+        compared=False,
+    ),
+    Method(
+        "lsdr",
+        "LSDR",
+        "A factorisation of all rows with offsets, tied to a linear classifier, with fixed weights.",
+        "semi-supervised",
+        True,
+        _NSDR,
+        builders.offsets("LSDR"),
+    ),
+    Method(
+        "nsdr",
+        "NSDR",
+        "A factorisation of all rows with offsets, tied to a kernel SVM (degree 2), with fixed weights.",
+        "semi-supervised",
+        True,
+        _NSDR,
+        builders.offsets("NSDR"),
+    ),
+    Method(
+        "nmf-alpha",
+        "NMF-α + SVM",
+        "Non-negative factors of all rows that keep what linear SVMs on the labels look at; then a linear SVM, "
+        f"whose C is {_TUNED}.",
+        "semi-supervised",
+        True,
+        "Cho & Saul, Nonnegative matrix factorization for semi-supervised dimensionality reduction, 2011",
+        builders.parts_svm("NMFAlpha", supervision="auto"),
+        "C",
+        nonnegative=True,
+    ),
+    Method(
+        "klnmf",
+        "KL-NMF + SVM",
+        "Non-negative factors of all rows by I-divergence, found without labels, in memory proportional to the data; "
+        f"then a linear SVM, whose C is {_TUNED}.",
+        "semi-supervised",
+        True,
+        "Lee & Seung, Learning the parts of objects by non-negative matrix factorization, Nature 1999",
+        builders.parts_svm("KLNMF", corrected=True),
+        "C",
+        compared=False,
+        nonnegative=True,
+    ),
+    Method(
+        "ssnmf",
+        "SSNMF + SVM",
+        f"Non-negative factors of the rows and their labels together; then a linear SVM, whose C is {_TUNED}.",
+        "semi-supervised",
+        True,
+        "Lee, Yoo & Choi, Semi-supervised nonnegative matrix factorization, 2010",
+        builders.parts_svm("SSNMF"),
+        "C",
+        nonnegative=True,
+    ),
+    Method(
+        "cnmf",
+        "CNMF + SVM",
+        "Non-negative factors in which labelled rows of a class share a place; then a linear SVM, "
+        f"whose C is {_TUNED}.",
+        "semi-supervised",
+        True,
+        "Liu & Wu, Non-negative matrix factorization with constraints, 2010",
+        builders.parts_svm("CNMF"),
+        "C",
+        nonnegative=True,
+    ),
+    Method(
+        "tsvm",
+        "TSVM",
+        f"A linear SVM on all columns whose margin keeps clear of the unlabelled rows too; its C is {_TUNED}.",
+        "semi-supervised",
+        False,
+        "Sindhwani & Keerthi, Large scale semi-supervised linear SVMs, SIGIR 2006",
+        builders.tsvm,
+        "C",
+    ),
+)
+
+METHODS: dict[str, Method] = {method.name: method for method in _ENTRIES}
+
+
+def available_methods() -> list[Method]:
+    """Return the methods that can be made now.
+
+    >>> "svm" in [method.name for method in available_methods()]
+    True
+    """
+    return [method for method in METHODS.values() if method.status == "available"]
+
+
+def get_method(name: str) -> Method:
+    """Return a method that can be made now, or say which can.
+
+    >>> get_method("PCA-SVM").title
+    'PCA + SVM'
+    """
+    from labelfold.app.io._problems import did_you_mean
+
+    names = [method.name for method in available_methods()]
+    method = METHODS.get(str(name).strip().lower().replace("_", "-"))
+    if method is None:
+        hint = did_you_mean(name, names)
+        raise ValueError(f"There is no method {str(name)!r}{hint}; there are {', '.join(names)}.")
+    if method.status == "planned":
+        raise ValueError(
+            f"The method {method.name!r} is planned, not there yet; there are {', '.join(names)}."
+        )
+    if method.status == "not installed":
+        raise ValueError(f"The method {method.name!r} needs a package: {install(method)}.")
+    return method
+
+
+def install(method: Method) -> str:
+    """Say how to get the package that a method needs."""
+    return f"pip install {'umap-learn' if method.needs == 'umap' else method.needs}"

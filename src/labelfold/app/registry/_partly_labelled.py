@@ -1,0 +1,213 @@
+"""Adapters for labels with gaps: a classifier, a reducer and a classifier, class codes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    MetaEstimatorMixin,
+    TransformerMixin,
+    clone,
+)
+from sklearn.decomposition import PCA
+from sklearn.neighbors import NearestNeighbors
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from labelfold.app.registry._multilabel import MultilabelLinearSVC, coded, read_any_labels
+from labelfold.labels import Labels, read_labels
+
+
+class Labelled(ClassifierMixin, BaseEstimator):
+    """Fit a classifier on the labelled rows and leave the others out.
+
+    Parameters
+    ----------
+    classifier : classifier, optional
+        Fitted on the labelled rows; a linear SVM unless given.
+    unlabeled : number or str, default=-1
+        The label of rows without one; missing values always are.
+
+    Attributes
+    ----------
+    classifier_ : classifier
+        As fitted, on class codes.
+    classes_ : ndarray of shape (c,)
+        The classes.
+
+    Examples
+    --------
+    >>> model = Labelled().fit([[0.0], [1.0], [3.0], [4.0]], ["low", "low", None, "high"])
+    >>> model.predict([[0.5], [5.0]]).tolist()
+    ['low', 'high']
+    """
+
+    def __init__(self, classifier=None, *, unlabeled=-1):
+        self.classifier = classifier
+        self.unlabeled = unlabeled
+
+    def fit(self, X: Any, y: Any) -> Labelled:
+        """Fit on the labelled rows of X."""
+        X = _short_indices(validate_data(self, X, accept_sparse="csr"))
+        labels = read_any_labels(y, X.shape[0], self)
+        self._fit_reducer(X, labels)
+        classifier = MultilabelLinearSVC() if self.classifier is None else self.classifier
+        self.classes_ = labels.classes
+        self.classifier_ = clone(classifier).fit(self._reduced(X[labels.index]), labels.values)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return each row's class."""
+        X = self._checked(X)
+        codes = self.classifier_.predict(self._reduced(X))
+        return codes if codes.ndim == 2 else self.classes_[codes]
+
+    @available_if(lambda self: self.classifier is None or hasattr(self.classifier, "decision_function"))
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return the classifier's scores."""
+        X = self._checked(X)
+        return self.classifier_.decision_function(self._reduced(X))
+
+    def _fit_reducer(self, X: Any, labels: Labels) -> None:
+        """Do nothing: the classifier sees the columns as they are."""
+
+    def _reduced(self, X: Any) -> Any:
+        return X
+
+    def _checked(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return _short_indices(validate_data(self, X, accept_sparse="csr", reset=False))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class ReduceThenClassify(TransformerMixin, Labelled):
+    """Fit a reducer on all rows, with the labels there are, then a classifier on the labelled ones.
+
+    Parameters
+    ----------
+    reducer : transformer, optional
+        Fitted on all rows, without labels; PCA unless given.
+    classifier : classifier, optional
+        Fitted on the labelled rows; a linear SVM unless given.
+    unlabeled : number or str, default=-1
+        The label of rows without one; missing values always are.
+
+    Attributes
+    ----------
+    reducer_, classifier_ : estimators
+        As fitted.
+    classes_ : ndarray of shape (c,)
+        The classes.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> y[::2] = -1
+    >>> model = ReduceThenClassify(PCA(n_components=2)).fit(X, y)
+    >>> model.transform(X).shape, model.predict(X).shape
+    ((150, 2), (150,))
+    """
+
+    def __init__(self, reducer=None, classifier=None, *, unlabeled=-1):
+        super().__init__(classifier, unlabeled=unlabeled)
+        self.reducer = reducer
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Return the reduced rows."""
+        X = self._checked(X)
+        return self._reduced(X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return the names of the reducer's components."""
+        check_is_fitted(self)
+        return self.reducer_.get_feature_names_out()
+
+    def _fit_reducer(self, X: Any, labels: Labels) -> None:
+        reducer = PCA() if self.reducer is None else clone(self.reducer)
+        self.reducer_ = reducer.fit(X, coded(labels))
+
+    def _reduced(self, X: Any) -> Any:
+        return self.reducer_.transform(X)
+
+
+class Coded(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+    """Give a semi-supervised classifier of scikit-learn all rows, and class codes with -1 where there is no label.
+
+    Parameters
+    ----------
+    estimator : classifier
+        One that reads -1 as unlabelled, such as `LabelSpreading`.
+    unlabeled : number or str, default=-1
+        The label of rows without one; missing values always are.
+
+    Attributes
+    ----------
+    estimator_ : classifier
+        As fitted, on class codes.
+    classes_ : ndarray of shape (c,)
+        The classes.
+    transduction_ : ndarray of shape (n,)
+        The class of every training row.
+
+    Examples
+    --------
+    >>> from sklearn.semi_supervised import LabelSpreading
+    >>> model = Coded(LabelSpreading()).fit([[0.0], [0.1], [3.0], [3.1]], ["low", None, None, "high"])
+    >>> model.transduction_.tolist()
+    ['low', 'low', 'high', 'high']
+    """
+
+    def __init__(self, estimator, *, unlabeled=-1):
+        self.estimator = estimator
+        self.unlabeled = unlabeled
+
+    def fit(self, X: Any, y: Any) -> Coded:
+        """Fit on all rows of X."""
+        X = _short_indices(validate_data(self, X, accept_sparse="csr"))
+        labels = read_labels(y, X.shape[0], unlabeled=self.unlabeled, estimator=type(self.estimator).__name__)
+        self.classes_ = labels.classes
+        self.estimator_ = without_tree(clone(self.estimator).fit(X, coded(labels)), X)
+        self.transduction_ = self.classes_[self.estimator_.transduction_]
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return each row's class."""
+        check_is_fitted(self)
+        X = _short_indices(validate_data(self, X, accept_sparse="csr", reset=False))
+        with np.errstate(invalid="ignore"):  # a row that no fitted row is near: 0 / 0, and the first class
+            return self.classes_[self.estimator_.predict(X)]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = get_tags(self.estimator).input_tags.sparse
+        return tags
+
+
+def without_tree(graph: Any, X: Any) -> Any:
+    """Let a graph of neighbours search without a tree, which skops does not save; the answer is the same."""
+    if getattr(graph, "nn_fit", None) is not None:
+        graph.nn_fit = NearestNeighbors(n_neighbors=graph.n_neighbors, algorithm="brute").fit(X)
+    return graph
+
+
+def only_missing(model: Any) -> Any:
+    """Let missing values alone mean unlabelled, in a model and all its parts: -1 is a class like any other then."""
+    return model.set_params(**{p: None for p in model.get_params() if p.rpartition("__")[2] == "unlabeled"})
+
+
+def _short_indices(X: Any) -> Any:
+    """Return sparse rows with 32-bit indices where they fit: liblinear takes no others."""
+    if not sp.issparse(X) or X.indices.dtype == np.int32 or max(*X.shape, X.nnz) > np.iinfo(np.int32).max:
+        return X
+    parts = (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32))
+    return type(X)(parts, shape=X.shape, copy=False)

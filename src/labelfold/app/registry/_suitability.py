@@ -1,0 +1,101 @@
+"""Which methods suit some data: its signs, sparsity, size and kind of labels, and a reason for each that does not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
+
+from labelfold.app.registry._partly_labelled import Labelled
+from labelfold.app.registry._tuned import Tuned
+
+if TYPE_CHECKING:
+    from labelfold.app.registry._methods import Method
+    from labelfold.labels import Labels
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a method has to get along with.
+
+    Attributes
+    ----------
+    n_rows, n_columns, n_labelled, n_classes : int
+        Sizes; label columns count as classes.
+    sparse, nonnegative, multilabel : bool
+        Of X and of y; scaling does not centre what a method needs non-negative.
+    """
+
+    n_rows: int
+    n_columns: int
+    n_labelled: int
+    n_classes: int
+    sparse: bool = False
+    nonnegative: bool = True
+    multilabel: bool = False
+
+    @classmethod
+    def of(cls, X: Any, labels: Labels) -> Facts:
+        """Look at the data."""
+        sparse = sp.issparse(X)
+        values = X.data if sparse else X
+        positive = values.size == 0 or bool(values.min() >= 0)
+        return cls(
+            X.shape[0], X.shape[1], labels.n_labelled, labels.n_classes, sparse,
+            positive, labels.task == "multilabel",
+        )  # fmt: skip
+
+    @property
+    def most_directions(self) -> int:
+        """How many directions can tell the classes apart by their means: one fewer than classes."""
+        return self.n_classes if self.multilabel else self.n_classes - 1
+
+
+def why_not(method: Method, facts: Facts) -> str | None:
+    """Return why a method does not suit the data, or None where it does.
+
+    What a method takes is read from its estimator's tags, so that an entry of the registry need not repeat it.
+
+    >>> from labelfold.app.registry._methods import METHODS
+    >>> why_not(METHODS["nmf-svm"], Facts(100, 9, 20, 3, nonnegative=False))
+    'it takes no negative numbers, and X has some'
+    """
+    reason = None if method.suits is None else method.suits(facts)
+    if reason:
+        return reason
+    shape = (facts.n_rows, facts.n_columns)
+    # only its shape and kind are looked at
+    stand_in = sp.csr_array(shape) if facts.sparse else np.broadcast_to(np.float64(0), shape)
+    try:
+        parts = _parts(method.make(2, X=stand_in))
+    except Exception:  # whatever it is, its runs will say so, and cost nobody else's
+        return None
+    if not facts.nonnegative and any(get_tags(part).input_tags.positive_only for part in parts):
+        return "it takes no negative numbers, and X has some"
+    if facts.sparse and not all(get_tags(part).input_tags.sparse for part in parts):
+        return "it would need the sparse X as a dense array"
+    if facts.multilabel and not all(_takes_several(p) for p in parts if get_tags(p).target_tags.required):
+        return "it takes one class a row, and y has several labels a row"
+    return None
+
+
+def _parts(model: Any) -> list[Any]:
+    """Return the estimators inside pipelines and adapters, the one that predicts last."""
+    if isinstance(model, Pipeline):
+        return [part for _, step in model.steps for part in _parts(step)]
+    if isinstance(model, Tuned):
+        return _parts(model.estimator)
+    if isinstance(model, Labelled) and model.classifier is not None:
+        reducer = getattr(model, "reducer", None)
+        return [*([] if reducer is None else _parts(reducer)), *_parts(model.classifier)]
+    return [model]
+
+
+def _takes_several(estimator: Any) -> bool:
+    tags = get_tags(estimator).classifier_tags
+    # estimators that also do regression are no classifiers to scikit-learn
+    return "multilabel" in getattr(estimator, "_allowed", ()) or (tags is not None and tags.multi_label)

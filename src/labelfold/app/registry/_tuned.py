@@ -1,0 +1,249 @@
+"""A penalty tuned on the labelled rows, and the unit it is measured in."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    MetaEstimatorMixin,
+    OneToOneFeatureMixin,
+    TransformerMixin,
+    clone,
+)
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
+
+from labelfold.app.registry._multilabel import read_any_labels, right
+from labelfold.app.registry._partly_labelled import Labelled
+from labelfold.model_selection import SemiSupervisedKFold
+
+
+def _chosen_has(name: str):
+    """Tell `available_if` whether the estimator inside, fitted or not, has a method."""
+    return available_if(lambda self: hasattr(getattr(self, "estimator_", self.estimator), name))
+
+
+class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+    r"""Choose one penalty by cross-validation on the labelled rows, then fit on all rows.
+
+    Few labels make the penalty matter, and its size depends on the units of the data, so the candidates are
+    multiples of :math:`u^p`, with :math:`u` the mean squared distance of the labelled rows from their mean.
+
+    Parameters
+    ----------
+    estimator : classifier
+        What is tuned.
+    parameter : str
+        The name of its penalty.
+    grid : sequence of float
+        The candidates, most trusted first: it wins ties, and is taken where a class has one label only.
+    power : int, default=1
+        The p above: 1 for a ridge added to a scatter matrix, -1 for the C of an SVM.
+    cv : int, default=5
+        Folds, fewer where a class has fewer labels.
+    most_rows : int, default=2000
+        How many labelled rows the candidates are compared on, of each class in proportion.
+    hide : bool, default=False
+        Whether the labels of a fold are hidden, and its rows stay: for methods that learn from all rows. Otherwise
+        candidates are fitted on labelled rows alone.
+    random_state : int, optional
+        Seed of the folds.
+    unlabeled : number or str, default=-1
+        The label of rows without one; missing values always are.
+
+    Attributes
+    ----------
+    estimator_ : classifier
+        Fitted on all rows with the penalty chosen.
+    best_value_ : float
+        That penalty.
+    scores_ : ndarray of shape (len(grid),)
+        Mean accuracy of each candidate on the labelled rows left out; empty where no fold could be made.
+    """
+
+    def __init__(
+        self,
+        estimator,
+        parameter,
+        grid,
+        *,
+        power=1,
+        cv=5,
+        hide=False,
+        most_rows=2000,
+        random_state=None,
+        unlabeled=-1,
+    ):
+        self.estimator = estimator
+        self.parameter = parameter
+        self.grid = grid
+        self.power = power
+        self.cv = cv
+        self.most_rows = most_rows
+        self.hide = hide
+        self.random_state = random_state
+        self.unlabeled = unlabeled
+
+    def fit(self, X: Any, y: Any) -> Tuned:
+        """Choose the penalty on the labelled rows of X and fit."""
+        checked = validate_data(self, X, accept_sparse="csr")
+        labels = read_any_labels(y, checked.shape[0], self)
+        rows = checked[labels.index]
+        candidates = [g * _mean_square(rows) ** self.power for g in self.grid]
+        some = _some(labels.values, self.most_rows, self.random_state)
+        # many small fits: BLAS threads that wait for each other cost more than the work
+        with threadpool_limits(1, user_api="blas"):
+            self.scores_ = self._score(checked, labels.index[some], labels.values[some], candidates)
+        self.best_value_ = candidates[int(np.argmax(self.scores_)) if len(self.scores_) else 0]
+        # X as it was given, so that the model chosen learns the column names too
+        self.estimator_ = self._with(self.best_value_).fit(X, y)
+        self.classes_ = self.estimator_.classes_
+        return self
+
+    def _with(self, value: float) -> Any:
+        return clone(self.estimator).set_params(**{self.parameter: value})
+
+    def _score(self, X: Any, index: np.ndarray, known: np.ndarray, candidates: Sequence[float]) -> np.ndarray:
+        """Return each candidate's score on the rows left out; nothing where a class has one row only."""
+        folds = self.cv
+        if known.ndim == 1:
+            folds = min(folds, np.bincount(known).min())
+        if folds < 2:
+            return np.empty(0)
+        splitter = SemiSupervisedKFold(folds, shuffle=True, random_state=self.random_state)
+        guessed = np.zeros((len(candidates), *known.shape))
+        try:
+            splits = list(splitter.split(None, known))
+        except ValueError:  # so few rows with several labels each that none can be spared
+            return np.empty(0)
+        for train, test in splits:
+            rows, y = self._fold(X, index, known, train)
+            for i, value in enumerate(candidates):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # what matters is said once, by the fit that is kept
+                    model = self._with(value).fit(rows, y)
+                guessed[i, test] = model.predict(X[index[test]])
+        return np.array([right(known, guess) for guess in guessed])
+
+    def _fold(
+        self, X: Any, index: np.ndarray, known: np.ndarray, train: np.ndarray
+    ) -> tuple[Any, np.ndarray]:
+        """Return what a candidate is fitted on: the labelled rows of a fold, or all rows with only those labelled."""
+        if not self.hide:
+            return X[index[train]], known[train]
+        y = np.full((X.shape[0], *known.shape[1:]), -1 if known.ndim == 1 else np.nan)
+        y[index[train]] = known[train]
+        return X, y
+
+    @_chosen_has("transform")
+    def transform(self, X: Any) -> np.ndarray:
+        """Return the embedding of the estimator chosen."""
+        return self._fitted().transform(X)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return each row's class."""
+        return self._fitted().predict(X)
+
+    @_chosen_has("predict_proba")
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return each row's class probabilities."""
+        return self._fitted().predict_proba(X)
+
+    @_chosen_has("decision_function")
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return each row's scores."""
+        return self._fitted().decision_function(X)
+
+    @_chosen_has("get_feature_names_out")
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return the names of the components."""
+        return self._fitted().get_feature_names_out()
+
+    def _fitted(self) -> Any:
+        check_is_fitted(self, "estimator_")
+        return self.estimator_
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = get_tags(self.estimator).input_tags.sparse
+        return tags
+
+
+class UnitSpread(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Divide X by one number, so that its rows lie at a mean squared distance of 1 from their mean.
+
+    A linear SVM penalises its intercept too, in the units of X: without this, metres and millimetres would give
+    two classifiers.
+
+    Attributes
+    ----------
+    scale_ : float
+        The number.
+
+    Examples
+    --------
+    >>> UnitSpread().fit_transform([[0.0], [2000.0]]).tolist()
+    [[0.0], [2.0]]
+    """
+
+    def fit(self, X: Any, y: Any = None) -> UnitSpread:
+        """Measure the spread of X."""
+        X = validate_data(self, X, accept_sparse="csr")
+        self.scale_ = float(np.sqrt(_mean_square(X)))
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Return X in the new unit."""
+        check_is_fitted(self)
+        return validate_data(self, X, accept_sparse="csr", reset=False) / self.scale_
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def settled(model: Any) -> Any:
+    """Return a fitted model with the estimator that tuning chose in the place of the tuning."""
+    if isinstance(model, Tuned):
+        return model.estimator_
+    if isinstance(model, Pipeline):
+        model = Pipeline([(name, settled(step)) for name, step in model.steps])
+    elif isinstance(model, Labelled):
+        model = copy.copy(model)
+        model.classifier_ = settled(model.classifier_)
+    return model
+
+
+def _some(known: np.ndarray, most: int, seed: int | None) -> Any:
+    """Return which labelled rows to tune on: all, or about ``most``, two of a class at least."""
+    if len(known) <= most:
+        return slice(None)
+    order = np.random.default_rng(seed).permutation(len(known))
+    if known.ndim == 2:
+        return np.sort(order[:most])
+    order = order[np.argsort(known[order], kind="stable")]
+    counts = np.bincount(known)
+    place = np.arange(len(known)) - np.repeat(np.cumsum(counts) - counts, counts)
+    kept = np.maximum(np.round(counts * most / len(known)), 2)
+    return np.sort(order[place < kept[known[order]]])
+
+
+def _mean_square(X: Any) -> float:
+    """Return the mean squared distance of the rows from their mean, 1 where that is 0."""
+    if sp.issparse(X):
+        mean = np.asarray(X.mean(axis=0)).ravel()
+        total = float(X.multiply(X).sum()) / X.shape[0] - float(mean @ mean)
+    else:
+        total = float(np.asarray(X, dtype=np.float64).var(axis=0).sum())
+    return total if total > 0 else 1.0

@@ -1,0 +1,201 @@
+"""The reference points a comparison needs beside the library's own methods: scikit-learn's, and UMAP where it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import softmax
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.metrics.pairwise import euclidean_distances
+from sklearn.semi_supervised import LabelSpreading
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from labelfold.app.registry._multilabel import coded
+from labelfold.app.registry._partly_labelled import Labelled, without_tree
+from labelfold.labels import read_labels
+
+
+class Spreading(Labelled):
+    """scikit-learn's LabelSpreading over a graph of nearest neighbours, for labels of any kind.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=7
+        Neighbours in the graph, fewer where there are fewer rows.
+    alpha : float, default=0.2
+        How far labels may change on the way.
+    unlabeled : number or str, default=-1
+        The label of rows without one; missing values always are.
+
+    Attributes
+    ----------
+    classifier_ : LabelSpreading
+        As fitted, on class codes.
+    classes_ : ndarray of shape (c,)
+        The classes.
+    """
+
+    def __init__(self, n_neighbors=7, *, alpha=0.2, unlabeled=-1):
+        super().__init__(unlabeled=unlabeled)
+        self.n_neighbors = n_neighbors
+        self.alpha = alpha
+
+    def fit(self, X: Any, y: Any) -> Spreading:
+        """Spread the labels over all rows of X."""
+        X = validate_data(self, X, accept_sparse="csr")
+        labels = read_labels(y, X.shape[0], unlabeled=self.unlabeled, estimator="Spreading")
+        self.classes_ = labels.classes
+        neighbours = min(self.n_neighbors, X.shape[0] - 1)
+        graph = LabelSpreading(kernel="knn", n_neighbors=neighbours, alpha=self.alpha, max_iter=1000)
+        # neighbourhoods that no label reaches divide nothing by nothing; such rows fall to the first class
+        with np.errstate(invalid="ignore"):
+            self.classifier_ = without_tree(graph.fit(X, coded(labels)), X)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return each row's class."""
+        best = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[best]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return each row's share of every class, none where no label reaches its neighbours."""
+        X = self._checked(X)
+        with np.errstate(invalid="ignore"):
+            return np.nan_to_num(self.classifier_.predict_proba(X))
+
+    @property
+    def decision_function(self) -> Any:
+        """There is none; see `predict_proba`."""
+        raise AttributeError("label spreading has probabilities, not a decision function")
+
+
+class ScikitLDA(TransformerMixin, Labelled):
+    """scikit-learn's LinearDiscriminantAnalysis on the labelled rows, with Ledoit and Wolf's shrinkage.
+
+    It predicts from the embedding, as reduced-rank LDA does: the class whose mean is nearest, frequent classes
+    preferred. (scikit-learn's own ``predict`` uses every direction, however few are asked for.)
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Size of the embedding, at most one fewer than classes; as large unless given.
+    unlabeled : number or str, default=-1
+        The label of rows without one; missing values always are.
+
+    Attributes
+    ----------
+    classifier_ : LinearDiscriminantAnalysis
+        As fitted, on class codes; without shrinkage where the shrunk covariance is singular still.
+    means_ : ndarray of shape (c, k)
+        The class means in the embedding.
+    classes_ : ndarray of shape (c,)
+        The classes.
+    """
+
+    def __init__(self, n_components=None, *, unlabeled=-1):
+        super().__init__(unlabeled=unlabeled)
+        self.n_components = n_components
+
+    def fit(self, X: Any, y: Any) -> ScikitLDA:
+        """Fit on the labelled rows of X."""
+        X = validate_data(self, X)
+        labels = read_labels(y, X.shape[0], unlabeled=self.unlabeled, estimator="ScikitLDA")
+        self.classes_ = labels.classes
+        rows, codes = X[labels.index], labels.values
+        most = min(labels.n_classes - 1, X.shape[1])
+        model = LinearDiscriminantAnalysis(n_components=min(self.n_components or most, most))
+        try:
+            self.classifier_ = clone(model).set_params(solver="eigen", shrinkage="auto").fit(rows, codes)
+        except np.linalg.LinAlgError:  # columns that never change among a few labelled rows
+            self.classifier_ = model.fit(rows, codes)
+        Z = self.classifier_.transform(rows)
+        self.means_ = np.array([Z[codes == c].mean(axis=0) for c in range(labels.n_classes)])
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Project rows onto the discriminant directions."""
+        X = self._checked(X)
+        return self.classifier_.transform(X)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return each row's class."""
+        best = self._scores(X).argmax(axis=1)
+        return self.classes_[best]
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return each class's score, or for two classes that of the second over the first."""
+        scores = self._scores(X)
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return each row's class probabilities."""
+        return softmax(self._scores(X), axis=1)
+
+    def _scores(self, X: Any) -> np.ndarray:
+        Z = self.transform(X)
+        return np.log(self.classifier_.priors_) - 0.5 * euclidean_distances(Z, self.means_, squared=True)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return the names of the directions."""
+        check_is_fitted(self)
+        return np.array([f"scikitlda{i}" for i in range(self.means_.shape[1])], dtype=object)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = False
+        return tags
+
+
+class SupervisedUMAP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """umap-learn's UMAP, told the labels there are.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Size of the embedding.
+    n_neighbors : int, default=15
+        Neighbours in its graph, fewer where there are fewer rows.
+    random_state : int, optional
+        Seed.
+    """
+
+    def __init__(self, n_components=2, *, n_neighbors=15, random_state=None):
+        self.n_components = n_components
+        self.n_neighbors = n_neighbors
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> SupervisedUMAP:
+        """Lay out all rows; y holds class codes, -1 where unlabelled."""
+        from umap import UMAP
+
+        X = validate_data(self, X, accept_sparse="csr")
+        self.umap_ = UMAP(
+            n_components=self.n_components,
+            n_neighbors=max(2, min(self.n_neighbors, X.shape[0] - 1)),
+            random_state=self.random_state,
+            n_jobs=1,
+        ).fit(_as_matrix(X), y)
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Place rows in the layout."""
+        check_is_fitted(self)
+        return self.umap_.transform(_as_matrix(validate_data(self, X, accept_sparse="csr", reset=False)))
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags
+
+
+def _as_matrix(X: Any) -> Any:
+    """Return sparse rows as SciPy's older matrices, which are all that UMAP knows."""
+    return sp.csr_matrix(X) if sp.issparse(X) else X

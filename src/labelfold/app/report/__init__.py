@@ -1,0 +1,1 @@
+"""The report of a comparison: one HTML page that needs no network and no other file."""

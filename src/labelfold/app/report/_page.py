@@ -1,0 +1,133 @@
+"""The comparison as one HTML page that needs nothing else: no network, no other file."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import platform
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import TYPE_CHECKING, Any
+
+from labelfold.app.compare._words import repeats_run
+from labelfold.app.io._problems import FileProblem, count, writable_file
+from labelfold.app.report import _figures as figures
+from labelfold.app.report import _sections as sections
+
+if TYPE_CHECKING:
+    from labelfold.app.compare._results import Comparison
+
+
+def write_report(found: Comparison, path: str | os.PathLike) -> Path:
+    """Write the report of a comparison.
+
+    Parameters
+    ----------
+    found : Comparison
+        What to report.
+    path : path
+        The HTML file.
+
+    Returns
+    -------
+    Path
+        The file written.
+    """
+    path = writable_file(path)
+    page = render(found)
+    try:
+        path.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise FileProblem(f"{path} could not be written: {error.strerror or error}.") from error
+    return path
+
+
+def render(found: Comparison) -> str:
+    """Return the report as HTML."""
+    from plotly.offline import get_plotlyjs
+
+    drawn = {"plot-budgets": figures.by_budget(found), "plot-seconds": figures.by_seconds(found)}
+    if sizes := figures.by_size(found):
+        drawn["plot-sizes"] = sizes
+    for i, shown in enumerate(found.review.maps):
+        drawn[f"plot-map-{i}"] = figures.embedding(shown, found.data)
+    return Template(_part("report.html")).substitute(
+        title=_text(f"labelfold: which reduction for {found.settings['name']}?"),
+        answer=_text(found.answer),
+        details="".join(f"<li>{_text(sentence)}</li>" for sentence in found.details),
+        facts=_text(_facts(found)),
+        sections="\n".join(filter(None, sections.all_of(found))),
+        how=_how(found),
+        style=_part("report.css"),
+        script=_part("report.js"),
+        plotlyjs=get_plotlyjs(),
+        figures=_embedded(drawn),
+    )
+
+
+def _part(name: str) -> str:
+    return files("labelfold.app.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _text(value: Any) -> str:
+    return html.escape(str(value))
+
+
+def _embedded(value: Any) -> str:
+    """Return JSON that can stand inside a script element, whatever the strings in it say."""
+    plain = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    return plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _facts(found: Comparison) -> str:
+    s = found.settings
+    kind = "sparse column" if s["sparse"] else "column"
+    labels = "classes" if s["metric"] == "accuracy" else "labels"
+    return (
+        f"{count(s['n_rows'], 'row')} × {count(s['n_columns'], kind)}, {len(s['classes'])} {labels}, "
+        f"{count(s['n_labelled'], 'row')} labelled; {repeats_run(found)}, each with "
+        f"{s['test_size']:.0%} of the labelled rows held back."
+    )
+
+
+def _how(found: Comparison) -> str:
+    s = found.settings
+    repeats = repeats_run(found)
+    packages = ("labelfold", "scikit-learn", "numpy", "scipy", "numba")
+    facts = {
+        "Command": s["command"] or "labelfold.compare(...) in Python",
+        "Protocol": (
+            f"In each of {repeats}, {s['test_size']:.0%} of the labelled rows of each class were held "
+            "back. Of the others as many labels as the budget were kept, at least one and if possible two a "
+            "class and otherwise in proportion, and the rest hidden; those rows and rows that never had a "
+            "label stayed in training, unlabelled. All methods saw the same rows and labels."
+        ),
+        "Choice": (
+            f"The size of each method is the smallest within one standard error of its best with {found.budget_} "
+            "labels, and methods are ranked at these sizes with as many labels. That choice was made on the rows "
+            "that the scores are from, which flatters the winner a little."
+        ),
+        "Reading it": (
+            f"The repeats ({repeats}) draw from the same rows, so the spread says how much the draw of "
+            "labels matters, not how another data set would turn out."
+        ),
+        "Columns": "brought to a common scale first" if s["scale"] else "as they are",
+        "Seed": s["random_state"],
+        "Time": f"{s['seconds']:.1f} s"
+        + (
+            f", besides what {count(s['resumed'], 'result')} from an earlier run took"
+            if s.get("resumed")
+            else ""
+        )
+        + ("" if s["time_limit"] is None else f", of {s['time_limit']:g} s allowed"),
+        "Versions": ", ".join(
+            [f"Python {platform.python_version()}", *(f"{p} {version(p)}" for p in packages)]
+        ),
+        "Machine": f"{platform.system()} on {platform.machine()}, {count(os.cpu_count() or 1, 'core')}",
+    }
+    for method in found.methods.values():
+        facts[method.title] = method.summary
+    return "<dl>" + "".join(f"<dt>{_text(k)}</dt><dd>{_text(v)}</dd>" for k, v in facts.items()) + "</dl>"

@@ -1,1 +1,0 @@
-"""Methods that the library's own are compared with."""

@@ -1,0 +1,285 @@
+"""LDA: linear discriminant analysis, by the two-stage approach (Sun, Ceran & Ye, KDD 2010)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import softmax
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from labelfold._decisions import labelled_score
+from labelfold.discriminant._regression_head import affine
+from labelfold.discriminant._second_stage import Directions, Seen
+from labelfold.discriminant._two_stage import TwoStage
+from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
+
+# Where classes are separated perfectly their scatter is zero but for round-off: what the classifier divides by then.
+_LEAST_SCATTER = 1e-10
+
+
+class LDA(ClassifierMixin, TwoStage):
+    r"""Linear discriminant analysis for wide, sparse, streamed and partly labelled data.
+
+    Finds the directions along which class means lie far apart for the spread of the data,
+
+    .. math:: \max_W \mathrm{tr}(W' S_b W) \quad \text{subject to} \quad W'(S_t + g I) W = I,
+
+    with :math:`S_t = X_c'X_c` and :math:`S_b = \sum_j n_j (c_j - m)(c_j - m)' = X_c' T T' X_c`, by least
+    squares instead of an eigenproblem of size d (the two-stage approach). Mean, scatter and targets come from the
+    labelled rows; `transform` and `predict` work on any rows.
+
+    ==========  ====================  ===========================================================
+    here        in the paper          what it is
+    ==========  ====================  ===========================================================
+    X_c (n, d)  X (d, n)              labelled rows, centred (implicitly: sparse X stays sparse)
+    T (n, c)    H                     one-hot labels, column j divided by sqrt(n_j)
+    ridge, g    gamma                 regularisation
+    W (d, k)    W                     ``components_.T``
+    s (k,)      squared Sigma_A       ``eigenvalues_``
+    ==========  ====================  ===========================================================
+
+    Parameters
+    ----------
+    n_components : int, default=None
+        How many directions to keep; all (at most one less than there are classes) when None.
+    ridge : float, "cv" or sequence of float, default=0.0
+        Added to the diagonal of :math:`X_c'X_c`, a plain sum over rows. At 0 the least-norm solution is found
+        where there are fewer rows than columns; with few labels a positive ridge predicts better. "cv" chooses by
+        cross-validation on the labelled rows among multiples of their spread, a sequence among its own values.
+    solver : {"two-stage", "direct"}, default="two-stage"
+        "direct" solves the dense d x d problem, for small data and for comparison.
+    kernel : {"rbf", "poly", "sigmoid", ...} or callable, default=None
+        Work in the space of a kernel (of scikit-learn's, or a function of two rows); the columns themselves when
+        None. The exact form needs a square matrix of the labelled rows, within ``max_gram_bytes``.
+    gamma, degree, coef0 : float, default=None
+        The kernel's own parameters; scikit-learn's defaults when None.
+    n_landmarks : int, default=None
+        Approximate the kernel by so many of the labelled rows (Nystroem); all of them, exactly, when None.
+    priors : array-like of shape (n_classes,), default=None
+        Class probabilities for `predict`; the labelled shares when None.
+    tol : float, default=1e-8
+        Relative residual at which iterations stop, where the problem is too large to factorise.
+    max_iter : int, default=1000
+        The most such iterations; each reads X once.
+    max_gram_bytes : int, default=512 MB
+        The most memory for a matrix of size d x d or n x n, and for taking labelled rows into memory.
+    random_state : int, RandomState instance or None, default=0
+        Seeds the preconditioner of those iterations; the solution depends on it only within ``tol``.
+    verbose : int, default=0
+        1 shows a progress bar over those iterations.
+    unlabeled : int, str or None, default=-1
+        The value in y that marks a row as unlabelled; missing values (None, NaN, pandas.NA) always do.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (k, d)
+        The directions W', with W'(X_c'X_c + ridge I)W = I.
+    eigenvalues_ : ndarray of shape (k,)
+        Their eigenvalues, descending: the share of a direction's scatter that lies between classes.
+    mean_ : ndarray of shape (d,)
+        The mean of the labelled rows.
+    means_ : ndarray of shape (c, k)
+        Class means in the reduced space.
+    priors_ : ndarray of shape (c,)
+        Class probabilities.
+    classes_ : ndarray of shape (c,)
+        The class values.
+    n_iter_ : int
+        Iterations of the least-squares solver; 1 where it factorised.
+    residual_ : float
+        The relative residual those iterations reached; 0 where it factorised.
+    ridge_ : float
+        The ridge used.
+    ridges_, ridge_scores_ : ndarray of shape (r,), (folds, r)
+        What it was chosen from and how each did, where it was chosen.
+    feature_map_ : object or None
+        The kernel's feature map; with one, ``components_`` and ``mean_`` are in its space.
+    n_features_in_ : int
+        Columns seen in fit.
+    feature_names_in_ : ndarray of str
+        Their names, where X had any.
+
+    Notes
+    -----
+    Cost: one pass over the labelled rows and a factorisation of the smaller of d x d and n x n where that fits
+    ``max_gram_bytes`` (a second pass where it is ill-conditioned); otherwise one pass an iteration, each
+    O(nnz c), with O(nnz + c (n + d)) memory.
+
+    The classifier is Gaussian with one covariance: in the reduced space the within-class scatter is
+    :math:`I - \mathrm{diag}(s)`, so squared distances to the class means are weighted by
+    :math:`l / (1 - s_j)`, l being the number of labelled rows. With more rows than columns, ridge 0 and all
+    directions kept, it is scikit-learn's LinearDiscriminantAnalysis, probabilities included (which divides
+    the scatter by l from release 1.9 on, and divided it by l less the number of classes before).
+
+    References
+    ----------
+    L. Sun, B. Ceran, J. Ye. A scalable two-stage approach for a class of dimensionality reduction
+    techniques. KDD 2010.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from labelfold import LDA
+    >>> X, y = load_iris(return_X_y=True)
+    >>> y[::2] = -1                     # half of the labels are unknown
+    >>> lda = LDA().fit(X, y)
+    >>> lda.transform(X).shape
+    (150, 2)
+    >>> lda.predict(X[:3])
+    array([0, 0, 0])
+    """
+
+    _parameter_constraints = {**TwoStage._parameter_constraints, "priors": ["array-like", None]}
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        ridge: Any = 0.0,
+        solver: str = "two-stage",
+        kernel: Any = None,
+        gamma: float | None = None,
+        degree: float | None = None,
+        coef0: float | None = None,
+        n_landmarks: int | None = None,
+        priors: Any = None,
+        tol: float = 1e-8,
+        max_iter: int = 1000,
+        max_gram_bytes: int = MAX_GRAM_BYTES,
+        random_state: Any = 0,
+        verbose: int = 0,
+        unlabeled: Any = -1,
+    ) -> None:
+        self.n_components = n_components
+        self.ridge = ridge
+        self.solver = solver
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.n_landmarks = n_landmarks
+        self.priors = priors
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_gram_bytes = max_gram_bytes
+        self.random_state = random_state
+        self.verbose = verbose
+        self.unlabeled = unlabeled
+
+    def _targets(self, Y: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return one-hot labels, column j divided by sqrt(n_j), so that S_b = X_c'T T'X_c."""
+        return Y / np.sqrt(np.maximum(weights @ Y, 1))
+
+    def _fit_head(self, found: Directions, seen: Seen) -> None:
+        self.means_ = found.targets.T / np.sqrt(np.maximum(seen.counts, 1))[:, None]
+        self.priors_ = _priors(self.priors, seen)
+        self.classes_ = seen.classes
+        self._n_labelled = seen.n
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return the log-odds of the second class (two classes), or each class's linear score.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        scores : ndarray of shape (n,) or (n, c)
+        """
+        scores = self._scores(X)
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the most probable class of each row.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        y : ndarray of shape (n,)
+        """
+        best = self._scores(X).argmax(axis=1)
+        return self.classes_[best]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probability of each class for each row.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        p : ndarray of shape (n, c)
+            In the order of ``classes_``.
+        """
+        return softmax(self._scores(X), axis=1)
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Return the logarithm of `predict_proba`, without its underflow.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        log_p : ndarray of shape (n, c)
+        """
+        scores = self._scores(X)
+        scores = scores - scores.max(axis=1, keepdims=True)
+        return scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy on the rows that have a label.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows.
+        y : array-like of shape (n,)
+            Their classes; rows marked unlabelled are left out.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        accuracy : float
+        """
+        return labelled_score(self, X, y, sample_weight, task="auto")
+
+    def _scores(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        rows = self._seen(self._rows(X, reset=False))
+        precision = self._n_labelled / np.maximum(1 - self.eigenvalues_, _LEAST_SCATTER)
+        A = precision * self.means_  # (c, k)
+        with np.errstate(divide="ignore"):  # a class that no batch has brought yet has probability 0
+            b = np.log(self.priors_) - 0.5 * (A * self.means_).sum(axis=1)
+        return rows.get(rows.map(affine, shared=(self.components_.T, self.mean_, A.T, b)))
+
+
+def objective(W: np.ndarray, Sb: np.ndarray) -> float:
+    """Return tr(W'S_b W), what the directions maximise."""
+    return float(np.trace(W.T @ Sb @ W))
+
+
+def _priors(priors: Any, seen: Seen) -> np.ndarray:
+    if priors is None:
+        return seen.counts / seen.n
+    priors = np.asarray(priors, dtype=np.float64)
+    c = len(seen.classes)
+    if priors.shape != (c,) or (priors <= 0).any() or abs(priors.sum() - 1) > 1e-6:
+        raise ValueError(
+            f"priors={priors.tolist()} was given, where {c} positive numbers that sum to 1 are expected, "
+            f"one for each class of {seen.classes.tolist()}"
+        )
+    return priors

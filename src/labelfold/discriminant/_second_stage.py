@@ -1,0 +1,213 @@
+r"""The two-stage approach: a generalised eigenproblem at the price of least squares (Sun, Ceran & Ye, KDD 2010).
+
+Every technique of the family maximises :math:`\mathrm{tr}(W' X_c' T T' X_c W)` under
+:math:`W'(X_c'X_c + g I)W = I`, each with a target matrix T of its own. With the paper's letters (X here has one
+row a sample, T is the paper's H, g its gamma):
+
+.. math::
+
+    W_1 &= \arg\min \|X_c W_1 - T\|_F^2 + g \|W_1\|_F^2              && \text{stage 1, eq. 27} \\
+    D &= W_1' X_c' T = E\, \mathrm{diag}(s)\, E'                     && \text{stage 2} \\
+    W &= W_1 E\, \mathrm{diag}(s)^{-1/2}
+
+W spans what the direct problem spans, and s are its eigenvalues, without any assumption on X (theorems 2 and 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from labelfold._warn import warn_user
+from labelfold.numerics.least_squares._gram import EPS, Factor
+from labelfold.numerics.least_squares._kernel_problem import KernelProblem
+from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES, LeastSquares, read_factor
+from labelfold.rows import Rows
+
+# Eigenvalues closer than this, relative, are one eigenvalue.
+_EQUAL = 1e-9
+
+
+class Directions(NamedTuple):
+    """What either solver finds.
+
+    Attributes
+    ----------
+    W : ndarray of shape (d, k)
+        Directions, W'(X_c'X_c + g I)W = I.
+    s : ndarray of shape (k,)
+        Eigenvalues, descending.
+    targets : ndarray of shape (k, q)
+        W'X_c'T: what the directions make of each target.
+    mean : ndarray of shape (d,)
+        The mean of the rows that count.
+    n_iter : int
+        Iterations of stage 1.
+    residual : float
+        Relative residual that stage 1 reached.
+    """
+
+    W: np.ndarray
+    s: np.ndarray
+    targets: np.ndarray
+    mean: np.ndarray
+    n_iter: int = 1
+    residual: float = 0.0
+
+
+@dataclass
+class Seen:
+    """What the end of a fit knows about its labelled rows.
+
+    Attributes
+    ----------
+    task, classes : str, ndarray
+        As in `Labels`.
+    n : int
+        Labelled rows.
+    counts : ndarray of shape (c,)
+        Rows of each class or label; empty in regression.
+    y_mean : ndarray of shape (c,)
+        Mean of the label columns.
+    y_scatter : ndarray of shape (c, c)
+        Y_c'Y_c.
+    regression : callable
+        ``regression(*found)`` gives Z'Z and Z'Y_c of the embedded rows Z = X_c W, for each of several directions.
+    flat : bool
+        Whether y was one column, so that predictions are too.
+    """
+
+    task: str
+    classes: np.ndarray
+    n: int
+    counts: np.ndarray
+    y_mean: np.ndarray
+    y_scatter: np.ndarray
+    regression: Callable[..., list[tuple[np.ndarray, np.ndarray]]]
+    flat: bool = False
+
+
+def centered_targets(T: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return T less its mean, row i standing for ``weights[i]`` rows; a constant column is 0, not round-off."""
+    n = weights.sum()
+    Tc = T - weights @ T / n
+    Tc[:, weights @ Tc**2 <= (10 * n * EPS) ** 2 * (weights @ T**2)] = 0.0
+    return Tc
+
+
+def second_stage(first: LeastSquares, size: int) -> Directions:
+    """Turn the least-squares solution into directions; ``size`` is the larger side of X."""
+    s, E = np.linalg.eigh(first.D)
+    s, E = s[::-1], E[:, ::-1]
+    keep = s > tiny(size) * max(s[0], 0.0)
+    s, E = s[keep], E[:, keep]
+    root, turn = np.sqrt(s), _settle(s, E.T)
+    # Turned last: eigenvalues that count as equal differ in their last digits, and must meet their own vectors.
+    W, targets = first.W @ (E / root) @ turn, turn.T @ (root[:, None] * E.T)
+    return _signed(Directions(W, s, targets, first.mean, first.n_iter, first.residual))
+
+
+def direct(
+    rows: Rows,
+    T: np.ndarray,
+    ridge: float,
+    *,
+    mask: np.ndarray | None = None,
+    max_gram_bytes: int = MAX_GRAM_BYTES,
+) -> Directions:
+    """Find the directions from the dense d x d problem: for small data, and for comparison."""
+    n, d = rows.shape
+    if 8 * d * d > max_gram_bytes:
+        raise ValueError(
+            f'solver="direct" needs a {d} x {d} matrix of {8 * d * d / 2**20:,.0f} MB, more than '
+            f"max_gram_bytes={max_gram_bytes:,} allows; use solver='two-stage', or raise max_gram_bytes"
+        )
+    weights = np.ones(n) if mask is None else mask.astype(np.float64)
+    mean = rows.t(weights) / weights.sum()
+    T = (T - weights @ T / weights.sum()) * weights[:, None]
+    # X_c'X_c = R'R: its eigenvalues are R's singular values squared, with all their digits.
+    return direct_factor(read_factor(rows, T, mean, mask), ridge, mean)
+
+
+def direct_factor(factor: Factor, ridge: float, mean: np.ndarray) -> Directions:
+    """Find the directions from a triangular factor R of X_c and Q'T."""
+    if factor.full_rank:
+        R, B = factor.damped(ridge)
+        return _from_whitened(B, lambda P: solve_triangular(R, P, check_finite=False), mean, factor.size)
+    U, sigma, V = factor.singular
+    return _from_spectrum(U.T @ factor.C, sigma, V, ridge, mean, factor.size)
+
+
+def direct_kernel(problem: KernelProblem, ridge: float) -> Directions:
+    """Find the directions of an exact kernel from the eigenvectors of its matrix."""
+    values, U = problem.gram.spectrum
+    sigma = np.sqrt(values)
+    return _from_spectrum(U.T @ problem.T, sigma, U / sigma.T, ridge, problem.mean, len(U))
+
+
+def _from_spectrum(
+    C: np.ndarray, sigma: np.ndarray, V: np.ndarray, ridge: float, mean: np.ndarray, size: int
+) -> Directions:
+    """Return the directions from X = U diag(sigma) V' and C = U'T."""
+    damped = np.sqrt(sigma**2 + ridge)
+    return _from_whitened(sigma / damped * C, lambda P: V @ (P / damped), mean, size)
+
+
+def _from_whitened(
+    B: np.ndarray, back: Callable[[np.ndarray], np.ndarray], mean: np.ndarray, size: int
+) -> Directions:
+    """Return the directions from B = F^(-1) X_c'T (eq. 31), where F F' = X_c'X_c + g I and ``back`` is F^(-T)."""
+    P, root, Et = np.linalg.svd(B, full_matrices=False)
+    keep = root**2 > tiny(size) * root.max(initial=0.0) ** 2
+    P, root, Et = P[:, keep], root[keep], Et[keep]
+    turn = _settle(root**2, Et)
+    return _signed(Directions(back(P) @ turn, root**2, turn.T @ (root[:, None] * Et), mean))
+
+
+def keep_components(found: Directions, n_components: int | None) -> Directions:
+    """Return the leading directions; warn where there are fewer than asked for."""
+    rank = len(found.s)
+    if rank == 0:
+        raise ValueError(
+            "no direction tells the labelled rows apart: all have the same labels, or every column of X has the same "
+            "mean whatever the label; give labels and columns that vary, or check that y belongs to these rows"
+        )
+    if n_components is not None and n_components > rank:
+        warn_user(
+            f"n_components={n_components} is more than the {rank} direction{'s' * (rank != 1)} these labels and "
+            f"columns allow; {rank} {'are' if rank != 1 else 'is'} kept",
+            UserWarning,
+        )
+    k = rank if n_components is None else min(n_components, rank)
+    return found._replace(W=found.W[:, :k], s=found.s[:k], targets=found.targets[:k])
+
+
+def tiny(size: int) -> float:
+    """Return what counts as zero beside the largest eigenvalue."""
+    return 10 * size * EPS
+
+
+def _settle(s: np.ndarray, Et: np.ndarray) -> np.ndarray:
+    """Return the rotation that settles directions of equal eigenvalue, which the problem leaves open.
+
+    With ridge 0 and fewer rows than columns every eigenvalue is 1, and round-off would choose. Within such a
+    group the directions are turned until their targets are upper triangular, which is one basis only.
+    """
+    turn = np.eye(len(s))
+    groups = np.split(np.arange(len(s)), np.flatnonzero(s[1:] < s[:-1] * (1 - _EQUAL)) + 1)
+    for group in groups:
+        if len(group) > 1:
+            turn[np.ix_(group, group)] = np.linalg.qr(Et[group])[0]
+    return turn
+
+
+def _signed(found: Directions) -> Directions:
+    """Make the largest coefficient of each direction positive, so that every container gives the same signs."""
+    if not found.W.size:
+        return found
+    signs = np.sign(found.W[np.abs(found.W).argmax(axis=0), np.arange(found.W.shape[1])])
+    return found._replace(W=found.W * signs, targets=found.targets * signs[:, None])

@@ -1,0 +1,318 @@
+"""SSDR: semi-supervised dimensionality reduction from must-links and cannot-links (Zhang, Zhou & Chen, SDM 2007)."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from labelfold._base import LinearReducer
+from labelfold._progress import Progress
+from labelfold._sklearn import Interval, _fit_context
+from labelfold._warn import warn_user
+from labelfold.discriminant._pair_constraints import Links, label_links, pair_links
+from labelfold.labels import read_labels
+from labelfold.numerics._eigen import ROUND_OFF, Eigen, largest_eigenvectors, signed
+from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
+from labelfold.rows import Block, Centered, Rows
+
+# Up to this many columns, or where about all directions are asked for, a d x d matrix is quicker than iterations.
+_FEW_COLUMNS = 1000
+
+_OVERSAMPLES = 10
+
+
+class SSDR(LinearReducer):
+    r"""Semi-supervised dimensionality reduction: spread the rows, part cannot-links, gather must-links.
+
+    Finds orthonormal directions along which
+
+    .. math:: J(W) = \tfrac12 \sum_{ij} S_{ij} \|W'x_i - W'x_j\|^2 = \mathrm{tr}(W' X'(D - S)X W)
+
+    is largest, where :math:`S_{ij}` is :math:`1/n^2` for any two rows, :math:`\alpha/n_C` more for a cannot-link,
+    :math:`\beta/n_M` less for a must-link, and D is diagonal with the row sums of S. The links are explicit pairs,
+    or come from labels: rows of one class must link, rows of two classes cannot.
+
+    ===============  ============  ==================================================================
+    here             in the paper  what it is
+    ===============  ============  ==================================================================
+    X (n, d)         X (m, n)      all rows, labelled or not
+    cannot_link      alpha         weight of cannot-links
+    must_link        beta          weight of must-links
+    n_C, n_M         n_C, n_M      numbers of links; see Notes
+    W (d, k)         eigenvectors  ``components_.T``
+    ===============  ============  ==================================================================
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        How many directions to find.
+    cannot_link : float, default=1.0
+        How much to part rows of different classes.
+    must_link : float, default=20.0
+        How much to gather rows of the same class.
+    tol : float, default=1e-6
+        Relative residual at which iterations stop, where there are too many columns for a d x d matrix.
+    max_iter : int, default=500
+        The most such iterations; each reads X once.
+    max_gram_bytes : int, default=512 MB
+        The most memory for a d x d matrix, and for taking linked rows into memory.
+    random_state : int, RandomState instance or None, default=0
+        Seeds the start of those iterations; the solution depends on it only within ``tol``.
+    verbose : int, default=0
+        1 shows a progress bar over those iterations.
+    unlabeled : int, str or None, default=-1
+        The value in y that marks a row as unlabelled; missing values (None, NaN, pandas.NA) always do.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (k, d)
+        The directions W', orthonormal rows, the largest entry of each positive.
+    eigenvalues_ : ndarray of shape (k,)
+        What each adds to J, descending. Negative where must-links outweigh all else.
+    mean_ : ndarray of shape (d,)
+        The mean of all rows, which `transform` subtracts. The directions do not depend on it: D - S takes every
+        constant to zero, so J knows only differences of rows.
+    n_iter_ : int
+        Iterations; 1 where a d x d matrix was decomposed.
+    n_features_in_ : int
+        Columns seen in fit.
+    feature_names_in_ : ndarray of str
+        Their names, where X had any.
+
+    Notes
+    -----
+    Cost: one pass over X and a d x d eigenproblem for up to a thousand columns; otherwise one pass an iteration,
+    each O(nnz k), with O(nnz + k (n + d)) memory: S is a matrix of rank c + 1 for c classes, or of rank 1 and a
+    sparse one for pairs, and never formed. Rows in explicit pairs are taken into memory; where they do not fit
+    ``max_gram_bytes``, an iteration reads X three times.
+
+    From labels, links are counted as Fang, Cheng & Hsieh (2017) do, :math:`n_M = \sum_c n_c^2` (each pair in both
+    orders, and each row with itself) and :math:`n_C = \sum_{a<b} n_a n_b` (each pair once). Of explicit pairs,
+    n_M and n_C are the numbers of different pairs in the lists, in whichever order.
+
+    Directions of eigenvalue zero, along which the rows do not differ, are left out, though they would come before
+    those of negative ones. With both weights 0 the method is principal component analysis.
+
+    References
+    ----------
+    D. Zhang, Z.-H. Zhou, S. Chen. Semi-supervised dimensionality reduction. SDM 2007.
+
+    P.-W. Fang, H.-C. Cheng, C.-J. Hsieh. A hyperplane-based algorithm for semi-supervised dimension reduction.
+    ICDM 2017: the implicit form of S, in its appendix.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from labelfold import SSDR
+    >>> X, y = load_iris(return_X_y=True)
+    >>> y[5::10] = -1                   # some labels are unknown
+    >>> SSDR(n_components=2).fit(X, y).transform(X).shape
+    (150, 2)
+    >>> SSDR(n_components=1).fit(X, must_links=[(0, 1), (2, 3)], cannot_links=[(0, 149)]).components_.shape
+    (1, 4)
+    """
+
+    _parameter_constraints = {
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "cannot_link": [Interval(Real, 0, None, closed="left")],
+        "must_link": [Interval(Real, 0, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_gram_bytes": [Interval(Real, 0, None, closed="left")],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+        "unlabeled": "no_validation",
+    }
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        cannot_link: float = 1.0,
+        must_link: float = 20.0,
+        tol: float = 1e-6,
+        max_iter: int = 500,
+        max_gram_bytes: int = MAX_GRAM_BYTES,
+        random_state: Any = 0,
+        verbose: int = 0,
+        unlabeled: Any = -1,
+    ) -> None:
+        self.n_components = n_components
+        self.cannot_link = cannot_link
+        self.must_link = must_link
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_gram_bytes = max_gram_bytes
+        self.random_state = random_state
+        self.verbose = verbose
+        self.unlabeled = unlabeled
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, *, must_links: Any = None, cannot_links: Any = None) -> Self:
+        """Find the directions, from labels or from pairs of rows.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows, linked or not, in any container `labelfold.rows.as_rows` takes.
+        y : array-like of shape (n,), default=None
+            Classes; ``unlabeled`` or a missing value where unknown. None where pairs are given.
+        must_links, cannot_links : array-like of int, shape (m, 2), default=None
+            Pairs of row numbers, counted from 0, that belong together and that do not.
+
+        Returns
+        -------
+        self : SSDR
+        """
+        rows = self._rows(X, reset=True)
+        n, d = rows.shape
+        if must_links is None and cannot_links is None:
+            if y is None:
+                raise ValueError(
+                    "SSDR requires y to be passed, but the target y is None; pass one label a row, or pairs of rows "
+                    "as must_links or cannot_links."
+                )
+            labels = read_labels(y, n, unlabeled=self.unlabeled, estimator="SSDR")
+            links = label_links(labels, self.cannot_link, self.must_link)
+        elif y is not None:
+            raise ValueError(
+                "SSDR takes its links from y or from pairs, and both were given; pass one of them."
+            )
+        else:
+            links = pair_links(must_links, cannot_links, n, self.cannot_link, self.must_link)
+        with Progress("SSDR", self.max_iter, self.verbose) as progress:
+            found, self.mean_ = _solve(
+                rows,
+                links,
+                min(self.n_components, d),
+                tol=self.tol,
+                max_iter=self.max_iter,
+                max_gram_bytes=self.max_gram_bytes,
+                rng=check_random_state(self.random_state),
+                callback=progress,
+            )
+        if not found.converged:
+            warn_user(
+                f"SSDR stopped after {found.n_iter} iterations with a relative residual of {found.residual:.1e}, "
+                f"short of tol={self.tol:.1e}; raise max_iter or tol",
+                ConvergenceWarning,
+            )
+        kept = found.vectors.shape[1]
+        if kept < self.n_components:
+            warn_user(
+                f"n_components={self.n_components} is more than the {kept} directions that the data determine; "
+                f"{kept} are kept",
+                UserWarning,
+            )
+        self.components_ = np.ascontiguousarray(signed(found.vectors).T)
+        self.eigenvalues_ = found.values
+        self.n_iter_ = found.n_iter
+        return self
+
+
+def objective(Z: np.ndarray, S: np.ndarray) -> float:
+    """Return J: half the sum of S_ij ||z_i - z_j||^2 over all pairs of embedded rows."""
+    squares = (Z**2).sum(axis=1)
+    return float(0.5 * (S * (squares[:, None] + squares - 2 * Z @ Z.T)).sum())
+
+
+def _solve(
+    rows: Rows,
+    links: Links,
+    k: int,
+    *,
+    tol: float,
+    max_iter: int,
+    max_gram_bytes: float,
+    rng: Any,
+    callback: Any,
+) -> tuple[Eigen, np.ndarray]:
+    """Return the k largest eigenvalues of X'(D - S)X, less those that are zero; their vectors; and the mean row."""
+    n, d = rows.shape
+    # D - S takes constants to zero, so any centre will do; one near the mean keeps the digits, and is cheap to have.
+    center = rows.take(np.arange(min(256, n))).mean().astype(rows.dtype).astype(np.float64)
+    X = Centered(rows, center)
+    width = min(k + _OVERSAMPLES, d)
+    direct = 8 * d * d <= max_gram_bytes and (d <= _FEW_COLUMNS or 4 * width >= d)
+    classes = np.arange(len(links.mix))
+    if direct:
+        roots = np.sqrt(np.maximum([links.degrees, -links.degrees], 0.0)).T  # of either sign of D
+        plus, minus, F, total = X.sum(_moments, links.codes, roots, shared=(classes,))
+    else:
+        # X'E (d, c), X'1 (d,), and a start of the iterations among the directions along which rows differ.
+        F, total, Q = X.sum(_start, links.codes, rng.standard_normal(size=(n, width)), shared=(classes,))
+    linked = np.flatnonzero(np.diff(links.pairs.indptr))
+    XL, pairs = X, links.pairs
+    if 0 < len(linked) * rows.row_bytes() <= max_gram_bytes:
+        XL, pairs = Centered(rows.take(linked), center), pairs[linked][:, linked]
+
+    def less_S(P: np.ndarray) -> np.ndarray:
+        """Return -X'S X P."""
+        product = F @ (links.mix @ (F.T @ P)) - np.outer(total / n, (total / n) @ P)
+        return product + XL.t(pairs @ XL.get(XL @ P)) if len(linked) else product
+
+    if direct:
+        eps = np.sqrt(max(n, d)) * np.finfo(np.float64).eps
+        A = _finite(plus - minus + less_S(np.eye(d)))
+        values, vectors = np.linalg.eigh((A + A.T) / 2)
+        found = Eigen(values[::-1], vectors[:, ::-1], float(np.abs(values).max()), 0.0, 1, True)
+    else:
+        eps = float(np.finfo(rows.dtype).eps)
+        degrees = rows.put(links.degrees.astype(rows.dtype))
+
+        def operator(P: np.ndarray) -> np.ndarray:
+            return _finite(X.sum(_weighted_normal, degrees, shared=(P,)) + less_S(P))
+
+        peak = np.abs(Q).max()
+        if not peak:
+            raise _nothing_varies()
+        found = largest_eigenvectors(
+            operator, Q / peak, k, tol=tol, eps=eps, max_iter=max_iter, block=max(4, k), callback=callback
+        )
+    # Along a direction of eigenvalue zero the rows do not differ, but for the round-off of A and of the centre.
+    least = max(
+        found.norm * ROUND_OFF * eps,
+        np.abs(links.degrees).sum() * (ROUND_OFF * eps * np.linalg.norm(center)) ** 2,
+    )
+    keep = np.flatnonzero(np.abs(found.values) > max(least, np.finfo(np.float64).tiny / eps))[:k]
+    if not len(keep):
+        raise _nothing_varies()
+    return found._replace(values=found.values[keep], vectors=found.vectors[:, keep]), center + total / n
+
+
+def _nothing_varies() -> ValueError:
+    return ValueError(
+        "the rows of X are all equal, or their squares vanish; vary them, or scale X to about 1."
+    )
+
+
+def _finite(A: np.ndarray) -> np.ndarray:
+    if not np.isfinite(A).all():
+        raise ValueError("the squares of X overflow; scale X to about 1.")
+    return A
+
+
+def _one_hot(X: Block, codes: Any, classes: Any) -> Any:
+    return X.xp.astype(codes[:, None] == classes[None, :], X.dtype)
+
+
+def _class_sums(X: Block, codes: Any, classes: Any) -> tuple[Any, Any]:
+    X = X.double()
+    return X.t(_one_hot(X, codes, classes)), X.colsum()
+
+
+def _start(X: Block, codes: Any, omega: Any, classes: Any) -> tuple[Any, ...]:
+    return *_class_sums(X, codes, classes), X.double().t(omega)
+
+
+def _moments(X: Block, codes: Any, roots: Any, classes: Any) -> tuple[Any, ...]:
+    X = X.double()
+    return X.scale(roots[:, 0]).gram(), X.scale(roots[:, 1]).gram(), *_class_sums(X, codes, classes)
+
+
+def _weighted_normal(X: Block, degrees: Any, P: Any) -> Any:
+    return X.t(degrees[:, None] * (X @ P))

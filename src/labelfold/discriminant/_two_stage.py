@@ -1,0 +1,195 @@
+"""What LDA, CCA, OPLS and HSL have in common: everything but their target matrix and what they predict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+
+from labelfold._base import LinearReducer, labelled_rows, spread
+from labelfold._progress import Progress
+from labelfold._sklearn import Interval, StrOptions, _fit_context
+from labelfold.discriminant._partial_fit import Streaming
+from labelfold.discriminant._ridge_path import RidgePath
+from labelfold.discriminant._second_stage import (
+    Directions,
+    Seen,
+    centered_targets,
+    direct,
+    direct_kernel,
+    keep_components,
+    second_stage,
+)
+from labelfold.features._kernel_map import exact_map, kernel_params, nystroem_map
+from labelfold.labels import Labels, read_labels
+from labelfold.numerics.least_squares._kernel_problem import KernelProblem
+from labelfold.numerics.least_squares._pose import pose
+from labelfold.numerics.least_squares._problem import LeastSquaresProblem
+from labelfold.rows import Block, Rows
+
+
+class TwoStage(RidgePath, Streaming, LinearReducer):
+    """A method of the two-stage family: a subclass says what its targets are, and what it predicts."""
+
+    _parameter_constraints = {
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "ridge": [Interval(Real, 0, None, closed="left"), StrOptions({"cv"}), "array-like"],
+        "solver": [StrOptions({"two-stage", "direct"})],
+        "kernel": [str, callable, None],
+        "gamma": [Interval(Real, 0, None, closed="neither"), None],
+        "degree": [Interval(Real, 0, None, closed="neither"), None],
+        "coef0": [Interval(Real, None, None, closed="neither"), None],
+        "n_landmarks": [Interval(Integral, 1, None, closed="left"), None],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_gram_bytes": [Interval(Real, 0, None, closed="left")],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+        "unlabeled": "no_validation",
+    }
+
+    _allowed: tuple[str, ...] = ("binary", "multiclass")
+
+    def _targets(self, Y: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return T (m, q) for label rows Y (m, c), row i of them standing for ``weights[i]`` rows."""
+        raise NotImplementedError
+
+    def _fit_head(self, found: Directions, seen: Seen) -> None:
+        """Keep what predictions need."""
+        raise NotImplementedError
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any) -> Self:
+        """Find the directions from the labelled rows.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows, labelled or not, in any container `labelfold.rows.as_rows` takes.
+        y : array-like of shape (n,) or (n, c)
+            Targets; ``unlabeled`` or a missing value where unknown.
+
+        Returns
+        -------
+        self : estimator
+        """
+        rows = self._rows(X, reset=True)
+        labels = self._read(y, rows.shape[0])
+        used, mask = labelled_rows(rows, labels, self.max_gram_bytes)
+        self._moments = None
+        self._set_feature_map(used, mask)
+        ridge = self._choose_ridge(used, mask, labels)
+        (found,) = self._solve(used, mask, labels, [ridge])
+        self._store(found, ridge, self._what_was_seen(self._seen(used), mask, labels))
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Say whether there are components: a first batch may hold too little for them."""
+        return hasattr(self, "components_")
+
+    def _read(self, y: Any, n_rows: int | None) -> Labels:
+        return read_labels(
+            y,
+            n_rows,
+            unlabeled=self.unlabeled,
+            task=getattr(self, "task", "auto"),
+            allowed=self._allowed,
+            estimator=type(self).__name__,
+        )
+
+    def _set_feature_map(self, used: Rows, mask: np.ndarray | None) -> None:
+        self.feature_map_ = None
+        given = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
+        if self.kernel is None:
+            stray = [
+                name
+                for name, value in {**given, "n_landmarks": self.n_landmarks}.items()
+                if value is not None
+            ]
+            if stray:
+                raise ValueError(
+                    f"{stray[0]}={getattr(self, stray[0])!r} was given without a kernel; name one, such as "
+                    f"kernel='rbf', or leave {stray[0]} out"
+                )
+            return
+        params = kernel_params(self.kernel, **given)
+        known = used if mask is None else used.take(np.flatnonzero(mask))
+        if self.n_landmarks is None:
+            self.feature_map_ = exact_map(known, self.kernel, params, self.max_gram_bytes)
+        else:
+            self.feature_map_ = nystroem_map(known, self.kernel, params, self.n_landmarks, self.random_state)
+
+    def _solve(
+        self, used: Rows, mask: np.ndarray | None, labels: Labels, ridges: Sequence[float]
+    ) -> list[Directions]:
+        """Return the directions for each ridge, from one reading of what they share."""
+        Y = labels.columns()
+        ones = np.ones(len(Y))
+        T = centered_targets(self._targets(Y, ones), ones)
+        rows, size = self._seen(used), max(used.shape)
+        if self.kernel is not None and self.n_landmarks is None:
+            known = rows if mask is None else rows.take(np.flatnonzero(mask))
+            exact = KernelProblem(known.whole().dense(), T)
+            if self.solver == "direct":
+                return [direct_kernel(exact, ridge) for ridge in ridges]
+            return solve_along(exact, ridges, size)
+        T = spread(T, mask)
+        if self.solver == "direct":
+            return [direct(rows, T, g, mask=mask, max_gram_bytes=self.max_gram_bytes) for g in ridges]
+        with Progress(type(self).__name__, self.max_iter, self.verbose) as progress:
+            problem = pose(
+                rows,
+                T,
+                mask=mask,
+                tol=self.tol,
+                max_iter=self.max_iter,
+                max_gram_bytes=self.max_gram_bytes,
+                random_state=self.random_state,
+                callback=progress,
+            )
+            return solve_along(problem, ridges, size)
+
+    def _store(self, found: Directions, ridge: float, seen: Seen) -> None:
+        found = keep_components(found, self.n_components)
+        self.components_ = np.ascontiguousarray(found.W.T)
+        self.eigenvalues_ = found.s
+        self.mean_ = found.mean
+        self.n_iter_ = found.n_iter
+        self.residual_ = found.residual
+        self.ridge_ = ridge
+        self._fit_head(found, seen)
+
+    def _what_was_seen(self, rows: Rows, mask: np.ndarray | None, labels: Labels) -> Seen:
+        Y = labels.columns()
+        y_mean = Y.mean(axis=0)
+        Yc = Y - y_mean
+
+        def regression(*found: Directions) -> list[tuple[np.ndarray, np.ndarray]]:
+            ones = np.ones(rows.shape[0]) if mask is None else mask.astype(np.float64)
+            Ws = [one.W for one in found]
+            sums = rows.sum(_regression_sums, spread(Yc, mask), ones, shared=(found[0].mean, *Ws))
+            return list(zip(sums[::2], sums[1::2], strict=True))
+
+        flat = labels.values.ndim == 1
+        return Seen(labels.task, labels.classes, len(Y), Y.sum(axis=0), y_mean, Yc.T @ Yc, regression, flat)
+
+
+def solve_along(problem: LeastSquaresProblem, ridges: Sequence[float], size: int) -> list[Directions]:
+    """Return the directions for each ridge, each solution setting out from the one for the next larger ridge."""
+    problem.prepare(ridges)
+    found: dict[int, Directions] = {}
+    first = None
+    for i in sorted(range(len(ridges)), key=lambda i: -ridges[i]):
+        first = problem.solve(ridges[i], start=first)
+        found[i] = second_stage(first, size)
+    return [found[i] for i in range(len(ridges))]
+
+
+def _regression_sums(X: Block, Yc: Any, ones: Any, mean: Any, *Ws: Any) -> tuple:
+    X, sums = X.shift(mean), []
+    for W in Ws:
+        Z = (X @ W) * ones[:, None]
+        sums += [Z.T @ Z, Z.T @ Yc]
+    return tuple(sums)

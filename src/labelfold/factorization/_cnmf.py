@@ -1,0 +1,229 @@
+"""CNMF: non-negative factors in which labelled rows of a class share a place (Liu & Wu, 2010)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from labelfold._sklearn import _fit_context
+from labelfold.factorization._factor_sums import factor_sums, squared_misfit
+from labelfold.factorization._squared_nmf import (
+    SquaredNMF,
+    indicator,
+    membership,
+    misfit,
+    multiplied,
+    update_basis,
+)
+from labelfold.labels import Labels, read_labels
+from labelfold.rows import Block, Rows
+
+
+class CNMF(SquaredNMF):
+    r"""Constrained non-negative matrix factorisation: labelled rows of one class share one place.
+
+    .. math:: \min_{H, V \ge 0} \|X - H V'\|^2 \quad \text{with} \quad H_L = Y_L Q
+
+    There is no weight to choose. A row of several labels lies at the sum of their places; one that is known to
+    have none lies at the origin.
+
+    ===========  ===============  ==============================================================
+    here         in the paper     what it is
+    ===========  ===============  ==============================================================
+    X (n, d)     X (d, n)         the rows
+    Y_L (l, c)   C                1 where a labelled row is of a class, or has a label
+    H (n, k)     A Z              ``embedding_``
+    V (d, k)     U                ``components_.T``
+    Q (c, k)     first c of Z     ``class_embedding_``
+    ===========  ===============  ==============================================================
+
+    Parameters
+    ----------
+    n_components : int, default=10
+        Size of the embedding, k. More than X has rows or columns is allowed, with a warning.
+    init : {"random", "nndsvda"} or tuple (H, V), default="random"
+        Where to start: drawn at random, from singular vectors with zeros filled in, or given. A class starts from the
+        mean of its rows of H. Multiplicative updates never leave an exact zero.
+    max_iter : int, default=200
+        The most iterations; each reads X once, or not at all where every row is labelled.
+    tol : float, default=1e-4
+        Stop when an iteration lowers the objective by no more than this, relative to it.
+    random_state : int, RandomState instance or None, default=0
+        Seeds the start.
+    verbose : int, default=0
+        1 shows a progress bar over the iterations.
+    on_interrupt : {"raise", "keep"}, default="raise"
+        What Ctrl-C does: end the fit, or keep what the last iteration reached.
+    unlabeled : int, str or None, default=-1
+        The value in y that marks a row as unlabelled; missing values (None, NaN, pandas.NA) always do.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (k, d)
+        The parts, V'.
+    embedding_ : ndarray of shape (n, k)
+        Where the fit placed the training rows, labelled ones at the place of their class.
+    class_embedding_ : ndarray of shape (c, k)
+        The place of each class or label.
+    objective_ : ndarray of shape (n_iter_,)
+        The objective after each iteration; it never rises.
+    classes_ : ndarray of shape (c,)
+        The class values; for multi-label the label columns.
+    n_iter_ : int
+        Iterations.
+    n_features_in_ : int
+        Columns seen in fit.
+    feature_names_in_ : ndarray of str
+        Their names, where X had any.
+
+    Notes
+    -----
+    Cost: one pass over X an iteration, O(k nnz + k^2 (n + d)), and O(nnz + k (n + d) + c d) memory. Of the labelled
+    rows only their sums by class, :math:`Y_L'X_L`, are needed, and made once. An iteration makes a few
+    multiplicative updates of H while it has the products X V of a block, and as many of Q and V.
+
+    A new row is placed at the non-negative least-squares fit of the components to it, each row by itself. So
+    `transform` of a labelled training row is not the place of its class: train a classifier on ``transform(X)``, not
+    on ``embedding_``.
+
+    References
+    ----------
+    H. Liu, Z. Wu. Non-negative matrix factorization with constraints. AAAI 2010.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from labelfold.factorization._cnmf import CNMF
+    >>> X, y = load_digits(return_X_y=True)
+    >>> few = y.copy()
+    >>> few[300:] = -1                  # labels for the first three hundred only
+    >>> model = CNMF(n_components=20, max_iter=100, tol=1e-3).fit(X / 16, few)
+    >>> model.transform(X / 16).shape
+    (1797, 20)
+    >>> bool((model.embedding_[:300] == model.class_embedding_[y[:300]]).all())
+    True
+    """
+
+    _parameter_constraints = dict(SquaredNMF._parameter_constraints)
+
+    def __init__(
+        self,
+        n_components: int = 10,
+        *,
+        init: Any = "random",
+        max_iter: int = 200,
+        tol: float = 1e-4,
+        random_state: Any = 0,
+        verbose: int = 0,
+        on_interrupt: str = "raise",
+        unlabeled: Any = -1,
+    ) -> None:
+        self.n_components = n_components
+        self.init = init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.verbose = verbose
+        self.on_interrupt = on_interrupt
+        self.unlabeled = unlabeled
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any) -> Self:
+        """Factorise all rows, those of a class as one.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows without negative entries, labelled or not, in any container `labelfold.rows.as_rows` takes.
+        y : array-like of shape (n,), or (n, c) for multi-label
+            Classes; ``unlabeled`` or a missing value where unknown.
+
+        Returns
+        -------
+        self : CNMF
+        """
+        rows = self._rows(X, reset=True)
+        labels = read_labels(
+            y,
+            rows.shape[0],
+            unlabeled=self.unlabeled,
+            allowed=("binary", "multiclass", "multilabel"),
+            estimator="CNMF",
+        )
+        square, start = self._begin(rows)
+        solver = _CNMFSolver(rows, labels, square)
+        found = self._descend(solver.step, _CNMFFactors(start.H, start.B, solver.start_classes(start.H)))
+        self.components_ = np.ascontiguousarray(found.V.T)
+        self.class_embedding_ = found.Q
+        self.classes_ = labels.classes
+        self.embedding_ = np.array(rows.get(found.H))
+        self.embedding_[labels.index] = solver.Y @ found.Q
+        return self
+
+
+def objective(X: Any, H: np.ndarray, V: np.ndarray) -> float:
+    """Return what CNMF minimises, in one pass over X; that H keeps the constraint is not looked at.
+
+    Parameters
+    ----------
+    X : container of shape (n, d)
+        Rows.
+    H, V : ndarray of shapes (n, k), (d, k)
+        Places and parts.
+
+    Returns
+    -------
+    f : float
+    """
+    return squared_misfit(X, H, V)
+
+
+class _CNMFFactors(NamedTuple):
+    """What an iteration leaves."""
+
+    H: Any  # (n, k)  living with the rows; of the unlabelled ones
+    V: np.ndarray  # (d, k)
+    Q: np.ndarray  # (c, k)
+
+
+class _CNMFSolver:
+    """The data and one iteration over them."""
+
+    def __init__(self, rows: Rows, labels: Labels, square: float) -> None:
+        self.rows, self.index, self.square = rows, labels.index, square
+        self.Y = labels.indicator()  # (l, c)
+        self.YtY = self.Y.T @ self.Y
+        T = rows.put(membership(labels, rows.dtype))
+        self.XtY = rows.sum(_class_sums, T, shared=(np.arange(labels.n_classes, dtype=np.float64),))  # (d, c)
+        unlabelled = (~labels.labelled).astype(rows.dtype)
+        self.mask = None if labels.all_labelled else rows.put(unlabelled)
+
+    def start_classes(self, H: Any) -> np.ndarray:
+        """Return Q (c, k), the means of the rows of H by class; of all labelled rows where a class has none."""
+        H = np.asarray(self.rows.get(H), dtype=np.float64)[self.index]
+        counts = self.Y.sum(axis=0)[:, None]
+        return np.where(counts > 0, self.Y.T @ H / np.maximum(counts, 1), H.mean(axis=0))
+
+    def step(self, old: _CNMFFactors) -> tuple[_CNMFFactors, float]:
+        """Return H and Q, then V, after their updates, and the objective: one pass over X."""
+        V = old.V
+        VtV = V.T @ V
+        H, HtH, XtH = old.H, 0.0, 0.0
+        if self.mask is not None:
+            H, (HtH, XtH) = self.rows.sweep(_place, H, self.mask, shared=(V, VtV))
+        Q = multiplied(old.Q, self.XtY.T @ V, lambda Q: self.YtY @ Q @ VtV)
+        Q = Q.astype(self.rows.dtype).astype(np.float64)
+        HtH, XtH = HtH + Q.T @ self.YtY @ Q, XtH + self.XtY @ Q
+        V = update_basis(V, XtH, HtH, self.rows.dtype)
+        return _CNMFFactors(H, V, Q), misfit(self.square, V, XtH, HtH)
+
+
+def _class_sums(X: Block, T: Any, codes: Any) -> Any:
+    return X.double().t(indicator(T, codes)[0])
+
+
+def _place(X: Block, H: Any, mask: Any, V: Any, VtV: Any) -> tuple[Any, Any]:
+    """Return H on unlabelled rows after its updates, 0 on the others, and H'H and X'H."""
+    H = multiplied(H, X @ V, lambda H: H @ VtV) * mask[:, None]
+    return H, factor_sums(X, H)

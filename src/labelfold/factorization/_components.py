@@ -1,0 +1,119 @@
+"""What factorisations share: the features of each component by name, and the rows that places stand for."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from labelfold._base import RowsEstimator
+from labelfold._sklearn import Interval, StrOptions
+from labelfold.rows import Rows, as_rows
+
+
+class PartsMixin:
+    """An estimator whose ``components_`` (k, d) rows are added up from."""
+
+    def inverse_transform(self, H: Any) -> np.ndarray:
+        """Return the rows that places stand for, sums of the components.
+
+        Parameters
+        ----------
+        H : array of shape (n, k)
+            Places of rows, as `transform` gives them.
+
+        Returns
+        -------
+        X : ndarray of shape (n, d)
+        """
+        check_is_fitted(self)
+        H = np.asarray(as_rows(H).whole().dense())
+        if H.shape[1] != len(self.components_):
+            raise ValueError(
+                f"H has {H.shape[1]} columns, where {len(self.components_)} are expected; pass what transform returns"
+            )
+        return (H @ self._back()).astype(H.dtype, copy=False)
+
+    def top_features(self, n: int = 10, feature_names: Any = None) -> list[list[tuple[Any, float]]]:
+        """Return the columns that weigh most in each component.
+
+        Parameters
+        ----------
+        n : int, default=10
+            How many of them.
+        feature_names : array-like of shape (d,), optional
+            Names of the columns, for instance a vectorizer's ``get_feature_names_out()``; those seen in fit, or the
+            columns' numbers, when None.
+
+        Returns
+        -------
+        features : list of k lists of (name, weight)
+            The largest weights first, by magnitude; zeros are left out.
+        """
+        check_is_fitted(self)
+        if not isinstance(n, Integral) or n < 0:
+            raise ValueError(f"n={n!r} was given, where a whole number of features, 0 or more, is expected")
+        names = (
+            getattr(self, "feature_names_in_", None) if feature_names is None else np.asarray(feature_names)
+        )
+        if names is not None and len(names) != self.n_features_in_:
+            raise ValueError(
+                f"feature_names holds {len(names)} names, where {self.n_features_in_} are expected, one a column"
+            )
+        features = []
+        for b in self.components_:
+            best = np.argsort(-np.abs(b), kind="stable")[:n]
+            features.append([(int(j) if names is None else str(names[j]), float(b[j])) for j in best if b[j]])
+        return features
+
+    def _back(self) -> np.ndarray:
+        """Return what turns places into rows, (k, d)."""
+        return self.components_
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.components_.shape[0]
+
+
+class NonnegativeParts(PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator):
+    """A factorisation X = H V' of which nothing is negative, found by iterations."""
+
+    _parameter_constraints = {
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "init": [StrOptions({"random", "nndsvda"}), tuple, list],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+        "on_interrupt": [StrOptions({"raise", "keep"})],
+    }
+
+    def transform(self, X: Any) -> Any:
+        """Place rows, each by itself and without labels, where the components add up to them best.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Any rows the library reads, without negative entries.
+
+        Returns
+        -------
+        Z : array of shape (n, k)
+            H; or H (V'V)^(1/2) where the estimator is to correct it, ``corrected=True``. On the host for arrays and
+            files, otherwise where X is.
+        """
+        check_is_fitted(self)
+        return self._place(self._rows(X, reset=False))
+
+    def _place(self, rows: Rows) -> Any:
+        raise NotImplementedError
+
+    def __sklearn_tags__(self) -> Any:
+        """Declare that X must not be negative, and that float32 stays float32."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

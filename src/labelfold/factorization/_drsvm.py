@@ -1,0 +1,340 @@
+"""DRSVM: dimension reduction and a linear SVM learned together (Fang, Cheng & Hsieh, ICDM 2017)."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from labelfold._base import RowsEstimator
+from labelfold._decisions import Decisions
+from labelfold._progress import Progress, warn_of_early_end
+from labelfold._sklearn import Interval, StrOptions, _fit_context
+from labelfold._warn import warn_user
+from labelfold.factorization._components import PartsMixin
+from labelfold.factorization._drsvm_solver import DRSVMProblem, DRSVMSolution, embed, projection, solve
+from labelfold.factorization._inputs import check_matrix, loss_weights
+from labelfold.labels import read_labels
+from labelfold.numerics._factor_starts import factor_start
+from labelfold.numerics._nonnegative import nonnegative_rows
+from labelfold.rows import Centered, Rows
+
+# A basis whose squared norm is smaller than this, relative to e / b, puts every new row at the origin.
+_SHRUNK_AWAY = 1e-3
+
+
+class DRSVM(Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator):
+    r"""Dimension reduction and a linear SVM learned together, from a few labels and many rows.
+
+    Finds a low-rank factorisation of all rows in which linear SVMs tell the labelled ones apart:
+
+    .. math:: \min_{H, B, W} \sum_{i \in L} \sum_j \ell(y_{ij}, w_j'h_i) + \tfrac{a}{2} \|W\|^2
+              + \tfrac{b}{2} \|X - H B'\|^2 + \tfrac{e}{2} (\|B\|^2 + \|H\|^2)
+              \qquad (\text{optionally } B, H \ge 0)
+
+    with :math:`\ell(y, z) = \max(0, 1 - yz)` or its square. Two classes have one machine; several classes have one
+    against the rest each, all on the same factorisation; so do the labels of a multi-label Y.
+
+    ===================  =============  ==============================================================
+    here                 in the paper   what it is
+    ===================  =============  ==============================================================
+    X (n, d)             X (d, n)       the rows, less their mean where ``center``
+    H (n, k)             H (k, n)       ``embedding_``
+    B (d, k)             B              ``components_.T``
+    W (r, k)             w              ``coef_``; r is 1 for two classes, else their number
+    svm_penalty, a       lambda 1       the SVM's C is 1 / a
+    reconstruction, b    lambda 2       weight of the factorisation
+    shrinkage, e         lambda 3       weight of the size of the factors
+    ===================  =============  ==============================================================
+
+    Parameters
+    ----------
+    n_components : int, default=10
+        Size of the embedding, k. More than X has rows or columns is allowed, with a warning.
+    loss : {"squared_hinge", "hinge"}, default="squared_hinge"
+        What a labelled row costs that is not beyond its margin.
+    svm_penalty : float, default=1.0
+        Weight of the machines' size; smaller fits the labels more closely. The factors share the size of X between
+        them, so the more rows there are the shorter is each h, and the smaller this should be.
+    reconstruction : float, default=1.0
+        Weight of the factorisation. As it grows the answer becomes a truncated SVD, and an SVM on it.
+    shrinkage : float, default=1.0
+        Weight of the factors' size. Directions of X with singular values below ``shrinkage / reconstruction`` are
+        shrunk to nothing: scale X, or lower this, where that would be all of them.
+    nonnegative : bool, default=False
+        Whether B and H must not be negative; X must not be either. Components are then parts: see `top_features`.
+    fit_intercept : bool, default=False
+        Give each machine an intercept, penalised as its weights are: the weight of a constant feature of h that
+        belongs to neither H nor B.
+    class_weight : dict or "balanced", default=None
+        Weight of a row's losses by its class. "balanced" weighs classes inversely to how often they are labelled. For
+        multi-label Y the weight of a label's positive rows; "balanced" then also weighs its negative ones.
+    center : bool, default=False
+        Whether to factorise X less the mean of its rows (implicitly: a sparse X stays sparse).
+    init : {"svd", "random", "nndsvd"} or tuple (H, B), default="svd"
+        Where to start: singular vectors times the roots of their values, drawn at random, or given. With
+        ``nonnegative`` "svd" means "nndsvd", its non-negative form.
+    max_iter : int, default=200
+        The most iterations; each reads X once.
+    tol : float, default=1e-6
+        Stop when an iteration lowers the objective by no more than this, relative to it.
+    random_state : int, RandomState instance or None, default=0
+        Seeds the start.
+    verbose : int, default=0
+        1 shows a progress bar over the iterations.
+    on_interrupt : {"raise", "keep"}, default="raise"
+        What Ctrl-C does: end the fit, or keep what the last iteration reached.
+    unlabeled : int, str or None, default=-1
+        The value in y that marks a row as unlabelled; missing values (None, NaN, pandas.NA) always do.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (k, d)
+        The basis, B'.
+    embedding_ : ndarray of shape (n, k)
+        Where the fit placed the training rows, labelled ones with regard to their labels.
+    coef_ : ndarray of shape (r, k)
+        The machines' weights on the embedding.
+    intercept_ : ndarray of shape (r,)
+        Their intercepts, 0 without.
+    objective_ : ndarray of shape (n_iter_,)
+        The objective after each iteration; it never rises.
+    transduction_ : ndarray of shape (n,) or (n, c)
+        A label for every training row: the one given, or the one predicted from its place.
+    mean_ : ndarray of shape (d,)
+        What was taken from every row; zeros unless ``center``.
+    classes_ : ndarray of shape (c,)
+        The class values; for multi-label the label columns.
+    n_iter_ : int
+        Iterations.
+    n_features_in_ : int
+        Columns seen in fit.
+    feature_names_in_ : ndarray of str
+        Their names, where X had any.
+
+    Notes
+    -----
+    Cost: one pass over X an iteration, O(k nnz + k^2 (n + d)), and O(nnz + k (n + d)) memory. Labelled rows are taken
+    into memory once and solved exactly, each through a dual problem as large as there are machines (and components,
+    where non-negative): with thousands of labels of many classes that is what takes the time. The unlabelled rows of
+    H are a function of B and made anew in each pass; only with ``nonnegative`` do they live with the rows.
+
+    A new row is placed as unlabelled ones are, :math:`h = (B'B + \tfrac{e}{b} I)^{-1} B'x` or its non-negative
+    equivalent, each row by itself. So `transform` of a labelled training row differs from its ``embedding_``.
+
+    The objective is not convex: the answer depends on the start, and is a stationary point.
+
+    References
+    ----------
+    H. Fang, M. Cheng, C.-J. Hsieh. A hyperplane-based algorithm for semi-supervised dimension reduction. ICDM 2017.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from labelfold.factorization._drsvm import DRSVM
+    >>> X, y = load_digits(return_X_y=True)
+    >>> few = y.copy()
+    >>> few[100:] = -1                  # labels for the first hundred only
+    >>> model = DRSVM(n_components=12, svm_penalty=0.1, reconstruction=10.0, tol=1e-4).fit(X / 16, few)
+    >>> model.transform(X / 16).shape
+    (1797, 12)
+    >>> bool(model.score(X[100:] / 16, y[100:]) > 0.8)
+    True
+    """
+
+    _parameter_constraints = {
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "loss": [StrOptions({"squared_hinge", "hinge"})],
+        "svm_penalty": [Interval(Real, 0, None, closed="neither")],
+        "reconstruction": [Interval(Real, 0, None, closed="neither")],
+        "shrinkage": [Interval(Real, 0, None, closed="neither")],
+        "nonnegative": ["boolean"],
+        "fit_intercept": ["boolean"],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+        "center": ["boolean"],
+        "init": [StrOptions({"svd", "random", "nndsvd"}), tuple, list],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+        "on_interrupt": [StrOptions({"raise", "keep"})],
+        "unlabeled": "no_validation",
+    }
+
+    def __init__(
+        self,
+        n_components: int = 10,
+        *,
+        loss: str = "squared_hinge",
+        svm_penalty: float = 1.0,
+        reconstruction: float = 1.0,
+        shrinkage: float = 1.0,
+        nonnegative: bool = False,
+        fit_intercept: bool = False,
+        class_weight: Any = None,
+        center: bool = False,
+        init: Any = "svd",
+        max_iter: int = 200,
+        tol: float = 1e-6,
+        random_state: Any = 0,
+        verbose: int = 0,
+        on_interrupt: str = "raise",
+        unlabeled: Any = -1,
+    ) -> None:
+        self.n_components = n_components
+        self.loss = loss
+        self.svm_penalty = svm_penalty
+        self.reconstruction = reconstruction
+        self.shrinkage = shrinkage
+        self.nonnegative = nonnegative
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.center = center
+        self.init = init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.verbose = verbose
+        self.on_interrupt = on_interrupt
+        self.unlabeled = unlabeled
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any) -> Self:
+        """Factorise all rows so that the labelled ones can be told apart.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows, labelled or not, in any container `labelfold.rows.as_rows` takes.
+        y : array-like of shape (n,), or (n, c) for multi-label
+            Classes; ``unlabeled`` or a missing value where unknown.
+
+        Returns
+        -------
+        self : DRSVM
+        """
+        rows = self._rows(X, reset=True)
+        labels = read_labels(
+            y,
+            rows.shape[0],
+            unlabeled=self.unlabeled,
+            allowed=("binary", "multiclass", "multilabel"),
+            estimator="DRSVM",
+        )
+        if self.center:
+            rows = Centered(rows)
+        square = check_matrix(rows, nonnegative=self.nonnegative, centred=self.center, estimator="DRSVM")
+        start = factor_start(
+            rows, self.n_components, self.init, square, self.random_state, nonnegative=self.nonnegative
+        )
+        problem = DRSVMProblem(
+            rows=rows,
+            index=labels.index,
+            T=labels.signs().reshape(labels.n_labelled, -1),
+            C=loss_weights(labels, self.class_weight),
+            squared_norm=square,
+            svm_penalty=self.svm_penalty,
+            reconstruction=self.reconstruction,
+            shrinkage=self.shrinkage,
+            loss=self.loss,
+            nonnegative=self.nonnegative,
+            fit_intercept=self.fit_intercept,
+        )
+        with Progress("DRSVM", self.max_iter, self.verbose) as progress:
+            found = solve(
+                problem,
+                start,
+                max_iter=self.max_iter,
+                tol=self.tol,
+                keep_on_interrupt=self.on_interrupt == "keep",
+                callback=progress,
+            )
+        _say(found, self)
+        self.components_ = np.ascontiguousarray(found.model.B.T)
+        self.coef_ = found.model.W
+        self.intercept_ = found.model.intercept
+        self.objective_ = np.array(found.objective)
+        self.n_iter_ = len(found.objective)
+        self.mean_ = rows.center if self.center else np.zeros(rows.shape[1])
+        self.classes_ = labels.classes
+        self._task = labels.task
+        self.embedding_ = embed(problem, found.model)
+        self.transduction_ = self._decide(self._scores_of(self.embedding_))
+        self.transduction_[labels.index] = labels.decode(labels.values)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Place rows, each by itself, as the fit places unlabelled ones.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Any rows the library reads.
+
+        Returns
+        -------
+        H : array of shape (n, k)
+            On the host for arrays and files; otherwise where X is.
+        """
+        check_is_fitted(self)
+        return self._place(self._rows(X, reset=False))
+
+    def _place(self, rows: Rows) -> Any:
+        if self.center:
+            rows = Centered(rows, self.mean_)
+        B, ridge = self.components_.T, self.shrinkage / self.reconstruction
+        if not self.nonnegative:
+            return rows @ projection(B, ridge)
+        H = nonnegative_rows(rows.get(rows @ B), B.T @ B + ridge * np.eye(B.shape[1]))
+        return rows.put(H.astype(rows.dtype))
+
+    def inverse_transform(self, H: Any) -> np.ndarray:
+        """Return the rows that an embedding stands for, H B' and the mean.
+
+        Parameters
+        ----------
+        H : array of shape (n, k)
+            Places of rows.
+
+        Returns
+        -------
+        X : ndarray of shape (n, d)
+        """
+        X = super().inverse_transform(H)
+        return (X + self.mean_).astype(X.dtype, copy=False)
+
+    def _scores(self, rows: Rows) -> np.ndarray:
+        return self._scores_of(rows.get(self._place(rows)))
+
+    def _scores_of(self, H: np.ndarray) -> np.ndarray:
+        scores = H @ self.coef_.T + self.intercept_
+        return scores[:, 0] if self._task == "binary" else scores
+
+    def __sklearn_tags__(self) -> Any:
+        """Declare that float32 stays float32."""
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.input_tags.positive_only = self.nonnegative
+        return tags
+
+
+def _say(found: DRSVMSolution, model: DRSVM) -> None:
+    """Warn where the solution is not all that was asked for."""
+    warn_of_early_end(found, "DRSVM", model.tol)
+    if found.model.gap > max(found.model.svm_tol, 1e-4):
+        warn_user(
+            f"the support vector machines of DRSVM have not settled, their relative duality gap being "
+            f"{found.model.gap:.1e}; raise svm_penalty, or scale X",
+            ConvergenceWarning,
+        )
+    B, ridge = found.model.B, model.shrinkage / model.reconstruction
+    if np.linalg.norm(B, 2) ** 2 < _SHRUNK_AWAY * ridge:
+        warn_user(
+            f"shrinkage={model.shrinkage:g} has shrunk the components away, the singular values of X being below "
+            f"shrinkage / reconstruction = {ridge:g}; lower it, or multiply X by a constant",
+            UserWarning,
+        )

@@ -1,0 +1,316 @@
+r"""The algorithm of DRSVM: a factorisation and linear SVMs in turn, one pass over X an iteration.
+
+Letters as in `labelfold.factorization._drsvm`. What an iteration does, each step exact given the others:
+
+1. B from the sums X'H and H'H;
+2. H on unlabelled rows from B, in the pass that also gives the sums for the next B;
+3. H on labelled rows (taken into memory once) from B and W, each row through its small dual;
+4. W and its intercepts from the labelled rows of H, warm-started from the last dual variables.
+
+With B, H >= 0 steps 1 and 2 are rounds of HALS, which go on from the last H, so that H lives with the rows.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from labelfold.factorization._factor_sums import factor_sums, squared_misfit
+from labelfold.numerics._factor_starts import Start
+from labelfold.numerics._nonnegative import hals
+from labelfold.numerics.svm._hinge_rows import hinge_row_objectives, hinge_rows
+from labelfold.numerics.svm._linear import linear_svms
+
+# Rounds of HALS an iteration: they cost little beside the pass, and a few of them save many passes.
+from labelfold.rows import Block, Rows, as_rows
+from labelfold.rows import _threads as threads
+
+_ROUNDS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class DRSVMProblem:
+    """What stays the same: the data, the labels and the weights of the terms."""
+
+    rows: Rows  # n x d
+    index: np.ndarray  # (l,)    labelled rows
+    T: np.ndarray  # (l, r)  signs
+    C: np.ndarray  # (l, r)  weights of the losses
+    squared_norm: float  # ||X||^2
+    svm_penalty: float  # a
+    reconstruction: float  # b
+    shrinkage: float  # e
+    loss: str
+    nonnegative: bool
+    fit_intercept: bool
+
+    @property
+    def ridge(self) -> float:
+        """Return e / b, which is added to the diagonal of B'B and H'H."""
+        return self.shrinkage / self.reconstruction
+
+    def losses(self, H: np.ndarray, W: np.ndarray, intercept: np.ndarray) -> np.ndarray:
+        """Return the weighted loss of every labelled row and machine, (l, r)."""
+        slack = np.maximum(0.0, 1 - self.T * (H @ W.T + intercept))
+        return self.C * (slack if self.loss == "hinge" else slack * slack)
+
+    def machine_objectives(self, H: np.ndarray, W: np.ndarray, intercept: np.ndarray) -> np.ndarray:
+        """Return what each machine costs, (r,): its losses and a / 2 of its squared weights."""
+        squares = (W * W).sum(axis=1) + intercept**2
+        return self.losses(H, W, intercept).sum(axis=0) + 0.5 * self.svm_penalty * squares
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """What an iteration leaves: factors, machines, and where the next may start from."""
+
+    B: np.ndarray  # (d, k)
+    BtB: np.ndarray  # (k, k)
+    H_labelled: np.ndarray  # (l, k)
+    H: Any  # (n, k)  living with the rows; only where it is no function of B
+    W: np.ndarray  # (r, k)
+    intercept: np.ndarray  # (r,)
+    alpha: np.ndarray | None = None  # (l, r)  dual variables of the machines
+    dual: np.ndarray | None = None  # dual variables of the labelled rows
+    gap: float = 0.0  # of the machines
+    svm_tol: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class DRSVMSolution:
+    """The last model, and how it was reached."""
+
+    model: Model
+    objective: list[float]
+    converged: bool
+    interrupted: bool
+
+
+def solve(problem: DRSVMProblem, start: Start, **options: Any) -> DRSVMSolution:
+    """Alternate, as `alternate` says, BLAS held to one thread.
+
+    Between passes it has little to do, and several of its threads would wait for each other beside a busy process.
+    """
+    with threads.single_blas():
+        return alternate(problem, start, **options)
+
+
+def alternate(
+    problem: DRSVMProblem,
+    start: Start,
+    *,
+    max_iter: int,
+    tol: float,
+    keep_on_interrupt: bool = False,
+    callback: Callable[[int, float], None] | None = None,
+) -> DRSVMSolution:
+    """Alternate until an iteration lowers the objective by no more than ``tol``, relative to it."""
+    rows, index = problem.rows, problem.index
+    n, k = rows.shape[0], start.B.shape[1]
+    everything = len(index) == n
+    labelled = rows if everything and rows.in_memory else rows.take(index)  # l x d
+    unlabelled = np.ones(n, dtype=rows.dtype)
+    unlabelled[index] = 0
+    mask = None if everything else rows.put(unlabelled)
+
+    svm_tol = float(np.clip(tol, 1e-12, 1e-6))
+    H_labelled = np.asarray(rows.get(start.H), dtype=np.float64)[index]
+    HtH, XtH = rows.sum(factor_sums, start.H)
+    r = problem.T.shape[1]
+    W, intercept = np.zeros((r, k)), np.zeros(r)
+    model = Model(start.B, start.B.T @ start.B, H_labelled, start.H, W, intercept, svm_tol=svm_tol)
+    model = _update_machines(problem, model)
+
+    objective: list[float] = []
+    done, converged, interrupted = model, False, False
+    try:
+        for iteration in range(1, max_iter + 1):
+            model = _update_basis(problem, model, XtH, HtH)
+            H, XtH, HtH = _place_unlabelled(problem, model, mask)
+            model = _place_labelled(problem, replace(model, H=H), labelled)
+            HtH_labelled, XtH_labelled = labelled.sum(factor_sums, model.H_labelled)
+            XtH_labelled += XtH  # its own array, and a large one
+            XtH, HtH = XtH_labelled, HtH + HtH_labelled
+            model = _update_machines(problem, model)
+            value = _value(problem, model, XtH, HtH)
+            objective.append(value)
+            done = model
+            if len(objective) > 1:
+                fall = (objective[-2] - value) / max(abs(value), np.finfo(np.float64).tiny)
+                converged = fall <= tol
+                if callback is not None:
+                    callback(iteration, max(fall, 0.0))
+            if converged:
+                break
+    except KeyboardInterrupt:
+        if not (keep_on_interrupt and objective):
+            raise
+        interrupted = True
+    return DRSVMSolution(done, objective, converged, interrupted)
+
+
+def embed(problem: DRSVMProblem, model: Model) -> np.ndarray:
+    """Return H (n, k) as the fit placed the training rows; one pass where it is a function of B."""
+    rows = problem.rows
+    H = model.H if problem.nonnegative else rows @ projection(model.B, problem.ridge, model.BtB)
+    H = np.array(rows.get(H))
+    H[problem.index] = model.H_labelled
+    return H
+
+
+def objective(
+    X: Any,
+    H: np.ndarray,
+    B: np.ndarray,
+    W: np.ndarray,
+    T: np.ndarray,
+    index: np.ndarray,
+    *,
+    C: Any = 1.0,
+    intercept: Any = 0.0,
+    loss: str = "squared_hinge",
+    svm_penalty: float = 1.0,
+    reconstruction: float = 1.0,
+    shrinkage: float = 1.0,
+) -> float:
+    """Return what DRSVM minimises (eq. IV.2), in one pass over X.
+
+    Parameters
+    ----------
+    X : container of shape (n, d)
+        Rows, less their mean where the model was centred.
+    H, B, W : ndarray of shapes (n, k), (d, k), (r, k)
+        Embedding, basis and machines.
+    T : ndarray of shape (l, r)
+        Signs of the labelled rows, -1 or +1.
+    index : ndarray of shape (l,)
+        Which rows those are.
+    C : float or ndarray of shape (l, r)
+        Weights of the losses.
+    intercept : float or ndarray of shape (r,)
+        The machines' intercepts.
+    loss, svm_penalty, reconstruction, shrinkage
+        As `DRSVM` has them.
+
+    Returns
+    -------
+    f : float
+    """
+    slack = np.maximum(0.0, 1 - T * (H[index] @ W.T + intercept))
+    losses = slack if loss == "hinge" else slack * slack
+    machines = (W * W).sum() + (np.broadcast_to(intercept, len(W)) ** 2).sum()
+    misfit = squared_misfit(X, H, B)
+    size = (B * B).sum() + (H * H).sum()
+    f = (C * losses).sum() + 0.5 * (svm_penalty * machines + reconstruction * misfit + shrinkage * size)
+    return float(f)
+
+
+def projection(B: np.ndarray, ridge: float, BtB: np.ndarray | None = None) -> np.ndarray:
+    """Return G = B (B'B + (e/b) I)^(-1), (d, k): an unlabelled row x has h = G'x."""
+    return as_rows(B) @ _ridge_inverse(B.T @ B if BtB is None else BtB, ridge)
+
+
+def _update_basis(problem: DRSVMProblem, model: Model, XtH: np.ndarray, HtH: np.ndarray) -> Model:
+    """Return the model with B given H: exactly, or after rounds of HALS (eq. IV.6).
+
+    The columns of X are worked on as rows are, in blocks and threads.
+    """
+    columns, dtype = as_rows(XtH), problem.rows.dtype
+    if problem.nonnegative:
+        M = HtH + problem.ridge * np.eye(len(HtH))
+        B, BtB = columns.sweep(_hals_basis, model.B, shared=(M, dtype))
+    else:
+        B, BtB = columns.sweep(_exact_basis, shared=(_ridge_inverse(HtH, problem.ridge), dtype))
+    return replace(model, B=B, BtB=BtB)
+
+
+def _place_unlabelled(problem: DRSVMProblem, model: Model, mask: Any) -> tuple[Any, Any, Any]:
+    """Return H on unlabelled rows where it is kept, and their X'H and H'H: the one pass over X (eq. IV.8)."""
+    B, BtB, rows = model.B, model.BtB, problem.rows
+    if mask is None:
+        return model.H, 0.0, 0.0
+    if not problem.nonnegative:
+        HtH, XtH = rows.sum(_place, mask, shared=(projection(B, problem.ridge, BtB),))
+        return None, XtH, HtH
+    M = BtB + problem.ridge * np.eye(B.shape[1])
+    H, (HtH, XtH) = rows.sweep(_place_nonnegative, model.H, mask, shared=(B, M))
+    return H, XtH, HtH
+
+
+def _place_labelled(problem: DRSVMProblem, model: Model, labelled: Rows) -> Model:
+    """Return the model with the labelled rows of H at their minimum, given B and W."""
+    b, B, old = problem.reconstruction, model.B, model.H_labelled
+    P = b * labelled.get(labelled.map(_product, shared=(B,)))
+    Q = b * model.BtB + problem.shrinkage * np.eye(B.shape[1])
+    machines = (P, Q, model.W, problem.T, problem.C)
+    options = {"intercept": model.intercept, "loss": problem.loss}
+    H, dual = hinge_rows(*machines, **options, nonnegative=problem.nonnegative, dual=model.dual)
+    # An iterative solve may end short of the last digits: a row that was better stays.
+    worse = hinge_row_objectives(H, *machines, **options) > hinge_row_objectives(old, *machines, **options)
+    return replace(model, H_labelled=np.where(worse[:, None], old, H), dual=dual)
+
+
+def _update_machines(problem: DRSVMProblem, model: Model) -> Model:
+    """Return the model with W trained on the labelled rows of H; a machine that would get worse stays."""
+    H, old = model.H_labelled, (model.W, model.intercept)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = linear_svms(
+            H,
+            problem.T,
+            problem.C / problem.svm_penalty,
+            loss=problem.loss,
+            fit_intercept=problem.fit_intercept,
+            alpha=model.alpha,
+            tol=model.svm_tol,
+        )
+    worse = problem.machine_objectives(H, found.w, found.intercept) > problem.machine_objectives(H, *old)
+    W, intercept = np.where(worse[:, None], old[0], found.w), np.where(worse, old[1], found.intercept)
+    return replace(model, W=W, intercept=intercept, alpha=found.alpha, gap=found.gap)
+
+
+def _value(problem: DRSVMProblem, model: Model, XtH: np.ndarray, HtH: np.ndarray) -> float:
+    """Return the objective, from the sums of the pass."""
+    misfit = problem.squared_norm - 2 * np.vdot(model.B, XtH) + (model.BtB * HtH).sum()
+    machines = problem.machine_objectives(model.H_labelled, model.W, model.intercept).sum()
+    squares = np.trace(model.BtB) + np.trace(HtH)
+    return float(machines + 0.5 * (problem.reconstruction * misfit + problem.shrinkage * squares))
+
+
+def _ridge_inverse(gram: np.ndarray, ridge: float) -> np.ndarray:
+    """Return (gram + ridge I)^(-1), also where the ridge is lost in the round-off of a singular gram."""
+    values, vectors = np.linalg.eigh(gram)
+    floor = len(gram) * np.finfo(np.float64).eps * values[-1]
+    return vectors / (np.maximum(values, floor) + ridge) @ vectors.T
+
+
+def _exact_basis(XtH: Block, inverse: Any, dtype: Any) -> tuple[Any, Any]:
+    return _rounded(XtH @ inverse, dtype)
+
+
+def _hals_basis(XtH: Block, B: Any, M: Any, dtype: Any) -> tuple[Any, Any]:
+    return _rounded(hals(B, XtH.raw, M, _ROUNDS), dtype)
+
+
+def _rounded(B: np.ndarray, dtype: Any) -> tuple[Any, Any]:
+    """Return B as rows of float32 see it (the objective would otherwise be that of another B), and B'B."""
+    B = B.astype(dtype, copy=False).astype(np.float64, copy=False)
+    return B, B.T @ B
+
+
+def _product(X: Block, B: Any) -> Any:
+    return X.double() @ B
+
+
+def _place(X: Block, mask: Any, G: Any) -> tuple[Any, Any]:
+    return factor_sums(X, (X @ G) * mask[:, None])
+
+
+def _place_nonnegative(X: Block, H: Any, mask: Any, B: Any, M: Any) -> tuple[Any, Any]:
+    H = hals(H, X @ B, M, _ROUNDS) * mask[:, None]
+    return H, factor_sums(X, H)

@@ -1,0 +1,161 @@
+"""KLNMF: non-negative factors of least I-divergence (Lee & Seung 1999), in memory proportional to the data."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from labelfold._sklearn import _fit_context
+from labelfold.factorization._divergence_nmf import DivergenceNMF
+from labelfold.numerics.kl._factors import divergence
+
+
+class KLNMF(DivergenceNMF):
+    r"""Non-negative matrix factorisation by I-divergence, for sparse counts and any other non-negative data.
+
+    Finds parts of which every row is a sum, as likely as they can be made if entries are Poisson counts:
+
+    .. math:: \min_{H, V \ge 0} D(X, HV'), \qquad
+              D(A, B) = \sum_{ij} A_{ij} \log \frac{A_{ij}}{B_{ij}} - A_{ij} + B_{ij}
+
+    This is what scikit-learn's ``NMF(beta_loss="kullback-leibler", solver="mu")`` minimises.
+
+    =============  ====================================================================
+    X (n, d)       the rows
+    H (n, k)       ``embedding_``: how much of each part is in a row
+    V (d, k)       ``components_.T``: the parts
+    =============  ====================================================================
+
+    Parameters
+    ----------
+    n_components : int, default=10
+        Number of parts, k. More than X has rows or columns is allowed, with a warning.
+    corrected : bool, default=False
+        Whether places are given as :math:`H (V'V)^{1/2}`, which has the inner products of the rows, rather than as H.
+    init : {"random", "nndsvda"} or tuple (H, V), default="random"
+        Where to start: drawn near the product of X's margins (and tried on some rows first, where there are many),
+        from singular vectors, or given.
+    max_iter : int, default=300
+        The most iterations; each reads X once.
+    tol : float, default=1e-5
+        Stop when an iteration lowers the objective by no more than this, relative to it.
+    random_state : int, RandomState instance or None, default=0
+        Seeds the start.
+    verbose : int, default=0
+        1 shows a progress bar over the iterations.
+    on_interrupt : {"raise", "keep"}, default="raise"
+        What Ctrl-C does: end the fit, or keep what the last iteration reached.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (k, d)
+        The parts, V'.
+    embedding_ : ndarray of shape (n, k)
+        The places of the training rows as the fit left them.
+    objective_ : ndarray of shape (n_iter_,)
+        The divergence after each iteration; it never rises.
+    reconstruction_err_ : float
+        The root of twice the divergence, which is what scikit-learn's NMF calls so.
+    n_iter_ : int
+        Iterations.
+    n_features_in_ : int
+        Columns seen in fit.
+    feature_names_in_ : ndarray of str
+        Their names, where X had any.
+
+    Notes
+    -----
+    Cost: one pass over X an iteration, O(k nnz), and O(nnz + k (n + d)) memory. Sparse rows are worked on
+    non-zero by non-zero in compiled loops, rows in threads; dense ones in blocks that fit a core's cache.
+
+    Memory: a sparse X in memory with more than half as many columns as rows is kept by columns as well, and beside X
+    there are at most three arrays of the size of V and five of the size of H at a time, in the dtype of X. Other X
+    need no transpose, but a further array of the size of V for each thread after the first.
+
+    Updates are multiplicative and look ahead: see `numerics/kl`. A zero row of X has zero places; columns
+    that are zero in X are zero in every part.
+
+    A new row is placed by updates of its own, until its divergence is known to be within 1e-5 of its sum above the
+    least there is. So `transform` of a training row may differ from its ``embedding_``, which the fit has not led so
+    far.
+
+    References
+    ----------
+    D. D. Lee, H. S. Seung. Learning the parts of objects by non-negative matrix factorization. Nature 401, 1999.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from labelfold import KLNMF
+    >>> X = np.array([[4, 2, 0, 0], [2, 1, 0, 0], [0, 0, 1, 3]])
+    >>> model = KLNMF(n_components=2).fit(X)
+    >>> model.inverse_transform(model.transform(X)).round(2)
+    array([[4., 2., 0., 0.],
+           [2., 1., 0., 0.],
+           [0., 0., 1., 3.]])
+    """
+
+    def __init__(
+        self,
+        n_components: int = 10,
+        *,
+        corrected: bool = False,
+        init: Any = "random",
+        max_iter: int = 300,
+        tol: float = 1e-5,
+        random_state: Any = 0,
+        verbose: int = 0,
+        on_interrupt: str = "raise",
+    ) -> None:
+        self.n_components = n_components
+        self.corrected = corrected
+        self.init = init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.verbose = verbose
+        self.on_interrupt = on_interrupt
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Factorise X.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows without negative entries, in any container `labelfold.rows.as_rows` takes.
+        y : object
+            Ignored.
+
+        Returns
+        -------
+        self : KLNMF
+        """
+        rows = self._rows(X, reset=True)
+        self._factorise(rows, self._survey(rows))
+        self.reconstruction_err_ = float(np.sqrt(2 * max(self.objective_[-1], 0.0)))
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        """Declare that no labels are needed."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = False
+        return tags
+
+
+def objective(X: Any, H: np.ndarray, V: np.ndarray) -> float:
+    """Return what KLNMF minimises, D(X, H V'), in one pass over X.
+
+    Parameters
+    ----------
+    X : container of shape (n, d)
+        Rows.
+    H, V : ndarray of shapes (n, k), (d, k)
+        Places and parts.
+
+    Returns
+    -------
+    f : float
+    """
+    return divergence(X, H, V)

@@ -1,0 +1,258 @@
+"""LSDR: a factorisation tied to a linear classifier (Grabocka & Schmidt-Thieme)."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from labelfold._sklearn import Interval, StrOptions
+from labelfold.factorization._coupled_classifiers import LinearMachine, losses
+from labelfold.factorization._offset_factorization import OffsetFactorisation
+from labelfold.factorization._offset_model import factor_cost
+
+
+def _logistic(estimator: LSDR) -> bool:
+    if estimator.loss != "logistic":
+        raise AttributeError(
+            f"predict_proba is there with loss='logistic' only, and loss is {estimator.loss!r}; "
+            "use decision_function"
+        )
+    return True
+
+
+class LSDR(OffsetFactorisation):
+    r"""Linearly supervised dimensionality reduction: a factorisation in which a line tells the classes apart.
+
+    .. math:: \min\; b\, \|X - U V - b_u 1' - 1 b_v'\|^2 + (1 - b) \sum_{i \in L} \sum_j \ell(y_{ij} f_{ij})
+              + \lambda_U (\|U\|^2 + \|b_u\|^2) + \lambda_V \|V\|^2 + \lambda_W \|W\|^2,
+              \qquad f_{ij} = u_i'w_j + b_{u,i} + w_{0,j}
+
+    over all rows, with a smooth loss of the labelled ones: the smooth hinge (1/2 - m below m = 0, (1 - m)^2 / 2 up
+    to 1, 0 beyond), the logistic loss log(1 + exp(-m)), or the squared one (1 - m)^2. Two classes have one
+    classifier, several classes have one against the rest each, over the same embedding; so have the labels of a
+    multi-label Y.
+
+    ===================  =============  ==============================================================
+    here                 in the paper   what it is
+    ===================  =============  ==============================================================
+    U (n, k)             U              ``embedding_``
+    V (k, d)             V              ``components_``
+    bu (n,), bv (d,)     B_U, B_V       ``row_offsets_``, ``column_offsets_``
+    W (r, k), w0 (r,)    W, W_0         ``coef_``, ``intercept_``
+    reconstruction, b    beta           weight of the factorisation, 1 - b that of the labels
+    u_penalty            lambda_U       weight of the size of U and bu
+    v_penalty            lambda_V       weight of the size of V
+    w_penalty            lambda_W       weight of the size of W
+    ===================  =============  ==============================================================
+
+    Parameters
+    ----------
+    n_components : int, default=10
+        Size of the embedding, k. More than X has columns is allowed, with a warning.
+    loss : {"smooth_hinge", "logistic", "squared"}, default="smooth_hinge"
+        What a labelled row costs.
+    reconstruction : float, default=0.5
+        Between 0 and 1, both left out: how much the factorisation counts against the labels.
+    u_penalty, v_penalty, w_penalty : float, default=0.1, 1.0, 0.1
+        Weights of the size of the embedding and its row offsets, of the components, and of the classifiers.
+        Directions of X with singular values below sqrt(u_penalty v_penalty) / reconstruction are kept for the
+        labels alone.
+    max_iter : int, default=500
+        The most iterations.
+    tol : float, default=1e-5
+        Stop when iterations lower the objective by no more than this, relative to it, on average over the last five.
+    max_gram_bytes : int, default=536870912
+        The most memory for rows kept dense: the labelled ones, and the unlabelled ones or, where they are many, the
+        d + 1 rows of their triangular factor. What does not fit, or is much larger than a sparse X, is read in
+        passes instead.
+    random_state : int, RandomState instance or None, default=0
+        Seeds the start.
+    verbose : int, default=0
+        1 shows a progress bar over the iterations.
+    on_interrupt : {"raise", "keep"}, default="raise"
+        What Ctrl-C does: end the fit, or keep what the last iteration reached.
+    unlabeled : int, str or None, default=-1
+        The value in y that marks a row as unlabelled; missing values (None, NaN, pandas.NA) always do.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (k, d)
+        The basis, V.
+    embedding_ : ndarray of shape (n, k)
+        Where the fit placed the training rows, labelled ones with regard to their labels.
+    row_offsets_, column_offsets_ : ndarray of shape (n,), (d,)
+        Their offsets, and those of the columns.
+    coef_, intercept_ : ndarray of shape (r, k), (r,)
+        The classifiers on the embedding.
+    objective_ : ndarray of shape (n_iter_,)
+        The objective after each iteration; it never rises.
+    transduction_ : ndarray of shape (n,) or (n, c)
+        A label for every training row: the one given, or the one predicted from its place.
+    classes_ : ndarray of shape (c,)
+        The class values; for multi-label the label columns.
+    n_iter_ : int
+        Iterations.
+    n_features_in_ : int
+        Columns seen in fit.
+    feature_names_in_ : ndarray of str
+        Their names, where X had any.
+
+    Notes
+    -----
+    An unlabelled row lies where V puts it, in closed form, and so does a new one, each by itself: (u, bu) is the
+    ridge fit of x - bv on the rows of V and a row of ones. Labelled rows are written as that place and a
+    displacement. V, bv and the displacements take quasi-Newton steps together, the classifiers being trained anew,
+    from the last ones, at every step; there is no step size to set. `transform` of a labelled training row differs
+    from its ``embedding_``.
+
+    Cost of an iteration with l labelled rows: O(d k (l + min(n, d))) where the rows are held (X is then read three
+    times in all), one pass over X, O(k nnz), where they are not; and O(l k^2) for each classifier. Memory: O(nnz +
+    k (n + d)) and ``max_gram_bytes``.
+
+    The paper penalises U and not bu; with bu + t and bv - t the reconstruction is the same and the labels cost less
+    and less as t grows, so here bu is penalised with U. Its smooth hinge is 1 - m below 0, which jumps there; its
+    slopes leave out y. The objective is not convex: the answer depends on the start, the singular vectors of X
+    centred by column or by column and row, whichever costs less.
+
+    References
+    ----------
+    J. Grabocka, L. Schmidt-Thieme. Learning through non-linearly supervised dimensionality reduction.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.preprocessing import scale
+    >>> from labelfold.factorization._lsdr import LSDR
+    >>> X, y = load_wine(return_X_y=True)
+    >>> few = y.copy()
+    >>> few[::3], few[1::3] = -1, -1    # labels for every third row only
+    >>> model = LSDR(n_components=8, loss="logistic").fit(scale(X), few)
+    >>> model.embedding_.shape, bool((model.transduction_ == y).mean() > 0.95)
+    ((178, 8), True)
+    >>> model.predict_proba(scale(X)).shape
+    (178, 3)
+    """
+
+    _parameter_constraints = OffsetFactorisation._parameter_constraints | {
+        "loss": [StrOptions({"smooth_hinge", "logistic", "squared"})],
+        "w_penalty": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        n_components: int = 10,
+        *,
+        loss: str = "smooth_hinge",
+        reconstruction: float = 0.5,
+        u_penalty: float = 0.1,
+        v_penalty: float = 1.0,
+        w_penalty: float = 0.1,
+        max_iter: int = 500,
+        tol: float = 1e-5,
+        max_gram_bytes: int = 2**29,
+        random_state: Any = 0,
+        verbose: int = 0,
+        on_interrupt: str = "raise",
+        unlabeled: Any = -1,
+    ) -> None:
+        self.n_components = n_components
+        self.loss = loss
+        self.reconstruction = reconstruction
+        self.u_penalty = u_penalty
+        self.v_penalty = v_penalty
+        self.w_penalty = w_penalty
+        self.max_iter = max_iter
+        self.tol = tol
+        self.max_gram_bytes = max_gram_bytes
+        self.random_state = random_state
+        self.verbose = verbose
+        self.on_interrupt = on_interrupt
+        self.unlabeled = unlabeled
+
+    @available_if(_logistic)
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probability of each class, with the logistic loss only.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        p : ndarray of shape (n, c)
+            Of several classes, each one's own probability against the rest, divided by their sum; of the labels of a
+            multi-label Y, each one's own.
+        """
+        check_is_fitted(self)
+        p = expit(self._machine_scores(self._placed(X).astype(np.float64)))
+        if self._task == "binary":
+            return np.hstack([1 - p, p])
+        return p / p.sum(axis=1, keepdims=True) if self._task == "multiclass" else p
+
+    def _machine(self, T: np.ndarray) -> LinearMachine:
+        return LinearMachine(T, loss=self.loss, weight=1 - self.reconstruction, penalty=self.w_penalty)
+
+    def _keep_machine(self, machine: LinearMachine, index: np.ndarray) -> None:
+        self.coef_, self.intercept_ = machine.W, machine.intercept
+
+    def _machine_scores(self, Z: np.ndarray) -> np.ndarray:
+        return Z[:, :-1] @ self.coef_.T + Z[:, -1:] + self.intercept_
+
+
+def objective(
+    X: Any,
+    U: np.ndarray,
+    row_offsets: np.ndarray,
+    V: np.ndarray,
+    column_offsets: np.ndarray,
+    W: np.ndarray,
+    intercept: np.ndarray,
+    T: np.ndarray,
+    index: np.ndarray,
+    *,
+    loss: str = "smooth_hinge",
+    reconstruction: float = 0.5,
+    u_penalty: float = 0.1,
+    v_penalty: float = 1.0,
+    w_penalty: float = 0.1,
+) -> float:
+    """Return what LSDR minimises, in one pass over X.
+
+    Parameters
+    ----------
+    X : container of shape (n, d)
+        Rows.
+    U, row_offsets, V, column_offsets : ndarray of shapes (n, k), (n,), (k, d), (d,)
+        The factors.
+    W, intercept : ndarray of shapes (r, k), (r,)
+        The classifiers.
+    T : ndarray of shape (l, r)
+        Signs of the labelled rows, -1 or +1.
+    index : ndarray of shape (l,)
+        Which rows those are.
+    loss, reconstruction, u_penalty, v_penalty, w_penalty
+        As `LSDR` has them.
+
+    Returns
+    -------
+    f : float
+    """
+    factors = factor_cost(
+        X,
+        U,
+        row_offsets,
+        V,
+        column_offsets,
+        reconstruction=reconstruction,
+        u_penalty=u_penalty,
+        v_penalty=v_penalty,
+    )
+    scores = U[index] @ W.T + np.asarray(row_offsets)[index][:, None] + intercept
+    value, *_ = losses(T * scores, loss)
+    return factors + float((1 - reconstruction) * value.sum() + w_penalty * np.vdot(W, W))

@@ -1,0 +1,248 @@
+"""NMF-alpha: non-negative factors that keep what tells the classes apart (Cho & Saul, 2011)."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+
+from labelfold._sklearn import Interval, StrOptions, _fit_context
+from labelfold.factorization._divergence_nmf import DivergenceNMF
+from labelfold.factorization._svm_directions import dual_directions
+from labelfold.labels import read_labels
+from labelfold.numerics.kl._factors import Guide, divergence
+from labelfold.rows import as_rows
+
+
+class NMFAlpha(DivergenceNMF):
+    r"""Non-negative matrix factorisation that keeps the directions in which linear SVMs tell labelled rows apart.
+
+    Linear SVMs are trained on the labelled rows first. The weights of each are a difference of two non-negative sums
+    of support vectors, :math:`w = X'\alpha_+ - X'\alpha_-`. The factorisation is of all rows and, with a weight, of
+    those sums:
+
+    .. math:: \min_{H, V \ge 0} D(X, HV') + \lambda\, D(S'X, S'HV'), \qquad
+              D(A, B) = \sum_{ij} A_{ij} \log \frac{A_{ij}}{B_{ij}} - A_{ij} + B_{ij}
+
+    ================  ============  ==============================================================
+    here              in the paper  what it is
+    ================  ============  ==============================================================
+    X (n, d)          X (d, n)      the rows
+    H (n, k)          H (k, n)      places of the rows
+    V (d, k)          V             ``components_.T``: the parts
+    S (n, 2p)         S             ``dual_coef_``: dual variables of p machines, by sign
+    supervision       lambda        weight of the second term
+    ================  ============  ==============================================================
+
+    Two classes have one machine, several one for each pair (or each against the rest), the labels of a multi-label Y
+    one each.
+
+    Parameters
+    ----------
+    n_components : int, default=10
+        Number of parts, k. More than X has rows or columns is allowed, with a warning.
+    supervision : float or "auto", default=1.0
+        Weight of the second term, at least 0; with 0 this is `KLNMF`, to the bit. Dual variables shrink with the
+        square of the unit of X, so what is much depends on that unit. "auto" is the weight at which both terms are of
+        things that sum to the same, ``X.sum() / (dual_coef_.T @ X).sum()``, which has no unit: begin there, and try
+        some tenths and some times of it (``supervision_``).
+    C : float, default=1.0
+        Penalty of the machines on the squared hinge, as in scikit-learn's LinearSVC (without an intercept).
+    multiclass : {"ovo", "ovr"}, default="ovo"
+        Whether several classes have a machine for each pair of them, or for each against the rest.
+    corrected : bool, default=True
+        Whether places are given as :math:`Z = H (V'V)^{1/2}`, which has the inner products of the rows (eq. 5) and
+        suits linear classifiers, rather than as H, which is not negative. `transform` and `inverse_transform` look at
+        it when they are called.
+    init : {"random", "nndsvda"} or tuple (H, V), default="random"
+        Where to start: drawn near the product of X's margins (and tried on some rows first, where there are many),
+        from singular vectors, or given.
+    max_iter : int, default=300
+        The most iterations; each reads X once.
+    tol : float, default=1e-5
+        Stop when an iteration lowers the objective by no more than this, relative to it.
+    random_state : int, RandomState instance or None, default=0
+        Seeds the start.
+    verbose : int, default=0
+        1 shows a progress bar over the iterations.
+    on_interrupt : {"raise", "keep"}, default="raise"
+        What Ctrl-C does: end the fit, or keep what the last iteration reached.
+    unlabeled : int, str or None, default=-1
+        The value in y that marks a row as unlabelled; missing values (None, NaN, pandas.NA) always do.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (k, d)
+        The parts, V'.
+    embedding_ : ndarray of shape (n, k)
+        The places of the training rows as the fit left them, Z or H.
+    objective_ : ndarray of shape (n_iter_,)
+        The objective after each iteration; it never rises.
+    supervision_ : float
+        The weight of the second term, lambda.
+    dual_coef_ : csr_array of shape (n, 2p)
+        S: the machines' dual variables, those of their positive rows first; none where ``supervision`` is 0.
+    classes_ : ndarray of shape (c,)
+        The class values; for multi-label the label columns.
+    n_iter_ : int
+        Iterations.
+    n_features_in_ : int
+        Columns seen in fit.
+    feature_names_in_ : ndarray of str
+        Their names, where X had any.
+
+    Notes
+    -----
+    Cost: one pass over X an iteration, O(k nnz), and a look at S'X, which is sparse where X is; O(nnz + k (n + d))
+    memory. The labelled rows are taken into memory once, to train the machines. Updates are the paper's eqs. 15 and
+    16, and look ahead: see `labelfold.numerics.kl._factors`.
+
+    Memory: as `KLNMF` says, but with at most five arrays of the size of V and seven of the size of H, and with S'X,
+    which has no more rows than 2p and no more non-zeros in each than X has columns.
+
+    A new row is placed without labels, by updates of its own, until its divergence is known to be within 1e-5 of its
+    sum above the least there is. So `transform` of a training row may differ from its ``embedding_``.
+
+    The objective is not convex: the answer depends on the start.
+
+    References
+    ----------
+    Y. Cho, L. K. Saul. Nonnegative matrix factorization for semi-supervised dimensionality reduction. 2011.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.svm import LinearSVC
+    >>> from labelfold import NMFAlpha
+    >>> X, y = load_digits(return_X_y=True)
+    >>> X = X / 16
+    >>> few = y.copy()
+    >>> few[200:] = -1                  # labels for the first two hundred only
+    >>> model = NMFAlpha(n_components=20, supervision="auto", tol=1e-4).fit(X, few)
+    >>> Z = model.transform(X)
+    >>> svm = LinearSVC().fit(Z[:200], y[:200])
+    >>> bool(svm.score(Z[200:], y[200:]) > 0.8)
+    True
+    """
+
+    _parameter_constraints = {
+        **DivergenceNMF._parameter_constraints,
+        "supervision": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
+        "C": [Interval(Real, 0, None, closed="neither")],
+        "multiclass": [StrOptions({"ovo", "ovr"})],
+        "unlabeled": "no_validation",
+    }
+
+    def __init__(
+        self,
+        n_components: int = 10,
+        *,
+        supervision: float | str = 1.0,
+        C: float = 1.0,
+        multiclass: str = "ovo",
+        corrected: bool = True,
+        init: Any = "random",
+        max_iter: int = 300,
+        tol: float = 1e-5,
+        random_state: Any = 0,
+        verbose: int = 0,
+        on_interrupt: str = "raise",
+        unlabeled: Any = -1,
+    ) -> None:
+        self.n_components = n_components
+        self.supervision = supervision
+        self.C = C
+        self.multiclass = multiclass
+        self.corrected = corrected
+        self.init = init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.verbose = verbose
+        self.on_interrupt = on_interrupt
+        self.unlabeled = unlabeled
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train machines on the labelled rows, then factorise all rows and what the machines look at.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows without negative entries, labelled or not, in any container `labelfold.rows.as_rows` takes.
+        y : array-like of shape (n,), or (n, c) for multi-label
+            Classes; ``unlabeled`` or a missing value where unknown.
+
+        Returns
+        -------
+        self : NMFAlpha
+        """
+        rows = self._rows(X, reset=True)
+        n = rows.shape[0]
+        labels = read_labels(
+            y,
+            n,
+            unlabeled=self.unlabeled,
+            allowed=("binary", "multiclass", "multilabel"),
+            estimator="NMFAlpha",
+        )
+        found = self._survey(rows)
+        guide, self.dual_coef_, self.supervision_ = None, sparse.csr_array((n, 0)), 0.0
+        if self.supervision == "auto" or self.supervision > 0:
+            known = (rows if labels.all_labelled and rows.in_memory else rows.take(labels.index)).whole().raw
+            S = dual_directions(known, labels, self.C, self.multiclass)
+            used = np.flatnonzero(np.diff(S.indptr))
+            sums = _sums(S, known, rows.dtype)
+            self.supervision_ = _weight(self.supervision, found.column.sum(), sums)
+            guide = Guide(S[used], labels.index[used], as_rows(sums), self.supervision_)
+            self.dual_coef_ = _spread(S, labels.index, n)
+        self.classes_ = labels.classes
+        self._factorise(rows, found, guide)
+        return self
+
+
+def objective(X: Any, H: np.ndarray, V: np.ndarray, S: Any, *, supervision: float = 1.0) -> float:
+    """Return what NMFAlpha minimises (eq. 14), in two passes over X.
+
+    Parameters
+    ----------
+    X : container of shape (n, d)
+        Rows.
+    H, V : ndarray of shapes (n, k), (d, k)
+        Places (not corrected) and parts.
+    S : sparse matrix of shape (n, 2p)
+        Dual variables.
+    supervision : float
+        As `NMFAlpha` has it.
+
+    Returns
+    -------
+    f : float
+    """
+    rows, S = as_rows(X), sparse.csr_array(S)
+    directions = as_rows(_sums(S, rows.whole().raw, rows.dtype))
+    return divergence(rows, H, V) + supervision * divergence(directions, S.T @ H, V)
+
+
+def _weight(supervision: float | str, total: float, sums: Any) -> float:
+    """Return lambda: as given, or that at which rows and directions sum to the same."""
+    if supervision != "auto":
+        return float(supervision)
+    directions = float(sums.sum(dtype=np.float64))
+    return total / directions if directions > 0 else 1.0
+
+
+def _sums(S: sparse.csr_array, X: Any, dtype: np.dtype) -> Any:
+    """Return S'X (2p, d), sparse where X is."""
+    sums = S.T @ X
+    return (sparse.csr_array(sums) if sparse.issparse(sums) else np.ascontiguousarray(sums)).astype(dtype)
+
+
+def _spread(S: sparse.csr_array, index: np.ndarray, n: int) -> sparse.csr_array:
+    """Return S with a row for each of n rows, those at ``index`` filled."""
+    counts = np.zeros(n, dtype=np.int64)
+    counts[index] = np.diff(S.indptr)
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    return sparse.csr_array((S.data, S.indices, indptr), shape=(n, S.shape[1]))

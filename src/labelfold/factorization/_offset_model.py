@@ -1,0 +1,280 @@
+r"""X as U V and offsets of rows and columns: what the data has to say about a basis, for LSDR and NSDR.
+
+With Z = [U, bu] (n x (k+1)), V1 = [V; 1'] ((k+1) x d) and c = bv, the rows x of X cost
+
+.. math:: b \|x - c - V_1'z\|^2 + \lambda_U \|z\|^2
+
+so that an unlabelled row lies at q = G'(x - c), G = V1' M^{-1}, M = V1 V1' + (lambda U / b) I, whatever else there
+is. A labelled row lies at z = q + its displacement D, which costs b D'MD more.
+
+Two classes answer the same questions of the rows. `Held` keeps them dense in memory: the labelled ones, and the
+unlabelled ones or, where they are many, the d + 1 rows of a triangular factor, which have the same sums (one pass
+over X in all). `Swept` makes a pass over X for every question, and leaves a sparse X sparse.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from array_api_compat import array_namespace
+from scipy import linalg
+
+from labelfold.numerics._factor_starts import svd_start
+from labelfold.rows import Block, Centered, Rows, as_rows
+from labelfold.rows.adapters._memory import dense_block_rows
+
+# Rows are held dense where that takes no more than so many times the entries that X stores, or so many entries.
+_MUCH, _LITTLE = 4.0, 1_000_000
+# A triangular factor costs n d^2, an evaluation n d k: the first pays where d is at most so many times k.
+_WIDE = 100
+# The least size of a component at the start, relative to the largest: at 0 it would never grow.
+_LEAST = 1e-3
+
+
+class Fold(NamedTuple):
+    """What places a row: V1 and M and G as above."""
+
+    V1: np.ndarray  # (k + 1, d)
+    M: np.ndarray  # (k + 1, k + 1)
+    M_inverse: np.ndarray
+    G: np.ndarray  # (d, k + 1)
+
+
+def fold(V: np.ndarray, ridge: float) -> Fold:
+    """Return what places rows, given V (k, d) and lambda U / b."""
+    V1 = np.vstack([V, np.ones(V.shape[1])])
+    M = V1 @ V1.T
+    M.ravel()[:: len(M) + 1] += ridge
+    # LAPACK itself: its wrappers take longer than a matrix so small.
+    factor, failed = linalg.lapack.dpotrf(M, lower=1)
+    if not failed:
+        inverse, failed = linalg.lapack.dpotri(factor, lower=1)
+        inverse = np.tril(inverse) + np.tril(inverse, -1).T
+    if failed:  # the ridge is lost in round-off
+        inverse = np.linalg.pinv(M, hermitian=True)
+    return Fold(V1, M, inverse, V1.T @ inverse)
+
+
+class Held:
+    """Rows kept dense: labelled ones first, then others, each of which counts for the offset c ``t`` times."""
+
+    def __init__(self, X: np.ndarray, t: np.ndarray, n_labelled: int) -> None:
+        self.X, self.t, self.n_labelled = X, t, n_labelled
+        self._Y = self._Q = self._Z = self._R = np.empty((0, 0))
+
+    def place(self, f: Fold, c: np.ndarray) -> np.ndarray:
+        """Return q of the labelled rows, (l, k + 1)."""
+        self._Y = self.X - self.t[:, None] * c
+        self._Q = self._Y @ f.G
+        return self._Q[: self.n_labelled]
+
+    def misfit(self, f: Fold, c: np.ndarray, Z: np.ndarray) -> tuple[float, float]:
+        """Return ||R||^2 and ||Z||^2 over all rows, R being what is left of X - c - Z V1.
+
+        Labelled rows are at Z, the others where `place` has just put them.
+        """
+        self._Z = np.vstack([Z, self._Q[self.n_labelled :]])
+        self._R = self._Y - self._Z @ f.V1
+        return np.vdot(self._R, self._R), np.vdot(self._Z, self._Z)
+
+    def products(
+        self, f: Fold, c: np.ndarray, Z: np.ndarray, P: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return Z'R (k + 1, d), P'R over labelled rows only, and 1'R (d,), after `misfit` of the same places."""
+        return self._Z.T @ self._R, P.T @ self._R[: self.n_labelled], self.t @ self._R
+
+    def normal(self, Z: np.ndarray) -> np.ndarray:
+        """Return [Z, t]'[Z, t] over all rows, (k + 2, k + 2)."""
+        columns = np.column_stack([np.vstack([Z, self._Q[self.n_labelled :]]), self.t])
+        return columns.T @ columns
+
+    def directions(self, k: int, random_state: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the k largest singular values and right singular vectors (k, d) of the rows."""
+        return _right_vectors(self.X, k)
+
+    def level_directions(self, k: int, found: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the same of the rows less the mean of each."""
+        return _right_vectors(self.X - self.X.mean(axis=1, keepdims=True), k)
+
+
+class Swept:
+    """Rows left where they are, each question a pass over them; labelled ones taken into memory."""
+
+    def __init__(self, rows: Rows, mean: np.ndarray, index: np.ndarray) -> None:
+        n = rows.shape[0]
+        self.rows, self.mean, self.n, self.n_labelled = rows, mean, n, len(index)
+        self.labelled = rows.take(index)
+        unlabelled = np.ones(n, dtype=rows.dtype)
+        unlabelled[index] = 0
+        self.mask = rows.put(unlabelled) if len(index) < n else None
+        self._unlabelled: tuple = ()
+        self._ZtR = self._colsum = np.empty(0)
+
+    def place(self, f: Fold, c: np.ndarray) -> np.ndarray:
+        """Return q of the labelled rows, (l, k + 1), and place the others: the pass over X."""
+        shared = (self.mean + c, f.G)
+        if self.mask is not None:
+            self._unlabelled = self.rows.sum(_place_unlabelled, self.mask, shared=shared)
+        return np.asarray(self.labelled.get(self.labelled.map(_place, shared=shared)), dtype=np.float64)
+
+    def misfit(self, f: Fold, c: np.ndarray, Z: np.ndarray) -> tuple[float, float]:
+        """Return ||R||^2 and ||Z||^2 over all rows, as `Held.misfit` has it."""
+        square, YtZ, total = self.labelled.sum(_products, Z, shared=(self.mean + c,))
+        ZtZ = Z.T @ Z
+        ZtR = YtZ.T - ZtZ @ f.V1
+        misfit = square - np.vdot(YtZ.T + ZtR, f.V1)
+        colsum, size = total - Z.sum(axis=0) @ f.V1, np.trace(ZtZ)
+        if self.mask is not None:
+            square, YtQ, total, QtQ, ones = self._unlabelled
+            rest = YtQ.T - QtQ @ f.V1
+            misfit += square - np.vdot(YtQ.T + rest, f.V1)
+            ZtR, colsum, size = ZtR + rest, colsum + total - ones @ f.V1, size + np.trace(QtQ)
+        self._ZtR, self._colsum = ZtR, colsum
+        return max(float(misfit), 0.0), float(size)
+
+    def products(
+        self, f: Fold, c: np.ndarray, Z: np.ndarray, P: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return Z'R, P'R over labelled rows only, and 1'R, as `Held.products` has it."""
+        PtR = np.zeros((0, len(c)))
+        if P.shape[1]:
+            _, YtP, _ = self.labelled.sum(_products, P, shared=(self.mean + c,))
+            PtR = YtP.T - (P.T @ Z) @ f.V1
+        return self._ZtR, PtR, self._colsum
+
+    def normal(self, Z: np.ndarray) -> np.ndarray:
+        """Return [Z, 1]'[Z, 1] over all rows, (k + 2, k + 2)."""
+        columns = np.column_stack([Z, np.ones(len(Z))])
+        N = columns.T @ columns
+        if self.mask is not None:
+            *_, QtQ, ones = self._unlabelled
+            N[:-1, :-1] += QtQ
+            N[-1, :-1] += ones
+            N[:-1, -1] += ones
+            N[-1, -1] += self.n - self.n_labelled
+        return N
+
+    def directions(self, k: int, random_state: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the k largest singular values and right singular vectors (k, d) of the rows, about."""
+        B = svd_start(Centered(self.rows, self.mean), min(k, *self.rows.shape), random_state).B
+        s = np.einsum("ij,ij->j", B, B)  # the vectors come multiplied by the roots of their values
+        kept = s > 0
+        return s[kept], (B[:, kept] / np.sqrt(s[kept])).T
+
+    def level_directions(self, k: int, found: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the same of the rows less the mean of each, as far as those found tell."""
+        s, Vt = found
+        return _right_vectors(s[:, None] * (Vt - Vt.mean(axis=1, keepdims=True)), k)
+
+
+def hold(rows: Rows, index: np.ndarray, mean: np.ndarray, k: int, max_bytes: int) -> Held | Swept:
+    """Return the rows less their mean, held dense where that is quicker and takes no more than ``max_bytes``."""
+    n, d = rows.shape
+    l, others = len(index), n - len(index)  # noqa: E741
+    squeezed = others > d + 1
+    entries = (l + min(others, d + 1)) * d
+    stored = n * rows.row_bytes() / np.dtype(rows.dtype).itemsize
+    if (
+        8 * entries > max_bytes
+        or entries > max(_MUCH * stored, _LITTLE)
+        or (squeezed and d > _WIDE * (k + 1))
+    ):
+        return Swept(rows, mean, index)
+    X = [_dense(rows, index) - mean]
+    t = np.ones(l + (0 if squeezed else others))
+    mask = np.ones(n, dtype=bool)
+    mask[index] = False
+    if squeezed:
+        most = dense_block_rows(8 * d)
+        _, R = rows.sweep(_triangle, mask.astype(rows.dtype), shared=(mean,), most_rows=most)
+        X.append(R[:, :-1])
+        t = np.append(t, R[:, -1])
+    elif others:
+        X.append(_dense(rows, np.flatnonzero(mask)) - mean)
+    return Held(np.vstack(X), t, l)
+
+
+def start_bases(
+    data: Held | Swept, d: int, k: int, *, b: float, lu: float, lv: float, random_state: Any
+) -> list[np.ndarray]:
+    """Return where V (k, d) may start: singular vectors of X centred by column, and by column and row.
+
+    Without labels U V would be the singular vectors with their values shrunk by sqrt(lu lv) / b, their size shared
+    between U and V as the penalties ask. Components that this would leave at 0 are kept small instead, and those
+    beyond the rank are drawn at random: a component of 0 has no slope, and would stay.
+    """
+    seed = random_state.randint(np.iinfo(np.int32).max)
+    centred = data.directions(k, seed)
+    extra = np.random.default_rng(seed).standard_normal((k, d))
+    bases = []
+    for s, Vt in (data.level_directions(k, centred), centred):
+        V = extra / np.linalg.norm(extra, axis=1, keepdims=True)
+        V[: len(s)] = Vt
+        sizes = np.zeros(k)
+        sizes[: len(s)] = s - np.sqrt(lu * lv) / b
+        sizes = np.maximum(sizes, _LEAST * s[0])
+        bases.append(V * (np.sqrt(sizes) * (lu / lv) ** 0.25)[:, None])
+    return bases
+
+
+def _right_vectors(X: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the k largest singular values and right singular vectors: a start, so half the digits will do."""
+    d = X.shape[1]
+    if d <= 2 * len(X):
+        # All of them: LAPACK may leave out some of the first k where eigenvalues are equal.
+        values, vectors = linalg.eigh(X.T @ X, check_finite=False, driver="evd")
+        s, Vt = np.sqrt(np.maximum(values[::-1][:k], 0.0)), vectors[:, ::-1][:, :k].T
+    else:
+        _, s, Vt = linalg.svd(X, full_matrices=False, check_finite=False)
+        s, Vt = s[:k], Vt[:k]
+    largest = np.abs(Vt).argmax(axis=1)
+    return s, Vt * np.sign(Vt[np.arange(len(Vt)), largest])[:, None]
+
+
+def _dense(rows: Rows, index: np.ndarray) -> np.ndarray:
+    return np.asarray(rows.take(index).whole().dense(), dtype=np.float64)
+
+
+def _place(X: Block, center: Any, G: Any) -> Any:
+    return X.double().shift(center) @ G
+
+
+def _place_unlabelled(X: Block, mask: Any, center: Any, G: Any) -> tuple:
+    Y = X.double().shift(center)
+    xp = array_namespace(mask)
+    mask = xp.astype(mask, Y.dtype, copy=False)
+    Q = (Y @ G) * mask[:, None]
+    return X.xp.sum(Y.sq() * mask), Y.t(Q), Y.scale(mask).colsum(), Q.T @ Q, X.xp.sum(Q, axis=0)
+
+
+def _products(X: Block, W: Any, center: Any) -> tuple:
+    Y = X.double().shift(center)
+    return X.xp.sum(Y.sq()), Y.t(W), Y.colsum()
+
+
+def _triangle(X: Block, mask: Any, center: Any) -> tuple[None, Any]:
+    return None, X.double().shift(center).scale(mask).qr(mask[:, None])
+
+
+def factor_cost(
+    X: Any,
+    U: np.ndarray,
+    row_offsets: np.ndarray,
+    V: np.ndarray,
+    column_offsets: np.ndarray,
+    *,
+    reconstruction: float,
+    u_penalty: float,
+    v_penalty: float,
+) -> float:
+    """Return b ||X - UV - bu 1' - 1 bv'||^2 + lu (||U||^2 + ||bu||^2) + lv ||V||^2, in one pass over X."""
+    Z = np.column_stack([U, row_offsets])
+    V1 = np.vstack([V, np.ones(np.shape(V)[1])])
+    misfit = as_rows(X).sum(_misfit, Z, shared=(np.asarray(column_offsets), V1))
+    return float(reconstruction * misfit + u_penalty * np.vdot(Z, Z) + v_penalty * np.vdot(V, V))
+
+
+def _misfit(X: Block, Z: Any, center: Any, V1: Any) -> Any:
+    Y = X.double().shift(center)
+    return X.xp.sum(Y.sq()) - X.xp.sum((2 * (Y @ V1.T) - Z @ (V1 @ V1.T)) * Z)

@@ -1,0 +1,268 @@
+r"""The algorithm of LSDR and NSDR: factors of all rows, and a machine on the labelled ones, descended together.
+
+Letters as in `_offset_model.py`. Of the variables U, bu, V, bv and the machine only three blocks are left:
+
+* unlabelled rows are where V puts them, in closed form; the machine is trained anew wherever the labelled rows are;
+* labelled rows are written z = q(V) + D, so that they follow V and D says how far their labels drew them;
+* V, c = bv and D take quasi-Newton steps together (L-BFGS), D in a metric in which it costs its squared length, V in
+  two parts: within the space of its rows, and beyond.
+
+U and V alone would have to move against each other along a narrow valley; in these variables it is gone. Where the
+quasi-Newton steps stop, labelled rows take the step that a linearised machine asks for, which kinks of the objective
+do not hold up, V and c their closed-form step given all rows, and the descent goes on if that still paid.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import linalg
+
+from labelfold.factorization._coupled_classifiers import Machine
+from labelfold.factorization._offset_model import Fold, Held, Swept, fold
+from labelfold.numerics._lbfgs import lbfgs
+from labelfold.rows import _threads as threads
+
+# Pairs of steps and gradients that L-BFGS keeps.
+_MEMORY = 10
+# Share of its curvature that V has where rows follow it, to begin with.
+_SOFT = 0.1
+# The fall of the objective is judged over so many iterations: single ones may be short by chance.
+_WINDOW = 5
+# A fall below this, relative, is round-off.
+_ROUND_OFF = 1e-14
+
+
+@dataclass(eq=False)
+class OffsetProblem:
+    """What stays the same: the rows, the machine, and the weights of the terms."""
+
+    data: Held | Swept
+    machine: Machine
+    n: int
+    reconstruction: float  # b
+    u_penalty: float
+    v_penalty: float
+    _here: OffsetPoint | None = field(default=None, init=False, repr=False)  # where rows and machine are
+
+    @property
+    def ridge(self) -> float:
+        """Return lambda U / b."""
+        return self.u_penalty / self.reconstruction
+
+    def evaluate(self, V: np.ndarray, c: np.ndarray, D: np.ndarray) -> OffsetPoint:
+        """Return the objective at V (k, d), c (d,) and D (l, k + 1); one pass where rows are swept."""
+        self._here = None  # until all is done: Ctrl-C may come in between
+        f = fold(V, self.ridge)
+        Z = self.data.place(f, c) + D
+        cost = self.machine.train(Z)
+        misfit, size = self.data.misfit(f, c, Z)
+        value = self.reconstruction * misfit + self.u_penalty * size + self.v_penalty * np.vdot(V, V) + cost
+        self._here = OffsetPoint(V, c, D, Z, f, float(value))
+        return self._here
+
+    def visit(self, at: OffsetPoint) -> None:
+        """Put rows and machine where a point has them, unless they are there: they may have been elsewhere since."""
+        if self._here is not at:
+            self.evaluate(at.V, at.c, at.D)
+            self._here = at
+
+    def slopes(self, at: OffsetPoint) -> Slopes:
+        """Return the slopes of the objective in V, c and D."""
+        self.visit(at)
+        b, f, D, Z = self.reconstruction, at.fold, at.D, at.Z
+        H = 2 * b * (D @ f.M) + self.machine.pull()
+        P = H @ f.M_inverse
+        ZtR, PtR, colsum = self.data.products(f, at.c, Z, P)
+        # Rows follow V: dq = M^(-1) (dV1 (x - c - V1'q) - V1 dV1'q), and x - c - V1'q is R + V1'D.
+        dV1 = PtR - 2 * b * ZtR + (P.T @ D - (Z - D).T @ P) @ f.V1
+        dc = -2 * b * colsum - P.sum(axis=0) @ f.V1
+        return Slopes(dV1[:-1] + 2 * self.v_penalty * at.V, dc, H)
+
+    def rows_step(self, at: OffsetPoint) -> OffsetPoint | None:
+        """Return the point with labelled rows where a linearised machine wants them, if that is lower; else None."""
+        self.visit(at)
+        D = self.machine.rows_step(at.D, self.metric(at))
+        share = 1.0
+        while D is not None and share > 0.01:
+            new = self.evaluate(at.V, at.c, at.D + share * (D - at.D))
+            if new.value < at.value:
+                return new
+            share *= 0.4
+        return None
+
+    def metric(self, at: OffsetPoint) -> np.ndarray:
+        """Return L with L L' the inverse of 2 b M."""
+        A = at.fold.M_inverse / (2 * self.reconstruction)
+        try:
+            return linalg.cholesky(A, lower=True, check_finite=False)
+        except linalg.LinAlgError:
+            values, vectors = np.linalg.eigh(A)
+            return vectors * np.sqrt(np.maximum(values, np.finfo(np.float64).eps * values[-1]))
+
+    def normal(self, at: OffsetPoint) -> np.ndarray:
+        """Return [Z, 1]'[Z, 1] over all rows, (k + 2, k + 2)."""
+        self.visit(at)
+        return self.data.normal(at.Z)
+
+    def basis_step(self, at: OffsetPoint) -> OffsetPoint:
+        """Return the point with V and c at their minimum given all rows, in closed form."""
+        ridge = np.zeros(len(at.V) + 1)
+        ridge[:-1] = self.v_penalty / self.reconstruction
+        N = np.delete(np.delete(self.normal(at), -2, axis=0), -2, axis=1)  # of [U, 1]: V1 ends in ones
+        ZtR, _, colsum = self.data.products(at.fold, at.c, at.Z, at.Z[:, :0])
+        right = np.vstack([ZtR[:-1] - ridge[0] * at.V, colsum])
+        N[np.diag_indices_from(N)] += ridge
+        move = linalg.lstsq(N, right, check_finite=False)[0]
+        V, c = at.V + move[:-1], at.c + move[-1]
+        return self.evaluate(V, c, at.Z - self.data.place(fold(V, self.ridge), c))
+
+
+@dataclass(frozen=True, eq=False)
+class OffsetPoint:
+    """Where the descent is: variables, labelled rows and objective."""
+
+    V: np.ndarray
+    c: np.ndarray
+    D: np.ndarray
+    Z: np.ndarray = field(repr=False)
+    fold: Fold = field(repr=False)
+    value: float
+
+
+class Slopes(NamedTuple):
+    """Of the objective, in the shapes of the variables."""
+
+    V: np.ndarray
+    c: np.ndarray
+    D: np.ndarray
+
+
+@dataclass(eq=False)
+class OffsetSolution:
+    """The last point, and how it was reached."""
+
+    point: OffsetPoint
+    objective: list[float] = field(default_factory=list)
+    converged: bool = False
+    interrupted: bool = False
+
+    def add(self, point: OffsetPoint | None) -> bool:
+        """Go to a point if it is lower, and say whether it is."""
+        if point is None or not point.value < self.point.value:
+            return False
+        self.point = point
+        self.objective.append(point.value)
+        return True
+
+
+def solve(problem: OffsetProblem, bases: list[np.ndarray], **options: Any) -> OffsetSolution:
+    """Descend from the best of the bases, as `descend` says, BLAS held to one thread."""
+    with threads.single_blas():
+        none = np.zeros((problem.data.n_labelled, len(bases[0]) + 1))
+        starts = [problem.evaluate(V, np.zeros(V.shape[1]), none) for V in bases]
+        return descend(problem, min(starts, key=lambda point: point.value), **options)
+
+
+def descend(
+    problem: OffsetProblem,
+    start: OffsetPoint,
+    *,
+    max_iter: int,
+    tol: float,
+    keep_on_interrupt: bool = False,
+    callback: Callable[[int, float], None] | None = None,
+) -> OffsetSolution:
+    """Descend until a round of iterations lowers the objective by no more than ``tol``, relative to it."""
+    path = OffsetSolution(start)
+    try:
+        while not path.converged and len(path.objective) < max_iter:
+            before = path.point.value
+            _Round(problem, path, max_iter, tol, callback).run()
+            for step in (problem.rows_step, problem.basis_step):
+                if len(path.objective) < max_iter:
+                    path.add(step(path.point))
+            fall = before - path.point.value
+            path.converged = fall <= max(tol, _ROUND_OFF) * abs(path.point.value)
+    except KeyboardInterrupt:
+        if not (keep_on_interrupt and path.objective):
+            raise
+        path.interrupted = True
+    problem.visit(path.point)  # the machine is left where it counts
+    if not path.objective:
+        path.objective.append(path.point.value)
+    return path
+
+
+class _Round:
+    """L-BFGS from a point, in the metric that this point suggests."""
+
+    def __init__(
+        self,
+        problem: OffsetProblem,
+        path: OffsetSolution,
+        max_iter: int,
+        tol: float,
+        callback: Callable[[int, float], None] | None,
+    ) -> None:
+        self.problem, self.path, self.origin = problem, path, path.point
+        self.max_iter, self.tol, self.callback = max_iter, tol, callback
+        self.values = [path.point.value]
+        at, b, (k, d) = self.origin, problem.reconstruction, self.origin.V.shape
+        # What V does within the space of its rows the rows of X follow, which softens the curvature of ||U dV||^2.
+        # What it does beyond they cannot follow.
+        bend = 2 * b * np.diag(problem.normal(at))[:k] + 2 * problem.v_penalty
+        self.inside = np.linalg.qr(at.V.T)[0].T  # (min(k, d), d)
+        self.scale_inside = 1 / np.sqrt(_SOFT * bend.mean())
+        self.scale_beyond = 1 / np.sqrt(bend)[:, None]
+        self.scale_c = 1 / np.sqrt(2 * b * problem.n)
+        self.L = problem.metric(at)
+        self.shapes = [(k, len(self.inside)), (k, d if k < d else 0), (d,), at.D.shape]
+        self.sizes = [math.prod(shape) for shape in self.shapes]
+        ends = np.cumsum(self.sizes).tolist()
+        self.parts = [slice(start, stop) for start, stop in zip([0, *ends[:-1]], ends, strict=True)]
+
+    def run(self) -> None:
+        """Take steps until they gain little, or there are no more to take."""
+        lbfgs(
+            self._value,
+            self._slope,
+            np.zeros(sum(self.sizes)),
+            self._accept,
+            memory=_MEMORY,
+            blocks=self.sizes,
+            first_step=1.0,
+        )
+
+    def _value(self, x: np.ndarray) -> tuple[float, OffsetPoint]:
+        at, Q = self.origin, self.inside
+        if not x.any():
+            return at.value, at
+        A, B, c, E = (x[part].reshape(shape) for part, shape in zip(self.parts, self.shapes, strict=True))
+        V = at.V + (self.scale_inside * A) @ Q
+        if B.size:
+            V += self.scale_beyond * (B - (B @ Q.T) @ Q)
+        point = self.problem.evaluate(V, at.c + self.scale_c * c, at.D + E @ self.L.T)
+        return point.value, point
+
+    def _slope(self, point: OffsetPoint) -> np.ndarray:
+        Q, slopes = self.inside, self.problem.slopes(point)
+        dA = slopes.V @ Q.T
+        parts = [self.scale_inside * dA, self.scale_c * slopes.c, slopes.D @ self.L]
+        if self.sizes[1]:
+            parts.insert(1, self.scale_beyond * (slopes.V - dA @ Q))
+        return np.concatenate([part.ravel() for part in parts])
+
+    def _accept(self, value: float, point: OffsetPoint) -> bool:
+        if not self.path.add(point):
+            return True
+        self.values.append(value)
+        window = min(_WINDOW, len(self.values) - 1)
+        fall = (self.values[-1 - window] - value) / max(abs(value), np.finfo(np.float64).tiny) / window
+        if self.callback is not None:
+            self.callback(len(self.path.objective), fall)
+        return (fall <= self.tol and window == _WINDOW) or len(self.path.objective) >= self.max_iter

@@ -1,0 +1,185 @@
+"""What SSNMF and CNMF share: multiplicative updates of least squares, their loop, and the placing of new rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from labelfold._progress import Progress, warn_of_early_end
+from labelfold.factorization._components import NonnegativeParts
+from labelfold.factorization._inputs import check_matrix, refuse_negative
+from labelfold.labels import Labels
+from labelfold.numerics._factor_starts import Start, factor_start
+from labelfold.numerics._nonnegative import nonnegative_rows
+
+# Updates of each factor an iteration: they cost little beside the pass, and a few of them save many passes.
+from labelfold.rows import Block, Rows, as_rows
+from labelfold.rows import _threads as threads
+
+ROUNDS = 4
+
+# Denominators below this are those of factors that are 0 but for round-off.
+_FLOOR = {8: 1e-290, 4: 1e-33}
+
+# What is added to the diagonal of V'V, relative to its largest entry: also where it is singular a row has one place.
+_RIDGE = 1e-12
+
+State = TypeVar("State")
+
+
+class Descent(NamedTuple):
+    """Where a descent ended, and how.
+
+    Attributes
+    ----------
+    state : object
+        What the last iteration that lowered the objective left.
+    objective : list of float
+        The objective after each iteration.
+    converged, interrupted : bool
+    """
+
+    state: Any
+    objective: list[float]
+    converged: bool
+    interrupted: bool
+
+
+class SquaredNMF(NonnegativeParts):
+    """A non-negative factorisation X = H V' by least squares, with some use of labels."""
+
+    _parameter_constraints = {**NonnegativeParts._parameter_constraints, "unlabeled": "no_validation"}
+
+    def _place(self, rows: Rows) -> Any:
+        V = self.components_.T
+        P = rows.get(rows.map(_product_and_least, shared=(V,)))
+        refuse_negative(rows, P[:, -1], estimator=type(self).__name__)
+        Q = V.T @ V
+        Q += _RIDGE * Q.diagonal().max() * np.eye(len(Q))
+        # Rows of their own again: blocks of them are solved in threads.
+        H = as_rows(P[:, :-1].astype(np.float64)).map(_nonnegative_rows, shared=(Q,))
+        return rows.put(H.astype(rows.dtype, copy=False))
+
+    def _begin(self, rows: Rows) -> tuple[float, Start]:
+        """Return the squared norm of X, checked, and the factors to start from."""
+        square = check_matrix(rows, nonnegative="always", estimator=type(self).__name__)
+        start = factor_start(rows, self.n_components, self.init, square, self.random_state, nonnegative=True)
+        return square, start
+
+    def _descend(self, step: Callable[[State], tuple[State, float]], state: State) -> State:
+        """Run the iterations as the parameters say, keep their objective, and return the last state."""
+        name = type(self).__name__
+        with Progress(name, self.max_iter, self.verbose) as progress, threads.single_blas():
+            found = descend(
+                step,
+                state,
+                max_iter=self.max_iter,
+                tol=self.tol,
+                keep_on_interrupt=self.on_interrupt == "keep",
+                callback=progress,
+            )
+        warn_of_early_end(found, name, self.tol)
+        self.objective_ = np.array(found.objective)
+        self.n_iter_ = len(found.objective)
+        return found.state
+
+
+def descend(
+    step: Callable[[State], tuple[State, float]],
+    state: State,
+    *,
+    max_iter: int,
+    tol: float,
+    keep_on_interrupt: bool = False,
+    callback: Callable[[int, float], None] | None = None,
+) -> Descent:
+    """Repeat ``step`` until it lowers the objective by no more than ``tol``, relative to it.
+
+    Updates that cannot raise the objective do so only by round-off: such an iteration is dropped, and is the end.
+
+    >>> descend(lambda x: (x / 2, 1 + x), 1.0, max_iter=50, tol=0.1).objective
+    [2.0, 1.5, 1.25, 1.125, 1.0625]
+    """
+    objective: list[float] = []
+    converged, interrupted = False, False
+    try:
+        for iteration in range(1, max_iter + 1):
+            new, value = step(state)
+            fall = (
+                (objective[-1] - value) / max(abs(value), np.finfo(np.float64).tiny) if objective else np.inf
+            )
+            if fall >= 0:
+                state = new
+                objective.append(value)
+            if callback is not None and iteration > 1:
+                callback(iteration, max(fall, 0.0))
+            converged = fall <= tol
+            if converged:
+                break
+    except KeyboardInterrupt:
+        if not (keep_on_interrupt and objective):
+            raise
+        interrupted = True
+    return Descent(state, objective, converged, interrupted)
+
+
+def multiplied(F: Any, numerator: Any, denominator: Callable[[Any], Any], rounds: int = ROUNDS) -> Any:
+    """Return a factor after updates F * numerator / denominator(F), the split of a gradient by sign.
+
+    >>> multiplied(np.array([4.0]), np.array([6.0]), lambda F: 2 * F, rounds=1)
+    array([3.])
+    """
+    xp = array_namespace(F)
+    floor = _FLOOR[8 if F.dtype == xp.float64 else 4]
+    for _ in range(rounds):
+        D = denominator(F)
+        # The product first: a quotient of numbers near the smallest there are might be infinite.
+        F = F * numerator / xp.clip(D, min=floor)
+    return F
+
+
+def update_basis(V: np.ndarray, XtH: np.ndarray, HtH: np.ndarray, dtype: Any) -> np.ndarray:
+    """Return V (d, k) after its updates given H, rounded to what rows of ``dtype`` see of it."""
+    V = multiplied(V, XtH, lambda V: V @ HtH)
+    return V.astype(dtype).astype(np.float64)
+
+
+def misfit(square: float, V: np.ndarray, XtH: np.ndarray, HtH: np.ndarray) -> float:
+    """Return ||X - H V'||^2 from sums over the rows."""
+    return float(square - 2 * (V * XtH).sum() + ((V.T @ V) * HtH).sum())
+
+
+def membership(labels: Labels, dtype: Any) -> np.ndarray:
+    """Return what a pass is told of the labels: class codes (n,), -1 unlabelled; or 0/1 columns (n, c), then NaN."""
+    if labels.task == "multilabel":
+        T = np.full((labels.n_rows, labels.n_classes), np.nan, dtype=dtype)
+    else:
+        T = np.full(labels.n_rows, -1, dtype=dtype)
+    T[labels.index] = labels.values
+    return T
+
+
+def indicator(T: Any, codes: Any) -> tuple[Any, Any]:
+    """Return Y (m, c), zero where unlabelled, and which rows are labelled (m, 1), of what `membership` told.
+
+    >>> indicator(np.array([1.0, -1.0]), np.arange(2.0))
+    (array([[0., 1.],
+           [0., 0.]]), array([[1.],
+           [0.]]))
+    """
+    xp = array_namespace(T)
+    if T.ndim == 1:
+        return xp.astype(T[:, None] == codes[None, :], T.dtype), xp.astype(T >= 0, T.dtype)[:, None]
+    unknown = xp.isnan(T)
+    return xp.where(unknown, xp.zeros_like(T), T), xp.astype(~unknown[:, :1], T.dtype)
+
+
+def _product_and_least(X: Block, V: Any) -> Any:
+    return X.xp.concat([X @ V, X.min()[:, None]], axis=1)
+
+
+def _nonnegative_rows(P: Block, Q: np.ndarray) -> np.ndarray:
+    return nonnegative_rows(P.raw, Q)

@@ -1,0 +1,280 @@
+"""SSNMF: non-negative factors of the rows and of their labels together (Lee, Yoo & Choi, 2010)."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from labelfold._decisions import Decisions
+from labelfold._sklearn import Interval, _fit_context
+from labelfold.factorization._factor_sums import factor_sums, squared_misfit
+from labelfold.factorization._squared_nmf import (
+    SquaredNMF,
+    indicator,
+    membership,
+    misfit,
+    multiplied,
+    update_basis,
+)
+from labelfold.labels import Labels, read_labels
+from labelfold.rows import Block, Rows
+
+
+class SSNMF(Decisions, SquaredNMF):
+    r"""Semi-supervised non-negative matrix factorisation: the rows and their labels from the same places.
+
+    Finds non-negative factors of all rows whose places also add up to the labels, where there are any:
+
+    .. math:: \min_{H, V, A \ge 0} \|X - H V'\|^2 + \lambda \|Y_L - H_L A\|^2
+
+    ======================  ============  ==============================================================
+    here                    in the paper  what it is
+    ======================  ============  ==============================================================
+    X (n, d)                X (d, n)      the rows
+    Y_L (l, c)              Y (c, n)      1 where a labelled row is of a class, or has a label
+    H (n, k)                S             ``embedding_``
+    V (d, k)                A             ``components_.T``
+    A (k, c)                B             ``class_weights_``
+    supervision, lambda     lambda        weight of the labels
+    ======================  ============  ==============================================================
+
+    Parameters
+    ----------
+    n_components : int, default=10
+        Size of the embedding, k. More than X has rows or columns is allowed, with a warning.
+    supervision : float, default=1.0
+        Weight of the labels. 0 is unsupervised factorisation. What is large depends on the size of X: the two
+        terms begin with about :math:`\|X\|^2` and :math:`\lambda \|Y_L\|^2`.
+    init : {"random", "nndsvda"} or tuple (H, V), default="random"
+        Where to start: drawn at random, from singular vectors with zeros filled in, or given. Multiplicative updates
+        never leave an exact zero.
+    max_iter : int, default=200
+        The most iterations; each reads X once.
+    tol : float, default=1e-4
+        Stop when an iteration lowers the objective by no more than this, relative to it.
+    random_state : int, RandomState instance or None, default=0
+        Seeds the start.
+    verbose : int, default=0
+        1 shows a progress bar over the iterations.
+    on_interrupt : {"raise", "keep"}, default="raise"
+        What Ctrl-C does: end the fit, or keep what the last iteration reached.
+    unlabeled : int, str or None, default=-1
+        The value in y that marks a row as unlabelled; missing values (None, NaN, pandas.NA) always do.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (k, d)
+        The parts, V'.
+    embedding_ : ndarray of shape (n, k)
+        Where the fit placed the training rows, labelled ones with regard to their labels.
+    class_weights_ : ndarray of shape (k, c)
+        What each component says of each class or label.
+    objective_ : ndarray of shape (n_iter_,)
+        The objective after each iteration; it never rises.
+    transduction_ : ndarray of shape (n,) or (n, c)
+        A label for every training row: the one given, or the one predicted from its place.
+    classes_ : ndarray of shape (c,)
+        The class values; for multi-label the label columns.
+    n_iter_ : int
+        Iterations.
+    n_features_in_ : int
+        Columns seen in fit.
+    feature_names_in_ : ndarray of str
+        Their names, where X had any.
+
+    Notes
+    -----
+    Cost: one pass over X an iteration, O(k nnz + k^2 (n + d)), and O(nnz + k (n + d)) memory. An iteration makes a
+    few multiplicative updates of H while it has the products X V of a block, and as many of V and A from the sums
+    X'H, H'H, H_L'Y_L and H_L'H_L.
+
+    A new row is placed at the non-negative least-squares fit of the components to it, each row by itself. So
+    `transform` of a labelled training row differs from its ``embedding_``, the more so the larger ``supervision`` is.
+    Predictions are the largest entry of h'A (for label columns: those above a half); a classifier trained on
+    ``transform(X)`` of the labelled rows is often better.
+
+    References
+    ----------
+    H. Lee, J. Yoo, S. Choi. Semi-supervised nonnegative matrix factorization. IEEE Signal Processing Letters 17(1),
+    2010.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from labelfold.factorization._ssnmf import SSNMF
+    >>> X, y = load_digits(return_X_y=True)
+    >>> few = y.copy()
+    >>> few[300:] = -1                  # labels for the first three hundred only
+    >>> model = SSNMF(n_components=20, supervision=0.1, max_iter=100, tol=1e-3).fit(X / 16, few)
+    >>> model.transform(X / 16).shape, model.class_weights_.shape
+    ((1797, 20), (20, 10))
+    >>> bool((model.objective_[1:] <= model.objective_[:-1]).all())
+    True
+    """
+
+    _parameter_constraints = {
+        **SquaredNMF._parameter_constraints,
+        "supervision": [Interval(Real, 0, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        n_components: int = 10,
+        *,
+        supervision: float = 1.0,
+        init: Any = "random",
+        max_iter: int = 200,
+        tol: float = 1e-4,
+        random_state: Any = 0,
+        verbose: int = 0,
+        on_interrupt: str = "raise",
+        unlabeled: Any = -1,
+    ) -> None:
+        self.n_components = n_components
+        self.supervision = supervision
+        self.init = init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.verbose = verbose
+        self.on_interrupt = on_interrupt
+        self.unlabeled = unlabeled
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any) -> Self:
+        """Factorise all rows, and the labels with them.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows without negative entries, labelled or not, in any container `labelfold.rows.as_rows` takes.
+        y : array-like of shape (n,), or (n, c) for multi-label
+            Classes; ``unlabeled`` or a missing value where unknown.
+
+        Returns
+        -------
+        self : SSNMF
+        """
+        rows = self._rows(X, reset=True)
+        labels = read_labels(
+            y,
+            rows.shape[0],
+            unlabeled=self.unlabeled,
+            allowed=("binary", "multiclass", "multilabel"),
+            estimator="SSNMF",
+        )
+        square, start = self._begin(rows)
+        solver = _SSNMFSolver(rows, labels, float(self.supervision), square)
+        found = self._descend(solver.step, _SSNMFFactors(start.H, start.B, solver.start_weights(start.H)))
+        self.components_ = np.ascontiguousarray(found.V.T)
+        self.class_weights_ = found.A
+        self.embedding_ = np.array(rows.get(found.H))
+        self.classes_ = labels.classes
+        self._task = labels.task
+        self.transduction_ = self._decide(self._scores_of(self.embedding_))
+        self.transduction_[labels.index] = labels.decode(labels.values)
+        return self
+
+    def _scores(self, rows: Rows) -> np.ndarray:
+        return self._scores_of(rows.get(self._place(rows)))
+
+    def _scores_of(self, H: np.ndarray) -> np.ndarray:
+        Y = H @ self.class_weights_
+        if self._task == "binary":
+            return Y[:, 1] - Y[:, 0]
+        return Y - 0.5 if self._task == "multilabel" else Y
+
+    def __sklearn_tags__(self) -> Any:
+        """Declare that non-negative weights without an intercept cannot tell all separable classes apart."""
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True
+        return tags
+
+
+def objective(
+    X: Any,
+    H: np.ndarray,
+    V: np.ndarray,
+    A: np.ndarray,
+    Y: np.ndarray,
+    index: np.ndarray,
+    *,
+    supervision: float = 1.0,
+) -> float:
+    """Return what SSNMF minimises, in one pass over X.
+
+    Parameters
+    ----------
+    X : container of shape (n, d)
+        Rows.
+    H, V, A : ndarray of shapes (n, k), (d, k), (k, c)
+        Places, parts and class weights.
+    Y : ndarray of shape (l, c)
+        0/1 labels of the labelled rows.
+    index : ndarray of shape (l,)
+        Which rows those are.
+    supervision : float
+        As `SSNMF` has it.
+
+    Returns
+    -------
+    f : float
+    """
+    return squared_misfit(X, H, V) + supervision * float(((Y - H[index] @ A) ** 2).sum())
+
+
+class _SSNMFFactors(NamedTuple):
+    """What an iteration leaves."""
+
+    H: Any  # (n, k)  living with the rows
+    V: np.ndarray  # (d, k)
+    A: np.ndarray  # (k, c)
+
+
+class _SSNMFSolver:
+    """The data and one iteration over them."""
+
+    def __init__(self, rows: Rows, labels: Labels, supervision: float, square: float) -> None:
+        self.rows, self.index, self.lam, self.square = rows, labels.index, supervision, square
+        self.codes = np.arange(labels.n_classes, dtype=np.float64)
+        self.ones = float(labels.indicator().sum())  # ||Y||^2
+        self.T = rows.put(membership(labels, rows.dtype))
+
+    def start_weights(self, H: Any) -> np.ndarray:
+        """Return A (k, c) with which the labelled rows belong to all classes alike."""
+        reach = np.asarray(self.rows.get(H), dtype=np.float64)[self.index].sum(axis=1).mean()
+        c = len(self.codes)
+        return np.full((H.shape[1], c), 1.0 / (c * reach) if reach > 0 else 1.0)
+
+    def step(self, old: _SSNMFFactors) -> tuple[_SSNMFFactors, float]:
+        """Return H, then V and A, after their updates, and the objective: one pass over X."""
+        V, A = old.V, old.A
+        shared = (V, V.T @ V, A, self.codes, self.lam)
+        H, (HtH, XtH, HlHl, HlY) = self.rows.sweep(_place, old.H, self.T, shared=shared)
+        V = update_basis(V, XtH, HtH, self.rows.dtype)
+        A = multiplied(A, HlY, lambda A: HlHl @ A)
+        A = A.astype(self.rows.dtype).astype(np.float64)
+        labels = self.ones - 2 * (A * HlY).sum() + ((A @ A.T) * HlHl).sum()
+        return _SSNMFFactors(H, V, A), misfit(self.square, V, XtH, HtH) + self.lam * float(labels)
+
+
+def _place(X: Block, H: Any, T: Any, V: Any, VtV: Any, A: Any, codes: Any, lam: float) -> tuple[Any, Any]:
+    """Return H after its updates, and H'H, X'H, H_L'H_L, H_L'Y."""
+    Y, labelled = indicator(T, codes)
+    weight = lam * labelled
+    k, c = A.shape
+    # A A' is of rank c: two thin products are cheaper where there are few classes.
+    left, right = (A, A.T) if 2 * c < k else (A @ A.T, None)
+
+    def denominator(H: Any) -> Any:
+        predicted = H @ left if right is None else H @ left @ right
+        return H @ VtV + weight * predicted
+
+    H = multiplied(H, X @ V + lam * (Y @ A.T), denominator)
+    HtH, XtH = factor_sums(X, H)
+    xp = array_namespace(H)
+    H_l, Y = (xp.astype(M, HtH.dtype, copy=False) for M in (H * labelled, Y))
+    return H, (HtH, XtH, H_l.T @ H_l, H_l.T @ Y)

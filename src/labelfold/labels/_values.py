@@ -1,0 +1,252 @@
+"""The values of y: from whatever holds them to the labelled rows and their labels."""
+
+from __future__ import annotations
+
+import reprlib
+import sys
+from collections.abc import Collection
+from datetime import datetime
+from decimal import Decimal
+from numbers import Complex, Integral, Real
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.exceptions import DataConversionWarning
+
+from labelfold._warn import warn_user
+
+NUMBERS = Real | Decimal | np.bool_
+
+
+def as_array(y: Any, quiet: bool = False) -> tuple[np.ndarray, np.ndarray, int]:
+    """Return y as a 1-D or 2-D array, the rows it covers (pandas drops its missing values) and n."""
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(y, pandas.Series | pandas.api.extensions.ExtensionArray):
+        # Dropped before conversion: a nullable integer column with a gap would come out as float or object.
+        kept = ~np.asarray(pandas.isna(y))
+        return np.asarray(pandas.Series(y).array[kept]), np.flatnonzero(kept), len(y)
+    try:
+        if sparse.issparse(y):
+            array = y.toarray()
+        elif isinstance(y, np.ma.MaskedArray):
+            array = np.where(np.ma.getmaskarray(y), None, y.data.astype(object))
+        elif isinstance(y, list | tuple):
+            # As objects: NumPy would turn ["a", nan] and ["a", 1] into strings.
+            array = np.array(y, dtype=object)
+        else:
+            array = np.asarray(y)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(
+            f"y of type {type(y).__name__} could not be read as a NumPy array; pass a list, a pandas Series "
+            "or an array in main memory."
+        ) from error
+    if array.ndim not in (1, 2) or (array.ndim == 2 and array.shape[1] == 0):
+        what = f"an array of shape {array.shape}" if array.ndim else f"a single {type(y).__name__}"
+        raise ValueError(f"y is {what}; pass one label a row, (n,), or an indicator matrix, (n, c).")
+    if array.ndim == 2 and array.shape[1] == 1:
+        if not quiet:
+            warn_user(
+                "A column-vector y was passed when a 1d array was expected. Please change the shape of y to "
+                "(n_samples,), for example using ravel().",
+                DataConversionWarning,
+            )
+        array = array[:, 0]
+    return array, np.arange(len(array)), len(array)
+
+
+def read_column(
+    array: np.ndarray, rows: np.ndarray, unlabeled: Any, task: str, settled: bool = False
+) -> tuple[str, np.ndarray, np.ndarray, bool]:
+    """Return the task ("classes", "regression"), the labelled values, their rows, and if -1 is a class."""
+    if array.dtype.kind == "T":
+        array = array.astype(object)
+    present = ~_missing(array)
+    values, index = array[present], rows[present]
+    # -1 is a fine regression target; a string cannot be one.
+    mark = None if task == "regression" and isinstance(unlabeled, Real) else unlabeled
+    marked = _marked(values, mark)
+    rest, kept = _one_kind(values[~marked]), index[~marked]
+    if rest.dtype.kind == "f":
+        _check_finite(rest, kept)
+    if task == "regression":
+        if rest.dtype.kind not in "biuf":
+            raise ValueError(f"y holds {show(rest[0])} and the task is regression; convert y to float64.")
+        return "regression", rest.astype(np.float64), kept, False
+    if rest.dtype.kind == "f" and len(fractions(rest)):
+        return read_column(array, rows, unlabeled, "regression")
+    if (
+        not settled
+        and mark == -1
+        and marked.any()
+        and len(rest)
+        and rest.dtype.kind in "iuf"
+        and (rest == 1).all()
+    ):
+        return "classes", _one_kind(values), index, True
+    return "classes", rest, kept, False
+
+
+def read_matrix(
+    array: np.ndarray, unlabeled: Any, task: str, can_regress: bool, has_task: bool = True
+) -> tuple[str, np.ndarray, np.ndarray]:
+    """Return the task ("multilabel", "regression") of a 2-D y, its labelled rows (l, c), where they are."""
+    Y = _float_matrix(array, unlabeled)
+    missing = np.isnan(Y)
+    gone = missing.all(axis=1)
+    partly = np.flatnonzero(missing.any(axis=1) & ~gone)
+    if len(partly):
+        raise ValueError(
+            f"Y is partly missing in rows {listed(partly)}; fill them in, or make the whole row NaN to "
+            "leave it unlabelled."
+        )
+    index = np.flatnonzero(~gone)
+    Y = Y[index]
+    _check_finite(Y, index)
+    if task == "regression" or (can_regress and len(fractions(Y))):
+        return "regression", Y, index
+    if isinstance(unlabeled, Real):
+        kept = np.not_equal(Y, unlabeled).any(axis=1)
+        Y, index = Y[kept], index[kept]
+    odd = np.argwhere((Y != 0) & (Y != 1))
+    if len(odd):
+        row, column = odd[0]
+        hint = ', or pass task="regression"' if can_regress and has_task else ""
+        raise ValueError(
+            f"Y has the value {Y[row, column]:g} in row {index[row]}, column {column}, and a multi-label Y "
+            f"holds 0 and 1; mark each label with 1, the others with 0, an unlabelled row all with NaN{hint}."
+        )
+    return "multilabel", Y, index
+
+
+def _float_matrix(array: np.ndarray, unlabeled: Any) -> np.ndarray:
+    """Return a 2-D y as float64, NaN where missing and in rows that hold nothing but a text mark."""
+    if array.dtype.kind in "biuf":
+        return array.astype(np.float64, copy=False)
+    cells = array.astype(object).ravel()
+    gone = _missing(cells)
+    if isinstance(unlabeled, str | bytes):
+        marked = _marked(cells, unlabeled).reshape(array.shape).all(axis=1)
+        gone |= np.repeat(marked, array.shape[1])
+    rest = _one_kind(cells[~gone])
+    if rest.dtype.kind not in "biuf":
+        row, column = divmod(int(np.flatnonzero(~gone)[0]), array.shape[1])
+        raise ValueError(
+            f"Y has the value {show(rest[0])} in row {row}, column {column}, and a multi-label Y holds 0 "
+            "and 1; sklearn.preprocessing.MultiLabelBinarizer makes such a matrix from names."
+        )
+    Y = np.full(cells.size, np.nan)
+    Y[~gone] = rest
+    return Y.reshape(array.shape)
+
+
+def _one_kind(values: np.ndarray) -> np.ndarray:
+    """Return the values, checked to be labels of one kind; Python numbers become a NumPy dtype."""
+    if not len(values):
+        return np.empty(0)
+    if values.dtype.kind in "biufUSmM":
+        return values
+    types = set(map(type, values.tolist()))
+    families = {next((kind for kind in (NUMBERS, str, bytes) if issubclass(t, kind)), t) for t in types}
+    names = " and ".join(sorted(t.__name__ for t in types))
+    if len(families) > 1:
+        raise ValueError(f"y mixes labels of types {names}; convert them all to one type, such as str.")
+    if families == {NUMBERS}:
+        whole = all(issubclass(t, Integral | np.bool_) for t in types)
+        logical = all(issubclass(t, bool | np.bool_) for t in types)
+        try:
+            return values.astype(bool if logical else np.int64 if whole else np.float64)
+        except OverflowError:
+            return values  # integers beyond 64 bits still serve as classes
+    if any(issubclass(t, Collection | Complex) and not issubclass(t, str | bytes) for t in types):
+        raise ValueError(
+            f"y holds labels of type {names}; pass one number or string a row, or for several labels a row "
+            "the 0/1 matrix that sklearn.preprocessing.MultiLabelBinarizer makes."
+        )
+    return values
+
+
+def _missing(values: np.ndarray) -> np.ndarray:
+    """Return where values is NaN, NaT, None or pandas.NA."""
+    if values.dtype.kind == "f":
+        return np.isnan(values)
+    if values.dtype.kind in "mM":
+        return np.isnat(values)
+    if values.dtype.kind != "O":
+        return np.zeros(values.shape, dtype=bool)
+    # Without pandas loaded there is no pandas.NA to meet.
+    absent = {type(None), type(getattr(sys.modules.get("pandas"), "NA", None))}
+    # Only types that have a NaN or NaT are compared: an array in a cell has no single truth value.
+    nan_types = float | np.inexact | Decimal | np.datetime64 | np.timedelta64 | datetime
+    odd = {t for t in set(map(type, values)) if issubclass(t, nan_types)}
+    return np.fromiter((type(v) in absent or (type(v) in odd and v != v) for v in values), bool, len(values))
+
+
+def _marked(values: np.ndarray, mark: Any) -> np.ndarray:
+    """Return where values equals the mark; a number marks numbers, not booleans, and a string strings."""
+    kind = values.dtype.kind
+    if mark is not None and kind == "O":
+        alike = type(mark) if isinstance(mark, str | bytes) else NUMBERS
+        types = {
+            t for t in set(map(type, values)) if issubclass(t, alike) and not issubclass(t, bool | np.bool_)
+        }
+        return np.fromiter((type(v) in types and v == mark for v in values), bool, len(values))
+    alike = {"i": Real, "u": Real, "f": Real, "U": str, "S": bytes}.get(kind)
+    return values == mark if alike and isinstance(mark, alike) else np.zeros(len(values), dtype=bool)
+
+
+def encode(values: np.ndarray, as_text: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sorted classes (c,) and the code of each value (l,)."""
+    if values.dtype.kind not in "USO":
+        return np.unique(values, return_inverse=True)
+    # Hashing is linear, and far quicker than sorting a million strings.
+    names = values.tolist()
+    try:
+        ordered = sorted(set(names))
+    except (TypeError, ValueError, ArithmeticError) as error:
+        kind = type(names[0]).__name__
+        raise ValueError(
+            f"y holds labels of type {kind}, which cannot be sorted; convert them to str or int."
+        ) from error
+    code = {name: i for i, name in enumerate(ordered)}
+    codes = np.fromiter(map(code.__getitem__, names), np.intp, len(names))
+    classes = np.empty(len(ordered), dtype=values.dtype)
+    classes[:] = ordered
+    if as_text and isinstance(ordered[0], str | bytes):
+        text = np.array(ordered)
+        # NumPy drops NUL characters at the end of a string, which must not merge two classes.
+        classes = text if text.tolist() == ordered else classes
+    return classes, codes
+
+
+def _check_finite(values: np.ndarray, rows: np.ndarray) -> None:
+    bad = np.isinf(values)
+    if bad.any():
+        row = rows[np.argwhere(bad)[0, 0]]
+        raise ValueError(
+            f"Input y contains infinity or a value too large for dtype('float64') in row {row}; "
+            "put a number there, or NaN for unlabelled."
+        )
+
+
+def fractions(values: np.ndarray) -> np.ndarray:
+    """Return the values that are not whole numbers."""
+    return values[values != np.floor(values)]
+
+
+def as_mask(index: np.ndarray, n: int) -> np.ndarray:
+    """Return a mask of n rows that is true at ``index``."""
+    mask = np.zeros(n, dtype=bool)
+    mask[index] = True
+    return mask
+
+
+def show(value: Any) -> str:
+    """Return a short, one-line repr."""
+    return " ".join(reprlib.repr(value.item() if isinstance(value, np.generic) else value).split())
+
+
+def listed(items: np.ndarray, most: int = 5) -> str:
+    """Return the first few items, and how many more there are."""
+    more = f" and {len(items) - most} more" if len(items) > most else ""
+    return ", ".join(map(show, items[:most])) + more

@@ -1,0 +1,324 @@
+"""Label budgets: hold some labelled rows back for testing, keep a few labels of the rest, hide the others.
+
+Within a repeat the test rows are the same for every budget, and the labels of a small budget are among those
+of a larger one, so that methods and budgets are compared in pairs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import BaseCrossValidator
+
+from labelfold._sklearn import _safe_indexing
+from labelfold.labels._values import as_array
+from labelfold.model_selection._label_strata import LabelStrata, spread_labels
+
+
+@dataclass(frozen=True)
+class LabelProblem:
+    """One training problem.
+
+    Attributes
+    ----------
+    repeat, budget : int
+        Which draw, and how many labels are kept.
+    train : ndarray
+        Rows to fit on: all but the test rows, those that never had a label included.
+    y : ndarray
+        Their labels, marked as unlabelled where hidden or never known.
+    test : ndarray
+        Rows held back.
+    kept : ndarray
+        The rows of ``train`` whose label was kept.
+    """
+
+    repeat: int
+    budget: int
+    train: np.ndarray
+    y: np.ndarray
+    test: np.ndarray
+    kept: np.ndarray
+
+
+class LabelBudgetSplit(BaseCrossValidator):
+    """Splits that keep so many labels and no more, to see how accuracy grows with them.
+
+    In each repeat a share of every class is held back to test on. Of the other labels as many as the budget are
+    kept: one of each class first, then a second of each, then in proportion to the class sizes (so too for the labels
+    of a multi-label Y).
+
+    A splitter can only name rows, not hide their labels: with ``cv=`` of scikit-learn, rows beyond the budget are
+    left out of training. `problems`, and `label_curve`, keep them there, unlabelled.
+
+    Parameters
+    ----------
+    budgets : sequence of int, optional
+        How many labels to keep; see `default_budgets` for what is taken unless given.
+    n_repeats : int, default=5
+        Number of draws.
+    test_size : float, default=0.3
+        The share of each class held back, at least one row, and never the last one.
+    random_state : int, default=0
+        Seed. More repeats with the same seed leave the first ones as they were.
+    unlabeled : number, str or None, default=-1
+        The value of y that marks an unlabelled row; missing values always do.
+
+    Examples
+    --------
+    >>> y = np.repeat([0, 1, -1], [20, 20, 60])
+    >>> train, test = next(LabelBudgetSplit([6]).split(y, y))
+    >>> len(train), len(test)
+    (66, 12)
+    >>> problem = next(LabelBudgetSplit([6]).problems(y, y))
+    >>> len(problem.train), np.sum(problem.y >= 0)
+    (88, np.int64(6))
+    """
+
+    def __init__(self, budgets=None, *, n_repeats=5, test_size=0.3, random_state=0, unlabeled=-1):
+        self.budgets = budgets
+        self.n_repeats = n_repeats
+        self.test_size = test_size
+        self.random_state = random_state
+        self.unlabeled = unlabeled
+
+    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield the rows to train on, the unlabelled ones and ``budget`` others, and the rows to test on."""
+        known = LabelStrata.of(X, y, self.unlabeled)
+        never = np.setdiff1d(np.arange(known.n), known.index)
+        for _, _, test, kept in self._draws(known):
+            yield np.union1d(never, kept), test
+
+    def problems(self, X: Any, y: Any) -> Iterator[LabelProblem]:
+        """Yield the training problems, repeat by repeat, with the labels beyond the budget hidden.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Only its number of rows is looked at; it may be None.
+        y : array-like of shape (n,) or (n, c)
+            Labels in any form that the estimators take.
+
+        Yields
+        ------
+        LabelProblem
+            ``n_repeats * len(budgets)`` of them.
+        """
+        known = LabelStrata.of(X, y, self.unlabeled)
+        for repeat, budget, test, kept in self._draws(known):
+            train = known.without(test)
+            hidden = hide(y, np.setdiff1d(known.index, kept), self.unlabeled)
+            yield LabelProblem(repeat, budget, train, hidden[train], test, kept)
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Return the number of splits; y is needed where the budgets follow from it."""
+        if self.budgets is not None:
+            return self.n_repeats * len(self.budgets)
+        return self.n_repeats * len(_budgets(LabelStrata.of(X, y, self.unlabeled), self.test_size))
+
+    def _draws(self, known: LabelStrata) -> Iterator[tuple[int, int, np.ndarray, np.ndarray]]:
+        budgets = _budgets(known, self.test_size) if self.budgets is None else self.budgets
+        check_budgets(known, budgets, self.test_size)
+        if self.n_repeats < 1:
+            raise ValueError(f"n_repeats is the number of draws, at least 1, not {self.n_repeats!r}.")
+        for repeat in range(self.n_repeats):
+            # a generator for each repeat: more repeats leave the first ones as they were
+            rng = np.random.default_rng([self.random_state, repeat])
+            test, queue = _draw(known, self.test_size, rng)
+            for budget in budgets:
+                yield repeat, budget, known.index[test], known.index[np.sort(queue[:budget])]
+
+
+def default_budgets(y: Any, test_size: float = 0.3, *, unlabeled: Any = -1) -> list[int]:
+    """Return 2, 5, 10 and 20 labels a class as far as there are labels to keep.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,) or (n, c)
+        Labels in any form that the estimators take.
+    test_size : float, default=0.3
+        The share of labelled rows held back.
+    unlabeled : number, str or None, default=-1
+        The value of y that marks an unlabelled row; missing values always do.
+
+    Examples
+    --------
+    >>> default_budgets(np.repeat([0, 1, -1], 50))
+    [4, 10, 20, 40]
+    >>> default_budgets([0, 0, 0, 0, 1, 1, 1, 1])
+    [4, 6]
+    """
+    return _budgets(LabelStrata.of(None, y, unlabeled), test_size)
+
+
+def label_curve(
+    estimator: Any, X: Any, y: Any, *, cv: LabelBudgetSplit | None = None, scoring: Any = None
+) -> dict[str, np.ndarray]:
+    """Return how an estimator's score grows with the number of labels.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Cloned and fitted once a budget and repeat, on all rows but those held back.
+    X : array-like or sparse matrix of shape (n, d)
+        The rows.
+    y : array-like of shape (n,) or (n, c)
+        Labels in any form that the estimators take.
+    cv : LabelBudgetSplit, optional
+        Budgets, repeats and seed.
+    scoring : str or callable, optional
+        A scorer; the estimator's own ``score`` unless given.
+
+    Returns
+    -------
+    dict
+        ``budgets`` (b,), ``test_scores`` (b, repeats) and ``fit_times`` (b, repeats).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from labelfold import LDA
+    >>> curve = label_curve(LDA(ridge=1e3), *load_digits(return_X_y=True), cv=LabelBudgetSplit([20, 200]))
+    >>> curve["test_scores"].mean(axis=1).round(1).tolist()
+    [0.8, 0.9]
+    """
+    cv = LabelBudgetSplit() if cv is None else cv
+    scorer = check_scoring(estimator, scoring=scoring)
+    truth = as_array(y, quiet=True)[0] if not hasattr(y, "iloc") else y
+    scores: dict[int, list[float]] = {}
+    times: dict[int, list[float]] = {}
+    for problem in cv.problems(X, y):
+        start = time.perf_counter()
+        model = clone(estimator).fit(_safe_indexing(X, problem.train), problem.y)
+        times.setdefault(problem.budget, []).append(time.perf_counter() - start)
+        held = _safe_indexing(X, problem.test), _safe_indexing(truth, problem.test)
+        scores.setdefault(problem.budget, []).append(scorer(model, *held))
+    return {
+        "budgets": np.array(list(scores)),
+        "test_scores": np.array(list(scores.values())),
+        "fit_times": np.array(list(times.values())),
+    }
+
+
+def hide(y: Any, rows: np.ndarray, unlabeled: Any = -1) -> np.ndarray:
+    """Return a copy of y in which some rows are marked as unlabelled, in the way that suits its type.
+
+    >>> hide(np.array([0, 1, 2]), [1]).tolist(), hide(["a", "b"], [1]).tolist(), hide([1, -1], [1]).tolist()
+    ([0, -1, 2], ['a', None], [1, None])
+    """
+    if hasattr(y, "iloc"):
+        y = y.to_numpy(dtype=object if y.ndim == 1 else float)
+    array = as_array(y, quiet=True)[0]
+    if array.ndim == 2:
+        array = array.astype(float)
+        array[rows] = np.nan
+        return array
+    mark = None
+    if array.dtype.kind == "f":
+        array, mark = array.copy(), np.nan
+    elif array.dtype.kind == "i" and unlabeled == -1 and set(np.unique(array)) != {-1, 1}:
+        array, mark = array.copy(), -1
+    else:
+        array = array.astype(object)
+    array[rows] = mark
+    return array
+
+
+def check_budgets(known: LabelStrata, budgets: Sequence[int], test_size: float) -> None:
+    """Refuse budgets that the labels do not allow, in a sentence."""
+    if not 0 < test_size < 1:
+        raise ValueError(
+            f"test_size is the share of labelled rows held back, between 0 and 1, not {test_size}."
+        )
+    least, most, held = _range(known, test_size)
+    if not held:
+        raise ValueError(
+            "Every class has one labelled row only: none can be held back to test on; label more."
+        )
+    if not len(budgets):
+        raise ValueError("There is no label budget; name at least one.")
+    for budget in budgets:
+        if not least <= budget <= most:
+            why = f"at least one for each of the {least} classes, and " if known.kind == "classes" else ""
+            raise ValueError(
+                f"A budget of {budget} labels is outside {least} to {most}: {why}no more than are left of the "
+                f"{len(known.index)} labels once {held} labelled rows are held back to test on."
+            )
+
+
+def _budgets(known: LabelStrata, test_size: float) -> list[int]:
+    least, most, _ = _range(known, test_size)
+    parts = (
+        least if known.kind == "classes" else (known.indicator.shape[1] if known.kind == "multilabel" else 5)
+    )
+    budgets = [m * parts for m in (2, 5, 10, 20) if m * parts <= most]
+    # a single budget shows no growth: where only one fits, all labels there are make a second
+    return budgets if len(budgets) > 1 or most in budgets else [*budgets, most]
+
+
+def _range(known: LabelStrata, test_size: float) -> tuple[int, int, int]:
+    """Return the least and the most labels that can be kept, and how many rows are held back."""
+    if known.kind == "classes":
+        counts = np.bincount(known.values)
+        held = int(_n_test(counts, test_size).sum())
+        return len(counts), len(known.index) - held, held
+    held = len(_draw(known, test_size, np.random.default_rng(0))[0])
+    return 1, len(known.index) - held, held
+
+
+def _n_test(counts: np.ndarray, test_size: float) -> np.ndarray:
+    """Return how many rows of each class are held back."""
+    return np.minimum(np.maximum(np.round(test_size * counts).astype(int), 1), np.maximum(counts - 1, 0))
+
+
+def _draw(known: LabelStrata, test_size: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Return the labelled rows to test on, ascending, and the others in the order in which budgets take them."""
+    if known.kind == "classes":
+        return _draw_classes(known.values, test_size, rng)
+    n = len(known.index)
+    if known.kind == "regression":
+        order, n_test = rng.permutation(n), min(max(round(test_size * n), 1), n - 1)
+        return np.sort(order[:n_test]), order[n_test:]
+    Y = known.indicator
+    part = spread_labels(Y, np.array([test_size, 1 - test_size]), rng.permutation(n))
+    rest = np.flatnonzero(part != 0)
+    return np.flatnonzero(part == 0), rest[_queue(Y[rest], rng)]
+
+
+def _draw_classes(
+    codes: np.ndarray, test_size: float, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    members = [rng.permutation(np.flatnonzero(codes == c)) for c in range(int(codes.max()) + 1)]
+    held = _n_test(np.array([len(m) for m in members]), test_size)
+    test = np.sort(np.concatenate([m[:h] for m, h in zip(members, held, strict=True)]))
+    kept = [m[h:] for m, h in zip(members, held, strict=True)]
+    # The j-th row of a class of size s waits until (j - 1/2) / s of the labels are given out (Sainte-Laguë:
+    # in proportion at every budget, and a larger one takes back nothing); the first two of each go before.
+    rows = np.concatenate(kept)
+    place = np.concatenate([np.arange(len(k)) for k in kept])
+    size = np.repeat([len(k) for k in kept], [len(k) for k in kept])
+    turn = np.where(place < 2, place - 2.0, (place + 0.5) / size)
+    return test, rows[np.lexsort((rng.random(len(rows)), turn))]
+
+
+def _queue(Y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Order rows so that every beginning of the queue has each label in proportion, two of each first."""
+    waiting = [list(rng.permutation(np.flatnonzero(column))) for column in Y.T]
+    size, taken = np.maximum(Y.sum(axis=0), 1), np.zeros(Y.shape[1])
+    done, order = np.zeros(len(Y), dtype=bool), []
+    while len(order) < len(Y):
+        turn = np.where(taken < 2, taken - 2, (taken + 0.5) / size)
+        turn[[not w for w in waiting]] = np.inf
+        label = int(np.argmin(turn))
+        row = waiting[label].pop()
+        if not done[row]:
+            done[row] = True
+            order.append(row)
+            taken += Y[row]
+    return np.array(order, dtype=int)

@@ -1,0 +1,159 @@
+"""Cross-validation that holds back labels, and never an unlabelled row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import BaseCrossValidator
+from sklearn.utils import check_random_state
+
+from labelfold.model_selection._label_strata import LabelStrata, spread_labels
+
+
+class SemiSupervisedKFold(BaseCrossValidator):
+    """K folds of the labelled rows; every unlabelled row is in training in all of them.
+
+    Classes are spread evenly over the folds; so are the labels of a multi-label Y (rarest first, after Sechidis,
+    Tsoumakas & Vlahavas 2011) and the range of continuous targets. No fold takes a class, or a label, away from
+    training altogether: where it has one labelled row only, that row is never held back.
+
+    Parameters
+    ----------
+    n_splits : int, default=5
+        Folds, at least 2.
+    shuffle : bool, default=False
+        Whether to draw the folds at random; otherwise they follow the order of the rows.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the shuffling.
+    unlabeled : number, str or None, default=-1
+        The value of y that marks an unlabelled row; missing values always do.
+
+    Examples
+    --------
+    >>> y = [0, 1, 0, 1, -1, -1, 0, 1]
+    >>> for train, test in SemiSupervisedKFold(3).split(y, y):
+    ...     print(train, test)
+    [2 3 4 5 6 7] [0 1]
+    [0 1 4 5 6 7] [2 3]
+    [0 1 2 3 4 5] [6 7]
+    """
+
+    def __init__(self, n_splits=5, *, shuffle=False, random_state=None, unlabeled=-1):
+        self.n_splits = n_splits
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.unlabeled = unlabeled
+
+    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield the rows to train on and the rows to test on, fold by fold.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Only its number of rows is looked at; it may be None.
+        y : array-like of shape (n,) or (n, c)
+            Labels in any form that the estimators take.
+        groups : ignored
+
+        Yields
+        ------
+        train, test : ndarray of int
+            Ascending. Together they are all rows.
+        """
+        if not isinstance(self.n_splits, int | np.integer) or self.n_splits < 2:
+            raise ValueError(f"n_splits is the number of folds, at least 2, not {self.n_splits!r}.")
+        known = LabelStrata.of(X, y, self.unlabeled)
+        rng = check_random_state(self.random_state) if self.shuffle else None
+        fold = _FOLDS[known.kind](known, self.n_splits, rng)
+        n_held = len(set(fold.tolist()) - {-1})
+        if n_held < self.n_splits:
+            raise ValueError(
+                f"{self.n_splits} folds need as many labelled rows that can be held back, and "
+                f"{int(np.sum(fold >= 0))} of the {len(fold)} can (the last of a class stays in training); "
+                "ask for fewer folds, or label more rows."
+            )
+        for i in range(self.n_splits):
+            test = known.index[fold == i]
+            yield known.without(test), test
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Return the number of folds."""
+        return self.n_splits
+
+
+class RepeatedSemiSupervisedKFold(BaseCrossValidator):
+    """`SemiSupervisedKFold` drawn several times over.
+
+    Parameters
+    ----------
+    n_splits : int, default=5
+        Folds.
+    n_repeats : int, default=10
+        How many times they are drawn.
+    random_state : int, RandomState instance or None, default=None
+        Seed. More repeats with the same seed leave the first ones as they were.
+    unlabeled : number, str or None, default=-1
+        The value of y that marks an unlabelled row; missing values always do.
+
+    Examples
+    --------
+    >>> y = [0, 1, 0, 1, -1, -1, 0, 1]
+    >>> len(list(RepeatedSemiSupervisedKFold(3, n_repeats=4, random_state=0).split(y, y)))
+    12
+    """
+
+    def __init__(self, n_splits=5, *, n_repeats=10, random_state=None, unlabeled=-1):
+        self.n_splits = n_splits
+        self.n_repeats = n_repeats
+        self.random_state = random_state
+        self.unlabeled = unlabeled
+
+    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield the rows to train on and the rows to test on, as `SemiSupervisedKFold.split` does."""
+        if self.n_repeats < 1:
+            raise ValueError(f"n_repeats is at least 1, not {self.n_repeats!r}.")
+        rng = check_random_state(self.random_state)
+        for _ in range(self.n_repeats):
+            once = SemiSupervisedKFold(
+                self.n_splits, shuffle=True, random_state=rng.randint(2**31 - 1), unlabeled=self.unlabeled
+            )
+            yield from once.split(X, y)
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Return the number of folds, those of all repeats."""
+        return self.n_splits * self.n_repeats
+
+
+def _order(n: int, rng: np.random.RandomState | None) -> np.ndarray:
+    return np.arange(n) if rng is None else rng.permutation(n)
+
+
+def _dealt(known: LabelStrata, k: int, rng: np.random.RandomState | None) -> np.ndarray:
+    """Deal the rows out class by class, as cards: each class is spread to within one row, and so are all."""
+    codes = known.values
+    fold = np.full(len(codes), -1)
+    order = _order(len(codes), rng)
+    order = order[np.argsort(codes[order], kind="stable")]
+    order = order[np.bincount(codes)[codes[order]] > 1]
+    fold[order] = np.arange(len(order)) % k
+    return fold
+
+
+def _ranked(known: LabelStrata, k: int, rng: np.random.RandomState | None) -> np.ndarray:
+    """Deal out rows by the size of their (first) target: every fold spans its range."""
+    target = known.values.reshape(len(known.values), -1)[:, 0]
+    fold = np.empty(len(target), dtype=int)
+    order = np.argsort(target, kind="stable")
+    for start in range(0, len(order), k):
+        hand = order[start : start + k]
+        fold[hand] = _order(k, rng)[: len(hand)]
+    return fold
+
+
+def _even(known: LabelStrata, k: int, rng: np.random.RandomState | None) -> np.ndarray:
+    return spread_labels(known.indicator, np.full(k, 1 / k), _order(len(known.index), rng))
+
+
+_FOLDS = {"classes": _dealt, "regression": _ranked, "multilabel": _even}

@@ -1,0 +1,110 @@
+"""What a splitter needs to know of y: which rows are labelled, and what has to be spread evenly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from labelfold.labels import read_batch
+from labelfold.labels._values import encode
+
+
+@dataclass(frozen=True)
+class LabelStrata:
+    """The labelled rows of y.
+
+    Attributes
+    ----------
+    kind : {"classes", "multilabel", "regression"}
+    n : int
+        Rows in all.
+    index : ndarray of shape (l,)
+        The labelled ones, ascending.
+    values : ndarray
+        Class codes (l,), a 0/1 indicator (l, c), or targets (l,) or (l, t).
+    """
+
+    kind: str
+    n: int
+    index: np.ndarray
+    values: np.ndarray
+
+    @classmethod
+    def of(cls, X: Any, y: Any, unlabeled: Any) -> LabelStrata:
+        """Read y; X is looked at for its number of rows only."""
+        if y is None:
+            raise ValueError(
+                "A split of partly labelled rows needs y; pass one label a row, with -1, NaN or None where there is "
+                "none."
+            )
+        kind, mask, values = read_batch(y, unlabeled=unlabeled)
+        n = len(mask) if X is None else (X.shape[0] if hasattr(X, "shape") else len(X))
+        if n != len(mask):
+            raise ValueError(
+                f"y has {len(mask)} rows and X has {n}; pass one label, or one unlabelled mark, a row."
+            )
+        if not mask.any():
+            raise ValueError(
+                f"y has no labelled row among its {n}, so none can be held back; label some of them."
+            )
+        if kind == "classes":
+            values = encode(values, as_text=False)[1]
+        return cls(kind, n, np.flatnonzero(mask), values)
+
+    @property
+    def indicator(self) -> np.ndarray:
+        """Who has which label, bool (l, c); a row of a multi-label Y without any counts as having one more."""
+        if self.kind == "classes":
+            return np.arange(self.values.max() + 1) == self.values[:, None]
+        given = self.values > 0
+        none = ~given.any(axis=1, keepdims=True)
+        return np.hstack([given, none]) if none.any() else given
+
+    def without(self, held: np.ndarray) -> np.ndarray:
+        """Return all rows but those held back, ascending."""
+        rest = np.ones(self.n, dtype=bool)
+        rest[held] = False
+        return np.flatnonzero(rest)
+
+
+def spread_labels(Y: np.ndarray, shares: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """Deal rows with several labels each into parts, every label in the same shares as the rows.
+
+    The rarest label first, each of its rows to the part that wants it most (Sechidis, Tsoumakas & Vlahavas 2011).
+
+    Parameters
+    ----------
+    Y : ndarray of bool, shape (l, c)
+        Who has which label.
+    shares : ndarray of shape (k,)
+        The parts' shares of the rows; they add up to 1.
+    order : ndarray of shape (l,)
+        The order in which rows are looked at.
+
+    Returns
+    -------
+    ndarray of shape (l,)
+        The part of each row; -1 for a row that belongs to none because it is the last with some label, or would
+        be where its part is taken away.
+    """
+    part = np.full(len(Y), -1)
+    free = ~Y[:, Y.sum(axis=0) == 1].any(axis=1)
+    want = shares[:, None] * Y[free].sum(axis=0)  # of each label, in each part
+    room = shares * free.sum()
+    while free.any():
+        left = Y[free].sum(axis=0)
+        label = int(np.argmin(np.where(left > 0, left, np.inf)))
+        for row in order[free[order] & Y[order, label]]:
+            # wanted most; among equals where there is most room
+            best = int(np.lexsort((-room, -want[:, label]))[0])
+            part[row] = best
+            want[best] -= Y[row]
+            room[best] -= 1
+            free[row] = False
+    for label in np.flatnonzero(Y.any(axis=0)):
+        having = np.flatnonzero(Y[:, label])
+        if part[having[0]] >= 0 and (part[having] == part[having[0]]).all():
+            part[having[0]] = -1  # all its rows came to one part by way of other labels
+    return part

@@ -1,0 +1,178 @@
+"""Largest eigenvalues of a symmetric matrix that is known by its products only: a block Krylov method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from labelfold.numerics.least_squares._block_cg import Operator
+
+# The basis grows to this many times the block's width, then shrinks to the best of it.
+_MOST_BLOCKS = 4
+
+# A column that V leaves less of than this is round-off. A combination of columns of length 1 adds nothing where its
+# squared length is below that.
+_NOISE = 1e-14
+_DEPENDENT = 1e-12
+
+# The residual that round-off leaves, in units of it: no iteration gets below.
+ROUND_OFF = 10
+
+
+class Eigen(NamedTuple):
+    """Eigenvalues and eigenvectors, as far as an iteration has them.
+
+    Attributes
+    ----------
+    values : ndarray of shape (m,)
+        The largest eigenvalues, descending: the k asked for, to tolerance, and some that are not, but fewer where
+        there are no more.
+    vectors : ndarray of shape (d, m)
+        Their eigenvectors, orthonormal columns.
+    norm : float
+        The largest magnitude of an eigenvalue that was seen, at either end.
+    residual : float
+        Largest ``||A v - t v||``, relative to t, of the first k.
+    n_iter : int
+        Iterations, one product with A each.
+    converged : bool
+        Whether the residual reached ``tol``, or what round-off allows.
+    """
+
+    values: np.ndarray
+    vectors: np.ndarray
+    norm: float
+    residual: float
+    n_iter: int
+    converged: bool
+
+
+def largest_eigenvectors(
+    operator: Operator,
+    Q: np.ndarray,
+    k: int,
+    *,
+    tol: float,
+    eps: float,
+    max_iter: int,
+    block: int | None = None,
+    callback: Callable[[int, float], None] | None = None,
+) -> Eigen:
+    """Return the algebraically largest eigenvalues of a symmetric A, and their eigenvectors.
+
+    A block is multiplied by A again and again; the best vectors of all the products so far are the answer
+    (Rayleigh-Ritz), until their residuals are small. What came of a product is kept up to a few blocks and then
+    condensed to its best vectors and those of the iteration before, which together carry most of what the space
+    has learned (as in LOBPCG); so memory stays O(d) times the block's width. A may be indefinite. The vectors stay
+    in the smallest invariant space that holds Q.
+
+    Parameters
+    ----------
+    operator : callable
+        Returns A @ P for a (d, q) block P.
+    Q : ndarray of shape (d, width)
+        The first block: random, not zero. Columns beyond k speed up the last of the k.
+    k : int
+        How many eigenvalues are wanted to tolerance, at most width.
+    tol : float
+        Stop when ``||A v - t v|| <= tol |t|`` for each of the k, or when round-off allows no more.
+    eps : float
+        The round-off of a product with A, relative to the norm of A.
+    max_iter : int
+        The most products with A.
+    block : int, optional
+        The most columns of a product after the first; as many as Q has when None. Few take less work, many fewer
+        products.
+    callback : callable, optional
+        Called with the iteration and the residual.
+
+    Returns
+    -------
+    Eigen
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> A = np.diag([3.0, 1.0, 0.0, -5.0])
+    >>> Q = np.random.default_rng(0).standard_normal((4, 2))
+    >>> largest_eigenvectors(lambda P: A @ P, Q, 2, tol=1e-8, eps=1e-16, max_iter=10).values.round(6)
+    array([3., 1.])
+    """
+    d, width = Q.shape
+    looked_at = width if block is None else max(k, block)
+    most = min(d, _MOST_BLOCKS * width)
+    V, AV = (np.empty((d, most), order="F") for _ in range(2))
+    T = np.empty((0, 0))  # V'AV
+    before = np.empty((0, 0))  # the best vectors of the last iteration, in terms of V
+    n_iter = 0
+    while True:
+        n_iter += 1
+        old = len(T)
+        Q = orthonormal(Q, V[:, :old])
+        m = old + Q.shape[1]
+        V[:, old:m] = Q
+        AV[:, old:m] = operator(Q)
+        T = _bordered(T, V[:, :m].T @ AV[:, old:m])
+        theta, Y = np.linalg.eigh(T)
+        norm = float(np.abs(theta).max())
+        theta, Y = theta[::-1][:width], Y[:, ::-1][:, :width]
+        vectors, R = V[:, :m] @ Y[:, :looked_at], AV[:, :m] @ Y[:, :looked_at]
+        R -= vectors * theta[:looked_at]
+        norms = np.linalg.norm(R, axis=0)
+        least = ROUND_OFF * eps * norm
+        goals = np.maximum(tol * np.abs(theta[:looked_at]), least)
+        residual = float((tol * norms[:k] / np.where(goals[:k] > 0, goals[:k], 1.0)).max())
+        if callback is not None:
+            callback(n_iter, residual)
+        settled = (norms[:k] <= goals[:k]).all() or m in (old, d)
+        if settled or n_iter == max_iter:
+            return Eigen(theta[:looked_at], vectors, norm, residual, n_iter, bool(settled))
+        # Residuals span what the next product of a Krylov space would add, less what has converged.
+        pending = np.flatnonzero(norms > goals)[:block]
+        Q = R[:, pending] / norms[pending]
+        if m + Q.shape[1] > most:
+            before = np.vstack([before, np.zeros((m - len(before), before.shape[1]))])
+            C = np.hstack([Y, orthonormal(before, Y)])
+            kept = slice(C.shape[1])
+            V[:, kept], AV[:, kept] = V[:, :m] @ C, AV[:, :m] @ C
+            T = C.T @ T @ C
+            T, Y = (T + T.T) / 2, np.eye(C.shape[1], Y.shape[1])
+        before = Y
+
+
+def _bordered(T: np.ndarray, C: np.ndarray) -> np.ndarray:
+    """Return the symmetric matrix with T in its corner and C for its last columns."""
+    old = len(T)
+    grown = np.empty((len(C), len(C)))
+    grown[:old, :old] = T
+    grown[:, old:] = C
+    grown[old:, :old] = C[:old].T
+    grown[old:, old:] = (C[old:] + C[old:].T) / 2
+    return grown
+
+
+def orthonormal(Q: np.ndarray, V: np.ndarray) -> np.ndarray:
+    """Return an orthonormal basis of what Q adds to the orthonormal V.
+
+    By the eigenvectors of Q'Q, which takes matrix products only (Stathopoulos & Wu 2002); what is nothing beside the
+    rest is dropped, and what is nothing but round-off of Q.
+    """
+    norms = np.linalg.norm(Q, axis=0)
+    for _ in range(2):  # twice is enough
+        Q = Q - V @ (V.T @ Q)
+        G = Q.T @ Q
+        size = np.sqrt(np.diagonal(G))
+        scale = np.divide(1.0, size, out=np.zeros_like(size), where=size > _NOISE * norms)
+        values, Y = np.linalg.eigh(G * np.outer(scale, scale))
+        keep = values > _DEPENDENT
+        Q = Q @ (scale[:, None] * (Y[:, keep] / np.sqrt(values[keep]))[:, ::-1])
+        norms = np.ones(Q.shape[1])
+    return Q[:, : len(V) - V.shape[1]]
+
+
+def signed(V: np.ndarray) -> np.ndarray:
+    """Return the columns with the largest entry of each, by magnitude, positive."""
+    signs = np.sign(V[np.abs(V).argmax(axis=0), np.arange(V.shape[1])])
+    return V * signs

@@ -1,0 +1,157 @@
+"""Unconstrained minimisation by L-BFGS, for functions so quick that SciPy's bounded version is most of the time.
+
+Every step lowers the function, by the rule of Armijo; steps that could have been much longer are tried longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+# A step must gain this share of what the slope promises, and leave less than this share of the slope.
+_ARMIJO, _WOLFE = 1e-4, 0.9
+# Evaluations of one line search at most, and how many of them may lengthen the step.
+_MOST_TRIALS, _MOST_LONGER = 25, 4
+# How much of a block's scale is kept from step to step (its logarithm), and the least share of a step's curvature
+# that a block must have for the step to tell anything of it.
+_SLOWLY, _TELLING = 0.8, 1e-6
+
+
+def lbfgs(
+    function: Callable[[np.ndarray], tuple[float, Any]],
+    gradient: Callable[[Any], np.ndarray],
+    x: np.ndarray,
+    accept: Callable[[float, Any], bool],
+    *,
+    memory: int = 10,
+    blocks: Sequence[int] | None = None,
+    first_step: float = np.inf,
+) -> str:
+    """Minimise a smooth function until ``accept`` says stop, or no step lowers it any more.
+
+    Parameters
+    ----------
+    function : callable
+        Returns the value at x (``inf`` where there is none), and anything to be given to the other two.
+    gradient : callable
+        Returns the gradient, given what came with the value. Asked for right after the value, and only where that
+        was low enough.
+    x : ndarray of shape (N,)
+        Where to start.
+    accept : callable
+        Is given the value and what came with it after each step that was taken; True ends the descent.
+    memory : int
+        Pairs of steps and changes of the gradient that are kept.
+    blocks : sequence of int, optional
+        Sizes of the blocks that x consists of. Each has a scale of its own, learned from the steps, where their units
+        differ or are not known; one block when None.
+    first_step : float
+        The longest first step to try, in gradients: 1 where x is in units in which the curvature is about 1.
+
+    Returns
+    -------
+    why : {"accepted", "stuck"}
+        What ended it.
+
+    References
+    ----------
+    J. Nocedal, S. J. Wright. Numerical Optimization, chapters 3 and 7. Springer, 2006.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> values = []
+    >>> def bowl(x):
+    ...     return float(((x - 1) ** 4).sum()), x
+    >>> def accept(value, x):
+    ...     values.append(value)
+    ...     return value < 1e-8
+    >>> why = lbfgs(bowl, lambda x: 4 * (x - 1) ** 3, np.zeros(3), accept)
+    >>> why, bool(np.all(np.diff(values) < 0))
+    ('accepted', True)
+    """
+    from labelfold.numerics._lbfgs_loops import direction
+
+    f, extra = function(x)
+    g = gradient(extra)
+    S, Y, rho, kept = np.empty((memory, len(x))), np.empty((memory, len(x))), np.empty(memory), 0
+    ends = np.cumsum([len(x)] if blocks is None else blocks)
+    parts = [slice(start, stop) for start, stop in zip([0, *ends[:-1]], ends, strict=True) if stop > start]
+    scale = np.ones(len(x))
+    while True:
+        held = min(kept, memory)
+        p = direction(g, S, Y, rho, kept, held, scale)
+        slope = -(g @ p)
+        if not slope < 0:
+            if not held or not g.any():
+                return "stuck"
+            kept, scale[:] = 0, 1.0
+            continue
+        # Without a memory of curvature: the step at which a function that falls to 0 in a line would be halved.
+        first = 1.0 if held else min(0.5 * abs(f) / -slope if f else 1.0 / np.sqrt(-slope), first_step)
+        found = _search(function, gradient, x, f, slope, p, first)
+        if found is None:
+            if not held:
+                return "stuck"
+            kept, scale[:] = 0, 1.0
+            continue
+        x_new, f, g_new, extra = found
+        s, y = x_new - x, g_new - g
+        product = s @ y
+        if product > 1e-10 * np.sqrt((s @ s) * (y @ y)):
+            at = kept % memory
+            S[at], Y[at], rho[at] = s, y, 1 / product
+            _rescale(scale, parts, s, y, first=kept == 0)
+            kept += 1
+        x, g = x_new, g_new
+        if accept(f, extra):
+            return "accepted"
+
+
+def _rescale(scale: np.ndarray, parts: list[slice], s: np.ndarray, y: np.ndarray, *, first: bool) -> None:
+    """Learn the scale of each block from a step and its change of the gradient, slowly where there are several.
+
+    A single block takes what the last step says. With several, one step may say little of some of them.
+    """
+    whole = s @ y
+    slowly = 0.0 if first or len(parts) == 1 else _SLOWLY
+    for part in parts:
+        product, square = s[part] @ y[part], y[part] @ y[part]
+        if product > _TELLING * whole and square > 0:
+            scale[part] = scale[part][0] ** slowly * (product / square) ** (1 - slowly)
+        elif first:
+            scale[part] = whole / (y @ y)
+
+
+def _search(
+    function: Callable,
+    gradient: Callable,
+    x: np.ndarray,
+    f: float,
+    slope: float,
+    p: np.ndarray,
+    step: float,
+) -> tuple[np.ndarray, float, np.ndarray, Any] | None:
+    """Return a step along -p that is low enough and, unless it was cut short, not much too short."""
+    low, f_low, slope_low, best = 0.0, f, slope, None
+    for trial in range(_MOST_TRIALS):
+        x_new = x - step * p
+        f_new, extra = function(x_new)
+        if not f_new <= f + _ARMIJO * step * slope or not f_new < f:
+            if best is not None:
+                return best
+            width = step - low
+            bend = f_new - f_low - slope_low * width
+            dip = -slope_low * width**2 / (2 * bend) if np.isfinite(bend) and bend > 0 else 0.0
+            step = low + min(max(dip, 0.1 * width), 0.5 * width)
+            continue
+        g_new = gradient(extra)
+        best = x_new, f_new, g_new, extra
+        slope_new = -(g_new @ p)
+        if slope_new >= _WOLFE * slope or trial >= _MOST_LONGER:
+            return best
+        low, f_low, slope_low = step, f_new, slope_new
+        step *= 4.0
+    return best

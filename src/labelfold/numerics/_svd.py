@@ -1,0 +1,188 @@
+"""Leading singular vectors of rows in any container, by a randomised block Krylov method."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import linalg
+from sklearn.exceptions import ConvergenceWarning
+
+from labelfold._warn import warn_user
+from labelfold.numerics._eigen import ROUND_OFF, largest_eigenvectors, signed
+from labelfold.rows import Block, Rows
+
+
+class SVD(NamedTuple):
+    """A truncated singular value decomposition, X = U diag(s) Vt but for what it leaves out.
+
+    Attributes
+    ----------
+    U : array of shape (n, k)
+        Left singular vectors, in the dtype of X, living with the rows (``rows.get`` brings them to the host).
+    s : ndarray of shape (k,)
+        Singular values, descending.
+    Vt : ndarray of shape (k, d)
+        Right singular vectors; the largest entry of each, by magnitude, is positive.
+    residual : float
+        Largest ``||X'X v - s^2 v||``, relative to s^2, of the vectors asked for (before their last digits are
+        mended from X itself).
+    n_iter : int
+        Iterations.
+    n_passes : int
+        How often X was read, the passes for U included.
+    converged : bool
+        Whether the residual reached ``tol``.
+    """
+
+    U: Any
+    s: np.ndarray
+    Vt: np.ndarray
+    residual: float
+    n_iter: int
+    n_passes: int
+    converged: bool
+
+
+def randomized_svd(
+    rows: Rows,
+    n_components: int,
+    *,
+    n_oversamples: int = 10,
+    max_iter: int = 100,
+    tol: float = 1e-8,
+    random_state: Any = 0,
+) -> SVD:
+    r"""Return the leading singular values and vectors of the rows.
+
+    A random block Q is multiplied by X'X again and again, one pass over X each time; the best vectors of all
+    the products so far are the answer (Rayleigh-Ritz), until their residuals are small. What came of a
+    product is kept up to a few blocks and then condensed to its best vectors (a thick restart), so memory
+    stays :math:`O(k (n + d))`.
+
+    Parameters
+    ----------
+    rows : Rows
+        n rows of d columns; a `Centered` view for principal components.
+    n_components : int
+        k, how many to find. Where X has a smaller rank, that many are found, with a warning.
+    n_oversamples : int
+        Further columns of the block, which speed up the last of the k.
+    max_iter : int
+        The most iterations; each reads X once.
+    tol : float
+        Stop when :math:`\|X'X v - s^2 v\| \le tol\, s^2` for each of the k vectors, or when round-off allows
+        no more. Singular values are then accurate to about the square of that.
+    random_state : int, Generator or None
+        Seeds the first block, which is drawn on the host: every container starts alike.
+
+    Returns
+    -------
+    SVD
+
+    Notes
+    -----
+    Products with X'X alone would lose singular values below the square root of round-off, relative to the
+    largest. Where the k-th comes near that, at most four further passes work on X itself (Golub-Kahan steps):
+    values are then accurate to round-off relative to the largest.
+
+    References
+    ----------
+    C. Musco, C. Musco. Randomized block Krylov methods for stronger and faster approximate singular value
+    decomposition. NeurIPS 2015.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from labelfold.numerics._svd import randomized_svd
+    >>> from labelfold.rows import as_rows
+    >>> X = np.array([[3.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
+    >>> found = randomized_svd(as_rows(X), 2)
+    >>> found.s.round(6)
+    array([3., 2.])
+    >>> np.abs(found.Vt.round(6))
+    array([[1., 0., 0.],
+           [0., 1., 0.]])
+    """
+    n, d = rows.shape
+    if n_components < 1:
+        raise ValueError(f"n_components={n_components}, where at least 1 is expected")
+    before = rows.n_passes
+    k = min(n_components, n, d)
+    eps = float(np.finfo(rows.dtype).eps)
+    Q = np.random.default_rng(random_state).standard_normal((d, min(k + n_oversamples, n, d)))
+
+    def gram(P: np.ndarray) -> np.ndarray:
+        return rows.sum(_normal, shared=(P,))
+
+    theta, V, _, residual, n_iter, converged = largest_eigenvectors(
+        gram, Q, k, tol=tol, eps=eps, max_iter=max_iter
+    )
+    s = np.sqrt(np.maximum(theta, 0.0))
+    if theta[k - 1] < eps ** (1 / 3) * theta[0]:
+        s, V = _mend(rows, s, V, eps)
+    tiny = 10 * np.sqrt(max(n, d)) * eps * s[0]
+    rank = int((s[:k] > tiny).sum())
+    if rank < n_components:
+        warn_user(
+            f"n_components={n_components} is more than the rank of X, {rank}; "
+            f"{rank} component{'s are' if rank != 1 else ' is'} kept",
+            UserWarning,
+        )
+    if not converged:
+        warn_user(
+            f"the singular value decomposition stopped after {n_iter} iterations with a relative residual of "
+            f"{residual:.1e}, short of tol={tol:.1e}; raise max_iter, tol or n_oversamples",
+            ConvergenceWarning,
+        )
+    s, V = s[:rank], signed(V[:, :rank])
+    U = _left_vectors(rows, s, V, eps)
+    Vt = np.ascontiguousarray(V.T)
+    return SVD(U, s, Vt, residual, n_iter, rows.n_passes - before, converged)
+
+
+def _normal(X: Block, Q: Any) -> Any:
+    return X.t(X @ Q)
+
+
+def _mend(rows: Rows, s: np.ndarray, V: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return singular values and right vectors with the digits that X'X has lost.
+
+    The columns of H = X V / s are nearly orthonormal, small as s may be: made so, as W, they lose nothing,
+    and X'W has the singular values of X.
+    """
+    for _ in range(4):
+        s = np.maximum(s, eps * s[0])
+        G, XtH = rows.sum(_there_and_back, shared=(V / s,))
+        scale = 1 / np.sqrt(np.maximum(np.diagonal(G), np.finfo(np.float64).tiny))
+        values, Y = np.linalg.eigh(G * np.outer(scale, scale))
+        keep = values > ROUND_OFF * len(G) * eps
+        to_W = scale[:, None] * Y[:, keep] / np.sqrt(values[keep])
+        V, s, _ = np.linalg.svd(XtH @ to_W, full_matrices=False)
+        if np.abs(G - np.eye(len(G))).max() < 1e-3:
+            break
+    return s, V
+
+
+def _there_and_back(X: Block, M: Any) -> tuple[Any, Any]:
+    H = X @ M
+    return H.T @ H, X.t(H)
+
+
+def _left_vectors(rows: Rows, s: np.ndarray, V: np.ndarray, eps: float) -> Any:
+    """Return U = X V / s, living with the rows, orthonormal."""
+    U, G = rows.sweep(_scores, shared=(V / s,))
+    if np.abs(G - np.eye(len(G))).max(initial=0.0) <= 1e4 * eps:
+        return U
+    # A small s magnifies round-off: each column is made orthogonal to those of larger values, which stay.
+    R = linalg.cholesky(G)
+    return rows.map(_times, U, shared=(linalg.solve_triangular(R, np.eye(len(R))),))
+
+
+def _scores(X: Block, M: Any) -> tuple[Any, Any]:
+    U = X @ M
+    return U, U.T @ U
+
+
+def _times(X: Block, U: Any, M: Any) -> Any:
+    return U @ M

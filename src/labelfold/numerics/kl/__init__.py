@@ -1,0 +1,1 @@
+"""Non-negative factors of least I-divergence (Kullback-Leibler)."""

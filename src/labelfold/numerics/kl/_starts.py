@@ -1,0 +1,134 @@
+"""Where factors of least I-divergence set out from: nearly the product of X's margins, tried on some rows first."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from labelfold._warn import warn_user
+from labelfold.numerics._factor_starts import factor_start
+from labelfold.numerics.kl._factors import divergence_factors
+from labelfold.rows import Block, Rows, as_rows
+
+# Random entries lie this far at most above the product of the margins. Small: from far apart the factors are pulled
+# into worse minima, and it takes the updates long to bring back what chance has put near zero.
+_SPREAD = 0.2
+# Of many rows one in so many is tried first, but so many for each component; and for so many iterations.
+_ONE_IN, _ROWS_EACH, _TRIES = 8, 8, 12
+# What the basis then has of each column's own share of X: the rows tried say little of rare columns.
+_COMMON = 0.5
+
+
+class Margins(NamedTuple):
+    """Sums of X.
+
+    Attributes
+    ----------
+    row : array of shape (n,)
+        Of each row, living with the rows.
+    column : ndarray of shape (d,)
+        Of each column.
+    least : ndarray of shape (n,)
+        The smallest entry of each row.
+    """
+
+    row: np.ndarray
+    column: np.ndarray
+    least: np.ndarray
+
+
+def margins(rows: Rows) -> Margins:
+    """Return the sums of X and its smallest entries, in one pass.
+
+    >>> from labelfold.rows import as_rows
+    >>> margins(as_rows(np.array([[1.0, 2.0], [3.0, 4.0]]))).column
+    array([4., 6.])
+    """
+    both, column = rows.sweep(_survey, shared=(np.ones(rows.shape[1]),))
+    both = np.asarray(rows.get(both), dtype=np.float64)
+    return Margins(both[:, 0], column, both[:, 1])
+
+
+def divergence_start(
+    rows: Rows, k: int, init: Any, found: Margins, random_state: Any
+) -> tuple[Any, np.ndarray]:
+    """Return the factors H (n, k), living with the rows, and V (d, k) that ``init`` names or holds.
+
+    Parameters
+    ----------
+    rows : Rows
+        n rows of d columns, non-negative.
+    k : int
+        Columns of the factors.
+    init : {"random", "nndsvda"} or (H, V)
+        "random" draws them near the product of the margins and, where there are many rows, tries them on some first.
+    found : Margins
+        The sums of X.
+    random_state : int, RandomState instance or None
+        Seeds what is drawn.
+
+    Returns
+    -------
+    H, V : array and ndarray
+    """
+    n, d = rows.shape
+    if not isinstance(init, str) or init != "random":
+        start = factor_start(rows, k, init, 1.0, random_state, nonnegative=True)
+        return start.H, start.B
+    if k > min(n, d):
+        warn_user(
+            f"n_components={k} is more than the smaller side of X, {min(n, d)}; the components beyond it add "
+            "nothing, so lower n_components"
+        )
+    rng = np.random.default_rng(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+    m = max(n // _ONE_IN, _ROWS_EACH * k)
+    if 2 * m > n:
+        return random_factors(rows, k, found, rng)
+    index = np.sort(rng.permutation(n)[:m])
+    V = _tried(rows.take(index), k, found._replace(row=found.row[index]), rng)
+    H = np.repeat(found.row[:, None] / V.sum(dtype=np.float64), k, axis=1)
+    return rows.put(H.astype(rows.dtype)), V
+
+
+def _tried(some: Rows, k: int, found: Margins, rng: np.random.Generator) -> np.ndarray:
+    """Return V (d, k) after some iterations on some rows, of whose columns of zeros it has the common part only.
+
+    Those columns are left out of the iterations where that is cheap.
+    """
+    H, V = random_factors(some, k, found, rng)
+    seen = margins(some).column > 0
+    V[~seen] = 0
+    block = some.whole().narrow()
+    if block.shape[1] == seen.sum() < len(seen):
+        some, V = as_rows(block.raw), V[seen]
+    else:
+        seen[:] = True
+    V = divergence_factors(some, (H, V), max_iter=_TRIES, tol=0).V
+    common = _COMMON * found.column / found.column.sum()
+    whole = np.multiply.outer(common, V.sum(axis=0, dtype=np.float64)).astype(V.dtype, copy=False)
+    V *= 1 - _COMMON
+    whole[seen] += V
+    return whole
+
+
+def random_factors(rows: Rows, k: int, found: Margins, rng: np.random.Generator) -> tuple[Any, np.ndarray]:
+    """Return factors whose product is nearly that of the margins, drawn in row order on the host."""
+    n, d = rows.shape
+    V = _drawn(rng, (d, k), found.column / found.column.sum())
+    H = _drawn(rng, (n, k), found.row / k)
+    return rows.put(H.astype(rows.dtype, copy=False)), V.astype(rows.dtype, copy=False)
+
+
+def _drawn(rng: np.random.Generator, shape: tuple[int, int], margin: np.ndarray) -> np.ndarray:
+    factor = rng.random(shape)
+    factor *= _SPREAD
+    factor += 1
+    factor *= margin[:, None]
+    return factor
+
+
+def _survey(X: Block, ones: Any) -> tuple[Any, Any]:
+    X = X.double()
+    return X.xp.stack([X @ ones, X.min()], axis=1), X.colsum()

@@ -1,0 +1,225 @@
+"""Solving with a symmetric positive semi-definite matrix that fits in memory, for one ridge after another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy import linalg
+
+from labelfold.numerics.least_squares._band import WIDTH, Band
+
+EPS = float(np.finfo(np.float64).eps)
+
+# A Cholesky factor of a squared matrix is trusted while round-off times its condition stays below this.
+_TRUSTED = 1e-8
+
+# As many numbers as surely stay in a core's cache.
+_CACHED = 1 << 17
+
+# With so many ridges, and a matrix so large, a band matrix is quicker than a Cholesky factor for each.
+_FEWEST_RIDGES, _LEAST_SIZE = 5, 2 * WIDTH
+
+
+class Cholesky(NamedTuple):
+    """A factor L of a matrix whose rows and columns were scaled to a diagonal of ones."""
+
+    L: np.ndarray
+    scale: np.ndarray
+
+    def half(self, M: np.ndarray) -> np.ndarray:
+        """Return B with B'B = M'A^(-1)M."""
+        return linalg.solve_triangular(self.L, self.scale[:, None] * M, lower=True, check_finite=False)
+
+    def rest(self, B: np.ndarray) -> np.ndarray:
+        """Return A^(-1)M from ``half(M)``."""
+        W = linalg.solve_triangular(self.L, B, lower=True, trans=1, check_finite=False)
+        return self.scale[:, None] * W
+
+    def solve(self, M: np.ndarray) -> np.ndarray:
+        """Return A^(-1)M."""
+        return self.rest(self.half(M))
+
+
+class Gram:
+    """G, of which G + ridge I is solved with.
+
+    Parameters
+    ----------
+    G : ndarray of shape (m, m)
+        Symmetric positive semi-definite.
+    size : int
+        The larger side of the matrix that G is a square of: round-off grows with it.
+    constant : float
+        Added to every entry before factoring: for a centred G, whose null vector is 1, it makes G regular and
+        leaves solutions with centred right-hand sides alone.
+    noise : float
+        How many times round-off the entries of G are off, where centring them has cost digits.
+    """
+
+    def __init__(self, G: np.ndarray, size: int, constant: float = 0.0, noise: float = 1.0) -> None:
+        self.G, self.size, self.constant, self.noise = G, size, constant, noise
+        self.ridges: list[float] = []
+        largest = np.diagonal(G).max(initial=0.0)
+        if not np.isfinite(largest):
+            raise ValueError(
+                "the values of X are so large that their squares overflow; divide X by a constant, such as its "
+                "largest absolute value"
+            )
+
+    def expect(self, ridges: Iterable[float]) -> None:
+        """Be told which ridges will come: many of them share what would be a Cholesky factor for each."""
+        self.ridges = sorted(set(ridges))
+        vars(self).pop("_shared", None)
+
+    def solve(self, M: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return F with F'F = M'(G + ridge I)^(-1) M, and (G + ridge I)^(-1) M; None where digits would be lost.
+
+        Where several ridges were announced, M has to be the same for all of them.
+        """
+        if ridge in self.ridges and len(self.ridges) >= _FEWEST_RIDGES and len(self.G) >= _LEAST_SIZE:
+            if "_shared" not in vars(self):
+                solved = Band(self.G, self.constant).solve(M, self.ridges, self._least_rcond)
+                self._shared = dict(zip(self.ridges, solved, strict=True))
+            found = self._shared[ridge]
+            if found.X is not None:
+                return found.F, found.X
+            # Columns of many scales are a bad condition for a band matrix, and none for a factor of the scaled G,
+            # whose condition is better by the ratio of those scales at most.
+            diagonal = np.diagonal(self.G) + (self.constant + ridge)
+            rcond = max(found.rcond, self.size * EPS)  # nothing smaller is known
+            if rcond * diagonal.max() < self._least_rcond * diagonal.min():
+                return None
+        factor = self.trusted(ridge)
+        if factor is None:
+            return None
+        F = factor.half(M)
+        return F, factor.rest(F)
+
+    @property
+    def _least_rcond(self) -> float:
+        return EPS * self.noise / _TRUSTED
+
+    def trusted(self, ridge: float) -> Cholesky | None:
+        """Return the Cholesky factor, or None where the condition would cost too many digits."""
+        diagonal = np.diagonal(self.G) + (self.constant + ridge)
+        if not len(diagonal) or diagonal.min() <= 0:
+            return None
+        scale = 1 / np.sqrt(diagonal)
+        A = np.empty_like(self.G)
+        step = 1 + _CACHED // len(A)
+        for start in range(0, len(A), step):  # some rows at a time, so that each is read from memory once
+            here = slice(start, start + step)
+            np.add(self.G[here], self.constant, out=A[here])
+            A[here] *= scale
+            A[here] *= scale[here, None]
+        np.fill_diagonal(A, 1.0)
+        norm = linalg.lapack.dlange("1", A.T)  # A is symmetric, and A.T is in the order LAPACK wants
+        L, failed = linalg.lapack.dpotrf(A.T, lower=1, overwrite_a=1, clean=0)
+        if failed:
+            return None
+        rcond, failed = linalg.lapack.dpocon(L, norm, uplo="L")
+        return None if failed or rcond < self._least_rcond else Cholesky(L, scale)
+
+    @cached_property
+    def spectrum(self) -> tuple[np.ndarray, np.ndarray]:
+        """Eigenvalues (r, 1) and vectors (m, r) of G, without those that are zero but for round-off."""
+        values, vectors = np.linalg.eigh(self.G)
+        keep = values > self.size * EPS * max(values[-1], 0.0)
+        return values[keep, None], vectors[:, keep]
+
+    @property
+    def blurred(self) -> bool:
+        """Whether G has eigenvalues too small to be told from round-off, and yet not zero."""
+        values, _ = self.spectrum
+        return bool((values < self._least_rcond * values.max(initial=0.0)).any())
+
+    def solve_centered(self, T: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return A = (G + ridge I)^+ T and D = T'G A, for a centred G and centred columns of T."""
+        return self.solve_trusted(T, ridge) or self.solve_spectrum(T, ridge)
+
+    def solve_trusted(self, T: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return them from a factor, or None where that cannot be trusted."""
+        found = self.solve(T, ridge)
+        if found is None:
+            return None
+        A = found[1] - found[1].mean(axis=0)
+        D = T.T @ (self.G @ A)
+        return A, (D + D.T) / 2
+
+    def solve_spectrum(self, T: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return them from the eigenvalues."""
+        values, U = self.spectrum
+        C = U.T @ T
+        return U @ (C / (values + ridge)), C.T @ (values / (values + ridge) * C)
+
+
+class Factor:
+    """A triangular factor R of X, with C = Q'T: for when X'X would lose too many digits.
+
+    Parameters
+    ----------
+    R : ndarray of shape (d, d)
+        X = Q R.
+    C : ndarray of shape (d, q)
+        Q'T.
+    size : int
+        The larger side of X.
+    """
+
+    def __init__(self, R: np.ndarray, C: np.ndarray, size: int) -> None:
+        self.R, self.C, self.size = R, C, size
+
+    def solve(self, ridge: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return W that minimises ||R W - C||^2 + ridge ||W||^2, and D = W'R'C."""
+        if self.full_rank:
+            # Whatever the scale of the columns: no singular values needed.
+            R, B = self.damped(ridge)
+            return linalg.solve_triangular(R, B, check_finite=False), B.T @ B
+        U, sigma, V = self.singular
+        return solve_spectrum(U.T @ self.C, sigma, V, ridge)
+
+    def damped(self, ridge: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return R and C of X with sqrt(ridge) I below it: R'R = X'X + ridge I and R'C = X'T."""
+        d = len(self.R)
+        if not ridge:
+            return self.R, self.C
+        stacked = np.block([[self.R, self.C], [np.sqrt(ridge) * np.eye(d), np.zeros_like(self.C)]])
+        stacked = np.linalg.qr(stacked, mode="r")
+        return stacked[:d, :d], stacked[:d, d:]
+
+    @cached_property
+    def full_rank(self) -> bool:
+        """Whether R is regular, whatever the scale of its columns."""
+        norms = np.linalg.norm(self.R, axis=0)
+        if norms.min(initial=np.inf) <= 0:
+            return False
+        rcond, failed = linalg.lapack.dtrcon(self.R / norms)
+        return not failed and rcond > 100 * self.size * EPS
+
+    @cached_property
+    def singular(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """U, sigma (r, 1) and V of R, without what is zero but for round-off."""
+        filled = self.R.any(axis=1)  # no more rows than X has
+        U, sigma, V = trim_svd(*np.linalg.svd(self.R[filled], full_matrices=False), self.size)
+        padded = np.zeros((len(self.R), U.shape[1]))
+        padded[filled] = U
+        return padded, sigma, V
+
+
+def trim_svd(
+    U: np.ndarray, sigma: np.ndarray, Vt: np.ndarray, size: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return U, sigma (r, 1) and V without what is zero but for round-off."""
+    keep = sigma > size * EPS * sigma.max(initial=0.0)
+    return U[:, : len(sigma)][:, keep], sigma[keep, None], Vt[: len(sigma)][keep].T
+
+
+def solve_spectrum(
+    C: np.ndarray, sigma: np.ndarray, V: np.ndarray, ridge: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return W and D = W'X'T from X = U diag(sigma) V' and C = U'T."""
+    damped = sigma**2 + ridge
+    return V @ (sigma / damped * C), C.T @ (sigma**2 / damped * C)

@@ -1,0 +1,234 @@
+"""Least squares by iterations: block conjugate gradients on the normal equations, in passes over the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from labelfold._warn import warn_user
+from labelfold.numerics.least_squares._block_cg import (
+    BlockCG,
+    column_norms,
+    preconditioned_cg,
+    small,
+    thin_qr,
+)
+from labelfold.numerics.least_squares._gram import EPS
+from labelfold.numerics.least_squares._normal_equations import ColumnSide, RowSide
+from labelfold.numerics.least_squares._problem import LeastSquares, LeastSquaresProblem, centered, is_sparse
+from labelfold.numerics.least_squares._shifted_cg import shifted_cg
+from labelfold.rows import Rows
+
+# How far a run of iterations in float32 can bring the residual down before its products know no better. And how far
+# a run has to, in float32 (True) or not, to be worth another one.
+_SINGLE_GAIN = 1e-5
+_LEAST_GAIN = {True: 0.1, False: 0.5}
+
+# Iterations that a ridge is worth when several share them: streamed (False), or in memory (True), where a sketch
+# costs more of them.
+_EACH = {False: 30, True: 100}
+
+
+class Iterate(NamedTuple):
+    """Where iterations stand: a solution of one side's system, and what it leaves."""
+
+    side: ColumnSide
+    X: np.ndarray
+    product: np.ndarray
+    rest: np.ndarray
+    residual: float
+
+
+class KrylovProblem(LeastSquaresProblem):
+    """The problem in terms of products with X_c only: for what is too large to factorise, or quicker so.
+
+    Sparse rows in memory are iterated on in float32, at half the cost, in several runs: each sets out from what the
+    last one has left of the right-hand side, and that is computed in float64. So the solution is as exact as if
+    everything were.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        T: np.ndarray,
+        mask: np.ndarray | None,
+        weight: int,
+        tol: float,
+        max_iter: int,
+        random_state: Any,
+        callback: Callable[[int, float], None] | None,
+    ) -> None:
+        ones = np.ones(rows.shape[0]) if mask is None else mask.astype(np.float64)
+        self.mean = rows.t(ones) / weight
+        self.X = centered(rows, self.mean, mask)
+        self.tol = max(tol, 100 * float(np.finfo(rows.dtype).eps))
+        self.max_iter, self.callback = max_iter, callback
+        T, self.mix = target_basis(T)
+        rng = check_random_state(random_state)
+        self.columns, self.rows = ColumnSide(self.X, T, rng), RowSide(self.X, T, rng)
+        self.prepared: dict[float, BlockCG] = {}
+        self.may_be_single = rows.dtype == np.float64 and is_sparse(rows) and _safe(rows.squared_norm())
+
+    def prepare(self, ridges: Sequence[float], patience: float | None = None) -> None:
+        """Iterate for all ridges at once, for each as long as no more than ``patience`` iterations are expected."""
+        ridges = sorted({ridge for ridge in ridges if ridge > 0})
+        if len(ridges) < 2:
+            return
+        side = self._side(ridges[0])
+        if patience is None:
+            # Together they may take as many as each would alone, with a sketch.
+            patience = _EACH[self.X.in_memory] * len(ridges)
+        answers = shifted_cg(
+            side.product,
+            side.B,
+            ridges,
+            tol=self._asked(side),
+            max_iter=self.max_iter,
+            patience=patience,
+            callback=self.callback,
+        )
+        self.prepared = dict(zip(ridges, answers, strict=True))
+
+    def was_slow(self, ridge: float) -> bool:
+        """Say whether iterations for this ridge have been given up when it was prepared."""
+        return ridge in self.prepared and not self.prepared[ridge].converged
+
+    def solve(self, ridge: float, start: LeastSquares | None = None) -> LeastSquares:
+        """Solve for one ridge, setting out from the solution for another, or from what was prepared."""
+        # In memory a sketch costs as much as several iterations, and more of those in float32: some are tried
+        # without one.
+        patience = 30 + 2 * self.columns.rank / max(1, len(self.mix)) if self.X.in_memory else 0.0
+        patience *= 1 + self.may_be_single
+        found = self._iterate(ridge, start, patience, may_sketch=True)
+        if found.residual > self.tol:
+            warn_user(
+                f"least squares stopped after {found.n_iter} iterations with a relative residual of "
+                f"{found.residual:.1e}, short of tol={self.tol:.1e}; raise max_iter, tol or ridge",
+                ConvergenceWarning,
+            )
+        return found
+
+    def attempt(self, ridge: float, start: LeastSquares | None, patience: float) -> LeastSquares | None:
+        """Solve for one ridge without a sketch; None where more than ``patience`` iterations are to be expected."""
+        return self._iterate(ridge, start, patience, may_sketch=False)
+
+    def _iterate(
+        self, ridge: float, start: LeastSquares | None, patience: float, may_sketch: bool
+    ) -> LeastSquares | None:
+        here, n_iter = self._start(ridge, start)
+        sketch = here.side.sketch if may_sketch and not patience else None
+        # Without a ridge the solution is to have least norm, and what float32 rounds off would add to it.
+        single = self.may_be_single and _safe(ridge) and sketch is None
+        # The recurrence has round-off of its own, and on the row side another norm, which is the larger one for most
+        # data: it is asked for a little more, and again from where it stopped if that was not enough.
+        tol = self._asked(here.side)
+        while here.residual > self.tol:
+            side = here.side
+            answer = preconditioned_cg(
+                side.rough_product if single else side.product,
+                side.B,
+                ridge,
+                side.scaling(ridge) if sketch is None else sketch,
+                rest=here.rest.astype(np.float32) if single else here.rest,
+                tol=tol,
+                max_iter=self.max_iter - n_iter,
+                callback=self._counting_from(n_iter),
+                patience=patience if sketch is None else np.inf,
+                gain=_SINGLE_GAIN if single else 0.0,
+            )
+            n_iter += answer.n_iter
+            slow = not answer.converged and n_iter < self.max_iter
+            if slow and not may_sketch:
+                return None
+            before, here = here, self._at(side, here.X + answer.X, ridge)
+            worth_another = here.residual < _LEAST_GAIN[single] * before.residual
+            if not here.residual < before.residual:
+                here = before
+            if here.residual <= self.tol or n_iter >= self.max_iter:
+                break
+            if answer.residual <= tol:
+                tol *= self.tol / (2 * here.residual)
+                worth_another |= not answer.n_iter
+            if slow and sketch is None:
+                sketch, single = side.sketch, False
+            elif worth_another:
+                continue
+            elif single:
+                single = False
+            elif side is self.rows:
+                # What of T lies outside the range of X X' is divided by the ridge, and a tiny one leaves few
+                # digits to the rest. The column side has no such part.
+                here, sketch = self._at(self.columns, side.coefficients(here.X), ridge), None
+                tol = self._asked(self.columns)
+            else:
+                break
+        return self._solution(here, n_iter)
+
+    def _asked(self, side: ColumnSide) -> float:
+        return self.tol / (1 if side is self.rows else 2)
+
+    def _side(self, ridge: float) -> ColumnSide:
+        n, d = self.X.shape
+        if not (ridge > 0 and self.X.in_memory and n < d):
+            return self.columns
+        # Vectors up to twice as long are well spent on columns that can be scaled.
+        return self.rows if 2 * n < d or self.columns.scaling(ridge) is None else self.columns
+
+    def _start(self, ridge: float, start: LeastSquares | None) -> tuple[Iterate, int]:
+        """Return where to set out from, and how many iterations that took."""
+        side = self._side(ridge)
+        if ridge in self.prepared:
+            answer = self.prepared[ridge]
+            return self._at(side, answer.X, ridge), answer.n_iter
+        if start is not None and start.state is not None and start.state.side is side:
+            return self._at(side, start.state.X, ridge), 0
+        zero = np.zeros_like(side.B)
+        return Iterate(side, zero, zero, side.B, 1.0 if side.B.any() else 0.0), 0
+
+    def _at(self, side: ColumnSide, X: np.ndarray, ridge: float) -> Iterate:
+        product = side.product(X)
+        rest = side.B - product - ridge * X
+        rests, norms = column_norms(side.normal(rest @ self.mix)), self._right_norms
+        ratios = np.divide(rests, norms, out=np.zeros_like(rests), where=norms > 0)
+        return Iterate(side, X, product, rest, float(ratios.max(initial=0.0)))
+
+    @cached_property
+    def _right_norms(self) -> np.ndarray:
+        """The norm of each target's X'T, which its residual is measured against."""
+        side = self._side(1.0)
+        sizes, norms = column_norms(self.mix), column_norms(side.normal(side.B @ self.mix))
+        # A target that X says nothing about has a right-hand side of round-off alone.
+        share = np.divide(norms, sizes, out=np.zeros_like(norms), where=sizes > 0)
+        return np.maximum(norms, small(self.tol) * share.max(initial=0.0) * sizes)
+
+    def _solution(self, here: Iterate, n_iter: int) -> LeastSquares:
+        D = here.side.explained(here.X, here.product)
+        D = self.mix.T @ (D + D.T) @ self.mix / 2
+        W = here.side.coefficients(here.X @ self.mix)
+        return LeastSquares(W, D, self.mean, here.residual, n_iter, "krylov", here)
+
+    def _counting_from(self, done: int) -> Callable[[int, float], None] | None:
+        callback = self.callback
+        return None if callback is None else lambda n_iter, residual: callback(done + n_iter, residual)
+
+
+def target_basis(T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return an orthonormal basis of the targets and the (r, q) matrix that makes T of it.
+
+    Dependent targets (one-hot columns, less their means, sum to 0) would each cost a column of every iteration.
+    """
+    sizes = column_norms(T)
+    Q, R = thin_qr(T / np.where(sizes > 0, sizes, 1.0))
+    U, s, Vt = np.linalg.svd(R)
+    keep = s > 10 * max(T.shape) * EPS * s.max(initial=0.0)
+    return Q @ U[:, : len(s)][:, keep], s[keep, None] * Vt[: len(s)][keep] * sizes
+
+
+def _safe(square: float) -> bool:
+    """Return whether float32 holds this and what is made of it: neither 0 nor infinity."""
+    return 1e-25 < square < 1e25

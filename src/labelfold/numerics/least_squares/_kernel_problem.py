@@ -1,0 +1,31 @@
+"""Least squares in the space of an exact kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from labelfold.numerics.least_squares._gram import Gram
+from labelfold.numerics.least_squares._problem import LeastSquares, LeastSquaresProblem
+
+
+class KernelProblem(LeastSquaresProblem):
+    """Least squares in the space of an exact kernel: (K_c + g I) A = T_c, of which A stands for W."""
+
+    def __init__(self, K: np.ndarray, T: np.ndarray) -> None:
+        self.T = T - T.mean(axis=0)
+        self.mean = K.mean(axis=0)
+        Kc = K - self.mean
+        Kc -= Kc.mean(axis=1, keepdims=True)
+        Kc = (Kc + Kc.T) / 2
+        self.gram = Gram(Kc, len(K), constant=np.trace(Kc) / len(K) ** 2)
+
+    def prepare(self, ridges: Sequence[float]) -> None:
+        """Share a factorisation among many ridges."""
+        self.gram.expect(ridges)
+
+    def solve(self, ridge: float, start: LeastSquares | None = None) -> LeastSquares:
+        """Solve for one ridge."""
+        A, D = self.gram.solve_centered(self.T, ridge)
+        return LeastSquares(A, D, self.mean, 0.0, 1, "kernel")

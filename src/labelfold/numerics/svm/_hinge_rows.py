@@ -1,0 +1,143 @@
+r"""Rows that weigh a quadratic against hinge losses, each solved exactly.
+
+.. math:: \min_h \; \tfrac12 h'Qh - p'h + \sum_j C_j\, \ell\bigl(t_j (w_j'h + b_j)\bigr)
+          \qquad (\text{optionally } h \ge 0)
+
+for many rows (p, t, C) that share Q (k x k, positive definite), the r machines W (r x k) and their intercepts b. With
+q = Q^{-1}p the minimiser is h = q + Q^{-1}(W's + m), where s = t o (dual variables of the losses) and m >= 0 are the
+multipliers of h >= 0; both come from a small quadratic problem with bounds, the same matrix for every row.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import linalg
+
+# What the last round over a row's dual variables may still gain, relative to the row's own scale: the distance to the
+# minimum goes with the root of that.
+_TOL = 1e-24
+_MAX_ROUNDS = 2000
+
+
+class HingeRows(NamedTuple):
+    """Solved rows.
+
+    Attributes
+    ----------
+    H : ndarray of shape (l, k)
+        The minimisers.
+    dual : ndarray of shape (l, r) or (l, r + k)
+        Signed dual variables, from which rows that changed a little are solved sooner.
+    """
+
+    H: np.ndarray
+    dual: np.ndarray
+
+
+def hinge_rows(
+    P: np.ndarray,
+    Q: np.ndarray,
+    W: np.ndarray,
+    T: np.ndarray,
+    C: np.ndarray,
+    *,
+    intercept: np.ndarray | None = None,
+    loss: str = "squared_hinge",
+    nonnegative: bool = False,
+    dual: np.ndarray | None = None,
+) -> HingeRows:
+    """Return the minimising h of every row.
+
+    Parameters
+    ----------
+    P : ndarray of shape (l, k)
+        The linear terms, one row each.
+    Q : ndarray of shape (k, k)
+        Symmetric positive definite.
+    W : ndarray of shape (r, k)
+        The machines.
+    T : ndarray of shape (l, r)
+        Signs, -1 or +1.
+    C : ndarray of shape (l, r)
+        Weights of the losses, at least 0.
+    intercept : ndarray of shape (r,), optional
+        The machines' intercepts; zeros when None.
+    loss : {"squared_hinge", "hinge"}
+        max(0, 1 - z), or its square.
+    nonnegative : bool
+        Whether h >= 0.
+    dual : ndarray, optional
+        Dual variables to start from.
+
+    Returns
+    -------
+    HingeRows
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> one = np.ones((1, 1))
+    >>> hinge_rows(0 * one, one, 2 * one, one, one, loss="hinge").H      # max(0, 1 - 2 h) + h^2 / 2
+    array([[0.5]])
+    """
+    r, k = W.shape
+    factor = _cholesky(Q)
+    q = linalg.cho_solve(factor, P.T).T  # (l, k)
+    V = linalg.cho_solve(factor, W.T).T  # (r, k)
+    margins = q @ W.T + (0.0 if intercept is None else intercept)  # (l, r)
+    if r == 1 and not nonnegative:
+        s = _one_machine(margins, float(V[0] @ W[0]), T, C, loss)
+        return HingeRows(q + s * V, s)
+    from labelfold.numerics import _box_loops as box_loops
+
+    upper = C if loss == "hinge" else np.where(C > 0, np.inf, 0.0)
+    diagonal = np.zeros_like(C) if loss == "hinge" else np.divide(0.5, C, out=np.zeros_like(C), where=C > 0)
+    low, high = np.where(T > 0, 0.0, -upper), np.where(T > 0, upper, 0.0)
+    goal = T
+    if nonnegative:
+        # h_j is the margin of one more machine, the j-th unit vector; the multiplier of h_j >= 0 its dual variable.
+        ones, zeros = np.full(P.shape, np.inf), np.zeros(P.shape)
+        W, V = np.vstack([W, np.eye(k)]), np.vstack([V, linalg.cho_solve(factor, np.eye(k))])
+        margins, goal = np.hstack([margins, q]), np.hstack([goal, zeros])
+        low, high = np.hstack([low, zeros]), np.hstack([high, ones])
+        diagonal = np.hstack([diagonal, zeros])
+    scale = C.sum(axis=1) + 0.5 * np.einsum("ij,ij->i", P, q)
+    s = np.zeros_like(goal) if dual is None else np.clip(dual, low, high)
+    box_loops.minimise(W @ V.T, diagonal, margins - goal, low, high, s, _TOL * scale, _MAX_ROUNDS)
+    H = q + s @ V
+    return HingeRows(np.maximum(H, 0.0) if nonnegative else H, s)
+
+
+def hinge_row_objectives(
+    H: np.ndarray,
+    P: np.ndarray,
+    Q: np.ndarray,
+    W: np.ndarray,
+    T: np.ndarray,
+    C: np.ndarray,
+    *,
+    intercept: np.ndarray | None = None,
+    loss: str = "squared_hinge",
+) -> np.ndarray:
+    """Return what each row's h costs, (l,)."""
+    slack = np.maximum(0.0, 1 - T * (H @ W.T + (0.0 if intercept is None else intercept)))
+    losses = slack if loss == "hinge" else slack * slack
+    return (C * losses).sum(axis=1) + 0.5 * np.einsum("ij,ij->i", H @ Q, H) - np.einsum("ij,ij->i", P, H)
+
+
+def _cholesky(Q: np.ndarray) -> tuple[np.ndarray, bool]:
+    """Return the factor of Q, or of its nearest neighbour that is positive definite beyond round-off."""
+    try:
+        return linalg.cho_factor(Q)
+    except linalg.LinAlgError:
+        return linalg.cho_factor(Q + 4 * len(Q) * np.finfo(np.float64).eps * np.trace(Q) * np.eye(len(Q)))
+
+
+def _one_machine(margins: np.ndarray, wv: float, T: np.ndarray, C: np.ndarray, loss: str) -> np.ndarray:
+    """Return the signed dual variable of each row, (l, 1), in closed form; wv = w'Q^(-1)w."""
+    short = 1 - T * margins
+    if loss == "hinge":
+        return T * (np.clip(short / wv, 0.0, C) if wv > 0 else np.where(short > 0, C, 0.0))
+    return T * np.maximum(0.0, 2 * C * short / (1 + 2 * C * wv))

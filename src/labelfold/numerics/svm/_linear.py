@@ -1,0 +1,315 @@
+r"""Linear support vector machines by dual coordinate descent, warm-started from their dual variables.
+
+.. math:: \min_w \tfrac12 \|w\|^2 + \sum_i C_i\, \ell(y_i w'x_i), \qquad
+          \ell(z) = \max(0, 1 - z) \text{ (hinge) or its square (squared hinge)}
+
+is solved by its dual, in which w = sum_i alpha_i y_i x_i:
+
+.. math:: \min_\alpha \tfrac12 \|w\|^2 + \tfrac12 \sum_i D_i \alpha_i^2 - \sum_i \alpha_i, \qquad
+          0 \le \alpha_i \le U_i
+
+with U_i = C_i and D_i = 0 for the hinge, no bound and D_i = 1 / (2 C_i) for its square.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+
+from labelfold._warn import warn_user
+
+# Squared norms in this range neither overflow nor vanish in a solve; rows beyond it are scaled first.
+_SAFE = (1e-100, 1e100)
+
+# With few columns the minimum can be solved for, from what so many rounds of coordinate steps have found, where dense
+# rows do not take more memory than this. Those steps alone take ever longer the larger C is.
+_ROUNDS = 16
+_FEW_COLUMNS = 129
+_MOST_DENSE = 64 << 20
+
+
+class LinearSVM(NamedTuple):
+    """A linear support vector machine, or r of them that share their rows (shapes in brackets).
+
+    Attributes
+    ----------
+    w : ndarray of shape (d,) [(r, d)]
+        The weights.
+    intercept : float [ndarray of shape (r,)]
+        The penalised intercept; 0 without one.
+    alpha : ndarray of shape (n,) [(n, r)]
+        The dual variables: in [0, C_i] for the hinge, at least 0 for its square; 0 where the margin is kept.
+    gap : float
+        The relative duality gap, (primal - dual) / primal, of w [the largest]: how far at most the objective
+        lies above its minimum.
+    n_iter : int
+        Rounds over the dual variables [the most].
+    converged : bool
+        Whether the gap is within ``tol`` [all are].
+    """
+
+    w: np.ndarray
+    intercept: Any
+    alpha: np.ndarray
+    gap: float
+    n_iter: int
+    converged: bool
+
+
+def linear_svm(
+    X: Any,
+    y: np.ndarray,
+    C: Any = 1.0,
+    *,
+    loss: str = "squared_hinge",
+    fit_intercept: bool = False,
+    alpha: np.ndarray | None = None,
+    tol: float = 1e-6,
+    max_iter: int = 1000,
+    random_state: int = 0,
+) -> LinearSVM:
+    """Train a linear support vector machine.
+
+    Parameters
+    ----------
+    X : ndarray or SciPy sparse matrix of shape (n, d)
+        The rows, in float32 or float64; sums are in float64 either way.
+    y : ndarray of shape (n,)
+        -1 or +1. One class only is allowed.
+    C : float or ndarray of shape (n,), default=1.0
+        The weight of each row's loss; 0 leaves a row out.
+    loss : {"squared_hinge", "hinge"}, default="squared_hinge"
+        What a row costs that is not beyond its margin.
+    fit_intercept : bool, default=False
+        Add a column of ones, whose weight is penalised like the others (as liblinear does, and scikit-learn's
+        LinearSVC with ``intercept_scaling=1``).
+    alpha : ndarray of shape (n,), optional
+        Dual variables to start from, for instance of a machine on slightly different rows. They are scaled to
+        their best multiple, so that a start is never worse than zero.
+    tol : float, default=1e-6
+        The relative duality gap to reach.
+    max_iter : int, default=1000
+        The most rounds over the dual variables.
+    random_state : int, default=0
+        Seeds the order of the rows in each round.
+
+    Returns
+    -------
+    LinearSVM
+
+    References
+    ----------
+    C.-J. Hsieh, K.-W. Chang, C.-J. Lin, S. S. Keerthi, S. Sundararajan. A dual coordinate descent method for
+    large-scale linear SVM. ICML 2008.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> found = linear_svm(np.array([[2.0, 0.0], [-2.0, 0.0]]), np.array([1.0, -1.0]), C=10.0, loss="hinge")
+    >>> found.w.round(6), found.alpha.sum().round(6)
+    (array([0.5, 0. ]), np.float64(0.25))
+    """
+    y = np.asarray(y)
+    if y.ndim != 1:
+        raise ValueError(f"y has {y.ndim} dimensions, where one sign a row is expected; see linear_svms")
+    start = None if alpha is None else np.asarray(alpha)[:, None]
+    found = _train(X, y[:, None], C, loss, fit_intercept, start, tol, max_iter, random_state)
+    return found._replace(w=found.w[0], intercept=float(found.intercept[0]), alpha=found.alpha[:, 0])
+
+
+def linear_svms(
+    X: Any,
+    Y: np.ndarray,
+    C: Any = 1.0,
+    *,
+    loss: str = "squared_hinge",
+    fit_intercept: bool = False,
+    alpha: np.ndarray | None = None,
+    tol: float = 1e-6,
+    max_iter: int = 1000,
+    random_state: int = 0,
+) -> LinearSVM:
+    """Train r machines on the same rows, one for each column of Y: one-vs-rest, or one a label.
+
+    Parameters
+    ----------
+    X, loss, fit_intercept, tol, max_iter, random_state
+        As `linear_svm` has them.
+    Y : ndarray of shape (n, r)
+        -1 or +1.
+    C : float or ndarray of shape (n,) or (n, r), default=1.0
+        The weight of each row's loss.
+    alpha : ndarray of shape (n, r), optional
+        Dual variables to start from.
+
+    Returns
+    -------
+    LinearSVM
+        With the shapes in brackets.
+    """
+    return _train(X, Y, C, loss, fit_intercept, alpha, tol, max_iter, random_state)
+
+
+def svm_objective(
+    w: np.ndarray, X: Any, y: np.ndarray, C: Any = 1.0, loss: str = "squared_hinge", intercept: float = 0.0
+) -> float:
+    """Return the primal objective: half the squared norm of w and the intercept, and the losses of the rows."""
+    slack = np.maximum(0.0, 1 - y * (X @ w + intercept))
+    losses = slack if loss == "hinge" else slack * slack
+    return float(0.5 * (w @ w + intercept**2) + (C * losses).sum())
+
+
+def _train(
+    X: Any,
+    Y: np.ndarray,
+    C: Any,
+    loss: str,
+    fit_intercept: bool,
+    alpha: np.ndarray | None,
+    tol: float,
+    max_iter: int,
+    random_state: int,
+) -> LinearSVM:
+    from labelfold.numerics.svm import _linear_loops as kernels
+
+    rows, (n, d) = _rows(X)
+    signs, C, start = _check(Y, C, alpha, n, loss)
+    bias = float(fit_intercept)
+    q = kernels.squared_norms(*rows, n, bias)
+    rows, q, bias, exponent = _scaled(rows, q, bias, n)
+    if exponent:
+        C = _scale_C(C, exponent)
+        start = np.ldexp(start, 2 * exponent)
+    if loss == "hinge":
+        upper, diagonal = C, np.zeros_like(C)
+    else:
+        upper = np.where(C > 0, np.inf, 0.0)
+        diagonal = np.divide(0.5, C, out=np.zeros_like(C), where=C > 0)
+    W = np.empty((len(signs), d + 1))
+    alpha = np.minimum(start, upper)
+    gap, n_iter = 0.0, 0
+    for j in range(len(signs)):
+        one = signs[j], upper[j], diagonal[j], q, alpha[j], W[j], bias
+        one_gap, rounds = _descend(rows, one, tol, max_iter, random_state)
+        gap, n_iter = max(gap, one_gap), max(n_iter, rounds)
+    if gap > tol:
+        warn_user(
+            f"the support vector machine stopped after {n_iter} rounds with a relative duality gap of {gap:.1e}, "
+            f"short of tol={tol:.1e}; lower C, scale X, or raise max_iter or tol",
+            ConvergenceWarning,
+        )
+    if exponent:
+        W, alpha = np.ldexp(W, -exponent), np.ldexp(alpha, -2 * exponent)
+    return LinearSVM(W[:, :d], W[:, d], alpha.T, gap, n_iter, gap <= tol)
+
+
+def _descend(rows: tuple, one: tuple, tol: float, max_iter: int, seed: int) -> tuple[float, int]:
+    """Train one machine, writing its alpha and w: coordinate steps, and with few columns now and then all at once."""
+    from labelfold.numerics.svm import _linear_loops as kernels
+
+    y, upper, diagonal, _, alpha, w, bias = one
+    Z, n_iter = None, 0
+    narrow = len(w) <= _FEW_COLUMNS and 8 * len(y) * len(w) <= _MOST_DENSE
+    while True:
+        rounds = min(max(_ROUNDS, n_iter // 4), max_iter - n_iter) if narrow else max_iter
+        gap, last = kernels.descend(*rows, *one, tol, rounds, seed + n_iter)
+        n_iter += last
+        if gap <= tol or n_iter >= max_iter:
+            return gap, n_iter
+        from labelfold.numerics.svm import _linear_polish as linear_polish
+
+        Z = _signed_rows(rows, y, bias, len(w) - 1) if Z is None else Z
+        linear_polish.settle(Z, upper, diagonal, alpha, w)
+
+
+def _signed_rows(rows: tuple, y: np.ndarray, bias: float, d: int) -> np.ndarray:
+    """Return the rows, dense, and the intercept's column, each row times its sign: (n, d + 1)."""
+    X, *stored = rows
+    Z = np.empty((len(y), d + 1))
+    Z[:, :d] = sparse.csr_array(tuple(stored), shape=(len(y), d)).toarray() if X is None else X
+    Z[:, d] = bias
+    Z *= y[:, None]
+    return Z
+
+
+def _rows(X: Any) -> tuple[tuple, tuple[int, int]]:
+    """Return the rows as the kernels take them, and their shape."""
+    if not sparse.issparse(X):
+        X = np.asarray(X)
+        X = np.ascontiguousarray(X, dtype=X.dtype if X.dtype.kind == "f" else np.float64)
+        return (X, None, None, None), X.shape
+    X = X.tocsr()
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    data = X.data if X.dtype.kind == "f" else X.data.astype(np.float64)
+    return (None, data, X.indices, X.indptr), X.shape
+
+
+def _check(
+    Y: np.ndarray, C: Any, alpha: np.ndarray | None, n: int, loss: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return signs, weights and start, each (r, n)."""
+    if loss not in ("hinge", "squared_hinge"):
+        raise ValueError(f"loss={loss!r} was given, where 'hinge' or 'squared_hinge' is expected")
+    return check_duals(Y, C, alpha, n, of=f"{n} rows", bounds="weights")
+
+
+def check_duals(
+    Y: np.ndarray, C: Any, alpha: np.ndarray | None, n: int, *, of: str, bounds: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return signs, C and the dual variables to start from, each (r, n), in the caller's words."""
+    signs = np.ascontiguousarray(np.asarray(Y, dtype=np.float64).T)
+    if signs.shape[1:] != (n,):
+        raise ValueError(f"there are signs for {np.shape(Y)[0]} rows and {of}; pass one sign a row")
+    if not (np.abs(signs) == 1).all():
+        raise ValueError("the signs hold other values than -1 and +1; encode the two classes so")
+    C = np.asarray(C, dtype=np.float64)
+    if not ((C >= 0) & np.isfinite(C)).all():
+        raise ValueError(
+            f"C has a negative or infinite entry, where finite {bounds} of at least 0 are expected"
+        )
+    C = np.ascontiguousarray(np.broadcast_to(C.T, signs.shape))
+    if alpha is None:
+        return signs, C, np.zeros(signs.shape)
+    start = np.asarray(alpha, dtype=np.float64).T
+    if start.shape != signs.shape or not ((start >= 0) & np.isfinite(start)).all():
+        raise ValueError(
+            f"alpha of shape {start.T.shape} was given, where {signs.T.shape} finite dual variables of at least 0 "
+            "are expected; start from those of an earlier solution, or from None"
+        )
+    return signs, C, start
+
+
+def _scaled(rows: tuple, q: np.ndarray, bias: float, n: int) -> tuple[tuple, np.ndarray, float, int]:
+    """Return rows divided by a power of two where their squares would overflow or vanish, and its exponent."""
+    largest = q.max(initial=0.0)
+    if _SAFE[0] < largest < _SAFE[1]:
+        return rows, q, bias, 0
+    X, data, *where = rows
+    peak = float(np.abs(data if X is None else X).max(initial=0.0))
+    if not np.isfinite(peak):
+        raise ValueError("X contains NaN or infinity, where finite numbers are expected")
+    if peak == 0:
+        return rows, q, bias, 0
+    from labelfold.numerics.svm import _linear_loops as kernels
+
+    exponent = int(np.frexp(peak)[1])
+    X, data = (None if a is None else np.ldexp(a, -exponent) for a in (X, data))
+    rows, bias = (X, data, *where), float(np.ldexp(bias, -exponent))
+    return rows, kernels.squared_norms(*rows, n, bias), bias, exponent
+
+
+def _scale_C(C: np.ndarray, exponent: int) -> np.ndarray:
+    """Return the weights for rows divided by 2 to the exponent, where they can still be told from 0 and infinity."""
+    with np.errstate(over="ignore"):
+        scaled = np.ldexp(C, 2 * exponent)
+    if not np.isfinite(scaled).all() or ((scaled < np.finfo(np.float64).tiny) & (C > 0)).any():
+        raise ValueError(
+            f"X has values of about {2.0**exponent:.0e}, whose squares times C leave the range of floating-point "
+            "numbers; scale X to about 1"
+        )
+    return scaled

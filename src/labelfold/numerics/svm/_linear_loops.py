@@ -1,0 +1,190 @@
+"""The compiled loops of `labelfold.numerics.svm._linear`, imported when the first machine is trained.
+
+Rows are four arguments, so that the descent is written once: ``(X, None, None, None)`` where they are dense,
+``(None, data, indices, indptr)`` where they are CSR. The compiler leaves out what belongs to an argument that is
+None. A vector w has one entry more than there are columns, multiplied by ``bias``: 0 without an intercept.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+_compile = numba.njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
+
+# A coordinate whose gradient is below this stays where it is.
+_STILL = 1e-14
+
+# Weights this small beside the rows they are a sum of are round-off, and no reason to scale alpha up.
+_CANCELLED = 1e-10
+
+# Coordinates left out come back at the latest when the others have been visited as often as all would be in this
+# many rounds: a few that were kept by mistake may take very long to settle by themselves.
+_PATIENCE = 10
+
+
+@_compile
+def squared_norms(X, data, indices, indptr, n, bias):
+    """Return the squared norm of each row, the bias included."""
+    q = np.empty(n)
+    for i in range(n):
+        total = 0.0
+        if X is not None:
+            for j in range(X.shape[1]):
+                total += np.float64(X[i, j]) * X[i, j]
+        if data is not None:
+            for p in range(indptr[i], indptr[i + 1]):
+                total += np.float64(data[p]) * data[p]
+        q[i] = total + bias * bias
+    return q
+
+
+@_compile
+def _dot(X, data, indices, indptr, i, w, bias):
+    total = 0.0
+    if X is not None:
+        for j in range(X.shape[1]):
+            total += X[i, j] * w[j]
+    if data is not None:
+        for p in range(indptr[i], indptr[i + 1]):
+            total += data[p] * w[np.uintp(indices[p])]
+    return total + bias * w[-1]
+
+
+@_compile
+def _add(X, data, indices, indptr, i, step, w, bias):
+    if X is not None:
+        for j in range(X.shape[1]):
+            w[j] += step * X[i, j]
+    if data is not None:
+        for p in range(indptr[i], indptr[i + 1]):
+            w[np.uintp(indices[p])] += step * data[p]
+    w[-1] += step * bias
+
+
+@_compile
+def _weights(X, data, indices, indptr, y, alpha, w, bias):
+    """Write sum_i alpha_i y_i x_i to w and return its squared norm."""
+    w[:] = 0.0
+    for i in range(y.size):
+        if alpha[i] != 0:
+            _add(X, data, indices, indptr, i, alpha[i] * y[i], w, bias)
+    return _squared_norm(w)
+
+
+@_compile
+def _squared_norm(w):
+    total = 0.0
+    for j in range(w.size):
+        total += w[j] * w[j]
+    return total
+
+
+@_compile
+def _loss(slack, upper, diagonal):
+    """Return what a row costs whose margin lacks ``slack``."""
+    if slack <= 0:
+        return 0.0
+    return slack * slack / (2 * diagonal) if diagonal > 0 else slack * upper
+
+
+@_compile
+def _relative_gap(X, data, indices, indptr, y, upper, diagonal, alpha, w, bias):
+    """Return (primal - dual) / primal, with w made anew from alpha."""
+    primal = 0.5 * _weights(X, data, indices, indptr, y, alpha, w, bias)
+    gap = 0.0
+    for i in range(y.size):
+        slack = 1 - y[i] * _dot(X, data, indices, indptr, i, w, bias)
+        loss = _loss(slack, upper[i], diagonal[i])
+        primal += loss
+        # Since ||w||^2 is the sum of alpha (1 - slack), the gap is a sum of terms none of which is negative.
+        gap += loss - alpha[i] * (slack - 0.5 * diagonal[i] * alpha[i])
+    if not np.isfinite(primal):
+        return 1.0
+    return max(gap, 0.0) / primal if primal > 0 else 0.0
+
+
+@_compile
+def _begin(X, data, indices, indptr, y, upper, diagonal, q, alpha, w, bias):
+    """Scale a warm start to its best multiple in the box, never worse than zero; write its w."""
+    curvature = _weights(X, data, indices, indptr, y, alpha, w, bias)
+    total, size, most = 0.0, 0.0, np.inf
+    for i in range(y.size):
+        curvature += diagonal[i] * alpha[i] * alpha[i]
+        total += alpha[i]
+        size += alpha[i] * np.sqrt(q[i])
+        if alpha[i] > 0:
+            most = min(most, upper[i] / alpha[i])
+    if total > 0:
+        curvature = max(curvature, (_CANCELLED * size) ** 2)
+        factor = min(total / curvature, most) if curvature > 0 else most
+        factor = factor if np.isfinite(factor) else 1.0
+        for i in range(y.size):
+            alpha[i] = min(factor * alpha[i], upper[i])
+        for j in range(w.size):
+            w[j] *= factor
+
+
+@_compile
+def descend(X, data, indices, indptr, y, upper, diagonal, q, alpha, w, bias, tol, max_iter, seed):
+    """Minimise the dual over each coordinate in turn, in random order; write alpha and w.
+
+    ``upper`` bounds alpha and ``diagonal`` is added to the diagonal of the dual's matrix. Coordinates that lie at
+    a bound, with a gradient beyond the projected ones of the last round, are left out (shrinking). Each round also
+    adds up the duality gap as its coordinates found it; when that is small enough those left out come back for a
+    round, and when it still is, the gap is computed.
+
+    Returns
+    -------
+    gap : float
+        The relative duality gap.
+    n_iter : int
+        Rounds over the coordinates.
+    """
+    active = np.flatnonzero(upper > 0)
+    n_all = n_active = active.size
+    state = np.uint64(seed) * np.uint64(2) + np.uint64(0x9E3779B97F4A7C15)
+    _begin(X, data, indices, indptr, y, upper, diagonal, q, alpha, w, bias)
+    primal, goal, visits, high, low = 0.0, tol, 0, np.inf, -np.inf
+    for n_iter in range(1, max_iter + 1):
+        for s in range(n_active - 1, 0, -1):
+            state ^= state << np.uint64(13)
+            state ^= state >> np.uint64(7)
+            state ^= state << np.uint64(17)
+            t = np.int64(((state >> np.uint64(32)) * np.uint64(s + 1)) >> np.uint64(32))
+            active[s], active[t] = active[t], active[s]
+        top, bottom = -np.inf, np.inf
+        gap, losses, full = 0.0, 0.0, n_active == n_all
+        visits += n_active
+        s = 0
+        while s < n_active:
+            i = active[s]
+            a = alpha[i]
+            slack = 1 - y[i] * _dot(X, data, indices, indptr, i, w, bias)
+            g = diagonal[i] * a - slack
+            loss = _loss(slack, upper[i], diagonal[i])
+            losses += loss
+            gap += loss - a * (slack - 0.5 * diagonal[i] * a)
+            if (a <= 0 and g > high) or (a >= upper[i] and g < low):
+                n_active -= 1
+                active[s], active[n_active] = active[n_active], i
+                continue
+            projected = min(g, 0.0) if a <= 0 else max(g, 0.0) if a >= upper[i] else g
+            top, bottom = max(top, projected), min(bottom, projected)
+            if abs(projected) > _STILL:
+                alpha[i] = min(max(a - g / (q[i] + diagonal[i]), 0.0), upper[i])
+                _add(X, data, indices, indptr, i, (alpha[i] - a) * y[i], w, bias)
+            s += 1
+        high = top if top > 0 else np.inf
+        low = bottom if bottom < 0 else -np.inf
+        if full:
+            primal = losses + 0.5 * _squared_norm(w)
+            if gap <= goal * primal:
+                exact = _relative_gap(X, data, indices, indptr, y, upper, diagonal, alpha, w, bias)
+                if exact <= tol:
+                    return exact, n_iter
+                goal *= 0.5
+            visits = 0
+        elif gap <= 0.5 * goal * primal or visits > _PATIENCE * n_all:
+            n_active, high, low = n_all, np.inf, -np.inf
+    return _relative_gap(X, data, indices, indptr, y, upper, diagonal, alpha, w, bias), max_iter

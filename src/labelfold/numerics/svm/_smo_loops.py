@@ -1,0 +1,285 @@
+"""The compiled loops of `labelfold.numerics.svm._kernel`, imported when the first machine is trained.
+
+Inside, dual variables are signed: s = a o y lies between ``low`` and ``high``, one of which is 0, and adds up to 0.
+The dual is then 1/2 s'Ks - y's, and ``error`` = y - Ks is what the machine without its bias still lacks. At the
+solution some bias lies between the errors of those that could still rise and of those that could still fall.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+_compile = numba.njit(nogil=True, cache=True, error_model="numpy")
+
+# Curvature of a pair whose kernel rows are the same, relative to the largest diagonal entry.
+_FLAT = 1e-12
+# Added to the diagonal, likewise relative, where many variables are solved for at once: rows may repeat each other.
+_RIDGE = 1e-10
+# A solve for all free variables at once costs the cube of their number: beyond this pairs are left to themselves.
+_MOST_FREE = 1500
+
+
+@_compile
+def solve(K, y, low, high, s, error, tol, max_iter):
+    """Maximise the dual of one machine from s, in place.
+
+    Returns the bias, the dual and the primal objective, their relative gap, and how many pairs were moved.
+
+    Pairs are chosen by second-order information (Fan, Chen and Lin 2005). Between rounds of pairs the variables
+    that lie strictly between their bounds are solved for at once, which is where the last digits come from.
+    """
+    n = y.size
+    _make_feasible(low, high, s)
+    _scale(K, y, low, high, s)
+    _errors(K, y, s, error)
+    top = 0.0
+    for i in range(n):
+        top = max(top, K[i, i])
+    flat = _FLAT * max(top, 1e-300)
+    steps, goal, rounds = 0, np.inf, max(n // 20, 30)
+    while True:
+        before = steps
+        violation = np.inf
+        while steps - before < rounds and steps < max_iter:
+            violation = _pair(K, low, high, s, error, flat)
+            if violation <= 0.0:
+                break
+            steps += 1
+            if violation <= goal:
+                break
+        _free(K, low, high, s, error, _RIDGE / _FLAT * flat)
+        bias, objective, primal, gap = _gap(y, low, high, s, error)
+        if gap <= tol or steps >= max_iter or steps == before:
+            # Errors are kept up to date step by step: what counts is what they are made anew.
+            _errors(K, y, s, error)
+            bias, objective, primal, gap = _gap(y, low, high, s, error)
+            if gap <= tol or steps >= max_iter or steps == before:
+                return bias, objective, primal, gap, steps
+        goal = 0.1 * min(goal, violation)
+
+
+@_compile
+def polynomial(products, gamma, coef0, degree):
+    """Write (gamma products + coef0)^degree over a matrix of inner products, entry by entry."""
+    n, m = products.shape
+    base = np.empty(m)
+    for i in range(n):
+        # Loops over a row each, of which the compiler makes vector instructions.
+        for t in range(m):
+            base[t] = gamma * products[i, t] + coef0
+            products[i, t] = base[t]
+        for _ in range(degree - 1):
+            for t in range(m):
+                products[i, t] *= base[t]
+
+
+@_compile
+def _pair(K, low, high, s, error, flat):
+    """Move the pair that promises most; return by how much the errors violated the conditions, 0 if not at all."""
+    n = s.size
+    i, best = -1, -np.inf
+    for t in range(n):
+        if s[t] < high[t] and error[t] > best:
+            i, best = t, error[t]
+    j, least, gain = -1, np.inf, 0.0
+    if i < 0:
+        return 0.0
+    for t in range(n):
+        if s[t] > low[t]:
+            least = min(least, error[t])
+            lack = best - error[t]
+            if lack > 0.0:
+                curvature = max(K[i, i] + K[t, t] - 2 * K[i, t], flat)
+                if lack * lack > gain * curvature:
+                    j, gain = t, lack * lack / curvature
+    if j < 0:
+        return 0.0
+    curvature = max(K[i, i] + K[j, j] - 2 * K[i, j], flat)
+    step = (best - error[j]) / curvature
+    room_i, room_j = high[i] - s[i], s[j] - low[j]
+    if step >= min(room_i, room_j):
+        # Bounds are met exactly, so that whether a variable lies at one is not a matter of round-off.
+        if room_i <= room_j:
+            step = room_i
+            s[i] = high[i]
+            s[j] = s[j] - step if room_i < room_j else low[j]
+        else:
+            step = room_j
+            s[j] = low[j]
+            s[i] += step
+    else:
+        s[i] += step
+        s[j] -= step
+    for t in range(n):
+        error[t] -= step * (K[i, t] - K[j, t])
+    return best - least
+
+
+@_compile
+def _free(K, low, high, s, error, ridge):
+    """Move the variables strictly between their bounds to where they would be without, as far as the bounds allow.
+
+    One that meets its bound stays there, and the others go on: their inverse is what is left when it is taken out.
+    """
+    where = np.flatnonzero((s > low) & (s < high))
+    m = where.size
+    if m < 2 or m > _MOST_FREE:
+        return
+    A = np.empty((m, m))
+    for p in range(m):
+        for q in range(m):
+            A[p, q] = K[where[p], where[q]]
+        A[p, p] += ridge
+    B = np.linalg.inv(A)
+    old, old_error = s.copy(), error.copy()
+    lack, moved = error[where], np.zeros(m)
+    left = np.ones(m)  # 0 where a variable has met its bound
+    for _ in range(m):
+        ahead, ones = B @ (lack * left), B @ left
+        bias = ahead.sum() / ones.sum()
+        ahead = (ahead - bias * ones) * left
+        ahead -= left * (
+            ahead.sum() / left.sum()
+        )  # 0 but for round-off, of which a singular kernel makes much
+        share, hit, gain = 1.0, -1, 0.0
+        for p in range(m):
+            gain += ahead[p] * lack[p]
+            now, t = s[where[p]] + moved[p], where[p]
+            room = high[t] - now if ahead[p] > 0 else now - low[t]
+            if abs(ahead[p]) * share > room:
+                share, hit = max(room, 0.0) / abs(ahead[p]), p
+        if not (np.isfinite(share) and gain > 0.0):
+            break
+        for p in range(m):
+            moved[p] += share * ahead[p]
+            lack[p] -= share * (lack[p] - bias)
+        if hit < 0 or left.sum() <= 2:
+            break
+        t = where[hit]
+        moved[hit] = (high[t] if ahead[hit] > 0 else low[t]) - s[t]
+        left[hit] = 0.0
+        column, pivot = B[:, hit].copy(), B[hit, hit]
+        for p in range(m):
+            for q in range(m):
+                B[p, q] -= column[p] * column[q] / pivot
+    gain = 0.0
+    for p in range(m):
+        t = where[p]
+        if left[p] == 0.0:  # exactly, so that whether it lies at its bound is not a matter of round-off
+            new = high[t] if abs(old[t] + moved[p] - high[t]) < abs(old[t] + moved[p] - low[t]) else low[t]
+        else:
+            new = min(max(old[t] + moved[p], low[t]), high[t])
+        _move(K, s, error, t, new - old[t])
+        s[t] = new
+    _balance(K, low, high, s, error)
+    for p in range(m):
+        t = where[p]
+        gain += 0.5 * (s[t] - old[t]) * (error[t] + old_error[t])
+    if not gain > 0.0:
+        s[:] = old
+        error[:] = old_error
+
+
+@_compile
+def _move(K, s, error, t, step):
+    s[t] += step
+    for i in range(s.size):
+        error[i] -= step * K[t, i]
+
+
+@_compile
+def _balance(K, low, high, s, error):
+    """Take what s does not add up to 0 by, which is round-off, from the free variables with most room.
+
+    One at a bound must stay there: a step of 1e-17 would make it count as free, and its error for the bias.
+    """
+    for _ in range(s.size):
+        drift, best, most = s.sum(), -1, 0.0
+        for t in range(s.size):
+            room = s[t] - low[t] if drift > 0 else high[t] - s[t]
+            if low[t] < s[t] < high[t] and room > most:
+                best, most = t, room
+        if drift == 0.0 or best < 0:
+            return
+        _move(K, s, error, best, -min(drift, most) if drift > 0 else min(-drift, most))
+        if abs(drift) <= most:
+            return
+
+
+@_compile
+def _gap(y, low, high, s, error):
+    """Return the bias, the dual and the primal objective, and the gap between them relative to the primal."""
+    n = s.size
+    above, below = -np.inf, np.inf
+    for t in range(n):
+        if s[t] < high[t]:
+            above = max(above, error[t])
+        if s[t] > low[t]:
+            below = min(below, error[t])
+    # With nothing that could rise (or fall) any bias beyond will do.
+    if above == -np.inf:
+        bias = below
+    elif below == np.inf:
+        bias = above
+    else:
+        bias = 0.5 * (above + below)
+    objective, gap = 0.0, 0.0
+    for t in range(n):
+        lack = error[t] - bias
+        objective += 0.5 * s[t] * (y[t] + error[t])
+        # A sum of terms none of which is negative, so that it is exact where it is small.
+        gap += (high[t] - s[t]) * lack if lack > 0 else (low[t] - s[t]) * lack
+    primal = objective + gap
+    return bias, objective, primal, gap / primal if primal > 0 else 0.0
+
+
+@_compile
+def _errors(K, y, s, error):
+    n = s.size
+    error[:] = y
+    for i in range(n):
+        if s[i] != 0.0:
+            for t in range(n):
+                error[t] -= s[i] * K[i, t]
+
+
+@_compile
+def _make_feasible(low, high, s):
+    """Clip s to its bounds and shrink the side that outweighs the other, so that it adds up to 0."""
+    up, down = 0.0, 0.0
+    for t in range(s.size):
+        s[t] = min(max(s[t], low[t]), high[t])
+        if s[t] > 0:
+            up += s[t]
+        else:
+            down -= s[t]
+    if up == down:
+        return
+    for t in range(s.size):
+        if s[t] > 0 and up > down:
+            s[t] *= down / up
+        elif s[t] < 0 and down > up:
+            s[t] *= up / down
+
+
+@_compile
+def _scale(K, y, low, high, s):
+    """Multiply s by what is best within the bounds: a start is never worse than zero."""
+    n = s.size
+    linear, quadratic, most = 0.0, 0.0, np.inf
+    for i in range(n):
+        if s[i] != 0.0:
+            linear += y[i] * s[i]
+            most = min(most, (high[i] if s[i] > 0 else low[i]) / s[i])
+            row = 0.0
+            for t in range(n):
+                row += K[i, t] * s[t]
+            quadratic += s[i] * row
+    if linear <= 0.0:
+        return
+    factor = min(linear / quadratic, most) if quadratic > 0 else most
+    if not np.isfinite(factor):
+        return
+    for i in range(n):
+        s[i] = min(max(factor * s[i], low[i]), high[i])

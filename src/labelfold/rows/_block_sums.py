@@ -1,0 +1,173 @@
+"""What blocks give as sums over rows: products and triangles, added up in a worker's own total."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg import get_blas_funcs
+
+from labelfold.rows._sums import Term
+
+# Below this many multiplications SciPy's product is as fast as a compiled kernel's first call is slow.
+_SMALL_PRODUCT = 4_000_000
+
+
+def is_small(multiplications: int) -> bool:
+    """Return whether a product is best left to SciPy."""
+    return multiplications < _SMALL_PRODUCT
+
+
+class DenseTransposed(Term):
+    """X'H of dense rows, added into the worker's (d, k) total by one BLAS call."""
+
+    def __init__(self, X: np.ndarray, H: np.ndarray) -> None:
+        self.X, self.H = X, H
+
+    def add(self, total: np.ndarray | None) -> np.ndarray:
+        """Add the block's sum."""
+        if total is None:
+            return self.X.T @ self.H
+        total += self.X.T @ self.H
+        return total
+
+
+class DenseGram(Term):
+    """X'X of dense rows, one triangle added into the worker's (d, d) total where it is."""
+
+    def __init__(self, X: np.ndarray) -> None:
+        self.X = X
+
+    def add(self, total: np.ndarray | None) -> np.ndarray:
+        """Add the block's sum."""
+        X = self.X
+        if total is None:
+            total = np.zeros((X.shape[1], X.shape[1]), dtype=X.dtype, order="F")
+        if not X.size:
+            return total
+        (syrk,) = get_blas_funcs(["syrk"], [X])
+        if X.flags.f_contiguous:
+            return syrk(1.0, X, beta=1.0, c=total, trans=1, overwrite_c=1)
+        return syrk(1.0, X.T, beta=1.0, c=total, overwrite_c=1)
+
+    @staticmethod
+    def finish(total: np.ndarray) -> np.ndarray:
+        """Return both triangles."""
+        return mirror(total.T)
+
+
+class CSRTransposed(Term):
+    """X'H of sparse rows, scattered into the worker's (d, k) total."""
+
+    def __init__(self, block: Any, H: np.ndarray) -> None:
+        self.block, self.H = block, H
+
+    def add(self, total: np.ndarray | None) -> np.ndarray:
+        """Add the block's sum."""
+        block, H = self.block, self.H
+        if is_small(block.data.size * H.shape[1]):
+            product = block.raw.T @ H
+            if total is None:
+                return product
+            total += product
+            return total
+        if total is None:
+            total = np.zeros((block.shape[1], *H.shape[1:]), dtype=block.dtype)
+        from labelfold.rows.loops import _sparse_products as sparse_products
+
+        sparse_products.csr_scatter(block.data, block.indices, block.indptr, H, total)
+        return total
+
+
+class CSRGram(Term):
+    """X'X of sparse rows, one triangle scattered into the worker's (d, d) total."""
+
+    def __init__(self, block: Any) -> None:
+        self.block = block
+
+    def add(self, total: np.ndarray | None) -> np.ndarray:
+        """Add the block's sum."""
+        from labelfold.rows.loops import _sparse_products as sparse_products
+
+        block = self.block
+        if total is None:
+            total = np.zeros((block.shape[1], block.shape[1]), dtype=block.dtype)
+        sparse_products.csr_gram(block.data, block.indices, block.indptr, total)
+        return total
+
+    @staticmethod
+    def finish(total: np.ndarray) -> np.ndarray:
+        """Return both triangles."""
+        return mirror(total)
+
+
+class Triangle(Term):
+    """The triangular factor of all rows stacked: factors are "added" by factoring them one above the other."""
+
+    def __init__(self, rows: np.ndarray) -> None:
+        self.rows = rows
+
+    def add(self, total: list[np.ndarray] | None) -> list[np.ndarray]:
+        """Stack the block's rows."""
+        # Rows wait until there are enough of them: a factorisation of a few costs as much as one of many.
+        total = [] if total is None else total
+        total.append(self.rows)
+        width = self.rows.shape[1]
+        if sum(map(len, total)) >= max(3 * width, 64):
+            total[:] = [np.linalg.qr(np.vstack(total), mode="r")]
+        return total
+
+    @staticmethod
+    def merge(left: list[np.ndarray], right: list[np.ndarray]) -> list[np.ndarray]:
+        """Stack two workers' factors."""
+        return [np.linalg.qr(np.vstack([*left, *right]), mode="r")]
+
+    @staticmethod
+    def finish(total: list[np.ndarray]) -> np.ndarray:
+        """Return the factor of all."""
+        return np.linalg.qr(np.vstack(total), mode="r")
+
+
+def only_column(total: np.ndarray) -> np.ndarray:
+    """Return the vector that was summed up as a column."""
+    return total[:, 0]
+
+
+def unshift(sums: tuple, center: np.ndarray) -> np.ndarray:
+    """Return X'H - a (u'H) from X'H and u'H."""
+    product, weights = sums
+    if product.ndim == 1:
+        return product - center * weights
+    return less_outer(product, center[:, None], weights[None, :])
+
+
+def unshift_squares(sums: tuple, center: np.ndarray) -> np.ndarray:
+    """Return the squared norms of shifted columns from those of X, X'u and u'u."""
+    squares, product, weight = sums
+    return np.maximum(squares - 2 * center * product + weight * center**2, 0.0)
+
+
+def unshift_gram(sums: tuple, center: np.ndarray) -> np.ndarray:
+    """Return the Gram matrix of shifted rows from that of X, X'u and u'u."""
+    gram, product, weight = sums
+    cross = product[:, 0] - weight / 2 * center
+    return less_outer(gram, np.stack([cross, center], axis=1), np.stack([center, cross]))
+
+
+def less_outer(A: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Return A - left @ right, written over A: some rows at a time, since A may be all that fits in memory."""
+    A = np.require(A, requirements="W")
+    for start in range(0, len(A), 256):
+        here = slice(start, start + 256)
+        A[here] -= left[here] @ right
+    return A
+
+
+def mirror(A: np.ndarray) -> np.ndarray:
+    """Return A with its lower triangle written over its upper one, a tile at a time."""
+    A = np.require(A, requirements="W")
+    for start in range(0, len(A), 256):
+        here, below = slice(start, start + 256), slice(start + 256, None)
+        A[here, here] = np.tril(A[here, here]) + np.tril(A[here, here], -1).T
+        A[here, below] = A[below, here].T
+    return A

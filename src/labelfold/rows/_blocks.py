@@ -1,0 +1,366 @@
+"""Blocks: what a function of a pass sees of the data, some rows at a time.
+
+Every block answers the same few questions, whichever way its rows are stored:
+
+==============  =====================================================================================
+``X @ M``       (m, k), a row result, in the dtype of X
+``X.t(H)``      X'H (d, k), a sum over rows
+``X.gram()``    X'X (d, d), a sum over rows: for d within a memory budget
+``X.qr(H)``     triangular factor of [X, H]: a "sum" of its own kind, for the same d
+``X.colsum()``  column sums (d,), a sum over rows
+``X.colsq()``   sums of squares of the columns (d,), a sum over rows
+``X.sq()``      squared norm of each row (m,), a row result
+``X.min()``     smallest entry of each row (m,), a row result
+``X.outer()``   X X' (m, m): only where the block is all the rows there are
+``X.outer(P)``  X (X'P) (m, k), likewise
+``X.shift(a)``  the block with the vector a taken from every row
+``X.scale(w)``  the block with row i multiplied by w[i]
+``X.double()``  the block in float64, where sums must not lose digits
+``X.single()``  the block in float32 where that is quicker, for when few digits are enough
+``X.narrow()``  the block without columns of zeros, where leaving them out is cheap: for `outer`
+``X.kl_rows``   (H, V): R V (m, k), a row result, with R = X / (H V'); for X, H, V >= 0, as are the next two
+``X.kl_sums``   (H, V, v): R'H (d, k) and the I-divergence D(X, H V'), sums over rows; v = column sums of V
+``X.kl_place``  (V, v, tol, rounds): the H (m, k) that minimises D(X, H V'), each row until its gap is below tol
+``X.apply(g)``  the dense rows that the feature map g makes of these
+``X.raw``       the rows as a NumPy array, ``csr_array`` or device array, for feature maps
+==============  =====================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from labelfold.rows._block_sums import (
+    CSRGram,
+    CSRTransposed,
+    DenseGram,
+    DenseTransposed,
+    Triangle,
+    is_small,
+    less_outer,
+    mirror,
+    only_column,
+    unshift,
+    unshift_gram,
+    unshift_squares,
+)
+from labelfold.rows._sums import Finished, Term, Together
+from labelfold.rows.loops import _divergence as divergence
+
+
+class Block:
+    """What the kinds of block have in common; see the table above."""
+
+    shape: tuple[int, int]
+    dtype: Any
+    xp: Any = np
+    is_sparse: bool = False
+
+    def shift(self, center: Any) -> Block:
+        """Return the block with ``center`` subtracted from every row, without touching zeros."""
+        return ShiftedBlock(self, center)
+
+    def scale(self, weights: Any) -> Block:
+        """Return the block with each row multiplied by its weight."""
+        raise NotImplementedError
+
+    def double(self) -> Block:
+        """Return the block in float64."""
+        raise NotImplementedError
+
+    def single(self) -> Block:
+        """Return the block in float32, where that is quicker to work with."""
+        return self
+
+    def narrow(self) -> Block:
+        """Return the block, perhaps without columns that are zero in every row: X X' is the same."""
+        return self
+
+    def apply(self, transform: Callable[[Any], Any]) -> Block:
+        """Return the dense rows that a feature map makes of these."""
+        return DenseBlock(np.asarray(transform(self.raw), dtype=self.dtype))
+
+    def qr(self, H: Any) -> Term:
+        """Return the triangular factor of [X, H]."""
+        return Triangle(np.hstack([self.dense(), np.asarray(H)]).astype(np.float64, copy=False))
+
+    def dense(self) -> np.ndarray:
+        """Return the rows as one dense host array: for blocks whose width is within a memory budget."""
+        raise NotImplementedError
+
+    def min(self) -> Any:
+        """Return the smallest entry of each row."""
+        raise NotImplementedError
+
+
+class DenseBlock(Block):
+    """Rows held in a NumPy array."""
+
+    def __init__(self, X: np.ndarray) -> None:
+        self.X = self.raw = X
+        self.shape = X.shape
+        self.dtype = X.dtype
+
+    def __matmul__(self, M: np.ndarray) -> np.ndarray:
+        return self.X @ np.asarray(M, dtype=self.dtype)
+
+    def t(self, H: np.ndarray) -> Term:
+        """Return X'H."""
+        return DenseTransposed(self.X, np.asarray(H, dtype=self.dtype))
+
+    def gram(self) -> Term:
+        """Return X'X."""
+        return DenseGram(self.X)
+
+    def colsum(self) -> np.ndarray:
+        """Return the sum of the rows, added up in float64."""
+        return self.X.sum(axis=0, dtype=np.float64)
+
+    def colsq(self) -> np.ndarray:
+        """Return the squared norm of each column."""
+        return np.einsum("ij,ij->j", self.X, self.X)
+
+    def sq(self) -> np.ndarray:
+        """Return the squared norm of each row."""
+        return np.einsum("ij,ij->i", self.X, self.X)
+
+    def min(self) -> np.ndarray:
+        """Return the smallest entry of each row."""
+        return self.X.min(axis=1)
+
+    def outer(self, P: np.ndarray | None = None) -> np.ndarray:
+        """Return X X', or X X'P."""
+        return self.X @ (self.X.T if P is None else self.X.T @ np.asarray(P, dtype=self.dtype))
+
+    def shift(self, center: np.ndarray) -> DenseBlock:
+        """Return the shifted rows: formed, since a block is small and cancellation is then harmless."""
+        return DenseBlock(self.X - np.asarray(center, dtype=self.dtype))
+
+    def kl_rows(self, H: np.ndarray, V: np.ndarray) -> np.ndarray:
+        """Return R V, R = X / (H V')."""
+        return divergence.ratio_rows(np, self.X, H, V)
+
+    def kl_sums(self, H: np.ndarray, V: np.ndarray, v: np.ndarray) -> Term:
+        """Return R'H and the divergence."""
+        return divergence.DenseRatioSums(np, self.X, H, V)
+
+    def kl_place(self, V: np.ndarray, v: np.ndarray, tol: float, rounds: int) -> np.ndarray:
+        """Return the H of least divergence."""
+        return divergence.place(np, self.X, V, v, tol, rounds)
+
+    def double(self) -> DenseBlock:
+        """Return the rows in float64."""
+        return DenseBlock(self.X.astype(np.float64, copy=False))
+
+    def single(self) -> DenseBlock:
+        """Return the rows in float32."""
+        return DenseBlock(self.X.astype(np.float32, copy=False))
+
+    def scale(self, weights: np.ndarray) -> DenseBlock:
+        """Return the weighted rows, formed."""
+        return DenseBlock(self.X * np.asarray(weights, dtype=self.dtype)[:, None])
+
+    def dense(self) -> np.ndarray:
+        """Return the rows themselves."""
+        return self.X
+
+
+class CSRBlock(Block):
+    """Rows held in compressed sparse form: views of the arrays of the whole, never a copy."""
+
+    is_sparse = True
+
+    # Where the rows beneath keep their transpose: what gives it, and which of them is the first here.
+    transpose: tuple[Callable[[], tuple], int] | None = None
+
+    def __init__(self, data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, n_columns: int) -> None:
+        self.data, self.indices, self.indptr = data, indices, indptr
+        self.shape = (len(indptr) - 1, n_columns)
+        self.dtype = data.dtype
+
+    @classmethod
+    def of(cls, X: Any, start: int, stop: int, dtype: Any) -> CSRBlock:
+        """Return rows ``start`` to ``stop`` of a CSR matrix or array."""
+        indptr = X.indptr[start : stop + 1]
+        part = slice(indptr[0], indptr[-1])
+        return cls(X.data[part].astype(dtype, copy=False), X.indices[part], indptr - indptr[0], X.shape[1])
+
+    @property
+    def raw(self) -> sparse.csr_array:
+        """The rows as a SciPy sparse array."""
+        return sparse.csr_array((self.data, self.indices, self.indptr), shape=self.shape, copy=False)
+
+    def __matmul__(self, M: np.ndarray) -> np.ndarray:
+        M = np.asarray(M, dtype=self.dtype)
+        if M.ndim == 1:
+            return (self @ M[:, None])[:, 0]
+        if is_small(self.data.size * M.shape[1]):
+            return self.raw @ M
+        from labelfold.rows.loops import _sparse_products as sparse_products
+
+        return sparse_products.csr_product(self.data, self.indices, self.indptr, M)
+
+    def t(self, H: np.ndarray) -> Term:
+        """Return X'H."""
+        H = np.asarray(H, dtype=self.dtype)
+        if H.ndim == 1:
+            return Finished(self.t(H[:, None]), only_column)
+        return CSRTransposed(self, H)
+
+    def gram(self) -> Term:
+        """Return X'X."""
+        return CSRGram(self)
+
+    def colsum(self) -> np.ndarray:
+        """Return the sum of the rows, added up in float64."""
+        return np.bincount(self.indices, weights=self.data, minlength=self.shape[1])
+
+    def colsq(self) -> np.ndarray:
+        """Return the squared norm of each column, added up in float64."""
+        return np.bincount(self.indices, weights=self.data * self.data, minlength=self.shape[1])
+
+    def sq(self) -> np.ndarray:
+        """Return the squared norm of each row."""
+        rows = np.repeat(np.arange(self.shape[0]), np.diff(self.indptr))
+        return np.bincount(rows, weights=self.data * self.data, minlength=self.shape[0]).astype(self.dtype)
+
+    def min(self) -> np.ndarray:
+        """Return the smallest entry of each row, those not stored counted as 0."""
+        return self.raw.min(axis=1).toarray().ravel()
+
+    def outer(self, P: np.ndarray | None = None) -> np.ndarray:
+        """Return X X', row by row from the columns each row shares with the others; or X X'P."""
+        from labelfold.rows.loops import _sparse_products as sparse_products
+
+        if P is None:
+            return mirror(sparse_products.csr_outer(self.raw))
+        P = np.asarray(P, dtype=self.dtype)
+        return sparse_products.csr_outer_product(self.data, self.indices, self.indptr, self.shape[1], P)
+
+    def kl_rows(self, H: np.ndarray, V: np.ndarray) -> np.ndarray:
+        """Return R V, R = X / (H V') at the non-zeros."""
+        from labelfold.rows.loops import _divergence_loops as divergence_loops
+
+        return divergence_loops.csr_ratio_rows(self.data, self.indices, self.indptr, H, V)
+
+    def kl_sums(self, H: np.ndarray, V: np.ndarray, v: np.ndarray) -> Term:
+        """Return R'H and the divergence."""
+        if self.transpose is not None:
+            return divergence.GatheredRatioSums(*self.transpose, H, V, v)
+        return divergence.SparseRatioSums(self, H, V, v)
+
+    def kl_place(self, V: np.ndarray, v: np.ndarray, tol: float, rounds: int) -> np.ndarray:
+        """Return the H of least divergence."""
+        from labelfold.rows.loops import _placement_loops as placement_loops
+
+        return placement_loops.csr_place(self.data, self.indices, self.indptr, V, v, tol, rounds)
+
+    def double(self) -> CSRBlock:
+        """Return the rows in float64."""
+        return CSRBlock(self.data.astype(np.float64, copy=False), self.indices, self.indptr, self.shape[1])
+
+    def single(self) -> CSRBlock:
+        """Return the rows in float32."""
+        return CSRBlock(self.data.astype(np.float32, copy=False), self.indices, self.indptr, self.shape[1])
+
+    def occupied(self) -> np.ndarray:
+        """Return which columns have an entry."""
+        return np.bincount(self.indices, minlength=self.shape[1]) > 0
+
+    def narrow(self, keep: np.ndarray | None = None) -> CSRBlock:
+        """Return the block without empty columns, or those that ``keep`` tells apart."""
+        keep = self.occupied() if keep is None else keep
+        place = (np.cumsum(keep) - 1).astype(self.indices.dtype)
+        return CSRBlock(self.data, place[self.indices], self.indptr, int(keep.sum()))
+
+    def scale(self, weights: np.ndarray) -> CSRBlock:
+        """Return the weighted rows; zeros stay where they are."""
+        weights = np.repeat(np.asarray(weights, dtype=self.dtype), np.diff(self.indptr))
+        return CSRBlock(self.data * weights, self.indices, self.indptr, self.shape[1])
+
+    def dense(self) -> np.ndarray:
+        """Return the rows as a dense array."""
+        return self.raw.toarray()
+
+
+class ShiftedBlock(Block):
+    """X - u a': every row less the same vector a, row i of it u[i] times, without touching X's zeros."""
+
+    def __init__(self, block: Block, center: np.ndarray, u: np.ndarray | None = None) -> None:
+        self.block, self.center = block, np.asarray(center, dtype=block.dtype)
+        self.shape, self.dtype, self.is_sparse = block.shape, block.dtype, block.is_sparse
+        self.u = np.ones(block.shape[0], dtype=block.dtype) if u is None else u
+
+    @property
+    def raw(self) -> np.ndarray:
+        """The shifted rows, which are dense."""
+        return self.dense()
+
+    def __matmul__(self, M: np.ndarray) -> np.ndarray:
+        shifts = self.center @ np.asarray(M, dtype=self.dtype)
+        return self.block @ M - (np.outer(self.u, shifts) if M.ndim == 2 else self.u * shifts)
+
+    def t(self, H: np.ndarray) -> Term:
+        """Return X'H - a (u'H)."""
+        return Together(partial(unshift, center=self.center), self.block.t(H), self.u @ H)
+
+    def gram(self) -> Term:
+        """Return X'X - X'u a' - a u'X + (u'u) a a'."""
+        finish = partial(unshift_gram, center=self.center)
+        return Together(finish, self.block.gram(), self.block.t(self.u[:, None]), self.u @ self.u)
+
+    def colsum(self) -> Term:
+        """Return the sum of the rows."""
+        return Together(partial(unshift, center=self.center), self.block.colsum(), self.u.sum())
+
+    def colsq(self) -> Term:
+        """Return the squared norm of each column."""
+        finish = partial(unshift_squares, center=self.center)
+        return Together(finish, self.block.colsq(), self.block.t(self.u), self.u @ self.u)
+
+    def sq(self) -> np.ndarray:
+        """Return the squared norm of each row."""
+        cross = self.block @ self.center
+        return self.block.sq() - 2 * self.u * cross + self.u**2 * (self.center @ self.center)
+
+    def min(self) -> np.ndarray:
+        """Return the smallest entry of each row, formed a row at a time."""
+        raw, u = self.block.raw, self.u
+        smallest = [(raw[[i]].toarray() - u[i] * self.center).min() for i in range(len(u))]
+        return np.array(smallest, dtype=self.dtype)
+
+    def outer(self, P: np.ndarray | None = None) -> np.ndarray:
+        """Return (X - u a')(X - u a')', or its product with P: in terms of m-vectors, nothing of X's width."""
+        cross = self.block @ self.center
+        rest = cross - (self.center @ self.center) * self.u
+        right = np.stack([self.u, rest])
+        if P is not None:
+            right = right @ np.asarray(P, dtype=self.dtype)
+        return less_outer(self.block.outer(P), np.stack([cross, self.u], axis=1), right)
+
+    def double(self) -> ShiftedBlock:
+        """Return the block in float64."""
+        return ShiftedBlock(self.block.double(), self.center, self.u.astype(np.float64))
+
+    def single(self) -> ShiftedBlock:
+        """Return the block in float32."""
+        return ShiftedBlock(self.block.single(), self.center, self.u.astype(np.float32))
+
+    def narrow(self) -> ShiftedBlock:
+        """Return the block without columns that have neither an entry nor a shift."""
+        keep = self.block.occupied() | (self.center != 0)
+        return ShiftedBlock(self.block.narrow(keep), self.center[keep], self.u)
+
+    def scale(self, weights: np.ndarray) -> ShiftedBlock:
+        """Return the block with each row multiplied by its weight."""
+        weights = np.asarray(weights, dtype=self.dtype)
+        return ShiftedBlock(self.block.scale(weights), self.center, self.u * weights)
+
+    def dense(self) -> np.ndarray:
+        """Return the rows as a dense array."""
+        return self.block.dense() - np.outer(self.u, self.center)

@@ -1,0 +1,1 @@
+"""One adapter a container: the only code that asks what container it holds."""

@@ -1,0 +1,169 @@
+"""Rows of a Dask array: a task for each chunk of rows, sums merged by a tree."""
+
+from __future__ import annotations
+
+import itertools
+from operator import itemgetter
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+
+from labelfold.rows import _threads as threads
+from labelfold.rows._protocol import RowFunction, Rows
+from labelfold.rows._sums import Accumulator
+from labelfold.rows.adapters._local import (
+    check_aligned,
+    check_two_dimensional,
+    floating,
+    limit,
+    match_dtype,
+    merge,
+    slabs,
+)
+from labelfold.rows.adapters._memory import memory_rows, stacked_rows
+
+_FAN_IN = 8
+
+
+class DaskRows(Rows):
+    """Rows of a Dask array whose chunks hold NumPy arrays or SciPy sparse matrices."""
+
+    def __init__(self, X: Any) -> None:
+        if hasattr(X, "to_dask_array"):  # a Dask DataFrame
+            X = X.to_dask_array(lengths=True)
+        check_two_dimensional(X.ndim)
+        if np.isnan(X.shape[0]):
+            X = X.copy().compute_chunk_sizes()  # which writes them into its array
+        if X.numblocks[1] > 1:
+            X = X.rechunk({1: -1})
+        self.X = X
+        self.dtype = floating(X.dtype)
+        self.shape = (int(X.shape[0]), int(X.shape[1]))
+        self._ends = np.concatenate([[0], np.cumsum(X.chunks[0])]).astype(np.int64)
+        self._chunks = list(X.to_delayed()[:, 0])
+
+    def sweep(
+        self, f: RowFunction, *aligned: Any, shared: tuple = (), most_rows: int | None = None
+    ) -> tuple[Any, Any]:
+        """Make one pass: a task for each chunk that holds rows."""
+        self.n_passes += 1
+        work = _everywhere((f, tuple(match_dtype(value, self.dtype) for value in shared), most_rows))
+        columns = [self._parts(check_aligned(a, self.shape[0])) for a in aligned]
+        tasks = []
+        for i in self._occupied():
+            start, parts = int(self._ends[i]), [column[i] for column in columns]
+            tasks.append(_run_chunk(work, self._chunks[i], start, self.dtype, *parts))
+        mapped = [_first(task) for task in tasks]
+        total, about = _tree([_second(task) for task in tasks]), _about(mapped[0])
+        # Persisted together: the chunks are read once, and the row results stay where they were made.
+        *mapped, total, about = dask.persist(*mapped, total, about)
+        total, about = dask.compute(total, about)
+        return self._assemble(mapped, about), total.finish()
+
+    def _assemble(self, mapped: list, about: tuple | None) -> Any:
+        if about is None:
+            return None
+        sizes = np.diff(self._ends)[self._occupied()]
+        shape, dtype = about
+        return da.concatenate(
+            [
+                da.from_delayed(part, (int(size), *shape), dtype=dtype)
+                for part, size in zip(mapped, sizes, strict=True)
+            ]
+        )
+
+    def _occupied(self) -> np.ndarray:
+        return np.flatnonzero(np.diff(self._ends))
+
+    def _parts(self, a: Any) -> list:
+        """Return a row-aligned array cut as the rows are."""
+        if isinstance(a, da.Array):
+            cuts = tuple(int(size) for size in np.diff(self._ends)[self._occupied()])
+            a = a.rechunk({0: cuts, **dict.fromkeys(range(1, a.ndim), -1)})
+            parts = dict(zip(self._occupied(), a.to_delayed().ravel(), strict=True))
+            return [parts.get(i) for i in range(len(self._chunks))]
+        a = np.asarray(a)
+        return [a[start:stop] for start, stop in zip(self._ends[:-1], self._ends[1:], strict=True)]
+
+    def put(self, a: Any) -> Any:
+        """Return a row-aligned array as a Dask array beside the rows."""
+        if isinstance(a, da.Array):
+            return a
+        a = np.asarray(check_aligned(a, self.shape[0]))
+        cuts = tuple(int(size) for size in np.diff(self._ends)[self._occupied()])
+        return da.from_array(a, chunks=(cuts, *((size,) for size in a.shape[1:])), name=False).persist()
+
+    def get(self, h: Any) -> np.ndarray:
+        """Return a row-aligned array as NumPy."""
+        return np.asarray(h.compute() if isinstance(h, da.Array) else h)
+
+    def take(self, index: np.ndarray) -> Rows:
+        """Return the rows at ``index``, reading only the chunks that hold them."""
+        index = np.asarray(index, dtype=np.int64)
+        order = np.argsort(index, kind="stable")
+        wanted = index[order]
+        bounds = np.searchsorted(wanted, self._ends)
+        parts = [
+            _take_chunk(self._chunks[i], wanted[a:b] - self._ends[i], int(self._ends[i]))
+            for i, (a, b) in enumerate(itertools.pairwise(bounds))
+            if b > a
+        ]
+        pieces = dask.compute(*parts)
+        return stacked_rows(pieces, order, self.shape[1], self.dtype)
+
+    def row_bytes(self) -> float:
+        """Return the bytes of one dense row: what a sparse chunk holds is known only to its worker."""
+        return self.shape[1] * self.dtype.itemsize
+
+
+def _everywhere(value: Any) -> Any:
+    """Return what every task needs, sent once to each worker of a cluster where there is one."""
+    client = getattr(dask.base.get_scheduler(), "__self__", None)
+    if not hasattr(client, "scatter"):
+        return dask.delayed(value, pure=False, traverse=False)
+    return client.scatter(_Box(value), broadcast=True, hash=False)
+
+
+class _Box:
+    """A value that is scattered whole (a tuple would be scattered item by item)."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+@dask.delayed(pure=False)
+def _run_chunk(work: Any, chunk: Any, start: int, dtype: np.dtype, *aligned: Any) -> tuple[Any, Accumulator]:
+    f, shared, most_rows = work.value if isinstance(work, _Box) else work
+    rows = memory_rows(chunk, first_row=start)
+    rows.dtype = dtype
+    mapped, sums = rows.mapped(), Accumulator()
+    with threads.single_blas():
+        for a, b in slabs(limit(rows.cuts(), most_rows), 1)[0]:
+            result, partial = f(rows.block(a, b), *(h[a:b] for h in aligned), *shared)
+            mapped.store(a, b, result)
+            sums.add(partial)
+    return mapped.result(), sums
+
+
+@dask.delayed(pure=False)
+def _take_chunk(chunk: Any, index: np.ndarray, start: int) -> Any:
+    return memory_rows(chunk, first_row=start).take(index).X
+
+
+@dask.delayed(pure=False)
+def _about(mapped: Any) -> tuple | None:
+    return None if mapped is None else (mapped.shape[1:], mapped.dtype)
+
+
+_first = dask.delayed(itemgetter(0), pure=False)
+_second = dask.delayed(itemgetter(1), pure=False)
+_merge = dask.delayed(merge, pure=False)
+
+
+def _tree(sums: list) -> Any:
+    """Merge neighbours, then neighbours of those, in order."""
+    while len(sums) > 1:
+        sums = [_merge(sums[i : i + _FAN_IN]) for i in range(0, len(sums), _FAN_IN)]
+    return sums[0]

@@ -1,0 +1,303 @@
+"""Compiled loops of the I-divergence over sparse rows: inner product, ratio and sum in one go, non-zero by non-zero.
+
+With R = X / (H V') at the non-zeros of X and nowhere else. Nothing of the size of X or of its non-zeros times k is
+made: a row's ratios wait in a short buffer, so that their logarithms and quotients do not wait for each other. All
+release the GIL and none is parallel by itself: the threads belong to `labelfold.rows._threads`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from labelfold.rows import _threads as threads
+from labelfold.rows.loops._divergence import floor
+from labelfold.rows.loops._registers import add_rows, row_products
+from labelfold.rows.loops._sparse_products import _compile, add_multiple
+
+# Ratios that wait together at most, and bytes of their rows of V, which then fit the cache nearest to a core.
+_WAITING, _WAITING_BYTES = 256, 2**14
+
+_LINE = 64
+
+# Logarithms are taken in vectors, log f = 2 artanh((f - 1) / (f + 1)): the bits of sqrt(1/2), and the least ratio.
+_LOG_2, _TINY = float(np.log(2.0)), 2.3e-308
+_ROOT_HALF = int(np.float64(np.sqrt(0.5)).view(np.int64))
+
+# Compiled for k itself these loops take half the time, but each k has to be compiled for.
+_LEAST, _MOST = 8, 128
+
+
+def csr_ratio_rows(
+    data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, H: np.ndarray, V: np.ndarray
+) -> np.ndarray:
+    """Return R V (m, k) for CSR rows, R = X / (H V')."""
+    H, V = np.ascontiguousarray(H), np.ascontiguousarray(V)
+    out = np.empty_like(H)
+    _gather(_special(H.shape[1]))(data, indices, indptr, 0, len(H), H, V, out, _floor(H), False)
+    return out
+
+
+def csr_ratio_scatter(
+    data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, H: np.ndarray, V: np.ndarray, out: np.ndarray
+) -> tuple[float, float]:
+    """Add R'H to ``out`` (d, k) for CSR rows; return the sums over the non-zeros of x log(x/p) - x + p and of p."""
+    H, V = np.ascontiguousarray(H), np.ascontiguousarray(V)
+    return _scatter(_special(H.shape[1]))(data, indices, indptr, H, V, out, _floor(H))
+
+
+def csc_ratio_sums(
+    data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, H: np.ndarray, V: np.ndarray
+) -> tuple[np.ndarray, float, float]:
+    """Return R'H (d, k) and the two sums, for the columns of X: each gathers its rows of H, columns in threads."""
+    out = aligned(V.shape, V.dtype)
+    gather = _gather(_special(H.shape[1]))
+    targets = np.linspace(0, len(data), threads.n_threads() + 1)
+    cuts = np.searchsorted(indptr, targets)
+    cuts[0], cuts[-1] = 0, len(V)
+
+    def run(piece: tuple[int, int], stop: Any) -> tuple[float, float]:
+        return gather(data, indices, indptr, *piece, V, H, out, _floor(H), True)
+
+    parts = threads.run(run, [piece for piece in itertools.pairwise(cuts.tolist()) if piece[1] > piece[0]])
+    return out, sum(part[0] for part in parts), sum(part[1] for part in parts)
+
+
+def aligned(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """Return an empty array that begins where a line of the cache does: no vector of it then lies on two of them."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    room = np.empty(size + _LINE, dtype=np.uint8)
+    start = -room.ctypes.data % _LINE
+    return room[start : start + size].view(dtype).reshape(shape)
+
+
+def multiplied(
+    V_hat: np.ndarray,
+    V: np.ndarray,
+    sums: np.ndarray,
+    inverse: np.ndarray,
+    beta: float,
+    brake: float,
+    least: float,
+    new: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return V_hat * sums * inverse, in the place of ``sums``; that some way further on; and the column sums of this.
+
+    Further on by ``beta`` of the way from V, down by no more than ``brake`` of itself; in ``new``, which may be V.
+    """
+    cuts = np.unique(np.linspace(0, len(V), threads.n_threads() + 1).astype(int))
+    inverse = np.asarray(inverse, dtype=V.dtype)
+
+    def run(piece: tuple[int, int], stop: Any) -> np.ndarray:
+        columns = np.zeros(V.shape[1])
+        _step(
+            V_hat,
+            V,
+            sums,
+            inverse,
+            V.dtype.type(beta),
+            V.dtype.type(brake),
+            V.dtype.type(least),
+            new,
+            *piece,
+            columns,
+        )
+        return columns
+
+    return sums, new, sum(threads.run(run, list(itertools.pairwise(cuts))))
+
+
+@_compile
+def _ratios(data, first, q, m, least, ratio, bits):
+    """Turn m modelled values p in q into ratios x / p; return the sums of x log(x/p) - x + p and of p.
+
+    ``ratio`` is a buffer of float64 numbers and ``bits`` the same memory, for their logarithms.
+    """
+    loss, total = 0.0, 0.0
+    for j in range(m):
+        x = data[first + j]
+        p = max(q[j], max(least[0] * x, least[1]))
+        q[j] = x / p
+        ratio[j] = max(np.float64(x) / np.float64(p), _TINY)
+        loss += np.float64(p) - np.float64(x)
+        total += p
+    for j in range(m):
+        # r = 2^e f, f from 1/sqrt(2) to sqrt(2): the exponent of r and that of what is left of it
+        e = (bits[j] - _ROOT_HALF) >> 52
+        bits[j] -= e << 52
+        f = ratio[j]
+        s = (f - 1.0) / (f + 1.0)
+        z = s * s
+        odd = 2 / 21 * z + 2 / 19
+        odd = odd * z + 2 / 17
+        odd = odd * z + 2 / 15
+        odd = odd * z + 2 / 13
+        odd = odd * z + 2 / 11
+        odd = odd * z + 2 / 9
+        odd = odd * z + 2 / 7
+        odd = odd * z + 2 / 5
+        odd = odd * z + 2 / 3
+        loss += np.float64(data[first + j]) * (np.float64(e) * _LOG_2 + (2.0 * s + s * z * odd))
+    return loss, total
+
+
+@_compile
+def dense_ratios(X, P, logs, least):
+    """Turn modelled values P into ratios X / P, in ``logs`` too but 1 where X is 0; return the sum of P - X."""
+    total = 0.0
+    for i in range(X.shape[0]):
+        part = 0.0
+        for j in range(X.shape[1]):
+            x = X[i, j]
+            p = max(P[i, j], max(least[0] * x, least[1]))
+            P[i, j] = x / p
+            part += np.float64(p) - np.float64(x)
+            if logs is not None:
+                logs[i, j] = P[i, j] if x > 0 else 1.0
+        total += part
+    return total
+
+
+@_compile
+def _together(V):
+    """Return how many ratios wait together."""
+    return max(8, min(_WAITING, _WAITING_BYTES // (V.shape[1] * V.itemsize)))
+
+
+@_compile
+def _products(q, h, V, indices, first, m):
+    """Set q to h times the rows of V at m non-zeros."""
+    for j in range(m):
+        w = V[indices[first + j]]
+        p = w[0] * h[0]
+        for t in range(1, h.size):
+            p += w[t] * h[t]
+        q[j] = p
+
+
+@_compile
+def _sums(q, row, V, indices, first, m):
+    """Add q times the rows of V at m non-zeros to ``row``."""
+    for j in range(m):
+        w = V[indices[first + j]]
+        for t in range(row.size):
+            row[t] += q[j] * w[t]
+
+
+# Below, ``special`` is k where the loops are compiled for it, a constant, and 0 where they are not. What is compiled
+# inside a function is kept on disk only if all it knows from there are numbers.
+
+
+@cache
+def _gather(special: int) -> Any:
+    @_compile
+    def gather(data, indices, indptr, start, stop, H, V, out, least, with_loss):
+        together = _together(V)
+        q, ratio = np.empty(together, dtype=V.dtype), np.empty(together)
+        bits = ratio.view(np.int64)
+        loss, total = 0.0, 0.0
+        for i in range(start, stop):
+            h, row = H[i], out[i]
+            row[:] = 0
+            for first in range(indptr[i], indptr[i + 1], together):
+                m = min(together, indptr[i + 1] - first)
+                if special > 0:
+                    row_products(q, h, V, indices, first, m, special)
+                else:
+                    _products(q, h, V, indices, first, m)
+                if with_loss:
+                    part = _ratios(data, first, q, m, least, ratio, bits)
+                    loss += part[0]
+                    total += part[1]
+                else:
+                    for j in range(m):
+                        x = data[first + j]
+                        q[j] = x / max(q[j], max(least[0] * x, least[1]))
+                if special > 0:
+                    add_rows(q, row, V, indices, first, m, special)
+                else:
+                    _sums(q, row, V, indices, first, m)
+        return loss, total
+
+    return gather
+
+
+@cache
+def _scatter(special: int) -> Any:
+    @_compile
+    def scatter(data, indices, indptr, H, V, out, least):
+        together = _together(V)
+        q, ratio = np.empty(together, dtype=V.dtype), np.empty(together)
+        bits = ratio.view(np.int64)
+        loss, total = 0.0, 0.0
+        for i in range(indptr.size - 1):
+            h = H[i]
+            for first in range(indptr[i], indptr[i + 1], together):
+                m = min(together, indptr[i + 1] - first)
+                if special > 0:
+                    row_products(q, h, V, indices, first, m, special)
+                else:
+                    _products(q, h, V, indices, first, m)
+                part = _ratios(data, first, q, m, least, ratio, bits)
+                loss += part[0]
+                total += part[1]
+                for j in range(m):
+                    if special > 0:
+                        add_multiple(out, indices[first + j], q[j], H, i, special)
+                    else:
+                        column = out[indices[first + j]]
+                        for t in range(h.size):
+                            column[t] += q[j] * h[t]
+        return loss, total
+
+    return scatter
+
+
+def _floor(factor: np.ndarray) -> np.ndarray:
+    """Return what a modelled value is held above, as the loops take it."""
+    return np.array(floor(factor.dtype), dtype=factor.dtype)
+
+
+def _special(k: int) -> int:
+    """Return k where the loops are compiled for it, 0 for the general ones."""
+    return k if k % 2 == 0 and _LEAST <= k <= _MOST else 0
+
+
+@_compile
+def looked_ahead(H, last, beta, brake):
+    """Return H further on by ``beta`` of the way from ``last``, down by no more than ``brake`` of itself."""
+    out = np.empty_like(H)
+    for i in range(H.shape[0]):
+        for t in range(H.shape[1]):
+            h = H[i, t]
+            out[i, t] = h + max(beta * (h - last[i, t]), -brake * h)
+    return out
+
+
+@_compile
+def scaled(H, factors, divisor, share):
+    """Return H * factors / divisor, in the place of ``factors``: 0, or at least that share of its row's largest."""
+    for i in range(H.shape[0]):
+        most = H.dtype.type(0)
+        for t in range(H.shape[1]):
+            factors[i, t] = H[i, t] * factors[i, t] / divisor[t]
+            most = max(most, factors[i, t])
+        for t in range(H.shape[1]):
+            if 0 < factors[i, t] < share * most:
+                factors[i, t] = share * most
+    return factors
+
+
+@_compile
+def _step(V_hat, V, sums, inverse, beta, brake, least, new, start, stop, columns):
+    for j in range(start, stop):
+        for t in range(V.shape[1]):
+            value = V_hat[j, t] * (sums[j, t] * inverse[t])
+            if 0 < value < least:
+                value = least
+            sums[j, t] = value
+            new[j, t] = value + max(beta * (value - V[j, t]), -brake * value)
+            columns[t] += new[j, t]

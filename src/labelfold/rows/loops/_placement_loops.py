@@ -1,0 +1,120 @@
+"""Compiled loops that place sparse rows: the H that minimises the I-divergence D(X, H V') for a fixed V."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from labelfold.rows.loops._divergence import LEAST_LEFT
+from labelfold.rows.loops._divergence_loops import _floor, _products, _special, _sums, _together
+from labelfold.rows.loops._registers import add_rows, row_products
+from labelfold.rows.loops._sparse_products import _compile
+
+
+def csr_place(
+    data: np.ndarray,
+    indices: np.ndarray,
+    indptr: np.ndarray,
+    V: np.ndarray,
+    v: np.ndarray,
+    tol: float,
+    max_rounds: int,
+) -> np.ndarray:
+    """Return H (m, k) for CSR rows and a fixed V with column sums v, each row until its own gap is within ``tol``.
+
+    See `labelfold.rows.loops._divergence.place`, its twin for dense rows.
+    """
+    V = np.ascontiguousarray(V)
+    out = np.empty((len(indptr) - 1, V.shape[1]), dtype=V.dtype)
+    _place(_special(V.shape[1]))(
+        data, indices, indptr, V, np.asarray(v, V.dtype), out, _floor(V), tol, max_rounds
+    )
+    return out
+
+
+# What an update of a row in `csr_place` is of: the place itself, its update, or a place further on.
+_HERE, _NEXT, _FAR = 0, 1, 2
+
+
+@cache
+def _place(special: int) -> Any:
+    @_compile
+    def place(data, indices, indptr, V, v, out, least, tol, max_rounds):
+        k, together = V.shape[1], _together(V)
+        q = np.empty(together, dtype=V.dtype)
+        one, two, far = np.empty(k, V.dtype), np.empty(k, V.dtype), np.empty(k, V.dtype)
+        whole = v.sum()
+        for i in range(indptr.size - 1):
+            h, begin, end = out[i], indptr[i], indptr[i + 1]
+            mass = 0.0
+            for p in range(begin, end):
+                mass += data[p]
+            for t in range(k):
+                h[t] = mass / whole if v[t] > 0 else 0.0
+            if mass == 0:
+                continue
+            at, new, what, loss = h, one, _HERE, 0.0
+            for rounds in range(1, max_rounds + 1):
+                # new = the update of at, value = the divergence at it but for constants, worst = the largest factor
+                new[:] = 0
+                value, worst = 0.0, 0.0
+                for first in range(begin, end, together):
+                    m = min(together, end - first)
+                    if special > 0:
+                        row_products(q, at, V, indices, first, m, special)
+                    else:
+                        _products(q, at, V, indices, first, m)
+                    value -= _log_ratios(data, first, q, m, least)
+                    if special > 0:
+                        add_rows(q, new, V, indices, first, m, special)
+                    else:
+                        _sums(q, new, V, indices, first, m)
+                for t in range(k):
+                    factor = new[t] / v[t] if v[t] > 0 else 0.0
+                    worst = max(worst, factor)
+                    new[t] = at[t] * factor
+                    value += at[t] * v[t]
+                if what == _NEXT:
+                    _further(h, one, two, far, v, mass)
+                    at, new, what = far, one, _FAR
+                elif what == _FAR:
+                    h[:] = one if value <= loss else two
+                    at, new, what = h, one, _HERE
+                elif rounds == 1:  # from here on h'v is the row's sum
+                    h[:] = one
+                elif worst <= 1 + tol or rounds + 2 > max_rounds:
+                    h[:] = one
+                    break
+                else:
+                    loss = value
+                    at, new, what = one, two, _NEXT
+
+    return place
+
+
+@_compile
+def _log_ratios(data, first, q, m, least):
+    """Turn m modelled values p in q into ratios x / p; return the sum of x log p."""
+    total = 0.0
+    for j in range(m):
+        x = data[first + j]
+        p = max(q[j], max(least[0] * x, least[1]))
+        total += np.float64(x) * np.log(np.float64(p))
+        q[j] = x / p
+    return total
+
+
+@_compile
+def _further(h, one, two, far, v, mass):
+    """Set ``far`` to a place along the curve that begins with h, its update and the update of that."""
+    squares, bends = 0.0, 0.0
+    for t in range(h.size):
+        scale = v[t] / mass  # so that squares stay in range
+        squares += ((one[t] - h[t]) * scale) ** 2
+        bends += ((two[t] - 2 * one[t] + h[t]) * scale) ** 2
+    reach = max(1.0, np.sqrt(squares / bends)) if bends > 0 else 1.0
+    for t in range(h.size):
+        ahead = h[t] + 2 * reach * (one[t] - h[t]) + reach**2 * (two[t] - 2 * one[t] + h[t])
+        far[t] = max(ahead, LEAST_LEFT * two[t])

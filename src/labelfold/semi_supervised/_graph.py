@@ -1,0 +1,160 @@
+"""Graphs between rows, and their Laplacians: not row-wise, so rows in memory only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import laplacian as csgraph_laplacian
+from sklearn import config_context
+from sklearn.metrics.pairwise import euclidean_distances
+from sklearn.neighbors import NearestNeighbors
+
+from labelfold.numerics._distances import mean_distance
+from labelfold.rows import Rows, as_rows
+
+# Distances of sparse rows are made some rows at a time. So much is twice as fast as scikit-learn's default of 1 GB.
+_WORKING_MB = 64
+
+
+def in_memory(rows: Rows, most_bytes: float, estimator: str) -> Rows:
+    """Return the rows, taken into memory where they are not there yet and fit a budget."""
+    if rows.in_memory:
+        return rows
+    n, need = rows.shape[0], rows.shape[0] * rows.row_bytes()
+    if need > most_bytes:
+        raise ValueError(
+            f"{estimator} looks for neighbours among all {n} rows, which takes them in memory, "
+            f"{need / 2**20:,.0f} MB, more than max_gram_bytes={most_bytes:,} allows; raise max_gram_bytes, "
+            "or fit on some of the rows"
+        )
+    return rows.take(np.arange(n))
+
+
+def nearest(rows: Rows, n_neighbors: int, *, metric: str = "euclidean") -> tuple[np.ndarray, np.ndarray]:
+    """Return the distances (n, k) of each row's nearest neighbours, nearest first, and which they are.
+
+    Parameters
+    ----------
+    rows : Rows
+        Rows in memory.
+    n_neighbors : int
+        Neighbours of a row, itself not counted; all others, where there are no more.
+    metric : {"euclidean", "cosine"}, default="euclidean"
+        "cosine" compares directions: rows are divided by their norms first (rows of zeros stay as they are).
+    """
+    X = _points(rows, metric)
+    k = min(n_neighbors, X.shape[0] - 1)
+    if not k:
+        return np.empty((X.shape[0], 0)), np.empty((X.shape[0], 0), dtype=np.int64)
+    # scikit-learn's trees take no sparse rows, and are slower than comparing all pairs beyond a few columns.
+    search = NearestNeighbors(n_neighbors=k, algorithm="auto" if X.shape[1] <= 15 else "brute").fit(X)
+    with config_context(working_memory=_WORKING_MB):
+        return search.kneighbors()
+
+
+def neighbour_graph(
+    distance: np.ndarray, neighbour: np.ndarray, *, weights: str = "binary", width: float | None = None
+) -> sparse.csr_array:
+    """Return W (n x n): the weight of rows of which one is among the nearest neighbours of the other, else 0.
+
+    Parameters
+    ----------
+    distance, neighbour : ndarray of shape (n, k)
+        As `nearest` gives them.
+    weights : {"binary", "heat"}, default="binary"
+        1, or exp(-distance^2 / (2 width^2)).
+    width : float, optional
+        Of the heat weights; the mean distance between neighbours unless given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from labelfold.rows import as_rows
+    >>> neighbour_graph(*nearest(as_rows(np.array([[0.0], [1.0], [3.0]])), 1)).toarray()
+    array([[0., 1., 0.],
+           [1., 0., 1.],
+           [0., 1., 0.]])
+    """
+    n, k = distance.shape
+    values = np.ones(n * k)
+    if weights == "heat" and k:
+        width = width or float(distance.mean()) or 1.0
+        values = np.exp(-(distance.ravel() ** 2) / (2 * width**2))
+    W = sparse.csr_array((values, neighbour.ravel(), k * np.arange(n + 1)), shape=(n, n))
+    return sparse.csr_array(W.maximum(W.T))
+
+
+def rbf_graph(
+    rows: Rows,
+    width: float | None,
+    *,
+    metric: str = "euclidean",
+    max_gram_bytes: float,
+    random_state: Any = 0,
+) -> np.ndarray:
+    """Return W (n x n), exp(-distance^2 / (2 width^2)) between any two rows, 0 from a row to itself.
+
+    ``width`` is the mean distance between rows unless given.
+    """
+    n = rows.shape[0]
+    if 8 * n * n > max_gram_bytes:
+        raise ValueError(
+            f"an RBF graph of {n} rows is a {n} x {n} matrix of {8 * n * n / 2**20:,.0f} MB, more than "
+            f"max_gram_bytes={max_gram_bytes:,} allows; use graph='knn', or raise max_gram_bytes"
+        )
+    X = _points(rows, metric)
+    if width is None:
+        width = mean_distance(as_rows(X), random_state=random_state)
+    W = euclidean_distances(X, squared=True)
+    W /= -2 * width**2
+    np.exp(W, out=W)
+    np.fill_diagonal(W, 0.0)
+    return W
+
+
+def given_graph(W: Any, n: int) -> Any:
+    """Return the user's weights W (n x n), CSR or dense float64, if they can be weights."""
+    W = sparse.csr_array(W, dtype=np.float64) if sparse.issparse(W) else np.asarray(W, dtype=np.float64)
+    if W.shape != (n, n):
+        shape = " x ".join(map(str, W.shape))
+        raise ValueError(f"graph is {shape}, where {n} x {n} is expected; give a weight to each pair of rows")
+    values = W.data if sparse.issparse(W) else W
+    if not np.isfinite(values).all() or values.min(initial=0.0) < 0:
+        raise ValueError("graph has negative or missing weights; give 0 where rows are not joined")
+    gap = abs(W - W.T).max() if W.size else 0.0
+    if gap > 1e-8 * values.max(initial=0.0):
+        raise ValueError("graph is not symmetric; pass (W + W.T) / 2, or the larger of both")
+    return W
+
+
+def laplacian(W: Any, *, normalized: bool = False) -> Any:
+    """Return D - W, or I - D^(-1/2) W D^(-1/2) with a row of zeros where a row has no neighbour.
+
+    Examples
+    --------
+    >>> laplacian(np.array([[0.0, 2.0], [2.0, 0.0]]))
+    array([[ 2., -2.],
+           [-2.,  2.]])
+    """
+    L = csgraph_laplacian(W, normed=normalized)
+    return sparse.csr_array(L) if sparse.issparse(L) else L
+
+
+def _points(rows: Rows, metric: str) -> Any:
+    """Return the rows as scikit-learn's neighbours take them: float64, short indices, directions where asked."""
+    X = rows.whole().double().raw
+    if sparse.issparse(X):
+        indices, indptr = X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int32, copy=False)
+        X = sparse.csr_array((X.data, indices, indptr), shape=X.shape)
+    if metric == "euclidean":
+        return X
+    if sparse.issparse(X):
+        norms = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
+        scale = 1 / np.where(norms > 0, norms, 1.0)
+        return sparse.csr_array(
+            (X.data * np.repeat(scale, np.diff(X.indptr)), X.indices, X.indptr), shape=X.shape
+        )
+    norms = np.linalg.norm(X, axis=1, keepdims=True)
+    return X / np.where(norms > 0, norms, 1.0)

@@ -1,0 +1,352 @@
+"""LapRLS: least squares that is smooth over a graph of all rows (Belkin, Niyogi & Sindhwani, JMLR 2006)."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from labelfold._base import RowsEstimator
+from labelfold._decisions import tags_by_task
+from labelfold._progress import Progress
+from labelfold._sklearn import Interval, StrOptions, _fit_context
+from labelfold.discriminant._regression_head import RegressionHead
+from labelfold.features._kernel_map import KernelMap, exact_map, kernel_params, landmarks_for, nystroem_map
+from labelfold.labels import read_labels
+from labelfold.numerics._distances import mean_distance
+from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
+from labelfold.rows import Block, Featurized, Rows, as_rows
+from labelfold.semi_supervised._graph import (
+    given_graph,
+    in_memory,
+    laplacian,
+    nearest,
+    neighbour_graph,
+    rbf_graph,
+)
+from labelfold.semi_supervised._laprls_solvers import Smooth, solve_kernel, solve_linear
+
+
+class LapRLS(RegressionHead, RowsEstimator):
+    r"""Laplacian regularised least squares: fit the labels, and change little between neighbours.
+
+    Finds a linear function, or one in the space of a kernel, and an intercept that minimise
+
+    .. math:: \frac1l \sum_{i \in L} \|y_i - g(x_i) - b\|^2 + \gamma_A \|g\|^2 + \frac{\gamma_I}{n^2} G' L G
+
+    with G the values of g at all n rows, labelled or not, and L the Laplacian of a graph that joins rows which lie
+    close together. It does well where classes are apart and rows between them few; where classes overlap, the
+    boundary should run through many rows, and this pushes it away from them.
+
+    =====================  =============  ==================================================================
+    here                   in the paper   what it is
+    =====================  =============  ==================================================================
+    ridge                  gamma_A        weight of the function's own size
+    smoothness             gamma_I        weight of its changes along the graph
+    coef_ (q, d)           w              g(x) = x'w; q targets, one for two classes (-1 and +1)
+    coef_ (q, n)           alpha          g(x) = sum_i alpha_i k(x, x_i), in the space of an exact kernel
+    =====================  =============  ==================================================================
+
+    Parameters
+    ----------
+    ridge : float, default=0.01
+        Weight of the function's size; above 0.
+    smoothness : float, default=1.0
+        Weight of the graph; 0 is ridge regression on the labelled rows, and needs no graph. The sum over the graph is
+        divided by :math:`n^2` while a neighbour graph has of the order of n edges: large n want larger values.
+    kernel : str or callable, default=None
+        None for a linear function; else as in `sklearn.metrics.pairwise.pairwise_kernels` ("rbf", "poly", ...).
+    gamma, degree, coef0 : float, default=None
+        The kernel's parameters. gamma of "rbf" is :math:`1 / (2 \sigma^2)` with the mean distance between rows for
+        sigma unless given.
+    n_landmarks : int, "auto" or None, default=None
+        Approximate the kernel by Nystroem features of so many rows, drawn from all, and solve the linear form on
+        them: for more rows than a kernel matrix fits. None is exact. "auto" is exact where ``max_gram_bytes`` allows
+        it, and takes 1,000 landmarks where not.
+    graph : {"knn", "rbf"} or matrix of shape (n, n), default="knn"
+        Which rows are joined: a row and its nearest neighbours, whichever of the two is the neighbour of the other;
+        all, by :math:`\exp(-\|x - z\|^2 / 2 \sigma^2)`; or symmetric weights, sparse or dense.
+    n_neighbors : int, default=5
+        Neighbours of a row for "knn".
+    weights : {"binary", "heat"}, default="binary"
+        What neighbours of "knn" are joined by: 1, or as in "rbf".
+    width : float, default=None
+        The sigma of "rbf" (the mean distance between rows unless given) or of "heat" (between neighbours).
+    metric : {"euclidean", "cosine"}, default="euclidean"
+        What is near, in the graph. "cosine" compares directions, as suits text.
+    normalized : bool, default=False
+        Use :math:`I - D^{-1/2} W D^{-1/2}` in place of :math:`L = D - W`, which is the paper's.
+    fit_intercept : bool, default=True
+        Whether there is a b. Neither penalty sees it.
+    task : {"auto", "classification", "regression"}, default="auto"
+        What y holds; "auto" reads floats with fractions as regression, everything else as classes.
+    tol : float, default=1e-8
+        Relative residual at which conjugate gradients stop (no less than 100 times the round-off of X's dtype).
+    max_iter : int, default=1000
+        The most iterations.
+    max_gram_bytes : int, default=512 MB
+        The most memory for one n x n matrix of an exact kernel or an RBF graph (a fit holds up to three at once), for
+        Nystroem features that are kept between iterations, and for taking rows into memory that are elsewhere.
+    random_state : int, RandomState instance or None, default=0
+        Draws the landmarks, the rows that widths are estimated from, and the preconditioner.
+    verbose : int, default=0
+        1 shows a progress bar over the iterations.
+    unlabeled : int, str or None, default=-1
+        The value in y that marks a row as unlabelled; missing values (None, NaN, pandas.NA) always do.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (q, d), (q, n) or (q, n_landmarks)
+        Weights of the columns, of the kernel with each fitted row, or of the Nystroem features.
+    intercept_ : ndarray of shape (q,)
+        b.
+    transduction_ : ndarray of shape (n,) or (n, c)
+        A label for every training row: the one given, or the one predicted. For regression, numbers.
+    classes_ : ndarray of shape (c,)
+        The classes or label columns; not there for regression.
+    task_ : str
+        How y was read: "binary", "multiclass", "multilabel" or "regression".
+    feature_map_ : object or None
+        The kernel, as a map of rows.
+    n_iter_ : int
+        Iterations of conjugate gradients; 1 for an exact kernel.
+    residual_ : float
+        The relative residual they reached.
+    n_features_in_ : int
+        Columns seen in fit.
+    feature_names_in_ : ndarray of str
+        Their names, where X had any.
+
+    Notes
+    -----
+    A graph is not made row by row: rows from files, devices or Dask are taken into memory for `fit`, within
+    ``max_gram_bytes``; prediction takes any container. Neighbours are exact (scikit-learn's), all pairs compared
+    beyond 15 columns: O(n^2 d) work and O(n) memory.
+
+    Cost: linear, two products with X and one with the graph an iteration, O(nnz + q (n + d)) memory and no d x d
+    matrix (up to 512 columns, a preconditioner of that size); a sparse X stays sparse. Exact kernel: O(n^3), and n x
+    n matrices. Nystroem: the linear cost with d = n_landmarks.
+
+    Several classes, or labels, are a target each (0 and 1), and the largest (or 1/2) decides.
+
+    References
+    ----------
+    M. Belkin, P. Niyogi, V. Sindhwani. Manifold regularization: a geometric framework for learning from labeled and
+    unlabeled examples. JMLR 7, 2006.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from labelfold import LapRLS
+    >>> X, y = make_moons(200, noise=0.05, random_state=0)
+    >>> few = np.full(200, -1)
+    >>> for c in (0, 1):
+    ...     few[np.flatnonzero(y == c)[:2]] = c            # two labels a moon
+    >>> model = LapRLS(kernel="rbf", gamma=5.0, ridge=1e-4, smoothness=100.0).fit(X, few)
+    >>> model.score(X, y), model.predict([[0.0, 1.0], [1.0, -0.5]])
+    (1.0, array([0, 1]))
+    """
+
+    _parameter_constraints = {
+        "ridge": [Interval(Real, 0, None, closed="neither")],
+        "smoothness": [Interval(Real, 0, None, closed="left")],
+        "kernel": [str, callable, None],
+        "gamma": [Interval(Real, 0, None, closed="neither"), None],
+        "degree": [Interval(Real, 0, None, closed="neither"), None],
+        "coef0": [Interval(Real, None, None, closed="neither"), None],
+        "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
+        "graph": [StrOptions({"knn", "rbf"}), "array-like", "sparse matrix"],
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "weights": [StrOptions({"binary", "heat"})],
+        "width": [Interval(Real, 0, None, closed="neither"), None],
+        "metric": [StrOptions({"euclidean", "cosine"})],
+        "normalized": ["boolean"],
+        "fit_intercept": ["boolean"],
+        "task": [StrOptions({"auto", "classification", "regression"})],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_gram_bytes": [Interval(Real, 0, None, closed="left")],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+        "unlabeled": "no_validation",
+    }
+
+    def __init__(
+        self,
+        *,
+        ridge: float = 0.01,
+        smoothness: float = 1.0,
+        kernel: Any = None,
+        gamma: float | None = None,
+        degree: float | None = None,
+        coef0: float | None = None,
+        n_landmarks: int | str | None = None,
+        graph: Any = "knn",
+        n_neighbors: int = 5,
+        weights: str = "binary",
+        width: float | None = None,
+        metric: str = "euclidean",
+        normalized: bool = False,
+        fit_intercept: bool = True,
+        task: str = "auto",
+        tol: float = 1e-8,
+        max_iter: int = 1000,
+        max_gram_bytes: int = MAX_GRAM_BYTES,
+        random_state: Any = 0,
+        verbose: int = 0,
+        unlabeled: Any = -1,
+    ) -> None:
+        self.ridge = ridge
+        self.smoothness = smoothness
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.n_landmarks = n_landmarks
+        self.graph = graph
+        self.n_neighbors = n_neighbors
+        self.weights = weights
+        self.width = width
+        self.metric = metric
+        self.normalized = normalized
+        self.fit_intercept = fit_intercept
+        self.task = task
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_gram_bytes = max_gram_bytes
+        self.random_state = random_state
+        self.verbose = verbose
+        self.unlabeled = unlabeled
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the labelled rows, smoothly over all.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows, labelled or not, in any container `labelfold.rows.as_rows` takes; taken into memory.
+        y : array-like of shape (n,), or (n, c) for multi-label, or (n, t) for regression
+            Targets; ``unlabeled`` or a missing value where unknown.
+
+        Returns
+        -------
+        self : LapRLS
+        """
+        rows = self._rows(X, reset=True)
+        labels = read_labels(
+            y,
+            rows.shape[0],
+            unlabeled=self.unlabeled,
+            task=self.task,
+            allowed=("binary", "multiclass", "multilabel", "regression"),
+            estimator="LapRLS",
+        )
+        binary = labels.task == "binary"
+        Y = labels.signs()[:, None] if binary else labels.columns()  # (l, q)
+        rng = check_random_state(self.random_state)
+        self.feature_map_ = None
+        if self.smoothness or self.kernel is not None:
+            rows = in_memory(rows, self.max_gram_bytes, "LapRLS")
+        self._set_feature_map(rows, rng)
+        L = self._laplacian(rows, rng) if self.smoothness else None
+        found, G = self._solve(rows, L, labels.index, Y, rng)
+
+        self.coef_ = np.ascontiguousarray(found.W.T)
+        self.intercept_ = found.intercept
+        self.n_iter_, self.residual_ = found.n_iter, found.residual
+        self.task_, self._flat = labels.task, labels.values.ndim == 1
+        if labels.task != "regression":
+            self.classes_ = labels.classes
+        elif hasattr(self, "classes_"):
+            del self.classes_
+        self.transduction_ = self._decide(self._as_columns(G + found.intercept))
+        self.transduction_[labels.index] = labels.decode(labels.values)
+        return self
+
+    def _set_feature_map(self, rows: Rows, rng: Any) -> None:
+        given = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
+        if self.kernel is None:
+            stray = [
+                name
+                for name, value in (given | {"n_landmarks": self.n_landmarks}).items()
+                if value is not None
+            ]
+            if stray:
+                raise ValueError(
+                    f"{stray[0]}={getattr(self, stray[0])!r} was given without a kernel; name one, such as "
+                    f"kernel='rbf', or leave {stray[0]} out"
+                )
+            return
+        if self.kernel == "rbf" and self.gamma is None:
+            given["gamma"] = 1 / (2 * mean_distance(rows, random_state=rng) ** 2)
+        params = kernel_params(self.kernel, **given)
+        landmarks = landmarks_for(self.n_landmarks, rows.shape[0], self.max_gram_bytes)
+        if landmarks is None:
+            self.feature_map_ = exact_map(rows, self.kernel, params, self.max_gram_bytes)
+        else:
+            self.feature_map_ = nystroem_map(rows, self.kernel, params, landmarks, rng)
+
+    def _laplacian(self, rows: Rows, rng: Any) -> Any:
+        """Return the Laplacian of the graph that was asked for or given."""
+        if not isinstance(self.graph, str):
+            W = given_graph(self.graph, rows.shape[0])
+        elif self.graph == "knn":
+            found = nearest(rows, self.n_neighbors, metric=self.metric)
+            W = neighbour_graph(*found, weights=self.weights, width=self.width)
+        else:
+            W = rbf_graph(
+                rows, self.width, metric=self.metric, max_gram_bytes=self.max_gram_bytes, random_state=rng
+            )
+        return laplacian(W, normalized=self.normalized)
+
+    def _solve(
+        self, rows: Rows, L: Any, index: np.ndarray, Y: np.ndarray, rng: Any
+    ) -> tuple[Smooth, np.ndarray]:
+        """Return the solution, and its values at all rows without the intercept, (n, q)."""
+        weights = {"ridge": self.ridge, "smoothness": self.smoothness, "fit_intercept": self.fit_intercept}
+        if isinstance(self.feature_map_, KernelMap):
+            K = self.feature_map_.transform(self.feature_map_.points)
+            found = solve_kernel(K, L, index, Y, **weights)
+            return found, K @ found.W
+        if self.feature_map_ is not None:
+            rows = Featurized(rows, self.feature_map_.transform)
+            if rows.shape[0] * rows.row_bytes() <= self.max_gram_bytes:
+                rows = as_rows(rows.values())
+        with Progress("LapRLS", self.max_iter, self.verbose) as progress:
+            found = solve_linear(
+                rows,
+                L,
+                index,
+                Y,
+                **weights,
+                flat=not self.normalized,
+                tol=self.tol,
+                max_iter=self.max_iter,
+                rng=rng,
+                callback=progress,
+            )
+        return found, np.asarray(rows.get(rows @ found.W), dtype=np.float64)
+
+    def _label_columns(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        rows = self._rows(X, reset=False)
+        if self.feature_map_ is not None:
+            rows = Featurized(rows, self.feature_map_.transform)
+        values = rows.get(rows.map(_affine, shared=(self.coef_.T, self.intercept_)))
+        return self._as_columns(np.asarray(values, dtype=np.float64))
+
+    def _as_columns(self, F: np.ndarray) -> np.ndarray:
+        """Return the label columns that values of the function stand for: two of two classes."""
+        return np.hstack([(1 - F) / 2, (1 + F) / 2]) if self.task_ == "binary" else F
+
+    def __sklearn_tags__(self) -> Any:
+        """Declare what is predicted: classes unless numbers were asked for."""
+        return tags_by_task(super().__sklearn_tags__(), self.task)
+
+
+def _affine(X: Block, W: Any, b: Any) -> Any:
+    return X @ W + b

@@ -1,0 +1,196 @@
+r"""Least squares on the labelled rows, smooth over a graph of all rows: the two solvers of LapRLS.
+
+.. math:: \min_{g, b} \frac1l \sum_{i \in L} \|y_i - g(x_i) - b\|^2 + r \|g\|^2 + \frac{s}{n^2} G' \mathcal{L} G
+
+G has g at all n rows, :math:`\mathcal{L}` is the graph's Laplacian. Neither penalty sees the intercept b.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import linalg
+from sklearn.exceptions import ConvergenceWarning
+
+from labelfold._warn import warn_user
+from labelfold.numerics.least_squares._block_cg import nystrom_sketch, preconditioned_cg
+from labelfold.rows import Centered, Rows
+
+# Up to so many columns the preconditioner is the whole matrix; beyond, a sketch of it.
+_WHOLE = 512
+_SKETCH = 64
+_COLUMNS = 64  # of a block of products: they bound the memory, n times as many numbers
+_ROUNDS = 3
+
+
+class Smooth(NamedTuple):
+    """A solution g(x) = x'W, or k(x)'W in a kernel's space, and its intercept."""
+
+    W: np.ndarray
+    intercept: np.ndarray
+    n_iter: int
+    residual: float
+
+
+def objective(
+    G: np.ndarray,
+    norm: float,
+    L: Any,
+    index: np.ndarray,
+    Y: np.ndarray,
+    b: Any,
+    ridge: float,
+    smoothness: float,
+) -> float:
+    """Return the objective of g with values G (n, q), squared norm ``norm`` and intercept b.
+
+    >>> objective(np.ones((2, 1)), 1.0, np.zeros((2, 2)), np.array([0]), np.zeros((1, 1)), 0.0, 0.5, 1.0)
+    1.5
+    """
+    fit = np.sum((Y - G[index] - b) ** 2) / len(index)
+    return float(fit + ridge * norm + smoothness / len(G) ** 2 * np.sum(G * (L @ G)))
+
+
+def solve_linear(
+    rows: Rows,
+    L: Any,
+    index: np.ndarray,
+    Y: np.ndarray,
+    *,
+    ridge: float,
+    smoothness: float,
+    fit_intercept: bool = True,
+    flat: bool = True,
+    tol: float = 1e-8,
+    max_iter: int = 1000,
+    rng: Any,
+    callback: Callable[[int, float], None] | None = None,
+) -> Smooth:
+    """Solve (X_L'X_L / l + r I + s/n^2 X'LX) W = X_L'Y / l by conjugate gradients, from products only.
+
+    Parameters
+    ----------
+    rows : Rows
+        X (n, d).
+    L : sparse or dense matrix of shape (n, n), or None
+        The Laplacian; not looked at where ``smoothness`` is 0.
+    index, Y : ndarray
+        The labelled rows (l,) and their targets (l, q).
+    flat : bool, default=True
+        Whether L 1 = 0: X may then be shifted under the graph, which keeps its digits where its mean is large.
+    """
+    n, d = rows.shape
+    n_labelled, q = Y.shape
+    weight = smoothness / n**2
+    mean, y_mean = np.zeros(d), np.zeros(q)
+    if fit_intercept:
+        known = np.zeros(n)
+        known[index] = 1 / n_labelled
+        mean, y_mean = rows.t(known), Y.mean(axis=0)
+        rows = Centered(rows, mean)
+    tol = max(tol, 100 * float(np.finfo(rows.dtype).eps))
+
+    def operator(V: np.ndarray) -> np.ndarray:
+        out = np.empty((d, V.shape[1]))
+        for start in range(0, V.shape[1], _COLUMNS):
+            here = slice(start, start + _COLUMNS)
+            Z = rows.get(rows @ V[:, here]).astype(np.float64, copy=False)  # (n, q), labelled rows centred
+            T, pull = np.zeros_like(Z), 0.0
+            if weight:
+                T = weight * (L @ (Z if flat else Z + mean @ V[:, here]))
+                pull = 0.0 if flat else np.outer(mean, T.sum(axis=0))
+            T[index] += Z[index] / n_labelled
+            out[:, here] = rows.t(T) + pull
+        return out
+
+    T = np.zeros((n, q))
+    T[index] = (Y - y_mean) / n_labelled
+    B = rows.t(T)
+    norms = np.linalg.norm(B, axis=0)
+    # Plain iterations first: they do where the ridge is large or the columns alike.
+    W, rest, n_iter, residual, sketch = np.zeros_like(B), B, 0, np.inf, None
+    for round_ in range(_ROUNDS + 1):
+        found = preconditioned_cg(
+            operator,
+            B,
+            ridge,
+            sketch,
+            rest=rest,
+            tol=tol / 2,
+            max_iter=max_iter - n_iter,
+            callback=None if callback is None else lambda i, value, done=n_iter: callback(done + i, value),
+            patience=np.inf if round_ else 30.0,
+        )
+        W, n_iter = W + found.X, n_iter + found.n_iter
+        rest = B - operator(W) - ridge * W
+        before, residual = (
+            residual,
+            float((np.linalg.norm(rest, axis=0) / np.where(norms > 0, norms, 1.0)).max(initial=0.0)),
+        )
+        if residual <= tol or n_iter >= max_iter or (round_ > 1 and residual > before / 2):
+            break
+        if sketch is None:
+            sketch = nystrom_sketch(operator, d, d if d <= _WHOLE else min(d, _SKETCH + q), rng)
+    if residual > tol:
+        warn_user(
+            f"LapRLS stopped after {n_iter} iterations with a relative residual of {residual:.1e}, short of "
+            f"tol={tol:.1e}; raise max_iter, tol or ridge",
+            ConvergenceWarning,
+        )
+    return Smooth(W, y_mean - mean @ W, n_iter, residual)
+
+
+def deformed_columns(K: np.ndarray, L: Any, index: np.ndarray, ridge: float, smoothness: float) -> np.ndarray:
+    r"""Return A (n, m) such that K A has columns ``index`` of the kernel that the graph deforms K into.
+
+    Over the n rows that kernel is :math:`(r K^{-1} + s/n^2 \mathcal{L})^{-1} = K (r I + s/n^2 \mathcal{L} K)^{-1}`,
+    and least squares that is smooth over the graph is ridge regression with it. It depends neither on y nor on which
+    rows are labelled.
+    """
+    n = len(K)
+    A = np.zeros((n, len(index)))
+    A[index, np.arange(len(index))] = 1.0
+    if not smoothness:
+        return A / ridge
+    M = np.asarray(L @ K)
+    M *= smoothness / n**2
+    M.flat[:: n + 1] += ridge
+    # The transpose is in the order that LAPACK factors in place.
+    factors = linalg.lu_factor(M.T, overwrite_a=True, check_finite=False)
+    return linalg.lu_solve(factors, A, trans=1, overwrite_b=True, check_finite=False)
+
+
+def solve_deformed(
+    H: np.ndarray, Y: np.ndarray, *, fit_intercept: bool = True
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return S (l, q) and b (q,) of ridge regression with the deformed kernel: g = H_{.L} S, Y - H S - b = l S."""
+    n_labelled, q = Y.shape
+    H = (H + H.T) / 2
+    C, Yc = H, Y
+    if fit_intercept:
+        C = H - H.mean(axis=0)
+        C -= C.mean(axis=1, keepdims=True)
+        Yc = Y - Y.mean(axis=0)
+    S = linalg.solve(C + n_labelled * np.eye(n_labelled), Yc, assume_a="pos", check_finite=False)
+    if not fit_intercept:
+        return S, np.zeros(q)
+    S -= S.mean(axis=0)
+    return S, (Y - H @ S).mean(axis=0)
+
+
+def solve_kernel(
+    K: np.ndarray,
+    L: Any,
+    index: np.ndarray,
+    Y: np.ndarray,
+    *,
+    ridge: float,
+    smoothness: float,
+    fit_intercept: bool = True,
+) -> Smooth:
+    """Solve over the kernel matrix K of all n rows; g(x) = k(x)'W with W (n, q)."""
+    A = deformed_columns(K, L, index, ridge, smoothness)
+    S, b = solve_deformed(K[index] @ A, Y, fit_intercept=fit_intercept)
+    return Smooth(A @ S, b, 1, 0.0)

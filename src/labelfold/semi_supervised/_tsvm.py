@@ -1,0 +1,304 @@
+"""TSVM: a linear transductive SVM for sparse data, by switching labels in pairs (Sindhwani & Keerthi, 2006)."""
+
+from __future__ import annotations
+
+from functools import partial
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from labelfold._base import RowsEstimator
+from labelfold._decisions import Decisions
+from labelfold._progress import Progress
+from labelfold._sklearn import Interval, StrOptions, _fit_context
+from labelfold._warn import warn_user
+from labelfold.labels import Labels, read_labels
+from labelfold.rows import Block, Rows
+from labelfold.semi_supervised._tsvm_solver import Machine, TSVMProblem, anneal, begin, stage_weights
+
+
+class TSVM(Decisions, RowsEstimator):
+    r"""Transductive support vector machine: a linear SVM whose margin also keeps clear of the unlabelled rows.
+
+    Looks for labels of the unlabelled rows, a given share of them positive, with which an SVM does best:
+
+    .. math:: \min_{w, b, y_U} \tfrac12 (\|w\|^2 + b^2) + C \sum_{i \in L} \ell(y_i (w'x_i + b))
+              + C_U \sum_{i \in U} \ell(y_i (w'x_i + b)), \qquad \ell(z) = \max(0, 1 - z)^2
+
+    The machine and the labels take turns. Given the labels an SVM is trained; given the machine, pairs of a positive
+    and a negative unlabelled row that would cost less with each other's label switch them, many pairs at once. The
+    weight of the unlabelled rows grows from almost nothing to :math:`C_U` in stages. Several classes have one machine
+    against the rest each, as have the labels of a multi-label Y. New rows are classified by the machines alone.
+
+    =================  ====================  ===========================================================
+    here               in the paper          what it is
+    =================  ====================  ===========================================================
+    C                  1 / (lambda l)        weight of a labelled row
+    C_U                lambda' / (lambda u)  weight of an unlabelled one, C ``unlabeled_weight`` l / u
+    unlabeled_weight   lambda'               weight of all unlabelled rows over that of all labelled ones
+    positive_fraction  r                     share of positive unlabelled rows
+    max_switches       S                     pairs that switch at once
+    =================  ====================  ===========================================================
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of a labelled row's loss.
+    unlabeled_weight : float, default=1.0
+        Weight of the unlabelled rows together, relative to that of the labelled rows together. 0 is an SVM.
+    positive_fraction : float or array-like of shape (c,), default=None
+        Share of the unlabelled rows that is positive: of the second class, for two classes; otherwise of each class
+        (these add up to 1) or label. None takes the shares of the labelled rows.
+    fit_intercept : bool, default=True
+        Give each machine an intercept, penalised as its weights are.
+    n_stages : int, default=10
+        Stages in which the weight of the unlabelled rows grows, each time by the same factor.
+    max_switches : int, default=None
+        The most pairs that switch labels at once; None sets no limit.
+    max_iter : int, default=50
+        The most trainings of a machine in a stage.
+    tol : float, default=1e-4
+        The relative duality gap to which a machine is trained.
+    max_bytes : int, default=2**29
+        The most memory for rows that are not in memory already: label switching has no use for rows that pass by.
+    random_state : int, default=0
+        Seeds the order in which a training visits the rows.
+    verbose : int, default=0
+        1 shows a progress bar over the stages of all machines.
+    on_interrupt : {"raise", "keep"}, default="raise"
+        What Ctrl-C does: end the fit, or keep what the last training reached.
+    unlabeled : int, str or None, default=-1
+        The value in y that marks a row as unlabelled; missing values (None, NaN, pandas.NA) always do.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (r, d)
+        The machines' weights; r is 1 for two classes, else their number.
+    intercept_ : ndarray of shape (r,)
+        Their intercepts, 0 without.
+    transduction_ : ndarray of shape (n,) or (n, c)
+        A label for every training row: the one given, or the one it was switched to. With several classes, where a
+        row may be positive for several machines or none, the class of the highest score.
+    switched_signs_ : ndarray of shape (u, r)
+        The signs of the unlabelled rows, in their order, with which each machine was trained last.
+    positive_fraction_ : ndarray of shape (r,)
+        The share of positive signs asked for; each column of ``switched_signs_`` has it, to the nearest row.
+    objective_ : list of r lists of ndarray
+        For each machine and stage, the objective after each training; it never rises within a stage. The first stage
+        is the SVM of the labelled rows.
+    classes_ : ndarray of shape (c,)
+        The class values; for multi-label the label columns.
+    n_iter_ : int
+        The most trainings of a machine.
+    n_features_in_ : int
+        Columns seen in fit.
+    feature_names_in_ : ndarray of str
+        Their names, where X had any.
+
+    Notes
+    -----
+    Cost: a few tens of warm-started SVM trainings a machine, each O(nnz) a round, and O(nnz + n + d) memory; a sparse
+    X is never made dense. Predictions take one pass over rows in any container.
+
+    The objective has many local minima, and the answer is one of them: growing the weight in stages, which begins
+    with the SVM, is what keeps it from most of the bad ones.
+
+    References
+    ----------
+    V. Sindhwani, S. S. Keerthi. Large scale semi-supervised linear SVMs. SIGIR 2006.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from labelfold.semi_supervised._tsvm import TSVM
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat([0, 1], 100)
+    >>> X = rng.standard_normal((200, 2)) * [3.0, 0.3] + np.outer(2 * y - 1, [0.0, 2.0])
+    >>> few = np.full(200, -1)
+    >>> few[[0, 1, 100, 101]] = 0, 0, 1, 1
+    >>> float(np.mean(TSVM().fit(X, few).transduction_ == y))
+    1.0
+    """
+
+    _parameter_constraints = {
+        "C": [Interval(Real, 0, None, closed="neither")],
+        "unlabeled_weight": [Interval(Real, 0, None, closed="left")],
+        "positive_fraction": [Real, "array-like", None],
+        "fit_intercept": ["boolean"],
+        "n_stages": [Interval(Integral, 1, None, closed="left")],
+        "max_switches": [Interval(Integral, 1, None, closed="left"), None],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_bytes": [Interval(Integral, 0, None, closed="left")],
+        "random_state": [Interval(Integral, 0, None, closed="left")],
+        "verbose": ["verbose"],
+        "on_interrupt": [StrOptions({"raise", "keep"})],
+        "unlabeled": "no_validation",
+    }
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        unlabeled_weight: float = 1.0,
+        positive_fraction: Any = None,
+        fit_intercept: bool = True,
+        n_stages: int = 10,
+        max_switches: int | None = None,
+        max_iter: int = 50,
+        tol: float = 1e-4,
+        max_bytes: int = 2**29,
+        random_state: int = 0,
+        verbose: int = 0,
+        on_interrupt: str = "raise",
+        unlabeled: Any = -1,
+    ) -> None:
+        self.C = C
+        self.unlabeled_weight = unlabeled_weight
+        self.positive_fraction = positive_fraction
+        self.fit_intercept = fit_intercept
+        self.n_stages = n_stages
+        self.max_switches = max_switches
+        self.max_iter = max_iter
+        self.tol = tol
+        self.max_bytes = max_bytes
+        self.random_state = random_state
+        self.verbose = verbose
+        self.on_interrupt = on_interrupt
+        self.unlabeled = unlabeled
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train the machines on all rows.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows, labelled or not. They are worked on in memory: those of other containers are taken into it, within
+            ``max_bytes``.
+        y : array-like of shape (n,), or (n, c) for multi-label
+            Classes; ``unlabeled`` or a missing value where unknown.
+
+        Returns
+        -------
+        self : TSVM
+        """
+        rows = self._rows(X, reset=True)
+        labels = read_labels(
+            y,
+            rows.shape[0],
+            unlabeled=self.unlabeled,
+            allowed=("binary", "multiclass", "multilabel"),
+            estimator="TSVM",
+        )
+        fractions = _fractions(self.positive_fraction, labels)
+        X = _in_memory(rows, self.max_bytes)
+        unlabelled = np.flatnonzero(~labels.labelled)
+        share = labels.n_labelled / max(len(unlabelled), 1)
+        problem = TSVMProblem(
+            X=X,
+            index=labels.index,
+            unlabelled=unlabelled,
+            C=float(self.C),
+            weights=stage_weights(self.C * self.unlabeled_weight * share, self.n_stages),
+            fit_intercept=self.fit_intercept,
+            max_switches=self.max_switches,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            random_state=self.random_state,
+        )
+        machines = self._train(problem, labels.signs().reshape(labels.n_labelled, -1), fractions)
+        self.coef_ = np.array([machine.w for machine in machines])
+        self.intercept_ = np.array([machine.intercept for machine in machines])
+        self.switched_signs_ = np.column_stack([machine.signs[unlabelled] for machine in machines])
+        self.positive_fraction_ = fractions
+        self.objective_ = [[np.array(stage) for stage in machine.objective] for machine in machines]
+        self.n_iter_ = max(sum(map(len, machine.objective)) for machine in machines)
+        self.classes_ = labels.classes
+        self._task = labels.task
+        scores = self.switched_signs_.astype(np.float64)
+        if labels.task == "multiclass":
+            scores = np.column_stack([machine.margins[unlabelled] for machine in machines])
+        decided = self._decide(scores[:, 0] if labels.task == "binary" else scores)
+        known = labels.decode(labels.values)
+        self.transduction_ = np.empty((labels.n_rows, *known.shape[1:]), dtype=known.dtype)
+        self.transduction_[unlabelled] = decided
+        self.transduction_[labels.index] = known
+        return self
+
+    def _train(self, problem: TSVMProblem, T: np.ndarray, fractions: np.ndarray) -> list[Machine]:
+        """Return the machines, and say where they are less than was asked for."""
+        stages = len(problem.weights) if len(problem.unlabelled) else 0
+        # All machines are there before the first stage, so that an interrupt leaves each of them.
+        machines = [begin(problem, T[:, j], fraction) for j, fraction in enumerate(fractions)]
+        with Progress("TSVM", max(1, stages * len(machines)), self.verbose) as progress:
+            try:
+                for j, machine in enumerate(machines):
+                    for stage in range(stages):
+                        machines[j] = machine = anneal(
+                            problem, machine, problem.weights[stage], partial(machines.__setitem__, j)
+                        )
+                        progress(1 + j * stages + stage, machine.gap)
+            except KeyboardInterrupt:
+                if self.on_interrupt != "keep":
+                    raise
+                message = "TSVM was interrupted; what its last training reached is kept"
+                warn_user(message, ConvergenceWarning)
+                return machines
+        short = sum(machine.short for machine in machines)
+        if short:
+            message = f"in {short} stages of TSVM labels still switched after {self.max_iter} trainings"
+            warn_user(f"{message}; raise max_iter", ConvergenceWarning)
+        gap = max(machine.gap for machine in machines)
+        if gap > self.tol:
+            message = (
+                f"the support vector machines of TSVM have not settled, their relative duality gap being {gap:.1e}, "
+                f"short of tol={self.tol:.1e}; lower C, scale X, or raise tol"
+            )
+            warn_user(message, ConvergenceWarning)
+        return machines
+
+    def _scores(self, rows: Rows) -> np.ndarray:
+        scores = rows.get(rows.map(_affine, shared=(self.coef_.T, self.intercept_)))
+        return scores[:, 0] if self._task == "binary" else scores
+
+
+def _fractions(given: Any, labels: Labels) -> np.ndarray:
+    """Return the share of positive rows for each machine, (r,)."""
+    counts = labels.counts() / labels.n_labelled
+    if given is None:
+        return counts[1:] if labels.task == "binary" else counts
+    shape = () if labels.task == "binary" else (labels.n_classes,)
+    what = {
+        "binary": "one number",
+        "multiclass": f"an array of {labels.n_classes} numbers that add up to 1, one a class,",
+        "multilabel": f"an array of {labels.n_classes} numbers, one a label,",
+    }[labels.task]
+    try:
+        fractions = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        fractions = np.empty(0)
+    inside = fractions.shape == shape and bool(((fractions > 0) & (fractions < 1)).all())
+    if not inside or (labels.task == "multiclass" and abs(fractions.sum() - 1) > 1e-6):
+        raise ValueError(
+            f"positive_fraction={given!r} was given, where {what} between 0 and 1 is expected; pass None to take the "
+            "shares of the labelled rows"
+        )
+    return fractions.reshape(-1)
+
+
+def _in_memory(rows: Rows, most_bytes: int) -> Any:
+    """Return X as an array or sparse matrix, from any container within the budget."""
+    needed = rows.shape[0] * rows.row_bytes()
+    if not rows.in_memory and needed > most_bytes:
+        raise ValueError(
+            f"TSVM works on rows in memory, and these would take {needed:.3g} bytes of it, where max_bytes="
+            f"{most_bytes} allows less; raise max_bytes, or leave out some of the unlabelled rows"
+        )
+    return rows.whole().raw
+
+
+def _affine(X: Block, W: Any, b: Any) -> Any:
+    return X @ W + b

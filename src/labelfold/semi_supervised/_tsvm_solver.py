@@ -1,0 +1,150 @@
+"""The algorithm of TSVM: a machine and the labels of the unlabelled rows in turn. Letters as in `baselines.tsvm`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from labelfold.numerics.svm._linear import LinearSVM, linear_svm
+
+# The weight of the unlabelled rows in the first stage, relative to that in the last.
+_FIRST_WEIGHT = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class TSVMProblem:
+    """What stays the same for all machines."""
+
+    X: Any  # (n, d)  NumPy or SciPy sparse
+    index: np.ndarray  # (l,)
+    unlabelled: np.ndarray  # (u,)
+    C: float
+    weights: np.ndarray  # of an unlabelled row, stage by stage
+    fit_intercept: bool
+    max_switches: int | None
+    max_iter: int
+    tol: float
+    random_state: int
+
+    def costs(self, weight: float) -> np.ndarray:
+        """Return the weight of every row's loss, (n,), where that of an unlabelled one is ``weight``."""
+        C = np.full(self.X.shape[0], float(weight))
+        C[self.index] = self.C
+        return C
+
+
+@dataclass(frozen=True, eq=False)
+class Machine:
+    """A machine, the signs it was trained with, and how it came to be."""
+
+    w: np.ndarray  # (d,)
+    intercept: float
+    signs: np.ndarray  # (n,)  given or switched
+    margins: np.ndarray  # (n,)  w'x + b
+    objective: tuple[tuple[float, ...], ...] = ()
+    gap: float = 0.0
+    short: int = 0  # stages that ended before the switching did
+
+
+def objective(
+    w: np.ndarray, intercept: float, margins: np.ndarray, signs: np.ndarray, C: np.ndarray
+) -> float:
+    """Return what a machine costs that gives the rows these margins.
+
+    >>> objective(np.array([1.0]), 0.0, np.array([0.5, 2.0]), np.array([1.0, -1.0]), np.array([1.0, 0.25]))
+    3.0
+    """
+    slack = np.maximum(0.0, 1 - signs * margins)
+    return float(0.5 * (w @ w + intercept**2) + (C * slack * slack).sum())
+
+
+def begin(problem: TSVMProblem, T: np.ndarray, fraction: float) -> Machine:
+    """Return the SVM of the labelled rows, and the unlabelled ones labelled by its ranking."""
+    signs = np.ones(problem.X.shape[0])
+    signs[problem.index] = T
+    C = problem.costs(0.0)
+    found = _svm(problem, signs, C, None)
+    margins = _margins(problem.X, found)
+    u = len(problem.unlabelled)
+    first = np.argsort(-margins[problem.unlabelled], kind="stable")
+    signs[problem.unlabelled[first[int(np.floor(fraction * u + 0.5)) :]]] = -1.0
+    value = objective(found.w, found.intercept, margins, signs, C)
+    return Machine(found.w, found.intercept, signs, margins, ((value,),), found.gap)
+
+
+def anneal(problem: TSVMProblem, machine: Machine, weight: float, keep: Callable[[Machine], None]) -> Machine:
+    """Train and switch in turn, until no pair gains, with unlabelled rows of this weight.
+
+    ``keep`` is given what each training reached, for an interrupt to find.
+    """
+    C = problem.costs(weight)
+    earlier, values = machine.objective, ()
+    for _ in range(problem.max_iter):
+        old, signs = machine, machine.signs
+        # At the minimum alpha is 2 C slack: a start that knows the labels as they are now.
+        alpha = 2 * C * np.maximum(0.0, 1 - signs * old.margins)
+        found = _svm(problem, signs, C, alpha)
+        margins = _margins(problem.X, found)
+        value = objective(found.w, found.intercept, margins, signs, C)
+        stay = objective(old.w, old.intercept, old.margins, signs, C)
+        if value <= stay:
+            machine = replace(old, w=found.w, intercept=found.intercept, margins=margins)
+        values = (*values, min(value, stay))
+        trained = replace(machine, gap=found.gap, objective=(*earlier, values))
+        keep(trained)
+        pairs = switches(trained.margins[problem.unlabelled], signs[problem.unlabelled], problem.max_switches)
+        if not len(pairs):
+            return trained
+        signs = signs.copy()
+        signs[problem.unlabelled[pairs]] *= -1.0
+        machine = replace(trained, signs=signs)
+    # A machine goes with the signs it was trained with, not with those of a switch after that.
+    return replace(trained, short=trained.short + 1)
+
+
+def switches(margins: np.ndarray, signs: np.ndarray, most: int | None) -> np.ndarray:
+    """Return the rows, as many positive as negative ones, that gain by taking each other's sign.
+
+    A positive and a negative row gain where the negative one has the larger margin: a squared hinge costs
+    l(z) - l(-z) less the larger z is.
+
+    >>> switches(np.array([0.2, -0.1, 0.4, -3.0]), np.array([1.0, 1.0, -1.0, -1.0]), None).tolist()
+    [1, 2]
+    """
+    positive, negative = np.flatnonzero(signs > 0), np.flatnonzero(signs < 0)
+    positive = positive[np.argsort(margins[positive], kind="stable")]
+    negative = negative[np.argsort(-margins[negative], kind="stable")]
+    m = min(len(positive), len(negative), len(signs) if most is None else most)
+    gains = margins[positive[:m]] < margins[negative[:m]]
+    m = int(np.count_nonzero(gains))  # the first m, since the margins draw closer
+    return np.concatenate([positive[:m], negative[:m]])
+
+
+def _svm(problem: TSVMProblem, signs: np.ndarray, C: np.ndarray, alpha: np.ndarray | None) -> LinearSVM:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # said once, of the last training
+        return linear_svm(
+            problem.X,
+            signs,
+            C,
+            fit_intercept=problem.fit_intercept,
+            alpha=alpha,
+            tol=problem.tol,
+            random_state=problem.random_state,
+        )
+
+
+def _margins(X: Any, found: LinearSVM) -> np.ndarray:
+    return np.asarray(X @ found.w.astype(X.dtype), dtype=np.float64) + found.intercept
+
+
+def stage_weights(last: float, n_stages: int) -> np.ndarray:
+    """Return the weights of an unlabelled row in the stages; none where it is 0 in the last."""
+    if last == 0:
+        return np.empty(0)
+    return last * np.geomspace(_FIRST_WEIGHT if n_stages > 1 else 1.0, 1.0, n_stages)

@@ -1,1 +1,0 @@
-"""Spectral methods: a few directions from a generalised eigenproblem."""

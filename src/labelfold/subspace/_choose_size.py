@@ -1,0 +1,97 @@
+"""How many directions: cross-validation over nested subspaces, one fit a fold."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import KFold, StratifiedKFold
+
+from labelfold._decisions import measure_of
+from labelfold.labels import Labels
+from labelfold.model_selection._scoring import one_standard_error
+from labelfold.subspace._nested_predictions import decide
+from labelfold.subspace._source import Source
+
+CANDIDATES = (2, 4, 8, 16, 32)
+
+
+def choose_components(estimator: Any, source: Source) -> dict[str, Any]:
+    """Return how well each number of directions predicts labels that were held back.
+
+    Folds are made of the labelled rows, each class spread over them evenly. The rows all stay, those of the fold held
+    back as unlabelled ones. Directions are nested, so that one fit a fold serves all candidates. Of more labelled
+    rows than memory is allowed for, some are drawn at random.
+
+    Parameters
+    ----------
+    estimator : NestedSubspace
+        Its parameters say how: ``candidates``, ``cv``, ``one_standard_error``.
+    source : Source
+        The rows, already read.
+
+    Returns
+    -------
+    results : dict
+        ``n_components`` (m,), ``scores`` (folds, m), ``mean_score``, ``standard_error`` (m,), and ``chosen``.
+    """
+    candidates = checked_candidates(estimator.candidates)
+    labels = source.labels.take(source.drawn)
+    truth = labels.decode(labels.values)
+    scores = []
+    for train, test in _splits(labels, estimator):
+        known, found = estimator._pursue(source, source.drawn[train], int(candidates[-1]))
+        path, intercepts = estimator._coefficients(found, known)
+        Z = source.scores(source.drawn[test], found.W)
+        row = []
+        for p in np.minimum(candidates, len(path)):
+            F = Z[:, :p] @ path[p - 1, :, :p].T + intercepts[p - 1]
+            y = decide(F, labels.task, labels.values.ndim == 1, labels.classes)
+            row.append(float(measure_of(labels.task)(truth[test], y)))
+        scores.append(row)
+    table = np.array(scores)
+    mean = table.mean(axis=0)
+    best = int(np.argmax(mean >= mean.max() - 1e-12))  # of equally good ones the smallest
+    if estimator.one_standard_error:
+        best = one_standard_error(table.T, candidates)
+    return {
+        "n_components": candidates,
+        "scores": table,
+        "mean_score": mean,
+        "standard_error": table.std(axis=0, ddof=1) / np.sqrt(len(table)),
+        "chosen": int(candidates[best]),
+    }
+
+
+def _splits(labels: Labels, estimator: Any) -> Any:
+    n = labels.n_labelled
+    # R^2 takes two numbers a fold.
+    a_fold = 2 if labels.task == "regression" else 1
+    least = max(3, 2 * a_fold)
+    if n < least:
+        raise ValueError(
+            f"n_components='cv' holds back labels and y has {n} labelled row{'s' if n > 1 else ''}; label {least} or "
+            "more, or give n_components as a number"
+        )
+    seed = estimator._seed
+    folds = min(estimator.cv, n // a_fold)
+    if labels.task in ("binary", "multiclass") and labels.counts().max() >= 2:
+        folds = max(2, min(folds, int(labels.counts().max())))
+        splitter: Any = StratifiedKFold(folds, shuffle=True, random_state=seed)
+        with warnings.catch_warnings():
+            # A class with fewer rows than folds is in some folds only, as it must be.
+            warnings.filterwarnings("ignore", "The least populated class", UserWarning)
+            return list(splitter.split(np.zeros(n), labels.values))
+    return list(KFold(folds, shuffle=True, random_state=seed).split(np.zeros(n)))
+
+
+def checked_candidates(candidates: Any) -> np.ndarray:
+    """Return candidates as ascending integers, or say what is wrong with them."""
+    values = np.asarray(candidates)
+    if values.ndim != 1 or not len(values) or values.dtype.kind not in "iu" or values.min() < 1:
+        raise ValueError(
+            f"candidates={candidates!r} was given, where whole numbers of at least 1 are expected, such as "
+            f"{CANDIDATES}"
+        )
+    return np.unique(values).astype(int)

@@ -1,0 +1,278 @@
+"""The search for one direction: a small space of vectors that grows until it holds the global maximum of the gain.
+
+J is maximised over the small space, globally (`numerics.sphere`). To begin with, the space holds what maxima are made
+of: least-squares directions, Z'r and principal directions. It grows by the residual of the best vector found, until
+that is a stationary point of J among all vectors, and is kept for the directions to come. Where there are few
+columns it is the whole space. Where there are somewhat more, steps are taken in the whole space, and Cholesky factors
+confirm that nothing larger was missed.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from labelfold.numerics._quotient_sum import (
+    PROVED_TO,
+    Interval,
+    Maximum,
+    RatioSum,
+    first_eigenvector,
+    maximise,
+    merged,
+)
+from labelfold.subspace._orthonormal import Vectors, orthonormal
+from labelfold.subspace._vector_spaces import MatrixSpace, Space
+
+# Up to so many columns the small space is the whole one; up to the second number it is proved to have been enough.
+WHOLE, PROVED = 64, 512
+
+# The small space grows to so many vectors, and then shrinks to the half that matters most; to more of them where a
+# product is a pass over X, of which there are fewer then.
+_MOST, _MOST_OF_PASSES = 64, 96
+
+# So many vectors are drawn at random to learn principal directions from; so many responses are looked at singly.
+_RANDOM, _RESPONSES = 8, 8
+
+# A first search of the small space is as rough as this; where nothing can be proved, the space grows so often by what
+# a search of it shows, and by so many vectors at a time.
+_ROUGHLY, _EXPLORED, _BLOCK = 1e-3, 2, 4
+
+# A gradient below the first, relative to J, that so many steps do not halve, is as small as round-off allows.
+_FLAT, _PATIENCE = 1e-6, 12
+
+# Two maxima whose values differ by less, relatively, are one.
+_SAME = 1e-11
+
+
+class _SmallSpace(NamedTuple):
+    """J on the small space: ``ratio``, in the coordinates V (m, k) of its vectors, in which S is diagonal."""
+
+    ratio: RatioSum
+    V: np.ndarray
+
+
+class Search:
+    """The directions taken, and the small space that the next one is looked for in."""
+
+    def __init__(
+        self,
+        space: Space,
+        weight: float,
+        n_components: int,
+        tol: float,
+        max_iter: int,
+        rng: np.random.Generator,
+    ) -> None:
+        self.space, self.weight, self.tol, self.max_iter, self.rng = space, weight, tol, max_iter, rng
+        self.n_iter, self.converged = 0, True
+        self.proved_to, self.explored = max(PROVED_TO, tol), _EXPLORED if tol <= _FLAT else 0
+        self.is_whole = space.size <= WHOLE
+        self.proves = isinstance(space, MatrixSpace) and space.size <= PROVED
+        # Where maxima are proved, the space must not shrink on the way to one.
+        most = _MOST if isinstance(space, MatrixSpace) else _MOST_OF_PASSES
+        self.most = np.inf if self.proves else most
+        self.usual = most + n_components if self.proves else most
+        self.taken = self.basis = Vectors.none(space)
+        self.T = np.empty((0, 0))  # S on the small space
+        if self.is_whole:
+            self.extend(np.eye(space.size))
+        else:
+            known = space.principal(n_components + _RANDOM)
+            self.extend(space.random(min(_RANDOM, space.size), rng) if known is None else known)
+            if known is None:
+                self.extend(self.basis.SQ)
+        # Values of ||Zw||^2, and of w'Sw, that are round-off.
+        self.least = (16 * np.finfo(np.float64).eps) ** 2 * space.square
+        self.tiny = space.noise * (first_eigenvector(self.T)[0] if len(self.T) else 0.0)
+
+    def next_direction(self, r: np.ndarray) -> tuple[np.ndarray, float] | None:
+        """Take the best direction for the residuals r: return the labelled rows' scores, and the gain."""
+        if not self.is_whole:
+            if self.basis.count > self.usual:
+                self.shrink(None)
+            self.seed(r)
+        small = self.small(r)
+        if small is None:
+            return None
+        found = maximise(small.ratio, proved_to=self.proved_to if self.is_whole else _ROUGHLY)
+        y = small.V @ found.w
+        if not self.is_whole:
+            y, found = self.improved(y, found, r)
+        return self.take(y / np.linalg.norm(y)), found.value
+
+    def improved(self, y: np.ndarray, found: Maximum, r: np.ndarray) -> tuple[np.ndarray, Maximum]:
+        """Return the maximum once the small space has grown wherever a larger one may be."""
+        whole = self.whole(r) if self.proves else None
+        confirmed: set = set()
+        first = self.n_iter
+        for i in range(self.max_iter):
+            left = self.max_iter - (self.n_iter - first)
+            is_last = self.proves or i >= self.explored
+            tol = self.tol if is_last else max(self.tol, _ROUGHLY)
+            y = self.settle(y, r, tol, left) if whole is None else self.climb(y, whole)
+            small = self.small(r)
+            value = small.ratio.value(y @ small.V)
+            t_max = found.cover[-1].high if self.proves else None
+            proved_to = self.proved_to if is_last else _ROUGHLY
+            found = maximise(small.ratio, [y @ small.V], proved_to, found.cover, t_max)
+            if self.proves:
+                missed = self.disprove(
+                    whole, merged(small.ratio, found, self.proved_to), found.value, confirmed
+                )
+            else:
+                missed = None if is_last else self.around(small, found, r)
+            if missed is None and found.value <= value * (1 + _SAME):
+                return y, found
+            y = small.V @ found.w
+            if whole is None and self.n_iter - first >= self.max_iter:
+                break
+            if missed is not None:
+                y = self.extend(missed, y)
+        self.converged = False
+        return y, found
+
+    def climb(self, y: np.ndarray, whole: RatioSum) -> np.ndarray:
+        """Return the local maximum among all vectors by y, which joins the small space."""
+        w, _ = whole.ascend(self.basis.Q @ y)
+        self.extend(w[:, None])
+        return w @ self.basis.Q
+
+    def seed(self, r: np.ndarray) -> None:
+        """Add to the small space what the next direction may be made of."""
+        space = self.space
+        if r.shape[1] > _RESPONSES and not self.proves:
+            U, s, _ = np.linalg.svd(r, full_matrices=False)
+            r = U[:, :_RESPONSES] * s[:_RESPONSES]
+        through = space.back(r)
+        # The second are least-squares directions; the last finds rows that nothing so far has seen.
+        self.extend(np.hstack([through, space.fits(r, through, self.taken.Q), space.random(1, self.rng)]))
+
+    def small(self, r: np.ndarray) -> _SmallSpace | None:
+        """Return J on the small space, or None where no row reaches into it."""
+        if not len(self.T):
+            return None
+        values, V = np.linalg.eigh(self.T)
+        keep = values > self.tiny
+        if not keep.any():
+            return None
+        values, V = values[keep], V[:, keep]
+        return _SmallSpace(RatioSum(np.diag(self.weight * values), self.basis.ZQ @ V, r), V)
+
+    def settle(self, y: np.ndarray, r: np.ndarray, tol: float, most: int) -> np.ndarray:
+        """Let the space grow until its local maximum by y is a stationary point of J among all vectors."""
+        norms: list[float] = []
+        for _ in range(most):
+            small = self.small(r)
+            w, value = small.ratio.ascend(y @ small.V)
+            y = small.V @ w
+            t, s, square = small.ratio.parts(w)
+            nu = 1 / square if square > self.least else 0.0
+            U = np.linalg.eigh(small.ratio.matrix(t, nu))[1]
+            near = small.V @ U[:, ::-1][:, 1:_BLOCK]
+            residuals = self.residuals(np.column_stack([y, near]), t, nu, r)
+            size = self.weight * self.T.trace() + t * nu * float((self.basis.ZQ**2).sum())
+            norms.append(float(np.linalg.norm(residuals[:, 0])))
+            if norms[-1] <= max(tol * value, self.space.noise * size):
+                return y
+            is_stuck = len(norms) > _PATIENCE and min(norms[-_PATIENCE:]) > min(norms[:-_PATIENCE]) / 2
+            if is_stuck and min(norms) <= _FLAT * value:
+                return y  # J is so flat here that round-off hides the rest
+            count = self.basis.count
+            y = self.extend(self.softened(residuals, np.full(residuals.shape[1], t * nu / s)), y)
+            if self.basis.count == count:
+                return y  # what is left is round-off
+        self.converged = False
+        return y
+
+    def residuals(self, Y: np.ndarray, t: float, nu: float, r: np.ndarray) -> np.ndarray:
+        """Return what S + nu (CC' - t G) makes of vectors of the small space, less the best multiples of them."""
+        basis = self.basis
+        Z = basis.ZQ @ Y
+        MY = self.weight * (basis.SQ @ Y) + self.space.back(nu * (r @ (r.T @ Z) - t * Z))
+        values = self.weight * np.einsum("ij,ij->j", Y, self.T @ Y)
+        values += nu * (((r.T @ Z) ** 2).sum(axis=0) - t * (Z**2).sum(axis=0))
+        B, W = MY - basis.Q @ (Y * values), self.taken.Q
+        return B - W @ (W.T @ B)
+
+    def softened(self, B: np.ndarray, ratio: np.ndarray) -> np.ndarray:
+        """Return residuals as directions to search in, ``ratio`` being the weight of Z'Z beside 1 for each."""
+        matters = ratio * float((self.basis.ZQ**2).sum()) > 0.1
+        return self.space.soften(B, np.where(matters, ratio, 0.0)) if matters.any() else B
+
+    def around(self, small: _SmallSpace, found: Maximum, r: np.ndarray) -> np.ndarray:
+        """Return vectors that lead to where the bounds that prove the small space's maximum are closest to it."""
+        ends = [(*small.ratio.top(t, nu)[:2], t, nu) for low, high, nu in found.cover for t in (low, high)]
+        ends.sort(key=lambda end: -end[0])
+        chosen = ends[:: 1 + len(ends) // _BLOCK]
+        leads = [self.residuals((small.V @ v)[:, None], t, nu, r) for _, v, t, nu in chosen]
+        ratios = [t * nu / max(h - t, self.weight * self.tiny) for h, _, t, nu in chosen]
+        return self.softened(np.hstack(leads), np.array(ratios))
+
+    def extend(self, B: np.ndarray, y: np.ndarray | None = None) -> np.ndarray | None:
+        """Add vectors to the small space; return y in terms of the new one."""
+        self.n_iter += 1
+        if self.basis.count + B.shape[1] > self.most and self.basis.count > _MOST // 2:
+            y = self.shrink(y)
+        new = orthonormal(self.space, B, self.taken, self.basis)
+        cross, corner = self.basis.Q.T @ new.SQ, new.Q.T @ new.SQ
+        self.T = np.block([[self.T, cross], [cross.T, (corner + corner.T) / 2]])
+        self.basis = self.basis.and_also(new)
+        return None if y is None else np.concatenate([y, np.zeros(new.count)])
+
+    def shrink(self, y: np.ndarray | None) -> np.ndarray | None:
+        """Keep y, the latest vectors and the principal ones of the small space; return y in terms of these."""
+        m = self.basis.count
+        principal = np.linalg.eigh(self.T)[1][:, ::-1][:, : m // 2 - 9]
+        parts = [principal, np.eye(m)[:, m - 8 :]]
+        A = np.linalg.qr(np.hstack(parts if y is None else [y[:, None], *parts]))[0]
+        self.basis, self.T = self.basis @ A, A.T @ self.T @ A
+        return None if y is None else y @ A
+
+    def take(self, y: np.ndarray) -> np.ndarray:
+        """Move a vector from the small space to the directions taken; return the labelled rows' scores."""
+        # The reflection that turns y into the first axis: its other columns are the rest of the space.
+        u = y.copy()
+        u[0] += np.copysign(1.0, y[0])
+        rest = (np.eye(len(y)) - 2 * np.outer(u, u) / (u @ u))[:, 1:]
+        one = self.basis @ y[:, None]
+        one = one.less(self.taken).less(self.taken)
+        one = one @ (1 / np.linalg.norm(one.Q, keepdims=True))
+        self.basis, self.T = self.basis @ rest, rest.T @ self.T @ rest
+        self.taken = self.taken.and_also(one)
+        return one.ZQ[:, 0]
+
+    def whole(self, r: np.ndarray) -> RatioSum:
+        """Return J on all vectors, of which those taken lead nowhere."""
+        W, ZW = self.taken.Q, self.taken.ZQ
+        S = _projected(self.space.S, W, self.taken.SQ)
+        G = _projected(self.space.G, W, self.space.back(ZW))
+        return RatioSum(self.weight * S, self.space.Z - ZW @ W.T, r, G)
+
+    def disprove(
+        self, whole: RatioSum, cover: list[Interval], value: float, confirmed: set
+    ) -> np.ndarray | None:
+        """Return vectors that may lead to a larger J than the small space has, or None where there are none.
+
+        The intervals that prove the maximum in the small space are checked in the whole one, where bounds can only
+        be larger. Those that hold are remembered: the target only rises.
+        """
+        target = value * (1 + 2 * self.proved_to)
+        missed = []
+        for i, (low, high, nu) in enumerate(cover):
+            last = i == len(cover) - 1
+            for t, beyond in [(low, high - low)] if last and i else [(low, 0.0), (high, 0.0)]:
+                if (t, nu, beyond) in confirmed:
+                    continue
+                if whole.is_below(t, nu, target - beyond):
+                    confirmed.add((t, nu, beyond))
+                else:
+                    missed.append(whole.top(t, nu)[1])
+        return np.stack(missed[:: 1 + len(missed) // 9], axis=1) if missed else None
+
+
+def _projected(S: np.ndarray, W: np.ndarray, SW: np.ndarray) -> np.ndarray:
+    """Return (I - WW') S (I - WW')."""
+    half = (SW - W @ (W.T @ SW) / 2) @ W.T
+    return S - half - half.T

@@ -1,0 +1,225 @@
+"""KernelPCALS: PCALS in the space of a kernel, exactly or by Nystroem features."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from labelfold._sklearn import Interval, StrOptions
+from labelfold.features._kernel_map import exact_map, kernel_params, landmarks_for, nystroem_map
+from labelfold.labels import Labels
+from labelfold.numerics._distances import mean_distance
+from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
+from labelfold.rows import Block, Featurized, Rows, as_rows
+from labelfold.subspace._choose_size import CANDIDATES
+from labelfold.subspace._kernel_source import KernelSource
+from labelfold.subspace._nested_subspace import NestedSubspace
+from labelfold.subspace._source import Source
+
+# Kernel rows are made in blocks of about this many bytes.
+_BLOCK_BYTES = 4 << 20
+
+
+class KernelPCALS(NestedSubspace):
+    r"""PCA-based least squares in the space of a kernel.
+
+    `PCALS`, with the features of a kernel for rows; what it says of directions, labels and their number holds here.
+    A direction is a sum of rows' features, :math:`w = \sum_i e_i \phi(x_i)`, of which only kernels of rows with each
+    other are ever needed.
+
+    =====================  ==============  ==========================================================
+    here                   in the paper    what it is
+    =====================  ==============  ==========================================================
+    K (n, n)               K               the kernel of all rows with each other, centred implicitly
+    E (m, k)               M, eta          ``components_.T``: the directions' coefficients
+    reconstruction         lambda          weight of the rows beside the labels
+    width * mean distance  sigma           of the RBF kernel, :math:`\gamma = 1 / (2 \sigma^2)`
+    =====================  ==============  ==========================================================
+
+    Parameters
+    ----------
+    n_components : int or "cv", default=2
+        How many directions; see `PCALS`.
+    kernel : str or callable, default="rbf"
+        As in `sklearn.metrics.pairwise.pairwise_kernels`: "rbf", "poly", "linear", ..., or a function of two rows.
+        Without landmarks one that is not positive semi-definite ("sigmoid", often) is refused.
+    gamma, degree, coef0 : float, default=None
+        The kernel's parameters. gamma of "rbf" comes of ``width`` where not given; other defaults are scikit-learn's.
+    width : float, default=1.0
+        The sigma of "rbf", as a multiple of the mean distance between rows. That is estimated from at most 1,000
+        rows, drawn by ``random_state``, which takes no n x n work.
+    reconstruction : float, default=100.0
+        Weight of what the subspace loses of the rows' features.
+    n_landmarks : int, "auto" or None, default=None
+        Approximate the kernel by Nystroem features of so many rows, drawn from all, and find the directions in these:
+        for more rows than a kernel matrix fits. None is exact. "auto" is exact where ``max_gram_bytes`` allows it,
+        and takes 1,000 landmarks where not.
+    center : bool, default=True
+        Whether to centre features and responses; new rows are centred alike.
+    refit, ridge, task, candidates, cv, one_standard_error, tol, max_iter
+        As in `PCALS`.
+    max_gram_bytes : int, default=512 MB
+        The most memory for the kernel matrix: 512 MB are 8,192 rows, 8 GB 32,768.
+    random_state : int, RandomState instance or None, default=0
+        Seeds the rows that the width is estimated from, the landmarks, and what `PCALS` seeds.
+    verbose, on_interrupt, unlabeled
+        As in `PCALS`.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (k, m)
+        The directions' coefficients: of kernels with m training rows, which span all others as far as the kernel can
+        tell; or of Nystroem features (then orthonormal).
+    mean_ : ndarray of shape (m,)
+        What is taken from a row's kernels, or features.
+    feature_map_ : object
+        A row's kernels with those m training rows, or its Nystroem features.
+    gamma_ : float or None
+        The kernel's gamma, given or estimated.
+    coef_, intercept_, coef_path_, intercept_path_, gains_, objective_, n_components_, cv_results_
+        As in `PCALS`.
+    task_, classes_, n_iter_, n_features_in_, feature_names_in_
+        As in `PCALS`.
+
+    Notes
+    -----
+    Exact: the kernel matrix is made once, :math:`O(n^2 d)`, and factorised where it lies, :math:`K = LL'` with L of
+    as many columns m as K has rank, :math:`O(n m^2)`: at most :math:`n^3 / 3`, and little where the kernel is smooth.
+    The rows of L are features whose products are the kernel, and the rest is `PCALS` of them: up to 512 columns
+    proved, beyond 2,048 a step is a pass over L. Memory is :math:`8 n^2` bytes, and up to 2,048 columns a few
+    matrices of m x m. Nystroem: one pass over X, as `PCALS` of ``n_landmarks`` columns. The model keeps m training
+    rows, or the landmarks.
+
+    References
+    ----------
+    Y.-M. Zhang, X. Hou, S. Xiang, C.-L. Liu. Subspace regularization: a new semi-supervised learning method.
+    ECML PKDD 2009.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from labelfold import KernelPCALS
+    >>> X, y = make_moons(400, noise=0.05, random_state=0)
+    >>> few = y.copy()
+    >>> few[20:] = -1
+    >>> model = KernelPCALS(n_components=8, width=0.25).fit(X, few)
+    >>> bool(model.score(X[20:], y[20:]) > 0.95)
+    True
+    """
+
+    _parameter_constraints = {
+        **NestedSubspace._parameter_constraints,
+        "kernel": [str, callable],
+        "gamma": [Interval(Real, 0, None, closed="neither"), None],
+        "degree": [Interval(Real, 0, None, closed="neither"), None],
+        "coef0": [Interval(Real, None, None, closed="neither"), None],
+        "width": [Interval(Real, 0, None, closed="neither")],
+        "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
+    }
+
+    def __init__(
+        self,
+        n_components: int | str = 2,
+        *,
+        kernel: Any = "rbf",
+        gamma: float | None = None,
+        degree: float | None = None,
+        coef0: float | None = None,
+        width: float = 1.0,
+        reconstruction: float = 100.0,
+        n_landmarks: int | str | None = None,
+        center: bool = True,
+        refit: bool = False,
+        ridge: float = 0.0,
+        task: str = "auto",
+        candidates: Any = CANDIDATES,
+        cv: int = 5,
+        one_standard_error: bool = False,
+        tol: float = 1e-8,
+        max_iter: int = 200,
+        max_gram_bytes: int = MAX_GRAM_BYTES,
+        random_state: Any = 0,
+        verbose: int = 0,
+        on_interrupt: str = "raise",
+        unlabeled: Any = -1,
+    ) -> None:
+        self.n_components = n_components
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.width = width
+        self.reconstruction = reconstruction
+        self.n_landmarks = n_landmarks
+        self.center = center
+        self.refit = refit
+        self.ridge = ridge
+        self.task = task
+        self.candidates = candidates
+        self.cv = cv
+        self.one_standard_error = one_standard_error
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_gram_bytes = max_gram_bytes
+        self.random_state = random_state
+        self.verbose = verbose
+        self.on_interrupt = on_interrupt
+        self.unlabeled = unlabeled
+
+    def _source(self, rows: Rows, labels: Labels, Y: np.ndarray) -> Source:
+        given = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
+        if self.kernel == "rbf" and self.gamma is None:
+            width = self.width * mean_distance(rows, random_state=self._seed)
+            given["gamma"] = 1 / (2 * width**2)
+        params = kernel_params(self.kernel, **given)
+        self.gamma_ = params.get("gamma")
+        landmarks = landmarks_for(self.n_landmarks, rows.shape[0], self.max_gram_bytes)
+        options = {
+            "center": self.center,
+            "max_gram_bytes": self.max_gram_bytes,
+            "random_state": self._seed,
+        }
+        if landmarks is None:
+            self.feature_map_ = exact_map(rows, self.kernel, params, self.max_gram_bytes)
+            K = _kernel_matrix(self.feature_map_)
+            source = KernelSource(K, labels, Y, **options)
+            # The other rows are sums of these, as far as the kernel can tell.
+            self.feature_map_.points = self.feature_map_.points[source.pivots]
+            return source
+        self.feature_map_ = nystroem_map(rows, self.kernel, params, landmarks, self._seed)
+        seen = Featurized(rows, self.feature_map_.transform)
+        return Source(seen, labels, Y, **options, is_slow=True)
+
+    def _project(self, rows: Rows) -> Any:
+        scores = _Scores(self.feature_map_, self.mean_, np.ascontiguousarray(self.components_.T))
+        return Featurized(rows, scores.transform).values()
+
+
+class _Scores(NamedTuple):
+    """Scores of rows, in double precision whatever the rows have: coefficients may be large, and cancel."""
+
+    feature_map: Any
+    mean: np.ndarray
+    W: np.ndarray
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Return the scores of some rows."""
+        step = max(1, _BLOCK_BYTES // (8 * len(self.mean)))
+        scores = np.empty((X.shape[0], self.W.shape[1]))
+        for start in range(0, X.shape[0], step):
+            part = self.feature_map.transform(X[start : start + step].astype(np.float64))
+            scores[start : start + step] = (part - self.mean) @ self.W
+        return scores
+
+
+def _kernel_matrix(feature_map: Any) -> np.ndarray:
+    """Return the kernel of the fitted rows with each other."""
+    rows = as_rows(feature_map.points)
+    most_rows = max(1, _BLOCK_BYTES // (8 * rows.shape[0]))
+    return rows.sweep(_kernel_rows, shared=(feature_map,), most_rows=most_rows)[0]
+
+
+def _kernel_rows(X: Block, feature_map: Any) -> tuple[Any, None]:
+    return feature_map.transform(X.raw), None

@@ -1,0 +1,79 @@
+"""Rows in the space of an exact kernel, as the pursuit of PCALS reads them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from scipy import linalg
+
+from labelfold.features._kernel_map import cholesky_features
+from labelfold.labels import Labels
+from labelfold.rows import as_rows
+from labelfold.subspace._source import Source
+
+
+class KernelSource(Source):
+    """Rows in the space of a kernel: K = L L' after a Cholesky factorisation, of which L has the features.
+
+    The factorisation takes the rows in the order that explains K fastest, and stops when nothing is left: r rows then
+    span all others. A row's features are :math:`L_r^{-1} k(x)`, of its kernels with these, so that new rows have them
+    too.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n)
+        The kernel of all rows with each other; it is written over.
+    labels : Labels
+        Which rows are labelled.
+    Y : ndarray of shape (l, q)
+        Their responses.
+    center : bool
+        Whether to centre features.
+    max_gram_bytes : int
+        The most memory for a matrix of r x r, and for labelled rows.
+    random_state : int
+        As in `Source`.
+
+    Attributes
+    ----------
+    pivots : ndarray of shape (r,)
+        The rows that span all others.
+    feature_mean : ndarray of shape (r,)
+        The mean of all rows' kernels with these.
+    """
+
+    def __init__(
+        self,
+        K: np.ndarray,
+        labels: Labels,
+        Y: np.ndarray,
+        *,
+        center: bool,
+        max_gram_bytes: int,
+        random_state: int = 0,
+    ) -> None:
+        L, order = cholesky_features(K)
+        self.pivots = order[: L.shape[1]]
+        # Rows stay in the order of the factorisation, which spares a copy: labels follow them.
+        where = np.empty(len(order), dtype=np.intp)
+        where[order] = np.arange(len(order))
+        index = where[labels.index]
+        sort = np.argsort(index)
+        mask = np.zeros(len(order), dtype=bool)
+        mask[index] = True
+        moved = replace(labels, labelled=mask, index=index[sort], values=labels.values[sort])
+        super().__init__(
+            as_rows(L),
+            moved,
+            Y[sort],
+            center=center,
+            max_gram_bytes=max_gram_bytes,
+            random_state=random_state,
+        )
+        self.triangle = L[: L.shape[1]]
+        self.feature_mean = self.triangle @ self.mean
+
+    def components(self, W: np.ndarray) -> np.ndarray:
+        """Return directions as multiples of the rows that span all others."""
+        return linalg.solve_triangular(self.triangle, W, lower=True, trans=1, check_finite=False)

@@ -1,0 +1,180 @@
+"""What PCALS and its kernel form have in common: everything but where their rows live."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from labelfold._progress import Progress
+from labelfold._sklearn import Interval, StrOptions, _fit_context
+from labelfold._warn import warn_user
+from labelfold.labels import Labels, read_labels
+from labelfold.numerics._eigen import signed
+from labelfold.rows import Rows
+from labelfold.rows import _threads as threads
+from labelfold.subspace._choose_size import choose_components
+from labelfold.subspace._nested_predictions import NestedPredictions, responses
+from labelfold.subspace._pursuit import Pursuit, pursue
+from labelfold.subspace._source import LabelledSpace, Source
+
+TASKS = ("binary", "multiclass", "multilabel", "regression")
+
+
+class NestedSubspace(NestedPredictions):
+    """Directions found one at a time with a linear function on them: a subclass says where the rows live."""
+
+    _parameter_constraints = {
+        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"cv"})],
+        "reconstruction": [Interval(Real, 0, None, closed="neither")],
+        "center": ["boolean"],
+        "refit": ["boolean"],
+        "ridge": [Interval(Real, 0, None, closed="left")],
+        "task": [StrOptions({"auto", "classification", "regression"})],
+        "candidates": ["array-like"],
+        "cv": [Interval(Integral, 2, None, closed="left")],
+        "one_standard_error": ["boolean"],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_gram_bytes": [Interval(Real, 0, None, closed="left")],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+        "on_interrupt": [StrOptions({"raise", "keep"})],
+        "unlabeled": "no_validation",
+    }
+
+    def _source(self, rows: Rows, labels: Labels, Y: np.ndarray) -> Source:
+        """Return the rows as the pursuit sees them."""
+        raise NotImplementedError
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any) -> Self:
+        """Find the directions, and the function on them.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows, labelled or not, in any container `labelfold.rows.as_rows` takes.
+        y : array-like of shape (n,), (n, c) for multi-label or (n, t) for several numbers
+            Classes, 0/1 labels or numbers; ``unlabeled`` (not in regression) or a missing value where unknown.
+
+        Returns
+        -------
+        self : estimator
+        """
+        name = type(self).__name__
+        rows = self._rows(X, reset=True)
+        labels = read_labels(
+            y, rows.shape[0], unlabeled=self.unlabeled, task=self.task, allowed=TASKS, estimator=name
+        )
+        if rows.shape[0] == 1:
+            raise ValueError("X has one sample, and a direction takes two that differ; give it more rows")
+        Y = responses(labels)
+        self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        source = self._source(rows, labels, Y)
+        if self.n_components == "cv":
+            self.cv_results_ = choose_components(self, source)
+            k = self.cv_results_["chosen"]
+        else:
+            k = int(self.n_components)
+            if k > labels.n_labelled:
+                warn_user(
+                    f"n_components={k} is more than the {labels.n_labelled} labelled rows, so labels say little or "
+                    f"nothing about the last directions; label more rows, lower n_components or pass 'cv'",
+                    UserWarning,
+                )
+        with Progress(name, k, self.verbose) as progress:
+            known, found = self._pursue(source, None, k, progress)
+        self._say(found, k)
+        self._store(found, known, source, labels)
+        return self
+
+    def _pursue(
+        self, source: Source, which: np.ndarray | None, k: int, callback: Any = None
+    ) -> tuple[LabelledSpace, Pursuit]:
+        """Run the pursuit with all labels, or with some of them."""
+        # Matrices of the small space are small, and passes have threads of their own.
+        with threads.single_blas():
+            known = source.known(which)
+            found = pursue(
+                known.space,
+                self._centred(known.Y, known.ones),
+                self.reconstruction,
+                k,
+                tol=self.tol,
+                max_iter=self.max_iter,
+                random_state=self._seed,
+                # A fold that was cut short would say too little of many directions.
+                keep_on_interrupt=which is None and self.on_interrupt == "keep",
+                callback=callback,
+            )
+        if not len(found.gains):
+            raise ValueError(
+                f"X holds nothing but {'equal rows' if self.center else 'zeros'}, so there is no direction to find; "
+                "give it columns that vary"
+            )
+        return known, found
+
+    def _centred(self, A: np.ndarray, ones: np.ndarray) -> np.ndarray:
+        return A - np.outer(ones, ones @ A / (ones @ ones)) if self.center else A
+
+    def _coefficients(self, found: Pursuit, known: LabelledSpace) -> tuple[np.ndarray, np.ndarray]:
+        """Return coefficients (k, q, k) and intercepts (k, q) with 1, 2 ... k components."""
+        Y, Z, ones = known.Y, found.Z, known.ones
+        k, q = found.alpha.shape
+        y_mean = ones @ Y / (ones @ ones) if self.center else np.zeros(q)
+        path, intercepts = np.zeros((k, q, k)), np.tile(y_mean, (k, 1))
+        if not self.refit:
+            for p in range(1, k + 1):
+                path[p - 1, :, :p] = found.alpha[:p].T
+            return path, intercepts
+        Zc, Yc = self._centred(Z, ones), self._centred(Y, ones)
+        z_mean = ones @ (Z - Zc) / (ones @ ones)
+        for p in range(1, k + 1):
+            stacked = np.vstack([Zc[:, :p], np.sqrt(self.ridge) * np.eye(p)])
+            A = np.linalg.lstsq(stacked, np.vstack([Yc, np.zeros((p, q))]), rcond=None)[0]
+            path[p - 1, :, :p] = A.T
+            intercepts[p - 1] = y_mean - z_mean[:p] @ A
+        return path, intercepts
+
+    def _store(self, found: Pursuit, known: LabelledSpace, source: Source, labels: Labels) -> None:
+        W = source.components(found.W)
+        V = signed(W)
+        signs = np.where((V == W).all(axis=0), 1.0, -1.0)
+        self.components_ = np.ascontiguousarray(V.T)
+        self.coef_path_, self.intercept_path_ = self._coefficients(found, known)
+        self.coef_path_ = self.coef_path_ * signs
+        self.coef_, self.intercept_ = self.coef_path_[-1], self.intercept_path_[-1]
+        self.n_components_ = len(found.gains)
+        self.gains_, self.objective_ = found.gains, found.objective
+        self.mean_ = source.feature_mean
+        self.n_iter_ = found.n_iter
+        self.task_, self._flat = labels.task, labels.values.ndim == 1
+        if labels.task != "regression":
+            self.classes_ = labels.classes
+        elif hasattr(self, "classes_"):
+            del self.classes_
+
+    def _say(self, found: Pursuit, k: int) -> None:
+        """Warn of fewer directions than asked for, and of some that are not quite there."""
+        rank = len(found.gains)
+        plural = "s are" if rank != 1 else " is"
+        if found.exhausted:
+            warn_user(
+                f"n_components={k} is more than the rank of X, {rank}; {rank} component{plural} kept",
+                UserWarning,
+            )
+        elif rank < k:
+            warn_user(
+                f"{type(self).__name__} was interrupted; the {rank} component{plural} kept that it had found of {k}",
+                ConvergenceWarning,
+            )
+        if not found.converged:
+            warn_user(
+                f"{type(self).__name__} stopped some directions after max_iter={self.max_iter} steps, short of "
+                f"tol={self.tol:.0e}; raise max_iter or tol",
+                ConvergenceWarning,
+            )

@@ -1,0 +1,63 @@
+"""Orthonormal vectors of a space, kept with what all rows and the labelled rows make of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from labelfold.numerics._eigen import orthonormal as orthonormal_columns
+from labelfold.subspace._vector_spaces import Space
+
+
+class Vectors(NamedTuple):
+    """m vectors as columns.
+
+    Attributes
+    ----------
+    Q : ndarray of shape (size, m)
+        The vectors.
+    SQ : ndarray of shape (size, m)
+        S Q.
+    ZQ : ndarray of shape (l, m)
+        Z Q, the scores of the labelled rows.
+    """
+
+    Q: np.ndarray
+    SQ: np.ndarray
+    ZQ: np.ndarray
+
+    @classmethod
+    def none(cls, space: Space) -> Vectors:
+        """Return no vectors of a space."""
+        empty = np.empty((space.size, 0))
+        return cls(empty, empty, np.empty((space.n_labelled, 0)))
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return self.Q.shape[1]
+
+    def __matmul__(self, A: np.ndarray) -> Vectors:
+        """Return the combinations A (m, k) of them."""
+        return Vectors(self.Q @ A, self.SQ @ A, self.ZQ @ A)
+
+    def less(self, other: Vectors) -> Vectors:
+        """Return what is left of these vectors orthogonal to others."""
+        A = other.Q.T @ self.Q
+        return Vectors(*(own - its @ A for own, its in zip(self, other, strict=True)))
+
+    def and_also(self, other: Vectors) -> Vectors:
+        """Return these and others."""
+        return Vectors(*(np.hstack(pair) for pair in zip(self, other, strict=True)))
+
+
+def orthonormal(space: Space, B: np.ndarray, *others: Vectors) -> Vectors:
+    """Return orthonormal vectors that span what others leave of B, without what is round-off; one product with S."""
+    room = max(0, space.size - sum(other.count for other in others))
+    for other in others:
+        B = orthonormal_columns(B, other.Q)
+    for other in others[:-1]:  # the others are orthogonal to each other but for round-off
+        B = B - other.Q @ (other.Q.T @ B)
+    B = B[:, :room]
+    return Vectors(B, *space.times(B))

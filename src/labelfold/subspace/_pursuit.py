@@ -1,0 +1,135 @@
+r"""The pursuit: directions one at a time, each the global maximum of its gain.
+
+With residual rows R (n, d), of which Z are the labelled ones, and residual responses r (l, q), the next direction
+maximises what it takes off the objective (eq. 2 of the paper, its multipliers eliminated),
+
+.. math:: J(w) = \frac{\|r'Zw\|^2}{\|Zw\|^2} + \lambda \frac{\|Rw\|^2}{\|w\|^2},
+
+and then r and R lose what it explains. R is never formed: w is kept orthogonal to the directions before it, and
+for such w the residual rows' products are those of the rows themselves. How one is found is in `search`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from labelfold.subspace._direction_search import PROVED, Search
+from labelfold.subspace._vector_spaces import MatrixSpace, Space
+
+
+class Pursuit(NamedTuple):
+    """What was found.
+
+    Attributes
+    ----------
+    W : ndarray of shape (size, k)
+        The directions, orthonormal in their space.
+    alpha : ndarray of shape (k, q)
+        Their coefficients, each fitted to what those before left.
+    Z : ndarray of shape (l, k)
+        The scores of the labelled rows.
+    gains : ndarray of shape (k,)
+        J of each direction: by so much it lowered the objective.
+    objective : ndarray of shape (k,)
+        The objective of eq. 2 with so many directions.
+    n_iter : int
+        Products with S, a block of vectors at a time.
+    converged : bool
+        Whether every direction is stationary to the tolerance.
+    exhausted : bool
+        Whether the rows have no more directions, although more were asked for.
+    """
+
+    W: np.ndarray
+    alpha: np.ndarray
+    Z: np.ndarray
+    gains: np.ndarray
+    objective: np.ndarray
+    n_iter: int
+    converged: bool
+    exhausted: bool
+
+
+def pursue(
+    space: Space,
+    Y: np.ndarray,
+    weight: float,
+    n_components: int,
+    *,
+    tol: float = 1e-8,
+    max_iter: int = 200,
+    random_state: int = 0,
+    keep_on_interrupt: bool = False,
+    callback: Callable[[int, float], None] | None = None,
+) -> Pursuit:
+    """Find directions one at a time; fewer than asked for where rows have no more.
+
+    Parameters
+    ----------
+    space : Space
+        The rows.
+    Y : ndarray of shape (l, q)
+        Responses of the labelled rows, less their mean where there is an intercept.
+    weight : float
+        Weight of the reconstruction, lambda.
+    n_components : int
+        The most directions.
+    tol : float
+        A direction is done when J's gradient is at most this, relative to J.
+    max_iter : int
+        The most steps that a direction may take.
+    random_state : int
+        Seeds the vectors that principal directions are learned from.
+    keep_on_interrupt : bool
+        Whether Ctrl-C returns the directions found so far.
+    callback : callable, optional
+        Called with the number of directions and the objective.
+
+    Returns
+    -------
+    Pursuit
+    """
+    r = np.array(Y, dtype=np.float64)
+    left = float((r**2).sum()) + weight * space.square
+    gains, objective, alphas, exhausted = [], [], [], False
+    V = None
+    if isinstance(space, MatrixSpace) and space.size <= PROVED:
+        space, V = space.row_space()
+    if not space.size or space.square <= 0:
+        nothing = np.empty((len(r), 0))
+        return Pursuit(np.empty((space.size, 0)), nothing.T, nothing, r[:0, 0], r[:0, 0], 0, True, True)
+    search = Search(space, weight, n_components, tol, max_iter, np.random.default_rng(random_state))
+    try:
+        for k in range(n_components):
+            found = search.next_direction(r)
+            if found is None:
+                exhausted = True
+                break
+            z, gain = found
+            square = float(z @ z)
+            alpha = (z @ r) / square if square > search.least else np.zeros(r.shape[1])
+            r = r - np.outer(z, alpha)
+            left -= gain
+            gains.append(gain)
+            objective.append(left)
+            alphas.append(alpha)
+            if callback is not None:
+                callback(k + 1, left)
+    except KeyboardInterrupt:
+        if not keep_on_interrupt or not gains:
+            raise
+    k = len(gains)
+    taken = search.taken @ np.eye(search.taken.count)[:, :k]
+    return Pursuit(
+        taken.Q if V is None else V @ taken.Q,
+        np.array(alphas).reshape(k, r.shape[1]),
+        taken.ZQ,
+        np.array(gains),
+        np.array(objective),
+        search.n_iter,
+        search.converged,
+        exhausted,
+    )

@@ -1,0 +1,243 @@
+"""Where directions live: vectors of d numbers, and what rows make of them.
+
+Two spaces answer the same questions, so that the pursuit is written once. S = X'X are the products of all rows, Z the
+labelled rows. In a `MatrixSpace` S is a d x d matrix, and was made in one pass; in a `RowsSpace` every product with S
+is a pass.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from labelfold._base import spread
+from labelfold.numerics.least_squares._block_cg import preconditioned_cg
+from labelfold.numerics.least_squares._gram import Gram
+from labelfold.rows import Block, Rows
+
+# Up to so many labelled rows their products with each other are factorised; beyond, solved with by iterations.
+_FACTORISED = 1500
+_CG_TOL, _CG_ITERATIONS = 1e-6, 60
+
+# Up to so many rows or columns a complete factorisation for every direction costs less than all else.
+_FITTED = 512
+
+# The weight of fitting, beside the squared norm of all rows, that makes ridge regression least squares.
+_NEARLY_FREE = 1e10
+
+
+class Space(ABC):
+    """What the pursuit asks; blocks of vectors are columns.
+
+    Attributes
+    ----------
+    size : int
+        How many numbers a vector has.
+    square : float
+        The trace of S: the squared norm of all rows.
+    noise : float
+        What S leaves of a vector that all rows are orthogonal to, relative to S.
+    """
+
+    size: int
+    square: float
+    noise: float
+
+    @abstractmethod
+    def times(self, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return S B, and Z B (l, k)."""
+
+    @abstractmethod
+    def on_labelled(self, B: np.ndarray) -> np.ndarray:
+        """Return Z B."""
+
+    @abstractmethod
+    def back(self, a: np.ndarray) -> np.ndarray:
+        """Return Z'a."""
+
+    @abstractmethod
+    def labelled_products(self) -> np.ndarray:
+        """Return Z Z' (l, l)."""
+
+    @property
+    @abstractmethod
+    def n_labelled(self) -> int:
+        """How many labelled rows there are, l."""
+
+    def random(self, k: int, rng: np.random.Generator) -> np.ndarray:
+        """Return k vectors drawn at random."""
+        return rng.standard_normal((self.size, k))
+
+    def principal(self, k: int) -> np.ndarray | None:
+        """Return the first k principal directions, where they are known."""
+        return None
+
+    def fits(self, r: np.ndarray, through: np.ndarray, W: np.ndarray) -> np.ndarray:
+        """Return least-squares directions of responses r, of which ``through`` is Z'r, about orthogonal to W."""
+        return self.soften(through, np.full(through.shape[1], _NEARLY_FREE / self.square))
+
+    @cached_property
+    def _spectrum(self) -> tuple[np.ndarray, np.ndarray]:
+        values, U = np.linalg.eigh(self.labelled_products())
+        return np.maximum(values, 0.0), U
+
+    def soften(self, B: np.ndarray, ratio: np.ndarray) -> np.ndarray:
+        """Return (I + ratio Z'Z)^(-1) B: with a ratio without end, B less what labelled rows can see of it.
+
+        There is a ratio for every vector.
+
+        It is what makes residuals good directions to search in, where fitting the labels outweighs the rest.
+        """
+        return B - self.back(self.excess(self.on_labelled(B), ratio))
+
+    def excess(self, seen: np.ndarray, ratio: np.ndarray) -> np.ndarray:
+        """Return (I / ratio + Z Z')^(-1) times ``seen`` (l, k)."""
+        with np.errstate(divide="ignore"):
+            ridge = 1 / ratio
+        if self.n_labelled <= _FACTORISED:
+            values, U = self._spectrum
+            return U @ ((U.T @ seen) / (ridge + values[:, None]))
+        if np.isinf(ridge).all():
+            return np.zeros_like(seen)
+
+        def products(P: np.ndarray) -> np.ndarray:
+            return self.on_labelled(self.back(P))
+
+        return preconditioned_cg(products, seen, float(ridge.min()), tol=_CG_TOL, max_iter=_CG_ITERATIONS).X
+
+
+class MatrixSpace(Space):
+    """Few enough columns for S (d, d) itself; Z (l, d) in memory.
+
+    Parameters
+    ----------
+    S : ndarray of shape (d, d)
+        The sum of squares of all rows.
+    Z : ndarray of shape (l, d)
+        The labelled rows, or a triangular factor of them.
+    noise : float
+        See `Space`.
+    is_diagonal : bool
+        Whether S is diagonal, with ascending values.
+    """
+
+    def __init__(self, S: np.ndarray, Z: np.ndarray, noise: float, is_diagonal: bool = False) -> None:
+        self.S, self.Z, self.noise, self.is_diagonal = S, Z, noise, is_diagonal
+        self.size, self.square = len(S), float(np.trace(S))
+
+    def times(self, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return S B and Z B."""
+        return self.S @ B, self.Z @ B
+
+    def on_labelled(self, B: np.ndarray) -> np.ndarray:
+        """Return Z B."""
+        return self.Z @ B
+
+    def back(self, a: np.ndarray) -> np.ndarray:
+        """Return Z'a."""
+        return self.Z.T @ a
+
+    def labelled_products(self) -> np.ndarray:
+        """Return Z Z'."""
+        return self.Z @ self.Z.T
+
+    def row_space(self) -> tuple[MatrixSpace, np.ndarray]:
+        """Return the space that rows span, in coordinates in which S is diagonal, ascending; and these, V (d, m)."""
+        values, V = np.linalg.eigh(self.S)
+        keep = values > self.noise * max(values[-1], 0.0)
+        return MatrixSpace(np.diag(values[keep]), self.Z @ V[:, keep], self.noise, True), V[:, keep]
+
+    def principal(self, k: int) -> np.ndarray | None:
+        """Return the last k coordinates, where S is diagonal."""
+        return np.eye(self.size)[:, -k:] if self.is_diagonal else None
+
+    def fits(self, r: np.ndarray, through: np.ndarray, W: np.ndarray) -> np.ndarray:
+        """Return the least-squares directions of responses r, orthogonal to W."""
+        if min(self.Z.shape) > _FITTED:
+            return super().fits(r, through, W)
+        Z = self.Z - (self.Z @ W) @ W.T
+        is_wide = Z.shape[0] < Z.shape[1]
+        A = Z @ Z.T if is_wide else Z.T @ Z
+        if not is_wide:
+            A += np.trace(A) / len(A) * W @ W.T
+        factor = Gram(A, max(Z.shape)).trusted(0.0)
+        if factor is not None:
+            return Z.T @ factor.solve(r) if is_wide else factor.solve(Z.T @ r)
+        rank_tol = max(Z.shape) * np.finfo(np.float64).eps
+        return linalg.lstsq(Z, r, cond=rank_tol, lapack_driver="gelsy", check_finite=False)[0]
+
+    @cached_property
+    def G(self) -> np.ndarray:
+        """Z'Z."""
+        return self.Z.T @ self.Z
+
+    @property
+    def n_labelled(self) -> int:
+        """How many labelled rows there are, l."""
+        return len(self.Z)
+
+
+class RowsSpace(Space):
+    """A pass over X for every product with S; nothing of size d x d.
+
+    Parameters
+    ----------
+    rows : Rows
+        All rows, centred where they are to be.
+    labelled : Rows
+        Those with labels, likewise centred: in memory; or all rows, with a mask.
+    square : float
+        The squared norm of all rows.
+    noise : float
+        See `Space`.
+    mask : ndarray of bool, optional
+        Which of ``labelled`` are labelled, where that is not all of them.
+    """
+
+    def __init__(
+        self, rows: Rows, labelled: Rows, square: float, noise: float, mask: np.ndarray | None = None
+    ) -> None:
+        self.rows, self.labelled, self.square, self.noise, self.mask = rows, labelled, square, noise, mask
+        self.size = rows.shape[1]
+
+    def times(self, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return S B and Z B; one pass."""
+        if self.mask is None:
+            return self.rows.sum(_normal, shared=(B,)), self.on_labelled(B)
+        H, SB = self.rows.sweep(_normal_and_scores, shared=(B,))
+        return SB, self._picked(self.rows, H)
+
+    def on_labelled(self, B: np.ndarray) -> np.ndarray:
+        """Return Z B."""
+        return self._picked(self.labelled, self.labelled @ B)
+
+    def _picked(self, rows: Rows, H: Any) -> np.ndarray:
+        H = np.asarray(rows.get(H), dtype=np.float64)
+        return H if self.mask is None else H[self.mask]
+
+    def back(self, a: np.ndarray) -> np.ndarray:
+        """Return Z'a."""
+        return self.labelled.t(np.ascontiguousarray(spread(a, self.mask)))
+
+    def labelled_products(self) -> np.ndarray:
+        """Return Z Z'."""
+        rows = self.labelled if self.mask is None else self.labelled.take(np.flatnonzero(self.mask))
+        return np.asarray(rows.whole().double().outer(), dtype=np.float64)
+
+    @property
+    def n_labelled(self) -> int:
+        """How many labelled rows there are, l."""
+        return self.labelled.shape[0] if self.mask is None else int(self.mask.sum())
+
+
+def _normal(X: Block, B: Any) -> Any:
+    return X.t(X @ B)
+
+
+def _normal_and_scores(X: Block, B: Any) -> tuple[Any, Any]:
+    H = X @ B
+    return H, X.t(H)

@@ -1,0 +1,513 @@
+"""The command line: what it writes, and one sentence with the right exit status for everything else."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import dump_svmlight_file, load_wine
+
+import labelfold.app._cli
+from labelfold.app._cli import main
+from labelfold.app.io import load_model, read_table
+
+
+@pytest.fixture
+def wine(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LABELFOLD_DEBUG", raising=False)
+    X, y = load_wine(return_X_y=True, as_frame=True)
+    X = X / X.std()
+    labels = y.map({0: "red", 1: "white", 2: "[bold]rosé"}).astype(object)
+    labels[::3] = None
+    frame = X.assign(kind=labels)
+    frame.insert(0, "name", [f"wine {i}" for i in range(len(X))])
+    frame.to_csv("wine.csv", index=False)
+    frame.to_parquet("wine.parquet")
+    return frame
+
+
+@pytest.fixture
+def model(wine, capsys):
+    run(capsys, "fit wine.csv --target kind --id name -k 2 --ridge 1 -o model")
+    return load_model("model")
+
+
+def run(capsys, command, status=0):
+    """Run a command; return what it says on the two streams."""
+    code = main(command.split() if isinstance(command, str) else command)
+    out, err = capsys.readouterr()
+    assert code == status, err
+    assert "Traceback" not in out + err
+    return out, err
+
+
+def refuse(capsys, command, words, status=2):
+    """Run a command that cannot be met; return its one sentence."""
+    out, err = run(capsys, command, status)
+    sentence = err.strip()
+    assert sentence.startswith("labelfold: ")
+    assert "\n" not in sentence
+    assert sentence.endswith(".")
+    assert words in sentence
+    assert out == ""
+    return sentence
+
+
+def numbers(frame):
+    return frame.drop(columns=["name", "kind"])
+
+
+def test_version_and_help(capsys):
+    out, _ = run(capsys, "--version")
+    assert re.fullmatch(r"labelfold \d+\.\d+\.\d+\n", out)
+    help_text, _ = run(capsys, "--help")
+    for command in ["methods", "fit", "transform", "predict", "inspect", "compare", "datasets", "demo"]:
+        assert command in help_text
+    assert run(capsys, [])[0] == help_text
+
+
+def test_methods(capsys):
+    from labelfold.app.registry._methods import METHODS
+
+    out, _ = run(capsys, "methods")
+    for name in METHODS:
+        assert re.search(rf"^{name} ", out, re.MULTILINE)
+
+
+def test_fit_saves_a_plain_model(wine, model, capsys):
+    from labelfold import LDA
+
+    assert type(model) is LDA
+    assert model.ridge == 1
+    assert model.feature_names_in_.tolist() == list(numbers(wine).columns)
+    expected = LDA(2, ridge=1.0).fit(
+        numbers(wine), wine["kind"].astype(object).where(wine["kind"].notna(), None)
+    )
+    np.testing.assert_allclose(model.transform(numbers(wine)), expected.transform(numbers(wine)))
+    out, _ = run(capsys, "fit wine.parquet --target kind --drop name --scale -o tuned")
+    assert f"{wine['kind'].notna().sum()} rows labelled in 3 classes" in out
+    assert "ridge" in out
+
+
+@pytest.mark.parametrize("output", ["out.parquet", "out.csv", "out.tsv", "out.npz"])
+def test_transform_writes_every_format(wine, model, capsys, output):
+    _, err = run(capsys, f"transform model wine.parquet --id name -o {output}")
+    assert err == "Note: ignored 'kind', which the model does not use.\n"
+    options = {} if output == "out.npz" else {"id_columns": ["name"]}
+    table = read_table(output, **options)
+    np.testing.assert_allclose(table.X, model.transform(numbers(wine)))
+    assert table.feature_names == list(model.get_feature_names_out())
+    if options:
+        assert table.ids["name"].tolist() == wine["name"].tolist()
+    else:
+        assert np.load(output)["name"].tolist() == wine["name"].tolist()
+
+
+def test_transform_goes_by_column_names(wine, model, capsys):
+    shuffled = numbers(wine).sample(frac=1, axis=1, random_state=0)
+    shuffled.to_csv("new.csv", index=False)
+    _, err = run(capsys, "transform model new.csv -o out.csv --predict")
+    assert err == ""
+    written = pd.read_csv("out.csv")
+    np.testing.assert_allclose(written.iloc[:, :2], model.transform(numbers(wine)))
+    assert written["predicted"].tolist() == model.predict(numbers(wine)).tolist()
+    shuffled.drop(columns=["ash", "hue"]).to_csv("less.csv", index=False)
+    refuse(capsys, "transform model less.csv -o out.csv", "lacks 2 of the 13 columns")
+
+
+def test_svmlight_needs_no_target_and_keeps_its_columns(wine, capsys):
+    X, y = load_wine(return_X_y=True)
+    dump_svmlight_file(X, y, "wine.svmlight", zero_based=False)
+    run(capsys, "fit wine.svmlight --ridge 1 -o model")
+    with open("new.svm", "w") as file:
+        file.write("0 2:3.5\n")  # neither the first column nor the last
+    run(capsys, "transform model new.svm -o out.npz")
+    row = np.zeros((1, 13))
+    row[0, 1] = 3.5
+    np.testing.assert_allclose(read_table("out.npz").X, load_model("model").transform(row))
+
+
+def test_unlabelled_spellings(wine, capsys):
+    wine.assign(kind=wine["kind"].fillna("?")).to_csv("q.csv", index=False)
+    out, _ = run(capsys, "fit q.csv --target kind --id name --unlabeled ? --ridge 1 -o model")
+    assert "in 3 classes" in out
+    out, _ = run(capsys, "fit q.csv --target kind --id name --ridge 1 -o model")
+    assert "in 4 classes" in out
+
+
+def test_compare_shows_a_table_and_writes_report_and_results(wine, capsys):
+    out, err = run(
+        capsys,
+        "compare wine.csv -t kind --id name -m pca-svm,svm -m lda -b 6,30 -k 2 --repeats 2 -o r",
+    )
+    assert err == ""
+    assert "r/report.html" in out
+    results = pd.read_csv("r/results.csv")
+    assert set(results["method"]) == {"lda", "pca-svm", "svm"}
+    assert len(results) == 3 * 2 * 2
+    for value in results.groupby(["method", "budget"])["score"].mean():
+        assert f"{100 * value:.1f}%" in out
+    report = Path("r/report.html").read_text(encoding="utf-8")
+    assert "[bold]rosé" in report
+    assert "wine 1" in report  # rows by their id
+    assert not Path("r/model.skops").exists()
+    again, _ = run(
+        capsys,
+        "compare wine.csv -t kind --id name -m pca-svm,svm -m lda -b 6,30 -k 2 --repeats 2 -o r",
+    )
+    assert "12 results were there from an earlier run" in again
+
+
+def test_compare_saves_what_the_user_came_for(wine, capsys):
+    out, _ = run(capsys, "compare wine.csv -t kind --id name -m lda,svm -b 30 -k 1,2 --repeats 2 --save -o r")
+    for name in ("report.html", "results.csv", "model.skops", "embedding.parquet", "predictions.csv"):
+        assert f"r/{name}" in out
+    saved = load_model("r/model.skops")
+    said = pd.read_csv("r/predictions.csv")
+    assert list(said.columns) == ["name", "label", "predicted", "confidence"]
+    assert said["name"].tolist() == wine["name"].tolist()
+    assert said["predicted"].tolist() == saved.predict(numbers(wine)).tolist()
+    assert said["label"].isna().tolist() == wine["kind"].isna().tolist()
+    assert said["confidence"].between(0, 1).all()
+    embedded = pd.read_parquet("r/embedding.parquet")
+    np.testing.assert_allclose(embedded.iloc[:, 1:], saved.transform(numbers(wine)))
+    told, _ = run(capsys, "inspect r/model.skops")
+    assert "178 rows, 118 of them labelled" in told
+    assert "component 1: " in told
+
+
+def test_a_time_limit(wine, capsys):
+    out, _ = run(capsys, "compare wine.csv -t kind --id name -m lda --repeats 2000 --time-limit 5 -o r")
+    assert "stopped early by the time limit" in out
+    assert len(pd.read_csv("r/results.csv")) < 2000 * 4 * 2
+
+
+def test_ctrl_c_in_compare_still_writes(wine, capsys, monkeypatch):
+    import labelfold.app.compare._runner as runner
+
+    whole = runner._Runs._fit
+    calls = iter(range(1))
+
+    def impatient(self, *args):
+        if next(calls, None) is None:
+            raise KeyboardInterrupt
+        return whole(self, *args)
+
+    monkeypatch.setattr(runner._Runs, "_fit", impatient)
+    _, err = run(
+        capsys, "compare wine.csv -t kind --id name -m svm,lda -b 6,30 -k 2 --repeats 2 -o r", status=130
+    )
+    assert err == "labelfold: Stopped.\n"
+    assert len(pd.read_csv("r/results.csv")) == 1
+    report = Path("r/report.html").read_text(encoding="utf-8")
+    assert "stopped early by Ctrl-C: this is what 1 run gave. There was no time for LDA." in report
+    assert "1 of the 2 repeats asked for" in report
+
+
+@pytest.mark.parametrize("where", ["app.commands._compare.accuracy_grid", "app.compare._review._maps"])
+def test_ctrl_c_after_the_runs_still_writes(wine, capsys, monkeypatch, where):
+    def impatient(found):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"labelfold.{where}", impatient)
+    run(capsys, "compare wine.csv -t kind --id name -m lda -b 30 -k 2 --repeats 1 -o r", status=130)
+    report = Path("r/report.html").read_text(encoding="utf-8")
+    assert 'id="maps"' not in report
+    assert 'id="numbers"' in report
+
+
+def test_demo(tmp_path, capsys, monkeypatch):
+    import labelfold.app.compare
+
+    whole = labelfold.app.compare.compare
+    asked = {}
+
+    def shorter(X, y, **settings):
+        asked.update(settings, shape=X.shape, known=sum(v is not None for v in y))
+        less = {"methods": ["lda"], "budgets": [20], "components": 9, "repeats": 1}
+        return whole(X, y, **(settings | less))
+
+    monkeypatch.setattr(labelfold.app.compare, "compare", shorter)
+    out, _ = run(capsys, ["demo", "--output", str(tmp_path / "a" / "b")])
+    assert asked["shape"] == (1797, 64)
+    assert asked["known"] == 300
+    assert asked["time_limit"] <= 120
+    assert re.search(r"Of the 1,497 images whose label was hidden, the model names \d\d\.\d% rightly", out)
+    for name in ("report.html", "model.skops", "predictions.csv", "digits.csv"):
+        assert (tmp_path / "a" / "b" / name).exists()
+
+
+def test_datasets(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    out, _ = run(capsys, "datasets")
+    assert re.search(r"^digits +1,797 +64 +10", out, re.MULTILINE)
+    out, _ = run(capsys, "datasets iris --labels 9")
+    assert "labelfold compare iris.csv --target species --id row" in out
+    frame = pd.read_csv("iris.csv")
+    assert frame.shape == (150, 6)
+    assert frame["species"].notna().sum() == 9
+    assert frame["species"].nunique() == 3
+    run(capsys, "datasets wine -o wine.parquet")
+    assert pd.read_parquet("wine.parquet")["cultivar"].notna().all()
+
+
+def test_predict_and_methods_without_an_embedding(wine, capsys):
+    run(capsys, "fit wine.csv -t kind --id name -m svm -o svm")
+    _, err = run(capsys, "predict svm wine.csv --id name -o out.csv")
+    assert err == "Note: ignored 'kind', which the model does not use.\n"
+    said = pd.read_csv("out.csv")
+    assert list(said.columns) == ["name", "predicted", "confidence"]
+    assert said["predicted"].tolist() == load_model("svm").predict(numbers(wine)).tolist()
+    refuse(capsys, "transform svm wine.csv -o out.csv", "gives no embedding; labelfold predict")
+    told, _ = run(capsys, "inspect svm")
+    assert "MultilabelLinearSVC(" in told
+
+
+def test_inspect(wine, model, capsys):
+    out, _ = run(capsys, "inspect model")
+    for words in ("LDA(n_components=2, ridge=1.0)", "13: alcohol", "red (", "component 2: ", "labelfold 0."):
+        assert words in out
+    strongest = re.search(r"component 1: (\w+)", out)[1]
+    Z = model.transform(numbers(wine))[:, 0]
+    together = numbers(wine).corrwith(pd.Series(Z)).abs()
+    assert strongest == together.idxmax()
+
+
+def test_inspect_a_model_saved_in_python(tmp_path, capsys):
+    from sklearn.decomposition import PCA
+
+    from labelfold import save
+
+    X, _ = load_wine(return_X_y=True)
+    save(PCA(2).fit(X), tmp_path / "pca")
+    out, _ = run(capsys, ["inspect", str(tmp_path / "pca")])
+    assert "PCA(n_components=2)" in out
+    assert "component 1: column 12 " in out
+
+
+def test_several_labels_a_row(wine, capsys):
+    frame = numbers(wine)
+    frame["strong"] = (frame["alcohol"] > frame["alcohol"].median()).astype("Int64")
+    frame["pale"] = (frame["color_intensity"] < frame["color_intensity"].median()).astype("Int64")
+    frame.loc[::3, ["strong", "pale"]] = pd.NA
+    frame.to_csv("two.csv", index=False)
+    run(capsys, "compare two.csv -t strong -t pale -m opls,svm -b 20 -k 2 --repeats 1 --save -o r")
+    said = pd.read_csv("r/predictions.csv")
+    assert {"predicted strong", "predicted pale"} <= set(said.columns)
+    out, _ = run(capsys, "fit two.csv -t strong -t pale -m opls --ridge 1 -o model")
+    assert "118 rows labelled in 2 classes" in out
+    run(capsys, "predict model two.csv -o out.csv")
+    assert len(pd.read_csv("out.csv")) == 178
+
+
+def test_what_counts_as_no_label(wine, capsys):
+    frame = numbers(wine).assign(mood=np.resize([-1, 0, 1, 1], 178))
+    frame.to_csv("mood.csv", index=False)
+    out, err = run(capsys, "fit mood.csv -t mood --ridge 1 -o model")
+    assert "45 rows labelled -1 are taken as unlabelled" in err
+    assert "133 rows labelled in 2 classes" in out
+    out, err = run(
+        capsys, ["fit", "mood.csv", "-t", "mood", "--ridge", "1", "-o", "model", "--label-free", ""]
+    )
+    assert err == ""
+    assert "178 rows labelled in 3 classes (all of them: supervised)" in out
+    assert load_model("model").classes_.tolist() == [-1, 0, 1]
+    command = "fit mood.csv -t mood --ridge 1 -o model --label-free 0 --label-free -1"
+    refuse(
+        capsys,
+        command,
+        "The target of mood.csv has one class only, 1, in its 88 labelled rows, the other 90 being missing; label",
+    )
+
+
+def test_labels_that_look_like_none_are_noted(wine, capsys):
+    numbers(wine).assign(mood=np.resize(["good", "bad", "?"], 178)).to_csv("mood.csv", index=False)
+    _, err = run(capsys, "fit mood.csv -t mood --ridge 1 -o model")
+    assert (
+        err
+        == "Note: 59 rows labelled '?' are taken as a class; --label-free \"?\" says that it means no label.\n"
+    )
+    _, err = run(capsys, "fit mood.csv -t mood --ridge 1 -o model --label-free ?")
+    assert err == ""
+
+
+def test_two_classes_of_signs_are_noted_once(wine, capsys):
+    numbers(wine).assign(sign=np.resize([-1, 1], 178)).to_csv("signs.csv", index=False)
+    _, err = run(capsys, "fit signs.csv -t sign -o model")
+    assert err.count("The only values of y are -1 and +1") == 1
+
+
+BAD = {
+    "fit nil.csv -t kind -o m": "There is no file nil.csv",
+    "fit wine.cvs -t kind -o m": "did you mean 'wine.csv'",
+    "fit . -t kind -o m": "is a folder",
+    "fit wine.csv -o m": "--target",
+    "fit wine.csv -t knd -o m": "did you mean 'kind'",
+    "fit wine.csv -t kind -o m": "not numeric: 'name'",
+    "fit wine.csv -t kind --id nam -o m": "no id column 'nam'",
+    "fit wine.csv -t kind --drop nam -o m": "no dropped column 'nam'",
+    "fit wine.csv -t kind --id name -m ldaa -o m": "did you mean 'lda'",
+    "fit wine.csv -t kind --id name -m umap -o m": "umap",
+    "fit wine.csv -t name -o m --drop kind": "another label for each of its 178 labelled rows",
+    "compare wine.csv -t name --drop kind": "another label for each of its 178 labelled rows",
+    "compare wine.csv -t kind --id name -b 500": "budget of 500 labels is outside 3 to",
+    "compare wine.csv -t kind --id name --time-limit 0": "above 0",
+    "compare wine.csv -t kind --id name -k 99": "larger than X, which has 13 columns",
+    "compare wine.csv -t kind --id name --image-shape 3x3": "9 pixels, and X has 13 columns",
+    "compare wine.csv -t kind --id name --image-shape big": "such as 28x28",
+    "compare none.csv -t kind": "no labelled row",
+    "compare twice.csv -t kind": "more than one column named 'x'",
+    "compare mixed.csv -t kind": "mixed types: 'two' in row 2",
+    "compare latin.csv -t kind": "not UTF-8",
+    "compare cut.parquet -t kind": "not a whole Parquet file",
+    "inspect nil": "There is no file nil",
+    "inspect wine.csv": "is not a labelfold model",
+    "predict model wine.csv -o no/o.csv": "no folder no",
+    "predict model wine.csv -o o.xls": "does not write",
+    "datasets nope": "no data set 'nope'",
+    "datasets iris --labels 2": "from 3, one a class, to 150",
+    "fit wine.csv -t kind --id name -k 0 -o m": "at least 1, not 0",
+    "fit wine.csv -t kind --id name -k two -o m": "'-k'",
+    "fit wine.csv -t kind --id name --ridge -1 -o m": "at least 0",
+    "fit wine.csv -t kind --id name -m pca-svm --ridge 1 -o m": "has no ridge",
+    "fit wine.csv -t kind --id name -o no/m": "no folder no",
+    "fit wine.csv -t kind --id name -o wine.csv/m": "not a folder",
+    "fit wine.csv -t kind --id name -o .": "is a folder",
+    "fit wine.csv -t kind --id name": "--output",
+    "fit wine.csv -t kind --format xml -o m": "no format",
+    "fit odd.xyz -t kind -o m": ".parquet",
+    "fit empty.csv -t kind -o m": "is empty",
+    "fit binary.csv -t kind -o m": "binary",
+    "fit binary.parquet -t kind -o m": "Parquet",
+    "fit one.csv -t kind -o m": "one class only",
+    "fit none.csv -t kind -o m": "no labelled row",
+    "fit real.csv -t kind -o m": "fractions",
+    "fit nolabels.npz -o m": "--target",
+    "transform nil wine.csv -o o.csv": "There is no file nil",
+    "transform wine.csv wine.csv -o o.csv": "is not a labelfold model",
+    "transform model nil.csv -o o.csv": "There is no file nil.csv",
+    "transform model wine.csv -o o.xls": "does not write",
+    "transform model wine.csv -o no/o.csv": "no folder no",
+    "transform model nolabels.npz -o o.csv": "3 columns for X where the model was fitted on 13",
+    "compare nil.csv -t kind": "There is no file nil.csv",
+    "compare wine.csv -t kind --id name -m svm,nope": "no method 'nope'",
+    "compare wine.csv -t kind --id name -b 2": "budget of 2",
+    "compare wine.csv -t kind --id name -b few": "--budgets takes whole numbers",
+    "compare wine.csv -t kind --id name -k 0": "-k takes whole numbers from 1 up",
+    "compare wine.csv -t kind --id name --repeats 0": "at least 1",
+    "compare wine.csv -t kind --id name -o wine.csv": "not a folder",
+    "compare one.csv -t kind": 'label rows of two classes or more, or give --label-free "" if',
+    "demo -o wine.csv/x": "not a folder",
+    "nonsense": "nonsense",
+    "fit --nonsense": "--nonsense",
+}
+
+
+@pytest.mark.parametrize("command", BAD)
+def test_bad_requests_are_one_sentence(wine, model, capsys, command):
+    with open("empty.csv", "w"), open("odd.xyz", "w") as odd:
+        odd.write("x")
+    for name in ("binary.csv", "binary.parquet"):
+        with open(name, "wb") as file:
+            file.write(bytes(range(1, 100)))
+    for name, values in {"one": "aa", "none": ["", ""], "real": ["0.5", "1.7"]}.items():
+        with open(f"{name}.csv", "w") as file:
+            file.write("x,kind\n" + "".join(f"{i},{v}\n" for i, v in enumerate(values)))
+    np.savez("nolabels.npz", X=np.ones((4, 3)))
+    Path("twice.csv").write_text("x,x,kind\n1,2,a\n3,4,b\n")
+    Path("mixed.csv").write_text("x,kind\n1,a\ntwo,b\n")
+    Path("latin.csv").write_bytes("x,kind\n1,schön\n2,b\n".encode("latin-1"))
+    Path("cut.parquet").write_bytes(Path("wine.parquet").read_bytes()[:-40])
+    before = set(os.listdir())
+    refuse(capsys, command, BAD[command])
+    assert set(os.listdir()) - before <= {"labelfold-compare"}
+
+
+def test_outputs_are_checked_before_the_data_is_read(wine, capsys, monkeypatch):
+    monkeypatch.setattr(
+        "labelfold.app.io._tables.read_table", lambda *a, **k: pytest.fail("read before checking")
+    )
+    refuse(capsys, "fit wine.csv -t kind --id name -o no/m", "no folder")
+    refuse(capsys, "compare wine.csv -t kind --id name -o wine.csv", "not a folder")
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_without_permission(wine, capsys):
+    os.mkdir("closed")
+    os.chmod("closed", 0o500)
+    refuse(capsys, "fit wine.csv -t kind --id name -o closed/m", "Permission denied")
+
+
+def test_a_full_or_read_only_disk_is_found_before_the_work(wine, capsys, monkeypatch):
+    def full(*args, **kwargs):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", full)
+    refuse(capsys, "fit wine.csv -t kind --id name -o m", "Read-only file system")
+
+
+def test_a_failure_nobody_foresaw(wine, capsys, monkeypatch):
+    def broken(*args, **kwargs):
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr("labelfold.app.io._tables.read_table", broken)
+    refuse(capsys, "compare wine.csv -t kind", "ZeroDivisionError: oops", status=1)
+    sentence = refuse(capsys, "compare wine.csv -t kind", "LABELFOLD_DEBUG=1", status=1)
+    assert "unforeseen" in sentence
+    monkeypatch.setenv("LABELFOLD_DEBUG", "1")
+    with pytest.raises(ZeroDivisionError):
+        main(["compare", "wine.csv", "-t", "kind"])
+
+
+def test_warnings_are_notes(wine, capsys):
+    _, err = run(capsys, "fit wine.csv -t kind --id name -k 9 --ridge 1 -o m")
+    assert err.startswith("Note: ")
+    assert "\n" not in err.strip()
+    assert "n_components=9" in err
+
+
+def test_the_missing_extra_is_named(capsys, monkeypatch):
+    whole = labelfold.app._cli.find_spec
+    monkeypatch.setattr(
+        labelfold.app._cli, "find_spec", lambda name: None if name == "skops" else whole(name)
+    )
+    refuse(capsys, "methods", "needs skops: pip install 'labelfold[app]'")
+
+
+def test_the_installed_command():
+    """The real thing once, as a process: exit statuses, streams, and heavy imports left for later."""
+    command = [sys.executable, "-c", "import sys; from labelfold.app._cli import main; sys.exit(main())"]
+    bad = subprocess.run([*command, "fit", "nil.csv", "-t", "y", "-o", "m"], capture_output=True, text=True)
+    assert (bad.returncode, bad.stdout) == (2, "")
+    assert bad.stderr.count("\n") == 1
+    probe = "import sys; from labelfold.app._cli import main; main(['--help']); print(*sys.modules)"
+    modules = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True).stdout.split()
+    assert "typer" in modules
+    assert not {"plotly", "skops", "pyarrow.parquet"} & set(modules)
+
+
+def test_labels_of_minus_one_are_announced(wine, capsys):
+    pd.DataFrame({"a": [1, 2, 4, 4, 5], "b": [2, 3, 5, 4, 5], "mood": [-1, 1, 0, 1, 0]}).to_csv(
+        "mood.csv", index=False
+    )
+    out, err = run(capsys, "fit mood.csv --target mood --ridge 1 -o model")
+    assert (
+        err == "Note: 1 row labelled -1 is taken as unlabelled; give that class another name if it is one.\n"
+    )
+    assert "4 rows labelled in 2 classes" in out
+
+
+def test_a_model_without_classes_predicts_none(wine, capsys):
+    from sklearn.decomposition import PCA
+
+    from labelfold import save
+
+    X = wine.drop(columns=["name", "kind"])
+    save(PCA(2).fit(X), "pca")
+    refuse(capsys, "transform pca wine.csv -o o.csv --predict", "predicts no classes")
+    run(capsys, "transform pca wine.csv -o o.csv")

@@ -1,0 +1,419 @@
+"""The registry and its adapters: every method keeps the same contract, on labels with gaps."""
+
+import sys
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.kernel_approximation import Nystroem
+from sklearn.linear_model import RidgeClassifier
+from sklearn.pipeline import Pipeline
+from sklearn.semi_supervised import LabelPropagation, LabelSpreading
+from sklearn.svm import LinearSVC
+from sklearn.utils.estimator_checks import check_estimator
+
+import labelfold
+from labelfold import LDA
+from labelfold.app.registry._methods import METHODS, Method, available_methods, get_method
+from labelfold.app.registry._multilabel import MultilabelLinearSVC, right
+from labelfold.app.registry._partly_labelled import Coded, Labelled, ReduceThenClassify
+from labelfold.app.registry._suitability import Facts, why_not
+from labelfold.app.registry._tuned import Tuned, UnitSpread, _some, settled
+from labelfold.app.registry._yardsticks import ScikitLDA, Spreading, SupervisedUMAP
+from labelfold.labels import read_labels
+
+FACTS = Facts(n_rows=150, n_columns=4, n_labelled=45, n_classes=3)
+NAMES = [m.name for m in available_methods()]
+
+
+def needs(method, **facts):
+    """Skip where the method itself says that it does not suit such data."""
+    reason = why_not(method, replace(FACTS, **facts))
+    if reason and "gives what LDA gives" not in reason:
+        pytest.skip(reason)
+
+
+@pytest.fixture
+def data():
+    X, y = load_iris(return_X_y=True)
+    hidden = np.random.default_rng(0).random(len(y)) < 0.7
+    return X, np.where(hidden, -1, y), y
+
+
+def test_the_registry_is_complete():
+    assert {"lda", "pca-svm", "svm"} <= set(NAMES)
+    assert {"nmf-alpha", "klnmf", "ssnmf", "cnmf"} <= set(NAMES)
+    assert not {m.name for m in METHODS.values() if m.status == "planned"} & set(NAMES)
+    for name, method in METHODS.items():
+        assert name == method.name == name.lower()
+        assert method.summary.endswith(".")
+        assert method.paper
+        assert method.labels in ("supervised", "semi-supervised")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("kind", ["dense", "sparse", "float32", "scaled", "strings"])
+def test_every_method_fits_labels_with_gaps(data, name, kind):
+    X, y, _ = data
+    method = get_method(name)
+    needs(method, sparse=kind == "sparse", nonnegative=kind != "scaled")
+    if kind == "sparse":
+        X = sp.csr_array(X)
+    elif kind == "float32":
+        X = X.astype(np.float32)
+    elif kind == "strings":
+        y = np.where(y < 0, None, np.array(["p", "q", "r"], dtype=object)[y])
+    model = method.make(2, X=X, scale=kind == "scaled").fit(X, y)
+    assert hasattr(model, "transform") == method.embeds
+    if method.embeds:
+        assert model.transform(X).shape == (150, 2)
+    classes = {"p", "q", "r"} if kind == "strings" else {0, 1, 2}
+    assert set(model.classes_) == classes
+    assert set(model.predict(X)) <= classes
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if METHODS[n].needs is None])
+@pytest.mark.parametrize("scale", [False, True])
+def test_every_method_is_saved_and_loaded_and_names_its_components(data, tmp_path, name, scale):
+    X, y = load_iris(as_frame=True).data, data[1]
+    method = get_method(name)
+    model = settled(method.make(2, X=X, scale=scale).fit(X, y))
+    loaded = labelfold.load(labelfold.save(model, tmp_path / "model.skops"))
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    if method.embeds:
+        np.testing.assert_array_equal(loaded.transform(X), model.transform(X))
+        assert len(set(loaded.get_feature_names_out())) == 2
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_seed_gives_the_same_model(data, name):
+    X, y, _ = data
+    first, second = (get_method(name).make(2, X=X, random_state=7).fit(X, y) for _ in range(2))
+    np.testing.assert_array_equal(first.predict(X), second.predict(X))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_unlabelled_rows_do_not_reach_the_classifier(data, name):
+    """Gaps must change nothing for a supervised method; wrong labels in their place must."""
+    X, y, _ = data
+    method = get_method(name)
+    labelled = y >= 0
+    gaps = method.make(2, X=X).fit(X, y)
+    if method.labels == "supervised":
+        alone = method.make(2, X=X).fit(X[labelled], y[labelled])
+        np.testing.assert_array_equal(gaps.predict(X), alone.predict(X))
+    wrong = method.make(2, X=X).fit(X, np.where(labelled, y, 0))
+    assert np.mean(wrong.predict(X) == 0) > np.mean(gaps.predict(X) == 0)
+
+
+def test_pca_sees_all_rows_and_svd_replaces_it_for_sparse(data):
+    X, y, _ = data
+    dense = get_method("pca-svm").make(2, X=X).fit(X, y)
+    np.testing.assert_allclose(dense.transform(X), PCA(2, random_state=0).fit_transform(X))
+    sparse = get_method("pca-svm").make(2, X=sp.csr_array(X))
+    assert isinstance(sparse.reducer, TruncatedSVD)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_more_components_than_columns(data, sparse):
+    X, y, _ = data
+    X = sp.csr_array(X) if sparse else X
+    model = get_method("pca-svm").make(99, X=X).fit(X, y)
+    assert model.transform(X).shape[1] == (3 if sparse else 4)
+
+
+def test_a_penalty_by_hand_replaces_tuning(data):
+    X, _, _ = data
+    assert get_method("lda").make(2, X=X, ridge=0.5).ridge == 0.5
+    assert get_method("svm").make(X=X, C=3.0).classifier.C == 3.0
+    with pytest.raises(ValueError, match="'svm' has no parameter 'ridge'"):
+        get_method("svm").make(X=X, ridge=0.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("ldaa", r"no method 'ldaa' \(did you mean 'lda'\?\)"),
+        ("zzz", r"no method 'zzz'; there are"),
+    ],
+)
+def test_unknown_methods(name, words):
+    with pytest.raises(ValueError, match=words):
+        get_method(name)
+
+
+def test_a_planned_method_cannot_be_made(monkeypatch):
+    planned = Method("later", "Later", "Not there yet.", "supervised", True, "none")
+    with pytest.raises(ValueError, match="planned"):
+        planned.make(2, X=np.eye(3))
+    monkeypatch.setitem(METHODS, "later", planned)
+    with pytest.raises(ValueError, match="planned, not there yet"):
+        get_method("later")
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        Labelled(),
+        ReduceThenClassify(),
+        Tuned(LinearSVC(random_state=0), "C", (1.0, 0.1), power=-1),
+        MultilabelLinearSVC(random_state=0),
+        ScikitLDA(),
+        Spreading(),
+        Coded(LabelSpreading()),
+    ],
+    ids=lambda e: type(e).__name__,
+)
+@pytest.mark.filterwarnings("ignore")
+def test_the_adapters_pass_scikit_learns_checks(estimator):
+    unequal = {}
+    if isinstance(estimator, MultilabelLinearSVC):
+        reason = "liblinear stops short of the digits asked for; scikit-learn excepts its LinearSVC, by name"
+        names = ("dense_data", "sparse_data")
+        unequal = {f"check_sample_weight_equivalence_on_{name}": reason for name in names}
+    check_estimator(estimator, expected_failed_checks=unequal)
+
+
+def test_tuning_follows_the_units_of_the_data(data):
+    X, y, _ = data
+    for power, parameter, estimator in ((1, "ridge", LDA()), (-1, "C", LinearSVC(random_state=0))):
+        tuned = [
+            Tuned(clone(estimator), parameter, (1.0, 0.01), power=power, random_state=0).fit(
+                unit * X[y >= 0], y[y >= 0]
+            )
+            for unit in (1.0, 1000.0)
+        ]
+        ratio = tuned[1].best_value_ / tuned[0].best_value_
+        assert ratio == pytest.approx(1000.0 ** (2 * power))
+
+
+def test_tuning_takes_the_best_candidate_and_the_first_of_equals(data):
+    X, _, y = data
+
+    class Scripted(LinearSVC):
+        def predict(self, X):
+            right = super().predict(X)
+            return right if self.C == 2.0 else np.zeros_like(right)
+
+    tuned = Tuned(Scripted(max_iter=20000), "C", (1.0, 2.0, 3.0), power=0, random_state=0).fit(X, y)
+    assert tuned.best_value_ == 2.0
+    assert tuned.scores_[1] > tuned.scores_[0] == tuned.scores_[2]
+    flat = Tuned(Scripted(max_iter=20000), "C", (3.0, 1.0), power=0, random_state=0).fit(X, y)
+    assert flat.best_value_ == 3.0
+
+
+def test_tuning_that_hides_keeps_all_rows(data):
+    """Candidates see every row, the labels of one fold hidden; each label is hidden once for each candidate."""
+    X, y, truth = data
+    seen = []
+
+    class Watched(LDA):
+        def fit(self, X, y):
+            seen.append((len(X), np.array(y)))
+            return super().fit(X, y)
+
+    tuned = Tuned(Watched(), "ridge", (1.0, 2.0), hide=True, random_state=0).fit(X, y)
+    *tried, last = seen
+    assert len(tried) == 2 * 5
+    assert all(n == len(X) for n, _ in seen)
+    np.testing.assert_array_equal(last[1], y)
+    hidden = sum((y >= 0) & (fold < 0) for _, fold in tried)
+    np.testing.assert_array_equal(hidden, np.where(y >= 0, 2, 0))
+    for _, fold in tried:
+        np.testing.assert_array_equal(fold[fold >= 0], truth[fold >= 0])
+    alone = Tuned(LDA(), "ridge", (1.0, 2.0), random_state=0).fit(X, y)  # LDA sees labelled rows only
+    np.testing.assert_allclose(tuned.scores_, alone.scores_)
+
+
+@pytest.mark.parametrize(
+    ("name", "peer"), [("grf", LabelPropagation()), ("llgc", LabelSpreading(alpha=0.99, max_iter=1000))]
+)
+def test_graph_methods_are_scikit_learns(data, name, peer):
+    X, y, _ = data
+    Z = UnitSpread().fit_transform(X)
+    expected = peer.set_params(gamma=4.0).fit(Z, y)
+    model = get_method(name).make(X=X, gamma=4.0).fit(X, np.where(y < 0, None, y))
+    np.testing.assert_array_equal(model[-1].transduction_, expected.transduction_)
+    np.testing.assert_array_equal(model.predict(X), expected.predict(Z))
+
+
+def test_many_rows_change_how_graph_and_kernel_methods_are_made(data, monkeypatch):
+    """Where an n x n matrix would not fit: neighbours, and landmarks."""
+    X, y, _ = data
+    monkeypatch.setattr("labelfold.app.registry._builders.MAX_GRAM_BYTES", 8 * 149**2)
+    for name in ("grf", "llgc"):
+        model = get_method(name).make(X=X)
+        assert model.estimator.kernel == "knn"
+        assert set(model.fit(X, y).predict(X)) <= {0, 1, 2}
+    for name in ("kernel-laprls", "kernel-pcals"):
+        model = get_method(name).make(2, X=X)
+        model = getattr(model, "estimator", model).set_params(max_gram_bytes=8 * 149**2)
+        assert isinstance(model.fit(X, y).feature_map_, Nystroem)
+
+
+def test_pca_rls_is_least_squares_on_principal_components(data):
+    X, y, _ = data
+    known = y >= 0
+    Z = PCA(2).fit_transform(X)
+    peer = RidgeClassifier(0.3).fit(Z[known], y[known])
+    model = get_method("pca-rls").make(2, X=X, ridge=0.3).fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), peer.predict(Z))
+
+
+def test_one_label_a_class_takes_the_first_candidate(data):
+    X, _, y = data
+    few = np.full(len(y), -1)
+    few[[0, 60, 120]] = y[[0, 60, 120]]
+    tuned = Tuned(LDA(), "ridge", (0.5, 5.0), power=0).fit(X, few)
+    assert tuned.best_value_ == 0.5
+    assert len(tuned.scores_) == 0
+
+
+def test_settled_is_the_chosen_model_with_its_column_names(data):
+    _, y, _ = data
+    X = load_iris(as_frame=True).data
+    model = get_method("lda").make(2, X=X).fit(X, y)
+    chosen = settled(model)
+    assert type(chosen) is LDA
+    assert chosen.feature_names_in_.tolist() == list(X.columns)
+    np.testing.assert_array_equal(chosen.transform(X), model.transform(X))
+    scaled = settled(get_method("lda").make(2, X=X, scale=True).fit(X, y))
+    assert isinstance(scaled, Pipeline)
+    assert type(scaled[-1]) is LDA
+    reduced = get_method("pca-svm").make(2, X=X).fit(X, y)
+    assert isinstance(settled(reduced).classifier_[-1], LinearSVC)
+    assert isinstance(reduced.classifier_, Tuned)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_unit_of_the_data_does_not_matter(data, name):
+    X, y, _ = data
+    # powers of two, so that the numbers are the same but for their exponent
+    first, *others = (
+        get_method(name).make(2, X=X).fit(X * s, y).predict(X * s) for s in (1.0, 2.0**-20, 2.0**20)
+    )
+    for other in others:
+        assert np.mean(first == other) > 0.98
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_sparse_rows_with_long_indices(data, name):
+    needs(get_method(name), sparse=True)
+    X, y, _ = data
+    X = sp.csr_array(X)
+    X.indices, X.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
+    model = get_method(name).make(2, X=X).fit(X, y)
+    assert len(model.predict(X)) == 150
+
+
+def test_unit_spread_keeps_scikit_learns_contract():
+    check_estimator(UnitSpread())
+
+
+SEVERAL = [m.name for m in available_methods() if not why_not(m, replace(FACTS, multilabel=True))]
+
+
+def test_methods_for_several_labels_a_row():
+    assert {"cca", "opls", "hsl", "drsvm", "svm", "pca-svm", "nmf-svm"} <= set(SEVERAL)
+    assert not {"lda", "ssdr", "sklearn-lda", "label-spreading"} & set(SEVERAL)
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_several_labels_a_row(data, name):
+    X, _, y = data
+    Y = np.column_stack([y == 0, y > 0, X[:, 0] > 5.8]).astype(float)
+    truth = Y.copy()
+    Y[np.random.default_rng(0).random(150) < 0.5] = np.nan
+    model = get_method(name).make(2, X=X).fit(X, Y)
+    predicted = model.predict(X)
+    assert predicted.shape == (150, 3)
+    assert set(np.unique(predicted)) <= {0, 1}
+    assert right(truth, predicted) > 0.8
+
+
+def test_a_label_nobody_or_everybody_has():
+    X = np.eye(4)
+    Y = np.array([[1, 0, 1], [1, 0, 0], [1, 0, 1], [1, 0, 0]])
+    model = MultilabelLinearSVC(random_state=0).fit(X, Y)
+    np.testing.assert_array_equal(model.predict(X)[:, :2], Y[:, :2])
+
+
+def test_what_does_not_suit_says_why():
+    def reason(name, **facts):
+        return why_not(METHODS[name], replace(FACTS, **facts))
+
+    assert reason("lda") is None
+    assert "no negative numbers" in reason("nmf-svm", nonnegative=False)
+    assert "dense" in reason("sklearn-lda", sparse=True)
+    assert "3,000 columns" in reason("sklearn-lda", n_columns=5000)
+    assert "20,000 rows" in reason("label-spreading", n_rows=30_000)
+    assert "what LDA gives" in reason("cca")
+    assert "several labels a row" in reason("lda", multilabel=True)
+    assert (
+        reason("nmf-svm", sparse=True, n_rows=10**6, n_columns=10**6) is None
+    )  # nothing of that size is made
+
+
+def test_facts_are_read_from_the_data():
+    labels = read_labels([0, 1, -1])
+    X = np.array([[1.0, 0], [0, 2], [3, 0]])
+    facts = Facts.of(X, labels)
+    assert (facts.n_rows, facts.n_columns, facts.n_labelled, facts.n_classes) == (3, 2, 2, 2)
+    assert facts.nonnegative
+    assert not facts.sparse
+    assert not Facts.of(-X, labels).nonnegative
+    assert not Facts.of(-sp.csr_array(X), labels).nonnegative
+
+
+def test_umap_is_offered_where_it_is_installed(data, monkeypatch):
+    """A stand-in with UMAP's interface: it is told the labels, and gets the older kind of sparse matrix."""
+    import labelfold.app.registry._methods
+
+    told = []
+
+    class UMAP:
+        def __init__(self, n_components, n_neighbors, random_state, n_jobs):
+            self.k = n_components
+            told.append((n_neighbors, random_state, n_jobs))
+
+        def fit(self, X, y):
+            assert not isinstance(X, sp.sparray)
+            told.append(y)
+            return self
+
+        def transform(self, X):
+            assert not isinstance(X, sp.sparray)
+            return (X.toarray() if sp.issparse(X) else X)[:, : self.k]
+
+    X, y, _ = data
+    monkeypatch.setattr(labelfold.app.registry._methods, "find_spec", lambda name: None)
+    assert METHODS["umap"].status == "not installed"
+    with pytest.raises(ValueError, match="pip install umap-learn"):
+        get_method("umap")
+    assert "umap" not in [m.name for m in available_methods()]
+    monkeypatch.setattr(labelfold.app.registry._methods, "find_spec", lambda name: name)
+    monkeypatch.setitem(sys.modules, "umap", SimpleNamespace(UMAP=UMAP))
+    for rows in (X, sp.csr_array(X)):
+        model = get_method("umap").make(2, X=rows).fit(rows, y)
+        assert model.transform(rows).shape == (150, 2)
+        assert set(model.predict(rows)) <= {0, 1, 2}
+    np.testing.assert_array_equal(told[1], y)
+    assert told[0] == (15, 0, 1)
+    assert SupervisedUMAP(3).fit(X[:5], y[:5]).umap_.k == 3
+    assert told[-2][0] == 4  # no more neighbours than other rows
+
+
+@pytest.mark.parametrize("counts", [[900, 90, 10], [1, 500, 2]])
+def test_tuning_looks_at_so_many_rows_and_no_more(counts):
+    known = np.random.default_rng(0).permutation(np.repeat(range(len(counts)), counts))
+    some = _some(known, 100, 0)
+    kept = np.bincount(known[some])
+    assert kept.tolist() == [min(c, max(2, round(c * 100 / sum(counts)))) for c in counts]
+    assert len(set(some)) == len(some)
+    assert _some(known, 10_000, 0) == slice(None)
+    assert len(_some(np.eye(300), 50, 0)) == 50

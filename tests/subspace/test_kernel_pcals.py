@@ -1,0 +1,239 @@
+"""KernelPCALS: equal to PCALS on the features, exactly and by Nystroem, on new rows too, within a budget."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.datasets import make_moons
+from sklearn.decomposition import KernelPCA
+from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
+
+from labelfold import PCALS, KernelPCALS
+from labelfold.features import cholesky_features
+from labelfold.numerics._distances import mean_distance
+from labelfold.rows import as_rows
+from reference import pcals as naive
+from reference.pcals_data import TASKS, centred_responses, problem
+
+
+@pytest.fixture(params=[90, 300])
+def n(request):
+    return request.param
+
+
+def test_features_are_those_of_the_kernel():
+    rng = np.random.default_rng(0)
+    for X, rank in (
+        (rng.standard_normal((60, 5)), 5),
+        (np.repeat(rng.standard_normal((20, 30)), 3, axis=0), 20),
+    ):
+        K = X @ X.T
+        L, order = cholesky_features(K.copy())
+        assert L.shape == (60, rank)
+        assert sorted(order) == list(range(60))
+        np.testing.assert_allclose(L @ L.T, K[np.ix_(order, order)], atol=1e-12)
+        np.testing.assert_array_equal(np.triu(L[:rank], 1), 0)
+    K = rbf_kernel(rng.standard_normal((700, 40)))
+    L, order = cholesky_features(K.copy())
+    assert L.shape == (700, 700)
+    np.testing.assert_allclose(L @ L.T, K[np.ix_(order, order)], atol=1e-12)
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("center", [True, False])
+def test_linear_kernel_equals_pcals(n, task, center):
+    X, y, _ = problem(task, kind="decay", n=n, d=10)
+    new = np.random.default_rng(5).standard_normal((30, 10))
+    model = KernelPCALS(4, kernel="linear", reconstruction=0.3, center=center).fit(X, y)
+    linear = PCALS(4, reconstruction=0.3, center=center).fit(X, y)
+    np.testing.assert_allclose(model.gains_, linear.gains_, rtol=1e-8)
+    np.testing.assert_allclose(model.objective_, linear.objective_, rtol=1e-8)
+    np.testing.assert_allclose(np.abs(model.transform(new)), np.abs(linear.transform(new)), atol=1e-5)
+    function = "predict" if task == "regression" else "decision_function"
+    np.testing.assert_allclose(getattr(model, function)(new), getattr(linear, function)(new), atol=1e-5)
+
+
+def test_equals_the_paper_in_explicit_features(n):
+    X, y, index = problem(kind="decay", n=n, d=4)
+    options = {"degree": 2, "gamma": 1.0, "coef0": 1.0}
+    K = pairwise_kernels(X, metric="poly", **options)
+    scores, values = naive.kernel_pca_ls(
+        K, index, 2 * y[index, None] - 1, 0.3, 2, find=naive.best_to_all_digits
+    )
+    model = KernelPCALS(2, kernel="poly", **options, reconstruction=0.3).fit(X, y)
+    np.testing.assert_allclose(model.objective_, values, rtol=1e-8)
+    np.testing.assert_allclose(np.abs(model.transform(X)), np.abs(scores), atol=1e-4)
+
+
+def test_directions_are_orthonormal_and_the_objective_is_of_them(n):
+    X, y, index = problem(kind="decay", n=n, d=5, n_labelled=40)
+    model = KernelPCALS(12, gamma=0.5, reconstruction=1.0).fit(X, y)
+    points = model.feature_map_.points
+    E = model.components_
+    assert E.shape == (12, len(points))
+    assert np.abs(E @ rbf_kernel(points, gamma=0.5) @ E.T - np.eye(12)).max() <= 1e-8
+    assert (np.diff(model.objective_) < 0).all()
+    K = rbf_kernel(X, gamma=0.5)
+    Z = model.transform(X)
+    np.testing.assert_allclose(Z.mean(axis=0), 0, atol=1e-9)
+    left = centred_responses(y) - Z[index] @ model.coef_.T
+    lost = np.trace(K) - K.mean() * n - (Z**2).sum()
+    np.testing.assert_allclose(model.objective_[-1], (left**2).sum() + lost, rtol=1e-8)
+
+
+def test_much_weight_on_reconstruction_is_kernel_pca(n):
+    X, y, _ = problem(kind="decay", n=n, d=5)
+    model = KernelPCALS(3, gamma=0.5, reconstruction=1e9).fit(X, y)
+    expected = KernelPCA(3, kernel="rbf", gamma=0.5).fit(X)
+    new = np.random.default_rng(0).standard_normal((20, 5))
+    np.testing.assert_allclose(np.abs(model.transform(new)), np.abs(expected.transform(new)), atol=1e-6)
+
+
+@pytest.mark.parametrize("kernel", ["poly", "laplacian", "cosine", "callable"])
+def test_other_kernels(kernel):
+    X, y, _ = problem(kind="counts", n=80, d=6)
+    new = X[:10] + 0.1
+    if kernel == "callable":
+        model = KernelPCALS(3, kernel=_product).fit(X, y)
+        same = KernelPCALS(3, kernel="linear").fit(X, y)
+        np.testing.assert_allclose(model.decision_function(new), same.decision_function(new), atol=1e-6)
+        return
+    model = KernelPCALS(3, kernel=kernel).fit(X, y)
+    K = pairwise_kernels(X, metric=kernel)
+    features = np.linalg.eigh(K)
+    keep = features[0] > 1e-12 * features[0][-1]
+    explicit = features[1][:, keep] * np.sqrt(features[0][keep])
+    expected = PCALS(3, reconstruction=100.0).fit(explicit, y)
+    np.testing.assert_allclose(model.objective_, expected.objective_, rtol=1e-7)
+
+
+def _product(x, y):
+    return float(np.dot(x, y))
+
+
+def test_nystroem_with_all_rows_is_exact_and_with_some_near():
+    X, y, _ = problem(kind="decay", n=150, d=5)
+    new = np.random.default_rng(0).standard_normal((20, 5))
+    exact = KernelPCALS(3, gamma=0.3, reconstruction=1.0).fit(X, y)
+    full = KernelPCALS(3, gamma=0.3, reconstruction=1.0, n_landmarks=150).fit(X, y)
+    np.testing.assert_allclose(full.objective_, exact.objective_, rtol=1e-4)
+    np.testing.assert_allclose(full.decision_function(new), exact.decision_function(new), atol=1e-2)
+    some = KernelPCALS(3, gamma=0.3, reconstruction=1.0, n_landmarks=80).fit(X, y)
+    assert some.components_.shape == (3, 80)
+    assert np.abs(some.components_ @ some.components_.T - np.eye(3)).max() <= 1e-10
+    np.testing.assert_allclose(some.gains_, exact.gains_, rtol=0.05)
+    data = as_rows(X)
+    KernelPCALS(3, n_landmarks=20).fit(data, y)
+    assert data.n_passes == 1
+
+
+def test_auto_is_exact_within_the_budget_and_nystroem_beyond(monkeypatch):
+    X, y, _ = problem(n=100, d=5)
+    exact = KernelPCALS(2, n_landmarks="auto").fit(X, y)
+    np.testing.assert_array_equal(exact.components_, KernelPCALS(2).fit(X, y).components_)
+    monkeypatch.setattr("labelfold.features._kernel_map._LANDMARKS", 30)
+    small = KernelPCALS(2, n_landmarks="auto", max_gram_bytes=8 * 99 * 99).fit(X, y)
+    assert small.components_.shape == (2, 30)
+
+
+def test_a_kernel_matrix_that_would_not_fit_is_refused():
+    X, y, _ = problem(n=1000, d=5)
+    with pytest.raises(
+        ValueError,
+        match=r"1000 x 1000 matrix of 8 MB, more than max_gram_bytes=1,000,000 .* n_landmarks .* to 8,000,000",
+    ) as caught:
+        KernelPCALS(2, max_gram_bytes=1_000_000).fit(X, y)
+    assert "raise max_gram_bytes" in str(caught.value)
+
+
+def test_width_is_of_the_mean_distance_between_rows():
+    X, y, _ = problem(n=150, d=5)
+    sigma = mean_distance(as_rows(X))
+    assert KernelPCALS(2).fit(X, y).gamma_ == pytest.approx(1 / (2 * sigma**2))
+    assert KernelPCALS(2, width=0.5).fit(X, y).gamma_ == pytest.approx(2 / sigma**2)
+    assert KernelPCALS(2, gamma=3.0).fit(X, y).gamma_ == 3.0
+
+
+def test_tells_two_moons_apart():
+    X, y = make_moons(400, noise=0.05, random_state=0)
+    few = np.full(400, -1)
+    few[[*np.flatnonzero(y == 0)[:3], *np.flatnonzero(y == 1)[:3]]] = 0, 0, 0, 1, 1, 1
+    scores = []
+    for width in (1.0, 0.5, 0.25, 0.125):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            scores.append(KernelPCALS(16, width=width).fit(X, few).score(X, y))
+    assert max(scores) > 0.93
+
+
+def test_same_answer_in_every_container(container):
+    X, y, _ = problem("multiclass", kind="counts", n=60, d=6, n_labelled=20)
+    expected = KernelPCALS(3).fit(X, y)
+    model = KernelPCALS(3).fit(container.make(X), y)
+    np.testing.assert_allclose(
+        model.decision_function(container.make(X)), expected.decision_function(X), atol=1e-6
+    )
+    features = KernelPCALS(3, n_landmarks=20).fit(X, y).decision_function(X)
+    by_landmarks = KernelPCALS(3, n_landmarks=20).fit(container.make(X), y)
+    np.testing.assert_allclose(by_landmarks.decision_function(container.make(X)), features, atol=1e-6)
+
+
+def test_float32_and_sparse():
+    X, y, _ = problem(kind="counts", n=100, d=6)
+    double = KernelPCALS(3).fit(X, y)
+    single = KernelPCALS(3).fit(X.astype(np.float32), y)
+    assert single.transform(X.astype(np.float32)).dtype == np.float32
+    np.testing.assert_allclose(
+        single.decision_function(X.astype(np.float32)), double.decision_function(X), atol=1e-4
+    )
+    rows = sparse.csr_array(X)
+    np.testing.assert_allclose(
+        KernelPCALS(3).fit(rows, y).decision_function(rows), double.decision_function(X), atol=1e-8
+    )
+
+
+def test_a_row_is_placed_by_itself():
+    X, y, _ = problem(n=300, d=5)
+    model = KernelPCALS(3).fit(X, y)
+    np.testing.assert_allclose(model.transform(X[17:18]), model.transform(X)[17:18], atol=1e-10)
+
+
+def test_choosing_how_many():
+    X, y, _ = problem("multiclass", kind="decay", n=300, n_labelled=40)
+    model = KernelPCALS("cv", candidates=[1, 2, 4], cv=3).fit(X, y)
+    assert model.cv_results_["scores"].shape == (3, 3)
+    assert model.n_components_ == model.cv_results_["chosen"]
+
+
+def test_bad_input_is_refused():
+    X, y, _ = problem(n=60, d=5)
+    with pytest.raises(ValueError, match="degree=2 belongs to another kernel"):
+        KernelPCALS(degree=2).fit(X, y)
+    with pytest.raises(ValueError, match="kernel='rbg' is not known"):
+        KernelPCALS(kernel="rbg").fit(X, y)
+    with pytest.raises(ValueError, match="nothing but equal rows"):
+        KernelPCALS().fit(np.ones((60, 3)), y)
+    with pytest.warns(UserWarning, match="is more than the rank of X"):
+        KernelPCALS(9, kernel="linear").fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"kernel": "sigmoid", "gamma": 1.0},
+        {"kernel": "additive_chi2"},
+        {"kernel": lambda x, y: -np.dot(x, y)},
+    ],
+    ids=["sigmoid", "additive_chi2", "negative"],
+)
+def test_a_kernel_that_no_features_have_is_refused(options):
+    X, y, _ = problem(n=60, d=5)
+    with pytest.raises(ValueError, match="not positive semi-definite, so no features have it for products"):
+        KernelPCALS(**options).fit(np.abs(X) if options["kernel"] == "additive_chi2" else X, y)
+
+
+def test_a_kernel_that_is_no_number_is_refused():
+    X, y, _ = problem(n=60, d=5)
+    with pytest.raises(ValueError, match="kernel of some rows is NaN or infinite"):
+        KernelPCALS(kernel=lambda x, y: np.inf).fit(X, y)
