@@ -8,7 +8,7 @@ import numpy as np
 from scipy import linalg
 
 from labelfold._base import Kept
-from labelfold.numerics.least_squares._gram import EPS, Factor, Gram
+from labelfold.numerics.least_squares._gram import EPS, Factor, Gram, rounding
 from labelfold.numerics.least_squares._pose import GramProblem, triangle
 from labelfold.rows import Centered, Rows
 
@@ -31,6 +31,7 @@ class Moments(Kept):
         self.y_mean: np.ndarray | None = None
         self.cross: np.ndarray | None = None
         self.y_scatter: np.ndarray | None = None
+        self.dtype = "float64"  # the coarsest of the batches
         self._stack = np.zeros((0, n_columns))
 
     def add(self, rows: Rows, keys: list, *, targets: np.ndarray | None = None) -> None:
@@ -38,6 +39,8 @@ class Moments(Kept):
         m = rows.shape[0]
         if m == 0:
             return
+        if np.finfo(rows.dtype).eps > np.finfo(self.dtype).eps:
+            self.dtype = str(rows.dtype)
         mean = rows.mean()
         part = Centered(rows, mean)
         R = part.sum(triangle, np.zeros((m, 0)))
@@ -86,12 +89,15 @@ class Moments(Kept):
         d = len(self.mean)
         R = np.linalg.qr(np.vstack([self._stack, np.zeros((max(0, d - len(self._stack)), d))]), mode="r")
         size = max(self.n, d)
-        return GramProblem(Gram(R.T @ R, size), M, self.mean, lambda: _factor(R, M, size))
+        G = R.T @ R
+        rounded = rounding(np.diagonal(G) + self.n * self.mean**2, self.n, self.dtype)
+        gram = Gram(G, size, rounding=rounded)
+        return GramProblem(gram, M, self.mean, lambda: _factor(R, M, size, rounded))
 
 
-def _factor(R: np.ndarray, M: np.ndarray, size: int) -> Factor:
+def _factor(R: np.ndarray, M: np.ndarray, size: int, rounded: np.ndarray | None) -> Factor:
     """Return the factor with C = Q'T recovered from M = R'C."""
-    factor = Factor(R, np.zeros_like(M), size)
+    factor = Factor(R, np.zeros_like(M), size, rounded)
     if factor.full_rank:
         factor.C = linalg.solve_triangular(R, M, trans=1, check_finite=False)
     else:
