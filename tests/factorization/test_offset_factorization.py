@@ -34,7 +34,7 @@ def posed(make, options, data, index, y, k=3):
     machine = model._machine(signs(y)[0])
     if make is NSDR:
         machine.tol = 1e-12
-    return offset_solver.Problem(data, machine, 50, 0.4, 0.3, 0.7)
+    return offset_solver.OffsetProblem(data, machine, 50, 0.4, 0.3, 0.7)
 
 
 @pytest.mark.parametrize("kind", ["held", "squeezed", "swept"])
@@ -280,7 +280,7 @@ def test_stopped_short_and_settled(make):
 def test_interrupted(make, monkeypatch):
     X, y, _ = problem()
     calls = [0]
-    evaluate = offset_solver.Problem.evaluate
+    evaluate = offset_solver.OffsetProblem.evaluate
 
     def stop(self, *args):
         calls[0] += 1
@@ -288,7 +288,7 @@ def test_interrupted(make, monkeypatch):
             signal.raise_signal(signal.SIGINT)
         return evaluate(self, *args)
 
-    monkeypatch.setattr(offset_solver.Problem, "evaluate", stop)
+    monkeypatch.setattr(offset_solver.OffsetProblem, "evaluate", stop)
     with pytest.warns(ConvergenceWarning, match="was interrupted; what its first"):
         model = make(3, on_interrupt="keep", tol=0).fit(X, y)
     assert 0 < model.n_iter_ < 12
