@@ -103,7 +103,9 @@ def kernel_svm(
         raise ValueError(f"y has {y.ndim} dimensions, where one sign a row is expected; see kernel_svms")
     start = None if alpha is None else np.asarray(alpha)[:, None]
     found = _train(K, y[:, None], C, start, tol, max_iter)
-    numbers = {name: float(getattr(found, name)[0]) for name in ("bias", "objective", "primal")}
+    numbers: dict[str, Any] = {
+        name: float(getattr(found, name)[0]) for name in ("bias", "objective", "primal")
+    }
     return found._replace(alpha=found.alpha[:, 0], **numbers)
 
 
