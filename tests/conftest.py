@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from containers import Container, params
+from containers import Container, one_each
 
 # The same examples every time; others with --hypothesis-profile=explore.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
@@ -32,9 +32,13 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(skip)
 
 
-@pytest.fixture(params=params())
+@pytest.fixture(params=one_each())
 def container(request, tmp_path) -> Container:
-    """Every container in turn: ``container.make(X)`` holds a dense X in it."""
+    """One container of each adapter in turn: ``container.make(X)`` holds a dense X in it.
+
+    An algorithm sees rows and never asks what holds them, so one container an adapter tells whether it keeps to
+    that. ``tests/rows`` overrides this fixture with every container there is.
+    """
     return request.param.within(tmp_path)
 
 
