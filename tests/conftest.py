@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Callable, Iterator
+from functools import partial
 
 # scikit-learn's check of array-API input runs only where SciPy was told to expect it, before it is imported.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
@@ -71,3 +74,15 @@ def many_blocks(monkeypatch):
 def compiled_kernels(monkeypatch):
     """Use the compiled kernels for sparse products of any size."""
     monkeypatch.setattr("labelfold.rows._block_sums._SMALL_PRODUCT", 0)
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[Callable[[], None]]:
+    """Press Ctrl-C: a call sends this process the signal.
+
+    What starts the tests may have told them to ignore it, as nohup and a script's background do: during the test the
+    signal raises KeyboardInterrupt as it does at a terminal, in processes that the test starts too.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield partial(signal.raise_signal, signal.SIGINT)
+    signal.signal(signal.SIGINT, before)

@@ -84,7 +84,9 @@ def test_every_module_is_private_or_a_package():
 
 
 def test_no_two_classes_share_a_name():
-    classes = Counter(node.name for path in FILES for node in tree(path).body if isinstance(node, ast.ClassDef))
+    classes = Counter(
+        node.name for path in FILES for node in tree(path).body if isinstance(node, ast.ClassDef)
+    )
     assert [found for found, times in classes.items() if times > 1] == []
 
 
