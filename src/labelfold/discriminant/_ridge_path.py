@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache, partial
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -75,8 +74,7 @@ class RidgePath:
         return models
 
     def _choose_ridge(self, used: Rows, mask: np.ndarray | None, labels: Labels) -> float:
-        if isinstance(self.ridge, Real):
-            return float(self.ridge)
+        """Return the ridge that cross-validation on the labelled rows chooses, of "cv" or of a sequence."""
         if mask is not None:
             most = max(2, int(self.max_gram_bytes / used.row_bytes()))
             used = used.take(np.flatnonzero(mask)[:most])

@@ -1,4 +1,12 @@
-"""LSDR: a factorisation tied to a linear classifier (Grabocka & Schmidt-Thieme)."""
+"""LSDR: a factorisation tied to a linear classifier (Grabocka & Schmidt-Thieme).
+
+Where to find what:
+
+    fit                        _offset_factorization.py, class OffsetFactorisation
+    the descent                _offset_solver.py
+    sums over the rows         _offset_model.py
+    the classifier             _coupled_classifiers.py, class LinearMachine
+"""
 
 from __future__ import annotations
 

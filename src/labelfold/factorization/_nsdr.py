@@ -1,4 +1,12 @@
-"""NSDR: a factorisation tied to a kernel support vector machine (Grabocka & Schmidt-Thieme)."""
+"""NSDR: a factorisation tied to a kernel support vector machine (Grabocka & Schmidt-Thieme).
+
+Where to find what:
+
+    fit                        _offset_factorization.py, class OffsetFactorisation
+    the descent                _offset_solver.py
+    sums over the rows         _offset_model.py
+    the classifier             _coupled_classifiers.py, class KernelMachine
+"""
 
 from __future__ import annotations
 

@@ -27,8 +27,8 @@ import numpy as np
 
 from labelfold.numerics.least_squares._gram import EPS, Factor, Gram, solve_spectrum, trim_svd
 from labelfold.numerics.least_squares._iterative import KrylovProblem
-from labelfold.numerics.least_squares._problem import LeastSquares, LeastSquaresProblem, centered, is_sparse
-from labelfold.rows import Block, Centered, Rows
+from labelfold.numerics.least_squares._problem import LeastSquares, LeastSquaresProblem
+from labelfold.rows import Block, Centered, Rows, centered
 from labelfold.rows._block_sums import less_outer
 
 MAX_GRAM_BYTES = 512 << 20
@@ -134,7 +134,7 @@ def iterations_worth(rows: Rows, q: int) -> float:
     lose the digits that the direct way keeps.
     """
     m = min(rows.shape)
-    if rows.dtype != np.float64 or not is_sparse(rows):
+    if rows.dtype != np.float64 or not rows.is_sparse:
         return 0.0
     n_values = rows.shape[0] * rows.row_bytes() / 12
     # Beside a factorisation's, a multiplication of a sparse product in float32 takes the time of four.
