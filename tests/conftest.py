@@ -9,6 +9,10 @@ from functools import partial
 
 # scikit-learn's check of array-API input runs only where SciPy was told to expect it, before it is imported.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
+# Test processes share the cores: with threads of their own in each, the linear algebra would mostly wait.
+if "PYTEST_XDIST_WORKER_COUNT" in os.environ:
+    share = (os.cpu_count() or 1) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, share)))
 
 import numpy as np
 import pytest
