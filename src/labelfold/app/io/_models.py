@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from labelfold._warn import warn_user
+from labelfold.app.io._finished import write_finished
 from labelfold.app.io._problems import FileProblem, existing_file, listed, one_line, writable_file
 from labelfold.saved import public_path, public_paths
 
@@ -82,17 +83,7 @@ def save_model(model: Any, path: str | os.PathLike, **notes: Any) -> Path:
             f"{type(model).__name__} holds {listed(refused)}, which labelfold would refuse to load, "
             "so it was not saved."
         )
-    # written whole under another name first, so that a full disk never leaves half a model behind
-    # (beside the file a link leads to, so that the link stays one)
-    place = path.resolve()
-    unfinished = place.with_name(f"{place.name}.{os.getpid()}.part")
-    try:
-        unfinished.write_bytes(data)
-        unfinished.replace(place)
-    except OSError as error:
-        unfinished.unlink(missing_ok=True)
-        raise FileProblem(f"{path} could not be written: {error.strerror or error}.") from error
-    return path
+    return write_finished(path, data)
 
 
 def load_model(path: str | os.PathLike) -> Any:
