@@ -16,7 +16,7 @@ demo: $(VENV)/.app
 	$(BIN)/labelfold demo --output demo
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n auto $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

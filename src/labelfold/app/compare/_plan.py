@@ -82,9 +82,7 @@ def _methods(data: Data, methods: Sequence[str | Method] | None) -> tuple[list[M
     chosen, left_out = [], {}
     reason: str | None
     for method in METHODS.values():
-        if method.status == "planned":
-            continue
-        if method.status == "not installed":
+        if not method.available:
             reason = f"it is not installed ({install(method)})"
         elif not method.compared:
             reason = "it is run only where asked for by name"
