@@ -4,9 +4,10 @@
     python experiments/delivered.py --parts baselines    scikit-learn only
     python experiments/delivered.py --quick              a taste on small pieces, a minute
 
-Each of ten tables is written to a file with 60 labels in it, ten times, and the command line runs on it as in the README.
-predictions.csv is held against the labels that were hidden. Rows go to delivered.csv and delivered_baselines.csv as soon as
-they are known, and a re-run makes only the missing ones; delivered.md is made from both.
+Each of ten tables is written to a file with 60 labels in it, ten times, and the command line runs on it as in the
+README. predictions.csv is held against the labels that were hidden. Rows go to delivered.csv and
+delivered_baselines.csv as soon as they are known, and a re-run makes only the missing ones; delivered.md is made from
+both.
 """
 
 from __future__ import annotations
@@ -152,7 +153,7 @@ def read_promise(path: Path, printed: str) -> dict[str, Any]:
         return {"method": answer["method"], "metric": answer["metric"], **shares}
     said = re.search(r"^(.+?) (?:reached|keeps|and .+ are).*? ([\d.]+)%", printed, flags=re.MULTILINE)
     method, expected = (said[1], float(said[2])) if said else ("unknown", np.nan)
-    return {"method": method, "metric": "accuracy", "expected": expected, "low": np.nan, "high": np.nan}
+    return {"method": method, "metric": "accuracy", "expected": expected}
 
 
 PARTS = {"baselines": baselines, "delivered": delivered}
