@@ -19,6 +19,7 @@ from typing import Any
 from labelfold import _ESTIMATORS
 
 _PLACES = {
+    "CenteredNystroem": "labelfold.features._kernel_map:CenteredNystroem",
     "Coded": "labelfold.app.registry._partly_labelled:Coded",
     "KernelMap": "labelfold.features._kernel_map:KernelMap",
     "Labelled": "labelfold.app.registry._partly_labelled:Labelled",
@@ -28,7 +29,6 @@ _PLACES = {
     "ScikitLDA": "labelfold.app.registry._yardsticks:ScikitLDA",
     "Spreading": "labelfold.app.registry._yardsticks:Spreading",
     "SupervisedUMAP": "labelfold.app.registry._yardsticks:SupervisedUMAP",
-    "Trees": "labelfold.app.registry._trees:Trees",
     "Trees": "labelfold.app.registry._trees:Trees",
     "Tuned": "labelfold.app.registry._tuned:Tuned",
     "UnitSpread": "labelfold.app.registry._tuned:UnitSpread",

@@ -94,6 +94,30 @@ def test_fit_saves_a_plain_model(wine, model, capsys):
     assert "ridge" in out
 
 
+def test_the_form_of_the_columns_is_part_of_the_model(wine, capsys):
+    from labelfold import LDA
+
+    raw = wine.assign(**load_wine(as_frame=True).data)
+    raw.to_csv("raw.csv", index=False)
+    command = "fit raw.csv --target kind --id name -k 2 --ridge 1"
+    out, _ = run(capsys, f"{command} -o auto")
+    assert "The columns were brought to unit variance: proline varies 388 times as much" in out
+    run(capsys, f"{command} --scale -o scaled")
+    out, _ = run(capsys, f"{command} --no-scale -o plain")
+    assert "columns were" not in out
+    out, _ = run(capsys, "fit wine.csv --target kind --id name -k 2 --ridge 1 -o same")
+    assert "The columns were left as they are: they vary by about as much." in out
+    X = numbers(raw)
+    np.testing.assert_array_equal(load_model("auto").transform(X), load_model("scaled").transform(X))
+    np.testing.assert_allclose(load_model("auto")[0].transform(X).std(axis=0), 1)
+    assert type(load_model("plain")) is LDA
+    assert type(load_model("same")) is LDA
+    out, _ = run(capsys, "inspect auto")
+    assert "the model brings the columns to unit variance first" in out
+    run(capsys, "predict auto raw.csv --id name -o p.csv")
+    assert (pd.read_csv("p.csv")["predicted"] == load_model("auto").predict(X)).all()
+
+
 @pytest.mark.parametrize("output", ["out.parquet", "out.csv", "out.tsv", "out.npz"])
 def test_transform_writes_every_format(wine, model, capsys, output):
     _, err = run(capsys, f"transform model wine.parquet --id name -o {output}")

@@ -64,7 +64,7 @@ def compare_command(
     drop: Drop = None,
     label_free: LabelFree = None,
     format: Format = None,
-    scale: Scale = False,
+    scale: Scale = None,
 ) -> None:
     """Find out which method does best, at which size, with how many labels: a table and an HTML report.
 
@@ -89,7 +89,7 @@ def compare_command(
         "budgets": counts,
         "components": sizes,
         "repeats": repeats,
-        "scale": scale,
+        "scale": "auto" if scale is None else scale,
     }
     _compare(
         table,
