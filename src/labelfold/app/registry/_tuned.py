@@ -74,10 +74,10 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def __init__(
         self,
         estimator: Any,
-        parameter: str,
-        grid: Sequence[float],
+        parameter: str | tuple[str, ...],
+        grid: Sequence[Any],
         *,
-        power: int = 1,
+        power: int | tuple[int, ...] = 1,
         cv: int = 5,
         hide: bool = False,
         most_rows: int = 2000,
