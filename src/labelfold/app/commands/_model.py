@@ -26,6 +26,8 @@ from labelfold.app.commands._options import (
 )
 from labelfold.app.io._problems import Refusal, count, existing_file, listed, refusing, writable_file
 
+__all__ = ["app"]
+
 _MOST_TOLD = 12  # components, and features of each
 
 
@@ -228,7 +230,7 @@ def inspect(model: Model) -> None:
 
     saved = read_model(model)
     meta = saved.meta
-    method = METHODS.get(meta.get("method"))
+    method = METHODS.get(str(meta.get("method")))
     facts = Grid(box=None, show_header=False, pad_edge=False)
     facts.add_column(style="dim", no_wrap=True)
     facts.add_column(overflow="fold")

@@ -238,7 +238,8 @@ class EitherProblem(LeastSquaresProblem):
         self, krylov: KrylovProblem, make_direct: Callable[[], GramProblem | DualProblem], worth: float
     ) -> None:
         self.krylov, self.worth = krylov, worth
-        self.make_direct, self.hard = make_direct, []
+        self.make_direct = make_direct
+        self.hard: list[float] = []
         self.slow = 0.0  # the largest ridge for which iterations were given up
 
     def prepare(self, ridges: Sequence[float]) -> None:
