@@ -539,3 +539,35 @@ def test_a_model_without_classes_predicts_none(wine, capsys):
     save(PCA(2).fit(X), "pca")
     refuse(capsys, "transform pca wine.csv -o o.csv --predict", "predicts no classes")
     run(capsys, "transform pca wine.csv -o o.csv")
+
+
+def test_formulas_in_labels_and_ids_are_written_as_they_are_unless_safe_csv_is_asked_for(wine, capsys):
+    marked = wine.assign(kind=wine["kind"].map({"red": "=1+1", "white": "-x"}, na_action="ignore"))
+    marked = marked.assign(name=[f"@{i}" if i % 2 else f"-{i}" for i in range(len(wine))])
+    marked.to_csv("marked.csv", index=False)
+    run(capsys, "fit marked.csv --target kind --id name --ridge 1 -o m")
+    run(capsys, "predict m marked.csv --id name -o plain.csv")
+    run(capsys, "predict m marked.csv --id name --safe-csv -o safe.csv")
+    run(capsys, "transform m marked.csv --id name --predict --safe-csv -o safe.tsv")
+    plain = pd.read_csv("plain.csv", dtype=str)
+    assert plain["name"].tolist() == marked["name"].tolist()
+    assert set(plain["predicted"]) == {"=1+1", "-x"}
+    for safe in (pd.read_csv("safe.csv", dtype=str), pd.read_csv("safe.tsv", dtype=str, sep="\t")):
+        assert safe["name"].tolist() == [f"'{n}" if n[0] == "@" else n for n in marked["name"]]
+        assert safe["predicted"].tolist() == ("'" + plain["predicted"]).tolist()
+    command = "compare marked.csv --target kind --id name -m lda -k 2 -b 20 -r 1 --save --safe-csv -o r"
+    run(capsys, command)
+    assert set(pd.read_csv("r/predictions.csv", dtype=str)["predicted"]) <= {"'=1+1", "'-x"}
+
+
+def test_labels_do_not_steer_the_terminal(wine, capsys):
+    names = {"red": "\x1b]0;title\x07red", "white": "w\x1b[2Jhite", "[bold]rosé": "ro\x9bsé"}
+    steering = wine.assign(kind=wine["kind"].map(names, na_action="ignore"))
+    steering = steering.rename(columns={"ash": "a\x1b[31msh"})
+    steering.to_parquet("s.parquet")
+    said = [*run(capsys, "fit s.parquet --target kind --id name --ridge 1 -o m"), *run(capsys, "inspect m")]
+    said += run(capsys, "compare s.parquet --target kind --id name -m lda,svm -k 2 -b 20 -r 1 -o r")
+    steering.drop(columns="a\x1b[31msh").to_parquet("less.parquet")
+    said += run(capsys, "predict m less.parquet -o p.csv", status=2)
+    assert "\\x1b[2J" in "".join(said)
+    assert not set("".join(said)) & set("\x1b\x07\x9b")

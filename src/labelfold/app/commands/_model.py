@@ -10,7 +10,7 @@ import typer
 from rich.table import Table as Grid
 
 from labelfold.app.commands import _compare as compare  # noqa: F401 - its commands belong to the app too
-from labelfold.app.commands._console import as_fitted, console, named_columns, read_labelled
+from labelfold.app.commands._console import as_fitted, console, named_columns, note, read_labelled
 from labelfold.app.commands._options import (
     Data,
     Drop,
@@ -18,6 +18,7 @@ from labelfold.app.commands._options import (
     Ids,
     LabelFree,
     Model,
+    SafeCsv,
     Scale,
     Seed,
     TableOut,
@@ -151,6 +152,7 @@ def transform(
     predict: Annotated[
         bool, typer.Option("--predict", help="Add a column with the predicted class.")
     ] = False,
+    safe_csv: SafeCsv = False,
 ) -> None:
     """Embed the rows of a table with a saved model."""
     from labelfold.app.io import write_table
@@ -163,7 +165,7 @@ def transform(
         embedded = saved.model.transform(X)
         extra = predicted_columns(saved.model.predict(X), saved.meta.get("classes")) if predict else None
         columns = [str(c) for c in saved.model.get_feature_names_out()]
-    write_table(output, embedded, columns, ids=table.ids, extra=extra)
+    write_table(output, embedded, columns, ids=table.ids, extra=extra, safe_csv=safe_csv)
     n, k = embedded.shape
     console().print(f"{count(n, 'row')} in {count(k, 'component')} written to {output}", soft_wrap=True)
 
@@ -176,6 +178,7 @@ def predict(
     ids: Ids = None,
     drop: Drop = None,
     format: Format = None,
+    safe_csv: SafeCsv = False,
 ) -> None:
     """Predict the classes of the rows of a table with a saved model, and how sure it is of each."""
     from labelfold.app._explain import predict_with_confidence
@@ -186,7 +189,7 @@ def predict(
     with refusing():
         predicted, confidence = predict_with_confidence(saved.model, X)
     extra = predicted_columns(predicted, saved.meta.get("classes")) | {"confidence": confidence}
-    write_table(output, np.empty((len(predicted), 0)), [], ids=table.ids, extra=extra)
+    write_table(output, np.empty((len(predicted), 0)), [], ids=table.ids, extra=extra, safe_csv=safe_csv)
     console().print(f"{count(len(predicted), 'prediction')} written to {output}", soft_wrap=True)
 
 
@@ -223,7 +226,7 @@ def _read_both(
         data, id_columns=ids or (), drop=drop or (), features=names, format=format, index_base=base
     )
     if table.ignored:
-        typer.echo(f"Note: ignored {listed(table.ignored)}, which the model does not use.", err=True)
+        note(f"ignored {listed(table.ignored)}, which the model does not use.")
     with refusing():
         return saved, table, as_fitted(table, saved, data)
 

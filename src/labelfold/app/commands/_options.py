@@ -56,6 +56,13 @@ Scale = Annotated[
         show_default=False,
     ),
 ]
+SafeCsv = Annotated[
+    bool,
+    typer.Option(
+        "--safe-csv",
+        help="Put an apostrophe before labels and ids that a spreadsheet would run as a formula (= + - @).",
+    ),
+]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of everything random.")]
 TableOut = Annotated[
     Path, typer.Option("--output", "-o", help="A .parquet, .csv, .tsv or .npz file to write.")
