@@ -15,7 +15,8 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from labelfold._base import labelled_rows
 from labelfold.discriminant._second_stage import Directions
 from labelfold.labels import Labels
-from labelfold.rows import Centered, Rows
+from labelfold.numerics._scale import row_spread
+from labelfold.rows import Rows
 
 N_FOLDS = 5
 # Multiples of the mean squared deviation of a labelled row: what ridge="cv" chooses from.
@@ -82,9 +83,7 @@ class RidgePath:
             used = used.take(np.flatnonzero(mask)[:most])
             labels = labels.take(np.arange(min(most, labels.n_labelled)))
         if isinstance(self.ridge, str):
-            seen = self._seen(used)
-            deviation = Centered(seen).squared_norm() / seen.shape[0]
-            ridges = max(deviation, np.finfo(np.float64).tiny) * np.array(CV_GRID)
+            ridges = row_spread(self._seen(used)) * np.array(CV_GRID)
         else:
             ridges = np.array(checked_ridges(self.ridge))
         self.ridges_, self.ridge_scores_ = ridges, self._fold_scores(used, labels, ridges)
