@@ -134,7 +134,7 @@ def kernel_map(
     return nystroem_map(rows, kernel, params, landmarks, random_state), params.get("gamma")
 
 
-def exact_map(rows: Rows, kernel: str | Callable, params: dict[str, Any], max_gram_bytes: int) -> KernelMap:
+def exact_map(rows: Rows, kernel: str | Callable, params: dict[str, Any], max_gram_bytes: float) -> KernelMap:
     """Return the exact feature map of rows in memory, if their kernel matrix fits the budget."""
     n = rows.shape[0]
     if 8 * n * n > max_gram_bytes:
@@ -154,7 +154,7 @@ def landmarks_for(n_landmarks: int | str | None, n: int, max_gram_bytes: float) 
     >>> landmarks_for("auto", 1000, 8e6) is None, landmarks_for("auto", 1001, 8e6), landmarks_for(50, 1001, 8e6)
     (True, 1000, 50)
     """
-    if n_landmarks != "auto":
+    if not isinstance(n_landmarks, str):
         return n_landmarks
     return None if 8 * n * n <= max_gram_bytes else _LANDMARKS
 

@@ -277,8 +277,9 @@ class LapRLS(RegressionHead, RowsEstimator):
         return self
 
     def _set_feature_map(self, rows: Rows, rng: Any) -> None:
-        self.feature_map_ = self.gamma_ = None
-        given = {
+        self.feature_map_: Any = None
+        self.gamma_: float | None = None
+        given: dict[str, Any] = {
             "gamma": self.gamma,
             "degree": self.degree,
             "coef0": self.coef0,

@@ -1,4 +1,12 @@
-"""KernelPCALS: PCALS in the space of a kernel, exactly or by Nystroem features."""
+"""KernelPCALS: PCALS in the space of a kernel, exactly or by Nystroem features.
+
+Where to find what:
+
+    fit                        _nested_subspace.py, class NestedSubspace
+    directions, one at a time  _pursuit.py; the search for one: _direction_search.py
+    the kernel's features      _kernel_source.py
+    predict                    _nested_predictions.py
+"""
 
 from __future__ import annotations
 
@@ -162,6 +170,7 @@ class KernelPCALS(NestedSubspace):
         self.unlabeled = unlabeled
 
     def _source(self, rows: Rows, labels: Labels, Y: np.ndarray) -> Source:
+        self.feature_map_: Any
         self.feature_map_, self.gamma_ = kernel_map(
             rows,
             self.kernel,
@@ -172,7 +181,7 @@ class KernelPCALS(NestedSubspace):
             max_gram_bytes=self.max_gram_bytes,
             random_state=self._seed,
         )
-        options = {
+        options: dict[str, Any] = {
             "center": self.center,
             "max_gram_bytes": self.max_gram_bytes,
             "random_state": self._seed,
