@@ -29,7 +29,6 @@ _PLACES = {
     "Spreading": "labelfold.app.registry._yardsticks:Spreading",
     "SupervisedUMAP": "labelfold.app.registry._yardsticks:SupervisedUMAP",
     "Trees": "labelfold.app.registry._trees:Trees",
-    "Trees": "labelfold.app.registry._trees:Trees",
     "Tuned": "labelfold.app.registry._tuned:Tuned",
     "UnitSpread": "labelfold.app.registry._tuned:UnitSpread",
 }

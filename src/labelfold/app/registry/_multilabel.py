@@ -45,7 +45,7 @@ def right(truth: np.ndarray, guess: np.ndarray) -> float:
     return float(f1_score(truth, guess, average="micro", zero_division=1.0))
 
 
-def _all_have(name: str):
+def _all_have(name: str) -> Any:
     """Tell `available_if` whether the estimator inside has a method."""
     return available_if(lambda self: hasattr(self.estimator, name))
 
@@ -75,7 +75,7 @@ class PerLabel(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     [[0, 0], [0, 1], [1, 0], [1, 1]]
     """
 
-    def __init__(self, estimator):
+    def __init__(self, estimator: Any) -> None:
         self.estimator = estimator
 
     def fit(self, X: Any, y: Any) -> PerLabel:
