@@ -66,6 +66,7 @@ def linear_svm(
     *,
     loss: str = "squared_hinge",
     fit_intercept: bool = False,
+    intercept_scaling: float = 1.0,
     alpha: np.ndarray | None = None,
     tol: float = 1e-6,
     max_iter: int = 1000,
@@ -85,7 +86,9 @@ def linear_svm(
         What a row costs that is not beyond its margin.
     fit_intercept : bool, default=False
         Add a column of ones, whose weight is penalised like the others (as liblinear does, and scikit-learn's
-        LinearSVC with ``intercept_scaling=1``).
+        LinearSVC).
+    intercept_scaling : float, default=1.0
+        What that column holds in place of ones: the larger, the less the intercept costs.
     alpha : ndarray of shape (n,), optional
         Dual variables to start from, for instance of a machine on slightly different rows. They are scaled to
         their best multiple, so that a start is never worse than zero.
@@ -116,7 +119,8 @@ def linear_svm(
     if y.ndim != 1:
         raise ValueError(f"y has {y.ndim} dimensions, where one sign a row is expected; see linear_svms")
     start = None if alpha is None else np.asarray(alpha)[:, None]
-    found = _train(X, y[:, None], C, loss, fit_intercept, start, tol, max_iter, random_state)
+    bias = float(intercept_scaling) if fit_intercept else 0.0
+    found = _train(X, y[:, None], C, loss, bias, start, tol, max_iter, random_state)
     return found._replace(w=found.w[0], intercept=float(found.intercept[0]), alpha=found.alpha[:, 0])
 
 
@@ -150,7 +154,7 @@ def linear_svms(
     LinearSVM
         With the shapes in brackets.
     """
-    return _train(X, Y, C, loss, fit_intercept, alpha, tol, max_iter, random_state)
+    return _train(X, Y, C, loss, float(fit_intercept), alpha, tol, max_iter, random_state)
 
 
 def svm_objective(
@@ -167,7 +171,7 @@ def _train(
     Y: np.ndarray,
     C: Any,
     loss: str,
-    fit_intercept: bool,
+    bias: float,
     alpha: np.ndarray | None,
     tol: float,
     max_iter: int,
@@ -177,7 +181,7 @@ def _train(
 
     rows, (n, d) = _rows(X)
     signs, C, start = _check(Y, C, alpha, n, loss)
-    bias = float(fit_intercept)
+    column = bias
     q = kernels.squared_norms(*rows, n, bias)
     rows, q, bias, exponent = _scaled(rows, q, bias, n)
     if exponent:
@@ -203,7 +207,7 @@ def _train(
         )
     if exponent:
         W, alpha = np.ldexp(W, -exponent), np.ldexp(alpha, -2 * exponent)
-    return LinearSVM(W[:, :d], W[:, d], alpha.T, gap, n_iter, gap <= tol)
+    return LinearSVM(W[:, :d], column * W[:, d], alpha.T, gap, n_iter, gap <= tol)
 
 
 def _descend(rows: tuple, one: tuple, tol: float, max_iter: int, seed: int) -> tuple[float, int]:
