@@ -102,7 +102,7 @@ def test_degree_one_is_the_linear_machine_in_the_same_embedding():
     model = NSDR(3, degree=1, C=0.4).fit(X, y)
     Z = np.column_stack([model.embedding_, model.row_offsets_])
     T, _ = signs(y)
-    linear = SVC(kernel="linear", C=0.4, tol=1e-10).fit(Z[index], T[:, 0])
+    linear = SVC(C=0.4, kernel="linear", tol=1e-10).fit(Z[index], T[:, 0])
     # coef0 = 1 adds a constant to the kernel, which a'y = 0 takes out again.
     new = X + 0.1
     placed = np.column_stack([model.transform(new), model.row_offsets(new)])
