@@ -78,10 +78,11 @@ def iterations(X: sparse.csr_array, k: int, threads: int) -> Callable[[int], Non
         squared_norm=square,
         svm_penalty=1.0,
         reconstruction=1.0,
-        shrinkage=1.0,
+        factor_penalty=1.0,
         loss="squared_hinge",
         nonnegative=False,
         fit_intercept=False,
+        intercept_scaling=1.0,
     )
     start = random_start(rows, k, np.sqrt(square), 0, nonnegative=False)
 
