@@ -3,10 +3,17 @@
 import numpy as np
 import pytest
 
-from labelfold import DRSVM
+from labelfold import DRSVM, LSDR, NSDR
 
 UNITS = [1e-3, 1e3]
-LINEAR = [DRSVM(5), DRSVM(5, fit_intercept=True, center=True)]
+LINEAR = [
+    DRSVM(5),
+    DRSVM(5, fit_intercept=True, center=True),
+    LSDR(5),
+    LSDR(5, loss="logistic"),
+    NSDR(5),
+    NSDR(5, kernel="rbf"),
+]
 PARTS = [DRSVM(5, nonnegative=True), DRSVM(5, init="random", nonnegative=True, fit_intercept=True)]
 
 

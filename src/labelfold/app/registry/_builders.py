@@ -69,7 +69,7 @@ def drsvm(k: int | None, X: Any, random_state: int | None) -> Any:
     """DRSVM with an intercept, its weights chosen from the size of the data."""
     from labelfold import DRSVM
 
-    return DRSVM(min(k or 10, *X.shape), fit_intercept=True, random_state=random_state)
+    return DRSVM(min(k or 10, *X.shape), center=True, fit_intercept=True, random_state=random_state)
 
 
 def nmf_svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
@@ -106,13 +106,12 @@ def tsvm(k: int | None, X: Any, random_state: int | None, C: float | None = None
 
 
 def offsets(name: str) -> Callable[..., Any]:
-    """LSDR or NSDR in a unit of its own."""
+    """LSDR or NSDR, its weights chosen from the size of the data."""
 
     def build(k: int | None, X: Any, random_state: int | None) -> Any:
         import labelfold
 
-        model = getattr(labelfold, name)(min(k or 10, *X.shape), random_state=random_state)
-        return Pipeline([("unit", UnitSpread()), (name.lower(), model)])
+        return getattr(labelfold, name)(min(k or 10, *X.shape), random_state=random_state)
 
     return build
 
