@@ -43,6 +43,7 @@ ASKING = {
     "app/registry/_methods.py": 1,
     "app/registry/_partly_labelled.py": 1,
     "app/registry/_suitability.py": 1,
+    "app/registry/_trees.py": 1,
     "app/registry/_tuned.py": 1,
     "app/registry/_yardsticks.py": 1,
     "factorization/_nmf_alpha.py": 1,

@@ -265,7 +265,7 @@ def test_predict_and_methods_without_an_embedding(wine, capsys):
     assert said["predicted"].tolist() == load_model("svm").predict(numbers(wine)).tolist()
     refuse(capsys, "transform svm wine.csv -o out.csv", "gives no embedding; labelfold predict")
     told, _ = run(capsys, "inspect svm")
-    assert "MultilabelLinearSVC(" in told
+    assert "PerLabel(estimator=LinearSVC(" in told
 
 
 def test_inspect(wine, model, capsys):

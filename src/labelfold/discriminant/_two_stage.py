@@ -119,9 +119,11 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
         params = kernel_params(self.kernel, **given)
         known = used if mask is None else used.take(np.flatnonzero(mask))
         if self.n_landmarks is None:
-            self.feature_map_ = exact_map(known, self.kernel, params, self.max_gram_bytes)
+            self.feature_map_ = exact_map(known, self.kernel, params, self.max_gram_bytes, centred=True)
         else:
-            self.feature_map_ = nystroem_map(known, self.kernel, params, self.n_landmarks, self.random_state)
+            self.feature_map_ = nystroem_map(
+                known, self.kernel, params, self.n_landmarks, self.random_state, centred=True
+            )
 
     def _solve(
         self, used: Rows, mask: np.ndarray | None, labels: Labels, ridges: Sequence[float]
@@ -132,8 +134,7 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
         T = centered_targets(self._targets(Y, ones), ones)
         rows, size = self._seen(used), max(used.shape)
         if self.kernel is not None and self.n_landmarks is None:
-            known = rows if mask is None else rows.take(np.flatnonzero(mask))
-            exact = KernelProblem(known.whole().dense(), T)
+            exact = KernelProblem(self.feature_map_.of_points(), T)
             if self.solver == "direct":
                 return [direct_kernel(exact, ridge) for ridge in ridges]
             return solve_along(exact, ridges, size)

@@ -11,7 +11,7 @@ from sklearn import config_context
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.neighbors import NearestNeighbors
 
-from labelfold.numerics._distances import mean_distance
+from labelfold.numerics._distances import about_mean, mean_distance
 from labelfold.rows import Rows, as_rows
 
 # Distances of sparse rows are made some rows at a time. So much is twice as fast as scikit-learn's default of 1 GB.
@@ -149,7 +149,7 @@ def _points(rows: Rows, metric: str) -> Any:
         indices, indptr = X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int32, copy=False)
         X = sparse.csr_array((X.data, indices, indptr), shape=X.shape)
     if metric == "euclidean":
-        return X
+        return about_mean(X)
     if sparse.issparse(X):
         norms = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
         scale = 1 / np.where(norms > 0, norms, 1.0)

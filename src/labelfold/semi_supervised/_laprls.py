@@ -285,10 +285,12 @@ class LapRLS(RegressionHead, RowsEstimator):
             given["gamma"] = 1 / (2 * mean_distance(rows, random_state=rng) ** 2)
         params = kernel_params(self.kernel, **given)
         landmarks = landmarks_for(self.n_landmarks, rows.shape[0], self.max_gram_bytes)
+        # A constant in the features goes into the intercept, and the graph does not see it.
+        centred = self.fit_intercept and not (self.smoothness and self.normalized)
         if landmarks is None:
-            self.feature_map_ = exact_map(rows, self.kernel, params, self.max_gram_bytes)
+            self.feature_map_ = exact_map(rows, self.kernel, params, self.max_gram_bytes, centred=centred)
         else:
-            self.feature_map_ = nystroem_map(rows, self.kernel, params, landmarks, rng)
+            self.feature_map_ = nystroem_map(rows, self.kernel, params, landmarks, rng, centred=centred)
 
     def _laplacian(self, rows: Rows, rng: Any) -> Any:
         """Return the Laplacian of the graph that was asked for or given."""
@@ -313,7 +315,7 @@ class LapRLS(RegressionHead, RowsEstimator):
             "fit_intercept": self.fit_intercept,
         }
         if isinstance(self.feature_map_, KernelMap):
-            K = self.feature_map_.transform(self.feature_map_.points)
+            K = self.feature_map_.of_points()
             found = solve_kernel(K, L, index, Y, **weights)
             return found, K @ found.W
         if self.feature_map_ is not None:

@@ -124,6 +124,15 @@ def _needs_label_columns(facts: Facts) -> str | None:
     return None if facts.multilabel else "with one class a row it gives what LDA gives"
 
 
+def _needs_counts(facts: Facts) -> str | None:
+    return None if facts.whole else "it takes counts, and X has numbers that are not whole"
+
+
+def _few_labelled(facts: Facts) -> str | None:
+    most = 10_000
+    return f"too slow for more than {most:,} labelled rows" if facts.n_labelled > most else None
+
+
 def _at_most(rows: int, columns: int, what: str) -> Callable[[Facts], str | None]:
     def suits(facts: Facts) -> str | None:
         if facts.n_rows > rows:
@@ -174,6 +183,58 @@ _ENTRIES = (
         "the usual baseline",
         builders.svm,
         "C",
+    ),
+    Method(
+        "rbf-svm",
+        "RBF SVM",
+        f"An SVM with an RBF kernel on all columns, no reduction; its C and gamma are {_TUNED}.",
+        "supervised",
+        False,
+        "Boser, Guyon & Vapnik, A training algorithm for optimal margin classifiers, COLT 1992",
+        builders.rbf_svm,
+        "C",
+        suits=_few_labelled,
+    ),
+    Method(
+        "logistic",
+        "logistic regression",
+        f"Logistic regression on all columns, no reduction; its C is {_TUNED}.",
+        "supervised",
+        False,
+        "the usual baseline",
+        builders.logistic,
+        "C",
+    ),
+    Method(
+        "extra-trees",
+        "extra trees",
+        "300 extremely randomised trees on all columns, no reduction.",
+        "supervised",
+        False,
+        "Geurts, Ernst & Wehenkel, Extremely randomized trees, Machine Learning 2006",
+        builders.trees("extra trees"),
+    ),
+    Method(
+        "random-forest",
+        "random forest",
+        "A random forest of 300 trees on all columns, no reduction.",
+        "supervised",
+        False,
+        "Breiman, Random forests, Machine Learning 2001",
+        builders.trees("random forest"),
+        compared=False,
+    ),
+    Method(
+        "naive-bayes",
+        "naive Bayes",
+        f"Multinomial naive Bayes on all columns, for counts, no reduction; its smoothing is {_TUNED}.",
+        "supervised",
+        False,
+        "McCallum & Nigam, A comparison of event models for naive Bayes text classification, 1998",
+        builders.naive_bayes,
+        "alpha",
+        suits=_needs_counts,
+        nonnegative=True,
     ),
     Method(
         "opls",

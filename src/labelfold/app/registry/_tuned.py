@@ -34,7 +34,7 @@ def _chosen_has(name: str) -> Any:
 
 
 class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
-    r"""Choose one penalty by cross-validation on the labelled rows, then fit on all rows.
+    r"""Choose a penalty, or several together, by cross-validation on the labelled rows, then fit on all rows.
 
     Few labels make the penalty matter, and its size depends on the units of the data, so the candidates are
     multiples of :math:`u^p`, with :math:`u` the mean squared distance of the labelled rows from their mean.
@@ -43,11 +43,11 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     ----------
     estimator : classifier
         What is tuned.
-    parameter : str
-        The name of its penalty.
-    grid : sequence of float
+    parameter : str or tuple of str
+        The name of its penalty, or of several that are chosen together.
+    grid : sequence of float or of tuples
         The candidates, most trusted first: it wins ties, and is taken where a class has one label only.
-    power : int, default=1
+    power : int or tuple of int, default=1
         The p above: 1 for a ridge added to a scatter matrix, -1 for the C of an SVM.
     cv : int, default=5
         Folds, fewer where a class has fewer labels.
@@ -65,8 +65,8 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     ----------
     estimator_ : classifier
         Fitted on all rows with the penalty chosen.
-    best_value_ : float
-        That penalty.
+    best_value_ : float or list of float
+        That penalty, or those.
     scores_ : ndarray of shape (len(grid),)
         Mean accuracy of each candidate on the labelled rows left out; empty where no fold could be made.
     """
@@ -74,10 +74,10 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def __init__(
         self,
         estimator: Any,
-        parameter: str,
-        grid: Sequence[float],
+        parameter: str | tuple[str, ...],
+        grid: Sequence[Any],
         *,
-        power: int = 1,
+        power: int | tuple[int, ...] = 1,
         cv: int = 5,
         hide: bool = False,
         most_rows: int = 2000,
@@ -99,7 +99,8 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         checked = validate_data(self, X, accept_sparse="csr")
         labels = read_any_labels(y, checked.shape[0], self)
         rows = checked[labels.index]
-        candidates = [g * _mean_square(rows) ** self.power for g in self.grid]
+        unit = _mean_square(rows) ** np.asarray(self.power, dtype=float)
+        candidates = [np.multiply(g, unit).tolist() for g in self.grid]
         some = _some(labels.values, self.most_rows, self.random_state)
         # many small fits: BLAS threads that wait for each other cost more than the work
         with threadpool_limits(1, user_api="blas"):
@@ -110,10 +111,12 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.classes_ = self.estimator_.classes_
         return self
 
-    def _with(self, value: float) -> Any:
-        return clone(self.estimator).set_params(**{self.parameter: value})
+    def _with(self, value: Any) -> Any:
+        if isinstance(self.parameter, str):
+            return clone(self.estimator).set_params(**{self.parameter: value})
+        return clone(self.estimator).set_params(**dict(zip(self.parameter, value, strict=True)))
 
-    def _score(self, X: Any, index: np.ndarray, known: np.ndarray, candidates: Sequence[float]) -> np.ndarray:
+    def _score(self, X: Any, index: np.ndarray, known: np.ndarray, candidates: Sequence[Any]) -> np.ndarray:
         """Return each candidate's score on the rows left out; nothing where a class has one row only."""
         folds = self.cv
         if known.ndim == 1:
