@@ -341,7 +341,7 @@ _ENTRIES = (
     Method(
         "pcals",
         "PCA-LS",
-        "Directions, one at a time, that fit the labels and keep the variance of all rows, which weigh the same.",
+        "Directions, one at a time, that fit the labels and keep the variance of all rows.",
         "semi-supervised",
         True,
         _SUBSPACE,
