@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,16 +20,38 @@ class RowsEstimator(BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, Any]]
 
+    # How many times as many components as rows or columns there may be; None where fewer are kept by themselves.
+    _most_components: ClassVar[int | None] = None
+
+    def _validate_params(self) -> None:
+        """Check the parameters; True and False are no numbers."""
+        super()._validate_params()
+        for name, value in self.get_params(deep=False).items():
+            kinds = self._parameter_constraints.get(name, "no_validation")
+            if isinstance(value, bool) and not {"boolean", "verbose", "no_validation"} & _named(kinds):
+                raise ValueError(
+                    f"{name}={value} was given to {type(self).__name__}, where a number is expected"
+                )
+
     def _rows(self, X: Any, *, reset: bool) -> Rows:
         """Return validated rows; ``reset`` where fitting, to remember the columns."""
         if is_table(X):
             X = validate_data(
                 self, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False
             )
-            return as_rows(X)
-        rows = as_rows(X)
-        _check_feature_names(self, X if hasattr(X, "columns") else np.empty((0, rows.shape[1])), reset=reset)
-        _check_n_features(self, rows, reset=reset)
+            rows = as_rows(X)
+        else:
+            rows = as_rows(X)
+            columns = X if hasattr(X, "columns") else np.empty((0, rows.shape[1]))
+            _check_feature_names(self, columns, reset=reset)
+            _check_n_features(self, rows, reset=reset)
+        if reset and self._most_components is not None:
+            k, most = getattr(self, "n_components", None), self._most_components * max(rows.shape)
+            if isinstance(k, Integral) and k > most:
+                raise ValueError(
+                    f"n_components={k} was given for X of {rows.shape[0]} rows and {rows.shape[1]} columns, where "
+                    f"{most} at most is expected"
+                )
         return rows
 
     def __sklearn_tags__(self) -> Any:
@@ -37,6 +60,12 @@ class RowsEstimator(BaseEstimator):
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
+
+
+def _named(constraints: Any) -> set[str]:
+    """Return the constraints on a parameter that are given by name."""
+    constraints = [constraints] if isinstance(constraints, str) else constraints
+    return {kind for kind in constraints if isinstance(kind, str)}
 
 
 def labelled_rows(rows: Rows, labels: Labels, most_bytes: int) -> tuple[Rows, np.ndarray | None]:

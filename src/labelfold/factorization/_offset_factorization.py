@@ -34,6 +34,8 @@ _RECONSTRUCTION, _PENALTIES = 10.0, 0.1
 class OffsetFactorisation(Decisions, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator):
     """A factorisation with offsets of rows and columns, tied to a machine on its labelled rows."""
 
+    _most_components = 10
+
     _parameter_constraints = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "reconstruction_share": [Interval(Real, 0, 1, closed="neither"), StrOptions({"auto"})],
