@@ -25,7 +25,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import labelfold
 from labelfold import LDA
 from labelfold.app._explain import predict_with_confidence
-from labelfold.app.registry._methods import METHODS, Method, available_methods, get_method
+from labelfold.app.registry._methods import METHODS, available_methods, get_method
 from labelfold.app.registry._multilabel import PerLabel, right
 from labelfold.app.registry._partly_labelled import Coded, Labelled, ReduceThenClassify
 from labelfold.app.registry._suitability import Facts, why_not
@@ -56,7 +56,7 @@ def data():
 def test_the_registry_is_complete():
     assert {"lda", "pca-svm", "svm"} <= set(NAMES)
     assert {"nmf-alpha", "klnmf", "ssnmf", "cnmf"} <= set(NAMES)
-    assert not {m.name for m in METHODS.values() if m.status == "planned"} & set(NAMES)
+    assert {name for name, method in METHODS.items() if method.needs is None} <= set(NAMES)
     for name, method in METHODS.items():
         assert name == method.name == name.lower()
         assert method.summary.endswith(".")
@@ -158,15 +158,6 @@ def test_a_penalty_by_hand_replaces_tuning(data):
 def test_unknown_methods(name, words):
     with pytest.raises(ValueError, match=words):
         get_method(name)
-
-
-def test_a_planned_method_cannot_be_made(monkeypatch):
-    planned = Method("later", "Later", "Not there yet.", "supervised", True, "none")
-    with pytest.raises(ValueError, match="planned"):
-        planned.make(2, X=np.eye(3))
-    monkeypatch.setitem(METHODS, "later", planned)
-    with pytest.raises(ValueError, match="planned, not there yet"):
-        get_method("later")
 
 
 @pytest.mark.parametrize(
@@ -515,7 +506,7 @@ def test_umap_is_offered_where_it_is_installed(data, monkeypatch):
 
     X, y, _ = data
     monkeypatch.setattr(labelfold.app.registry._methods, "find_spec", lambda name: None)
-    assert METHODS["umap"].status == "not installed"
+    assert not METHODS["umap"].available
     with pytest.raises(ValueError, match="pip install umap-learn"):
         get_method("umap")
     assert "umap" not in [m.name for m in available_methods()]

@@ -195,7 +195,7 @@ class _Runs:
 
     def go(self, progress: bool) -> str | None:
         """Make what is not there yet; return what stopped it, if anything did."""
-        repeats, budgets = range(self.splits.n_repeats), self.splits.budgets
+        repeats, budgets = range(self.splits.n_repeats), self.splits.budgets or ()
         todo = [run.label for r in repeats for b in budgets for run in self._left(b, r)]
         try:
             with self.clock.bar(todo, progress) as bar:

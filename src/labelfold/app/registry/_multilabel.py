@@ -25,6 +25,7 @@ def read_any_labels(y: Any, n_rows: int, estimator: Any) -> Labels:
 
 def coded(labels: Labels) -> np.ndarray:
     """Return y as class codes, -1 where unlabelled; where rows have several, as 0 and 1 with rows of NaN."""
+    Y: np.ndarray
     if labels.task == "multilabel":
         Y = np.full((labels.n_rows, labels.n_classes), np.nan)
     else:
@@ -44,7 +45,7 @@ def right(truth: np.ndarray, guess: np.ndarray) -> float:
     return float(f1_score(truth, guess, average="micro", zero_division=1.0))
 
 
-def _all_have(name: str):
+def _all_have(name: str) -> Any:
     """Tell `available_if` whether the estimator inside has a method."""
     return available_if(lambda self: hasattr(self.estimator, name))
 
@@ -74,7 +75,7 @@ class PerLabel(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     [[0, 0], [0, 1], [1, 0], [1, 1]]
     """
 
-    def __init__(self, estimator):
+    def __init__(self, estimator: Any) -> None:
         self.estimator = estimator
 
     def fit(self, X: Any, y: Any) -> PerLabel:
@@ -125,7 +126,7 @@ class PerLabel(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             said[:, j] = ask(model, X)
         return said
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         inside = get_tags(self.estimator)
         tags.input_tags.sparse = inside.input_tags.sparse

@@ -51,7 +51,9 @@ class Trees(ClassifierMixin, BaseEstimator):
     ['low', 'high']
     """
 
-    def __init__(self, kind="extra trees", *, n_estimators=300, random_state=None):
+    def __init__(
+        self, kind: str = "extra trees", *, n_estimators: int = 300, random_state: int | None = None
+    ) -> None:
         self.kind = kind
         self.n_estimators = n_estimators
         self.random_state = random_state
@@ -114,7 +116,7 @@ class Trees(ClassifierMixin, BaseEstimator):
         shares = self.predict_proba(X)
         return (shares > 0.5).astype(int) if self.several_ else self.classes_[shares.argmax(axis=1)]
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.classifier_tags.multi_label = True

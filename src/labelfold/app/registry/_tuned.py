@@ -19,16 +19,16 @@ from sklearn.base import (
 )
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
+from labelfold._sklearn import available_if
 from labelfold.app.registry._multilabel import read_any_labels, right
 from labelfold.app.registry._partly_labelled import Labelled
 from labelfold.model_selection import SemiSupervisedKFold
 
 
-def _chosen_has(name: str):
+def _chosen_has(name: str) -> Any:
     """Tell `available_if` whether the estimator inside, fitted or not, has a method."""
     return available_if(lambda self: hasattr(getattr(self, "estimator_", self.estimator), name))
 
@@ -73,17 +73,17 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def __init__(
         self,
-        estimator,
-        parameter,
-        grid,
+        estimator: Any,
+        parameter: str | tuple[str, ...],
+        grid: Sequence[Any],
         *,
-        power=1,
-        cv=5,
-        hide=False,
-        most_rows=2000,
-        random_state=None,
-        unlabeled=-1,
-    ):
+        power: int | tuple[int, ...] = 1,
+        cv: int = 5,
+        hide: bool = False,
+        most_rows: int = 2000,
+        random_state: int | None = None,
+        unlabeled: Any = -1,
+    ) -> None:
         self.estimator = estimator
         self.parameter = parameter
         self.grid = grid
@@ -112,10 +112,9 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return self
 
     def _with(self, value: Any) -> Any:
-        values = {self.parameter: value}
-        if not isinstance(self.parameter, str):
-            values = dict(zip(self.parameter, value, strict=True))
-        return clone(self.estimator).set_params(**values)
+        if isinstance(self.parameter, str):
+            return clone(self.estimator).set_params(**{self.parameter: value})
+        return clone(self.estimator).set_params(**dict(zip(self.parameter, value, strict=True)))
 
     def _score(self, X: Any, index: np.ndarray, known: np.ndarray, candidates: Sequence[Any]) -> np.ndarray:
         """Return each candidate's score on the rows left out; nothing where a class has one row only."""
@@ -177,7 +176,7 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         check_is_fitted(self, "estimator_")
         return self.estimator_
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = get_tags(self.estimator).input_tags.sparse
         return tags
@@ -211,7 +210,7 @@ class UnitSpread(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return validate_data(self, X, accept_sparse="csr", reset=False) / self.scale_
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
