@@ -119,7 +119,7 @@ class NestedSubspace(NestedPredictions):
         if not len(found.gains):
             raise ValueError(
                 f"X holds nothing but {'equal rows' if self.center else 'zeros'}, so there is no direction to find; "
-                "give it columns that vary"
+                "give it columns that vary, or multiply X by a constant where its squares vanish"
             )
         return known, found
 
