@@ -1,5 +1,7 @@
 """CCA, OPLS and HSL: against the dense problem, each other, scikit-learn, and themselves in another form."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -620,3 +622,36 @@ def test_a_saved_model_goes_on_learning(tmp_path):
         half = maker().partial_fit(X[:50], y[:50])
         back = load(save(half, tmp_path / "half")).partial_fit(X[50:], y[50:])
         assert distance(back.components_.T, maker().fit(X, y).components_.T) < 1e-8
+
+
+@pytest.mark.parametrize("maker", [LDA, CCA, OPLS, HSL])
+@pytest.mark.parametrize("counts", [(1, 15, 14), (1, 1, 6), (1, 1, 1), (1, 1), (1, 2)])
+def test_a_class_of_one_row_is_never_held_back(maker, counts):
+    rng = np.random.default_rng(len(counts))
+    y = np.repeat(np.arange(len(counts)), counts)
+    X = rng.normal(size=(len(y), 4)) + y[:, None]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = maker(ridge="cv").fit(X, y)
+        given = maker(ridge=[1e-3, 1.0, 1e3]).fit(X, y)
+    assert set(model.classes_) == set(y)
+    if max(counts) == 1:
+        assert model.ridge_scores_.shape == (0, len(model.ridges_))
+        assert model.ridge_ == pytest.approx(((X - X.mean(axis=0)) ** 2).sum() / len(X))
+        assert given.ridge_ == 1.0
+    else:
+        assert len(model.ridge_scores_) >= 2
+
+
+@pytest.mark.parametrize("maker", [CCA, OPLS, HSL])
+def test_a_label_of_one_row_is_never_held_back(maker, rng):
+    Y = np.zeros((30, 3))
+    Y[:10, 0] = Y[5:20, 1] = Y[0, 2] = 1
+    model = maker(ridge="cv").fit(rng.normal(size=(30, 4)), Y)
+    assert len(model.ridge_scores_) == 5
+
+
+@pytest.mark.parametrize("maker", [CCA, OPLS])
+def test_two_numbers_are_too_few_to_choose_a_ridge_by(maker, rng):
+    model = maker(ridge="cv").fit(rng.normal(size=(2, 4)), [0.5, 1.5])
+    assert model.ridge_scores_.shape == (0, len(model.ridges_))

@@ -13,7 +13,7 @@ from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 from sklearn.model_selection import GridSearchCV
 
 from labelfold import LapRLS
-from labelfold.semi_supervised._laprls_solvers import objective
+from labelfold.semi_supervised._laprls_solvers import objective, solve_kernel, solve_spectrum
 from reference.laprls import kernel_laprls, knn_weights, laplacian, laprls, rbf_weights
 
 # What an answer may be off by: solves to 1e-8 of the right-hand side, times the condition these problems have.
@@ -468,3 +468,41 @@ def test_it_is_a_classifier_unless_numbers_are_asked_for(rng):
     # Folds of a search are then made class by class: with few labels, plain ones may lack a class.
     search = GridSearchCV(LapRLS(), {"ridge": [0.01, 0.1]}, cv=2).fit(X[index], np.sort(y[index]))
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("smoothness", [0.0, 1.0])
+def test_eigenvalues_give_what_factors_give(rng, smoothness, fit_intercept):
+    X, Y = rng.normal(size=(40, 3)), rng.normal(size=(15, 2))
+    index = np.sort(rng.permutation(40)[:15])
+    K, L = rbf_kernel(X, gamma=0.3), laplacian(knn_weights(X, 5))
+    weights = {"ridge": 1e-2, "smoothness": smoothness, "fit_intercept": fit_intercept}
+    found = solve_kernel(K, L, index, Y, **weights)
+    other = solve_spectrum(K, L, index, Y, *weights.values())
+    np.testing.assert_allclose(K @ other.W, K @ found.W, atol=1e-10)
+    np.testing.assert_allclose(other.intercept, found.intercept, atol=1e-10)
+
+
+@pytest.mark.parametrize("repeated", [False, True])
+@pytest.mark.parametrize("scale", [1e3, 1e6])
+def test_a_kernel_that_dwarfs_the_penalties(rng, scale, repeated):
+    """The polynomial kernel of large rows: equal, but for round-off, to the one of small rows without a ridge."""
+    X = rng.normal(size=(60, 5))
+    y = (X[:, 0] > 0).astype(int)
+    if repeated:
+        X[30:], y[30:] = X[:30], y[:30]
+    known = np.where(np.arange(60) < 20, y, -1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = LapRLS(kernel="poly", gamma=0.2, coef0=0.0, ridge=0.2).fit(scale * X, known)
+        # in the unit of the large rows the kernel is scale^6 times as large, and the ridge as many times smaller
+        same = LapRLS(kernel="poly", gamma=0.2, coef0=0.0, ridge=0.2 / scale**6).fit(X, known)
+    values = model.decision_function(scale * X)
+    np.testing.assert_allclose(values, same.decision_function(X), atol=1e-5 * np.abs(values).max())
+    assert (model.predict(scale * X[:20]) == y[:20]).mean() >= 0.9
+
+
+def test_a_kernel_that_overflows_is_refused():
+    X = np.array([[1e120], [-1e120], [2e120]])
+    with pytest.raises(ValueError, match="scale X"):
+        LapRLS(kernel="poly", gamma=1.0, n_neighbors=1).fit(X, [0, 1, 0])

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -27,7 +27,7 @@ from labelfold.numerics.least_squares._gram import EPS, Factor
 from labelfold.numerics.least_squares._kernel_problem import KernelProblem
 from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES, read_factor
 from labelfold.numerics.least_squares._problem import LeastSquares
-from labelfold.rows import Rows
+from labelfold.rows import Block, Rows
 
 # Eigenvalues closer than this, relative, are one eigenvalue.
 _EQUAL = 1e-9
@@ -128,10 +128,14 @@ def direct(
             f"max_gram_bytes={max_gram_bytes:,} allows; use solver='two-stage', or raise max_gram_bytes"
         )
     weights = np.ones(n) if mask is None else mask.astype(np.float64)
-    mean = rows.t(weights) / weights.sum()
+    mean = rows.sum(_double_sum, weights[:, None])[:, 0] / weights.sum()
     T = (T - weights @ T / weights.sum()) * weights[:, None]
     # X_c'X_c = R'R: its eigenvalues are R's singular values squared, with all their digits.
     return direct_factor(read_factor(rows, T, mean, mask), ridge, mean)
+
+
+def _double_sum(X: Block, weights: Any) -> Any:
+    return X.double().t(weights)
 
 
 def direct_factor(factor: Factor, ridge: float, mean: np.ndarray) -> Directions:

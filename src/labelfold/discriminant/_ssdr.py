@@ -273,10 +273,12 @@ def _solve(
         found = largest_eigenvectors(
             operator, Q / peak, k, tol=tol, eps=eps, max_iter=max_iter, block=max(4, k), callback=callback
         )
-    # Along a direction of eigenvalue zero the rows do not differ, but for the round-off of A and of the centre.
+    # Along a direction of eigenvalue zero the rows do not differ, but for the round-off of A, and that of the entries
+    # of X in their own precision: its square, as A is of squares.
+    rounded = ROUND_OFF * max(eps, float(np.finfo(rows.dtype).eps))
     least = max(
-        found.norm * ROUND_OFF * eps,
-        np.abs(links.degrees).sum() * (ROUND_OFF * eps * np.linalg.norm(center)) ** 2,
+        found.norm * max(ROUND_OFF * eps, rounded**2),
+        np.abs(links.degrees).sum() * (rounded * np.linalg.norm(center)) ** 2,
     )
     keep = np.flatnonzero(np.abs(found.values) > max(least, np.finfo(np.float64).tiny / eps))[:k]
     if not len(keep):

@@ -125,6 +125,7 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
             max_gram_bytes=self.max_gram_bytes,
             random_state=self.random_state,
             mask=mask,
+            centred=True,
         )
 
     def _solve(
@@ -136,8 +137,7 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
         T = centered_targets(self._targets(Y, ones), ones)
         rows, size = self._seen(used), max(used.shape)
         if isinstance(self.feature_map_, KernelMap):
-            known = rows if mask is None else rows.take(np.flatnonzero(mask))
-            exact = KernelProblem(known.whole().dense(), T)
+            exact = KernelProblem(self.feature_map_.of_points(), T)
             if self.solver == "direct":
                 return [direct_kernel(exact, ridge) for ridge in ridges]
             return solve_along(exact, ridges, size)

@@ -147,8 +147,8 @@ def _points(rows: Rows, metric: str) -> Any:
     if sparse.issparse(X):
         indices, indptr = X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int32, copy=False)
         X = sparse.csr_array((X.data, indices, indptr), shape=X.shape)
-    if metric == "euclidean":
-        return X
+    if metric == "euclidean":  # about the mean, products that make distances lose no digits
+        return X if sparse.issparse(X) else X - X.mean(axis=0)
     if sparse.issparse(X):
         norms = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
         scale = 1 / np.where(norms > 0, norms, 1.0)

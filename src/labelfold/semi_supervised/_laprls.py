@@ -288,8 +288,15 @@ class LapRLS(RegressionHead, RowsEstimator):
         if self.kernel is None:
             refuse_without_kernel(**given)
             return
+        # A constant in the features goes into the intercept, and the graph does not see it.
+        centred = self.fit_intercept and not (self.smoothness and self.normalized)
         self.feature_map_, self.gamma_ = kernel_map(
-            rows, self.kernel, **given, max_gram_bytes=self.max_gram_bytes, random_state=rng
+            rows,
+            self.kernel,
+            **given,
+            max_gram_bytes=self.max_gram_bytes,
+            random_state=rng,
+            centred=centred,
         )
 
     def _laplacian(self, rows: Rows) -> Any:
@@ -308,7 +315,7 @@ class LapRLS(RegressionHead, RowsEstimator):
     ) -> tuple[Smooth, np.ndarray]:
         """Return the solution, and its values at all rows without the intercept, (n, q)."""
         if isinstance(self.feature_map_, KernelMap):
-            K = self.feature_map_.transform(self.feature_map_.points)
+            K = self.feature_map_.of_points()
             weights = self._weights(kernel_spread(K), len(index))
             found = solve_kernel(K, L, index, Y, **weights)
             return found, K @ found.W

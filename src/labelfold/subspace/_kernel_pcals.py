@@ -11,12 +11,12 @@ Where to find what:
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from labelfold._sklearn import Interval, StrOptions
-from labelfold.features._kernel_map import KernelMap, kernel_map
+from labelfold.features._kernel_map import BLOCK_BYTES, KernelMap, Scores, kernel_map
 from labelfold.labels import Labels
 from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
 from labelfold.rows import Block, Featurized, Rows, as_rows
@@ -26,7 +26,6 @@ from labelfold.subspace._nested_subspace import NestedSubspace
 from labelfold.subspace._source import Source
 
 # Kernel rows are made in blocks of about this many bytes.
-_BLOCK_BYTES = 4 << 20
 
 
 class KernelPCALS(NestedSubspace):
@@ -180,6 +179,7 @@ class KernelPCALS(NestedSubspace):
             n_landmarks=self.n_landmarks,
             max_gram_bytes=self.max_gram_bytes,
             random_state=self._seed,
+            centred=self.center,
         )
         options: dict[str, Any] = {
             "center": self.center,
@@ -196,33 +196,16 @@ class KernelPCALS(NestedSubspace):
         return Source(seen, labels, Y, **options, is_slow=True)
 
     def _project(self, rows: Rows) -> Any:
-        scores = _Scores(self.feature_map_, self.mean_, np.ascontiguousarray(self.components_.T))
+        scores = Scores(self.feature_map_, self.mean_, np.ascontiguousarray(self.components_.T))
         return Featurized(rows, scores.transform).values()
-
-
-class _Scores(NamedTuple):
-    """Scores of rows, in double precision whatever the rows have: coefficients may be large, and cancel."""
-
-    feature_map: Any
-    mean: np.ndarray
-    W: np.ndarray
-
-    def transform(self, X: Any) -> np.ndarray:
-        """Return the scores of some rows."""
-        step = max(1, _BLOCK_BYTES // (8 * len(self.mean)))
-        scores = np.empty((X.shape[0], self.W.shape[1]))
-        for start in range(0, X.shape[0], step):
-            part = self.feature_map.transform(X[start : start + step].astype(np.float64))
-            scores[start : start + step] = (part - self.mean) @ self.W
-        return scores
 
 
 def _kernel_matrix(feature_map: Any) -> np.ndarray:
     """Return the kernel of the fitted rows with each other."""
     rows = as_rows(feature_map.points)
-    most_rows = max(1, _BLOCK_BYTES // (8 * rows.shape[0]))
+    most_rows = max(1, BLOCK_BYTES // (8 * rows.shape[0]))
     return rows.sweep(_kernel_rows, shared=(feature_map,), most_rows=most_rows)[0]
 
 
 def _kernel_rows(X: Block, feature_map: Any) -> tuple[Any, None]:
-    return feature_map.transform(X.raw), None
+    return feature_map.of_points(X.raw), None

@@ -77,13 +77,10 @@ def ssdr_svm(k: int | None, X: Any, random_state: int | None, C: float | None = 
 
 
 def drsvm(k: int | None, X: Any, random_state: int | None) -> Any:
-    """DRSVM in a unit of its own."""
+    """DRSVM with an intercept, its weights chosen from the size of the data."""
     from labelfold import DRSVM
 
-    # with rows of unit spread, an embedded row is as long as the fourth root of 1 / n: the penalty follows its square
-    penalty = X.shape[0] ** -0.5
-    model = DRSVM(min(k or 10, *X.shape), svm_penalty=penalty, fit_intercept=True, random_state=random_state)
-    return Pipeline([("unit", UnitSpread()), ("drsvm", model)])
+    return DRSVM(min(k or 10, *X.shape), center=True, fit_intercept=True, random_state=random_state)
 
 
 def nmf_svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
@@ -120,13 +117,12 @@ def tsvm(k: int | None, X: Any, random_state: int | None, C: float | None = None
 
 
 def offsets(name: str) -> Callable[..., Any]:
-    """LSDR or NSDR in a unit of its own."""
+    """LSDR or NSDR, its weights chosen from the size of the data."""
 
     def build(k: int | None, X: Any, random_state: int | None) -> Any:
         import labelfold
 
-        model = getattr(labelfold, name)(min(k or 10, *X.shape), random_state=random_state)
-        return Pipeline([("unit", UnitSpread()), (name.lower(), model)])
+        return getattr(labelfold, name)(min(k or 10, *X.shape), random_state=random_state)
 
     return build
 
