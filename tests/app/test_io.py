@@ -730,8 +730,8 @@ def test_many_columns_are_matched_with_a_models_in_no_time(tmp_path):
     names = [f"gene {j}" for j in range(30_000)]
     path = tmp_path / "wide.npz"
     np.savez(path, X=np.arange(60_000.0).reshape(2, -1), feature_names=names)
-    start = time.perf_counter()
+    start = time.process_time()
     table = read_table(path, features=names[:0:-1])
-    assert time.perf_counter() - start < 5  # one look-up a column; one for each pair of columns took a minute
+    assert time.process_time() - start < 5  # one look-up a column; one for each pair of columns took a minute
     assert table.ignored == ["gene 0"]
     np.testing.assert_array_equal(table.X[0], np.arange(29_999.0, 0, -1))

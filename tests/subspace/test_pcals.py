@@ -46,9 +46,9 @@ def residuals(model, X, y):
 
 def assert_global(model, X, y, find):
     for j, (R, index, r, w) in enumerate(residuals(model, X, y)):
-        reached = naive.gain(w, R, index, r, model.reconstruction)
+        reached = naive.gain(w, R, index, r, model.reconstruction_)
         np.testing.assert_allclose(model.gains_[j], reached, rtol=1e-7)
-        assert reached >= (1 - 1e-6) * find(R, index, r, model.reconstruction)[1]
+        assert reached >= (1 - 1e-6) * find(R, index, r, model.reconstruction_)[1]
 
 
 @pytest.mark.parametrize("weight", WEIGHTS)

@@ -15,7 +15,8 @@ from labelfold._base import RowsEstimator, labelled_rows
 from labelfold.discriminant._second_stage import Directions
 from labelfold.labels import Labels
 from labelfold.model_selection._folds import SemiSupervisedKFold
-from labelfold.rows import Centered, Rows
+from labelfold.numerics._scale import row_spread
+from labelfold.rows import Rows
 
 N_FOLDS = 5
 # Multiples of the mean squared deviation of a labelled row: what ridge="cv" chooses from.
@@ -80,8 +81,7 @@ class RidgePath(RowsEstimator):
             most = max(2, int(self.max_gram_bytes / used.row_bytes()))
             used = used.take(np.flatnonzero(mask)[:most])
             labels = labels.take(np.arange(min(most, labels.n_labelled)))
-        seen, tiny = self._seen(used), float(np.finfo(np.float64).tiny)
-        deviation = max(Centered(seen).squared_norm() / seen.shape[0], tiny)
+        deviation, tiny = row_spread(self._seen(used)), float(np.finfo(np.float64).tiny)
         if isinstance(self.ridge, str):
             ridges = deviation * np.array(CV_GRID)
         else:

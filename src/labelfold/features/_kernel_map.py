@@ -13,10 +13,14 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 from sklearn.utils import check_random_state
 
+from labelfold.numerics._scale import row_spread
 from labelfold.rows import Rows
 
 _TAKES = {"rbf": ("gamma",), "poly": ("gamma", "degree", "coef0"), "sigmoid": ("gamma", "coef0")}
 _TAKES |= {"polynomial": _TAKES["poly"], "laplacian": ("gamma",), "chi2": ("gamma",)}
+
+# Kernels whose gamma multiplies a square of the unit of X: of these it can be had from the spread of the rows.
+_OF_SQUARES = ("rbf", "poly", "polynomial", "sigmoid")
 
 # What is left of a kernel's diagonal is round-off below this many times n eps.
 _ROUND_OFF = 10
@@ -138,11 +142,75 @@ def kernel_params(kernel: str | Callable, **given: Any) -> dict[str, Any]:
     return given
 
 
+def refuse_without_kernel(**given: Any) -> None:
+    """Refuse parameters of a kernel where there is none; None and "auto" are no more than defaults."""
+    for name, value in given.items():
+        if value is not None and not (isinstance(value, str) and value == "auto"):
+            raise ValueError(
+                f"{name}={value!r} was given without a kernel; name one, such as kernel='rbf', or leave {name} out"
+            )
+
+
+def default_gamma(rows: Rows, mask: np.ndarray | None = None) -> float:
+    """Return one over twice the mean squared distance between two rows, which suits any unit of X.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from labelfold.rows import as_rows
+    >>> default_gamma(as_rows(np.array([[0.0], [2.0]])))  # the spread is 1, two rows drawn at random differ by 2
+    0.25
+    """
+    return 1 / (2 * 2 * row_spread(rows, mask))
+
+
+def kernel_map(
+    rows: Rows,
+    kernel: str | Callable,
+    *,
+    gamma: float | None,
+    degree: float | None,
+    coef0: float | None,
+    n_landmarks: int | str | None,
+    max_gram_bytes: float,
+    random_state: Any,
+    mask: np.ndarray | None = None,
+    centred: bool = False,
+) -> tuple[KernelMap | Nystroem, float | None]:
+    """Return the map of rows into the space of a kernel, exact or Nystroem's, and the kernel's gamma.
+
+    Parameters
+    ----------
+    rows : Rows
+        What the map is learned from.
+    kernel, gamma, degree, coef0
+        The kernel. Where gamma is None and multiplies squares of X's unit, it is `default_gamma`.
+    n_landmarks, max_gram_bytes
+        As `landmarks_for` has them.
+    random_state : int or RandomState
+        Draws the landmarks.
+    mask : ndarray of bool, shape (n,), optional
+        Which rows count; all when None.
+    centred : bool
+        Whether features will be centred, so that a constant in them does not matter.
+    """
+    if gamma is None and kernel in _OF_SQUARES:
+        gamma = default_gamma(rows, mask)
+    params = kernel_params(kernel, gamma=gamma, degree=degree, coef0=coef0)
+    if mask is not None:
+        rows = rows.take(np.flatnonzero(mask))
+    landmarks = landmarks_for(n_landmarks, rows.shape[0], max_gram_bytes)
+    if landmarks is None:
+        return exact_map(rows, kernel, params, max_gram_bytes, centred=centred), params.get("gamma")
+    found = nystroem_map(rows, kernel, params, landmarks, random_state, centred=centred)
+    return found, params.get("gamma")
+
+
 def exact_map(
     rows: Rows,
     kernel: str | Callable,
     params: dict[str, Any],
-    max_gram_bytes: int,
+    max_gram_bytes: float,
     *,
     centred: bool = False,
 ) -> KernelMap:
@@ -154,7 +222,7 @@ def exact_map(
     if 8 * n * n > max_gram_bytes:
         raise ValueError(
             f"the exact kernel form needs a {n} x {n} matrix of {8 * n * n / 2**20:,.0f} MB, more than "
-            f"max_gram_bytes={max_gram_bytes:,} allows; set n_landmarks (500, say), or raise max_gram_bytes to "
+            f"max_gram_bytes={max_gram_bytes:,} allows; leave n_landmarks at 'auto', or raise max_gram_bytes to "
             f"{8 * n * n:,}"
         )
     points = rows.whole().double().raw

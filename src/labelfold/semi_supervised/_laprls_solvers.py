@@ -2,7 +2,9 @@ r"""Least squares on the labelled rows, smooth over a graph of all rows: the two
 
 .. math:: \min_{g, b} \frac1l \sum_{i \in L} \|y_i - g(x_i) - b\|^2 + r \|g\|^2 + \frac{s}{n^2} G' \mathcal{L} G
 
-G has g at all n rows, :math:`\mathcal{L}` is the graph's Laplacian. Neither penalty sees the intercept b.
+G has g at all n rows, :math:`\mathcal{L}` is the graph's Laplacian. Neither penalty sees the intercept b. This is the
+objective of `LapRLS` divided by the number l of labelled rows, so r is its ridge divided by l: the kernel that the
+graph deforms does then not depend on the labels.
 """
 
 from __future__ import annotations

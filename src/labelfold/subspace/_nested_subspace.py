@@ -23,13 +23,16 @@ from labelfold.subspace._source import LabelledSpace, Source
 
 TASKS = ("binary", "multiclass", "multilabel", "regression")
 
+# What reconstruction="auto" is, as a multiple of the responses' sum of squares over that of the rows.
+_RECONSTRUCTION = 100.0
+
 
 class NestedSubspace(NestedPredictions):
     """Directions found one at a time with a linear function on them: a subclass says where the rows live."""
 
     _parameter_constraints = {
         "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"cv"})],
-        "reconstruction": [Interval(Real, 0, None, closed="neither")],
+        "reconstruction": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
         "center": ["boolean"],
         "refit": ["boolean"],
         "ridge": [Interval(Real, 0, None, closed="left")],
@@ -99,10 +102,12 @@ class NestedSubspace(NestedPredictions):
         # Matrices of the small space are small, and passes have threads of their own.
         with threads.single_blas():
             known = source.known(which)
+            Y = self._centred(known.Y, known.ones)
+            self.reconstruction_ = _reconstruction(self.reconstruction, known.space.square, Y)
             found = pursue(
                 known.space,
-                self._centred(known.Y, known.ones),
-                self.reconstruction,
+                Y,
+                self.reconstruction_,
                 k,
                 tol=self.tol,
                 max_iter=self.max_iter,
@@ -178,3 +183,10 @@ class NestedSubspace(NestedPredictions):
                 f"tol={self.tol:.0e}; raise max_iter or tol",
                 ConvergenceWarning,
             )
+
+
+def _reconstruction(given: float | str, square: float, Y: np.ndarray) -> float:
+    """Return the weight of the rows: as given, or in units in which labels and rows have the same sum of squares."""
+    if given != "auto":
+        return float(given)
+    return _RECONSTRUCTION * (float((Y**2).sum()) or 1.0) / (square if square > 0 else 1.0)
