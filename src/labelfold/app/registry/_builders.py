@@ -86,9 +86,7 @@ def drsvm(k: int | None, X: Any, random_state: int | None) -> Any:
 def nmf_svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
     """NMF without labels and a linear SVM."""
     reducer = NMF(min(k or 10, *X.shape), init="nndsvda", max_iter=500, random_state=random_state)
-    return ReduceThenClassify(
-        Pipeline([("unit", UnitSpread()), ("nmf", reducer)]), linear_svm(random_state, C)
-    )
+    return ReduceThenClassify(reducer, linear_svm(random_state, C))
 
 
 def umap_svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
@@ -103,8 +101,7 @@ def parts_svm(name: str, **options: Any) -> Callable[..., Any]:
         import labelfold
 
         reducer = getattr(labelfold, name)(min(k or 10, *X.shape), random_state=random_state, **options)
-        model = ReduceThenClassify(reducer, linear_svm(random_state, C))
-        return Pipeline([("unit", UnitSpread()), ("model", model)])
+        return ReduceThenClassify(reducer, linear_svm(random_state, C))
 
     return build
 
