@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -66,9 +67,8 @@ def cells(registry: Results, settings: Results, plan: Plan) -> None:
         for method in (METHODS[m] for m in plan.methods if m in there):
             if why_not(method, facts) is not None:
                 continue
-            cell(
-                registry, plan, table, method.name, "registry", lambda: (table.X, registered(method, table.X))
-            )
+            make = partial(lambda table, method: (table.X, registered(method, table.X)), table, method)
+            cell(registry, plan, table, method.name, "registry", make)
             for parameters, make in settings_of(method, table.X, plan.tries):
                 cell(settings, plan, table, method.name, parameters, make)
             print(f"{name}: {method.name} done", flush=True)

@@ -179,8 +179,8 @@ def keep_components(found: Directions, n_components: int | None) -> Directions:
     if rank == 0:
         raise ValueError(
             "no direction tells the labelled rows apart: all have the same labels, or every column of X has the same "
-            "mean whatever the label; give labels and columns that vary, check that y belongs to these rows, or lower "
-            "a ridge that dwarfs X"
+            "mean whatever the label; give labels and columns that vary, check that y belongs to these rows, or "
+            "lower a ridge that dwarfs X"
         )
     if n_components is not None and n_components > rank:
         warn_user(
