@@ -721,6 +721,16 @@ def test_a_model_of_another_version_is_said_to_be_one(tmp_path, versions, words)
         load_model(path)
 
 
+def test_a_class_that_only_another_version_has_is_not_called_foreign(tmp_path):
+    path = crafted(tmp_path / "m.skops", function_node("labelfold.saved", "Later", "TypeNode"))
+    check_sentence(lambda: load_model(path), "no part of a labelfold model", path)
+    other_version(path, labelfold="99.0.0")
+    check_sentence(lambda: load_model(path), "written by labelfold 99.0.0", path)
+    path = crafted(path, function_node("os", "mkdir"))
+    other_version(path, labelfold="99.0.0")
+    check_sentence(lambda: load_model(path), "nothing in it was run", path)
+
+
 def test_a_format_that_is_none_is_damage(tmp_path):
     for version in (0, -1, "new", None):
         path = with_note(tmp_path / "m.skops", {"format": "labelfold-model", "format_version": version})

@@ -12,14 +12,14 @@ FACTORS = {"reconstruction_share": 0.5, "row_penalty": 0.1, "basis_penalty": 1.0
 KERNELS = [{"degree": 1}, {"degree": 2}, {"degree": 3}, {"kernel": "rbf", "gamma": 0.3}]
 
 
-def lsdr(k=10, **options):
+def lsdr(n_components=10, **options):
     """Return LSDR with the weights of the paper's experiments where none are given."""
-    return LSDR(k, **{**FACTORS, "classifier_penalty": 0.1, **options})
+    return LSDR(n_components, **{**FACTORS, "classifier_penalty": 0.1, **options})
 
 
-def nsdr(k=10, **options):
+def nsdr(n_components=10, **options):
     """Return NSDR with the weights of the paper's experiments where none are given."""
-    return NSDR(k, **{**FACTORS, "gamma": 1.0, **options})
+    return NSDR(n_components, **{**FACTORS, "gamma": 1.0, **options})
 
 
 MODELS = [(lsdr, {"loss": loss}) for loss in LOSSES] + [(nsdr, options) for options in KERNELS]

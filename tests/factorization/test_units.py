@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from labelfold import DRSVM, LSDR, NSDR
+from labelfold import CNMF, DRSVM, KLNMF, LSDR, NSDR, SSNMF, NMFAlpha
 
+pytestmark = pytest.mark.filterwarnings("ignore:.* stopped after:sklearn.exceptions.ConvergenceWarning")
 UNITS = [1e-3, 1e3]
 LINEAR = [
     DRSVM(5),
@@ -14,7 +15,14 @@ LINEAR = [
     NSDR(5),
     NSDR(5, kernel="rbf"),
 ]
-PARTS = [DRSVM(5, nonnegative=True), DRSVM(5, init="random", nonnegative=True, fit_intercept=True)]
+PARTS = [
+    DRSVM(5, nonnegative=True, tol=1e-4),
+    DRSVM(5, init="random", nonnegative=True, fit_intercept=True, tol=1e-4),
+    SSNMF(5),
+    SSNMF(5, init="nndsvda"),
+]
+# These do not predict; what they place is a multiple of the unit's root, or of the unit where parts sum to 1.
+PLACES = [CNMF(5), CNMF(5, init="nndsvda"), NMFAlpha(5), KLNMF(5), KLNMF(5, init="nndsvda")]
 
 
 def gaussians(seed=0, n=200, d=20, n_labelled=40):
@@ -59,3 +67,19 @@ def test_rows_of_any_sign(model, unit):
 @pytest.mark.parametrize("model", PARTS, ids=str)
 def test_rows_that_are_not_negative(model, unit):
     same_in_any_unit(model, *parts(), unit)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("model", PLACES, ids=str)
+def test_places_are_a_multiple(model, unit):
+    """Also the number of iterations is the same, and what the places add up to is in the unit of X."""
+    X, y = parts()
+    model.fit(X, y)
+    n_iter, objective = model.n_iter_, model.objective_[-1] / model.objective_[0]
+    H, back = model.transform(X), model.inverse_transform(model.transform(X))
+    model.fit(unit * X, y)
+    assert abs(model.n_iter_ - n_iter) <= 1
+    assert model.objective_[-1] / model.objective_[0] == pytest.approx(objective, rel=1e-6)
+    other = model.transform(unit * X)
+    np.testing.assert_allclose(other / np.linalg.norm(other), H / np.linalg.norm(H), atol=1e-6)
+    np.testing.assert_allclose(model.inverse_transform(other), unit * back, atol=1e-6 * unit * back.max())

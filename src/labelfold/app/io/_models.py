@@ -118,22 +118,23 @@ def read_model(path: str | os.PathLike) -> SavedModel:
         unknown = skops.io.get_untrusted_types(data=data)
     except Exception as error:
         raise _damaged(path, one_line(error)) from error
+    other = _other_versions(meta)
+    unread = FileProblem(
+        f"{path} was written by {other}, which this version cannot read: fit the model again, or install those "
+        "versions."
+    )
     refused = _refused(unknown)
+    if other and refused and all(name.startswith("labelfold.") for name in refused):
+        raise unread
     if refused:
         raise FileProblem(
             f"{path} was refused and nothing in it was run: it holds {listed(refused)}, which is no part of a "
             "labelfold model; load only models that labelfold wrote."
         )
-    other = _other_versions(meta)
     try:
         model = skops.io.loads(data, trusted=unknown)
     except Exception as error:
-        if other:
-            raise FileProblem(
-                f"{path} was written by {other}, which this version cannot read: fit the model again, or install "
-                "those versions."
-            ) from error
-        raise _damaged(path, one_line(error)) from error
+        raise (unread if other else _damaged(path, one_line(error))) from error
     if other:
         warn_user(f"{path} was written by {other}: fit the model again if what it says looks wrong.")
     return SavedModel(model, meta)

@@ -443,7 +443,7 @@ _ENTRIES = (
         "semi-supervised",
         True,
         "Cho & Saul, Nonnegative matrix factorization for semi-supervised dimensionality reduction, 2011",
-        builders.parts_svm("NMFAlpha", supervision="auto"),
+        builders.parts_svm("NMFAlpha"),
         "C",
         nonnegative=True,
     ),
