@@ -153,7 +153,9 @@ def laprls(kernel: str | None) -> Callable[..., Any]:
     def build(k: int | None, X: Any, random_state: int | None, ridge: float | None = None) -> Any:
         from labelfold import LapRLS
 
-        model = LapRLS(kernel=kernel, random_state=random_state)
+        # With smoothness n the graph's term is about its mean over rows, whatever their number; a tenth of that does
+        # little harm where classes overlap.
+        model = LapRLS(kernel=kernel, smoothness=X.shape[0] / 10, random_state=random_state)
         if ridge is not None:
             return model.set_params(ridge=ridge)
         power = 1 if kernel is None else 0  # the space of an RBF kernel has no unit
