@@ -379,7 +379,7 @@ def test_a_hundred_thousand_rows_and_a_thousand_labels(make, container):
 def test_bad_parameters(make, options, message):
     X, y, _ = problem()
     with pytest.raises(ValueError, match=message):
-        make(**options).fit(X, y)
+        make(3).set_params(**options).fit(X, y)
 
 
 @pytest.mark.parametrize(

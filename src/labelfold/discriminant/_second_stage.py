@@ -158,7 +158,7 @@ def _from_spectrum(
     C: np.ndarray, sigma: np.ndarray, V: np.ndarray, ridge: float, mean: np.ndarray, size: int
 ) -> Directions:
     """Return the directions from X = U diag(sigma) V' and C = U'T."""
-    damped = np.sqrt(sigma**2 + ridge)
+    damped = np.hypot(sigma, np.sqrt(ridge))
     return _from_whitened(sigma / damped * C, lambda P: V @ (P / damped), mean, size)
 
 
@@ -179,7 +179,8 @@ def keep_components(found: Directions, n_components: int | None) -> Directions:
     if rank == 0:
         raise ValueError(
             "no direction tells the labelled rows apart: all have the same labels, or every column of X has the same "
-            "mean whatever the label; give labels and columns that vary, or check that y belongs to these rows"
+            "mean whatever the label; give labels and columns that vary, check that y belongs to these rows, or "
+            "lower a ridge that dwarfs X"
         )
     if n_components is not None and n_components > rank:
         warn_user(

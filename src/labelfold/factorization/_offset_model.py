@@ -196,7 +196,7 @@ def hold(rows: Rows, index: np.ndarray, mean: np.ndarray, k: int, max_bytes: int
     return Held(np.vstack(X), counts, l)
 
 
-class Directions(NamedTuple):
+class PrincipalDirections(NamedTuple):
     """Singular values and vectors of X that a basis may start from, each pair (s, Vt) of shapes (m,) and (m, d)."""
 
     centred: tuple[np.ndarray, np.ndarray]  # of X centred by column
@@ -204,16 +204,16 @@ class Directions(NamedTuple):
     extra: np.ndarray  # (k, d)  random vectors of length 1, for components beyond the rank
 
 
-def start_directions(data: Held | Swept, d: int, k: int, random_state: Any) -> Directions:
+def start_directions(data: Held | Swept, d: int, k: int, random_state: Any) -> PrincipalDirections:
     """Return the k largest singular values of X and their vectors."""
     seed = random_state.randint(np.iinfo(np.int32).max)
     centred = data.directions(k, seed)
     extra = np.random.default_rng(seed).standard_normal((k, d))
     extra /= np.linalg.norm(extra, axis=1, keepdims=True)
-    return Directions(centred, data.level_directions(k, centred), extra)
+    return PrincipalDirections(centred, data.level_directions(k, centred), extra)
 
 
-def start_bases(found: Directions, *, b: float, lu: float, lv: float) -> list[np.ndarray]:
+def start_bases(found: PrincipalDirections, *, b: float, lu: float, lv: float) -> list[np.ndarray]:
     """Return where V (k, d) may start: singular vectors of X centred by column, and by column and row.
 
     Without labels U V would be the singular vectors with their values shrunk by sqrt(lu lv) / b, their size shared

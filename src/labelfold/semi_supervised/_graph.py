@@ -17,6 +17,9 @@ from labelfold.rows import Rows, as_rows
 # Distances of sparse rows are made some rows at a time. So much is twice as fast as scikit-learn's default of 1 GB.
 _WORKING_MB = 64
 
+# Entries of X whose squared distances are still numbers, however many columns there are.
+_LARGEST = 1e145
+
 
 def in_memory(rows: Rows, most_bytes: float, estimator: str) -> Rows:
     """Return the rows, taken into memory where they are not there yet and fit a budget."""
@@ -144,6 +147,9 @@ def laplacian(W: Any, *, normalized: bool = False) -> Any:
 def _points(rows: Rows, metric: str) -> Any:
     """Return the rows as scikit-learn's neighbours take them: float64, short indices, directions where asked."""
     X = rows.whole().double().raw
+    largest = float(np.abs(X.data if sparse.issparse(X) else X).max(initial=0.0))
+    if largest > _LARGEST:
+        raise ValueError(f"X has entries of {largest:.1e}, whose squares overflow; divide X by a constant")
     if sparse.issparse(X):
         indices, indptr = X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int32, copy=False)
         X = sparse.csr_array((X.data, indices, indptr), shape=X.shape)

@@ -23,7 +23,7 @@ from labelfold.subspace._source import LabelledSpace, Source
 
 TASKS = ("binary", "multiclass", "multilabel", "regression")
 
-# What reconstruction="auto" is, as a multiple of the responses' sum of squares over that of the rows.
+# What reconstruction="auto" is at least, as a multiple of the responses' sum of squares over that of the rows.
 _RECONSTRUCTION = 100.0
 
 
@@ -103,7 +103,13 @@ class NestedSubspace(NestedPredictions):
         with threads.single_blas():
             known = source.known(which)
             Y = self._centred(known.Y, known.ones)
-            self.reconstruction_ = _reconstruction(self.reconstruction, known.space.square, Y)
+            n_labelled = len(source.Y if which is None else which)
+            size = min(known.space.size, source.labels.n_rows)
+            self.reconstruction_ = (
+                _default_reconstruction(known.space.square, size, Y, n_labelled)
+                if self.reconstruction == "auto"
+                else float(self.reconstruction)
+            )
             found = pursue(
                 known.space,
                 Y,
@@ -119,7 +125,7 @@ class NestedSubspace(NestedPredictions):
         if not len(found.gains):
             raise ValueError(
                 f"X holds nothing but {'equal rows' if self.center else 'zeros'}, so there is no direction to find; "
-                "give it columns that vary"
+                "give it columns that vary, or multiply X by a constant where its squares vanish"
             )
         return known, found
 
@@ -185,8 +191,10 @@ class NestedSubspace(NestedPredictions):
             )
 
 
-def _reconstruction(given: float | str, square: float, Y: np.ndarray) -> float:
-    """Return the weight of the rows: as given, or in units in which labels and rows have the same sum of squares."""
-    if given != "auto":
-        return float(given)
-    return _RECONSTRUCTION * (float((Y**2).sum()) or 1.0) / (square if square > 0 else 1.0)
+def _default_reconstruction(square: float, size: int, Y: np.ndarray, n_labelled: int) -> float:
+    """Return a weight of the rows that suits any unit: of rows with this sum of squares, in a space of this size.
+
+    Fewer labelled rows than dimensions can be fitted along many directions by chance, so that labels weigh less.
+    """
+    chance = max(1.0, size / n_labelled)
+    return _RECONSTRUCTION * chance * (float((Y**2).sum()) or 1.0) / (square if square > 0 else 1.0)

@@ -271,7 +271,7 @@ def _facts(saved: Any, method: Any) -> list[tuple[str, str]]:
     )
     if meta.get("n_rows"):
         facts.append(
-            ("fitted on", f"{meta['n_rows']:,} rows, {meta.get('n_labelled', 0):,} of them labelled")
+            ("fitted on", f"{meta['n_rows']:,} rows, {meta.get('n_labelled') or 0:,} of them labelled")
         )
     facts.append(("columns", f"{meta.get('n_features') or 0:,}" + _some(meta.get("feature_names"))))
     if "scale" in getattr(saved.model, "named_steps", ()):
@@ -282,7 +282,8 @@ def _facts(saved: Any, method: Any) -> list[tuple[str, str]]:
         named = [c if n is None else f"{c} ({n:,})" for c, n in zip(classes, counts, strict=False)]
         facts.append(("classes", ", ".join(named[:30]) + (" ..." if len(named) > 30 else "")))
     if meta.get("target"):
-        facts.append(("target", ", ".join(meta["target"])))
+        target = meta["target"]
+        facts.append(("target", target if isinstance(target, str) else ", ".join(target)))
     if meta.get("n_components"):
         facts.append(("components", str(meta["n_components"])))
     return [*facts, *_settings(saved.model)]

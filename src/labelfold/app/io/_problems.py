@@ -66,7 +66,10 @@ def existing_file(path: str | os.PathLike) -> Path:
         raise FileProblem(f"There is no file {path}{hint}.")
     if not os.access(path, os.R_OK):
         raise FileProblem(f"{path} cannot be read: no permission.")
-    if path.is_file() and path.stat().st_size == 0:
+    # a device has no end, and a pipe can be read once
+    if not path.is_file():
+        raise FileProblem(f"{path} is a device or a pipe; write what it gives to a file first.")
+    if path.stat().st_size == 0:
         raise FileProblem(f"{path} is empty.")
     return path
 

@@ -30,7 +30,7 @@ _MEAN_GRID = (0.01, 0.1, 0.001, 1.0, 1e-4)
 # mean: of rows of unit spread that is the root of 2.
 _GAMMAS = (4.0, 1.0, 16.0, 0.25, 64.0)
 # C and gamma of an RBF SVM: of rows of unit spread, gamma 1 is scikit-learn's "scale".
-_RBF_GRID = (10.0, 1.0, 100.0, 1000.0)
+_RBF_GRID = (10.0, 1.0, 100.0, 0.1)
 _WIDTHS = (1.0, 0.3, 0.1, 3.0)
 # Of a logistic loss, whose optimum on separable rows is further out than that of a hinge.
 _LOGISTIC_GRID = (10.0, 100.0, 1.0, 1000.0, 0.1)

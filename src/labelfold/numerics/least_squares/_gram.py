@@ -313,5 +313,6 @@ def solve_spectrum(
     C: np.ndarray, sigma: np.ndarray, V: np.ndarray, ridge: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return W and D = W'X'T from X = U diag(sigma) V' and C = U'T."""
-    damped = sigma**2 + ridge
-    return V @ (sigma / damped * C), C.T @ (sigma**2 / damped * C)
+    damped = np.hypot(sigma, np.sqrt(ridge))  # squares of sigma may leave the range of numbers
+    share = sigma / damped
+    return V @ (share / damped * C), C.T @ (share**2 * C)
