@@ -28,7 +28,7 @@ from labelfold.rows import Block, Centered, Rows, as_rows
 # Components whose squared size is smaller than this, relative to lambda U / b, put every new row at the origin.
 _SHRUNK_AWAY = 1e-3
 # What "auto" weights are multiples of is in `_weights.py`; these are the multiples.
-_RECONSTRUCTION, _PENALTIES = 10.0, 0.1
+_RECONSTRUCTION, _PENALTIES = 30.0, 0.03
 
 
 class OffsetFactorisation(Decisions, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator):
