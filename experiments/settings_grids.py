@@ -6,6 +6,7 @@ Weights are multiples of what suits columns with a mean variance of 1, so that o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,10 +21,10 @@ from sklearn.semi_supervised import LabelPropagation, LabelSpreading
 from sklearn.svm import SVC, LinearSVC
 
 import labelfold
+from common import rng_of
 from labelfold.app.registry._partly_labelled import Coded, Labelled, ReduceThenClassify
 from labelfold.app.registry._tuned import UnitSpread
 from labelfold.app.registry._yardsticks import ScikitLDA, Spreading
-from subspace_methods import balanced
 
 MOST = 30
 _DECADES = (1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1e3)
@@ -40,8 +41,10 @@ class Grid(NamedTuple):
     levels: dict[str, Sequence[float]]
 
     def settings(self, most: int = MOST) -> list[dict[str, float]]:
-        """Return at most so many combinations, each level of a weight about as often as the others."""
-        return balanced(most, **self.levels)
+        """Return all combinations, or so many of them drawn at random."""
+        points = list(product(*self.levels.values()))
+        chosen = np.sort(rng_of("settings", *self.levels).permutation(len(points))[:most])
+        return [dict(zip(self.levels, points[i], strict=True)) for i in chosen]
 
 
 def prepared(X: Any, scale: float, nonnegative: bool) -> Any:
