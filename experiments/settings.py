@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from common import Results, one_thread, result_folder, seconds, words
 from delivered_baselines import Table, draw, read
+from labelfold.app.registry._column_forms import chosen_form
 from labelfold.app.registry._methods import METHODS, Method, available_methods
 from labelfold.app.registry._suitability import Facts, why_not
 from labelfold.labels import read_labels
@@ -54,8 +54,8 @@ QUICK = Plan(
 
 
 def registered(method: Method, X: Any) -> Any:
-    """Return a method as the registry makes it, with columns of unit variance unless they are sparse."""
-    return method.make(X=X, scale=not sparse.issparse(X))
+    """Return a method as the registry makes it, with the columns in the form that `compare` would choose."""
+    return method.make(X=X, scale=chosen_form(X, "auto", str)[0])
 
 
 def _registered(method: Method, X: Any) -> tuple[Any, Any]:

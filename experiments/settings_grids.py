@@ -95,19 +95,16 @@ def _offsets(name: str, levels: dict[str, Sequence[float]]) -> Grid:
 
     shared = {
         "k": _SIZES,
-        "reconstruction": (0.1, 0.5, 0.9),
-        "u_penalty": (1e-3, 0.1),
-        "v_penalty": (1e-2, 1.0),
+        "reconstruction_share": (0.1, 0.5, 0.9),
+        "row_penalty": (1e-3, 0.1),
+        "basis_penalty": (1e-2, 1.0),
     }
     return Grid(build, shared | levels | _SCALE)
 
 
 def _laprls(X: Any, ridge: float, smoothness: float, neighbours: float, kernel: str | None = None) -> Any:
-    options = {"kernel": kernel, "n_landmarks": None if kernel is None else "auto", "random_state": 0}
-    n = X.shape[0]
-    return _in_unit(
-        labelfold.LapRLS(ridge=ridge, smoothness=smoothness * n, n_neighbors=int(neighbours), **options)
-    )
+    options = {"kernel": kernel, "n_neighbors": int(neighbours), "random_state": 0}
+    return _in_unit(labelfold.LapRLS(ridge=ridge, smoothness=smoothness * X.shape[0], **options))
 
 
 def _graph(make: Callable[..., Any], **options: Any) -> Grid:
@@ -140,16 +137,17 @@ GRIDS: dict[str, Grid] = {
             _size(k, X),
             svm_penalty=svm_penalty,
             reconstruction=reconstruction,
+            center=True,
             fit_intercept=True,
             random_state=0,
         ),
         {"k": _SIZES, "svm_penalty": _DECADES[1:6], "reconstruction": _DECADES[1:6:2]} | _SCALE,
     ),
     "ssdr": Grid(
-        lambda X, k, must_link, C: ReduceThenClassify(
-            labelfold.SSDR(_size(k, X), must_link=must_link, random_state=0), _svm(C)
+        lambda X, k, must_link_weight, C: ReduceThenClassify(
+            labelfold.SSDR(_size(k, X), must_link_weight=must_link_weight, random_state=0), _svm(C)
         ),
-        {"k": _SIZES, "must_link": (1.0, 20.0, 400.0), "C": _SOME} | _SCALE,
+        {"k": _SIZES, "must_link_weight": (1.0, 20.0, 400.0), "C": _SOME} | _SCALE,
     ),
     "nmf-svm": _parts(
         lambda k, random_state: NMF(k, init="nndsvda", max_iter=500, random_state=random_state), {}
@@ -166,8 +164,9 @@ GRIDS: dict[str, Grid] = {
         {"k": _SIZES, "reconstruction": _DECADES[1:6], "ridge": (0.0, 1.0)} | _SCALE,
     ),
     "kernel-pcals": Grid(
+        # width 1: as wide as two rows are apart, in quadratic mean
         lambda X, k, reconstruction, width: labelfold.KernelPCALS(
-            _size(k, X), reconstruction=reconstruction, width=width, n_landmarks="auto", random_state=0
+            _size(k, X), reconstruction=reconstruction, gamma=0.25 / (X.shape[1] * width**2), random_state=0
         ),
         {"k": _SIZES, "reconstruction": _DECADES[3:], "width": (0.5, 1.0, 2.0)} | _SCALE,
     ),
@@ -182,7 +181,7 @@ GRIDS: dict[str, Grid] = {
         lambda X, k, alpha: ReduceThenClassify(_components(X, k), _in_unit(RidgeClassifier(alpha))),
         {"k": _SIZES, "alpha": _DECADES[:6]} | _SCALE,
     ),
-    "lsdr": _offsets("LSDR", {"w_penalty": (1e-2, 0.1, 1.0)}),
+    "lsdr": _offsets("LSDR", {"classifier_penalty": (1e-2, 0.1, 1.0)}),
     "nsdr": _offsets("NSDR", {"C": (0.1, 1.0, 10.0), "degree": (1, 2)}),
     "nmf-alpha": _parts(labelfold.NMFAlpha, {"supervision": (0.01, 0.1, 1.0, 10.0)}),
     "klnmf": _parts(

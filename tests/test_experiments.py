@@ -204,6 +204,7 @@ def test_nmf_alpha(experiment, tmp_path, monkeypatch):
     nmf_alpha = experiment("nmf_alpha")
     for name in nmf_alpha.RANKS:  # one for all sets: loops are compiled for each number of components
         monkeypatch.setitem(nmf_alpha.RANKS, name, (8,))
+    monkeypatch.setattr(nmf_alpha, "ITERATIONS", 60)
     page = nmf_alpha.main(["--quick", "--output", str(tmp_path)])
     rows = nmf_alpha.Results(tmp_path / "nmf_alpha.csv").rows
     scores = [row for row in rows if row["part"] == "Scores"]
@@ -382,8 +383,12 @@ def test_settings_have_a_grid_for_every_method_with_weights(experiment):
         "umap",
     }  # of label columns, without weights, too slow
     assert set(REGISTRY) - set(grids.GRIDS) <= without
-    for grid in grids.GRIDS.values():
+    X = np.random.default_rng(0).random((60, 8))
+    for name, grid in grids.GRIDS.items():
         found = grid.settings()
+        setting = dict(found[-1])
+        rows = grids.prepared(X, setting.pop("scale"), REGISTRY[name].nonnegative)
+        grid.make(rows, **setting)
         assert 1 < len(found) <= grids.MOST
         assert len({tuple(setting.values()) for setting in found}) == len(found)
 
