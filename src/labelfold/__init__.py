@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from labelfold.discriminant import CCA, HSL, LDA, OPLS, SSDR
     from labelfold.factorization import CNMF, DRSVM, KLNMF, LSDR, NSDR, SSNMF, NMFAlpha
     from labelfold.rows import as_rows
-    from labelfold.semi_supervised import TSVM, LapRLS
+    from labelfold.semi_supervised import TSVM, LabelFold, LapRLS
     from labelfold.subspace import PCALS, KernelPCALS
 
 __version__ = version("labelfold")
@@ -29,6 +29,7 @@ _PUBLIC = {
     "KernelPCALS": "labelfold.subspace:KernelPCALS",
     "LDA": "labelfold.discriminant:LDA",
     "LSDR": "labelfold.factorization:LSDR",
+    "LabelFold": "labelfold.semi_supervised:LabelFold",
     "LapRLS": "labelfold.semi_supervised:LapRLS",
     "NMFAlpha": "labelfold.factorization:NMFAlpha",
     "NSDR": "labelfold.factorization:NSDR",
@@ -58,6 +59,7 @@ __all__ = [
     "SSNMF",
     "TSVM",
     "KernelPCALS",
+    "LabelFold",
     "LapRLS",
     "NMFAlpha",
     "__version__",

@@ -1,0 +1,208 @@
+"""The views folded into one score: whatever their number, a few products a row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from labelfold._base import Kept
+from labelfold.rows import Featurized, Rows
+from labelfold.semi_supervised._pieces import (
+    Pieces,
+    Placed,
+    graph_weights,
+    mean_distance,
+    squared_distances,
+)
+from labelfold.semi_supervised._recipe import View
+
+# An RBF view of more labelled rows than this is Nystroem's, with so many of them.
+LANDMARKS = 1000
+
+# A linear view of more labelled rows, and of more columns, than this is that of its principal coordinates.
+_KERNEL_ROWS = 1500
+
+
+class Rbf(Kept):
+    """The RBF views of one space: kernels with some labelled rows, times coefficients."""
+
+    def __init__(self, space: int, points: Any) -> None:
+        self.space, self.points = space, points
+        self.widths: list[float] = []
+        self.coefs: list[np.ndarray] = []
+
+
+class Join(Kept):
+    """The views of one graph: z(x) times coefficients (m, c)."""
+
+    def __init__(self, space: int, s: int, coef: np.ndarray) -> None:
+        self.space, self.s, self.coef = space, s, coef
+
+
+class Folded(Kept):
+    """All views of one form, folded: coefficients of the columns (d, c), of RBF kernels and of anchors."""
+
+    def __init__(self, d: int, c: int) -> None:
+        self.coef = np.zeros((d, c))
+        self.rbfs: list[Rbf] = []
+        self.joins: list[Join] = []
+
+    def spaces(self) -> set[int]:
+        """Return the spaces of which neighbours are needed."""
+        return {join.space for join in self.joins}
+
+    def columns(self, placed: Placed) -> np.ndarray:
+        """Return the part of the score that comes from columns and kernels, (n, c)."""
+        F = placed.T @ self.coef
+        for rbf in self.rbfs:
+            D = squared_distances(placed.C[:, : rbf.space] if rbf.space else placed.T, rbf.points)
+            for width, coef in zip(rbf.widths, rbf.coefs, strict=True):
+                F = F + np.exp(-width * D) @ coef
+        return F
+
+    def anchors(self, pieces: Pieces, placed: Placed) -> Any:
+        """Return the part that comes from the graphs, (n, c), or 0."""
+        F: Any = 0.0
+        for join in self.joins:
+            F = F + pieces.join(pieces.graph(join.space, join.s), placed) @ join.coef
+        return F
+
+
+def features(view: View, pieces: Pieces, placed: Placed) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Return the kernel (l, l) of the labelled rows in a view, or their features (l, p) where p is less than l."""
+    scale, (n, d) = pieces.scales[view.name], placed.T.shape
+    if view.family == "linear":
+        if n > max(d, _KERNEL_ROWS) or min(n, d) > _KERNEL_ROWS:
+            phi = (_dense(placed.T) - pieces.mean if n > d else placed.C) / np.sqrt(scale)
+        else:
+            return _linear_kernel(placed.T, pieces.mean) / scale, None
+    elif view.family == "rbf":
+        points = _points(view, placed)
+        width = view.value / mean_distance(view, pieces)
+        chosen = landmarks(n)
+        K = np.exp(-width * squared_distances(points, points[chosen])) / scale
+        if len(chosen) == n:
+            return K, None
+        phi = K @ _root(K[chosen])
+    else:
+        phi = _spread(view, pieces, placed)[0]
+    return (phi @ phi.T, None) if phi.shape[1] >= n else (None, phi)
+
+
+def fold_in(view: View, pieces: Pieces, placed: Placed, alpha: np.ndarray, folded: Folded) -> None:
+    """Add a view's score, k(x, labelled rows) alpha, to those folded before."""
+    scale, (n, d) = pieces.scales[view.name], placed.T.shape
+    if view.family == "linear":
+        if n > _KERNEL_ROWS and n <= d:
+            folded.coef += pieces.coordinates.basis @ (placed.C.T @ alpha) / scale
+        else:
+            folded.coef += placed.T.T @ alpha / scale
+    elif view.family == "principal":
+        phi, turn = _spread(view, pieces, placed)
+        folded.coef += turn @ (phi.T @ alpha)
+    elif view.family == "rbf":
+        _fold_rbf(view, pieces, placed, alpha / scale, folded)
+    else:
+        phi, turn = _spread(view, pieces, placed)
+        coef = turn @ (phi.T @ alpha)
+        join = next((j for j in folded.joins if (j.space, j.s) == (view.space, int(view.value))), None)
+        if join is None:
+            folded.joins.append(Join(view.space, int(view.value), coef))
+        else:
+            join.coef += coef
+
+
+def landmarks(n: int) -> np.ndarray:
+    """Return which of the labelled rows stand for all of them in RBF views."""
+    return np.arange(n) if n <= LANDMARKS else np.unique(np.linspace(0, n - 1, LANDMARKS).astype(int))
+
+
+def _fold_rbf(view: View, pieces: Pieces, placed: Placed, alpha: np.ndarray, folded: Folded) -> None:
+    points, chosen = _points(view, placed), landmarks(len(alpha))
+    width = view.value / mean_distance(view, pieces)
+    rbf = next((rbf for rbf in folded.rbfs if rbf.space == view.space), None)
+    if rbf is None:
+        rbf = Rbf(view.space, points[chosen])
+        folded.rbfs.append(rbf)
+    if len(chosen) < len(alpha):
+        K = np.exp(-width * squared_distances(points, points[chosen]))
+        root = _root(K[chosen])
+        alpha = root @ ((K @ root).T @ alpha)
+    rbf.widths.append(width)
+    rbf.coefs.append(alpha)
+
+
+def _spread(view: View, pieces: Pieces, placed: Placed) -> tuple[np.ndarray, np.ndarray]:
+    """Return the features (l, p) of a principal or graph view, and the map (d or m, p) that they come from."""
+    scale = pieces.scales[view.name]
+    if view.family == "principal":
+        q = view.space or len(pieces.deviations)
+        size = pieces.deviations[:q] ** -view.value / np.sqrt(scale)
+        return placed.C[:, :q] * size, pieces.coordinates.basis[:, :q] * size
+    graph = pieces.graph(view.space, view.value)
+    turn = graph.map * np.sqrt(graph_weights(view, pieces) / scale)
+    return pieces.join(graph, placed) @ turn, turn
+
+
+def _points(view: View, placed: Placed) -> Any:
+    return placed.C[:, : view.space] if view.space else placed.T
+
+
+def _linear_kernel(T: Any, mean: np.ndarray) -> np.ndarray:
+    """Return the inner products of rows less the mean; sparse rows stay sparse."""
+    if not sparse.issparse(T):
+        return (T - mean) @ (T - mean).T
+    cross = T @ mean
+    return (T @ T.T).toarray() - cross - cross[:, None] + mean @ mean
+
+
+def _root(K: np.ndarray) -> np.ndarray:
+    """Return R with R R' the pseudo-inverse of a kernel."""
+    s, V = np.linalg.eigh((K + K.T) / 2)
+    keep = s > 1e-10 * s[-1]
+    return V[:, keep] / np.sqrt(s[keep])
+
+
+def _dense(T: Any) -> np.ndarray:
+    return T.toarray() if sparse.issparse(T) else T
+
+
+class Scores(Kept):
+    """The blended score of rows, one by one. For `Featurized`."""
+
+    def __init__(self, pieces: list[Pieces], folded: list[Folded], bias: np.ndarray) -> None:
+        self.pieces, self.folded, self.bias = pieces, folded, bias
+
+    def __call__(self, X: Any) -> np.ndarray:
+        """Return F(x), (n, c)."""
+        F = np.tile(self.bias, (X.shape[0], 1))
+        for pieces, folded in zip(self.pieces, self.folded, strict=True):
+            placed = pieces.place(pieces.form._form(X), folded.spaces())
+            F = F + folded.columns(placed) + folded.anchors(pieces, placed)
+        return F
+
+
+class _Columns:
+    """The part of the score that comes from the columns of rows in their form. For `Featurized`."""
+
+    def __init__(self, pieces: Pieces, folded: Folded) -> None:
+        self.pieces, self.folded = pieces, folded
+
+    def __call__(self, T: Any) -> np.ndarray:
+        return self.folded.columns(self.pieces.place(T, ()))
+
+
+def training_scores(scores: Scores, held: list[Rows]) -> np.ndarray:
+    """Return F of the training rows, of which the nearest anchors are known."""
+    F = scores.bias
+    for pieces, folded, rows in zip(scores.pieces, scores.folded, held, strict=True):
+        joins = {space.q: (space.distance, space.which) for space in pieces.spaces}
+        columns = rows.get(Featurized(rows, _Columns(pieces, folded)).values())
+        F = F + columns + folded.anchors(pieces, Placed(None, None, joins))
+    return F
+
+
+Transform = Callable[[Any], np.ndarray]

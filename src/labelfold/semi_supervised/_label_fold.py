@@ -1,0 +1,411 @@
+"""LabelFold: many views of the rows, weighed by the labels, folded into one embedding."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import expit, softmax
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from labelfold._base import RowsEstimator
+from labelfold._decisions import TaskScore, classifies, tags_by_task
+from labelfold._progress import Progress
+from labelfold._sklearn import Interval, StrOptions, _fit_context
+from labelfold._warn import warn_user
+from labelfold.labels import Labels, read_labels
+from labelfold.rows import Featurized, Rows
+from labelfold.semi_supervised._calibration import accuracy_interval, logistic, r2_interval, steepness
+from labelfold.semi_supervised._embedding import embedding_of
+from labelfold.semi_supervised._fold import training_scores
+from labelfold.semi_supervised._pieces import hold, make_pieces
+from labelfold.semi_supervised._recipe import FORMS, RIDGES, chosen_views
+from labelfold.semi_supervised._solver import Solution, solve
+
+_TASKS = ("binary", "multiclass", "multilabel", "regression")
+
+
+class LabelFold(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator):
+    r"""Many views of the rows at once, weighed by what the labels say of them, folded into one score and embedding.
+
+    A view is a feature map :math:`\varphi_v(x)`: the columns, principal coordinates, an RBF kernel, or the smoothest
+    functions on a graph of neighbours. In each view, and for each ridge g, the labels are regressed on the labelled
+    rows, with an intercept,
+
+    .. math:: f_{vg} = \arg\min \sum_i \|y_i - f(x_i)\|^2 + g \|f\|_v^2,
+
+    and the error e of leaving one row out is known in closed form. The blended score and its weights are
+
+    .. math:: F(x) = \sum_{vg} w_{vg} f_{vg}(x), \qquad w_{vg} \propto e_{vg}^{-l/2},
+              \qquad e_{vg} = \frac{1}{l} \sum_i \|(y_i - f_{vg}(x_i)) / (1 - h_{ii})\|^2.
+
+    ==================  ===================================================================================
+    here                what it is
+    ==================  ===================================================================================
+    Y (l, c)            class indicators, labels or numbers of the labelled rows
+    K_v (l, l)          inner products of labelled rows in a view, of mean squared norm 1 over all rows
+    H (l, l)            hat matrix, 11'/l + K_c (K_c + g I)^-1, with K_c the centred K_v
+    F (n, c)            the blended score
+    Z (n, k)            the embedding: discriminant directions of F
+    ==================  ===================================================================================
+
+    Views start from a form of the columns: tables have unit variance and ranks, word counts tf-idf and square roots,
+    other wide sparse rows unit rows.
+
+    Parameters
+    ----------
+    n_components : int, default=None
+        How many coordinates the embedding has. When None, the discriminant directions of F: one less than there are
+        classes, or one for each label or number. Further ones are principal components of the blended features.
+    views : "auto" or sequence of str, default="auto"
+        Families of views to make, of "linear", "principal", "rbf" and "graph".
+    forms : "auto" or sequence of str, default="auto"
+        Forms of the columns: "as they are", "unit variance", "ranks", "unit rows", "tf-idf", "root counts". "auto"
+        chooses by the values of X.
+    n_anchors : int, default=1000
+        The graph joins rows to so many anchors: k-means centres, or the rows themselves where there are no more.
+    ridges : sequence of float, default=None
+        Ridges, beside features of mean squared norm 1; 1e-7, 1e-6, ... 1e2 when None.
+    task : {"auto", "classification", "regression"}, default="auto"
+        Whether y holds classes or numbers; "auto" reads floats with fractions as numbers.
+    max_bytes : int, default=512 MB
+        Rows are kept in memory in each of their forms up to this size; larger ones are formed anew in each pass.
+    random_state : int, RandomState instance or None, default=0
+        Seeds k-means and the samples that quantiles and kernel means are estimated from.
+    verbose : int, default=0
+        1 shows a progress bar over the forms.
+    unlabeled : int, str or None, default=-1
+        The value in y that marks a row as unlabelled; missing values (None, NaN, pandas.NA) always do.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n, k)
+        The embedding of the training rows, which is what `transform` gives.
+    view_weights_ : dict of str to ndarray
+        A table of the views, heaviest first: "view", "form", "family", "weight", "loo_error" (of the view's best
+        ridge), "ridge" (that one) and "left_out" (why a view could not be made, or empty). ``pandas.DataFrame``
+        takes it as it is.
+    loo_score_ : float
+        Leave-one-out accuracy (R^2 for numbers) on the labelled rows, with weights recomputed without the row.
+    loo_interval_ : tuple of float
+        Its 95 % interval.
+    transduction_ : ndarray of shape (n,) or (n, c)
+        The predictions for the training rows.
+    classes_ : ndarray of shape (c,)
+        The class values; not there for numbers.
+    task_ : {"binary", "multiclass", "multilabel", "regression"}
+    n_features_in_ : int
+        Columns seen in fit.
+    feature_names_in_ : ndarray of str
+        Their names, where X had any.
+
+    Notes
+    -----
+    Cost: for each form two to four passes over the rows, a decomposition of a d x d matrix (d up to 4,000; an
+    iteration beyond), a search among the m anchors, O(n m d), and m x m eigenproblems; then an l x l eigenproblem a
+    view. All of it is linear in n. Memory beside the rows: O(m (m + d)) and, for `refit`, 12 bytes for each of a
+    row's nearest anchors, in each space.
+
+    A score is a few products a row whatever the number of views: views of one form that are linear in its columns
+    fold into one d x c matrix, views of one graph into one m x c matrix.
+
+    References
+    ----------
+    W. Liu, J. He, S.-F. Chang. Large graph construction for scalable semi-supervised learning. ICML 2010 (anchors).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_digits
+    >>> from labelfold import LabelFold
+    >>> X, y = load_digits(n_class=4, return_X_y=True)
+    >>> known = np.where(np.arange(len(y)) % 15 == 0, y, -1)    # 48 labels
+    >>> fold = LabelFold().fit(X, known)
+    >>> fold.transform(X).shape
+    (720, 3)
+    >>> bool(fold.score(X, y) > 0.97)
+    True
+    """
+
+    _parameter_constraints = {
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "views": [StrOptions({"auto"}), "array-like"],
+        "forms": [StrOptions({"auto"}), "array-like"],
+        "n_anchors": [Interval(Integral, 2, None, closed="left")],
+        "ridges": ["array-like", None],
+        "task": [StrOptions({"auto", "classification", "regression"})],
+        "max_bytes": [Interval(Real, 0, None, closed="left")],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+        "unlabeled": "no_validation",
+    }
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        views: Any = "auto",
+        forms: Any = "auto",
+        n_anchors: int = 1000,
+        ridges: Any = None,
+        task: str = "auto",
+        max_bytes: float = 512 << 20,
+        random_state: Any = 0,
+        verbose: int = 0,
+        unlabeled: Any = -1,
+    ) -> None:
+        self.n_components = n_components
+        self.views = views
+        self.forms = forms
+        self.n_anchors = n_anchors
+        self.ridges = ridges
+        self.task = task
+        self.max_bytes = max_bytes
+        self.random_state = random_state
+        self.verbose = verbose
+        self.unlabeled = unlabeled
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any) -> Self:
+        """Make the views of all rows, and weigh them by the labels.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows, labelled or not, in any container `labelfold.rows.as_rows` takes.
+        y : array-like of shape (n,), (n, c) for multi-label or (n, t) for several numbers
+            Classes, 0/1 labels or numbers; ``unlabeled`` (not in regression) or a missing value where unknown.
+
+        Returns
+        -------
+        self : LabelFold
+        """
+        rows = self._rows(X, reset=True)
+        labels = self._read(y, rows.shape[0])
+        if rows.shape[0] == 1:
+            raise ValueError("X has one sample, and a view takes two that differ; give it more rows")
+        self._make_views(rows)
+        self._use(labels)
+        return self
+
+    def refit(self, y: Any, *, full: bool = False) -> Self:
+        """Take other labels of the same rows, with the views made before.
+
+        Only l x l problems are solved anew. Views that carried next to nothing are left out, unless ``full``.
+
+        Parameters
+        ----------
+        y : array-like of shape (n,), (n, c) for multi-label or (n, t) for several numbers
+            The labels of the rows of `fit`; more, fewer or other ones than there.
+        full : bool, default=False
+            Whether all views are weighed again, as `fit` does.
+
+        Returns
+        -------
+        self : LabelFold
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "_held"):
+            raise ValueError(
+                "refit needs the training rows, which a saved model does not hold; fit again instead"
+            )
+        self._use(self._read(y, self._n_rows), full=full)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Place rows, each by itself, in the embedding.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Any rows the library reads.
+
+        Returns
+        -------
+        Z : array of shape (n, n_components)
+            On the host for arrays and files; otherwise where X is.
+        """
+        check_is_fitted(self)
+        return Featurized(self._rows(X, reset=False), self._embedding).values()
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the class, the labels or the numbers of each row.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        y : ndarray of shape (n,) or (n, c)
+        """
+        return self._decide(self._blended(X))
+
+    @available_if(classifies)
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return how far rows lie on the side of the second class (two classes), or of each class or label.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        scores : ndarray of shape (n,) or (n, c)
+        """
+        F = self._blended(X)
+        if self.task_ == "binary":
+            return F[:, 1] - F[:, 0]
+        return F + self._offset / self._steepness if self.task_ == "multilabel" else F
+
+    @available_if(classifies)
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probability of each class, or of each label, calibrated on leave-one-out scores.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        p : ndarray of shape (n, c)
+            In the order of ``classes_``.
+        """
+        F = self._steepness * self._blended(X)
+        return expit(F + self._offset) if self.task_ == "multilabel" else softmax(F, axis=1)
+
+    def _read(self, y: Any, n_rows: int) -> Labels:
+        return read_labels(
+            y, n_rows, unlabeled=self.unlabeled, task=self.task, allowed=_TASKS, estimator="LabelFold"
+        )
+
+    def _make_views(self, rows: Rows) -> None:
+        """Learn what does not depend on the labels."""
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        views = chosen_views(rows, self.forms, self.views)
+        names = list(dict.fromkeys(view.form for view in views))
+        self._n_rows, self._pieces, self._held, self._reasons = rows.shape[0], [], [], []
+        with Progress("LabelFold", len(names), self.verbose) as progress:
+            for i, name in enumerate(names):
+                form = FORMS[name]().fit(rows)
+                formed = hold(form.of(rows), self.max_bytes / len(names))
+                here = [view for view in views if view.form == name]
+                pieces, reasons = make_pieces(name, form, formed, here, self.n_anchors, seed)
+                self._pieces.append(pieces)
+                self._held.append(formed)
+                self._reasons += list(reasons.items())
+                progress(i + 1, 0.0)
+
+    def _use(self, labels: Labels, full: bool = True) -> None:
+        """Weigh the views by labels, and keep what follows from it."""
+        Y = labels.columns()
+        ridges = np.array(RIDGES if self.ridges is None else self.ridges, dtype=np.float64)
+        placed = [
+            pieces.place_again(rows.take(labels.index).whole().double().host(), labels.index)
+            for pieces, rows in zip(self._pieces, self._held, strict=True)
+        ]
+        deviation = Y.std(axis=0)
+        scale = np.where(deviation > 0, deviation, 1.0) if labels.task == "regression" else 1.0
+        found = solve(
+            self._pieces,
+            placed,
+            Y,
+            ridges,
+            scale=scale,
+            views=None if full else self._heavy(labels.n_labelled),
+        )
+        if not found.views:
+            warn_user(
+                "no view of X could be made, so every row is predicted alike; see view_weights_ for the reasons"
+            )
+        self.task_, self._flat = labels.task, labels.values.ndim == 1
+        if labels.task != "regression":
+            self.classes_ = labels.classes
+        elif hasattr(self, "classes_"):
+            del self.classes_
+        self._store_weights(found, ridges, full)
+        self._calibrate(found.left_out, Y)
+        self._scores = found.scores
+        F = training_scores(found.scores, self._held)
+        F = np.broadcast_to(F, (self._n_rows, Y.shape[1]))
+        self._embedding, self.embedding_ = embedding_of(
+            found, F, F[labels.index], Y, labels.task, self.n_components, self._held
+        )
+        self.transduction_ = self._decide(F)
+
+    def _heavy(self, n_labelled: int) -> set:
+        """Return the views that `refit` weighs: the heaviest, as many as can be solved at once."""
+        most = max(8, 2400 // n_labelled)
+        return set(self._by_weight[:most])
+
+    def _store_weights(self, found: Solution, ridges: np.ndarray, full: bool) -> None:
+        total = found.weights.sum(axis=1)
+        order = np.argsort(-total, kind="stable")
+        views = [found.views[i] for i in order]
+        left_out = [view for view, _ in self._reasons]
+        self.view_weights_ = {
+            "view": np.array([view.name for view in [*views, *left_out]]),
+            "form": np.array([view.form for view in [*views, *left_out]]),
+            "family": np.array([view.family for view in [*views, *left_out]]),
+            "weight": np.concatenate([total[order], np.zeros(len(left_out))]),
+            "loo_error": np.concatenate([found.errors[order].min(axis=1), np.full(len(left_out), np.nan)]),
+            "ridge": np.concatenate(
+                [ridges[found.errors[order].argmin(axis=1)], np.full(len(left_out), np.nan)]
+            ),
+            "left_out": np.array([""] * len(views) + [reason for _, reason in self._reasons]),
+        }
+        if full:
+            self._by_weight = views
+
+    def _calibrate(self, left_out: np.ndarray, Y: np.ndarray) -> None:
+        """Keep what turns scores into probabilities, and the leave-one-out score."""
+        self._steepness, self._offset = 1.0, 0.0
+        if self.task_ == "regression":
+            own, *interval = r2_interval(Y, left_out)
+        else:
+            if self.task_ == "multilabel":
+                self._steepness, self._offset = logistic(left_out, Y)
+                right = ((self._steepness * left_out + self._offset > 0) == (Y > 0)).all(axis=1)
+            else:
+                self._steepness = steepness(left_out, Y)
+                right = left_out.argmax(axis=1) == Y.argmax(axis=1)
+            own, *interval = accuracy_interval(right)
+        self.loo_score_, self.loo_interval_ = own, tuple(interval)
+
+    def _blended(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        rows = self._rows(X, reset=False)
+        return np.asarray(rows.get(Featurized(rows, self._scores).values()), dtype=np.float64)
+
+    def _decide(self, F: np.ndarray) -> np.ndarray:
+        if self.task_ == "regression":
+            return F[:, 0] if self._flat else F
+        if self.task_ == "multilabel":
+            return (self._steepness * F + self._offset > 0).astype(np.intp)
+        return self.classes_[F.argmax(axis=1)]
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.embedding_.shape[1]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Say whether there is a score."""
+        return hasattr(self, "_scores")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is saved: all but the training rows."""
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_held"}
+
+    def __sklearn_tags__(self) -> Any:
+        """Declare what is predicted, and that float32 stays float32."""
+        tags = tags_by_task(super().__sklearn_tags__(), self.task)
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

@@ -1,0 +1,272 @@
+"""What the views of one form share: one decomposition, one k-means and one neighbour search for each space."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.metrics.pairwise import euclidean_distances
+from sklearn.utils import check_random_state
+
+from labelfold._base import Kept
+from labelfold.features._anchors import (
+    Anchors,
+    anchor_graph,
+    cluster,
+    joined,
+    means_around,
+    nearest_anchors,
+    rows_around,
+    sample_size,
+)
+from labelfold.features._forms import ColumnForm
+from labelfold.features._principal import principal_axes
+from labelfold.rows import Featurized, Rows, as_rows
+from labelfold.semi_supervised._recipe import FILTERS, N_EIGENVECTORS, View
+
+# Rows of which the mean of a kernel is estimated.
+_KERNEL_ROWS = 1000
+
+# Anchors in all columns are means of rows up to this many numbers; beyond that they are rows.
+_DENSE_ANCHORS = 16_000_000
+
+
+class Coordinates(Kept):
+    """The first q principal coordinates of rows in their form. For `Featurized`."""
+
+    def __init__(self, basis: np.ndarray, mean: np.ndarray) -> None:
+        self.basis = basis
+        self.offset = mean @ basis
+
+    def __call__(self, T: Any) -> np.ndarray:
+        """Return the coordinates of some rows."""
+        return T @ self.basis.astype(T.dtype, copy=False) - self.offset.astype(T.dtype, copy=False)
+
+    def first(self, q: int) -> Coordinates:
+        """Return the first q of these coordinates."""
+        some = Coordinates.__new__(Coordinates)
+        some.basis, some.offset = self.basis[:, :q], self.offset[:q]
+        return some
+
+
+class Space(Kept):
+    """The anchors of one space, and each training row's nearest of them."""
+
+    def __init__(self, q: int, anchors: Anchors, distance: np.ndarray, which: np.ndarray) -> None:
+        self.q, self.anchors, self.k = q, anchors, which.shape[1]
+        self.distance, self.which = distance, which
+
+
+class Graph(Kept):
+    """The smoothest functions on the graph of s nearest anchors in one space."""
+
+    def __init__(self, space: int, s: int, eigenvalues: np.ndarray, map: np.ndarray) -> None:
+        self.space, self.s, self.eigenvalues, self.map = space, s, eigenvalues, map
+
+
+class Pieces(Kept):
+    """What the views of one form share, learned from all rows without their labels.
+
+    Attributes
+    ----------
+    name, form : str, ColumnForm
+        The form.
+    mean, total : ndarray of shape (d,), float
+        The mean row in the form, and the mean squared distance from it.
+    coordinates, deviations : Coordinates, ndarray of shape (q,)
+        Principal coordinates and their deviations.
+    spaces, graphs : list of Space, list of Graph
+    scales : dict of str to float
+        The mean squared norm over all rows of each view's features, before they are divided by it.
+    views : list of View
+        Those that could be made.
+    """
+
+    def __init__(self, name: str, form: ColumnForm) -> None:
+        self.name, self.form = name, form
+        self.spaces: list[Space] = []
+        self.graphs: list[Graph] = []
+        self.scales: dict[str, float] = {}
+        self.views: list[View] = []
+
+    def space(self, q: int) -> Space:
+        """Return the anchors of a space."""
+        return next(space for space in self.spaces if space.q == q)
+
+    def graph(self, q: int, s: float) -> Graph:
+        """Return a graph."""
+        return next(graph for graph in self.graphs if (graph.space, graph.s) == (q, int(s)))
+
+    def place(self, T: Any, used: Collection[int] | None = None) -> Placed:
+        """Return what the views need to know of some rows; of the anchors only in the spaces ``used``."""
+        C, joins = self.coordinates(T), {}
+        for space in self.spaces:
+            if used is None or space.q in used:
+                joins[space.q] = space.anchors.nearest(C[:, : space.q] if space.q else T, space.k)
+        return Placed(T, C, joins)
+
+    def place_again(self, T: Any, index: np.ndarray) -> Placed:
+        """Return the same of training rows, of which the nearest anchors are known."""
+        joins = {space.q: (space.distance[index], space.which[index]) for space in self.spaces}
+        return Placed(T, self.coordinates(T), joins)
+
+    def join(self, graph: Graph, placed: Placed) -> sparse.csr_array:
+        """Return z(x) of some rows."""
+        m = self.space(graph.space).anchors.points.shape[0]
+        return joined(*placed.joins[graph.space], graph.s, m)
+
+
+class Placed(NamedTuple):
+    """Some rows as the views of a form see them: in the form, in principal coordinates, among the anchors."""
+
+    T: Any
+    C: np.ndarray
+    joins: dict[int, tuple[np.ndarray, np.ndarray]]
+
+
+def make_pieces(
+    name: str, form: ColumnForm, rows: Rows, views: list[View], n_anchors: int, random_state: Any
+) -> tuple[Pieces, dict[View, str]]:
+    """Return what the views of a form share, and why some of them cannot be made.
+
+    Parameters
+    ----------
+    rows : Rows
+        All rows, in the form.
+    """
+    pieces, reasons = Pieces(name, form), {}
+    q = max((view.space for view in views), default=0)
+    axes = principal_axes(rows, max(1, q), random_state=random_state)
+    pieces.mean, pieces.total, pieces.deviations = axes.mean, axes.total, axes.deviations
+    pieces.coordinates = Coordinates(axes.basis, axes.mean)
+    rank = len(axes.deviations)
+    for view in views:
+        if rank == 0:
+            reasons[view] = "all rows are the same"
+        elif view.space and view.space >= rank and (view.family != "principal" or not view.value):
+            reasons[view] = f"the rank is {rank}: it would be the view of all columns"
+        elif view.space > rank:
+            reasons[view] = f"the rank is {rank}"
+    left = [view for view in views if view not in reasons]
+    _make_graphs(
+        pieces, rows, [view for view in left if view.family == "graph"], n_anchors, random_state, reasons
+    )
+    pieces.views = [view for view in views if view not in reasons]
+    sample = _sample(rows, random_state) if any(view.family == "rbf" for view in left) else None
+    for view in list(pieces.views):
+        scale = _scale(view, pieces, rows.shape[0], sample)
+        if scale > 0:
+            pieces.scales[view.name] = scale
+        else:
+            reasons[view] = "its features are the same for all rows"
+            pieces.views.remove(view)
+    return pieces, reasons
+
+
+def _make_graphs(
+    pieces: Pieces, rows: Rows, views: list[View], n_anchors: int, random_state: Any, reasons: dict[View, str]
+) -> None:
+    """Add anchors and graphs to the pieces."""
+    n = rows.shape[0]
+    for view in views:
+        if view.value >= min(n, n_anchors):
+            reasons[view] = f"{view.value:g} neighbours of {min(n, n_anchors)} anchors would be all of them"
+    views = [view for view in views if view not in reasons]
+    if not views:
+        return
+    for q, anchors in _anchors(pieces, rows, sorted({view.space for view in views}), n_anchors, random_state):
+        here = [view for view in views if view.space == q]
+        m = anchors.points.shape[0]
+        sizes = sorted({int(view.value) for view in here})
+        seen = rows if not q else Featurized(rows, pieces.coordinates.first(q))
+        distance, which = nearest_anchors(seen, anchors, min(sizes[-1], m))
+        pieces.spaces.append(Space(q, anchors, distance, which))
+        for s in sizes:
+            why = None
+            if s >= m:
+                why = f"{s} neighbours of {m} different anchors would be all of them"
+            else:
+                found = anchor_graph(joined(distance, which, s, m), N_EIGENVECTORS)
+                if found.n_pieces > max(1, len(found.eigenvalues)) / 2:
+                    why = f"the graph falls into {found.n_pieces} pieces"
+                else:
+                    pieces.graphs.append(Graph(q, s, found.eigenvalues, found.map))
+            if why is not None:
+                reasons.update({view: why for view in here if int(view.value) == s})
+
+
+def _anchors(
+    pieces: Pieces, rows: Rows, spaces: list[int], n_anchors: int, random_state: Any
+) -> list[tuple[int, Anchors]]:
+    """Return the anchors of each space: all rows where they are few, otherwise k-means of principal coordinates."""
+    n, d = rows.shape
+    if n <= n_anchors:
+        T = rows.whole().host()
+        return [(q, Anchors(T if not q else pieces.coordinates.first(q)(T))) for q in spaces]
+    size = min(n, sample_size(n_anchors))
+    chosen = np.sort(check_random_state(random_state).permutation(n)[:size])
+    C = _coordinates(rows if size == n else rows.take(chosen), pieces.coordinates)
+    C = C[:, : max(spaces) or C.shape[1]]
+    centres = cluster(C, n_anchors, random_state)
+    found = [(q, Anchors(np.ascontiguousarray(centres[:, :q]))) for q in spaces if q]
+    if 0 in spaces:
+        within = Featurized(rows, pieces.coordinates.first(centres.shape[1]))
+        distance, which = nearest_anchors(within, Anchors(centres), 1)
+        if rows.take(chosen[:1]).whole().is_sparse or len(centres) * d > _DENSE_ANCHORS:
+            points = rows.take(rows_around(distance[:, 0], which[:, 0])).whole().host()
+        else:
+            points = means_around(rows, which[:, 0], len(centres))
+        found.insert(0, (0, Anchors(points)))
+    return found
+
+
+def _coordinates(rows: Rows, coordinates: Coordinates) -> np.ndarray:
+    return rows.get(Featurized(rows, coordinates).values())
+
+
+def _sample(rows: Rows, random_state: Any) -> Placed:
+    """Return some rows, to estimate the mean of a kernel by."""
+    n = rows.shape[0]
+    chosen = np.arange(n)
+    if n > _KERNEL_ROWS:
+        chosen = np.sort(check_random_state(random_state).permutation(n)[:_KERNEL_ROWS])
+    return rows.take(chosen).whole().double().host()
+
+
+def _scale(view: View, pieces: Pieces, n: int, sample: Any) -> float:
+    """Return the mean squared norm of a view's features over all rows."""
+    squares = pieces.deviations[: view.space or None] ** 2
+    if view.family == "linear":
+        return pieces.total
+    if view.family == "principal":
+        return float((squares ** (1 - view.value)).sum())
+    if view.family == "rbf":
+        points = sample if not view.space else pieces.coordinates.first(view.space)(sample)
+        return 1 - float(
+            np.exp(-view.value / mean_distance(view, pieces) * squared_distances(points, points)).mean()
+        )
+    return float(graph_weights(view, pieces).sum() / n)
+
+
+def graph_weights(view: View, pieces: Pieces) -> np.ndarray:
+    """Return w(lambda_j) of a graph view."""
+    return FILTERS[view.filter](pieces.graph(view.space, view.value).eigenvalues)
+
+
+def mean_distance(view: View, pieces: Pieces) -> float:
+    """Return the mean squared distance between two rows in the space of an RBF view."""
+    return 2 * (float((pieces.deviations[: view.space] ** 2).sum()) if view.space else pieces.total)
+
+
+def squared_distances(X: Any, Y: Any) -> np.ndarray:
+    """Return squared distances between rows."""
+    return euclidean_distances(X, Y, squared=True)
+
+
+def hold(rows: Rows, most_bytes: float) -> Rows:
+    """Return the rows, in memory where they fit: forms are then made once."""
+    if rows.shape[0] * rows.row_bytes() > most_bytes:
+        return rows
+    return as_rows(rows.whole().host())

@@ -1,0 +1,117 @@
+"""Which forms and views LabelFold makes: data, so that the choice is in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from labelfold._base import Kept
+from labelfold.features import AsTheyAre, Ranks, RootCounts, TfIdf, UnitRows, UnitVariance, looks_like_counts
+from labelfold.features._forms import density
+from labelfold.rows import Rows
+
+FORMS = {
+    "as they are": AsTheyAre,
+    "unit variance": UnitVariance,
+    "ranks": Ranks,
+    "unit rows": UnitRows,
+    "tf-idf": TfIdf,
+    "root counts": RootCounts,
+}
+
+FAMILIES = ("linear", "principal", "rbf", "graph")
+
+# w(lambda): how much a function on the graph counts, given its eigenvalue.
+FILTERS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "1/(t+.001)": lambda t: 1 / (t + 0.001),
+    "1/(t+.02)^2": lambda t: (t + 0.02) ** -2.0,
+    "1/(t+.02)^3": lambda t: (t + 0.02) ** -3.0,
+    "exp(-10t)": lambda t: np.exp(-10 * t),
+    "exp(-30t)": lambda t: np.exp(-30 * t),
+    "first 30": lambda t: (np.arange(len(t)) < 30).astype(np.float64),
+}
+
+RIDGES = tuple(10.0**p for p in range(-7, 3))
+
+# Functions kept of each graph.
+N_EIGENVECTORS = 150
+
+# Rows of which fewer entries than this are not 0, in more columns than that, are treated as text is.
+_SPARSE_SHARE, _SPARSE_COLUMNS = 0.1, 200
+
+
+@dataclass(frozen=True)
+class View(Kept):
+    """A feature map of a form's rows.
+
+    Attributes
+    ----------
+    form : str
+        The form of the columns it starts from, a name of `FORMS`.
+    family : {"linear", "principal", "rbf", "graph"}
+    space : int
+        It works on the first so many principal coordinates; on all columns where 0.
+    value : float
+        The power of the deviations that coordinates are divided by (principal: 0 plain, 1 whitened); the width g
+        (rbf); the number of nearest anchors (graph).
+    filter : str
+        What graph functions are weighed by, a name of `FILTERS`.
+    """
+
+    form: str
+    family: str
+    space: int = 0
+    value: float = 0.0
+    filter: str = ""
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        where = f" on {self.space} coordinates" if self.space else ""
+        if self.family == "principal":
+            kind = {0.0: "", 0.5: ", half whitened", 1.0: ", whitened"}[self.value]
+            return f"principal {self.space or 'all'}{kind}"
+        if self.family == "rbf":
+            return f"rbf {self.value:g}{where}"
+        if self.family == "graph":
+            return f"graph {self.value:g}{where}, {self.filter}"
+        return self.family
+
+
+def views_of(form: str) -> tuple[View, ...]:
+    """Return the views that are made of a form."""
+    linear = [View(form, "linear")]
+    principal = [View(form, "principal", q) for q in (2, 3, 5, 10, 20, 50)]
+    principal += [View(form, "principal", q, 1.0) for q in (5, 20, 50)]
+    rbf = [View(form, "rbf", 0, g) for g in (0.5, 2.0, 8.0)]
+    graph = [View(form, "graph", q, s, w) for q in (0, 50) for s in (6, 11, 21) for w in FILTERS]
+    return (*linear, *principal, *rbf, *graph)
+
+
+def chosen_views(rows: Rows, forms: Any, views: Any) -> list[View]:
+    """Return the views to make of some rows, as the parameters of `LabelFold` say."""
+    forms = forms_for(rows) if isinstance(forms, str) else _known(forms, FORMS, "forms")
+    if isinstance(views, str):
+        return [view for form in forms for view in views_of(form)]
+    given = [view for view in views if isinstance(view, View)]
+    families = _known([view for view in views if not isinstance(view, View)], FAMILIES, "views")
+    return given + [view for form in forms for view in views_of(form) if view.family in families]
+
+
+def forms_for(rows: Rows) -> tuple[str, ...]:
+    """Return the forms that suit the values: counts, wide sparse rows, or tables."""
+    if looks_like_counts(rows) and rows.shape[1] > _SPARSE_COLUMNS:
+        return ("tf-idf", "root counts")
+    if density(rows) < _SPARSE_SHARE and rows.shape[1] > _SPARSE_COLUMNS:
+        return ("unit rows",)
+    return ("unit variance", "ranks")
+
+
+def _known(names: Sequence[str], known: Any, parameter: str) -> list[str]:
+    for name in names:
+        if name not in known:
+            raise ValueError(f"{parameter} names {name!r}, where {', '.join(known)} are known; use those")
+    return list(names)
