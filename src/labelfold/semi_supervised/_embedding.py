@@ -8,52 +8,129 @@ import numpy as np
 
 from labelfold._base import Kept
 from labelfold._warn import warn_user
-from labelfold.rows import Rows
-from labelfold.semi_supervised._fold import Scores
+from labelfold.numerics._eigen import signed
+from labelfold.rows import Centered, Featurized, Rows
+from labelfold.semi_supervised._fold import Scores, kernel_root
+from labelfold.semi_supervised._pieces import Pieces, Placed, graph_weights, mean_distance, squared_distances
 from labelfold.semi_supervised._solver import Solution
 
 # Directions whose eigenvalue is below this share of the largest are round-off.
 _ROUND_OFF = 1e-10
 
+# Features of which the variance is below this share of all are left out of the blend.
+_NEGLIGIBLE = 1e-6
+
 
 class Embedding(Kept):
-    """A row's place: (F(x) - mean) turn. For `Featurized`."""
+    """A row's place: (F(x) - mean) turn, then further coordinates where there are any. For `Featurized`."""
 
     def __init__(self, scores: Scores, mean: np.ndarray, turn: np.ndarray) -> None:
         self.scores, self.mean, self.turn = scores, mean, turn
+        self.blends: list[Blend] = []
+        self.more: np.ndarray | None = None
+        self.shift: np.ndarray | None = None
 
     def __call__(self, X: Any) -> np.ndarray:
         """Return the place of some rows, (n, k)."""
-        return (self.scores(X) - self.mean) @ self.turn
+        Z = (self.scores(X) - self.mean) @ self.turn
+        if self.more is None:
+            return Z
+        return np.hstack([Z, self.features(X, Z) @ self.more - self.shift])
+
+    def features(self, X: Any, Z: np.ndarray) -> np.ndarray:
+        """Return [Z, G]: the discriminant coordinates and the blended features of some rows."""
+        return np.hstack([Z, *(blend(X) for blend in self.blends)])
+
+
+class Blend(Kept):
+    """The blended features of one form: root-w_v phi_v of all its views, those of one coordinate taken together.
+
+    Views that differ only in how they weigh the same coordinates add up to one weight a coordinate.
+    """
+
+    def __init__(self, pieces: Pieces, shares: dict[Any, float], points: dict[int, Any]) -> None:
+        self.pieces = pieces
+        q = len(pieces.deviations)
+        squares = np.zeros(q)  # of each principal coordinate
+        graphs: dict[tuple[int, int], np.ndarray] = {}
+        kernels: dict[int, list[tuple[float, float]]] = {}
+        for view, share in shares.items():
+            share = share / pieces.scales[view.name]
+            if view.family == "linear":
+                squares += share
+            elif view.family == "principal":
+                here = slice(view.space or q)
+                squares[here] += share * pieces.deviations[here] ** (-2 * view.value)
+            elif view.family == "graph":
+                key = (view.space, int(view.value))
+                graphs[key] = graphs.get(key, 0.0) + share * graph_weights(view, pieces)
+            else:
+                kernels.setdefault(view.space, []).append((view.value / mean_distance(view, pieces), share))
+        self.size = np.sqrt(squares * (squares * pieces.deviations**2 > _NEGLIGIBLE))
+        self.used = np.flatnonzero(self.size)
+        self.graphs = [(*key, *_heavy(w, pieces, key)) for key, w in graphs.items()]
+        self.kernels = [
+            (q, points[q], terms, kernel_root(_kernel(points[q], points[q], terms)))
+            for q, terms in kernels.items()
+        ]
+
+    def __call__(self, X: Any) -> np.ndarray:
+        """Return the blended features of some rows."""
+        spaces = {graph[0] for graph in self.graphs}
+        return self.of(self.pieces.place(self.pieces.form._form(X), spaces))
+
+    def of(self, placed: Placed) -> np.ndarray:
+        """Return the blended features of placed rows."""
+        parts = [placed.C[:, self.used] * self.size[self.used]]
+        for space, s, turn in self.graphs:
+            parts.append(self.pieces.join(self.pieces.graph(space, s), placed) @ turn)
+        for space, points, terms, root in self.kernels:
+            parts.append(_kernel(placed.C[:, :space] if space else placed.T, points, terms) @ root)
+        return np.hstack(parts)
 
 
 def embedding_of(
     found: Solution,
     F: np.ndarray,
-    F_labelled: np.ndarray,
+    index: np.ndarray,
     Y: np.ndarray,
     task: str,
     n_components: int | None,
-    held: list[Rows],
+    rows: Rows,
 ) -> tuple[Embedding, np.ndarray]:
-    """Return the map of rows to the embedding, and the embedding of the training rows."""
-    mean, turn = second_stage(F_labelled, Y, task)
+    """Return the map of rows to the embedding, and the embedding of the training rows.
+
+    Parameters
+    ----------
+    F : ndarray of shape (n, c)
+        The scores of the training rows.
+    index : ndarray of shape (l,)
+        Which of them are labelled, with targets Y (l, c).
+    rows : Rows
+        The training rows.
+    """
+    mean, turn = second_stage(F[index], Y, task)
     k = turn.shape[1] if n_components is None else n_components
-    if k > turn.shape[1]:
-        warn_user(f"n_components={k} is more than the {turn.shape[1]} directions there are")
     embedding = Embedding(found.scores, mean, turn[:, :k])
-    return embedding, (F - mean) @ embedding.turn
+    Z = (F - mean) @ embedding.turn
+    if k <= turn.shape[1]:
+        return embedding, Z
+    _go_on(embedding, found, k, len(index), rows)
+    if embedding.more is None:
+        return embedding, Z
+    return embedding, np.asarray(rows.get(Featurized(rows, embedding).values()), dtype=np.float64)
 
 
 def second_stage(F: np.ndarray, Y: np.ndarray, task: str) -> tuple[np.ndarray, np.ndarray]:
     r"""Return the mean (c,) and turn (c, k) that make discriminant directions of the labelled rows' scores F (l, c).
 
     The scores are those of a symmetric smoother S, F_c = S Y_c. With the targets T of LDA, Y over the roots of the
-    class sizes, the second stage of the two-stage method is :math:`T'ST = E \,\mathrm{diag}(s) E'`, and the directions
-    are :math:`Z = S T E \,\mathrm{diag}(s)^{-1/2}`.
+    class sizes, the second stage of the two-stage method is :math:`T'ST = E \,\mathrm{diag}(s) E'`, and the
+    directions are :math:`Z = S T E \,\mathrm{diag}(s)^{-1/2}`.
     """
+    spread = Y.std(axis=0)
     size = (
-        np.sqrt(np.maximum(Y.sum(axis=0), 1)) if task != "regression" else np.maximum(Y.std(axis=0), 1e-300)
+        np.where(spread > 0, spread, 1.0) if task == "regression" else np.sqrt(np.maximum(Y.sum(axis=0), 1))
     )
     mean = F.mean(axis=0)
     T = (Y - Y.mean(axis=0)) / size
@@ -65,5 +142,51 @@ def second_stage(F: np.ndarray, Y: np.ndarray, task: str) -> tuple[np.ndarray, n
         keep[-1] = False  # the scores of a row sum to 1
     if not keep.any():
         return mean, np.zeros((Y.shape[1], 1))
-    E = E[:, keep] * np.sign(E[np.abs(E[:, keep]).argmax(axis=0), np.flatnonzero(keep)])
-    return mean, E / size[:, None] / np.sqrt(s[keep])
+    return mean, signed(E[:, keep] / size[:, None] / np.sqrt(s[keep]))
+
+
+def _go_on(embedding: Embedding, found: Solution, k: int, n_labelled: int, rows: Rows) -> None:
+    """Add principal components of the blended features, uncorrelated with the discriminant coordinates."""
+    total = found.weights.sum(axis=1)
+    for pieces, folded in zip(found.scores.pieces, found.scores.folded, strict=True):
+        shares = {
+            view: w for view, w in zip(found.views, total, strict=True) if view.form == pieces.name and w > 0
+        }
+        embedding.blends.append(Blend(pieces, shares, {rbf.space: rbf.points for rbf in folded.rbfs}))
+    own = embedding.turn.shape[1]
+    both = Centered(Featurized(rows, _Both(embedding)))
+    S = both.gram() / rows.shape[0]
+    back = np.linalg.pinv(S[:own, :own]) @ S[:own, own:]  # of G on Z
+    left = S[own:, own:] - S[own:, :own] @ back
+    s, V = np.linalg.eigh((left + left.T) / 2)
+    keep = np.flatnonzero(s > _ROUND_OFF * max(S.diagonal()[own:].max(initial=0.0), 0.0))[::-1][: k - own]
+    if len(keep) < k - own:
+        warn_user(
+            f"n_components={k} is more than the {own + len(keep)} that the blended views have; "
+            f"{own + len(keep)} are kept"
+        )
+    if len(keep):
+        V = signed(V[:, keep]) / np.sqrt(n_labelled)  # on the scale of the discriminant coordinates
+        embedding.more = np.vstack([-back @ V, V])
+        embedding.shift = both.center @ embedding.more
+
+
+class _Both:
+    """The discriminant coordinates and the blended features of rows. For `Featurized`."""
+
+    def __init__(self, embedding: Embedding) -> None:
+        self.embedding = embedding
+
+    def __call__(self, X: Any) -> np.ndarray:
+        return self.embedding.features(X, self.embedding(X))
+
+
+def _heavy(weights: np.ndarray, pieces: Pieces, key: tuple[int, int]) -> tuple[np.ndarray]:
+    """Return the map (m, j) to the functions of a graph that count, times the roots of their weights."""
+    used = weights > _NEGLIGIBLE * weights.max(initial=0.0)
+    return (pieces.graph(*key).map[:, used] * np.sqrt(weights[used]),)
+
+
+def _kernel(X: Any, points: Any, terms: list[tuple[float, float]]) -> np.ndarray:
+    D = squared_distances(X, points)
+    return sum(share * np.exp(-width * D) for width, share in terms)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -86,7 +85,7 @@ def features(view: View, pieces: Pieces, placed: Placed) -> tuple[np.ndarray | N
         K = np.exp(-width * squared_distances(points, points[chosen])) / scale
         if len(chosen) == n:
             return K, None
-        phi = K @ _root(K[chosen])
+        phi = K @ kernel_root(K[chosen])
     else:
         phi = _spread(view, pieces, placed)[0]
     return (phi @ phi.T, None) if phi.shape[1] >= n else (None, phi)
@@ -129,7 +128,7 @@ def _fold_rbf(view: View, pieces: Pieces, placed: Placed, alpha: np.ndarray, fol
         folded.rbfs.append(rbf)
     if len(chosen) < len(alpha):
         K = np.exp(-width * squared_distances(points, points[chosen]))
-        root = _root(K[chosen])
+        root = kernel_root(K[chosen])
         alpha = root @ ((K @ root).T @ alpha)
     rbf.widths.append(width)
     rbf.coefs.append(alpha)
@@ -159,7 +158,7 @@ def _linear_kernel(T: Any, mean: np.ndarray) -> np.ndarray:
     return (T @ T.T).toarray() - cross - cross[:, None] + mean @ mean
 
 
-def _root(K: np.ndarray) -> np.ndarray:
+def kernel_root(K: np.ndarray) -> np.ndarray:
     """Return R with R R' the pseudo-inverse of a kernel."""
     s, V = np.linalg.eigh((K + K.T) / 2)
     keep = s > 1e-10 * s[-1]
@@ -195,14 +194,12 @@ class _Columns:
         return self.folded.columns(self.pieces.place(T, ()))
 
 
-def training_scores(scores: Scores, held: list[Rows]) -> np.ndarray:
-    """Return F of the training rows, of which the nearest anchors are known."""
+def training_scores(scores: Scores, held: dict[str, Rows]) -> np.ndarray:
+    """Return F of the training rows, held in each form, of which the nearest anchors are known."""
     F = scores.bias
-    for pieces, folded, rows in zip(scores.pieces, scores.folded, held, strict=True):
+    for pieces, folded in zip(scores.pieces, scores.folded, strict=True):
+        rows = held[pieces.name]
         joins = {space.q: (space.distance, space.which) for space in pieces.spaces}
         columns = rows.get(Featurized(rows, _Columns(pieces, folded)).values())
         F = F + columns + folded.anchors(pieces, Placed(None, None, joins))
     return F
-
-
-Transform = Callable[[Any], np.ndarray]

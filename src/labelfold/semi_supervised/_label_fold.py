@@ -291,7 +291,8 @@ class LabelFold(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ro
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         views = chosen_views(rows, self.forms, self.views)
         names = list(dict.fromkeys(view.form for view in views))
-        self._n_rows, self._pieces, self._held, self._reasons = rows.shape[0], [], [], []
+        self._train, self._n_rows = rows, rows.shape[0]
+        self._pieces, self._held, self._reasons = [], {}, []
         with Progress("LabelFold", len(names), self.verbose) as progress:
             for i, name in enumerate(names):
                 form = FORMS[name]().fit(rows)
@@ -299,7 +300,7 @@ class LabelFold(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ro
                 here = [view for view in views if view.form == name]
                 pieces, reasons = make_pieces(name, form, formed, here, self.n_anchors, seed)
                 self._pieces.append(pieces)
-                self._held.append(formed)
+                self._held[name] = formed
                 self._reasons += list(reasons.items())
                 progress(i + 1, 0.0)
 
@@ -308,8 +309,8 @@ class LabelFold(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ro
         Y = labels.columns()
         ridges = np.array(RIDGES if self.ridges is None else self.ridges, dtype=np.float64)
         placed = [
-            pieces.place_again(rows.take(labels.index).whole().double().host(), labels.index)
-            for pieces, rows in zip(self._pieces, self._held, strict=True)
+            pieces.place_again(self._held[pieces.name].take(labels.index).whole().double().host(), labels.index)
+            for pieces in self._pieces
         ]
         deviation = Y.std(axis=0)
         scale = np.where(deviation > 0, deviation, 1.0) if labels.task == "regression" else 1.0
@@ -336,7 +337,7 @@ class LabelFold(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ro
         F = training_scores(found.scores, self._held)
         F = np.broadcast_to(F, (self._n_rows, Y.shape[1]))
         self._embedding, self.embedding_ = embedding_of(
-            found, F, F[labels.index], Y, labels.task, self.n_components, self._held
+            found, F, labels.index, Y, labels.task, self.n_components, self._train
         )
         self.transduction_ = self._decide(F)
 
@@ -402,7 +403,7 @@ class LabelFold(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ro
     def __getstate__(self) -> dict[str, Any]:
         """Return what is saved: all but the training rows."""
         state = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_held"}
+        return {name: value for name, value in state.items() if name not in ("_held", "_train")}
 
     def __sklearn_tags__(self) -> Any:
         """Declare what is predicted, and that float32 stays float32."""
