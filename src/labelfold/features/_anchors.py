@@ -113,14 +113,25 @@ def anchor_graph(Z: sparse.csr_array, n_components: int) -> AnchorGraph:
     A = (Z.T @ Z).tocsr()[used][:, used].toarray() * np.outer(root[used], root[used])
     constant = np.sqrt(mass[used] / n)  # the eigenvector of the constant function, sigma = 1
     A -= np.outer(constant, constant)
-    k = min(n_components, len(used))
-    squares, V = linalg.eigh(A, subset_by_index=[len(used) - k, len(used) - 1], check_finite=False)
-    squares, V = np.minimum(squares[::-1], 1.0), V[:, ::-1]
+    squares, V = _largest(A, min(n_components, len(used)))
+    squares = np.minimum(squares, 1.0)
     keep = squares > _LEAST_SQUARE
     squares, V = squares[keep], V[:, keep]
     found = np.zeros((m, len(squares)))
     found[used] = root[used, None] * V / np.sqrt(squares)
     return AnchorGraph(1 - squares, found, 1 + int((squares > 1 - _PIECES).sum()))
+
+
+def _largest(A: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the largest eigenvalues of a symmetric matrix, descending, and their vectors.
+
+    They are found in float32, which halves the time, and mended in the space that these vectors span, in float64.
+    """
+    m, half = len(A), A.astype(np.float32)
+    P = linalg.eigh(half, subset_by_index=[m - k, m - 1], overwrite_a=True, check_finite=False)[1]
+    P = np.linalg.qr(P.astype(np.float64))[0]
+    values, turn = np.linalg.eigh(P.T @ A @ P)
+    return values[::-1], P @ turn[:, ::-1]
 
 
 def cluster(points: np.ndarray, n_anchors: int, random_state: Any) -> np.ndarray:

@@ -17,7 +17,7 @@ from labelfold.numerics._svd import randomized_svd
 from labelfold.rows import Centered, Rows
 
 # A d x d or n x n matrix up to this size is decomposed directly: one pass.
-_DIRECT = 2000
+DIRECT = 2000
 
 # Principal coordinates are features, so few digits are enough where they are iterated for.
 _TOL = 1e-4
@@ -132,9 +132,9 @@ def principal_axes(rows: Rows, n_components: int, *, random_state: Any = 0) -> A
     if total <= 10 * (eps * np.abs(mean).max(initial=0.0)) ** 2 * d:
         return Axes(np.zeros((d, 0)), np.zeros(0), mean, 0.0)
     q = min(n_components, n, d)
-    if d <= max(_DIRECT, n) and d <= 2 * _DIRECT:
+    if d <= max(DIRECT, n) and d <= 2 * DIRECT:
         squares, basis = _largest(centered.gram() / n, q, eps)
-    elif n <= _DIRECT and n * rows.row_bytes() <= 2**30:
+    elif n <= DIRECT and n * rows.row_bytes() <= 2**30:
         squares, U = _largest(np.asarray(centered.whole().double().outer()) / n, q, eps)
         basis = centered.t(U) / (np.sqrt(squares) * np.sqrt(n))
     else:

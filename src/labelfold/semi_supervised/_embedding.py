@@ -8,6 +8,7 @@ import numpy as np
 
 from labelfold._base import Kept
 from labelfold._warn import warn_user
+from labelfold.labels import Labels
 from labelfold.numerics._eigen import signed
 from labelfold.rows import Centered, Featurized, Rows
 from labelfold.semi_supervised._fold import Scores, kernel_root
@@ -76,8 +77,7 @@ class Blend(Kept):
 
     def __call__(self, X: Any) -> np.ndarray:
         """Return the blended features of some rows."""
-        spaces = {graph[0] for graph in self.graphs}
-        return self.of(self.pieces.place(self.pieces.form._form(X), spaces))
+        return self.of(self.pieces.place(self.pieces.form._form(X), {graph[0] for graph in self.graphs}))
 
     def of(self, placed: Placed) -> np.ndarray:
         """Return the blended features of placed rows."""
@@ -93,8 +93,7 @@ def embedding_of(
     found: Solution,
     F: np.ndarray,
     index: np.ndarray,
-    Y: np.ndarray,
-    task: str,
+    labels: Labels,
     n_components: int | None,
     rows: Rows,
 ) -> tuple[Embedding, np.ndarray]:
@@ -105,11 +104,12 @@ def embedding_of(
     F : ndarray of shape (n, c)
         The scores of the training rows.
     index : ndarray of shape (l,)
-        Which of them are labelled, with targets Y (l, c).
+        Which of them are labelled.
+    labels : Labels
     rows : Rows
         The training rows.
     """
-    mean, turn = second_stage(F[index], Y, task)
+    mean, turn = second_stage(F[index], labels)
     k = turn.shape[1] if n_components is None else n_components
     embedding = Embedding(found.scores, mean, turn[:, :k])
     Z = (F - mean) @ embedding.turn
@@ -121,24 +121,23 @@ def embedding_of(
     return embedding, np.asarray(rows.get(Featurized(rows, embedding).values()), dtype=np.float64)
 
 
-def second_stage(F: np.ndarray, Y: np.ndarray, task: str) -> tuple[np.ndarray, np.ndarray]:
+def second_stage(F: np.ndarray, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
     r"""Return the mean (c,) and turn (c, k) that make discriminant directions of the labelled rows' scores F (l, c).
 
     The scores are those of a symmetric smoother S, F_c = S Y_c. With the targets T of LDA, Y over the roots of the
     class sizes, the second stage of the two-stage method is :math:`T'ST = E \,\mathrm{diag}(s) E'`, and the
     directions are :math:`Z = S T E \,\mathrm{diag}(s)^{-1/2}`.
     """
-    spread = Y.std(axis=0)
-    size = (
-        np.where(spread > 0, spread, 1.0) if task == "regression" else np.sqrt(np.maximum(Y.sum(axis=0), 1))
-    )
+    Y = labels.signs()[:, None] if labels.task == "binary" else labels.columns()
+    size = np.ones(1) if labels.task == "binary" else np.sqrt(np.maximum(Y.sum(axis=0), 1))
+    if labels.task == "regression":
+        size = np.where(np.ptp(Y, axis=0) > 0, Y.std(axis=0), 1.0)
     mean = F.mean(axis=0)
-    T = (Y - Y.mean(axis=0)) / size
-    D = T.T @ ((F - mean) / size)
+    D = ((Y - Y.mean(axis=0)) / size).T @ ((F - mean) / size)
     s, E = np.linalg.eigh((D + D.T) / 2)
     s, E = s[::-1], E[:, ::-1]
     keep = s > _ROUND_OFF * max(s[0], 0.0)
-    if task in ("binary", "multiclass"):
+    if labels.task == "multiclass":
         keep[-1] = False  # the scores of a row sum to 1
     if not keep.any():
         return mean, np.zeros((Y.shape[1], 1))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -49,9 +49,10 @@ class Folded(Kept):
         self.rbfs: list[Rbf] = []
         self.joins: list[Join] = []
 
-    def spaces(self) -> set[int]:
-        """Return the spaces of which neighbours are needed."""
-        return {join.space for join in self.joins}
+    def needs(self) -> tuple[set[int], int]:
+        """Return the spaces in which anchors are needed, and how many principal coordinates are."""
+        spaces = {join.space for join in self.joins}
+        return spaces, max([0, *spaces, *(rbf.space for rbf in self.rbfs)])
 
     def columns(self, placed: Placed) -> np.ndarray:
         """Return the part of the score that comes from columns and kernels, (n, c)."""
@@ -70,25 +71,48 @@ class Folded(Kept):
         return F
 
 
-def features(view: View, pieces: Pieces, placed: Placed) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Return the kernel (l, l) of the labelled rows in a view, or their features (l, p) where p is less than l."""
+class Regressors(NamedTuple):
+    """The labelled rows in a view, and other rows beside them.
+
+    Attributes
+    ----------
+    own : ndarray of shape (l, l) or (l, p)
+        The kernel of the labelled rows, or their features where these are fewer than the rows.
+    others : ndarray of shape (u, l) or (u, p)
+        The kernel of other rows with them, or the features of the other rows.
+    is_kernel : bool
+    """
+
+    own: np.ndarray
+    others: np.ndarray
+    is_kernel: bool
+
+
+def regressors(view: View, pieces: Pieces, placed: Placed, others: Placed) -> Regressors:
+    """Return the labelled rows and others in a view, of mean squared norm 1 over all rows."""
     scale, (n, d) = pieces.scales[view.name], placed.T.shape
     if view.family == "linear":
-        if n > max(d, _KERNEL_ROWS) or min(n, d) > _KERNEL_ROWS:
-            phi = (_dense(placed.T) - pieces.mean if n > d else placed.C) / np.sqrt(scale)
-        else:
-            return _linear_kernel(placed.T, pieces.mean) / scale, None
-    elif view.family == "rbf":
-        points = _points(view, placed)
+        if min(n, d) <= _KERNEL_ROWS and n <= d:
+            kernels = (_linear_kernel(rows.T, placed.T, pieces.mean) / scale for rows in (placed, others))
+            return Regressors(*kernels, True)
+        both = ((_dense(rows.T) - pieces.mean if n > d else rows.C) for rows in (placed, others))
+        return Regressors(*(phi / np.sqrt(scale) for phi in both), False)
+    if view.family == "rbf":
+        points, chosen = _points(view, placed), landmarks(n)
         width = view.value / mean_distance(view, pieces)
-        chosen = landmarks(n)
-        K = np.exp(-width * squared_distances(points, points[chosen])) / scale
+        K, L = (
+            np.exp(-width * squared_distances(_points(view, rows), points[chosen])) / scale
+            for rows in (placed, others)
+        )
         if len(chosen) == n:
-            return K, None
-        phi = K @ kernel_root(K[chosen])
-    else:
-        phi = _spread(view, pieces, placed)[0]
-    return (phi @ phi.T, None) if phi.shape[1] >= n else (None, phi)
+            return Regressors(*_centred(K, L), True)
+        root = kernel_root(K[chosen])
+        mean = K.mean(axis=0)
+        return Regressors((K - mean) @ root, (L - mean) @ root, False)
+    phi, psi = _spread(view, pieces, placed)[0], _spread(view, pieces, others)[0]
+    if phi.shape[1] < n:
+        return Regressors(phi, psi, False)
+    return Regressors(phi @ phi.T, psi @ phi.T, True)
 
 
 def fold_in(view: View, pieces: Pieces, placed: Placed, alpha: np.ndarray, folded: Folded) -> None:
@@ -98,7 +122,7 @@ def fold_in(view: View, pieces: Pieces, placed: Placed, alpha: np.ndarray, folde
         if n > _KERNEL_ROWS and n <= d:
             folded.coef += pieces.coordinates.basis @ (placed.C.T @ alpha) / scale
         else:
-            folded.coef += placed.T.T @ alpha / scale
+            folded.coef += (placed.T.T @ alpha - np.outer(pieces.mean, alpha.sum(axis=0))) / scale
     elif view.family == "principal":
         phi, turn = _spread(view, pieces, placed)
         folded.coef += turn @ (phi.T @ alpha)
@@ -126,6 +150,7 @@ def _fold_rbf(view: View, pieces: Pieces, placed: Placed, alpha: np.ndarray, fol
     if rbf is None:
         rbf = Rbf(view.space, points[chosen])
         folded.rbfs.append(rbf)
+    alpha = alpha - alpha.mean(axis=0)
     if len(chosen) < len(alpha):
         K = np.exp(-width * squared_distances(points, points[chosen]))
         root = kernel_root(K[chosen])
@@ -150,12 +175,18 @@ def _points(view: View, placed: Placed) -> Any:
     return placed.C[:, : view.space] if view.space else placed.T
 
 
-def _linear_kernel(T: Any, mean: np.ndarray) -> np.ndarray:
-    """Return the inner products of rows less the mean; sparse rows stay sparse."""
+def _linear_kernel(T: Any, S: Any, mean: np.ndarray) -> np.ndarray:
+    """Return the inner products of two sets of rows less the mean; sparse rows stay sparse."""
     if not sparse.issparse(T):
-        return (T - mean) @ (T - mean).T
-    cross = T @ mean
-    return (T @ T.T).toarray() - cross - cross[:, None] + mean @ mean
+        return (T - mean) @ (S - mean).T
+    return (T @ S.T).toarray() - (T @ mean)[:, None] - S @ mean + mean @ mean
+
+
+def _centred(K: np.ndarray, L: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return a kernel of labelled rows (l, l), and others' with them (u, l), centred over the labelled rows."""
+    mean = K.mean(axis=0)
+    K = K - mean - mean[:, None] + mean.mean()
+    return (K + K.T) / 2, L - mean - L.mean(axis=1, keepdims=True) + mean.mean()
 
 
 def kernel_root(K: np.ndarray) -> np.ndarray:
@@ -179,7 +210,7 @@ class Scores(Kept):
         """Return F(x), (n, c)."""
         F = np.tile(self.bias, (X.shape[0], 1))
         for pieces, folded in zip(self.pieces, self.folded, strict=True):
-            placed = pieces.place(pieces.form._form(X), folded.spaces())
+            placed = pieces.place(pieces.form._form(X), *folded.needs())
             F = F + folded.columns(placed) + folded.anchors(pieces, placed)
         return F
 
@@ -191,7 +222,7 @@ class _Columns:
         self.pieces, self.folded = pieces, folded
 
     def __call__(self, T: Any) -> np.ndarray:
-        return self.folded.columns(self.pieces.place(T, ()))
+        return self.folded.columns(self.pieces.place(T, (), self.folded.needs()[1]))
 
 
 def training_scores(scores: Scores, held: dict[str, Rows]) -> np.ndarray:

@@ -22,9 +22,15 @@ from labelfold.rows import Featurized, Rows
 from labelfold.semi_supervised._calibration import accuracy_interval, logistic, r2_interval, steepness
 from labelfold.semi_supervised._embedding import embedding_of
 from labelfold.semi_supervised._fold import training_scores
-from labelfold.semi_supervised._pieces import hold, make_pieces
+from labelfold.semi_supervised._pieces import Pieces, Placed, hold, make_pieces
 from labelfold.semi_supervised._recipe import FORMS, RIDGES, chosen_views
-from labelfold.semi_supervised._solver import Solution, solve
+from labelfold.semi_supervised._solver import Solution, solve, targets_of
+
+# Unlabelled rows that are looked at when views are weighed: at most so many.
+_OTHERS = 1000
+
+# Training rows are no part of a saved model.
+_NOT_SAVED = ("_held", "_train", "_others_placed")
 
 _TASKS = ("binary", "multiclass", "multilabel", "regression")
 
@@ -261,7 +267,7 @@ class LabelFold(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ro
         """
         F = self._blended(X)
         if self.task_ == "binary":
-            return F[:, 1] - F[:, 0]
+            return F[:, 0]
         return F + self._offset / self._steepness if self.task_ == "multilabel" else F
 
     @available_if(classifies)
@@ -278,8 +284,10 @@ class LabelFold(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ro
         p : ndarray of shape (n, c)
             In the order of ``classes_``.
         """
-        F = self._steepness * self._blended(X)
-        return expit(F + self._offset) if self.task_ == "multilabel" else softmax(F, axis=1)
+        F = self._blended(X)
+        if self.task_ == "multilabel":
+            return expit(self._steepness * F + self._offset)
+        return softmax(self._steepness * _by_class(F), axis=1)
 
     def _read(self, y: Any, n_rows: int) -> Labels:
         return read_labels(
@@ -303,43 +311,44 @@ class LabelFold(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ro
                 self._held[name] = formed
                 self._reasons += list(reasons.items())
                 progress(i + 1, 0.0)
+        drawn = np.random.default_rng(seed).permutation(self._n_rows)[:_OTHERS]
+        self._others = np.sort(drawn)
+        self._others_placed = [self._place(pieces, self._others) for pieces in self._pieces]
 
     def _use(self, labels: Labels, full: bool = True) -> None:
         """Weigh the views by labels, and keep what follows from it."""
-        Y = labels.columns()
         ridges = np.array(RIDGES if self.ridges is None else self.ridges, dtype=np.float64)
-        placed = [
-            pieces.place_again(self._held[pieces.name].take(labels.index).whole().double().host(), labels.index)
-            for pieces in self._pieces
-        ]
-        deviation = Y.std(axis=0)
-        scale = np.where(deviation > 0, deviation, 1.0) if labels.task == "regression" else 1.0
+        targets = targets_of(labels)
         found = solve(
             self._pieces,
-            placed,
-            Y,
+            [self._place(pieces, labels.index) for pieces in self._pieces],
+            [placed.some(~labels.labelled[self._others]) for placed in self._others_placed],
+            targets,
             ridges,
-            scale=scale,
-            views=None if full else self._heavy(labels.n_labelled),
+            None if full else self._heavy(labels.n_labelled),
         )
         if not found.views:
             warn_user(
-                "no view of X could be made, so every row is predicted alike; see view_weights_ for the reasons"
+                "no view of X could be made, so every row is predicted alike; view_weights_ has the reasons"
             )
         self.task_, self._flat = labels.task, labels.values.ndim == 1
         if labels.task != "regression":
             self.classes_ = labels.classes
         elif hasattr(self, "classes_"):
             del self.classes_
-        self._store_weights(found, ridges, full)
-        self._calibrate(found.left_out, Y)
         self._scores = found.scores
+        self._store_weights(found, ridges, full)
+        self._calibrate(found.left_out, labels)
         F = training_scores(found.scores, self._held)
-        F = np.broadcast_to(F, (self._n_rows, Y.shape[1]))
+        F = np.broadcast_to(F, (self._n_rows, targets.Y.shape[1]))
         self._embedding, self.embedding_ = embedding_of(
-            found, F, labels.index, Y, labels.task, self.n_components, self._train
+            found, F, labels.index, labels, self.n_components, self._train
         )
         self.transduction_ = self._decide(F)
+
+    def _place(self, pieces: Pieces, index: np.ndarray) -> Placed:
+        """Return some training rows as the views of a form see them."""
+        return pieces.place_again(self._held[pieces.name].take(index).whole().double().host(), index)
 
     def _heavy(self, n_labelled: int) -> set:
         """Return the views that `refit` weighs: the heaviest, as many as can be solved at once."""
@@ -365,19 +374,19 @@ class LabelFold(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ro
         if full:
             self._by_weight = views
 
-    def _calibrate(self, left_out: np.ndarray, Y: np.ndarray) -> None:
+    def _calibrate(self, left_out: np.ndarray, labels: Labels) -> None:
         """Keep what turns scores into probabilities, and the leave-one-out score."""
+        Y = labels.columns()
         self._steepness, self._offset = 1.0, 0.0
         if self.task_ == "regression":
             own, *interval = r2_interval(Y, left_out)
+        elif self.task_ == "multilabel":
+            self._steepness, self._offset = logistic(left_out, Y)
+            own, *interval = accuracy_interval((self._labels(left_out) == (Y > 0)).all(axis=1))
         else:
-            if self.task_ == "multilabel":
-                self._steepness, self._offset = logistic(left_out, Y)
-                right = ((self._steepness * left_out + self._offset > 0) == (Y > 0)).all(axis=1)
-            else:
-                self._steepness = steepness(left_out, Y)
-                right = left_out.argmax(axis=1) == Y.argmax(axis=1)
-            own, *interval = accuracy_interval(right)
+            F = _by_class(left_out)
+            self._steepness = steepness(F, Y)
+            own, *interval = accuracy_interval(F.argmax(axis=1) == labels.values)
         self.loo_score_, self.loo_interval_ = own, tuple(interval)
 
     def _blended(self, X: Any) -> np.ndarray:
@@ -389,8 +398,11 @@ class LabelFold(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ro
         if self.task_ == "regression":
             return F[:, 0] if self._flat else F
         if self.task_ == "multilabel":
-            return (self._steepness * F + self._offset > 0).astype(np.intp)
-        return self.classes_[F.argmax(axis=1)]
+            return self._labels(F).astype(np.intp)
+        return self.classes_[_by_class(F).argmax(axis=1)]
+
+    def _labels(self, F: np.ndarray) -> np.ndarray:
+        return self._steepness * F + self._offset > 0
 
     @property
     def _n_features_out(self) -> int:
@@ -403,10 +415,15 @@ class LabelFold(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ro
     def __getstate__(self) -> dict[str, Any]:
         """Return what is saved: all but the training rows."""
         state = super().__getstate__()
-        return {name: value for name, value in state.items() if name not in ("_held", "_train")}
+        return {name: value for name, value in state.items() if name not in _NOT_SAVED}
 
     def __sklearn_tags__(self) -> Any:
         """Declare what is predicted, and that float32 stays float32."""
         tags = tags_by_task(super().__sklearn_tags__(), self.task)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _by_class(F: np.ndarray) -> np.ndarray:
+    """Return a score for each class, where two classes are one column."""
+    return np.hstack([-F, F]) / 2 if F.shape[1] == 1 else F

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from itertools import chain
+from threading import Event
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +14,7 @@ from sklearn.utils import check_random_state
 
 from labelfold._base import Kept
 from labelfold.features._anchors import (
+    AnchorGraph,
     Anchors,
     anchor_graph,
     cluster,
@@ -22,12 +25,19 @@ from labelfold.features._anchors import (
     sample_size,
 )
 from labelfold.features._forms import ColumnForm
-from labelfold.features._principal import principal_axes
+from labelfold.features._principal import DIRECT, principal_axes
 from labelfold.rows import Featurized, Rows, as_rows
+from labelfold.rows import _threads as threads
 from labelfold.semi_supervised._recipe import FILTERS, N_EIGENVECTORS, View
+
+# Principal coordinates made where the smaller side of X is decomposed directly, and otherwise.
+_COORDINATES, _FEWER_COORDINATES = 401, 100
 
 # Rows of which the mean of a kernel is estimated.
 _KERNEL_ROWS = 1000
+
+# All rows are anchors where they are no more than so many times the anchors asked for.
+_ALL_ROWS = 1.5
 
 # Anchors in all columns are means of rows up to this many numbers; beyond that they are rows.
 _DENSE_ANCHORS = 16_000_000
@@ -44,7 +54,7 @@ class Coordinates(Kept):
         """Return the coordinates of some rows."""
         return T @ self.basis.astype(T.dtype, copy=False) - self.offset.astype(T.dtype, copy=False)
 
-    def first(self, q: int) -> Coordinates:
+    def first(self, q: int | None) -> Coordinates:
         """Return the first q of these coordinates."""
         some = Coordinates.__new__(Coordinates)
         some.basis, some.offset = self.basis[:, :q], self.offset[:q]
@@ -99,11 +109,14 @@ class Pieces(Kept):
         """Return a graph."""
         return next(graph for graph in self.graphs if (graph.space, graph.s) == (q, int(s)))
 
-    def place(self, T: Any, used: Collection[int] | None = None) -> Placed:
-        """Return what the views need to know of some rows; of the anchors only in the spaces ``used``."""
-        C, joins = self.coordinates(T), {}
+    def place(self, T: Any, spaces: Collection[int] | None = None, q: int | None = None) -> Placed:
+        """Return what the views need to know of some rows.
+
+        Anchors are looked for in the spaces named, and the first q principal coordinates made; all when None.
+        """
+        C, joins = self.coordinates.first(q)(T), {}
         for space in self.spaces:
-            if used is None or space.q in used:
+            if spaces is None or space.q in spaces:
                 joins[space.q] = space.anchors.nearest(C[:, : space.q] if space.q else T, space.k)
         return Placed(T, C, joins)
 
@@ -125,6 +138,11 @@ class Placed(NamedTuple):
     C: np.ndarray
     joins: dict[int, tuple[np.ndarray, np.ndarray]]
 
+    def some(self, index: np.ndarray) -> Placed:
+        """Return some of the rows."""
+        joins = {q: (distance[index], which[index]) for q, (distance, which) in self.joins.items()}
+        return Placed(self.T[index], self.C[index], joins)
+
 
 def make_pieces(
     name: str, form: ColumnForm, rows: Rows, views: list[View], n_anchors: int, random_state: Any
@@ -136,19 +154,12 @@ def make_pieces(
     rows : Rows
         All rows, in the form.
     """
-    pieces, reasons = Pieces(name, form), {}
-    q = max((view.space for view in views), default=0)
-    axes = principal_axes(rows, max(1, q), random_state=random_state)
+    pieces, n = Pieces(name, form), rows.shape[0]
+    most = _COORDINATES if min(rows.shape) <= DIRECT else _FEWER_COORDINATES
+    axes = principal_axes(rows, most, random_state=random_state)
     pieces.mean, pieces.total, pieces.deviations = axes.mean, axes.total, axes.deviations
     pieces.coordinates = Coordinates(axes.basis, axes.mean)
-    rank = len(axes.deviations)
-    for view in views:
-        if rank == 0:
-            reasons[view] = "all rows are the same"
-        elif view.space and view.space >= rank and (view.family != "principal" or not view.value):
-            reasons[view] = f"the rank is {rank}: it would be the view of all columns"
-        elif view.space > rank:
-            reasons[view] = f"the rank is {rank}"
+    reasons = _without_coordinates(views, len(axes.deviations), most, n)
     left = [view for view in views if view not in reasons]
     _make_graphs(
         pieces, rows, [view for view in left if view.family == "graph"], n_anchors, random_state, reasons
@@ -165,36 +176,65 @@ def make_pieces(
     return pieces, reasons
 
 
+def _without_coordinates(views: list[View], found: int, most: int, n: int) -> dict[View, str]:
+    """Return why views cannot be made, or would be others again, for want of principal coordinates."""
+    reasons = {}
+    for view in views:
+        q, complete = view.space, found < most
+        if not found:
+            reasons[view] = "all rows are the same"
+        elif q and complete and q >= found:
+            reasons[view] = f"the rank is {found}: it would be the view of all columns"
+        elif q > found:
+            reasons[view] = f"{found} principal coordinates were made"
+        elif not q and view.family == "principal" and not complete:
+            reasons[view] = f"the rank is {found} or more: only so many principal coordinates were made"
+        elif not q and view.family == "principal" and view.value == 1 and found > n / 2:
+            reasons[view] = f"the rank, {found}, is more than half the rows"
+    return reasons
+
+
 def _make_graphs(
     pieces: Pieces, rows: Rows, views: list[View], n_anchors: int, random_state: Any, reasons: dict[View, str]
 ) -> None:
     """Add anchors and graphs to the pieces."""
     n = rows.shape[0]
     for view in views:
-        if view.value >= min(n, n_anchors):
-            reasons[view] = f"{view.value:g} neighbours of {min(n, n_anchors)} anchors would be all of them"
+        if view.value >= n:
+            reasons[view] = f"{view.value:g} neighbours of {n} rows would be all of them"
     views = [view for view in views if view not in reasons]
     if not views:
         return
+    todo = []
     for q, anchors in _anchors(pieces, rows, sorted({view.space for view in views}), n_anchors, random_state):
-        here = [view for view in views if view.space == q]
-        m = anchors.points.shape[0]
-        sizes = sorted({int(view.value) for view in here})
+        sizes = sorted({int(view.value) for view in views if view.space == q})
         seen = rows if not q else Featurized(rows, pieces.coordinates.first(q))
-        distance, which = nearest_anchors(seen, anchors, min(sizes[-1], m))
+        distance, which = nearest_anchors(seen, anchors, min(sizes[-1], anchors.points.shape[0]))
         pieces.spaces.append(Space(q, anchors, distance, which))
-        for s in sizes:
-            why = None
-            if s >= m:
-                why = f"{s} neighbours of {m} different anchors would be all of them"
-            else:
-                found = anchor_graph(joined(distance, which, s, m), N_EIGENVECTORS)
-                if found.n_pieces > max(1, len(found.eigenvalues)) / 2:
-                    why = f"the graph falls into {found.n_pieces} pieces"
-                else:
-                    pieces.graphs.append(Graph(q, s, found.eigenvalues, found.map))
-            if why is not None:
-                reasons.update({view: why for view in here if int(view.value) == s})
+        todo += [(pieces.spaces[-1], s) for s in sizes]
+    jobs = [todo[i :: threads.n_threads()] for i in range(min(len(todo), threads.n_threads()))]
+    for space, s, found, why in chain.from_iterable(threads.run(_graphs, jobs)):
+        if why:
+            here = [view for view in views if (view.space, view.value) == (space.q, s)]
+            reasons.update(dict.fromkeys(here, why))
+        else:
+            pieces.graphs.append(Graph(space.q, s, found.eigenvalues, found.map))
+
+
+def _graphs(todo: list[tuple[Space, int]], stop: Event) -> list[tuple[Space, int, AnchorGraph | None, str]]:
+    """Return the graph of each space and number of neighbours, or why it cannot be used."""
+    done = []
+    for space, s in todo:
+        m = space.anchors.points.shape[0]
+        if stop.is_set():
+            break
+        if s >= m:
+            done.append((space, s, None, f"{s} neighbours of {m} different anchors would be all of them"))
+            continue
+        found = anchor_graph(joined(space.distance, space.which, s, m), N_EIGENVECTORS)
+        pieces = found.n_pieces > max(1, len(found.eigenvalues)) / 2
+        done.append((space, s, found, f"the graph falls into {found.n_pieces} pieces" if pieces else ""))
+    return done
 
 
 def _anchors(
@@ -202,13 +242,12 @@ def _anchors(
 ) -> list[tuple[int, Anchors]]:
     """Return the anchors of each space: all rows where they are few, otherwise k-means of principal coordinates."""
     n, d = rows.shape
-    if n <= n_anchors:
+    if n <= _ALL_ROWS * n_anchors:
         T = rows.whole().host()
         return [(q, Anchors(T if not q else pieces.coordinates.first(q)(T))) for q in spaces]
     size = min(n, sample_size(n_anchors))
     chosen = np.sort(check_random_state(random_state).permutation(n)[:size])
-    C = _coordinates(rows if size == n else rows.take(chosen), pieces.coordinates)
-    C = C[:, : max(spaces) or C.shape[1]]
+    C = _coordinates(rows if size == n else rows.take(chosen), pieces.coordinates.first(max(spaces) or 50))
     centres = cluster(C, n_anchors, random_state)
     found = [(q, Anchors(np.ascontiguousarray(centres[:, :q]))) for q in spaces if q]
     if 0 in spaces:

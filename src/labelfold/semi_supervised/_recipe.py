@@ -29,12 +29,14 @@ FILTERS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "1/(t+.001)": lambda t: 1 / (t + 0.001),
     "1/(t+.02)^2": lambda t: (t + 0.02) ** -2.0,
     "1/(t+.02)^3": lambda t: (t + 0.02) ** -3.0,
+    "1/(t+.02)^6": lambda t: (t + 0.02) ** -6.0,
     "exp(-10t)": lambda t: np.exp(-10 * t),
     "exp(-30t)": lambda t: np.exp(-30 * t),
+    "first 10": lambda t: (np.arange(len(t)) < 10).astype(np.float64),
     "first 30": lambda t: (np.arange(len(t)) < 30).astype(np.float64),
 }
 
-RIDGES = tuple(10.0**p for p in range(-7, 3))
+RIDGES = tuple(10.0**p for p in range(-6, 3))
 
 # Functions kept of each graph.
 N_EIGENVECTORS = 150
@@ -84,11 +86,19 @@ class View(Kept):
 def views_of(form: str) -> tuple[View, ...]:
     """Return the views that are made of a form."""
     linear = [View(form, "linear")]
-    principal = [View(form, "principal", q) for q in (2, 3, 5, 10, 20, 50)]
-    principal += [View(form, "principal", q, 1.0) for q in (5, 20, 50)]
-    rbf = [View(form, "rbf", 0, g) for g in (0.5, 2.0, 8.0)]
-    graph = [View(form, "graph", q, s, w) for q in (0, 50) for s in (6, 11, 21) for w in FILTERS]
+    principal = [View(form, "principal", q) for q in (2, 3, 5, 10, 20, 50, 100)]
+    principal += [View(form, "principal", q, 1.0) for q in (5, 20, 50, 100, 200, 0)]
+    principal += [View(form, "principal", q, 0.5) for q in (20, 50, 100, 200, 400, 0)]
+    rbf = [View(form, "rbf", q, g) for q in (0, 20) for g in (0.5, 2.0, 8.0)]
+    graph = [View(form, "graph", q, s, w) for q in (0, 50, 20) for s in (6, 11, 21) for w in FILTERS]
     return (*linear, *principal, *rbf, *graph)
+
+
+def group(view: View) -> str:
+    """Return the group of a view; groups have equal prior weight."""
+    if view.family == "principal" and view.value and (view.space == 0 or view.space >= 100):
+        return "linear"
+    return view.family
 
 
 def chosen_views(rows: Rows, forms: Any, views: Any) -> list[View]:

@@ -7,21 +7,67 @@ from typing import NamedTuple
 
 import numpy as np
 
-from labelfold.semi_supervised._fold import Folded, Scores, features, fold_in
+from labelfold.labels import Labels
+from labelfold.semi_supervised._fold import Folded, Regressors, Scores, fold_in, regressors
 from labelfold.semi_supervised._pieces import Pieces, Placed
-from labelfold.semi_supervised._recipe import View
+from labelfold.semi_supervised._recipe import View, group
 from labelfold.semi_supervised._view_weights import (
     LeftOut,
     Spectrum,
+    coefficients,
     errors_without_each,
     leave_one_out,
+    log_prior,
     spectrum,
     squared_errors,
+    undecided,
     weights,
+    with_constant,
 )
 
 # Up to this many labelled rows the errors without a row are exact; above, only the row's own error is left out.
 _EXACT_ROWS = 120
+
+# The constant added to kernels of mean squared norm 1: small for classes, so that few labels do not decide on how
+# common a class is; large for labels and numbers, whose mean says more.
+_SHRUNK, _FREE = 0.1, 10.0
+
+
+class Targets(NamedTuple):
+    """What is regressed.
+
+    Attributes
+    ----------
+    Y : ndarray of shape (l, c)
+        Coded labels: -1 and +1 in one column for two classes, the indicator less 1/c for more; labels and numbers
+        less their mean.
+    offset : ndarray of shape (c,)
+        What predictions have added.
+    scale : ndarray of shape (c,) or float
+        What residuals are divided by before their squares are summed over the columns.
+    constant : float
+        The constant added to kernels: a small one shrinks the intercept.
+    classes : bool
+        Whether each row has one class.
+    """
+
+    Y: np.ndarray
+    offset: np.ndarray
+    scale: np.ndarray | float
+    constant: float
+    classes: bool
+
+
+def targets_of(labels: Labels) -> Targets:
+    """Return labels as they are regressed."""
+    Y = labels.columns()
+    mean, spread = Y.mean(axis=0), Y.std(axis=0)
+    if labels.task == "binary":
+        return Targets(labels.signs()[:, None], np.zeros(1), 1.0, _SHRUNK, True)
+    if labels.task == "multiclass":
+        return Targets(Y - 1 / Y.shape[1], np.full(Y.shape[1], 1 / Y.shape[1]), 1.0, _SHRUNK, True)
+    scale = np.where(spread > 0, spread, 1.0) if labels.task == "regression" else 1.0
+    return Targets(Y - mean, mean, scale, _FREE, False)
 
 
 class Solution(NamedTuple):
@@ -51,7 +97,7 @@ class _Fitted(NamedTuple):
     """One view's regression on the labelled rows."""
 
     view: View
-    pieces: int
+    form: int
     found: Spectrum
     left: LeftOut
 
@@ -59,41 +105,51 @@ class _Fitted(NamedTuple):
 def solve(
     pieces: list[Pieces],
     placed: list[Placed],
-    Y: np.ndarray,
+    others: list[Placed],
+    targets: Targets,
     ridges: np.ndarray,
-    *,
-    scale: np.ndarray | float = 1.0,
     views: Collection[View] | None = None,
 ) -> Solution:
     """Return the blended score of all views, or of those named.
 
     Parameters
     ----------
-    pieces, placed : list of Pieces, list of Placed
-        The forms, and the labelled rows as their views see them.
-    Y : ndarray of shape (l, c)
-        Targets: class indicators, labels or numbers.
+    pieces, placed, others : list of Pieces, list of Placed, list of Placed
+        The forms; the labelled rows, and some unlabelled ones, as their views see them.
+    targets : Targets
     ridges : ndarray of shape (r,)
-    scale : ndarray of shape (c,) or float
-        What residuals are divided by before their squares are summed over the columns.
     views : collection of View, optional
         Only these.
     """
-    fits = []
-    for i, (piece, known) in enumerate(zip(pieces, placed, strict=True)):
+    fits, doubts = [], []
+    for i, piece in enumerate(pieces):
         for view in piece.views:
             if views is None or view in views:
-                found = spectrum(*features(view, piece, known))
-                fits.append(_Fitted(view, i, found, leave_one_out(found, Y, ridges)))
-    mean = Y.mean(axis=0)
+                seen = regressors(view, piece, placed[i], others[i])
+                found = spectrum(seen.own, seen.is_kernel, targets.constant)
+                fits.append(_Fitted(view, i, found, leave_one_out(found, targets.Y, ridges)))
+                doubts.append(_doubt(seen, found, targets, ridges))
     if not fits:
         empty = np.zeros((0, len(ridges)))
-        return Solution(Scores([], [], mean), [], empty, empty, np.tile(mean, (len(Y), 1)))
-    errors = np.array([squared_errors(fit.left.residuals, scale) for fit in fits])
-    w = weights(errors, len(Y))
-    scores = _fold(fits, w, pieces, placed, Y, ridges)
-    left_out = _left_out(fits, w, Y, ridges, scale)
+        mean = targets.Y.mean(axis=0) + targets.offset
+        return Solution(Scores([], [], mean), [], empty, empty, np.tile(mean, (len(targets.Y), 1)))
+    errors = np.array([squared_errors(fit.left.residuals, targets.scale) for fit in fits])
+    prior = log_prior(np.array(doubts), [group(fit.view) for fit in fits])
+    w = weights(errors, len(targets.Y), prior)
+    scores = _fold(fits, w, pieces, placed, targets, ridges)
+    left_out = _left_out(fits, w, prior, targets, ridges) + targets.offset
     return Solution(scores, [fit.view for fit in fits], w, errors, left_out)
+
+
+def _doubt(seen: Regressors, found: Spectrum, targets: Targets, ridges: np.ndarray) -> np.ndarray:
+    """Return how undecided each ridge's scores are on unlabelled rows, (r,); 0 where there is nothing to decide."""
+    if not targets.classes or not len(seen.others):
+        return np.zeros(len(ridges))
+    alpha = coefficients(found, targets.Y, ridges)
+    if seen.is_kernel:
+        return undecided((seen.others + targets.constant) @ alpha)
+    phi, psi = (with_constant(part, targets.constant) for part in (seen.own, seen.others))
+    return undecided(psi @ (phi.T @ alpha))
 
 
 def _fold(
@@ -101,32 +157,34 @@ def _fold(
     w: np.ndarray,
     pieces: list[Pieces],
     placed: list[Placed],
-    Y: np.ndarray,
+    targets: Targets,
     ridges: np.ndarray,
 ) -> Scores:
     """Return the weighted mean of all scores, as one function of a row."""
-    mean = Y.mean(axis=0)
+    Y = targets.Y
     folded: dict[int, Folded] = {}
+    fitted = np.zeros_like(Y)
     for fit, share in zip(fits, w, strict=True):
-        if share.any():
-            U, s = fit.found
-            shrink = (share[:, None] / (s + ridges[:, None])).sum(axis=0)
-            alpha = U @ (shrink[:, None] * (U.T @ (Y - mean)))  # (l, c)
-            known = placed[fit.pieces]
-            one = folded.setdefault(fit.pieces, Folded(known.T.shape[1], Y.shape[1]))
-            fold_in(fit.view, pieces[fit.pieces], known, alpha, one)
+        used = np.flatnonzero(share)
+        if len(used):
+            alpha = np.tensordot(share[used], coefficients(fit.found, Y, ridges[used]), axes=1)  # (l, c)
+            known = placed[fit.form]
+            one = folded.setdefault(fit.form, Folded(known.T.shape[1], Y.shape[1]))
+            fold_in(fit.view, pieces[fit.form], known, alpha, one)
+            fitted += fit.found.U @ (fit.found.s[:, None] * (fit.found.U.T @ alpha))
+    # Every view is right but for a constant: the mean over the labelled rows is known.
+    bias = fitted.mean(axis=0) + targets.offset
     used = sorted(folded)
-    bias = mean.copy()
     for i in used:
         bias -= (folded[i].columns(placed[i]) + folded[i].anchors(pieces[i], placed[i])).mean(axis=0)
     return Scores([pieces[i] for i in used], [folded[i] for i in used], bias)
 
 
 def _left_out(
-    fits: list[_Fitted], w: np.ndarray, Y: np.ndarray, ridges: np.ndarray, scale: np.ndarray | float
+    fits: list[_Fitted], w: np.ndarray, prior: np.ndarray, targets: Targets, ridges: np.ndarray
 ) -> np.ndarray:
     """Return F of each labelled row, left out of the regressions and of the weights."""
-    n = len(Y)
+    n = len(targets.Y)
     without, residuals = [], []
     for fit, share in zip(fits, w, strict=True):
         used = np.flatnonzero(share)
@@ -135,10 +193,10 @@ def _left_out(
         left = LeftOut(fit.left.residuals[used], fit.left.leverage[used])
         residuals.append(left.residuals)
         if n <= _EXACT_ROWS:
-            without.append(errors_without_each(fit.found, Y, ridges[used], left, scale))
+            without.append(errors_without_each(fit.found, ridges[used], left, targets.scale))
         else:
-            own = ((left.residuals / scale) ** 2).sum(axis=2)
+            own = ((left.residuals / targets.scale) ** 2).sum(axis=2)
             without.append((own.sum(axis=1, keepdims=True) - own) / (n - 1))
     errors, residuals = np.concatenate(without), np.concatenate(residuals)  # (p, l), (p, l, c)
-    share = np.stack([weights(errors[:, i], n - 1) for i in range(n)], axis=1)
-    return Y - np.einsum("pl,plc->lc", share, residuals)
+    share = np.stack([weights(errors[:, i], n - 1, prior[w > 0]) for i in range(n)], axis=1)
+    return targets.Y - np.einsum("pl,plc->lc", share, residuals)

@@ -1,8 +1,9 @@
 r"""Ridge regression in every view, its leave-one-out errors in closed form, and the weights they give the views.
 
-With K_c the kernel of the l labelled rows, centred over them, and H the hat matrix of ridge g with an intercept,
+The kernel K of the l labelled rows in a view has the constant k added: a shrunk intercept. With
+:math:`K_k = K + k 11'`, ridge g and the hat matrix H,
 
-.. math:: H = 11'/l + K_c (K_c + g I)^{-1}, \qquad r_i = (y_i - f_i) / (1 - h_{ii}),
+.. math:: \alpha = (K_k + g I)^{-1} Y, \qquad H = K_k (K_k + g I)^{-1}, \qquad r_i = (y_i - f_i) / (1 - h_{ii}),
 
 r_i is the residual of row i where it is left out. Of two rows left out together the residuals are
 :math:`(I - H_{SS})^{-1} (y_S - f_S)`, which gives the errors that a view would have without row i.
@@ -23,27 +24,38 @@ _LEAST_GAP = 1e-9
 # Weights below this share of the largest are 0.
 _NEGLIGIBLE = 1e-4
 
+# How much being undecided on unlabelled rows counts, and what is added to it.
+_DECIDED, _UNDECIDED = 5.0, 0.05
+
 
 class Spectrum(NamedTuple):
-    """K_c = U diag(s) U', of a view's labelled rows."""
+    """K + k 11' = U diag(s) U', of a view's labelled rows."""
 
     U: np.ndarray
     s: np.ndarray
 
 
-def spectrum(K: np.ndarray | None, phi: np.ndarray | None) -> Spectrum:
-    """Return the eigenvectors of the centred kernel, from the kernel (l, l) or from features (l, p), p < l."""
-    if K is None:
-        centred = phi - phi.mean(axis=0)
-        s, V = np.linalg.eigh(centred.T @ centred)
+def spectrum(own: np.ndarray, is_kernel: bool, constant: float) -> Spectrum:
+    """Return the eigenvectors of a kernel (l, l), or of that of features (l, p), p < l, with a constant added."""
+    if is_kernel:
+        s, V = np.linalg.eigh(own + constant)
     else:
-        mean = K.mean(axis=0)
-        Kc = K - mean - mean[:, None] + mean.mean()
-        s, V = np.linalg.eigh((Kc + Kc.T) / 2)
-    keep = s > _ROUND_OFF * max(s[-1], 0.0) if len(s) else np.zeros(0, dtype=bool)
+        phi = with_constant(own, constant)
+        s, V = np.linalg.eigh(phi.T @ phi)
+    keep = s > _ROUND_OFF * s[-1]
     s, V = s[keep], V[:, keep]
-    U = V if K is not None else centred @ (V / np.sqrt(s))
-    return Spectrum(U, s)
+    return Spectrum(V if is_kernel else phi @ (V / np.sqrt(s)), s)
+
+
+def with_constant(phi: np.ndarray, constant: float) -> np.ndarray:
+    """Return features with one more that is constant."""
+    return np.hstack([phi, np.full((len(phi), 1), np.sqrt(constant))])
+
+
+def coefficients(found: Spectrum, Y: np.ndarray, ridges: np.ndarray) -> np.ndarray:
+    """Return alpha for every ridge, (r, l, c), less what the kernel takes to 0."""
+    U, s = found
+    return U @ ((U.T @ Y) / (s + ridges[:, None])[:, :, None])
 
 
 class LeftOut(NamedTuple):
@@ -54,7 +66,7 @@ class LeftOut(NamedTuple):
     residuals : ndarray of shape (r, l, c)
         y_i less its prediction, with row i left out.
     leverage : ndarray of shape (r, l)
-        h_ii, the intercept's part included.
+        h_ii.
     """
 
     residuals: np.ndarray
@@ -65,10 +77,9 @@ def leave_one_out(found: Spectrum, Y: np.ndarray, ridges: np.ndarray) -> LeftOut
     """Return the leave-one-out residuals of every ridge."""
     U, s = found
     shrink = s / (s + ridges[:, None])  # (r, k)
-    Yc = Y - Y.mean(axis=0)
-    fitted = U @ (shrink[:, :, None] * (U.T @ Yc))  # (r, l, c)
-    leverage = 1 / len(Y) + shrink @ (U**2).T
-    return LeftOut((Yc - fitted) / np.maximum(1 - leverage, _LEAST_GAP)[:, :, None], leverage)
+    fitted = U @ (shrink[:, :, None] * (U.T @ Y))  # (r, l, c)
+    leverage = shrink @ (U**2).T
+    return LeftOut((Y - fitted) / np.maximum(1 - leverage, _LEAST_GAP)[:, :, None], leverage)
 
 
 def squared_errors(residuals: np.ndarray, scale: np.ndarray | float) -> np.ndarray:
@@ -76,31 +87,52 @@ def squared_errors(residuals: np.ndarray, scale: np.ndarray | float) -> np.ndarr
     return ((residuals / scale) ** 2).sum(axis=-1).mean(axis=-1)
 
 
-def weights(errors: np.ndarray, n_labelled: int, prior: np.ndarray | float = 1.0) -> np.ndarray:
+def undecided(F: np.ndarray) -> np.ndarray:
+    """Return the mean squared distance of class scores F (..., u, c) from the nearest class indicator.
+
+    Two classes are one column, coded -1 and +1; more are c columns, less 1/c.
+    """
+    if F.shape[-1] == 1:
+        return ((1 - np.minimum(np.abs(F[..., 0]), 3)) ** 2).mean(axis=-1)
+    F = F + 1 / F.shape[-1]
+    top = F.argmax(axis=-1)[..., None]
+    nearest = np.zeros_like(F)
+    np.put_along_axis(nearest, top, 1.0, axis=-1)
+    return ((np.clip(F, -1, 2) - nearest) ** 2).sum(axis=-1).mean(axis=-1)
+
+
+def log_prior(undecided: np.ndarray, groups: list[str]) -> np.ndarray:
+    """Return the log prior of each view and ridge (v, r).
+
+    Groups of views weigh alike, and views whose scores are decided on unlabelled rows weigh more.
+    """
+    _, group, count = np.unique(groups, return_inverse=True, return_counts=True)
+    return -_DECIDED * np.log(undecided + _UNDECIDED) - np.log(count[group])[:, None]
+
+
+def weights(errors: np.ndarray, n_labelled: int, log_prior: np.ndarray) -> np.ndarray:
     """Return weights proportional to prior e^(-l/2), which sum to 1; errors have any shape, weights the same."""
-    log = -n_labelled / 2 * np.log(np.maximum(errors, np.finfo(float).tiny)) + np.log(prior)
+    log = -n_labelled / 2 * np.log(np.maximum(errors, np.finfo(float).tiny)) + log_prior
     w = np.exp(log - log.max())
     w[w < _NEGLIGIBLE] = 0.0
     return w / w.sum()
 
 
 def errors_without_each(
-    found: Spectrum, Y: np.ndarray, ridges: np.ndarray, left: LeftOut, scale: np.ndarray | float
+    found: Spectrum, ridges: np.ndarray, left: LeftOut, scale: np.ndarray | float
 ) -> np.ndarray:
     """Return the leave-one-out error that each ridge would have without row i, (r, l), for each i."""
     U, s = found
-    n = len(Y)
+    n = len(U)
     errors = np.empty((len(ridges), n))
     gap = np.maximum(1 - left.leverage, _LEAST_GAP)
     for r, ridge in enumerate(ridges):
-        H = 1 / n + (U * (s / (s + ridge))) @ U.T
+        H = (U * (s / (s + ridge))) @ U.T
         e = left.residuals[r] * gap[r][:, None] / scale  # y - f
-        determinant = np.maximum(np.outer(gap[r], gap[r]) - H**2, _LEAST_GAP * _LEAST_GAP)
-        # Residual of j without i and j: ((1 - h_ii) e_j + h_ij e_i) / determinant.
-        own = (e**2).sum(axis=1)
-        cross = e @ e.T
-        squares = gap[r][:, None] ** 2 * own + 2 * gap[r][:, None] * H * cross + H**2 * own[:, None]
-        squares /= determinant**2
+        determinant = np.maximum(np.outer(gap[r], gap[r]) - H**2, _LEAST_GAP**2)
+        # The residual of j without i and j is ((1 - h_ii) e_j + h_ij e_i) / determinant.
+        own, cross, here = (e**2).sum(axis=1), e @ e.T, gap[r][:, None]
+        squares = (here**2 * own + 2 * here * H * cross + H**2 * own[:, None]) / determinant**2
         np.fill_diagonal(squares, 0.0)
         errors[r] = squares.sum(axis=1) / max(1, n - 1)
     return errors
