@@ -19,6 +19,7 @@ from labelfold import (
     SSNMF,
     TSVM,
     KernelPCALS,
+    LabelFold,
     LapRLS,
     NMFAlpha,
 )
@@ -48,6 +49,9 @@ ESTIMATORS = [
     DRSVM(2, max_iter=30, tol=1e-3),
     DRSVM(2, loss="hinge", fit_intercept=True, center=True, max_iter=30, tol=1e-3),
     DRSVM(2, nonnegative=True, fit_intercept=True, max_iter=30, tol=1e-3),
+    LabelFold(),
+    LabelFold(3, task="classification", n_anchors=10, forms=["as they are"]),
+    LabelFold(task="regression", views=["linear", "rbf"]),
     LapRLS(),
     LapRLS(task="classification", graph="rbf", normalized=True, fit_intercept=False),
     LapRLS(task="regression"),
@@ -83,7 +87,7 @@ def expected_failures(estimator):
     if isinstance(estimator, DRSVM) and not estimator.fit_intercept:
         reason = "it expects weights to turn nearly all rows to one class, which takes an intercept"
         return {"check_class_weight_classifiers": reason}
-    if isinstance(estimator, LapRLS | PCALS | KernelPCALS) and estimator.task == "auto":
+    if isinstance(estimator, LabelFold | LapRLS | PCALS | KernelPCALS) and estimator.task == "auto":
         return {
             "check_classifiers_regression_target": "with task='auto' numbers with fractions are predicted"
         }

@@ -12,12 +12,14 @@ W. Liu, J. He, S.-F. Chang. Large graph construction for scalable semi-supervise
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import linalg, sparse
 from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans, MiniBatchKMeans
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors
 
 from labelfold.rows import Block, Featurized, Rows
@@ -32,6 +34,9 @@ _BATCHES_FROM = 10
 
 # Eigenvalues sigma^2 below this are left out: u_j would be divided by next to nothing.
 _LEAST_SQUARE = 1e-8
+
+# Matrices larger than this are decomposed in float32 first.
+_SINGLE_FROM = 400
 
 # Where the second eigenvalue differs from 1 by less than this the graph is in pieces.
 _PIECES = 1e-9
@@ -125,22 +130,30 @@ def anchor_graph(Z: sparse.csr_array, n_components: int) -> AnchorGraph:
 def _largest(A: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the largest eigenvalues of a symmetric matrix, descending, and their vectors.
 
-    They are found in float32, which halves the time, and mended in the space that these vectors span, in float64.
+    Those of a large matrix are found in float32, which halves the time, and mended in float64: by one product, and
+    in the space that the vectors then span.
     """
-    m, half = len(A), A.astype(np.float32)
-    P = linalg.eigh(half, subset_by_index=[m - k, m - 1], overwrite_a=True, check_finite=False)[1]
-    P = np.linalg.qr(P.astype(np.float64))[0]
-    values, turn = np.linalg.eigh(P.T @ A @ P)
-    return values[::-1], P @ turn[:, ::-1]
+    m = len(A)
+    dtype = np.float32 if m > _SINGLE_FROM else np.float64
+    values, P = linalg.eigh(
+        A.astype(dtype), subset_by_index=[m - k, m - 1], overwrite_a=True, check_finite=False
+    )
+    if dtype == np.float32:
+        P = np.linalg.qr(A @ P.astype(np.float64))[0]
+        values, turn = np.linalg.eigh(P.T @ A @ P)
+        P = P @ turn
+    return values[::-1], P[:, ::-1]
 
 
 def cluster(points: np.ndarray, n_anchors: int, random_state: Any) -> np.ndarray:
-    """Return the k-means centres (m, q) of some points."""
+    """Return the k-means centres (m, q) of some points, those that are nearest to any."""
     n = len(points)
     kind = MiniBatchKMeans if n > _BATCHES_FROM * n_anchors else KMeans
     more = {"batch_size": 4096, "max_iter": 20} if kind is MiniBatchKMeans else {"max_iter": 10}
-    means = kind(n_anchors, init="random", n_init=1, random_state=random_state, **more).fit(points)
-    return np.unique(means.cluster_centers_, axis=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer different points than centres
+        means = kind(n_anchors, init="random", n_init=1, random_state=random_state, **more).fit(points)
+    return means.cluster_centers_[np.unique(means.labels_)]
 
 
 def sample_size(n_anchors: int) -> int:

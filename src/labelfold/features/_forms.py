@@ -248,7 +248,7 @@ def looks_like_counts(X: Any) -> bool:
     """Say whether the values look like counts of rare things, such as words.
 
     They do where all are whole numbers from 0 on, most are 0, and larger ones are rarer: 1 is the commonest of the
-    others, and at least as common as all from 2 on that are not. Grey values of images are whole numbers too, but
+    others, and two in five of them at least. Grey values of images are whole numbers too, but
     their larger values are the commoner ones. A table of only 0 and 1 counts.
 
     Parameters
@@ -277,7 +277,7 @@ def looks_like_counts(X: Any) -> bool:
     if values.min() < 0 or (values != np.floor(values)).any():
         return False
     ones, twos = (values == 1).sum(), (values == 2).sum()
-    return bool(ones >= twos and ones >= 0.3 * len(values))
+    return bool(ones >= twos and ones >= 0.4 * len(values))
 
 
 def density(X: Any) -> float:

@@ -26,6 +26,9 @@ from labelfold.semi_supervised._pieces import Pieces, Placed, hold, make_pieces
 from labelfold.semi_supervised._recipe import FORMS, RIDGES, chosen_views
 from labelfold.semi_supervised._solver import Solution, solve, targets_of
 
+# `refit` weighs so many views for one labelled row, and fewer for more.
+_REFIT_WORK = 4000
+
 # Unlabelled rows that are looked at when views are weighed: at most so many.
 _OTHERS = 1000
 
@@ -352,7 +355,7 @@ class LabelFold(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ro
 
     def _heavy(self, n_labelled: int) -> set:
         """Return the views that `refit` weighs: the heaviest, as many as can be solved at once."""
-        most = max(8, 2400 // n_labelled)
+        most = max(8, _REFIT_WORK // n_labelled)
         return set(self._by_weight[:most])
 
     def _store_weights(self, found: Solution, ridges: np.ndarray, full: bool) -> None:

@@ -28,10 +28,13 @@ from labelfold.features._forms import ColumnForm
 from labelfold.features._principal import DIRECT, principal_axes
 from labelfold.rows import Featurized, Rows, as_rows
 from labelfold.rows import _threads as threads
-from labelfold.semi_supervised._recipe import FILTERS, N_EIGENVECTORS, View
+from labelfold.semi_supervised._recipe import FILTERS, N_EIGENVECTORS, View, instead, merged
 
 # Principal coordinates made where the smaller side of X is decomposed directly, and otherwise.
-_COORDINATES, _FEWER_COORDINATES = 401, 100
+_COORDINATES, _FEWER_COORDINATES = 1000, 100
+
+# Their directions are no more than so many numbers.
+_BASIS = 16_000_000
 
 # Rows of which the mean of a kernel is estimated.
 _KERNEL_ROWS = 1000
@@ -40,7 +43,7 @@ _KERNEL_ROWS = 1000
 _ALL_ROWS = 1.5
 
 # Anchors in all columns are means of rows up to this many numbers; beyond that they are rows.
-_DENSE_ANCHORS = 16_000_000
+_DENSE_ANCHORS = 4_000_000
 
 
 class Coordinates(Kept):
@@ -154,17 +157,17 @@ def make_pieces(
     rows : Rows
         All rows, in the form.
     """
-    pieces, n = Pieces(name, form), rows.shape[0]
-    most = _COORDINATES if min(rows.shape) <= DIRECT else _FEWER_COORDINATES
+    pieces = Pieces(name, form)
+    most = most_coordinates(*rows.shape)
     axes = principal_axes(rows, most, random_state=random_state)
     pieces.mean, pieces.total, pieces.deviations = axes.mean, axes.total, axes.deviations
     pieces.coordinates = Coordinates(axes.basis, axes.mean)
-    reasons = _without_coordinates(views, len(axes.deviations), most, n)
-    left = [view for view in views if view not in reasons]
+    views, reasons = _with_coordinates(views, len(axes.deviations), most, rows.shape[0])
+    left = views
     _make_graphs(
         pieces, rows, [view for view in left if view.family == "graph"], n_anchors, random_state, reasons
     )
-    pieces.views = [view for view in views if view not in reasons]
+    pieces.views = [view for view in left if view not in reasons]
     sample = _sample(rows, random_state) if any(view.family == "rbf" for view in left) else None
     for view in list(pieces.views):
         scale = _scale(view, pieces, rows.shape[0], sample)
@@ -176,22 +179,39 @@ def make_pieces(
     return pieces, reasons
 
 
-def _without_coordinates(views: list[View], found: int, most: int, n: int) -> dict[View, str]:
-    """Return why views cannot be made, or would be others again, for want of principal coordinates."""
-    reasons = {}
+def most_coordinates(n: int, d: int) -> int:
+    """Return how many principal coordinates are made: all where that is cheap."""
+    if min(n, d) > DIRECT:
+        return _FEWER_COORDINATES
+    return min(_COORDINATES, _BASIS // d)
+
+
+def _with_coordinates(views: list[View], found: int, most: int, n: int) -> tuple[list[View], dict[View, str]]:
+    """Return the views that can be made of so many coordinates, and why others cannot.
+
+    A view of more coordinates than the rank leaves its prior to that of all columns.
+    """
+    can, reasons, complete = [], {}, found < most
     for view in views:
-        q, complete = view.space, found < most
         if not found:
             reasons[view] = "all rows are the same"
-        elif q and complete and q >= found:
-            reasons[view] = f"the rank is {found}: it would be the view of all columns"
-        elif q > found:
+        elif view.space > found and not complete:
             reasons[view] = f"{found} principal coordinates were made"
-        elif not q and view.family == "principal" and not complete:
-            reasons[view] = f"the rank is {found} or more: only so many principal coordinates were made"
-        elif not q and view.family == "principal" and view.value == 1 and found > n / 2:
-            reasons[view] = f"the rank, {found}, is more than half the rows"
-    return reasons
+        elif view.space >= found and complete:
+            reasons[view] = f"the rank is {found}: it is the same as '{instead(view).name}'"
+            can.append(instead(view))
+        else:
+            can.append(view)
+    for view in list(can):
+        if (
+            view.family == "principal"
+            and view.value == 1
+            and not view.space
+            and not (complete and found <= n / 2)
+        ):
+            can.remove(view)
+            reasons[view] = f"the rank, {found}{'' if complete else ' or more'}, is more than half the rows"
+    return merged(can), reasons
 
 
 def _make_graphs(
@@ -253,7 +273,7 @@ def _anchors(
     if 0 in spaces:
         within = Featurized(rows, pieces.coordinates.first(centres.shape[1]))
         distance, which = nearest_anchors(within, Anchors(centres), 1)
-        if rows.take(chosen[:1]).whole().is_sparse or len(centres) * d > _DENSE_ANCHORS:
+        if len(centres) * d > _DENSE_ANCHORS:
             points = rows.take(rows_around(distance[:, 0], which[:, 0])).whole().host()
         else:
             points = means_around(rows, which[:, 0], len(centres))
@@ -301,6 +321,8 @@ def mean_distance(view: View, pieces: Pieces) -> float:
 
 def squared_distances(X: Any, Y: Any) -> np.ndarray:
     """Return squared distances between rows."""
+    if not X.shape[0]:
+        return np.zeros((0, Y.shape[0]))
     return euclidean_distances(X, Y, squared=True)
 
 

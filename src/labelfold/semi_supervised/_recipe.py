@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ FILTERS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "first 30": lambda t: (np.arange(len(t)) < 30).astype(np.float64),
 }
 
-RIDGES = tuple(10.0**p for p in range(-6, 3))
+RIDGES = tuple(10.0**p for p in range(-4, 2))
 
 # Functions kept of each graph.
 N_EIGENVECTORS = 150
@@ -61,6 +61,8 @@ class View(Kept):
         (rbf); the number of nearest anchors (graph).
     filter : str
         What graph functions are weighed by, a name of `FILTERS`.
+    prior : float
+        Its weight before the labels are seen, beside that of others.
     """
 
     form: str
@@ -68,6 +70,7 @@ class View(Kept):
     space: int = 0
     value: float = 0.0
     filter: str = ""
+    prior: float = field(default=1.0, compare=False)
 
     @property
     def name(self) -> str:
@@ -85,20 +88,31 @@ class View(Kept):
 
 def views_of(form: str) -> tuple[View, ...]:
     """Return the views that are made of a form."""
-    linear = [View(form, "linear")]
-    principal = [View(form, "principal", q) for q in (2, 3, 5, 10, 20, 50, 100)]
-    principal += [View(form, "principal", q, 1.0) for q in (5, 20, 50, 100, 200, 0)]
-    principal += [View(form, "principal", q, 0.5) for q in (20, 50, 100, 200, 400, 0)]
-    rbf = [View(form, "rbf", q, g) for q in (0, 20) for g in (0.5, 2.0, 8.0)]
-    graph = [View(form, "graph", q, s, w) for q in (0, 50, 20) for s in (6, 11, 21) for w in FILTERS]
+    linear = [View(form, "linear", prior=0.5)]
+    principal = [View(form, "principal", q, prior=p) for q, p in ((2, 1.0), (3, 1.0), (5, 1.0), (20, 0.5))]
+    principal += [View(form, "principal", q, 0.5, prior=0.5) for q in (100, 0)]
+    principal += [View(form, "principal", q, 1.0, prior=0.5) for q in (20, 50, 0)]
+    rbf = [View(form, "rbf", q, g, prior=p) for q, p in ((0, 0.5), (20, 1.0)) for g in (2.0, 8.0)]
+    near = ("1/(t+.02)^6", "exp(-30t)", "first 10", "1/(t+.02)^2")
+    graph = [View(form, "graph", 20, 21, w) for w in near]
+    nearer = ("1/(t+.001)", "1/(t+.02)^3", "1/(t+.02)^6", "exp(-30t)")
+    graph += [View(form, "graph", 50, 6, w) for w in nearer]
     return (*linear, *principal, *rbf, *graph)
 
 
-def group(view: View) -> str:
-    """Return the group of a view; groups have equal prior weight."""
-    if view.family == "principal" and view.value and (view.space == 0 or view.space >= 100):
-        return "linear"
-    return view.family
+def instead(view: View) -> View:
+    """Return the view that takes the place of one of more coordinates than there are: that of all of them."""
+    if view.family == "principal" and not view.value:
+        return replace(view, family="linear", space=0)
+    return replace(view, space=0)
+
+
+def merged(views: list[View]) -> list[View]:
+    """Return the views without repetition; priors of the same view add up."""
+    found: dict[View, View] = {}
+    for view in views:
+        found[view] = replace(view, prior=view.prior + found[view].prior) if view in found else view
+    return list(found.values())
 
 
 def chosen_views(rows: Rows, forms: Any, views: Any) -> list[View]:

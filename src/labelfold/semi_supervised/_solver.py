@@ -10,14 +10,14 @@ import numpy as np
 from labelfold.labels import Labels
 from labelfold.semi_supervised._fold import Folded, Regressors, Scores, fold_in, regressors
 from labelfold.semi_supervised._pieces import Pieces, Placed
-from labelfold.semi_supervised._recipe import View, group
+from labelfold.semi_supervised._recipe import View
 from labelfold.semi_supervised._view_weights import (
     LeftOut,
     Spectrum,
     coefficients,
     errors_without_each,
     leave_one_out,
-    log_prior,
+    log_weights,
     spectrum,
     squared_errors,
     undecided,
@@ -134,15 +134,17 @@ def solve(
         mean = targets.Y.mean(axis=0) + targets.offset
         return Solution(Scores([], [], mean), [], empty, empty, np.tile(mean, (len(targets.Y), 1)))
     errors = np.array([squared_errors(fit.left.residuals, targets.scale) for fit in fits])
-    prior = log_prior(np.array(doubts), [group(fit.view) for fit in fits])
-    w = weights(errors, len(targets.Y), prior)
+    decided = targets.classes and others[0].T.shape[0] > 0
+    doubt = np.array(doubts) if decided else None
+    prior = np.array([[fit.view.prior] for fit in fits])
+    w = weights(log_weights(errors, len(targets.Y), doubt, prior))
     scores = _fold(fits, w, pieces, placed, targets, ridges)
-    left_out = _left_out(fits, w, prior, targets, ridges) + targets.offset
+    left_out = _left_out(fits, w, doubt, targets, ridges) + targets.offset
     return Solution(scores, [fit.view for fit in fits], w, errors, left_out)
 
 
 def _doubt(seen: Regressors, found: Spectrum, targets: Targets, ridges: np.ndarray) -> np.ndarray:
-    """Return how undecided each ridge's scores are on unlabelled rows, (r,); 0 where there is nothing to decide."""
+    """Return how undecided each ridge's scores are on unlabelled rows, (r,)."""
     if not targets.classes or not len(seen.others):
         return np.zeros(len(ridges))
     alpha = coefficients(found, targets.Y, ridges)
@@ -181,22 +183,25 @@ def _fold(
 
 
 def _left_out(
-    fits: list[_Fitted], w: np.ndarray, prior: np.ndarray, targets: Targets, ridges: np.ndarray
+    fits: list[_Fitted], w: np.ndarray, doubts: np.ndarray | None, targets: Targets, ridges: np.ndarray
 ) -> np.ndarray:
     """Return F of each labelled row, left out of the regressions and of the weights."""
     n = len(targets.Y)
-    without, residuals = [], []
+    without, residuals, priors = [], [], []
     for fit, share in zip(fits, w, strict=True):
         used = np.flatnonzero(share)
         if not len(used):
             continue
         left = LeftOut(fit.left.residuals[used], fit.left.leverage[used])
         residuals.append(left.residuals)
+        priors += [fit.view.prior] * len(used)
         if n <= _EXACT_ROWS:
             without.append(errors_without_each(fit.found, ridges[used], left, targets.scale))
         else:
             own = ((left.residuals / targets.scale) ** 2).sum(axis=2)
             without.append((own.sum(axis=1, keepdims=True) - own) / (n - 1))
     errors, residuals = np.concatenate(without), np.concatenate(residuals)  # (p, l), (p, l, c)
-    share = np.stack([weights(errors[:, i], n - 1, prior[w > 0]) for i in range(n)], axis=1)
+    doubt = None if doubts is None else doubts[w > 0][:, None]
+    log = log_weights(errors, n - 1, doubt, np.array(priors)[:, None])
+    share = np.stack([weights(column) for column in log.T], axis=1)
     return targets.Y - np.einsum("pl,plc->lc", share, residuals)

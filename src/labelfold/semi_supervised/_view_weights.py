@@ -24,8 +24,11 @@ _LEAST_GAP = 1e-9
 # Weights below this share of the largest are 0.
 _NEGLIGIBLE = 1e-4
 
-# How much being undecided on unlabelled rows counts, and what is added to it.
-_DECIDED, _UNDECIDED = 5.0, 0.05
+# How undecided a view is on unlabelled rows counts as much as so many labelled ones.
+_MORE_ROWS = 20
+
+# Weights are this power of the error, for each row.
+_POWER = 1 / 3
 
 
 class Spectrum(NamedTuple):
@@ -101,18 +104,32 @@ def undecided(F: np.ndarray) -> np.ndarray:
     return ((np.clip(F, -1, 2) - nearest) ** 2).sum(axis=-1).mean(axis=-1)
 
 
-def log_prior(undecided: np.ndarray, groups: list[str]) -> np.ndarray:
-    """Return the log prior of each view and ridge (v, r).
+def log_weights(
+    errors: np.ndarray, n_labelled: int, doubts: np.ndarray | None, prior: np.ndarray
+) -> np.ndarray:
+    """Return the logarithm of weights, but for a constant.
 
-    Groups of views weigh alike, and views whose scores are decided on unlabelled rows weigh more.
+    A view's error is the mean loss over l labelled rows and 20 more, whose loss is how undecided the view is on
+    unlabelled rows. That tells views apart where labels are few, and fades where they are many.
+
+    Parameters
+    ----------
+    errors : ndarray
+        Leave-one-out errors, of any shape.
+    n_labelled : int
+        l.
+    doubts : ndarray or None
+        How undecided scores are on unlabelled rows, of the same shape; None where there is nothing to decide.
+    prior : ndarray
+        Weights before the labels are seen, of a shape that goes with it.
     """
-    _, group, count = np.unique(groups, return_inverse=True, return_counts=True)
-    return -_DECIDED * np.log(undecided + _UNDECIDED) - np.log(count[group])[:, None]
+    more = 0 if doubts is None else _MORE_ROWS
+    loss = errors if doubts is None else (n_labelled * errors + more * doubts) / (n_labelled + more)
+    return np.log(prior) - (n_labelled + more) * _POWER * np.log(np.maximum(loss, np.finfo(float).tiny))
 
 
-def weights(errors: np.ndarray, n_labelled: int, log_prior: np.ndarray) -> np.ndarray:
-    """Return weights proportional to prior e^(-l/2), which sum to 1; errors have any shape, weights the same."""
-    log = -n_labelled / 2 * np.log(np.maximum(errors, np.finfo(float).tiny)) + log_prior
+def weights(log: np.ndarray) -> np.ndarray:
+    """Return weights that sum to 1 from their logarithms; negligible ones are 0."""
     w = np.exp(log - log.max())
     w[w < _NEGLIGIBLE] = 0.0
     return w / w.sum()
