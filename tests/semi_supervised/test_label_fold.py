@@ -374,7 +374,7 @@ def test_every_row_labelled(clusters):
 
 def test_many_labelled_rows_take_landmarks(rng, monkeypatch):
     monkeypatch.setattr("labelfold.semi_supervised._fold.LANDMARKS", 30)
-    monkeypatch.setattr("labelfold.semi_supervised._fold._KERNEL_ROWS", 40)
+    monkeypatch.setattr("labelfold.semi_supervised._fold.KERNEL_ROWS", 40)
     X, y = make_moons(150, noise=0.1, random_state=0)
     fold = LabelFold(forms=["as they are"], views=["linear", "rbf"]).fit(X, y)
     np.testing.assert_allclose(fold.transform(X), fold.embedding_, atol=1e-9)

@@ -22,7 +22,7 @@ from labelfold.semi_supervised._recipe import View
 LANDMARKS = 1000
 
 # A linear view of more labelled rows, and of more columns, than this is that of its principal coordinates.
-_KERNEL_ROWS = 1500
+KERNEL_ROWS = 1500
 
 
 class Rbf(Kept):
@@ -92,7 +92,7 @@ def regressors(view: View, pieces: Pieces, placed: Placed, others: Placed) -> Re
     """Return the labelled rows and others in a view, of mean squared norm 1 over all rows."""
     scale, (n, d) = pieces.scales[view.name], placed.T.shape
     if view.family == "linear":
-        if min(n, d) <= _KERNEL_ROWS and n <= d:
+        if min(n, d) <= KERNEL_ROWS and n <= d:
             kernels = (_linear_kernel(rows.T, placed.T, pieces.mean) / scale for rows in (placed, others))
             return Regressors(*kernels, True)
         both = ((_dense(rows.T) - pieces.mean if n > d else rows.C) for rows in (placed, others))
@@ -119,7 +119,7 @@ def fold_in(view: View, pieces: Pieces, placed: Placed, alpha: np.ndarray, folde
     """Add a view's score, k(x, labelled rows) alpha, to those folded before."""
     scale, (n, d) = pieces.scales[view.name], placed.T.shape
     if view.family == "linear":
-        if n > _KERNEL_ROWS and n <= d:
+        if n > KERNEL_ROWS and n <= d:
             folded.coef += pieces.coordinates.basis @ (placed.C.T @ alpha) / scale
         else:
             folded.coef += (placed.T.T @ alpha - np.outer(pieces.mean, alpha.sum(axis=0))) / scale
@@ -136,6 +136,15 @@ def fold_in(view: View, pieces: Pieces, placed: Placed, alpha: np.ndarray, folde
             folded.joins.append(Join(view.space, int(view.value), coef))
         else:
             join.coef += coef
+
+
+def coordinates_for(views: list[View], pieces: Pieces, n_labelled: int) -> int:
+    """Return how many principal coordinates some views take."""
+    every = any(view.family == "principal" and not view.space for view in views)
+    # A linear view of many rows is made of them.
+    if every or n_labelled > KERNEL_ROWS:
+        return len(pieces.deviations)
+    return max((view.space for view in views), default=0)
 
 
 def landmarks(n: int) -> np.ndarray:
@@ -231,6 +240,7 @@ def training_scores(scores: Scores, held: dict[str, Rows]) -> np.ndarray:
     for pieces, folded in zip(scores.pieces, scores.folded, strict=True):
         rows = held[pieces.name]
         joins = {space.q: (space.distance, space.which) for space in pieces.spaces}
-        columns = rows.get(Featurized(rows, _Columns(pieces, folded)).values())
-        F = F + columns + folded.anchors(pieces, Placed(None, None, joins))
+        F = F + folded.anchors(pieces, Placed(None, None, joins))
+        if folded.rbfs or folded.coef.any():
+            F = F + rows.get(Featurized(rows, _Columns(pieces, folded)).values())
     return F

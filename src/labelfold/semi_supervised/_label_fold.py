@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -21,16 +22,16 @@ from labelfold.labels import Labels, read_labels
 from labelfold.rows import Featurized, Rows
 from labelfold.semi_supervised._calibration import accuracy_interval, logistic, r2_interval, steepness
 from labelfold.semi_supervised._embedding import embedding_of
-from labelfold.semi_supervised._fold import training_scores
+from labelfold.semi_supervised._fold import coordinates_for, training_scores
 from labelfold.semi_supervised._pieces import Pieces, Placed, hold, make_pieces
-from labelfold.semi_supervised._recipe import FORMS, RIDGES, chosen_views
+from labelfold.semi_supervised._recipe import FORMS, RIDGES, View, chosen_views
 from labelfold.semi_supervised._solver import Solution, solve, targets_of
 
 # `refit` weighs so many views for one labelled row, and fewer for more.
-_REFIT_WORK = 4000
+_REFIT_WORK = 2400
 
 # Unlabelled rows that are looked at when views are weighed: at most so many.
-_OTHERS = 1000
+_OTHERS = 500
 
 # Training rows are no part of a saved model.
 _NOT_SAVED = ("_held", "_train", "_others_placed")
@@ -316,19 +317,21 @@ class LabelFold(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ro
                 progress(i + 1, 0.0)
         drawn = np.random.default_rng(seed).permutation(self._n_rows)[:_OTHERS]
         self._others = np.sort(drawn)
-        self._others_placed = [self._place(pieces, self._others) for pieces in self._pieces]
+        self._others_placed = {pieces.name: self._place(pieces, self._others) for pieces in self._pieces}
 
     def _use(self, labels: Labels, full: bool = True) -> None:
         """Weigh the views by labels, and keep what follows from it."""
         ridges = np.array(RIDGES if self.ridges is None else self.ridges, dtype=np.float64)
         targets = targets_of(labels)
+        views = None if full else self._heavy(labels.n_labelled)
+        used = [piece for piece in self._pieces if full or any(view in views for view in piece.views)]
         found = solve(
-            self._pieces,
-            [self._place(pieces, labels.index) for pieces in self._pieces],
-            [placed.some(~labels.labelled[self._others]) for placed in self._others_placed],
+            used,
+            [self._place(pieces, labels.index, views) for pieces in used],
+            [self._others_placed[pieces.name].some(~labels.labelled[self._others]) for pieces in used],
             targets,
             ridges,
-            None if full else self._heavy(labels.n_labelled),
+            views,
         )
         if not found.views:
             warn_user(
@@ -349,14 +352,15 @@ class LabelFold(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ro
         )
         self.transduction_ = self._decide(F)
 
-    def _place(self, pieces: Pieces, index: np.ndarray) -> Placed:
-        """Return some training rows as the views of a form see them."""
-        return pieces.place_again(self._held[pieces.name].take(index).whole().double().host(), index)
+    def _place(self, pieces: Pieces, index: np.ndarray, views: Collection[View] | None = None) -> Placed:
+        """Return some training rows as the views of a form, all or those named, see them."""
+        T = self._held[pieces.name].take(index).whole().double().host()
+        here = [view for view in pieces.views if views is None or view in views]
+        return pieces.place_again(T, index, coordinates_for(here, pieces, len(index)))
 
-    def _heavy(self, n_labelled: int) -> set:
+    def _heavy(self, n_labelled: int) -> set[View]:
         """Return the views that `refit` weighs: the heaviest, as many as can be solved at once."""
-        most = max(8, _REFIT_WORK // n_labelled)
-        return set(self._by_weight[:most])
+        return set(self._by_weight[: max(8, _REFIT_WORK // n_labelled)])
 
     def _store_weights(self, found: Solution, ridges: np.ndarray, full: bool) -> None:
         total = found.weights.sum(axis=1)

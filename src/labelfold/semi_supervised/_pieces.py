@@ -123,10 +123,10 @@ class Pieces(Kept):
                 joins[space.q] = space.anchors.nearest(C[:, : space.q] if space.q else T, space.k)
         return Placed(T, C, joins)
 
-    def place_again(self, T: Any, index: np.ndarray) -> Placed:
+    def place_again(self, T: Any, index: np.ndarray, q: int | None = None) -> Placed:
         """Return the same of training rows, of which the nearest anchors are known."""
         joins = {space.q: (space.distance[index], space.which[index]) for space in self.spaces}
-        return Placed(T, self.coordinates(T), joins)
+        return Placed(T, self.coordinates.first(q)(T), joins)
 
     def join(self, graph: Graph, placed: Placed) -> sparse.csr_array:
         """Return z(x) of some rows."""

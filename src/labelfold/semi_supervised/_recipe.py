@@ -131,7 +131,7 @@ def forms_for(rows: Rows) -> tuple[str, ...]:
         return ("tf-idf", "root counts")
     if density(rows) < _SPARSE_SHARE and rows.shape[1] > _SPARSE_COLUMNS:
         return ("unit rows",)
-    return ("unit variance", "ranks")
+    return ("as they are", "unit variance", "ranks")
 
 
 def _known(names: Sequence[str], known: Any, parameter: str) -> list[str]:
