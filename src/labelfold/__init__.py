@@ -20,7 +20,8 @@ __version__ = version("labelfold")
 
 # Where each public name lives. A name is imported when it is first used, so that the command line starts at once
 # and the library needs none of the packages that only the app does. The imports above tell editors the same.
-_PUBLIC = {
+# Saved models name estimators by the keys here, which therefore never change.
+_ESTIMATORS = {
     "CCA": "labelfold.discriminant:CCA",
     "CNMF": "labelfold.factorization:CNMF",
     "DRSVM": "labelfold.factorization:DRSVM",
@@ -38,6 +39,8 @@ _PUBLIC = {
     "SSDR": "labelfold.discriminant:SSDR",
     "SSNMF": "labelfold.factorization:SSNMF",
     "TSVM": "labelfold.semi_supervised:TSVM",
+}
+_PUBLIC = _ESTIMATORS | {
     "as_rows": "labelfold.rows:as_rows",
     "compare": "labelfold.app.compare:compare",
     "load": "labelfold.app.io:load_model",
@@ -70,13 +73,15 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
-        raise AttributeError(f"module 'labelfold' has no attribute {name!r}; it has {', '.join(__all__)}")
-    module, _, attribute = _PUBLIC[name].partition(":")
-    value = getattr(import_module(module), attribute)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # with it, a type checker would believe in any name
+
+    def __getattr__(name: str) -> Any:
+        if name not in _PUBLIC:
+            raise AttributeError(f"module 'labelfold' has no attribute {name!r}; it has {', '.join(__all__)}")
+        module, _, attribute = _PUBLIC[name].partition(":")
+        value = getattr(import_module(module), attribute)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -1,6 +1,8 @@
 """The registry and its adapters: every method keeps the same contract, on labels with gaps."""
 
+import re
 import sys
+import zipfile
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -19,7 +21,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import labelfold
 from labelfold import LDA
-from labelfold.app.registry._methods import METHODS, Method, available_methods, get_method
+from labelfold.app.registry._methods import METHODS, available_methods, get_method
 from labelfold.app.registry._multilabel import MultilabelLinearSVC, right
 from labelfold.app.registry._partly_labelled import Coded, Labelled, ReduceThenClassify
 from labelfold.app.registry._suitability import Facts, why_not
@@ -48,7 +50,7 @@ def data():
 def test_the_registry_is_complete():
     assert {"lda", "pca-svm", "svm"} <= set(NAMES)
     assert {"nmf-alpha", "klnmf", "ssnmf", "cnmf"} <= set(NAMES)
-    assert not {m.name for m in METHODS.values() if m.status == "planned"} & set(NAMES)
+    assert {name for name, method in METHODS.items() if method.needs is None} <= set(NAMES)
     for name, method in METHODS.items():
         assert name == method.name == name.lower()
         assert method.summary.endswith(".")
@@ -82,12 +84,17 @@ def test_every_method_fits_labels_with_gaps(data, name, kind):
 def test_every_method_is_saved_and_loaded_and_names_its_components(data, tmp_path, name, scale):
     X, y = load_iris(as_frame=True).data, data[1]
     method = get_method(name)
-    model = settled(method.make(2, X=X, scale=scale).fit(X, y))
-    loaded = labelfold.load(labelfold.save(model, tmp_path / "model.skops"))
-    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
-    if method.embeds:
-        np.testing.assert_array_equal(loaded.transform(X), model.transform(X))
-        assert len(set(loaded.get_feature_names_out())) == 2
+    tuned = method.make(2, X=X, scale=scale).fit(X, y)
+    for model in (tuned, settled(tuned)):
+        path = labelfold.save(model, tmp_path / "model.skops")
+        loaded = labelfold.load(path)
+        np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+        if method.embeds:
+            np.testing.assert_array_equal(loaded.transform(X), model.transform(X))
+            assert len(set(loaded.get_feature_names_out())) == 2
+        with zipfile.ZipFile(path) as archive:
+            named = re.findall(r'"(labelfold[^"]*)"', archive.read("schema.json").decode())
+        assert set(named) <= {"labelfold", "labelfold.saved"}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -145,15 +152,6 @@ def test_a_penalty_by_hand_replaces_tuning(data):
 def test_unknown_methods(name, words):
     with pytest.raises(ValueError, match=words):
         get_method(name)
-
-
-def test_a_planned_method_cannot_be_made(monkeypatch):
-    planned = Method("later", "Later", "Not there yet.", "supervised", True, "none")
-    with pytest.raises(ValueError, match="planned"):
-        planned.make(2, X=np.eye(3))
-    monkeypatch.setitem(METHODS, "later", planned)
-    with pytest.raises(ValueError, match="planned, not there yet"):
-        get_method("later")
 
 
 @pytest.mark.parametrize(
@@ -392,7 +390,7 @@ def test_umap_is_offered_where_it_is_installed(data, monkeypatch):
 
     X, y, _ = data
     monkeypatch.setattr(labelfold.app.registry._methods, "find_spec", lambda name: None)
-    assert METHODS["umap"].status == "not installed"
+    assert not METHODS["umap"].available
     with pytest.raises(ValueError, match="pip install umap-learn"):
         get_method("umap")
     assert "umap" not in [m.name for m in available_methods()]

@@ -1,6 +1,5 @@
 """What LSDR and NSDR do alike: slopes, containers, placing rows, invariances, sizes, and what they refuse."""
 
-import signal
 import tracemalloc
 import warnings
 
@@ -34,7 +33,7 @@ def posed(make, options, data, index, y, k=3):
     machine = model._machine(signs(y)[0])
     if make is NSDR:
         machine.tol = 1e-12
-    return offset_solver.Problem(data, machine, 50, 0.4, 0.3, 0.7)
+    return offset_solver.OffsetProblem(data, machine, 50, 0.4, 0.3, 0.7)
 
 
 @pytest.mark.parametrize("kind", ["held", "squeezed", "swept"])
@@ -277,18 +276,18 @@ def test_stopped_short_and_settled(make):
 
 
 @BOTH
-def test_interrupted(make, monkeypatch):
+def test_interrupted(make, monkeypatch, ctrl_c):
     X, y, _ = problem()
     calls = [0]
-    evaluate = offset_solver.Problem.evaluate
+    evaluate = offset_solver.OffsetProblem.evaluate
 
     def stop(self, *args):
         calls[0] += 1
         if calls[0] == 12:
-            signal.raise_signal(signal.SIGINT)
+            ctrl_c()
         return evaluate(self, *args)
 
-    monkeypatch.setattr(offset_solver.Problem, "evaluate", stop)
+    monkeypatch.setattr(offset_solver.OffsetProblem, "evaluate", stop)
     with pytest.warns(ConvergenceWarning, match="was interrupted; what its first"):
         model = make(3, on_interrupt="keep", tol=0).fit(X, y)
     assert 0 < model.n_iter_ < 12
@@ -299,7 +298,7 @@ def test_interrupted(make, monkeypatch):
 
 
 @BOTH
-def test_interrupted_half_way_through_a_machine(make, monkeypatch):
+def test_interrupted_half_way_through_a_machine(make, monkeypatch, ctrl_c):
     """What is kept is the machine of the rows that are kept, not of those that were being tried."""
     X, y, _ = problem()
     machine = type(make()._machine(signs(y)[0]))
@@ -309,7 +308,7 @@ def test_interrupted_half_way_through_a_machine(make, monkeypatch):
         cost = train(self, Z)
         calls[0] += 1
         if calls[0] == 12:
-            signal.raise_signal(signal.SIGINT)
+            ctrl_c()
         return cost
 
     monkeypatch.setattr(machine, "train", stop)

@@ -1,4 +1,12 @@
-"""CCA: canonical correlation analysis, by the two-stage approach (Sun, Ceran & Ye, KDD 2010)."""
+"""CCA: canonical correlation analysis, by the two-stage approach (Sun, Ceran & Ye, KDD 2010).
+
+Where to find what:
+
+    fit                        _two_stage.py, class TwoStage: labelled rows, least squares, directions
+    stage 1, least squares     numerics/least_squares/_pose.py
+    stage 2, the directions    _second_stage.py
+    the targets T              here; predict: _regression_head.py
+"""
 
 from __future__ import annotations
 
@@ -121,7 +129,7 @@ class CCA(OPLS):
         return x_scores if y is None else (x_scores, self._y_scores(y))
 
     def _y_scores(self, y: Any) -> np.ndarray:
-        classes = getattr(self, "classes_", None)
+        classes: Any = getattr(self, "classes_", None)
         task = "regression" if self.task_ == "regression" else "classification"
         known, values = score_targets(y, unlabeled=self.unlabeled, task=task, classes=classes)
         if self.task_ in ("binary", "multiclass"):

@@ -1,4 +1,12 @@
-"""OPLS: orthonormalised partial least squares, by the two-stage approach (Sun, Ceran & Ye, KDD 2010)."""
+"""OPLS: orthonormalised partial least squares, by the two-stage approach (Sun, Ceran & Ye, KDD 2010).
+
+Where to find what:
+
+    fit                        _two_stage.py, class TwoStage: labelled rows, least squares, directions
+    stage 1, least squares     numerics/least_squares/_pose.py
+    stage 2, the directions    _second_stage.py
+    the targets T              here; predict: _regression_head.py
+"""
 
 from __future__ import annotations
 

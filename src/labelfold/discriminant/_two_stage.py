@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -80,7 +81,8 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
         used, mask = labelled_rows(rows, labels, self.max_gram_bytes)
         self._moments = None
         self._set_feature_map(used, mask)
-        ridge = self._choose_ridge(used, mask, labels)
+        given = isinstance(self.ridge, Real)
+        ridge = float(self.ridge) if given else self._choose_ridge(used, mask, labels)
         (found,) = self._solve(used, mask, labels, [ridge])
         self._store(found, ridge, self._what_was_seen(self._seen(used), mask, labels))
         return self
@@ -100,7 +102,7 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
         )
 
     def _set_feature_map(self, used: Rows, mask: np.ndarray | None) -> None:
-        self.feature_map_ = None
+        self.feature_map_: Any = None
         given = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
         if self.kernel is None:
             stray = [
@@ -138,7 +140,8 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
         T = spread(T, mask)
         if self.solver == "direct":
             return [direct(rows, T, g, mask=mask, max_gram_bytes=self.max_gram_bytes) for g in ridges]
-        with Progress(type(self).__name__, self.max_iter, self.verbose) as progress:
+        bar = Progress(type(self).__name__, self.max_iter, self.verbose) if self.verbose else nullcontext()
+        with bar as progress:
             problem = pose(
                 rows,
                 T,

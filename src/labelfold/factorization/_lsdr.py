@@ -1,4 +1,12 @@
-"""LSDR: a factorisation tied to a linear classifier (Grabocka & Schmidt-Thieme)."""
+"""LSDR: a factorisation tied to a linear classifier (Grabocka & Schmidt-Thieme).
+
+Where to find what:
+
+    fit                        _offset_factorization.py, class OffsetFactorisation
+    the descent                _offset_solver.py
+    sums over the rows         _offset_model.py
+    the classifier             _coupled_classifiers.py, class LinearMachine
+"""
 
 from __future__ import annotations
 
@@ -7,10 +15,9 @@ from typing import Any
 
 import numpy as np
 from scipy.special import expit
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold._sklearn import Interval, StrOptions
+from labelfold._sklearn import Interval, StrOptions, available_if
 from labelfold.factorization._coupled_classifiers import LinearMachine, losses
 from labelfold.factorization._offset_factorization import OffsetFactorisation
 from labelfold.factorization._offset_model import factor_cost

@@ -14,11 +14,11 @@ from scipy import sparse
 from labelfold.rows._blocks import Block
 from labelfold.rows._protocol import Rows
 from labelfold.rows._sums import Term
-from labelfold.rows._wrappers import Centered, Featurized, Weighted
+from labelfold.rows._wrappers import Centered, Featurized, Weighted, centered
 from labelfold.rows.adapters._memory import memory_rows
 from labelfold.rows.adapters._stream import IterableRows, memmap_rows, npy_rows
 
-__all__ = ["Block", "Centered", "Featurized", "Rows", "Term", "Weighted", "as_rows", "is_table"]
+__all__ = ["Block", "Centered", "Featurized", "Rows", "Term", "Weighted", "as_rows", "centered", "is_table"]
 
 
 def as_rows(X: Any) -> Rows:

@@ -33,6 +33,8 @@ class Rows(ABC):
         How often X has been read.
     in_memory : bool
         Whether the rows lie in this process's memory, so that `whole` costs nothing.
+    is_sparse : bool
+        Whether they lie in this process's memory as a sparse matrix.
 
     Examples
     --------
@@ -57,6 +59,7 @@ class Rows(ABC):
     xp: Any = np
     n_passes: int = 0
     in_memory: bool = False
+    is_sparse: bool = False
 
     @abstractmethod
     def sweep(

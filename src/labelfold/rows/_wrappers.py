@@ -18,7 +18,7 @@ class RowsWrapper(Rows):
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
         self.shape, self.dtype, self.xp = rows.shape, rows.dtype, rows.xp
-        self.in_memory = rows.in_memory
+        self.in_memory, self.is_sparse = rows.in_memory, rows.is_sparse
 
     @property
     def n_passes(self) -> int:  # type: ignore[override]
@@ -134,6 +134,7 @@ class Featurized(RowsWrapper):
     def __init__(self, rows: Rows, transform: Callable[[Any], np.ndarray]) -> None:
         super().__init__(rows)
         self.transform = transform
+        self.is_sparse = False
         self._shared = (transform,)
         width = np.asarray(transform(rows.take(np.arange(1)).whole().raw)).shape[1]
         self.shape = (rows.shape[0], width)
@@ -155,6 +156,12 @@ class Featurized(RowsWrapper):
     def row_bytes(self) -> float:
         """Return the bytes of one row of features."""
         return self.shape[1] * self.dtype.itemsize
+
+
+def centered(rows: Rows, center: np.ndarray, mask: np.ndarray | None) -> Rows:
+    """Return the rows less a centre; rows that ``mask`` leaves out are zeros."""
+    rows = Centered(rows, center)
+    return rows if mask is None else Weighted(rows, mask)
 
 
 def _raw(X: Block) -> Any:

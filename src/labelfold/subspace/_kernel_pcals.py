@@ -1,4 +1,12 @@
-"""KernelPCALS: PCALS in the space of a kernel, exactly or by Nystroem features."""
+"""KernelPCALS: PCALS in the space of a kernel, exactly or by Nystroem features.
+
+Where to find what:
+
+    fit                        _nested_subspace.py, class NestedSubspace
+    directions, one at a time  _pursuit.py; the search for one: _direction_search.py
+    the kernel's features      _kernel_source.py
+    predict                    _nested_predictions.py
+"""
 
 from __future__ import annotations
 
@@ -176,7 +184,7 @@ class KernelPCALS(NestedSubspace):
         params = kernel_params(self.kernel, **given)
         self.gamma_ = params.get("gamma")
         landmarks = landmarks_for(self.n_landmarks, rows.shape[0], self.max_gram_bytes)
-        options = {
+        options: dict[str, Any] = {
             "center": self.center,
             "max_gram_bytes": self.max_gram_bytes,
             "random_state": self._seed,

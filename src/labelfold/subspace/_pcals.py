@@ -1,4 +1,12 @@
-"""PCALS: a subspace and a function on it, one direction at a time (Zhang, Hou, Xiang & Liu, ECML PKDD 2009)."""
+"""PCALS: a subspace and a function on it, one direction at a time (Zhang, Hou, Xiang & Liu, ECML PKDD 2009).
+
+Where to find what:
+
+    fit                        _nested_subspace.py, class NestedSubspace
+    directions, one at a time  _pursuit.py; the search for one: _direction_search.py
+    what is read of the rows   _source.py
+    predict                    _nested_predictions.py
+"""
 
 from __future__ import annotations
 

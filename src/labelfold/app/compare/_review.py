@@ -126,13 +126,14 @@ def _fitted(found: Comparison, method: str, k: int | None, problem: Any) -> Any:
 def _confusion(found: Comparison) -> np.ndarray:
     """Count, over the repeats that ran, what the best model took each row held back for."""
     data, best = found.data, found.winner
+    assert best is not None
     ran = set(
         found.series.query("label == @best.label and budget == @found.budget_").dropna(subset="score")[
             "repeat"
         ]
     )
     c = len(data.classes)
-    total = np.zeros((c, 4 if data.facts.multilabel else c), dtype=int)
+    total = np.zeros((c, 4 if data.facts.multilabel else c), dtype=np.intp)
     for problem in _splits(found):
         if problem.repeat not in ran:
             continue
@@ -161,7 +162,7 @@ def _maps(found: Comparison) -> list[Map]:
         try:
             model = _fitted(found, row["method"], whole(row["k"]), problem)
             plane = model if whole(row["k"]) == 2 else _fitted(found, row["method"], 2, problem)
-            points = np.asarray(plane.transform(data.X[rows]), dtype=float)
+            points = np.asarray(plane.transform(data.X[rows]), dtype=np.float64)
             predicted, confidence = predict_with_confidence(model, data.X[rows])
         except Exception:  # the table already says what is wrong with this method
             continue

@@ -17,7 +17,7 @@ from labelfold.app.compare._data import Data, outweighing, read_data
 from labelfold.app.compare._plan import Run, images_of, make_plan
 from labelfold.app.compare._results import Comparison
 from labelfold.app.compare._store import Store
-from labelfold.app.io._problems import one_line
+from labelfold.app.io._problems import count, one_line
 from labelfold.app.registry._methods import Method
 from labelfold.app.registry._multilabel import right
 from labelfold.model_selection import LabelBudgetSplit
@@ -113,7 +113,6 @@ def compare(
     data = read_data(X, y, unlabeled=unlabeled, ids=ids)
     plan = make_plan(data, methods, budgets, components, test_size)
     image_shape = images_of(data, image_shape)
-    store = Store(folder, data.fingerprint(random_state, test_size, scale, version("labelfold")))
     settings = {
         "name": name,
         "command": command,
@@ -136,6 +135,7 @@ def compare(
     splits = LabelBudgetSplit(
         plan.budgets[::-1], n_repeats=repeats, test_size=test_size, random_state=random_state
     )
+    store = Store(folder, data.fingerprint(random_state, test_size, scale, version("labelfold")))
     clock = Clock(time_limit)
     runs = _Runs(data, plan.runs, splits, store, clock, settings)
     try:
@@ -162,9 +162,14 @@ def compare(
             f"{store.resumed} results were there from an earlier run and were not made again (remove results.csv to "
             "start afresh)."
         )
-    if store.replaced:
+    if store.unread:
         notes.append(
-            "The folder held results of other data, another seed or another version: results.previous.csv has them."
+            f"{count(store.unread, 'line')} of results.csv {'were' if store.unread > 1 else 'was'} damaged or there "
+            f"twice; {store.set_aside} has the file as it was."
+        )
+    elif store.set_aside:
+        notes.append(
+            f"The folder held results of other data, another seed or another version: {store.set_aside} has them."
         )
     chosen = {run.method.name: run.method for run in plan.runs}
     return Comparison(rows, settings, chosen, data, plan.left_out | runs.given_up, notes, stopped)
@@ -190,7 +195,7 @@ class _Runs:
 
     def go(self, progress: bool) -> str | None:
         """Make what is not there yet; return what stopped it, if anything did."""
-        repeats, budgets = range(self.splits.n_repeats), self.splits.budgets
+        repeats, budgets = range(self.splits.n_repeats), self.splits.budgets or ()
         todo = [run.label for r in repeats for b in budgets for run in self._left(b, r)]
         try:
             with self.clock.bar(todo, progress) as bar:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Method:
-    """A method that the command line and `compare` can use, or that is planned.
+    """A method that the command line and `compare` can use.
 
     Attributes
     ----------
@@ -40,8 +40,8 @@ class Method:
         Whether it gives an embedding.
     paper : str
         Where it comes from.
-    build : callable, optional
-        ``build(k, X, random_state)`` gives the estimator; without one the method is planned.
+    build : callable
+        ``build(k, X, random_state)`` gives the estimator.
     penalty : str, optional
         The name of the parameter that is tuned unless given.
     compared : bool, default=True
@@ -64,7 +64,7 @@ class Method:
     labels: str
     embeds: bool
     paper: str
-    build: Callable[..., Any] | None = None
+    build: Callable[..., Any]
     penalty: str | None = None
     compared: bool = True
     suits: Callable[[Facts], str | None] | None = None
@@ -73,11 +73,9 @@ class Method:
     nonnegative: bool = False
 
     @property
-    def status(self) -> str:
-        """``"available"``, ``"planned"``, or ``"not installed"`` where a package is missing."""
-        if self.build is None:
-            return "planned"
-        return "available" if self.needs is None or find_spec(self.needs) else "not installed"
+    def available(self) -> bool:
+        """Whether the package that it needs, if any, is installed."""
+        return self.needs is None or find_spec(self.needs) is not None
 
     def make(
         self,
@@ -108,8 +106,6 @@ class Method:
         estimator
             A classifier, with ``transform`` where the method embeds.
         """
-        if self.build is None:
-            raise ValueError(f"The method {self.name!r} is planned, not there yet.")
         unknown = [p for p in penalty if p != self.penalty]
         if unknown:
             raise ValueError(f"The method {self.name!r} has no parameter {unknown[0]!r}.")
@@ -444,7 +440,7 @@ def available_methods() -> list[Method]:
     >>> "svm" in [method.name for method in available_methods()]
     True
     """
-    return [method for method in METHODS.values() if method.status == "available"]
+    return [method for method in METHODS.values() if method.available]
 
 
 def get_method(name: str) -> Method:
@@ -460,11 +456,7 @@ def get_method(name: str) -> Method:
     if method is None:
         hint = did_you_mean(name, names)
         raise ValueError(f"There is no method {str(name)!r}{hint}; there are {', '.join(names)}.")
-    if method.status == "planned":
-        raise ValueError(
-            f"The method {method.name!r} is planned, not there yet; there are {', '.join(names)}."
-        )
-    if method.status == "not installed":
+    if not method.available:
         raise ValueError(f"The method {method.name!r} needs a package: {install(method)}.")
     return method
 

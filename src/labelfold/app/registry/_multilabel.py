@@ -21,6 +21,7 @@ def read_any_labels(y: Any, n_rows: int, estimator: Any) -> Labels:
 
 def coded(labels: Labels) -> np.ndarray:
     """Return y as class codes, -1 where unlabelled; where rows have several, as 0 and 1 with rows of NaN."""
+    Y: np.ndarray
     if labels.task == "multilabel":
         Y = np.full((labels.n_rows, labels.n_classes), np.nan)
     else:
@@ -74,7 +75,7 @@ class MultilabelLinearSVC(LinearSVC):
         one = LinearSVC(**self.get_params()).fit(X, column, sample_weight)
         return one.coef_[0], float(one.intercept_[0])
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
         return tags

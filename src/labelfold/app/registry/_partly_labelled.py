@@ -16,9 +16,9 @@ from sklearn.base import (
 from sklearn.decomposition import PCA
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import get_tags
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from labelfold._sklearn import available_if
 from labelfold.app.registry._multilabel import MultilabelLinearSVC, coded, read_any_labels
 from labelfold.labels import Labels, read_labels
 
@@ -47,7 +47,7 @@ class Labelled(ClassifierMixin, BaseEstimator):
     ['low', 'high']
     """
 
-    def __init__(self, classifier=None, *, unlabeled=-1):
+    def __init__(self, classifier: Any = None, *, unlabeled: Any = -1) -> None:
         self.classifier = classifier
         self.unlabeled = unlabeled
 
@@ -83,7 +83,7 @@ class Labelled(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return _short_indices(validate_data(self, X, accept_sparse="csr", reset=False))
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
@@ -118,7 +118,7 @@ class ReduceThenClassify(TransformerMixin, Labelled):
     ((150, 2), (150,))
     """
 
-    def __init__(self, reducer=None, classifier=None, *, unlabeled=-1):
+    def __init__(self, reducer: Any = None, classifier: Any = None, *, unlabeled: Any = -1) -> None:
         super().__init__(classifier, unlabeled=unlabeled)
         self.reducer = reducer
 
@@ -167,7 +167,7 @@ class Coded(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     ['low', 'low', 'high', 'high']
     """
 
-    def __init__(self, estimator, *, unlabeled=-1):
+    def __init__(self, estimator: Any, *, unlabeled: Any = -1) -> None:
         self.estimator = estimator
         self.unlabeled = unlabeled
 
@@ -187,7 +187,7 @@ class Coded(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         with np.errstate(invalid="ignore"):  # a row that no fitted row is near: 0 / 0, and the first class
             return self.classes_[self.estimator_.predict(X)]
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = get_tags(self.estimator).input_tags.sparse
         return tags

@@ -19,16 +19,16 @@ from sklearn.base import (
 )
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
+from labelfold._sklearn import available_if
 from labelfold.app.registry._multilabel import read_any_labels, right
 from labelfold.app.registry._partly_labelled import Labelled
 from labelfold.model_selection import SemiSupervisedKFold
 
 
-def _chosen_has(name: str):
+def _chosen_has(name: str) -> Any:
     """Tell `available_if` whether the estimator inside, fitted or not, has a method."""
     return available_if(lambda self: hasattr(getattr(self, "estimator_", self.estimator), name))
 
@@ -73,17 +73,17 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def __init__(
         self,
-        estimator,
-        parameter,
-        grid,
+        estimator: Any,
+        parameter: str,
+        grid: Sequence[float],
         *,
-        power=1,
-        cv=5,
-        hide=False,
-        most_rows=2000,
-        random_state=None,
-        unlabeled=-1,
-    ):
+        power: int = 1,
+        cv: int = 5,
+        hide: bool = False,
+        most_rows: int = 2000,
+        random_state: int | None = None,
+        unlabeled: Any = -1,
+    ) -> None:
         self.estimator = estimator
         self.parameter = parameter
         self.grid = grid
@@ -173,7 +173,7 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         check_is_fitted(self, "estimator_")
         return self.estimator_
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = get_tags(self.estimator).input_tags.sparse
         return tags
@@ -207,7 +207,7 @@ class UnitSpread(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return validate_data(self, X, accept_sparse="csr", reset=False) / self.scale_
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags

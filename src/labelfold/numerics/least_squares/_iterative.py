@@ -20,9 +20,9 @@ from labelfold.numerics.least_squares._block_cg import (
 )
 from labelfold.numerics.least_squares._gram import EPS
 from labelfold.numerics.least_squares._normal_equations import ColumnSide, RowSide
-from labelfold.numerics.least_squares._problem import LeastSquares, LeastSquaresProblem, centered, is_sparse
+from labelfold.numerics.least_squares._problem import LeastSquares, LeastSquaresProblem
 from labelfold.numerics.least_squares._shifted_cg import shifted_cg
-from labelfold.rows import Rows
+from labelfold.rows import Rows, centered
 
 # How far a run of iterations in float32 can bring the residual down before its products know no better. And how far
 # a run has to, in float32 (True) or not, to be worth another one.
@@ -72,7 +72,7 @@ class KrylovProblem(LeastSquaresProblem):
         rng = check_random_state(random_state)
         self.columns, self.rows = ColumnSide(self.X, T, rng), RowSide(self.X, T, rng)
         self.prepared: dict[float, BlockCG] = {}
-        self.may_be_single = rows.dtype == np.float64 and is_sparse(rows) and _safe(rows.squared_norm())
+        self.may_be_single = rows.dtype == np.float64 and rows.is_sparse and _safe(rows.squared_norm())
 
     def prepare(self, ridges: Sequence[float], patience: float | None = None) -> None:
         """Iterate for all ridges at once, for each as long as no more than ``patience`` iterations are expected."""
@@ -105,6 +105,7 @@ class KrylovProblem(LeastSquaresProblem):
         patience = 30 + 2 * self.columns.rank / max(1, len(self.mix)) if self.X.in_memory else 0.0
         patience *= 1 + self.may_be_single
         found = self._iterate(ridge, start, patience, may_sketch=True)
+        assert found is not None
         if found.residual > self.tol:
             warn_user(
                 f"least squares stopped after {found.n_iter} iterations with a relative residual of "

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from labelfold.numerics.least_squares._block_cg import Scaling, Sketch, nystrom_sketch
-from labelfold.numerics.least_squares._problem import is_sparse
 from labelfold.rows import Block, Rows
 from labelfold.rows._sums import total
 
@@ -78,7 +77,7 @@ class RowSide(ColumnSide):
     """
 
     @property
-    def B(self) -> np.ndarray:  # type: ignore[override]
+    def B(self) -> np.ndarray:
         """The right-hand sides."""
         return self.T
 
@@ -108,10 +107,11 @@ class RowSide(ColumnSide):
     @cached_property
     def _block(self) -> Block | None:
         """All the rows as one block, where that takes no memory: sparse ones are centred implicitly."""
-        return self.X.whole().narrow() if is_sparse(self.X) else None
+        return self.X.whole().narrow() if self.X.is_sparse else None
 
     @cached_property
     def _rough_block(self) -> Block:
+        assert self._block is not None
         return self._block.single()
 
 

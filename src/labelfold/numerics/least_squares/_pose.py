@@ -27,8 +27,8 @@ import numpy as np
 
 from labelfold.numerics.least_squares._gram import EPS, Factor, Gram, solve_spectrum, trim_svd
 from labelfold.numerics.least_squares._iterative import KrylovProblem
-from labelfold.numerics.least_squares._problem import LeastSquares, LeastSquaresProblem, centered, is_sparse
-from labelfold.rows import Block, Centered, Rows
+from labelfold.numerics.least_squares._problem import LeastSquares, LeastSquaresProblem
+from labelfold.rows import Block, Centered, Rows, centered
 from labelfold.rows._block_sums import less_outer
 
 MAX_GRAM_BYTES = 512 << 20
@@ -36,20 +36,6 @@ MAX_GRAM_BYTES = 512 << 20
 # Iterations are tried before a factorisation that costs as much as this many of them.
 _FEWEST_WORTH = 12
 _AS_DIRECT = 1e-11
-
-
-def least_squares(rows: Rows, T: np.ndarray, ridge: float = 0.0, **options: Any) -> LeastSquares:
-    """Regress the columns of T on the rows: `pose` the problem and solve it for one ridge.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from labelfold.rows import as_rows
-    >>> X = np.array([[0.0], [1.0], [2.0]])
-    >>> least_squares(as_rows(X), np.array([[1.0], [3.0], [5.0]])).W
-    array([[2.]])
-    """
-    return pose(rows, T, **options).solve(ridge)
 
 
 def pose(
@@ -91,6 +77,14 @@ def pose(
     problem : LeastSquaresProblem
         With ``solve(ridge, start=None)``; ``start`` is a solution for another ridge, which the Krylov way sets
         out from. ``prepare(ridges)``, called before, lets it iterate for all of these at once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from labelfold.rows import as_rows
+    >>> X = np.array([[0.0], [1.0], [2.0]])
+    >>> pose(as_rows(X), np.array([[1.0], [3.0], [5.0]])).solve(0.0).W
+    array([[2.]])
     """
     weight = rows.shape[0] if mask is None else int(mask.sum())
     T = np.asarray(T, dtype=np.float64)
@@ -134,7 +128,7 @@ def iterations_worth(rows: Rows, q: int) -> float:
     lose the digits that the direct way keeps.
     """
     m = min(rows.shape)
-    if rows.dtype != np.float64 or not is_sparse(rows):
+    if rows.dtype != np.float64 or not rows.is_sparse:
         return 0.0
     n_values = rows.shape[0] * rows.row_bytes() / 12
     # Beside a factorisation's, a multiplication of a sparse product in float32 takes the time of four.
@@ -244,7 +238,8 @@ class EitherProblem(LeastSquaresProblem):
         self, krylov: KrylovProblem, make_direct: Callable[[], GramProblem | DualProblem], worth: float
     ) -> None:
         self.krylov, self.worth = krylov, worth
-        self.make_direct, self.hard = make_direct, []
+        self.make_direct = make_direct
+        self.hard: list[float] = []
         self.slow = 0.0  # the largest ridge for which iterations were given up
 
     def prepare(self, ridges: Sequence[float]) -> None:

@@ -1,4 +1,4 @@
-"""What every way of solving a least-squares problem shares: its form, that of its solution, and centred rows."""
+"""A least-squares problem that has been read, and its solution."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-
-from labelfold.rows import Centered, Rows, Weighted
 
 
 @dataclass
@@ -47,19 +45,8 @@ class LeastSquaresProblem:
     """A least-squares problem that has been read, to be solved for one ridge after another."""
 
     def prepare(self, ridges: Sequence[float]) -> None:
-        """Be told which ridges will come, where work for all of them can be shared."""
+        """Announce the ridges, so that work for all of them can be shared."""
 
     def solve(self, ridge: float, start: LeastSquares | None = None) -> LeastSquares:
         """Solve for one ridge; ``start`` is a solution for another."""
         raise NotImplementedError
-
-
-def centered(rows: Rows, center: np.ndarray, mask: np.ndarray | None) -> Rows:
-    """Return the rows less a centre, rows that do not count as zeros."""
-    rows = Centered(rows, center)
-    return rows if mask is None else Weighted(rows, mask)
-
-
-def is_sparse(rows: Rows) -> bool:
-    """Return whether the blocks of rows in memory are sparse."""
-    return rows.in_memory and rows.take(np.arange(1)).whole().is_sparse

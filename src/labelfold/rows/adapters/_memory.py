@@ -65,6 +65,7 @@ class CSRRows(LocalRows):
     """Rows of a SciPy CSR matrix or array."""
 
     in_memory = True
+    is_sparse = True
 
     def __init__(self, X: Any, first_row: int = 0) -> None:
         if not X.has_canonical_format:
