@@ -6,13 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from labelfold._base import Kept
 from labelfold._warn import warn_user
 from labelfold.labels import Labels
 from labelfold.numerics._eigen import signed
 from labelfold.rows import Centered, Featurized, Rows
-from labelfold.semi_supervised._fold import Scores, kernel_root
-from labelfold.semi_supervised._pieces import Pieces, Placed, graph_weights, mean_distance, squared_distances
+from labelfold.semi_supervised._fold import BlendedScores, kernel_root
+from labelfold.semi_supervised._pieces import (
+    FormPieces,
+    graph_weights,
+    mean_distance,
+    squared_distances,
+)
 from labelfold.semi_supervised._solver import Solution
 
 # Directions whose eigenvalue is below this share of the largest are round-off.
@@ -22,12 +26,12 @@ _ROUND_OFF = 1e-10
 _NEGLIGIBLE = 1e-6
 
 
-class Embedding(Kept):
+class FoldEmbedding:
     """A row's place: (F(x) - mean) turn, then further coordinates where there are any. For `Featurized`."""
 
-    def __init__(self, scores: Scores, mean: np.ndarray, turn: np.ndarray) -> None:
+    def __init__(self, scores: BlendedScores, mean: np.ndarray, turn: np.ndarray) -> None:
         self.scores, self.mean, self.turn = scores, mean, turn
-        self.blends: list[Blend] = []
+        self.blends: list[BlendedFeatures] = []
         self.more: np.ndarray | None = None
         self.shift: np.ndarray | None = None
 
@@ -43,14 +47,13 @@ class Embedding(Kept):
         return np.hstack([Z, *(blend(X) for blend in self.blends)])
 
 
-class Blend(Kept):
+class BlendedFeatures:
     """The blended features of one form: root-w_v phi_v of all its views, those of one coordinate taken together.
 
     Views that differ only in how they weigh the same coordinates add up to one weight a coordinate.
     """
 
-    def __init__(self, pieces: Pieces, shares: dict[Any, float], points: dict[int, Any]) -> None:
-        self.pieces = pieces
+    def __init__(self, pieces: FormPieces, shares: dict[Any, float], points: dict[int, Any]) -> None:
         q = len(pieces.deviations)
         squares = np.zeros(q)  # of each principal coordinate
         graphs: dict[tuple[int, int], np.ndarray] = {}
@@ -69,21 +72,22 @@ class Blend(Kept):
                 kernels.setdefault(view.space, []).append((view.value / mean_distance(view, pieces), share))
         self.size = np.sqrt(squares * (squares * pieces.deviations**2 > _NEGLIGIBLE))
         self.used = np.flatnonzero(self.size)
-        self.graphs = [(*key, *_heavy(w, pieces, key)) for key, w in graphs.items()]
+        self.graphs = [(*key, _heavy(w, pieces.graph(*key).map)) for key, w in graphs.items()]
         self.kernels = [
             (q, points[q], terms, kernel_root(_kernel(points[q], points[q], terms)))
             for q, terms in kernels.items()
         ]
 
+        spaces = {space for space, *_ in self.graphs}
+        most = max([0, *spaces, *kernels, *(self.used[-1:] + 1)])
+        self.pieces = pieces.only(spaces, int(most))
+
     def __call__(self, X: Any) -> np.ndarray:
         """Return the blended features of some rows."""
-        return self.of(self.pieces.place(self.pieces.form._form(X), {graph[0] for graph in self.graphs}))
-
-    def of(self, placed: Placed) -> np.ndarray:
-        """Return the blended features of placed rows."""
+        placed = self.pieces.place(self.pieces.form._form(X))
         parts = [placed.C[:, self.used] * self.size[self.used]]
         for space, s, turn in self.graphs:
-            parts.append(self.pieces.join(self.pieces.graph(space, s), placed) @ turn)
+            parts.append(self.pieces.join(space, s, placed) @ turn)
         for space, points, terms, root in self.kernels:
             parts.append(_kernel(placed.C[:, :space] if space else placed.T, points, terms) @ root)
         return np.hstack(parts)
@@ -96,7 +100,8 @@ def embedding_of(
     labels: Labels,
     n_components: int | None,
     rows: Rows,
-) -> tuple[Embedding, np.ndarray]:
+    pieces: list[FormPieces],
+) -> tuple[FoldEmbedding, np.ndarray]:
     """Return the map of rows to the embedding, and the embedding of the training rows.
 
     Parameters
@@ -108,14 +113,16 @@ def embedding_of(
     labels : Labels
     rows : Rows
         The training rows.
+    pieces : list of FormPieces
+        What their views are made of.
     """
     mean, turn = second_stage(F[index], labels)
     k = turn.shape[1] if n_components is None else n_components
-    embedding = Embedding(found.scores, mean, turn[:, :k])
+    embedding = FoldEmbedding(found.scores, mean, turn[:, :k])
     Z = (F - mean) @ embedding.turn
     if k <= turn.shape[1]:
         return embedding, Z
-    _go_on(embedding, found, k, len(index), rows)
+    _go_on(embedding, found, k, rows, pieces)
     if embedding.more is None:
         return embedding, Z
     return embedding, np.asarray(rows.get(Featurized(rows, embedding).values()), dtype=np.float64)
@@ -144,14 +151,15 @@ def second_stage(F: np.ndarray, labels: Labels) -> tuple[np.ndarray, np.ndarray]
     return mean, signed(E[:, keep] / size[:, None] / np.sqrt(s[keep]))
 
 
-def _go_on(embedding: Embedding, found: Solution, k: int, n_labelled: int, rows: Rows) -> None:
+def _go_on(embedding: FoldEmbedding, found: Solution, k: int, rows: Rows, pieces: list[FormPieces]) -> None:
     """Add principal components of the blended features, uncorrelated with the discriminant coordinates."""
-    total = found.weights.sum(axis=1)
-    for pieces, folded in zip(found.scores.pieces, found.scores.folded, strict=True):
+    total, by_name = found.weights.sum(axis=1), {piece.name: piece for piece in pieces}
+    for piece, folded in zip(found.scores.pieces, found.scores.folded, strict=True):
         shares = {
-            view: w for view, w in zip(found.views, total, strict=True) if view.form == pieces.name and w > 0
+            view: w for view, w in zip(found.views, total, strict=True) if view.form == piece.name and w > 0
         }
-        embedding.blends.append(Blend(pieces, shares, {rbf.space: rbf.points for rbf in folded.rbfs}))
+        points = {rbf.space: rbf.points for rbf in folded.rbfs}
+        embedding.blends.append(BlendedFeatures(by_name[piece.name], shares, points))
     own = embedding.turn.shape[1]
     both = Centered(Featurized(rows, _Both(embedding)))
     S = both.gram() / rows.shape[0]
@@ -165,7 +173,7 @@ def _go_on(embedding: Embedding, found: Solution, k: int, n_labelled: int, rows:
             f"{own + len(keep)} are kept"
         )
     if len(keep):
-        V = signed(V[:, keep]) / np.sqrt(n_labelled)  # on the scale of the discriminant coordinates
+        V = signed(V[:, keep]) / np.sqrt(len(found.left_out))  # on the scale of the discriminant coordinates
         embedding.more = np.vstack([-back @ V, V])
         embedding.shift = both.center @ embedding.more
 
@@ -173,19 +181,19 @@ def _go_on(embedding: Embedding, found: Solution, k: int, n_labelled: int, rows:
 class _Both:
     """The discriminant coordinates and the blended features of rows. For `Featurized`."""
 
-    def __init__(self, embedding: Embedding) -> None:
+    def __init__(self, embedding: FoldEmbedding) -> None:
         self.embedding = embedding
 
     def __call__(self, X: Any) -> np.ndarray:
         return self.embedding.features(X, self.embedding(X))
 
 
-def _heavy(weights: np.ndarray, pieces: Pieces, key: tuple[int, int]) -> tuple[np.ndarray]:
+def _heavy(weights: np.ndarray, map: np.ndarray) -> np.ndarray:
     """Return the map (m, j) to the functions of a graph that count, times the roots of their weights."""
     used = weights > _NEGLIGIBLE * weights.max(initial=0.0)
-    return (pieces.graph(*key).map[:, used] * np.sqrt(weights[used]),)
+    return map[:, used] * np.sqrt(weights[used])
 
 
 def _kernel(X: Any, points: Any, terms: list[tuple[float, float]]) -> np.ndarray:
     D = squared_distances(X, points)
-    return sum(share * np.exp(-width * D) for width, share in terms)
+    return np.sum([share * np.exp(-width * D) for width, share in terms], axis=0)

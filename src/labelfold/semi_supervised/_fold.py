@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from labelfold._base import Kept
 from labelfold.rows import Featurized, Rows
 from labelfold.semi_supervised._pieces import (
-    Pieces,
+    FormPieces,
     Placed,
     graph_weights,
     mean_distance,
@@ -25,7 +24,7 @@ LANDMARKS = 1000
 KERNEL_ROWS = 1500
 
 
-class Rbf(Kept):
+class RbfPart:
     """The RBF views of one space: kernels with some labelled rows, times coefficients."""
 
     def __init__(self, space: int, points: Any) -> None:
@@ -34,20 +33,20 @@ class Rbf(Kept):
         self.coefs: list[np.ndarray] = []
 
 
-class Join(Kept):
+class AnchorPart:
     """The views of one graph: z(x) times coefficients (m, c)."""
 
     def __init__(self, space: int, s: int, coef: np.ndarray) -> None:
         self.space, self.s, self.coef = space, s, coef
 
 
-class Folded(Kept):
+class FoldedForm:
     """All views of one form, folded: coefficients of the columns (d, c), of RBF kernels and of anchors."""
 
     def __init__(self, d: int, c: int) -> None:
         self.coef = np.zeros((d, c))
-        self.rbfs: list[Rbf] = []
-        self.joins: list[Join] = []
+        self.rbfs: list[RbfPart] = []
+        self.joins: list[AnchorPart] = []
 
     def needs(self) -> tuple[set[int], int]:
         """Return the spaces in which anchors are needed, and how many principal coordinates are."""
@@ -63,11 +62,11 @@ class Folded(Kept):
                 F = F + np.exp(-width * D) @ coef
         return F
 
-    def anchors(self, pieces: Pieces, placed: Placed) -> Any:
+    def anchors(self, pieces: FormPieces, placed: Placed) -> Any:
         """Return the part that comes from the graphs, (n, c), or 0."""
         F: Any = 0.0
         for join in self.joins:
-            F = F + pieces.join(pieces.graph(join.space, join.s), placed) @ join.coef
+            F = F + pieces.join(join.space, join.s, placed) @ join.coef
         return F
 
 
@@ -88,15 +87,15 @@ class Regressors(NamedTuple):
     is_kernel: bool
 
 
-def regressors(view: View, pieces: Pieces, placed: Placed, others: Placed) -> Regressors:
+def regressors(view: View, pieces: FormPieces, placed: Placed, others: Placed) -> Regressors:
     """Return the labelled rows and others in a view, of mean squared norm 1 over all rows."""
     scale, (n, d) = pieces.scales[view.name], placed.T.shape
     if view.family == "linear":
         if min(n, d) <= KERNEL_ROWS and n <= d:
-            kernels = (_linear_kernel(rows.T, placed.T, pieces.mean) / scale for rows in (placed, others))
-            return Regressors(*kernels, True)
-        both = ((_dense(rows.T) - pieces.mean if n > d else rows.C) for rows in (placed, others))
-        return Regressors(*(phi / np.sqrt(scale) for phi in both), False)
+            own, cross = (_linear_kernel(rows.T, placed.T, pieces.mean) for rows in (placed, others))
+            return Regressors(own / scale, cross / scale, True)
+        own, cross = ((_dense(rows.T) - pieces.mean if n > d else rows.C) for rows in (placed, others))
+        return Regressors(own / np.sqrt(scale), cross / np.sqrt(scale), False)
     if view.family == "rbf":
         points, chosen = _points(view, placed), landmarks(n)
         width = view.value / mean_distance(view, pieces)
@@ -115,7 +114,7 @@ def regressors(view: View, pieces: Pieces, placed: Placed, others: Placed) -> Re
     return Regressors(phi @ phi.T, psi @ phi.T, True)
 
 
-def fold_in(view: View, pieces: Pieces, placed: Placed, alpha: np.ndarray, folded: Folded) -> None:
+def fold_in(view: View, pieces: FormPieces, placed: Placed, alpha: np.ndarray, folded: FoldedForm) -> None:
     """Add a view's score, k(x, labelled rows) alpha, to those folded before."""
     scale, (n, d) = pieces.scales[view.name], placed.T.shape
     if view.family == "linear":
@@ -133,12 +132,12 @@ def fold_in(view: View, pieces: Pieces, placed: Placed, alpha: np.ndarray, folde
         coef = turn @ (phi.T @ alpha)
         join = next((j for j in folded.joins if (j.space, j.s) == (view.space, int(view.value))), None)
         if join is None:
-            folded.joins.append(Join(view.space, int(view.value), coef))
+            folded.joins.append(AnchorPart(view.space, int(view.value), coef))
         else:
             join.coef += coef
 
 
-def coordinates_for(views: list[View], pieces: Pieces, n_labelled: int) -> int:
+def coordinates_for(views: list[View], pieces: FormPieces, n_labelled: int) -> int:
     """Return how many principal coordinates some views take."""
     every = any(view.family == "principal" and not view.space for view in views)
     # A linear view of many rows is made of them.
@@ -152,12 +151,12 @@ def landmarks(n: int) -> np.ndarray:
     return np.arange(n) if n <= LANDMARKS else np.unique(np.linspace(0, n - 1, LANDMARKS).astype(int))
 
 
-def _fold_rbf(view: View, pieces: Pieces, placed: Placed, alpha: np.ndarray, folded: Folded) -> None:
+def _fold_rbf(view: View, pieces: FormPieces, placed: Placed, alpha: np.ndarray, folded: FoldedForm) -> None:
     points, chosen = _points(view, placed), landmarks(len(alpha))
     width = view.value / mean_distance(view, pieces)
     rbf = next((rbf for rbf in folded.rbfs if rbf.space == view.space), None)
     if rbf is None:
-        rbf = Rbf(view.space, points[chosen])
+        rbf = RbfPart(view.space, points[chosen])
         folded.rbfs.append(rbf)
     alpha = alpha - alpha.mean(axis=0)
     if len(chosen) < len(alpha):
@@ -168,7 +167,7 @@ def _fold_rbf(view: View, pieces: Pieces, placed: Placed, alpha: np.ndarray, fol
     rbf.coefs.append(alpha)
 
 
-def _spread(view: View, pieces: Pieces, placed: Placed) -> tuple[np.ndarray, np.ndarray]:
+def _spread(view: View, pieces: FormPieces, placed: Placed) -> tuple[np.ndarray, np.ndarray]:
     """Return the features (l, p) of a principal or graph view, and the map (d or m, p) that they come from."""
     scale = pieces.scales[view.name]
     if view.family == "principal":
@@ -177,7 +176,7 @@ def _spread(view: View, pieces: Pieces, placed: Placed) -> tuple[np.ndarray, np.
         return placed.C[:, :q] * size, pieces.coordinates.basis[:, :q] * size
     graph = pieces.graph(view.space, view.value)
     turn = graph.map * np.sqrt(graph_weights(view, pieces) / scale)
-    return pieces.join(graph, placed) @ turn, turn
+    return pieces.join(view.space, view.value, placed) @ turn, turn
 
 
 def _points(view: View, placed: Placed) -> Any:
@@ -209,10 +208,10 @@ def _dense(T: Any) -> np.ndarray:
     return T.toarray() if sparse.issparse(T) else T
 
 
-class Scores(Kept):
+class BlendedScores:
     """The blended score of rows, one by one. For `Featurized`."""
 
-    def __init__(self, pieces: list[Pieces], folded: list[Folded], bias: np.ndarray) -> None:
+    def __init__(self, pieces: list[FormPieces], folded: list[FoldedForm], bias: np.ndarray) -> None:
         self.pieces, self.folded, self.bias = pieces, folded, bias
 
     def __call__(self, X: Any) -> np.ndarray:
@@ -227,20 +226,20 @@ class Scores(Kept):
 class _Columns:
     """The part of the score that comes from the columns of rows in their form. For `Featurized`."""
 
-    def __init__(self, pieces: Pieces, folded: Folded) -> None:
+    def __init__(self, pieces: FormPieces, folded: FoldedForm) -> None:
         self.pieces, self.folded = pieces, folded
 
     def __call__(self, T: Any) -> np.ndarray:
         return self.folded.columns(self.pieces.place(T, (), self.folded.needs()[1]))
 
 
-def training_scores(scores: Scores, held: dict[str, Rows]) -> np.ndarray:
+def training_scores(scores: BlendedScores, pieces: list[FormPieces], held: dict[str, Rows]) -> np.ndarray:
     """Return F of the training rows, held in each form, of which the nearest anchors are known."""
-    F = scores.bias
-    for pieces, folded in zip(scores.pieces, scores.folded, strict=True):
-        rows = held[pieces.name]
-        joins = {space.q: (space.distance, space.which) for space in pieces.spaces}
-        F = F + folded.anchors(pieces, Placed(None, None, joins))
+    F, by_name = scores.bias, {piece.name: piece for piece in pieces}
+    for piece, folded in zip(scores.pieces, scores.folded, strict=True):
+        known = by_name[piece.name]
+        F = F + folded.anchors(known, Placed(None, None, {space.q: space.joins for space in known.spaces}))
         if folded.rbfs or folded.coef.any():
-            F = F + rows.get(Featurized(rows, _Columns(pieces, folded)).values())
+            rows = held[piece.name]
+            F = F + rows.get(Featurized(rows, _Columns(piece, folded)).values())
     return F

@@ -23,7 +23,7 @@ from labelfold.rows import Featurized, Rows
 from labelfold.semi_supervised._calibration import accuracy_interval, logistic, r2_interval, steepness
 from labelfold.semi_supervised._embedding import embedding_of
 from labelfold.semi_supervised._fold import coordinates_for, training_scores
-from labelfold.semi_supervised._pieces import Pieces, Placed, hold, make_pieces
+from labelfold.semi_supervised._pieces import FormPieces, Placed, hold, make_pieces
 from labelfold.semi_supervised._recipe import FORMS, RIDGES, View, chosen_views
 from labelfold.semi_supervised._solver import Solution, solve, targets_of
 
@@ -33,8 +33,8 @@ _REFIT_WORK = 2400
 # Unlabelled rows that are looked at when views are weighed: at most so many.
 _OTHERS = 500
 
-# Training rows are no part of a saved model.
-_NOT_SAVED = ("_held", "_train", "_others_placed")
+# Training rows, and what `refit` knows of them, are no part of a saved model.
+_NOT_SAVED = ("_held", "_train", "_pieces", "_others", "_others_placed", "_by_weight", "_reasons")
 
 _TASKS = ("binary", "multiclass", "multilabel", "regression")
 
@@ -324,7 +324,7 @@ class LabelFold(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ro
         ridges = np.array(RIDGES if self.ridges is None else self.ridges, dtype=np.float64)
         targets = targets_of(labels)
         views = None if full else self._heavy(labels.n_labelled)
-        used = [piece for piece in self._pieces if full or any(view in views for view in piece.views)]
+        used = [piece for piece in self._pieces if views is None or views.intersection(piece.views)]
         found = solve(
             used,
             [self._place(pieces, labels.index, views) for pieces in used],
@@ -345,14 +345,14 @@ class LabelFold(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ro
         self._scores = found.scores
         self._store_weights(found, ridges, full)
         self._calibrate(found.left_out, labels)
-        F = training_scores(found.scores, self._held)
+        F = training_scores(found.scores, used, self._held)
         F = np.broadcast_to(F, (self._n_rows, targets.Y.shape[1]))
         self._embedding, self.embedding_ = embedding_of(
-            found, F, labels.index, labels, self.n_components, self._train
+            found, F, labels.index, labels, self.n_components, self._train, used
         )
         self.transduction_ = self._decide(F)
 
-    def _place(self, pieces: Pieces, index: np.ndarray, views: Collection[View] | None = None) -> Placed:
+    def _place(self, pieces: FormPieces, index: np.ndarray, views: Collection[View] | None = None) -> Placed:
         """Return some training rows as the views of a form, all or those named, see them."""
         T = self._held[pieces.name].take(index).whole().double().host()
         here = [view for view in pieces.views if views is None or view in views]

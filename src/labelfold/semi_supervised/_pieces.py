@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from copy import copy
 from itertools import chain
 from threading import Event
 from typing import Any, NamedTuple
@@ -12,7 +13,6 @@ from scipy import sparse
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
 
-from labelfold._base import Kept
 from labelfold.features._anchors import (
     AnchorGraph,
     Anchors,
@@ -46,7 +46,7 @@ _ALL_ROWS = 1.5
 _DENSE_ANCHORS = 4_000_000
 
 
-class Coordinates(Kept):
+class PrincipalCoordinates:
     """The first q principal coordinates of rows in their form. For `Featurized`."""
 
     def __init__(self, basis: np.ndarray, mean: np.ndarray) -> None:
@@ -57,29 +57,36 @@ class Coordinates(Kept):
         """Return the coordinates of some rows."""
         return T @ self.basis.astype(T.dtype, copy=False) - self.offset.astype(T.dtype, copy=False)
 
-    def first(self, q: int | None) -> Coordinates:
+    def first(self, q: int | None) -> PrincipalCoordinates:
         """Return the first q of these coordinates."""
-        some = Coordinates.__new__(Coordinates)
+        some = copy(self)
         some.basis, some.offset = self.basis[:, :q], self.offset[:q]
         return some
 
 
-class Space(Kept):
-    """The anchors of one space, and each training row's nearest of them."""
+class AnchorSpace:
+    """The anchors of one space: of the first q principal coordinates, or of all columns where q is 0.
 
-    def __init__(self, q: int, anchors: Anchors, distance: np.ndarray, which: np.ndarray) -> None:
-        self.q, self.anchors, self.k = q, anchors, which.shape[1]
-        self.distance, self.which = distance, which
+    Attributes
+    ----------
+    k : int
+        How many nearest anchors are looked for.
+    joins : tuple of ndarray
+        The distances (n, k) of each training row's nearest anchors, and which they are; empty in a saved model.
+    """
+
+    def __init__(self, q: int, anchors: Anchors, k: int, joins: tuple = ()) -> None:
+        self.q, self.anchors, self.k, self.joins = q, anchors, k, joins
 
 
-class Graph(Kept):
+class SpaceGraph:
     """The smoothest functions on the graph of s nearest anchors in one space."""
 
     def __init__(self, space: int, s: int, eigenvalues: np.ndarray, map: np.ndarray) -> None:
         self.space, self.s, self.eigenvalues, self.map = space, s, eigenvalues, map
 
 
-class Pieces(Kept):
+class FormPieces:
     """What the views of one form share, learned from all rows without their labels.
 
     Attributes
@@ -88,27 +95,32 @@ class Pieces(Kept):
         The form.
     mean, total : ndarray of shape (d,), float
         The mean row in the form, and the mean squared distance from it.
-    coordinates, deviations : Coordinates, ndarray of shape (q,)
+    coordinates, deviations : PrincipalCoordinates, ndarray of shape (q,)
         Principal coordinates and their deviations.
-    spaces, graphs : list of Space, list of Graph
+    spaces, graphs : list of AnchorSpace, list of SpaceGraph
     scales : dict of str to float
         The mean squared norm over all rows of each view's features, before they are divided by it.
     views : list of View
         Those that could be made.
     """
 
+    mean: np.ndarray
+    total: float
+    coordinates: PrincipalCoordinates
+    deviations: np.ndarray
+
     def __init__(self, name: str, form: ColumnForm) -> None:
         self.name, self.form = name, form
-        self.spaces: list[Space] = []
-        self.graphs: list[Graph] = []
+        self.spaces: list[AnchorSpace] = []
+        self.graphs: list[SpaceGraph] = []
         self.scales: dict[str, float] = {}
         self.views: list[View] = []
 
-    def space(self, q: int) -> Space:
+    def space(self, q: int) -> AnchorSpace:
         """Return the anchors of a space."""
         return next(space for space in self.spaces if space.q == q)
 
-    def graph(self, q: int, s: float) -> Graph:
+    def graph(self, q: int, s: float) -> SpaceGraph:
         """Return a graph."""
         return next(graph for graph in self.graphs if (graph.space, graph.s) == (q, int(s)))
 
@@ -125,20 +137,29 @@ class Pieces(Kept):
 
     def place_again(self, T: Any, index: np.ndarray, q: int | None = None) -> Placed:
         """Return the same of training rows, of which the nearest anchors are known."""
-        joins = {space.q: (space.distance[index], space.which[index]) for space in self.spaces}
+        joins = {space.q: tuple(part[index] for part in space.joins) for space in self.spaces}
         return Placed(T, self.coordinates.first(q)(T), joins)
 
-    def join(self, graph: Graph, placed: Placed) -> sparse.csr_array:
-        """Return z(x) of some rows."""
-        m = self.space(graph.space).anchors.points.shape[0]
-        return joined(*placed.joins[graph.space], graph.s, m)
+    def join(self, q: int, s: float, placed: Placed) -> sparse.csr_array:
+        """Return z(x) of some rows: their weights of the s nearest anchors of a space."""
+        m = self.space(q).anchors.points.shape[0]
+        return joined(*placed.joins[q], int(s), m)
+
+    def only(self, spaces: Collection[int], q: int) -> FormPieces:
+        """Return what places new rows among the anchors of some spaces and in q coordinates, and nothing else."""
+        some = FormPieces(self.name, self.form)
+        some.coordinates = self.coordinates.first(q)
+        some.spaces = [
+            AnchorSpace(space.q, space.anchors, space.k) for space in self.spaces if space.q in spaces
+        ]
+        return some
 
 
 class Placed(NamedTuple):
     """Some rows as the views of a form see them: in the form, in principal coordinates, among the anchors."""
 
     T: Any
-    C: np.ndarray
+    C: Any
     joins: dict[int, tuple[np.ndarray, np.ndarray]]
 
     def some(self, index: np.ndarray) -> Placed:
@@ -149,7 +170,7 @@ class Placed(NamedTuple):
 
 def make_pieces(
     name: str, form: ColumnForm, rows: Rows, views: list[View], n_anchors: int, random_state: Any
-) -> tuple[Pieces, dict[View, str]]:
+) -> tuple[FormPieces, dict[View, str]]:
     """Return what the views of a form share, and why some of them cannot be made.
 
     Parameters
@@ -157,11 +178,11 @@ def make_pieces(
     rows : Rows
         All rows, in the form.
     """
-    pieces = Pieces(name, form)
+    pieces = FormPieces(name, form)
     most = most_coordinates(*rows.shape)
     axes = principal_axes(rows, most, random_state=random_state)
     pieces.mean, pieces.total, pieces.deviations = axes.mean, axes.total, axes.deviations
-    pieces.coordinates = Coordinates(axes.basis, axes.mean)
+    pieces.coordinates = PrincipalCoordinates(axes.basis, axes.mean)
     views, reasons = _with_coordinates(views, len(axes.deviations), most, rows.shape[0])
     left = views
     _make_graphs(
@@ -215,7 +236,12 @@ def _with_coordinates(views: list[View], found: int, most: int, n: int) -> tuple
 
 
 def _make_graphs(
-    pieces: Pieces, rows: Rows, views: list[View], n_anchors: int, random_state: Any, reasons: dict[View, str]
+    pieces: FormPieces,
+    rows: Rows,
+    views: list[View],
+    n_anchors: int,
+    random_state: Any,
+    reasons: dict[View, str],
 ) -> None:
     """Add anchors and graphs to the pieces."""
     n = rows.shape[0]
@@ -229,21 +255,23 @@ def _make_graphs(
     for q, anchors in _anchors(pieces, rows, sorted({view.space for view in views}), n_anchors, random_state):
         sizes = sorted({int(view.value) for view in views if view.space == q})
         seen = rows if not q else Featurized(rows, pieces.coordinates.first(q))
-        distance, which = nearest_anchors(seen, anchors, min(sizes[-1], anchors.points.shape[0]))
-        pieces.spaces.append(Space(q, anchors, distance, which))
+        k = min(sizes[-1], anchors.points.shape[0])
+        pieces.spaces.append(AnchorSpace(q, anchors, k, nearest_anchors(seen, anchors, k)))
         todo += [(pieces.spaces[-1], s) for s in sizes]
     jobs = [todo[i :: threads.n_threads()] for i in range(min(len(todo), threads.n_threads()))]
     for space, s, found, why in chain.from_iterable(threads.run(_graphs, jobs)):
-        if why:
+        if found is None or why:
             here = [view for view in views if (view.space, view.value) == (space.q, s)]
             reasons.update(dict.fromkeys(here, why))
         else:
-            pieces.graphs.append(Graph(space.q, s, found.eigenvalues, found.map))
+            pieces.graphs.append(SpaceGraph(space.q, s, found.eigenvalues, found.map))
 
 
-def _graphs(todo: list[tuple[Space, int]], stop: Event) -> list[tuple[Space, int, AnchorGraph | None, str]]:
+def _graphs(
+    todo: list[tuple[AnchorSpace, int]], stop: Event
+) -> list[tuple[AnchorSpace, int, AnchorGraph | None, str]]:
     """Return the graph of each space and number of neighbours, or why it cannot be used."""
-    done = []
+    done: list[tuple[AnchorSpace, int, AnchorGraph | None, str]] = []
     for space, s in todo:
         m = space.anchors.points.shape[0]
         if stop.is_set():
@@ -251,14 +279,15 @@ def _graphs(todo: list[tuple[Space, int]], stop: Event) -> list[tuple[Space, int
         if s >= m:
             done.append((space, s, None, f"{s} neighbours of {m} different anchors would be all of them"))
             continue
-        found = anchor_graph(joined(space.distance, space.which, s, m), N_EIGENVECTORS)
+        distance, which = space.joins
+        found = anchor_graph(joined(distance, which, s, m), N_EIGENVECTORS)
         pieces = found.n_pieces > max(1, len(found.eigenvalues)) / 2
         done.append((space, s, found, f"the graph falls into {found.n_pieces} pieces" if pieces else ""))
     return done
 
 
 def _anchors(
-    pieces: Pieces, rows: Rows, spaces: list[int], n_anchors: int, random_state: Any
+    pieces: FormPieces, rows: Rows, spaces: list[int], n_anchors: int, random_state: Any
 ) -> list[tuple[int, Anchors]]:
     """Return the anchors of each space: all rows where they are few, otherwise k-means of principal coordinates."""
     n, d = rows.shape
@@ -281,11 +310,11 @@ def _anchors(
     return found
 
 
-def _coordinates(rows: Rows, coordinates: Coordinates) -> np.ndarray:
+def _coordinates(rows: Rows, coordinates: PrincipalCoordinates) -> np.ndarray:
     return rows.get(Featurized(rows, coordinates).values())
 
 
-def _sample(rows: Rows, random_state: Any) -> Placed:
+def _sample(rows: Rows, random_state: Any) -> Any:
     """Return some rows, to estimate the mean of a kernel by."""
     n = rows.shape[0]
     chosen = np.arange(n)
@@ -294,7 +323,7 @@ def _sample(rows: Rows, random_state: Any) -> Placed:
     return rows.take(chosen).whole().double().host()
 
 
-def _scale(view: View, pieces: Pieces, n: int, sample: Any) -> float:
+def _scale(view: View, pieces: FormPieces, n: int, sample: Any) -> float:
     """Return the mean squared norm of a view's features over all rows."""
     squares = pieces.deviations[: view.space or None] ** 2
     if view.family == "linear":
@@ -309,12 +338,12 @@ def _scale(view: View, pieces: Pieces, n: int, sample: Any) -> float:
     return float(graph_weights(view, pieces).sum() / n)
 
 
-def graph_weights(view: View, pieces: Pieces) -> np.ndarray:
+def graph_weights(view: View, pieces: FormPieces) -> np.ndarray:
     """Return w(lambda_j) of a graph view."""
     return FILTERS[view.filter](pieces.graph(view.space, view.value).eigenvalues)
 
 
-def mean_distance(view: View, pieces: Pieces) -> float:
+def mean_distance(view: View, pieces: FormPieces) -> float:
     """Return the mean squared distance between two rows in the space of an RBF view."""
     return 2 * (float((pieces.deviations[: view.space] ** 2).sum()) if view.space else pieces.total)
 

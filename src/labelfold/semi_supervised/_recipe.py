@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from labelfold._base import Kept
 from labelfold.features import AsTheyAre, Ranks, RootCounts, TfIdf, UnitRows, UnitVariance, looks_like_counts
 from labelfold.features._forms import density
 from labelfold.rows import Rows
@@ -46,7 +45,7 @@ _SPARSE_SHARE, _SPARSE_COLUMNS = 0.1, 200
 
 
 @dataclass(frozen=True)
-class View(Kept):
+class View:
     """A feature map of a form's rows.
 
     Attributes

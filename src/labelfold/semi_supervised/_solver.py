@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from labelfold.labels import Labels
-from labelfold.semi_supervised._fold import Folded, Regressors, Scores, fold_in, regressors
-from labelfold.semi_supervised._pieces import Pieces, Placed
+from labelfold.semi_supervised._fold import BlendedScores, FoldedForm, Regressors, fold_in, regressors
+from labelfold.semi_supervised._pieces import FormPieces, Placed
 from labelfold.semi_supervised._recipe import View
 from labelfold.semi_supervised._view_weights import (
     LeftOut,
@@ -75,7 +75,7 @@ class Solution(NamedTuple):
 
     Attributes
     ----------
-    scores : Scores
+    scores : BlendedScores
         F(x) of any row.
     views : list of View
     weights : ndarray of shape (v, r)
@@ -86,7 +86,7 @@ class Solution(NamedTuple):
         F of each labelled row, without that row in the regressions or in the weights.
     """
 
-    scores: Scores
+    scores: BlendedScores
     views: list[View]
     weights: np.ndarray
     errors: np.ndarray
@@ -103,7 +103,7 @@ class _Fitted(NamedTuple):
 
 
 def solve(
-    pieces: list[Pieces],
+    pieces: list[FormPieces],
     placed: list[Placed],
     others: list[Placed],
     targets: Targets,
@@ -114,7 +114,7 @@ def solve(
 
     Parameters
     ----------
-    pieces, placed, others : list of Pieces, list of Placed, list of Placed
+    pieces, placed, others : list of FormPieces, list of Placed, list of Placed
         The forms; the labelled rows, and some unlabelled ones, as their views see them.
     targets : Targets
     ridges : ndarray of shape (r,)
@@ -132,7 +132,7 @@ def solve(
     if not fits:
         empty = np.zeros((0, len(ridges)))
         mean = targets.Y.mean(axis=0) + targets.offset
-        return Solution(Scores([], [], mean), [], empty, empty, np.tile(mean, (len(targets.Y), 1)))
+        return Solution(BlendedScores([], [], mean), [], empty, empty, np.tile(mean, (len(targets.Y), 1)))
     errors = np.array([squared_errors(fit.left.residuals, targets.scale) for fit in fits])
     decided = targets.classes and others[0].T.shape[0] > 0
     doubt = np.array(doubts) if decided else None
@@ -157,29 +157,29 @@ def _doubt(seen: Regressors, found: Spectrum, targets: Targets, ridges: np.ndarr
 def _fold(
     fits: list[_Fitted],
     w: np.ndarray,
-    pieces: list[Pieces],
+    pieces: list[FormPieces],
     placed: list[Placed],
     targets: Targets,
     ridges: np.ndarray,
-) -> Scores:
+) -> BlendedScores:
     """Return the weighted mean of all scores, as one function of a row."""
     Y = targets.Y
-    folded: dict[int, Folded] = {}
+    folded: dict[int, FoldedForm] = {}
     fitted = np.zeros_like(Y)
     for fit, share in zip(fits, w, strict=True):
         used = np.flatnonzero(share)
         if len(used):
             alpha = np.tensordot(share[used], coefficients(fit.found, Y, ridges[used]), axes=1)  # (l, c)
             known = placed[fit.form]
-            one = folded.setdefault(fit.form, Folded(known.T.shape[1], Y.shape[1]))
+            one = folded.setdefault(fit.form, FoldedForm(known.T.shape[1], Y.shape[1]))
             fold_in(fit.view, pieces[fit.form], known, alpha, one)
             fitted += fit.found.U @ (fit.found.s[:, None] * (fit.found.U.T @ alpha))
     # Every view is right but for a constant: the mean over the labelled rows is known.
     bias = fitted.mean(axis=0) + targets.offset
-    used = sorted(folded)
-    for i in used:
-        bias -= (folded[i].columns(placed[i]) + folded[i].anchors(pieces[i], placed[i])).mean(axis=0)
-    return Scores([pieces[i] for i in used], [folded[i] for i in used], bias)
+    for i, one in folded.items():
+        bias -= (one.columns(placed[i]) + one.anchors(pieces[i], placed[i])).mean(axis=0)
+    slim = [pieces[i].only(*one.needs()) for i, one in folded.items()]
+    return BlendedScores(slim, list(folded.values()), bias)
 
 
 def _left_out(
@@ -200,8 +200,8 @@ def _left_out(
         else:
             own = ((left.residuals / targets.scale) ** 2).sum(axis=2)
             without.append((own.sum(axis=1, keepdims=True) - own) / (n - 1))
-    errors, residuals = np.concatenate(without), np.concatenate(residuals)  # (p, l), (p, l, c)
+    errors, r = np.concatenate(without), np.concatenate(residuals)  # (p, l), (p, l, c)
     doubt = None if doubts is None else doubts[w > 0][:, None]
     log = log_weights(errors, n - 1, doubt, np.array(priors)[:, None])
     share = np.stack([weights(column) for column in log.T], axis=1)
-    return targets.Y - np.einsum("pl,plc->lc", share, residuals)
+    return targets.Y - np.einsum("pl,plc->lc", share, r)
