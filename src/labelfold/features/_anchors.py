@@ -35,6 +35,9 @@ _BATCHES_FROM = 10
 # Eigenvalues sigma^2 below this are left out: u_j would be divided by next to nothing.
 _LEAST_SQUARE = 1e-8
 
+# Distances of more rows than this are kept in float32.
+_SINGLE_ROWS = 100_000
+
 # Matrices larger than this are decomposed in float32 first.
 _SINGLE_FROM = 400
 
@@ -74,7 +77,8 @@ class NearestAnchors:
 def nearest_anchors(rows: Rows, anchors: Anchors, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the distances (n, k) of each row's nearest anchors, and which they are: one pass."""
     found = rows.get(Featurized(rows, NearestAnchors(anchors, k)).values())
-    return found[:, :k], found[:, k:].astype(np.int32)
+    dtype = np.float32 if len(found) > _SINGLE_ROWS else found.dtype
+    return found[:, :k].astype(dtype), found[:, k:].astype(np.int32)
 
 
 def joined(distance: np.ndarray, which: np.ndarray, n_neighbors: int, n_anchors: int) -> sparse.csr_array:

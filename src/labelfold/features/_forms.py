@@ -33,6 +33,9 @@ class ColumnForm(OneToOneFeatureMixin, TransformerMixin, RowsEstimator):
     zeros, and sparse rows stay sparse, unless the subclass says otherwise.
     """
 
+    # Whether sparse rows stay sparse.
+    keeps_zeros = True
+
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the form.
 
@@ -152,6 +155,8 @@ class Ranks(ColumnForm):
     array([-1.225,  0.   ,  1.225])
     """
 
+    keeps_zeros = False
+
     def _learn(self, rows: Rows) -> None:
         X = _dense(_sample(rows))
         most = int(np.clip(_ALL_POINTS // X.shape[1], 64, _POINTS))
@@ -242,6 +247,10 @@ class Formed(RowsWrapper):
     def over(self, rows: Rows, index: np.ndarray) -> Formed:
         """Return other rows in the same form."""
         return Formed(rows, self.form)
+
+    def row_bytes(self) -> float:
+        """Return the bytes of an average row."""
+        return self.rows.row_bytes() if self.form.keeps_zeros else self.shape[1] * self.dtype.itemsize
 
 
 def looks_like_counts(X: Any) -> bool:

@@ -126,14 +126,16 @@ def principal_axes(rows: Rows, n_components: int, *, random_state: Any = 0) -> A
     n, d = rows.shape
     mean = rows.mean()
     centered = Centered(rows, mean)
-    total = centered.squared_norm() / n
     eps = float(np.finfo(rows.dtype).eps)
+    q = min(n_components, n, d)
+    by_columns = d <= max(DIRECT, n) and d <= 2 * DIRECT
+    S = centered.gram() / n if by_columns else None
+    total = float(centered.squared_norm() / n if S is None else np.trace(S))
     # Below this the rows are equal but for round-off of the centring.
     if total <= 10 * (eps * np.abs(mean).max(initial=0.0)) ** 2 * d:
         return Axes(np.zeros((d, 0)), np.zeros(0), mean, 0.0)
-    q = min(n_components, n, d)
-    if d <= max(DIRECT, n) and d <= 2 * DIRECT:
-        squares, basis = _largest(centered.gram() / n, q, eps)
+    if S is not None:
+        squares, basis = _largest(S, q, eps)
     elif n <= DIRECT and n * rows.row_bytes() <= 2**30:
         squares, U = _largest(np.asarray(centered.whole().double().outer()) / n, q, eps)
         basis = centered.t(U) / (np.sqrt(squares) * np.sqrt(n))
@@ -145,7 +147,7 @@ def principal_axes(rows: Rows, n_components: int, *, random_state: Any = 0) -> A
                 centered, q, tol=_TOL, max_iter=_MAX_ITER, random_state=_seed(random_state)
             )
         squares, basis = found.s**2 / n, found.Vt.T
-    return Axes(signed(np.asarray(basis)), np.sqrt(squares), mean, float(total))
+    return Axes(signed(np.asarray(basis)), np.sqrt(squares), mean, total)
 
 
 def _largest(A: np.ndarray, k: int, eps: float) -> tuple[np.ndarray, np.ndarray]:

@@ -82,8 +82,9 @@ class LabelFold(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ro
         Ridges, beside features of mean squared norm 1; 1e-7, 1e-6, ... 1e2 when None.
     task : {"auto", "classification", "regression"}, default="auto"
         Whether y holds classes or numbers; "auto" reads floats with fractions as numbers.
-    max_bytes : int, default=512 MB
-        Rows are kept in memory in each of their forms up to this size; larger ones are formed anew in each pass.
+    max_bytes : int, default=1 GB
+        Rows are kept in memory in all of their forms up to this size, if need be in float32; larger ones are formed
+        anew in each pass.
     random_state : int, RandomState instance or None, default=0
         Seeds k-means and the samples that quantiles and kernel means are estimated from.
     verbose : int, default=0
@@ -163,7 +164,7 @@ class LabelFold(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ro
         n_anchors: int = 1000,
         ridges: Any = None,
         task: str = "auto",
-        max_bytes: float = 512 << 20,
+        max_bytes: float = 1 << 30,
         random_state: Any = 0,
         verbose: int = 0,
         unlabeled: Any = -1,

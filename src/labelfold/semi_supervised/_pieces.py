@@ -24,9 +24,9 @@ from labelfold.features._anchors import (
     rows_around,
     sample_size,
 )
-from labelfold.features._forms import ColumnForm
+from labelfold.features._forms import ColumnForm, Formed
 from labelfold.features._principal import DIRECT, principal_axes
-from labelfold.rows import Featurized, Rows, as_rows
+from labelfold.rows import Block, Featurized, Rows, as_rows
 from labelfold.rows import _threads as threads
 from labelfold.semi_supervised._recipe import FILTERS, N_EIGENVECTORS, View, instead, merged
 
@@ -356,7 +356,16 @@ def squared_distances(X: Any, Y: Any) -> np.ndarray:
 
 
 def hold(rows: Rows, most_bytes: float) -> Rows:
-    """Return the rows, in memory where they fit: forms are then made once."""
-    if rows.shape[0] * rows.row_bytes() > most_bytes:
+    """Return the rows, in memory where they fit, if need be in float32: forms are then made once."""
+    size = rows.shape[0] * rows.row_bytes()
+    if rows.in_memory and not isinstance(rows, Formed):
         return rows
-    return as_rows(rows.whole().host())
+    if size <= most_bytes:
+        return as_rows(rows.whole().host())
+    if rows.dtype == np.float64 and size <= 2 * most_bytes and not rows.take(np.arange(1)).whole().is_sparse:
+        return as_rows(rows.get(rows.map(_single)).astype(np.float32, copy=False))
+    return rows
+
+
+def _single(X: Block) -> Any:
+    return X.single().raw
