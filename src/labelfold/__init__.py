@@ -7,6 +7,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from labelfold._layout import layout
     from labelfold.app.compare import compare
     from labelfold.app.io import load_model as load
     from labelfold.app.io import save_model as save
@@ -43,6 +44,7 @@ _ESTIMATORS = {
 _PUBLIC = _ESTIMATORS | {
     "as_rows": "labelfold.rows:as_rows",
     "compare": "labelfold.app.compare:compare",
+    "layout": "labelfold._layout:layout",
     "load": "labelfold.app.io:load_model",
     "save": "labelfold.app.io:save_model",
 }
@@ -68,6 +70,7 @@ __all__ = [
     "__version__",
     "as_rows",
     "compare",
+    "layout",
     "load",
     "save",
 ]
