@@ -25,23 +25,22 @@ FAMILIES = ("linear", "principal", "rbf", "graph")
 
 # w(lambda): how much a function on the graph counts, given its eigenvalue.
 FILTERS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "1/(t+.001)": lambda t: 1 / (t + 0.001),
     "1/(t+.02)^2": lambda t: (t + 0.02) ** -2.0,
     "1/(t+.02)^3": lambda t: (t + 0.02) ** -3.0,
     "1/(t+.02)^6": lambda t: (t + 0.02) ** -6.0,
-    "exp(-10t)": lambda t: np.exp(-10 * t),
     "exp(-30t)": lambda t: np.exp(-30 * t),
-    "first 10": lambda t: (np.arange(len(t)) < 10).astype(np.float64),
-    "first 30": lambda t: (np.arange(len(t)) < 30).astype(np.float64),
 }
 
-RIDGES = tuple(10.0**p for p in range(-4, 2))
+RIDGES = tuple(10.0**p for p in range(-3, 2))
 
 # Functions kept of each graph.
 N_EIGENVECTORS = 150
 
 # Rows of which fewer entries than this are not 0, in more columns than that, are treated as text is.
 _SPARSE_SHARE, _SPARSE_COLUMNS = 0.1, 200
+
+# Counts of fewer columns are a table. The columns of a table with more are taken to have one unit.
+_COUNT_COLUMNS, _TABLE_COLUMNS = 50, 100
 
 
 @dataclass(frozen=True)
@@ -87,15 +86,13 @@ class View:
 
 def views_of(form: str) -> tuple[View, ...]:
     """Return the views that are made of a form."""
-    linear = [View(form, "linear", prior=0.5)]
+    linear = [View(form, "linear", prior=2.0)]
     principal = [View(form, "principal", q, prior=p) for q, p in ((2, 1.0), (3, 1.0), (5, 1.0), (20, 0.5))]
     principal += [View(form, "principal", q, 0.5, prior=0.5) for q in (100, 0)]
     principal += [View(form, "principal", q, 1.0, prior=0.5) for q in (20, 50, 0)]
     rbf = [View(form, "rbf", q, g, prior=p) for q, p in ((0, 0.5), (20, 1.0)) for g in (2.0, 8.0)]
-    near = ("1/(t+.02)^6", "exp(-30t)", "first 10", "1/(t+.02)^2")
-    graph = [View(form, "graph", 20, 21, w) for w in near]
-    nearer = ("1/(t+.001)", "1/(t+.02)^3", "1/(t+.02)^6", "exp(-30t)")
-    graph += [View(form, "graph", 50, 6, w) for w in nearer]
+    graph = [View(form, "graph", 20, 21, w) for w in ("1/(t+.02)^2", "1/(t+.02)^6", "exp(-30t)")]
+    graph += [View(form, "graph", 50, 6, w) for w in ("1/(t+.02)^3", "1/(t+.02)^6", "exp(-30t)")]
     return (*linear, *principal, *rbf, *graph)
 
 
@@ -126,11 +123,12 @@ def chosen_views(rows: Rows, forms: Any, views: Any) -> list[View]:
 
 def forms_for(rows: Rows) -> tuple[str, ...]:
     """Return the forms that suit the values: counts, wide sparse rows, or tables."""
-    if looks_like_counts(rows) and rows.shape[1] > _SPARSE_COLUMNS:
+    d = rows.shape[1]
+    if d > _COUNT_COLUMNS and looks_like_counts(rows):
         return ("tf-idf", "root counts")
-    if density(rows) < _SPARSE_SHARE and rows.shape[1] > _SPARSE_COLUMNS:
+    if d > _SPARSE_COLUMNS and density(rows) < _SPARSE_SHARE:
         return ("unit rows",)
-    return ("as they are", "unit variance", "ranks")
+    return ("as they are", "unit variance", "ranks") if d <= _TABLE_COLUMNS else ("as they are", "ranks")
 
 
 def _known(names: Sequence[str], known: Any, parameter: str) -> list[str]:

@@ -17,7 +17,6 @@ from labelfold.semi_supervised._view_weights import (
     coefficients,
     errors_without_each,
     leave_one_out,
-    log_weights,
     spectrum,
     squared_errors,
     undecided,
@@ -25,8 +24,8 @@ from labelfold.semi_supervised._view_weights import (
     with_constant,
 )
 
-# Up to this many labelled rows the errors without a row are exact; above, only the row's own error is left out.
-_EXACT_ROWS = 120
+# Views and ridges of a smaller share of the largest weight are not weighed again without each row.
+_LEFT_OUT = 1e-2
 
 # The constant added to kernels of mean squared norm 1: small for classes, so that few labels do not decide on how
 # common a class is; large for labels and numbers, whose mean says more.
@@ -136,8 +135,7 @@ def solve(
     errors = np.array([squared_errors(fit.left.residuals, targets.scale) for fit in fits])
     decided = targets.classes and others[0].T.shape[0] > 0
     doubt = np.array(doubts) if decided else None
-    prior = np.array([[fit.view.prior] for fit in fits])
-    w = weights(log_weights(errors, len(targets.Y), doubt, prior))
+    w = weights(errors, len(targets.Y), doubt, *_prior(fits))
     scores = _fold(fits, w, pieces, placed, targets, ridges)
     left_out = _left_out(fits, w, doubt, targets, ridges) + targets.offset
     return Solution(scores, [fit.view for fit in fits], w, errors, left_out)
@@ -182,26 +180,27 @@ def _fold(
     return BlendedScores(slim, list(folded.values()), bias)
 
 
+def _prior(fits: list[_Fitted]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the views' priors, and which are linear."""
+    views = [fit.view for fit in fits]
+    return np.array([view.prior for view in views]), np.array([view.family == "linear" for view in views])
+
+
 def _left_out(
     fits: list[_Fitted], w: np.ndarray, doubts: np.ndarray | None, targets: Targets, ridges: np.ndarray
 ) -> np.ndarray:
     """Return F of each labelled row, left out of the regressions and of the weights."""
     n = len(targets.Y)
-    without, residuals, priors = [], [], []
-    for fit, share in zip(fits, w, strict=True):
-        used = np.flatnonzero(share)
-        if not len(used):
-            continue
-        left = LeftOut(fit.left.residuals[used], fit.left.leverage[used])
-        residuals.append(left.residuals)
-        priors += [fit.view.prior] * len(used)
-        if n <= _EXACT_ROWS:
-            without.append(errors_without_each(fit.found, ridges[used], left, targets.scale))
-        else:
-            own = ((left.residuals / targets.scale) ** 2).sum(axis=2)
-            without.append((own.sum(axis=1, keepdims=True) - own) / (n - 1))
-    errors, r = np.concatenate(without), np.concatenate(residuals)  # (p, l), (p, l, c)
-    doubt = None if doubts is None else doubts[w > 0][:, None]
-    log = log_weights(errors, n - 1, doubt, np.array(priors)[:, None])
-    share = np.stack([weights(column) for column in log.T], axis=1)
-    return targets.Y - np.einsum("pl,plc->lc", share, r)
+    counts = w > _LEFT_OUT * w.max()
+    errors = np.full((*w.shape, n), np.inf)
+    for i, fit in enumerate(fits):
+        used = np.flatnonzero(counts[i])
+        if len(used):
+            left = LeftOut(fit.left.residuals[used], fit.left.leverage[used])
+            errors[i, used] = errors_without_each(fit.found, ridges[used], left, targets.scale)
+    some = counts.any(axis=1)
+    fits = [fit for fit, used in zip(fits, some, strict=True) if used]
+    doubt = None if doubts is None else doubts[some][:, :, None]
+    share = weights(errors[some], n - 1, doubt, *_prior(fits))
+    residuals = np.array([fit.left.residuals for fit in fits])  # (v, r, l, c)
+    return targets.Y - np.einsum("vrl,vrlc->lc", share, residuals)

@@ -30,6 +30,9 @@ _MORE_ROWS = 20
 # Weights are this power of the error, for each row.
 _POWER = 1 / 3
 
+# The share of all weight that goes to the linear views, beside what they have by the rule.
+_LINEAR = 0.1
+
 
 class Spectrum(NamedTuple):
     """K + k 11' = U diag(s) U', of a view's labelled rows."""
@@ -104,35 +107,47 @@ def undecided(F: np.ndarray) -> np.ndarray:
     return ((np.clip(F, -1, 2) - nearest) ** 2).sum(axis=-1).mean(axis=-1)
 
 
-def log_weights(
-    errors: np.ndarray, n_labelled: int, doubts: np.ndarray | None, prior: np.ndarray
+def weights(
+    errors: np.ndarray, n_labelled: int, doubts: np.ndarray | None, prior: np.ndarray, linear: np.ndarray
 ) -> np.ndarray:
-    """Return the logarithm of weights, but for a constant.
+    """Return the weight of each view and ridge (v, r, ...); they sum to 1 over both.
 
-    A view's error is the mean loss over l labelled rows and 20 more, whose loss is how undecided the view is on
-    unlabelled rows. That tells views apart where labels are few, and fades where they are many.
+    A view's loss is its mean over the l labelled rows and 20 more, whose loss is how undecided the view is on
+    unlabelled rows. That tells views apart where labels are few, and fades where they are many. A view counts by its
+    best ridge, and its ridges share what it has. A tenth of all goes to the linear views.
 
     Parameters
     ----------
-    errors : ndarray
-        Leave-one-out errors, of any shape.
+    errors : ndarray of shape (v, r, ...)
+        Leave-one-out errors; infinite where a ridge does not count.
     n_labelled : int
         l.
-    doubts : ndarray or None
-        How undecided scores are on unlabelled rows, of the same shape; None where there is nothing to decide.
-    prior : ndarray
-        Weights before the labels are seen, of a shape that goes with it.
+    doubts : ndarray of shape (v, r, ...) or None
+        How undecided scores are on unlabelled rows; None where there is nothing to decide.
+    prior : ndarray of shape (v,)
+        Weights before the labels are seen.
+    linear : ndarray of shape (v,), bool
+        Which views are linear.
     """
     more = 0 if doubts is None else _MORE_ROWS
     loss = errors if doubts is None else (n_labelled * errors + more * doubts) / (n_labelled + more)
-    return np.log(prior) - (n_labelled + more) * _POWER * np.log(np.maximum(loss, np.finfo(float).tiny))
+    log = -(n_labelled + more) * _POWER * np.log(np.maximum(loss, np.finfo(float).tiny))
+    best = log.max(axis=1, keepdims=True)
+    within = np.exp(log - np.where(np.isfinite(best), best, 0.0))
+    within /= np.maximum(within.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+    best = best + np.log(prior).reshape(-1, *[1] * (best.ndim - 1))
 
+    def shared(best: np.ndarray) -> np.ndarray:
+        w = np.exp(best - best.max(axis=0))
+        return w / w.sum(axis=0)
 
-def weights(log: np.ndarray) -> np.ndarray:
-    """Return weights that sum to 1 from their logarithms; negligible ones are 0."""
-    w = np.exp(log - log.max())
-    w[w < _NEGLIGIBLE] = 0.0
-    return w / w.sum()
+    w = shared(best)
+    if linear.any() and np.isfinite(best[linear]).any(axis=0).all():
+        w = (1 - _LINEAR) * w
+        w[linear] += _LINEAR * shared(best[linear])
+    w = w * within
+    w[w < _NEGLIGIBLE * w.max(axis=(0, 1))] = 0.0
+    return w / w.sum(axis=(0, 1))
 
 
 def errors_without_each(
