@@ -14,10 +14,13 @@ from labelfold.features._forms import (
 from labelfold.features._kernel_map import (
     KernelMap,
     cholesky_features,
+    default_gamma,
     exact_map,
+    kernel_map,
     kernel_params,
     landmarks_for,
     nystroem_map,
+    refuse_without_kernel,
 )
 from labelfold.features._principal import Axes, Principal, principal_axes
 
@@ -36,12 +39,21 @@ __all__ = [
     "UnitVariance",
     "anchor_graph",
     "cholesky_features",
+    "default_gamma",
     "exact_map",
+<<<<<<< HEAD
     "joined",
+=======
+    "kernel_map",
+>>>>>>> main
     "kernel_params",
     "landmarks_for",
     "looks_like_counts",
     "nearest_anchors",
     "nystroem_map",
+<<<<<<< HEAD
     "principal_axes",
+=======
+    "refuse_without_kernel",
+>>>>>>> main
 ]

@@ -20,6 +20,7 @@ from labelfold._sklearn import Interval, StrOptions, _fit_context
 from labelfold._warn import warn_user
 from labelfold.labels import Labels, read_labels
 from labelfold.rows import Featurized, Rows
+from labelfold.rows import _threads as threads
 from labelfold.semi_supervised._calibration import accuracy_interval, logistic, r2_interval, steepness
 from labelfold.semi_supervised._embedding import embedding_of
 from labelfold.semi_supervised._fold import coordinates_for, training_scores
@@ -203,8 +204,9 @@ class LabelFold(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ro
         labels = self._read(y, rows.shape[0])
         if rows.shape[0] == 1:
             raise ValueError("X has one sample, and a view takes two that differ; give it more rows")
-        self._make_views(rows)
-        self._use(labels)
+        with threads.single_blas():  # the work is shared out by rows and by graphs
+            self._make_views(rows)
+            self._use(labels)
         return self
 
     def refit(self, y: Any, *, full: bool = False) -> Self:
@@ -228,7 +230,8 @@ class LabelFold(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ro
             raise ValueError(
                 "refit needs the training rows, which a saved model does not hold; fit again instead"
             )
-        self._use(self._read(y, self._n_rows), full=full)
+        with threads.single_blas():
+            self._use(self._read(y, self._n_rows), full=full)
         return self
 
     def transform(self, X: Any) -> Any:

@@ -15,12 +15,24 @@ from labelfold.app.commands._console import (
     accuracy_grid,
     console,
     named_columns,
+    note,
     read_labelled,
     row_names,
     split_commas,
     whole_numbers,
 )
-from labelfold.app.commands._options import Data, Drop, Format, Ids, LabelFree, Scale, Seed, Target, app
+from labelfold.app.commands._options import (
+    Data,
+    Drop,
+    Format,
+    Ids,
+    LabelFree,
+    SafeCsv,
+    Scale,
+    Seed,
+    Target,
+    app,
+)
 from labelfold.app.io._problems import FileProblem, Refusal, existing_file, refusing, writable_folder
 
 Folder = Annotated[Path, typer.Option("--output", "-o", help="The folder for report and results.")]
@@ -64,7 +76,8 @@ def compare_command(
     drop: Drop = None,
     label_free: LabelFree = None,
     format: Format = None,
-    scale: Scale = False,
+    scale: Scale = None,
+    safe_csv: SafeCsv = False,
 ) -> None:
     """Find out which method does best, at which size, with how many labels: a table and an HTML report.
 
@@ -89,7 +102,7 @@ def compare_command(
         "budgets": counts,
         "components": sizes,
         "repeats": repeats,
-        "scale": scale,
+        "scale": "auto" if scale is None else scale,
     }
     _compare(
         table,
@@ -97,6 +110,7 @@ def compare_command(
         target,
         output,
         save,
+        safe_csv=safe_csv,
         time_limit=time_limit,
         image_shape=shape,
         random_state=seed,
@@ -186,6 +200,7 @@ def _compare(
     output: Path,
     save: bool,
     command: str | None = None,
+    safe_csv: bool = False,
     **settings: Any,
 ) -> None:
     """Run a comparison, show it and write it down."""
@@ -212,7 +227,7 @@ def _compare(
         report = found.report(output / "report.html")
     written = {"Report": report, "Results": output / "results.csv"}
     if save and found.winner is not None:
-        written |= _save(found, table, target, output)
+        written |= _save(found, table, target, output, safe_csv)
     width = max(map(len, written))
     out.print("\n" + "\n".join(f"{what:<{width}}  {path}" for what, path in written.items()), soft_wrap=True)
     if interrupted:
@@ -230,7 +245,7 @@ def _show(found: Any, out: Any) -> None:
     out.print("\n" + "\n".join([found.answer, *found.details]), soft_wrap=True)
 
 
-def _save(found: Any, table: Any, target: list[str] | None, output: Path) -> dict[str, Path]:
+def _save(found: Any, table: Any, target: list[str] | None, output: Path, safe_csv: bool) -> dict[str, Path]:
     """Write the best model, its embedding of all rows, and what it says of them; return the files."""
     from labelfold.app._explain import predict_with_confidence
     from labelfold.app.commands._model import fit_notes, predicted_columns
@@ -246,7 +261,7 @@ def _save(found: Any, table: Any, target: list[str] | None, output: Path) -> dic
         notes = fit_notes(method, table, data.labels, target, embedded)
         written["Model"] = save_model(model, output / "model.skops", **notes)
     except FileProblem as error:
-        typer.echo(f"Note: {error}", err=True)
+        note(str(error))
     ids = table.ids
     if ids is None:
         import pandas as pd
@@ -259,7 +274,9 @@ def _save(found: Any, table: Any, target: list[str] | None, output: Path) -> dic
     given = {"label": [data.named(y) for y in data.y]}
     extra = given | predicted_columns(predicted, data.classes) | {"confidence": confidence}
     nothing = np.empty((len(predicted), 0))
-    written["Predictions"] = write_table(output / "predictions.csv", nothing, [], ids=ids, extra=extra)
+    written["Predictions"] = write_table(
+        output / "predictions.csv", nothing, [], ids=ids, extra=extra, safe_csv=safe_csv
+    )
     return written
 
 

@@ -15,11 +15,12 @@ from sklearn.base import (
 )
 from sklearn.decomposition import PCA
 from sklearn.neighbors import NearestNeighbors
+from sklearn.svm import LinearSVC
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labelfold._sklearn import available_if
-from labelfold.app.registry._multilabel import MultilabelLinearSVC, coded, read_any_labels
+from labelfold.app.registry._multilabel import PerLabel, coded, read_any_labels
 from labelfold.labels import Labels, read_labels
 
 
@@ -56,7 +57,7 @@ class Labelled(ClassifierMixin, BaseEstimator):
         X = _short_indices(validate_data(self, X, accept_sparse="csr"))
         labels = read_any_labels(y, X.shape[0], self)
         self._fit_reducer(X, labels)
-        classifier = MultilabelLinearSVC() if self.classifier is None else self.classifier
+        classifier = PerLabel(LinearSVC()) if self.classifier is None else self.classifier
         self.classes_ = labels.classes
         self.classifier_ = clone(classifier).fit(self._reduced(X[labels.index]), labels.values)
         return self
@@ -72,6 +73,12 @@ class Labelled(ClassifierMixin, BaseEstimator):
         """Return the classifier's scores."""
         X = self._checked(X)
         return self.classifier_.decision_function(self._reduced(X))
+
+    @available_if(lambda self: hasattr(self.classifier, "predict_proba"))
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the classifier's probabilities: of each class, or, with several labels a row, of each label."""
+        X = self._checked(X)
+        return self.classifier_.predict_proba(self._reduced(X))
 
     def _fit_reducer(self, X: Any, labels: Labels) -> None:
         """Do nothing: the classifier sees the columns as they are."""
