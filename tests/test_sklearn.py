@@ -72,11 +72,7 @@ def expected_failures(estimator):
     if isinstance(estimator, DRSVM) and not estimator.fit_intercept:
         reason = "it expects weights to turn nearly all rows to one class, which takes an intercept"
         return {"check_class_weight_classifiers": reason}
-<<<<<<< HEAD
-    if isinstance(estimator, LabelFold | LapRLS | PCALS | KernelPCALS) and estimator.task == "auto":
-=======
     if getattr(estimator, "task", None) == "auto":
->>>>>>> main
         return {
             "check_classifiers_regression_target": "with task='auto' numbers with fractions are predicted"
         }

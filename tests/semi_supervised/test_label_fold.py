@@ -154,7 +154,7 @@ def test_few_anchors_for_many_rows_in_every_container(container, rng, many_block
     X, y = make_moons(400, noise=0.1, random_state=0)
     X = np.hstack([X, 0.1 * rng.standard_normal((400, 3))])
     known = some_labels(y, 40)
-    fold = LabelFold(n_anchors=40, views=["graph"], forms=["as they are"], max_bytes=0).fit(
+    fold = LabelFold(n_anchors=40, views=["graph"], forms=["as they are"], max_gram_bytes=0).fit(
         container.make(X), known
     )
     assert np.mean(fold.transduction_ == y) > 0.9

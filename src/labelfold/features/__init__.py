@@ -41,19 +41,13 @@ __all__ = [
     "cholesky_features",
     "default_gamma",
     "exact_map",
-<<<<<<< HEAD
     "joined",
-=======
     "kernel_map",
->>>>>>> main
     "kernel_params",
     "landmarks_for",
     "looks_like_counts",
     "nearest_anchors",
     "nystroem_map",
-<<<<<<< HEAD
     "principal_axes",
-=======
     "refuse_without_kernel",
->>>>>>> main
 ]

@@ -23,6 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors
 
 from labelfold.rows import Block, Featurized, Rows
+from labelfold.rows._host import host
 from labelfold.rows._sums import ArrayTerm
 from labelfold.rows.adapters._device import to_host
 
@@ -180,7 +181,7 @@ def rows_around(distance: np.ndarray, nearest: np.ndarray) -> np.ndarray:
 
 
 def _sums_around(X: Block, nearest: Any, n_anchors: int) -> ArrayTerm:
-    raw, nearest = X.host(), to_host(nearest)
+    raw, nearest = host(X), to_host(nearest)
     member = sparse.csr_array(
         (np.ones(len(nearest), dtype=raw.dtype), nearest, np.arange(len(nearest) + 1)),
         shape=(len(nearest), n_anchors),

@@ -11,8 +11,9 @@ from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold._base import RowsEstimator
+from labelfold._rows_estimator import RowsEstimator
 from labelfold.rows import Block, Centered, Rows
+from labelfold.rows._host import formed, host
 from labelfold.rows._wrappers import RowsWrapper
 
 # Quantiles and the kind of the values are learned from at most this many rows, drawn at random.
@@ -242,7 +243,7 @@ class Formed(RowsWrapper):
     @staticmethod
     def wrap(block: Block, form: ColumnForm) -> Block:
         """Return the block in its form."""
-        return block.apply(form._form)
+        return formed(block, form._form)
 
     def over(self, rows: Rows, index: np.ndarray) -> Formed:
         """Return other rows in the same form."""
@@ -301,9 +302,9 @@ def _sample(rows: Rows, most_rows: int = SAMPLE_ROWS) -> Any:
     """Return at most so many rows, drawn at random, as one array."""
     n = rows.shape[0]
     if n <= most_rows:
-        return rows.whole().host()
+        return host(rows.whole())
     chosen = np.sort(check_random_state(0).permutation(n)[:most_rows])
-    return rows.take(chosen).whole().host()
+    return host(rows.take(chosen).whole())
 
 
 def _rank_function(column: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
@@ -332,7 +333,7 @@ def _squares(X: Block) -> Any:
 
 
 def _occurrences(X: Block) -> Any:
-    return _count_stored(X.host())
+    return _count_stored(host(X))
 
 
 def _count_stored(X: Any) -> np.ndarray:

@@ -8,13 +8,15 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import linalg
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
-from labelfold._base import LinearReducer
+from labelfold._rows_estimator import RowsEstimator
 from labelfold._sklearn import Interval, _fit_context
 from labelfold.numerics._eigen import signed
 from labelfold.numerics._svd import randomized_svd
-from labelfold.rows import Centered, Rows
+from labelfold.rows import Block, Centered, Rows
 
 # A d x d or n x n matrix up to this size is decomposed directly: one pass.
 DIRECT = 2000
@@ -24,7 +26,7 @@ _TOL = 1e-4
 _MAX_ITER = 30
 
 
-class Principal(LinearReducer):
+class Principal(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator):
     r"""Principal components in a few passes over any container; sparse rows stay sparse.
 
     Parameters
@@ -93,10 +95,32 @@ class Principal(LinearReducer):
         self.deviations_, self.mean_, self.total_variance_ = found.deviations, found.mean, found.total
         return self
 
+    def transform(self, X: Any) -> Any:
+        """Return the principal coordinates of rows, each by itself.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Any rows the library reads.
+
+        Returns
+        -------
+        C : array of shape (n, q)
+            On the host for arrays and files; otherwise where X is.
+        """
+        check_is_fitted(self)
+        shared = (np.ascontiguousarray(self.components_.T), self.mean_)
+        return self._rows(X, reset=False).map(_project, shared=shared)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.components_.shape[0]
+
     def __sklearn_tags__(self) -> Any:
-        """Declare that y is not needed."""
+        """Declare that y is not needed and that float32 stays float32."""
         tags = super().__sklearn_tags__()
         tags.target_tags.required = False
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 
@@ -148,6 +172,10 @@ def principal_axes(rows: Rows, n_components: int, *, random_state: Any = 0) -> A
             )
         squares, basis = found.s**2 / n, found.Vt.T
     return Axes(signed(np.asarray(basis)), np.sqrt(squares), mean, total)
+
+
+def _project(X: Block, W: Any, mean: Any) -> Any:
+    return X.shift(mean) @ W
 
 
 def _largest(A: np.ndarray, k: int, eps: float) -> tuple[np.ndarray, np.ndarray]:

@@ -21,8 +21,7 @@ Every block answers the same few questions, whichever way its rows are stored:
 ``X.kl_rows``   (H, V): R V (m, k), a row result, with R = X / (H V'); for X, H, V >= 0, as are the next two
 ``X.kl_sums``   (H, V, v): R'H (d, k) and the I-divergence D(X, H V'), sums over rows; v = column sums of V
 ``X.kl_place``  (V, v, tol, rounds): the H (m, k) that minimises D(X, H V'), each row until its gap is below tol
-``X.apply(g)``  the rows that the feature map g makes of these: dense, or sparse where it makes sparse rows
-``X.host()``    the rows as a NumPy array or ``csr_array``, for libraries that know no other
+``X.apply(g)``  the dense rows that the feature map g makes of these
 ``X.raw``       the rows as a NumPy array, ``csr_array`` or device array, for feature maps
 ==============  =====================================================================================
 """
@@ -106,15 +105,8 @@ class Block:
         return self
 
     def apply(self, transform: Callable[[Any], Any]) -> Block:
-        """Return the rows that a feature map makes of these."""
-        made = transform(self.raw)
-        if sparse.issparse(made):
-            return CSRBlock.of(made.tocsr(), 0, made.shape[0], self.dtype)
-        return DenseBlock(np.asarray(made, dtype=self.dtype))
-
-    def host(self) -> Any:
-        """Return the rows as a NumPy array or ``csr_array``."""
-        return self.raw
+        """Return the dense rows that a feature map makes of these."""
+        return DenseBlock(np.asarray(transform(self.raw), dtype=self.dtype))
 
     def qr(self, H: Any) -> Term:
         """Return the triangular factor of [X, H]."""

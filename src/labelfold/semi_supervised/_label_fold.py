@@ -7,23 +7,21 @@ from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import expit, softmax
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold._base import RowsEstimator
-from labelfold._decisions import TaskScore, classifies, tags_by_task
+from labelfold._decisions import tags_by_task
 from labelfold._progress import Progress
 from labelfold._sklearn import Interval, StrOptions, _fit_context
 from labelfold._warn import warn_user
 from labelfold.labels import Labels, read_labels
-from labelfold.rows import Featurized, Rows
+from labelfold.numerics.least_squares import MAX_GRAM_BYTES
+from labelfold.rows import Rows
 from labelfold.rows import _threads as threads
-from labelfold.semi_supervised._calibration import accuracy_interval, logistic, r2_interval, steepness
+from labelfold.rows._host import host
 from labelfold.semi_supervised._embedding import embedding_of
 from labelfold.semi_supervised._fold import coordinates_for, training_scores
+from labelfold.semi_supervised._fold_predictions import FoldPredictions
 from labelfold.semi_supervised._pieces import FormPieces, Placed, hold, make_pieces
 from labelfold.semi_supervised._recipe import FORMS, RIDGES, View, chosen_views
 from labelfold.semi_supervised._solver import Solution, solve, targets_of
@@ -40,7 +38,7 @@ _NOT_SAVED = ("_held", "_train", "_pieces", "_others", "_others_placed", "_by_we
 _TASKS = ("binary", "multiclass", "multilabel", "regression")
 
 
-class LabelFold(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator):
+class LabelFold(FoldPredictions):
     r"""Many views of the rows at once, weighed by what the labels say of them, folded into one score and embedding.
 
     A view is a feature map :math:`\varphi_v(x)`: the columns, principal coordinates, an RBF kernel, or the smoothest
@@ -86,7 +84,7 @@ class LabelFold(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ro
         Ridges, beside features of mean squared norm 1; 0.001, 0.01, 0.1, 1 and 10 when None.
     task : {"auto", "classification", "regression"}, default="auto"
         Whether y holds classes or numbers; "auto" reads floats with fractions as numbers.
-    max_bytes : int, default=1 GB
+    max_gram_bytes : int, default=512 MB
         Rows are kept in memory in all of their forms up to this size, if need be in float32; larger ones are formed
         anew in each pass.
     random_state : int, RandomState instance or None, default=0
@@ -154,7 +152,7 @@ class LabelFold(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ro
         "n_anchors": [Interval(Integral, 2, None, closed="left")],
         "ridges": ["array-like", None],
         "task": [StrOptions({"auto", "classification", "regression"})],
-        "max_bytes": [Interval(Real, 0, None, closed="left")],
+        "max_gram_bytes": [Interval(Real, 0, None, closed="left")],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
         "unlabeled": "no_validation",
@@ -169,7 +167,7 @@ class LabelFold(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ro
         n_anchors: int = 1000,
         ridges: Any = None,
         task: str = "auto",
-        max_bytes: float = 1 << 30,
+        max_gram_bytes: int = MAX_GRAM_BYTES,
         random_state: Any = 0,
         verbose: int = 0,
         unlabeled: Any = -1,
@@ -180,7 +178,7 @@ class LabelFold(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ro
         self.n_anchors = n_anchors
         self.ridges = ridges
         self.task = task
-        self.max_bytes = max_bytes
+        self.max_gram_bytes = max_gram_bytes
         self.random_state = random_state
         self.verbose = verbose
         self.unlabeled = unlabeled
@@ -234,73 +232,6 @@ class LabelFold(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ro
             self._use(self._read(y, self._n_rows), full=full)
         return self
 
-    def transform(self, X: Any) -> Any:
-        """Place rows, each by itself, in the embedding.
-
-        Parameters
-        ----------
-        X : container of shape (n, d)
-            Any rows the library reads.
-
-        Returns
-        -------
-        Z : array of shape (n, n_components)
-            On the host for arrays and files; otherwise where X is.
-        """
-        check_is_fitted(self)
-        return Featurized(self._rows(X, reset=False), self._embedding).values()
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the class, the labels or the numbers of each row.
-
-        Parameters
-        ----------
-        X : container of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        y : ndarray of shape (n,) or (n, c)
-        """
-        return self._decide(self._blended(X))
-
-    @available_if(classifies)
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Return how far rows lie on the side of the second class (two classes), or of each class or label.
-
-        Parameters
-        ----------
-        X : container of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        scores : ndarray of shape (n,) or (n, c)
-        """
-        F = self._blended(X)
-        if self.task_ == "binary":
-            return F[:, 0]
-        return F + self._offset / self._steepness if self.task_ == "multilabel" else F
-
-    @available_if(classifies)
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probability of each class, or of each label, calibrated on leave-one-out scores.
-
-        Parameters
-        ----------
-        X : container of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        p : ndarray of shape (n, c)
-            In the order of ``classes_``.
-        """
-        F = self._blended(X)
-        if self.task_ == "multilabel":
-            return expit(self._steepness * F + self._offset)
-        return softmax(self._steepness * _by_class(F), axis=1)
-
     def _read(self, y: Any, n_rows: int) -> Labels:
         return read_labels(
             y, n_rows, unlabeled=self.unlabeled, task=self.task, allowed=_TASKS, estimator="LabelFold"
@@ -311,12 +242,13 @@ class LabelFold(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ro
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         views = chosen_views(rows, self.forms, self.views)
         names = list(dict.fromkeys(view.form for view in views))
-        self._train, self._n_rows = rows, rows.shape[0]
+        self._train, self._n_rows, budget = rows, rows.shape[0], float(self.max_gram_bytes)
         self._pieces, self._held, self._reasons = [], {}, []
         with Progress("LabelFold", len(names), self.verbose) as progress:
             for i, name in enumerate(names):
                 form = FORMS[name]().fit(rows)
-                formed = hold(form.of(rows), self.max_bytes / len(names))
+                formed, size = hold(form.of(rows), budget)
+                budget -= size
                 here = [view for view in views if view.form == name]
                 pieces, reasons = make_pieces(name, form, formed, here, self.n_anchors, seed)
                 self._pieces.append(pieces)
@@ -362,7 +294,7 @@ class LabelFold(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ro
 
     def _place(self, pieces: FormPieces, index: np.ndarray, views: Collection[View] | None = None) -> Placed:
         """Return some training rows as the views of a form, all or those named, see them."""
-        T = self._held[pieces.name].take(index).whole().double().host()
+        T = host(self._held[pieces.name].take(index).whole().double())
         here = [view for view in pieces.views if views is None or view in views]
         return pieces.place_again(T, index, coordinates_for(here, pieces, len(index)))
 
@@ -389,38 +321,6 @@ class LabelFold(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ro
         if full:
             self._by_weight = views
 
-    def _calibrate(self, left_out: np.ndarray, labels: Labels) -> None:
-        """Keep what turns scores into probabilities, and the leave-one-out score."""
-        Y = labels.columns()
-        self._steepness, self._offset = 1.0, 0.0
-        if self.task_ == "regression":
-            own, *interval = r2_interval(Y, left_out)
-        elif self.task_ == "multilabel":
-            self._steepness, self._offset = logistic(left_out, Y)
-            own, *interval = accuracy_interval((self._labels(left_out) == (Y > 0)).all(axis=1))
-        else:
-            # Where a class has one label there is none left to tell it by.
-            known = labels.counts()[labels.values] > 1
-            F, codes = _by_class(left_out)[known], labels.values[known]
-            self._steepness = steepness(F, codes)
-            own, *interval = accuracy_interval(F.argmax(axis=1) == codes)
-        self.loo_score_, self.loo_interval_ = own, tuple(interval)
-
-    def _blended(self, X: Any) -> np.ndarray:
-        check_is_fitted(self)
-        rows = self._rows(X, reset=False)
-        return np.asarray(rows.get(Featurized(rows, self._scores).values()), dtype=np.float64)
-
-    def _decide(self, F: np.ndarray) -> np.ndarray:
-        if self.task_ == "regression":
-            return F[:, 0] if self._flat else F
-        if self.task_ == "multilabel":
-            return self._labels(F).astype(np.intp)
-        return self.classes_[_by_class(F).argmax(axis=1)]
-
-    def _labels(self, F: np.ndarray) -> np.ndarray:
-        return self._steepness * F + self._offset > 0
-
     @property
     def _n_features_out(self) -> int:
         return self.embedding_.shape[1]
@@ -439,8 +339,3 @@ class LabelFold(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ro
         tags = tags_by_task(super().__sklearn_tags__(), self.task)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _by_class(F: np.ndarray) -> np.ndarray:
-    """Return a score for each class, where two classes are one column."""
-    return np.hstack([-F, F]) / 2 if F.shape[1] == 1 else F

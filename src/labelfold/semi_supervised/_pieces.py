@@ -28,6 +28,7 @@ from labelfold.features._forms import ColumnForm, Formed
 from labelfold.features._principal import DIRECT, principal_axes
 from labelfold.rows import Block, Featurized, Rows, as_rows
 from labelfold.rows import _threads as threads
+from labelfold.rows._host import host
 from labelfold.semi_supervised._recipe import FILTERS, N_EIGENVECTORS, View, instead, merged
 
 # Principal coordinates made where the smaller side of X is decomposed directly, and otherwise.
@@ -292,7 +293,7 @@ def _anchors(
     """Return the anchors of each space: all rows where they are few, otherwise k-means of principal coordinates."""
     n, d = rows.shape
     if n <= _ALL_ROWS * n_anchors:
-        T = rows.whole().host()
+        T = host(rows.whole())
         return [(q, Anchors(T if not q else pieces.coordinates.first(q)(T))) for q in spaces]
     size = min(n, sample_size(n_anchors))
     chosen = np.sort(check_random_state(random_state).permutation(n)[:size])
@@ -303,7 +304,7 @@ def _anchors(
         within = Featurized(rows, pieces.coordinates.first(centres.shape[1]))
         distance, which = nearest_anchors(within, Anchors(centres), 1)
         if len(centres) * d > _DENSE_ANCHORS:
-            points = rows.take(rows_around(distance[:, 0], which[:, 0])).whole().host()
+            points = host(rows.take(rows_around(distance[:, 0], which[:, 0])).whole())
         else:
             points = means_around(rows, which[:, 0], len(centres))
         found.insert(0, (0, Anchors(points)))
@@ -320,7 +321,7 @@ def _sample(rows: Rows, random_state: Any) -> Any:
     chosen = np.arange(n)
     if n > _KERNEL_ROWS:
         chosen = np.sort(check_random_state(random_state).permutation(n)[:_KERNEL_ROWS])
-    return rows.take(chosen).whole().double().host()
+    return host(rows.take(chosen).whole().double())
 
 
 def _scale(view: View, pieces: FormPieces, n: int, sample: Any) -> float:
@@ -355,16 +356,16 @@ def squared_distances(X: Any, Y: Any) -> np.ndarray:
     return euclidean_distances(X, Y, squared=True)
 
 
-def hold(rows: Rows, most_bytes: float) -> Rows:
-    """Return the rows, in memory where they fit, if need be in float32: forms are then made once."""
+def hold(rows: Rows, most_bytes: float) -> tuple[Rows, float]:
+    """Return rows in memory where they fit, if need be in float32, and the bytes that takes: forms are made once."""
     size = rows.shape[0] * rows.row_bytes()
     if rows.in_memory and not isinstance(rows, Formed):
-        return rows
+        return rows, 0.0
     if size <= most_bytes:
-        return as_rows(rows.whole().host())
+        return as_rows(host(rows.whole())), size
     if rows.dtype == np.float64 and size <= 2 * most_bytes and not rows.take(np.arange(1)).whole().is_sparse:
-        return as_rows(rows.get(rows.map(_single)).astype(np.float32, copy=False))
-    return rows
+        return as_rows(rows.get(rows.map(_single)).astype(np.float32, copy=False)), size / 2
+    return rows, 0.0
 
 
 def _single(X: Block) -> Any:

@@ -97,10 +97,6 @@ class DeviceBlock(Block):
         """Return the features of the rows, made on the host."""
         return DeviceBlock(self._like(np.asarray(transform(to_host(self.X)))), self.xp)
 
-    def host(self) -> np.ndarray:
-        """Return the rows as a NumPy array."""
-        return to_host(self.X)
-
     def double(self) -> DeviceBlock:
         """Return the rows in float64, where the device has it."""
         try:
