@@ -22,13 +22,15 @@ from labelfold.app.commands._console import (
     whole_numbers,
 )
 from labelfold.app.commands._options import Data, Drop, Format, Ids, LabelFree, Scale, Seed, Target, app
+from labelfold.app.io._finished import write_finished
 from labelfold.app.io._problems import FileProblem, Refusal, count, existing_file, refusing, writable_folder
-from labelfold.app.io._writing import write_text
 
 Folder = Annotated[Path, typer.Option("--output", "-o", help="The folder for report and results.")]
 Limit = Annotated[
     float | None,
-    typer.Option("--time-limit", help="Seconds for the runs, which end with what there is; 40 or more unless given."),
+    typer.Option(
+        "--time-limit", help="Seconds for the runs, which end with what there is; 40 or more unless given."
+    ),
 ]
 # What a run leaves in its folder, beside results.csv.
 _MADE = ("report.html", "answer.json", "model.skops", "embedding.parquet", "predictions.csv")
@@ -214,7 +216,8 @@ def _compare(
         report = found.report(output / "report.html")
     written = {"Report": report, "Results": output / "results.csv"}
     if found.winner is not None:
-        write_text(output / "answer.json", json.dumps(answer_of(found), indent=1, allow_nan=False) + "\n")
+        text = json.dumps(answer_of(found), indent=1, ensure_ascii=False) + "\n"
+        write_finished(output / "answer.json", text.encode())
         if save:
             written |= _save(found, table, target, output)
     width = max(map(len, written))

@@ -19,7 +19,7 @@ from labelfold.app.compare._plan import Run, images_of, make_plan
 from labelfold.app.compare._results import Comparison, out_of_fold
 from labelfold.app.compare._splits import Split, as_text, budget_splits, fold_splits, n_folds
 from labelfold.app.compare._store import Store
-from labelfold.app.io._problems import one_line
+from labelfold.app.io._problems import count, one_line
 from labelfold.app.registry._methods import Method
 
 # After the first repeat, methods this far behind the best, and surely behind, are not run again.
@@ -122,7 +122,6 @@ def compare(
     measure = measure_for(data.labels.task, data.counts())
     plan = make_plan(data, methods, budgets, components, test_size)
     image_shape = images_of(data, image_shape)
-    store = Store(folder, data.fingerprint(random_state, test_size, scale, version("labelfold")))
     settings = {
         "name": name,
         "command": command,
@@ -143,6 +142,7 @@ def compare(
         "random_state": random_state,
         "image_shape": image_shape,
     }
+    store = Store(folder, data.fingerprint(random_state, test_size, scale, version("labelfold")))
     clock = Clock(default_limit(data.X.shape) if time_limit is None else time_limit)
     runs = _Runs(data, plan.runs, store, clock, settings, tell)
     curve = list(budget_splits(data, plan.budgets, repeats, test_size, random_state))
@@ -172,9 +172,14 @@ def compare(
             f"{store.resumed} results were there from an earlier run and were not made again (remove results.csv to "
             "start afresh)."
         )
-    if store.replaced:
+    if store.unread:
         notes.append(
-            "The folder held results of other data, another seed or another version: results.previous.csv has them."
+            f"{count(store.unread, 'line')} of results.csv {'were' if store.unread > 1 else 'was'} damaged or there "
+            f"twice; {store.set_aside} has the file as it was."
+        )
+    elif store.set_aside:
+        notes.append(
+            f"The folder held results of other data, another seed or another version: {store.set_aside} has them."
         )
     chosen = {run.method.name: run.method for run in plan.runs}
     return Comparison(rows, settings, chosen, data, plan.left_out | runs.given_up, notes, stopped)

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
+import math
 import os
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from labelfold.app.compare._lock import FolderLock
+from labelfold.app.io._finished import write_finished
 from labelfold.app.io._problems import FileProblem, writable_folder
 
 COLUMNS = {
@@ -26,13 +32,16 @@ COLUMNS = {
     "error": str,
 }
 _KEY = ("method", "k", "budget", "repeat")
+_ALWAYS = ("method", "budget", "repeat")
+_MOST_NOTE_BYTES = 2**16
 
 
 class Store:
     """The rows of a comparison, in ``results.csv`` of a folder where one is given.
 
     Rows already there are taken over if they come from the same data, seed and version (``run.json`` says), whatever
-    methods, budgets, sizes and repeats were asked for then. Otherwise they are put aside as ``results.previous.csv``.
+    methods, budgets, sizes and repeats were asked for then. Otherwise the file is put aside as
+    ``results.previous.csv``, or under the next free number. One store at a time writes to a folder.
 
     Parameters
     ----------
@@ -47,22 +56,31 @@ class Store:
         All rows, those found on disk first.
     resumed : int
         How many were found.
-    replaced : bool
-        Whether rows of other data were put aside.
+    unread : int
+        How many lines on disk were damaged or repeated a row.
+    set_aside : str or None
+        The name under which a file that is not gone on with, or was damaged, was kept.
     """
 
     def __init__(self, folder: str | os.PathLike | None, fingerprint: str):
         self.rows: list[dict[str, Any]] = []
-        self.replaced = False
+        self.unread = 0
+        self.set_aside: str | None = None
         self._file: Any = None
+        self._lock: FolderLock | None = None
         if folder is not None:
             folder = writable_folder(folder)
             try:
+                self._lock = FolderLock(folder)
                 self._open(folder / "results.csv", folder / "run.json", fingerprint)
             except OSError as error:
+                self.close()
                 raise FileProblem(f"{folder} could not be written to: {error.strerror or error}.") from error
+            except BaseException:
+                self.close()
+                raise
         self.resumed = len(self.rows)
-        self._done = {tuple(row[k] for k in _KEY) for row in self.rows}
+        self._done = {_key(row) for row in self.rows}
 
     def has(self, method: str, k: int | None, budget: int, repeat: int) -> bool:
         """Tell whether a run is done."""
@@ -72,49 +90,114 @@ class Store:
         """Add a row, and have it on disk before returning."""
         row = dict.fromkeys(COLUMNS) | row
         if self._file is not None:
-            csv.DictWriter(self._file, COLUMNS, lineterminator="\n").writerow(row)
-            self._file.flush()
-            os.fsync(self._file.fileno())
+            self._append(_as_csv([row]))
         self.rows.append(row)
-        self._done.add(tuple(row[k] for k in _KEY))
+        self._done.add(_key(row))
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file, and let others write to the folder."""
         if self._file is not None:
             self._file.close()
             self._file = None
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def _append(self, line: bytes) -> None:
+        """Write a line to the end of the file, whole or not at all."""
+        end = self._file.seek(0, os.SEEK_END)
+        try:
+            left = memoryview(line)
+            while left:  # an unbuffered file may take a part
+                left = left[self._file.write(left) :]
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            with suppress(OSError):
+                self._file.truncate(end)
+            raise FileProblem(
+                f"{self._file.name} could not be written to: {error.strerror or error}; the results before this are "
+                "there, and the same command goes on from them."
+            ) from error
 
     def _open(self, results: Path, run: Path, fingerprint: str) -> None:
-        if results.exists() and _fingerprint(run) == fingerprint and _header(results) == list(COLUMNS):
-            self.rows = _read(results)
-        elif results.exists():
-            results.replace(results.with_name("results.previous.csv"))
-            self.replaced = True
-        if not results.exists():
-            results.write_text(",".join(COLUMNS) + "\n", encoding="utf-8")
-        run.write_text(json.dumps({"fingerprint": fingerprint}), encoding="utf-8")
-        self._file = results.open("a", newline="", encoding="utf-8")
+        same = results.exists() and _fingerprint(run) == fingerprint and _header(results) == list(COLUMNS)
+        if same:
+            self.rows, self.unread = _read(results)
+        if self.unread:
+            self.set_aside = write_finished(_free_name(results), results.read_bytes()).name
+        elif results.exists() and not same:
+            self.set_aside = results.rename(_free_name(results)).name
+        if not same:
+            write_finished(run, json.dumps({"fingerprint": fingerprint}).encode())
+        if self.unread or not same:
+            write_finished(results, ",".join(COLUMNS).encode() + b"\n" + _as_csv(self.rows))
+        self._file = results.open("r+b", buffering=0)
+
+
+def _key(row: dict[str, Any]) -> tuple:
+    return tuple(row[name] for name in _KEY)
+
+
+def _as_csv(rows: Iterable[dict[str, Any]]) -> bytes:
+    text = io.StringIO()
+    csv.DictWriter(text, COLUMNS, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode("utf-8", errors="replace")
+
+
+def _free_name(results: Path) -> Path:
+    """Return the first of results.previous.csv, results.previous-2.csv, ... that is not there."""
+    number, place = 1, results.with_name("results.previous.csv")
+    while os.path.lexists(place):
+        number += 1
+        place = results.with_name(f"results.previous-{number}.csv")
+    return place
 
 
 def _fingerprint(run: Path) -> str | None:
     try:
-        return json.loads(run.read_text(encoding="utf-8")).get("fingerprint")
-    except (OSError, ValueError, AttributeError):
+        with run.open("rb") as file:
+            return json.loads(file.read(_MOST_NOTE_BYTES)).get("fingerprint")
+    except (OSError, ValueError, AttributeError, RecursionError):
         return None
 
 
 def _header(results: Path) -> list[str]:
-    with results.open(encoding="utf-8", errors="replace") as file:
-        return file.readline().rstrip("\n").split(",")
+    with results.open("rb") as file:
+        line = file.readline(_MOST_NOTE_BYTES)
+    return line.decode("utf-8", errors="replace").rstrip("\n").split(",")
 
 
-def _read(results: Path) -> list[dict[str, Any]]:
-    """Return the rows of a file, having cut off the half of one that a killed run may have left."""
+def _read(results: Path) -> tuple[list[dict[str, Any]], int]:
+    """Return the rows of a file, each once, and how many lines there are besides.
+
+    The half of a line that a killed run may have left is cut off and not counted.
+    """
     content = results.read_bytes()
     whole = content[: content.rfind(b"\n") + 1]
     if len(whole) < len(content):
         with results.open("r+b") as file:
             file.truncate(len(whole))
-    # not splitlines, which would also split at signs that a message may hold
-    rows = csv.DictReader(whole.decode("utf-8").split("\n")[:-1])
-    return [{name: kind(row[name]) if row[name] else None for name, kind in COLUMNS.items()} for row in rows]
+    # not splitlines, which would also split at signs that a message may hold; no message holds a line end, so that
+    # a quote without its twin spoils its own line only
+    lines = whole.split(b"\n")[1:-1]
+    rows: dict[tuple, dict[str, Any]] = {}
+    for line in lines:
+        row = _row(line)
+        if row is not None:
+            rows.setdefault(_key(row), row)
+    return list(rows.values()), len(lines) - len(rows)
+
+
+def _row(line: bytes) -> dict[str, Any] | None:
+    """Return a line as a row, None where it cannot be one."""
+    try:
+        (cells,) = csv.reader([line.decode("utf-8")], strict=True)
+        row = {
+            name: kind(cell) if cell else None
+            for (name, kind), cell in zip(COLUMNS.items(), cells, strict=True)
+        }
+    except (ValueError, csv.Error):
+        return None
+    numbers = [v for v in row.values() if isinstance(v, int | float)]
+    usable = all(math.isfinite(v) and abs(v) < 2**63 for v in numbers)
+    return row if usable and all(row[name] is not None for name in _ALWAYS) else None

@@ -23,6 +23,7 @@ from sklearn.base import BaseEstimator
 
 from labelfold._base import Kept
 from labelfold._warn import warn_user
+from labelfold.app.io._finished import write_finished
 from labelfold.app.io._problems import FileProblem, existing_file, listed, one_line, writable_file
 
 FORMAT = "labelfold-model"
@@ -86,17 +87,7 @@ def save_model(model: Any, path: str | os.PathLike, **notes: Any) -> Path:
     buffer = io.BytesIO(data)
     with zipfile.ZipFile(buffer, "a", compression=zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(_NOTE, json.dumps(note))
-    # written whole under another name first, so that a full disk never leaves half a model behind
-    # (beside the file a link leads to, so that the link stays one)
-    place = path.resolve()
-    unfinished = place.with_name(f"{place.name}.{os.getpid()}.part")
-    try:
-        unfinished.write_bytes(buffer.getvalue())
-        unfinished.replace(place)
-    except OSError as error:
-        unfinished.unlink(missing_ok=True)
-        raise FileProblem(f"{path} could not be written: {error.strerror or error}.") from error
-    return path
+    return write_finished(path, buffer.getvalue())
 
 
 def load_model(path: str | os.PathLike) -> Any:

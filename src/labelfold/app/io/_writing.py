@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.app.io._problems import FileProblem, one_line, writable_file
+from labelfold.app.io._finished import finished_file
+from labelfold.app.io._problems import FileProblem, writable_file
 
 _WRITES = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "tsv", ".npz": "npz"}
 
@@ -65,20 +66,18 @@ def write_table(
         raise FileProblem(
             f"The column {clash[0]!r} cannot be written beside the embedding in {path}; rename the id column."
         )
-    try:
+    with finished_file(path) as file:
         if kind == "npz":
             arrays = {str(c): _without_objects(ids[c]) for c in ids} | {
                 n: _without_objects(v) for n, v in extra.items()
             }
-            np.savez_compressed(path, X=values, feature_names=np.asarray(names, dtype=str), **arrays)
+            np.savez_compressed(file, X=values, feature_names=np.asarray(names, dtype=str), **arrays)
             return path
         frame = pd.concat([ids, pd.DataFrame(values, columns=list(names))], axis=1).assign(**extra)
         if kind == "parquet":
-            frame.to_parquet(path, index=False)
+            frame.to_parquet(file, index=False)
         else:
-            frame.to_csv(path, index=False, sep="\t" if kind == "tsv" else ",")
-    except OSError as error:
-        raise FileProblem(f"{path} could not be written: {one_line(error)}.") from error
+            frame.to_csv(file, index=False, sep="\t" if kind == "tsv" else ",")
     return path
 
 

@@ -13,7 +13,8 @@ from string import Template
 from typing import TYPE_CHECKING, Any
 
 from labelfold.app.compare._words import repeats_run
-from labelfold.app.io._problems import FileProblem, count, writable_file
+from labelfold.app.io._finished import write_finished
+from labelfold.app.io._problems import count, writable_file
 from labelfold.app.report import _figures as figures
 from labelfold.app.report import _sections as sections
 
@@ -37,12 +38,7 @@ def write_report(found: Comparison, path: str | os.PathLike) -> Path:
         The file written.
     """
     path = writable_file(path)
-    page = render(found)
-    try:
-        path.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise FileProblem(f"{path} could not be written: {error.strerror or error}.") from error
-    return path
+    return write_finished(path, render(found).encode("utf-8"))
 
 
 def render(found: Comparison) -> str:
