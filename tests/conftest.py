@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Callable, Iterator
+from functools import partial
 
 # scikit-learn's check of array-API input runs only where SciPy was told to expect it, before it is imported.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
+# Test processes share the cores: with threads of their own in each, the linear algebra would mostly wait.
+if "PYTEST_XDIST_WORKER_COUNT" in os.environ:
+    share = (os.cpu_count() or 1) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, share)))
 
 import numpy as np
 import pytest
 from hypothesis import settings
 
-from containers import Container, params
+from containers import Container, one_each
 
 # The same examples every time; others with --hypothesis-profile=explore.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
@@ -32,9 +39,13 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(skip)
 
 
-@pytest.fixture(params=params())
+@pytest.fixture(params=one_each())
 def container(request, tmp_path) -> Container:
-    """Every container in turn: ``container.make(X)`` holds a dense X in it."""
+    """One container of each adapter in turn: ``container.make(X)`` holds a dense X in it.
+
+    An algorithm sees rows and never asks what holds them, so one container an adapter tells whether it keeps to
+    that. ``tests/rows`` overrides this fixture with every container there is.
+    """
     return request.param.within(tmp_path)
 
 
@@ -67,3 +78,15 @@ def many_blocks(monkeypatch):
 def compiled_kernels(monkeypatch):
     """Use the compiled kernels for sparse products of any size."""
     monkeypatch.setattr("labelfold.rows._block_sums._SMALL_PRODUCT", 0)
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[Callable[[], None]]:
+    """Press Ctrl-C: a call sends this process the signal.
+
+    What starts the tests may have told them to ignore it, as nohup and a script's background do: during the test the
+    signal raises KeyboardInterrupt as it does at a terminal, in processes that the test starts too.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield partial(signal.raise_signal, signal.SIGINT)
+    signal.signal(signal.SIGINT, before)

@@ -20,7 +20,8 @@ __version__ = version("labelfold")
 
 # Where each public name lives. A name is imported when it is first used, so that the command line starts at once
 # and the library needs none of the packages that only the app does. The imports above tell editors the same.
-_PUBLIC = {
+# Saved models name estimators by the keys here, which therefore never change.
+_ESTIMATORS = {
     "CCA": "labelfold.discriminant:CCA",
     "CNMF": "labelfold.factorization:CNMF",
     "DRSVM": "labelfold.factorization:DRSVM",
@@ -37,6 +38,8 @@ _PUBLIC = {
     "SSDR": "labelfold.discriminant:SSDR",
     "SSNMF": "labelfold.factorization:SSNMF",
     "TSVM": "labelfold.semi_supervised:TSVM",
+}
+_PUBLIC = _ESTIMATORS | {
     "as_rows": "labelfold.rows:as_rows",
     "compare": "labelfold.app.compare:compare",
     "load": "labelfold.app.io:load_model",

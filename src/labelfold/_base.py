@@ -13,10 +13,6 @@ from labelfold.labels import Labels
 from labelfold.rows import Block, Featurized, Rows, as_rows, is_table
 
 
-class Kept:
-    """State that a saved model may hold beside estimators: arrays and plain containers, nothing that runs."""
-
-
 class RowsEstimator(BaseEstimator):
     """An estimator that sees its data as rows, whatever they come in."""
 

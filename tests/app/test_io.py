@@ -397,19 +397,27 @@ class Trap:
         return os.mkdir, (self.trace,)
 
 
-def crafted(path, node):
-    """A model file whose tree holds a node that would run something, or lead to it."""
-    model, _ = fitted_lda(["a", "b", "c"])
-    save_model(model, path)
+def archive_of(path):
     with zipfile.ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
-    schema = json.loads(members["schema.json"])
-    schema["content"]["content"]["ridge"] = node
-    members["schema.json"] = json.dumps(schema).encode()
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def write_archive(path, members):
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in members.items():
             archive.writestr(name, content)
     return path
+
+
+def crafted(path, node):
+    """A model file whose tree holds a node that would run something, or lead to it."""
+    model, _ = fitted_lda(["a", "b", "c"])
+    save_model(model, path)
+    members = archive_of(path)
+    schema = json.loads(members["schema.json"])
+    schema["content"]["content"]["ridge"] = node
+    members["schema.json"] = json.dumps(schema).encode()
+    return write_archive(path, members)
 
 
 def text_node(value):
@@ -470,6 +478,14 @@ def attacks(trace):
             "content": [function_node("labelfold.app.io._problems", "writable_folder", "TypeNode")],
         },
     }
+    # neither a public function, nor what lies beside the names of labelfold.saved, nor an allowed class by the
+    # module it is defined in
+    others = [
+        ("labelfold", "save"),
+        ("labelfold.saved", "import_module"),
+        ("labelfold.saved", "public_path"),
+        ("labelfold.app.registry._tuned", "Tuned"),
+    ]
     return {
         "os.mkdir": function_node("os", "mkdir"),
         "os.mkdir as key": as_key_type,
@@ -481,6 +497,7 @@ def attacks(trace):
         "labelfold.app.registry._partly_labelled.clone": function_node(
             "labelfold.app.registry._partly_labelled", "clone"
         ),
+        **{f"{module}.{name}": function_node(module, name, "TypeNode") for module, name in others},
     }
 
 
@@ -546,11 +563,25 @@ def test_a_newer_format_is_named_before_anything_is_read(tmp_path):
     check_sentence(lambda: load_model(path), "not a labelfold model", path)
 
 
-def test_what_could_not_be_loaded_is_not_saved(tmp_path):
+def test_a_model_of_the_format_that_named_modules_is_to_be_fitted_again(tmp_path):
+    model, _ = fitted_lda(["a", "b", "c"])
+    members = archive_of(save_model(model, tmp_path / "m.skops"))
+    note, schema = json.loads(members["labelfold.json"]), json.loads(members["schema.json"])
+    note["format_version"] = 1
+    schema["__module__"] = "labelfold.spectral.lda"
+    members |= {"labelfold.json": json.dumps(note).encode(), "schema.json": json.dumps(schema).encode()}
+    path = write_archive(tmp_path / "m.skops", members)
+    check_sentence(lambda: load_model(path), "older labelfold (format 1; this one reads format 2): fit", path)
+
+
+@pytest.mark.parametrize("function", [os.path.abspath, read_table])
+def test_what_could_not_be_loaded_is_not_saved(tmp_path, function):
     from sklearn.preprocessing import FunctionTransformer
 
-    model = FunctionTransformer(func=os.path.abspath)
-    with pytest.raises(FileProblem, match="would refuse to load"):
+    model = FunctionTransformer(func=function)
+    with pytest.raises(
+        FileProblem, match=f"{function.__module__}.{function.__name__}', .*would refuse to load"
+    ):
         save_model(model, tmp_path / "m.skops")
     assert not (tmp_path / "m.skops").exists()
 
@@ -660,14 +691,11 @@ def test_svmlight_with_an_absurd_index_is_refused_before_it_fills_the_memory(tmp
 
 def other_version(path, **versions):
     """Rewrite what a model file says it was written by."""
-    with zipfile.ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
+    members = archive_of(path)
     note = json.loads(members["labelfold.json"])
     note["meta"] |= versions
     members["labelfold.json"] = json.dumps(note).encode()
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
+    write_archive(path, members)
     return members
 
 
@@ -687,9 +715,7 @@ def test_a_model_of_another_version_is_said_to_be_one(tmp_path, versions, words)
     schema = json.loads(members["schema.json"])
     schema["content"]["content"]["components_"] = {"__loader__": "NoSuchNode"}
     members["schema.json"] = json.dumps(schema).encode()
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
+    write_archive(path, members)
     with pytest.raises(FileProblem):
         load_model(path)
 

@@ -1,6 +1,8 @@
 """The registry and its adapters: every method keeps the same contract, on labels with gaps."""
 
+import re
 import sys
+import zipfile
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -82,12 +84,17 @@ def test_every_method_fits_labels_with_gaps(data, name, kind):
 def test_every_method_is_saved_and_loaded_and_names_its_components(data, tmp_path, name, scale):
     X, y = load_iris(as_frame=True).data, data[1]
     method = get_method(name)
-    model = settled(method.make(2, X=X, scale=scale).fit(X, y))
-    loaded = labelfold.load(labelfold.save(model, tmp_path / "model.skops"))
-    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
-    if method.embeds:
-        np.testing.assert_array_equal(loaded.transform(X), model.transform(X))
-        assert len(set(loaded.get_feature_names_out())) == 2
+    tuned = method.make(2, X=X, scale=scale).fit(X, y)
+    for model in (tuned, settled(tuned)):
+        path = labelfold.save(model, tmp_path / "model.skops")
+        loaded = labelfold.load(path)
+        np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+        if method.embeds:
+            np.testing.assert_array_equal(loaded.transform(X), model.transform(X))
+            assert len(set(loaded.get_feature_names_out())) == 2
+        with zipfile.ZipFile(path) as archive:
+            named = re.findall(r'"(labelfold[^"]*)"', archive.read("schema.json").decode())
+        assert set(named) <= {"labelfold", "labelfold.saved"}
 
 
 @pytest.mark.parametrize("name", NAMES)

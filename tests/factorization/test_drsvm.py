@@ -1,7 +1,6 @@
 """DRSVM: its objective and stationary points, the paper's own algorithm, every container, and what it refuses."""
 
 import itertools
-import signal
 import tracemalloc
 import warnings
 
@@ -440,7 +439,7 @@ def test_the_same_seed_gives_the_same_answer():
     assert np.abs(other.components_ - one.components_).max() > 1e-3
 
 
-def test_stopping_short_and_interrupts(monkeypatch):
+def test_stopping_short_and_interrupts(monkeypatch, ctrl_c):
     X, y, _ = problem()
     with pytest.warns(ConvergenceWarning, match="stopped after 2 iterations"):
         DRSVM(3, max_iter=2).fit(X, y)
@@ -449,7 +448,7 @@ def test_stopping_short_and_interrupts(monkeypatch):
 
     def interrupted(*args):
         if next(calls) == 4:
-            signal.raise_signal(signal.SIGINT)
+            ctrl_c()
         return place(*args)
 
     monkeypatch.setattr(drsvm_solver, "_place_unlabelled", interrupted)

@@ -1,6 +1,5 @@
 """What LSDR and NSDR do alike: slopes, containers, placing rows, invariances, sizes, and what they refuse."""
 
-import signal
 import tracemalloc
 import warnings
 
@@ -277,7 +276,7 @@ def test_stopped_short_and_settled(make):
 
 
 @BOTH
-def test_interrupted(make, monkeypatch):
+def test_interrupted(make, monkeypatch, ctrl_c):
     X, y, _ = problem()
     calls = [0]
     evaluate = offset_solver.OffsetProblem.evaluate
@@ -285,7 +284,7 @@ def test_interrupted(make, monkeypatch):
     def stop(self, *args):
         calls[0] += 1
         if calls[0] == 12:
-            signal.raise_signal(signal.SIGINT)
+            ctrl_c()
         return evaluate(self, *args)
 
     monkeypatch.setattr(offset_solver.OffsetProblem, "evaluate", stop)
@@ -299,7 +298,7 @@ def test_interrupted(make, monkeypatch):
 
 
 @BOTH
-def test_interrupted_half_way_through_a_machine(make, monkeypatch):
+def test_interrupted_half_way_through_a_machine(make, monkeypatch, ctrl_c):
     """What is kept is the machine of the rows that are kept, not of those that were being tried."""
     X, y, _ = problem()
     machine = type(make()._machine(signs(y)[0]))
@@ -309,7 +308,7 @@ def test_interrupted_half_way_through_a_machine(make, monkeypatch):
         cost = train(self, Z)
         calls[0] += 1
         if calls[0] == 12:
-            signal.raise_signal(signal.SIGINT)
+            ctrl_c()
         return cost
 
     monkeypatch.setattr(machine, "train", stop)

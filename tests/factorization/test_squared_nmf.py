@@ -1,6 +1,5 @@
 """SSNMF and CNMF: the papers' own updates, objectives, stationary points, every container, and what they refuse."""
 
-import signal
 import tracemalloc
 import warnings
 
@@ -391,14 +390,14 @@ def test_progress_and_stopping_short_are_shown(make, capsys):
 
 
 @pytest.mark.parametrize("make", MODELS)
-def test_an_interrupt_ends_the_fit_or_keeps_what_there_is(make, monkeypatch):
+def test_an_interrupt_ends_the_fit_or_keeps_what_there_is(make, monkeypatch, ctrl_c):
     X, y, _ = problem()
     calls = []
 
     def interrupt(bar, iteration, value):
         calls.append(iteration)
         if iteration == 4:
-            signal.raise_signal(signal.SIGINT)
+            ctrl_c()
 
     monkeypatch.setattr("labelfold.factorization._squared_nmf.Progress.__call__", interrupt)
     with pytest.raises(KeyboardInterrupt):

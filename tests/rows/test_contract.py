@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from containers import CONTAINERS, params
+from containers import CONTAINERS, ONE_EACH, params
 from labelfold.rows import Centered, Featurized, Rows, Weighted, as_rows, is_table
 from labelfold.rows._sums import total
 
@@ -382,6 +382,12 @@ def test_the_bytes_of_a_taken_row(container, rng):
 
 def test_names_of_containers_are_unique():
     assert len({c.name for c in CONTAINERS}) == len(CONTAINERS)
+
+
+def test_estimators_are_tested_with_every_adapter():
+    held = {(c.kind, c.is_sparse) for c in CONTAINERS if c.name in ONE_EACH}
+    assert {kind for kind, _ in held} == {c.kind for c in CONTAINERS}
+    assert {("memory", False), ("memory", True)} <= held
 
 
 INDEX_DTYPES = pytest.mark.parametrize("index_dtype", [np.int32, np.int64], ids=["int32", "int64"])

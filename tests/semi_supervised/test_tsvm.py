@@ -1,6 +1,5 @@
 """TSVM: what switching does to its objective and balance, where it is an SVM, and what it refuses."""
 
-import signal
 import tracemalloc
 import warnings
 
@@ -259,7 +258,7 @@ def test_stopping_short_is_said_and_the_machine_goes_with_its_labels():
         TSVM(C=1e12, n_stages=1, tol=1e-14).fit(X, y)
 
 
-def test_progress_and_interrupt(monkeypatch, capsys):
+def test_progress_and_interrupt(monkeypatch, capsys, ctrl_c):
     X, y, _ = problem("multiclass")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -268,7 +267,7 @@ def test_progress_and_interrupt(monkeypatch, capsys):
 
     def interrupt(bar, iteration, value):
         if iteration == 4:
-            signal.raise_signal(signal.SIGINT)
+            ctrl_c()
 
     monkeypatch.setattr("labelfold.semi_supervised._tsvm.Progress.__call__", interrupt)
     with pytest.raises(KeyboardInterrupt):

@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from labelfold._base import Kept
 from labelfold.numerics.least_squares._gram import EPS, Factor, Gram
 from labelfold.numerics.least_squares._pose import GramProblem, triangle
 from labelfold.rows import Centered, Rows
 
 
-class Moments(Kept):
+class Moments:
     """Count, mean and scatter of the rows, and what they have in common with their labels.
 
     The scatter is kept as a stack of rows S with S'S = X_c'X_c, which Chan's update of means and scatters extends

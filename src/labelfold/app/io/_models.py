@@ -1,17 +1,16 @@
 """Models on disk: skops files with a small JSON note beside the model, never a pickle.
 
 A model file is a zip. ``labelfold.json`` says what it is (format version, method, feature names) and is read
-first; the rest is skops' format. Loading builds objects only of types on an allow-list: labelfold's own
-estimators and what skops itself trusts (scikit-learn's estimators, NumPy and SciPy arrays, plain containers).
+first; the rest is skops' format, in which labelfold's classes have the public paths of `labelfold.saved`, never the
+module they are defined in. Loading builds objects only of types on an allow-list: these paths and what skops itself
+trusts (scikit-learn's estimators, NumPy and SciPy arrays, plain containers).
 """
 
 from __future__ import annotations
 
-import importlib
 import io
 import json
 import os
-import re
 import zipfile
 import zlib
 from dataclasses import dataclass, field
@@ -19,16 +18,15 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from sklearn.base import BaseEstimator
-
-from labelfold._base import Kept
 from labelfold._warn import warn_user
 from labelfold.app.io._finished import write_finished
 from labelfold.app.io._problems import FileProblem, existing_file, listed, one_line, writable_file
+from labelfold.saved import public_path, public_paths
 
 FORMAT = "labelfold-model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 1 named modules
 _NOTE = "labelfold.json"
+_SCHEMA = "schema.json"
 _VERSIONS = ("labelfold", "scikit-learn")
 _NOTE_LIMIT = 256 * 2**20
 
@@ -74,20 +72,18 @@ def save_model(model: Any, path: str | os.PathLike, **notes: Any) -> Path:
 
     path = writable_file(path)
     try:
-        data = skops.io.dumps(model, compression=zipfile.ZIP_DEFLATED)
+        dumped = skops.io.dumps(model)
     except Exception as error:
         raise FileProblem(f"{type(model).__name__} cannot be saved: {one_line(error)}.") from error
+    note = {"format": FORMAT, "format_version": FORMAT_VERSION, "meta": describe_model(model) | notes}
+    data = _packed(dumped, note)
     refused = _refused(skops.io.get_untrusted_types(data=data))
     if refused:
         raise FileProblem(
             f"{type(model).__name__} holds {listed(refused)}, which labelfold would refuse to load, "
             "so it was not saved."
         )
-    note = {"format": FORMAT, "format_version": FORMAT_VERSION, "meta": describe_model(model) | notes}
-    buffer = io.BytesIO(data)
-    with zipfile.ZipFile(buffer, "a", compression=zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(_NOTE, json.dumps(note))
-    return write_finished(path, buffer.getvalue())
+    return write_finished(path, data)
 
 
 def load_model(path: str | os.PathLike) -> Any:
@@ -157,6 +153,36 @@ def describe_model(model: Any) -> dict[str, Any]:
     }
 
 
+def _packed(dumped: bytes, note: dict[str, Any]) -> bytes:
+    """Return what skops dumped as a model file: compressed, with public paths, and with the note."""
+    buffer = io.BytesIO()
+    with (
+        zipfile.ZipFile(io.BytesIO(dumped)) as source,
+        zipfile.ZipFile(buffer, "w", compression=zipfile.ZIP_DEFLATED) as archive,
+    ):
+        for name in source.namelist():
+            content = source.read(name)
+            if name == _SCHEMA:
+                schema = json.loads(content)
+                _publish(schema)
+                content = json.dumps(schema).encode()
+            archive.writestr(name, content)
+        archive.writestr(_NOTE, json.dumps(note))
+    return buffer.getvalue()
+
+
+def _publish(node: Any) -> None:
+    """Give each class of labelfold in a part of a schema its public path; leave those that have none as they are."""
+    if isinstance(node, dict):
+        module, name = node.get("__module__"), node.get("__class__")
+        # A dict of the user's may have such keys too; its values are nodes, not text.
+        if isinstance(module, str) and isinstance(name, str) and module.split(".")[0] == "labelfold":
+            path = public_path(module, name) or f"{module}.{name}"
+            node["__module__"], _, node["__class__"] = path.rpartition(".")
+    for child in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        _publish(child)
+
+
 def _read_note(path: Path, data: bytes) -> dict[str, Any]:
     """Return the notes of a model file, having checked that it is one and that this version reads it."""
     if not data.startswith(b"PK"):
@@ -186,6 +212,11 @@ def _read_note(path: Path, data: bytes) -> dict[str, Any]:
         raise FileProblem(
             f"{path} was written by a newer labelfold (format {found}; this one reads up to "
             f"{FORMAT_VERSION}): upgrade labelfold to load it."
+        )
+    if found < FORMAT_VERSION:
+        raise FileProblem(
+            f"{path} was written by an older labelfold (format {found}; this one reads format {FORMAT_VERSION}): "
+            "fit the model again and save it."
         )
     meta = note.get("meta")
     meta = meta if isinstance(meta, dict) else {}
@@ -221,20 +252,4 @@ def _series(text: str) -> str:
 
 def _refused(unknown: list[str]) -> list[str]:
     """Return the types skops does not know that are not labelfold's own either."""
-    return [name for name in unknown if name not in _HARMLESS and not _is_ours(name)]
-
-
-def _is_ours(name: str) -> bool:
-    """Tell whether a dotted name is an estimator, or state of one, that labelfold itself defines.
-
-    A prefix test would not do: ``labelfold.app.io._models.os`` begins with ``labelfold`` too.
-    """
-    module, _, attribute = name.rpartition(".")
-    # no module with leading underscores on both sides: importing a __main__ would run it
-    if not re.fullmatch(r"labelfold(\._?[a-z][a-z0-9_]*)*", module) or module.endswith("__"):
-        return False
-    try:
-        found = getattr(importlib.import_module(module), attribute, None)
-    except ImportError:
-        return False
-    return isinstance(found, type) and issubclass(found, BaseEstimator | Kept) and found.__module__ == module
+    return sorted(set(unknown) - public_paths().keys() - _HARMLESS)

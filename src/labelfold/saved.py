@@ -1,0 +1,73 @@
+"""The names by which saved models know labelfold's classes, wherever these live in the package.
+
+A model file names an estimator as ``labelfold.LDA`` and every other class of labelfold as ``labelfold.saved.Tuned``.
+These names never change; ``_PLACES`` says where each class lives today, and a module that moves needs a new place
+there. The names in it, and labelfold's estimators, are also all that a model file may hold of labelfold.
+
+Examples
+--------
+>>> from labelfold import saved
+>>> saved.UnitSpread().fit_transform([[0.0], [2000.0]]).tolist()
+[[0.0], [2.0]]
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from labelfold import _ESTIMATORS
+
+_PLACES = {
+    "Coded": "labelfold.app.registry._partly_labelled:Coded",
+    "KernelMap": "labelfold.features._kernel_map:KernelMap",
+    "Labelled": "labelfold.app.registry._partly_labelled:Labelled",
+    "Moments": "labelfold.discriminant._moments:Moments",
+    "MultilabelLinearSVC": "labelfold.app.registry._multilabel:MultilabelLinearSVC",
+    "ReduceThenClassify": "labelfold.app.registry._partly_labelled:ReduceThenClassify",
+    "ScikitLDA": "labelfold.app.registry._yardsticks:ScikitLDA",
+    "Spreading": "labelfold.app.registry._yardsticks:Spreading",
+    "SupervisedUMAP": "labelfold.app.registry._yardsticks:SupervisedUMAP",
+    "Tuned": "labelfold.app.registry._tuned:Tuned",
+    "UnitSpread": "labelfold.app.registry._tuned:UnitSpread",
+}
+
+
+def public_paths() -> dict[str, str]:
+    """Return every path by which a saved model may name a class of labelfold, and where that class lives now.
+
+    Examples
+    --------
+    >>> public_paths()["labelfold.saved.Tuned"]
+    'labelfold.app.registry._tuned:Tuned'
+    """
+    estimators = {f"labelfold.{name}": place for name, place in _ESTIMATORS.items()}
+    return estimators | {f"{__name__}.{name}": place for name, place in _PLACES.items()}
+
+
+def public_path(module: str, name: str) -> str | None:
+    """Return the path by which saved models know the class `name` of a module of labelfold, None where they do not.
+
+    Examples
+    --------
+    >>> public_path("labelfold.app.registry._tuned", "Tuned")
+    'labelfold.saved.Tuned'
+    >>> public_path("labelfold.app.registry._tuned", "settled") is None
+    True
+    """
+    for path, place in public_paths().items():
+        home, _, attribute = place.partition(":")
+        if attribute == name and getattr(import_module(home), name).__module__ == module:
+            return path
+    return None
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(_PLACES)}")
+    module, _, attribute = _PLACES[name].partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def __dir__() -> list[str]:
+    return [*_PLACES, "public_path", "public_paths"]

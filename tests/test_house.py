@@ -1,0 +1,163 @@
+"""The rules of the source tree: names, sizes, and which package may import which."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import labelfold
+
+HOUSE = Path(labelfold.__file__).parent
+FILES = sorted(HOUSE.rglob("*.py"))
+
+# From the bottom up. A package or module imports only itself and what stands on lines above its own.
+LAYERS = [
+    {"_sklearn", "_warn"},
+    {"rows", "labels", "_progress"},
+    {"_base", "_decisions"},
+    {"features", "numerics", "model_selection"},
+    {"discriminant", "factorization"},
+    {"subspace", "semi_supervised"},
+    {"app"},
+]
+FAMILIES = ["discriminant", "factorization", "subspace", "semi_supervised"]
+APP_ONLY = {"pandas", "plotly", "pyarrow", "rich", "skops", "typer"}
+
+# Files over the limit, and files that ask what container they hold, with how often. Both lists are to shrink.
+LONG = {"app/registry/_methods.py"}
+ASKING = {
+    "app/_explain.py": 2,
+    "app/commands/_console.py": 1,
+    "app/compare/_data.py": 4,
+    "app/registry/_builders.py": 1,
+    "app/registry/_methods.py": 1,
+    "app/registry/_partly_labelled.py": 1,
+    "app/registry/_suitability.py": 1,
+    "app/registry/_tuned.py": 1,
+    "app/registry/_yardsticks.py": 1,
+    "factorization/_nmf_alpha.py": 1,
+    "numerics/_nonnegative.py": 1,
+    "numerics/kl/_factors.py": 3,
+    "numerics/svm/_linear.py": 1,
+    "semi_supervised/_graph.py": 5,
+}
+
+
+def name(path: Path) -> str:
+    return path.relative_to(HOUSE).as_posix()
+
+
+def room(path: Path) -> str:
+    """Return the package or module right under ``labelfold`` that a file belongs to."""
+    return path.relative_to(HOUSE).parts[0].removesuffix(".py")
+
+
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(), str(path))
+
+
+def imports(path: Path) -> Iterator[tuple[str, str]]:
+    """Give (module, name) for everything a file imports, anywhere in it but for type checkers; no name: all of it."""
+    left: list[ast.AST] = [tree(path)]
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            left.extend(node.orelse)
+            continue
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, "") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name(path)}, line {node.lineno}: imports are absolute"
+            yield from ((node.module, alias.name) for alias in node.names)
+        left.extend(ast.iter_child_nodes(node))
+
+
+def test_every_module_is_private_or_a_package():
+    assert [name(path) for path in FILES if not path.name.startswith("_")] == []
+    folders = {path.parent for path in FILES}
+    assert [folder for folder in folders if not (folder / "__init__.py").exists()] == []
+
+
+def test_no_two_classes_share_a_name():
+    classes = Counter(
+        node.name for path in FILES for node in tree(path).body if isinstance(node, ast.ClassDef)
+    )
+    assert [found for found, times in classes.items() if times > 1] == []
+
+
+@pytest.mark.parametrize("public", labelfold.__all__)
+def test_a_public_name_has_one_home(public):
+    value = getattr(labelfold, public)
+    if not isinstance(value, type):
+        return
+    homes = [family for family in FAMILIES if public in import_module(f"labelfold.{family}").__all__]
+    assert len(homes) == 1
+    assert value is getattr(import_module(f"labelfold.{homes[0]}"), public)
+    assert f"{value.__module__}.".startswith(f"labelfold.{homes[0]}.")
+
+
+def test_imports_run_one_way():
+    height = {found: i for i, layer in enumerate(LAYERS) for found in layer}
+    upwards = []
+    for path in FILES:
+        if path == HOUSE / "__init__.py":  # it imports nothing until a name is used
+            continue
+        for module, what in imports(path):
+            if module.split(".")[0] != "labelfold":
+                continue
+            parts = module.split(".")[1:] or ([what] if what in height else [])
+            below = height[parts[0]] < height[room(path)] if parts else room(path) == "app"
+            if not below and parts[:1] != [room(path)]:
+                upwards.append(f"{name(path)} imports {module}")
+    assert upwards == []
+
+
+def test_the_library_imports_none_of_the_apps_packages():
+    found = [
+        f"{name(path)} imports {module}"
+        for path in FILES
+        if room(path) != "app"
+        for module, _ in imports(path)
+        if module.split(".")[0] in APP_ONLY
+    ]
+    assert found == []
+
+
+def test_files_are_short():
+    assert {name(path) for path in FILES if len(path.read_text().splitlines()) > 400} == LONG
+
+
+def test_private_names_of_scikit_learn_are_in_one_file():
+    found = {
+        name(path)
+        for path in FILES
+        for module, what in imports(path)
+        if module.split(".")[0] == "sklearn"
+        and any(part.startswith("_") and not part.startswith("__") for part in [*module.split("."), what])
+    }
+    assert found == {"_sklearn.py"}
+
+
+def asks_for_a_container(node: ast.AST) -> bool:
+    """Return whether a node asks what an array is held in: `issparse`, or `isinstance` of an array type."""
+    if not isinstance(node, ast.Call):
+        return False
+    called = ast.unparse(node.func).split(".")[-1]
+    if called in ("issparse", "isspmatrix", "is_array_api_obj"):
+        return True
+    words = ("sparse", "sp.", "memmap", "ndarray", "dask", "torch")
+    return called == "isinstance" and any(word in ast.unparse(node.args[1]) for word in words)
+
+
+def test_only_adapters_ask_what_container_they_hold():
+    asking = {
+        name(path): sum(map(asks_for_a_container, ast.walk(tree(path))))
+        for path in FILES
+        if room(path) not in ("rows", "labels") and not name(path).startswith("app/io/")
+    }
+    assert {path: times for path, times in asking.items() if times} == ASKING
