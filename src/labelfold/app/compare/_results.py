@@ -108,7 +108,7 @@ class Comparison:
     def _cut_short(self) -> np.ndarray:
         """Tell which results of the curve are of a split that not every method got to: means would be unlike."""
         rows = self.results
-        curve = rows["budget"] != self.settings["n_labelled"]
+        curve = rows["budget"] != self.settings.get("n_labelled")
         if not self.stopped or not curve.any():
             return np.zeros(len(rows), dtype=bool)
         last = rows.loc[curve, "repeat"].max()
@@ -192,6 +192,8 @@ class Comparison:
     @property
     def measure(self) -> Measure:
         """How predictions are scored."""
+        if self.data is None:
+            return Measure("accuracy", "accuracy")
         return measure_for(self.data.labels.task, self.data.counts())
 
     def _method_of(self, label: str) -> str:
