@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test lint format doctest clean
+.PHONY: help demo test lint types format doctest clean
 
 help:
 	@sed -n '1,3p' Makefile | sed 's/^# //'
@@ -16,11 +16,14 @@ demo: $(VENV)/.app
 	$(BIN)/labelfold demo --output demo
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n auto $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(VENV)/.test
+	$(BIN)/mypy
 
 format: $(VENV)/.test
 	$(BIN)/ruff check --fix .
@@ -44,4 +47,4 @@ $(VENV)/.test: pyproject.toml | $(BIN)/python
 	@touch $@ $(VENV)/.app
 
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis demo
+	rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache .hypothesis demo

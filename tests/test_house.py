@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from importlib import import_module
@@ -41,6 +43,7 @@ ASKING = {
     "app/registry/_methods.py": 1,
     "app/registry/_partly_labelled.py": 1,
     "app/registry/_suitability.py": 1,
+    "app/registry/_trees.py": 1,
     "app/registry/_tuned.py": 1,
     "app/registry/_yardsticks.py": 1,
     "factorization/_nmf_alpha.py": 1,
@@ -129,6 +132,33 @@ def test_the_library_imports_none_of_the_apps_packages():
         if module.split(".")[0] in APP_ONLY
     ]
     assert found == []
+
+
+def test_packages_are_imported_when_they_are_needed():
+    """In a process of its own: passes, labels and solvers of small arrays need neither extras nor a compiler."""
+    code = f"""
+import sys
+sys.modules["pandas"] = None  # whoever imports it fails
+import numpy as np
+from scipy.sparse import csr_array
+import labelfold
+import labelfold.numerics.svm._linear
+from labelfold.labels import read_labels
+from labelfold.rows import as_rows
+
+as_rows(np.eye(3)).t(np.eye(3)), as_rows(csr_array(np.eye(3))).t(np.eye(3)), as_rows([np.eye(3)]).mean()
+print(read_labels(["a", None, "b", float("nan")]).index.tolist())
+print(read_labels([[1, 1], [None, None]], allowed=["multilabel"]).index.tolist())
+del sys.modules["pandas"]
+extras = {sorted(APP_ONLY)} + ["array_api_strict", "dask", "distributed", "numba", "torch"]
+print([name for name in extras if name in sys.modules])
+import dask.array
+as_rows(dask.array.eye(3)).mean()
+print("labelfold.rows.adapters._dask" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == ["[0, 2]", "[0]", "[]", "True"]
 
 
 def test_files_are_short():

@@ -71,13 +71,15 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
-        raise AttributeError(f"module 'labelfold' has no attribute {name!r}; it has {', '.join(__all__)}")
-    module, _, attribute = _PUBLIC[name].partition(":")
-    value = getattr(import_module(module), attribute)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # with it, a type checker would believe in any name
+
+    def __getattr__(name: str) -> Any:
+        if name not in _PUBLIC:
+            raise AttributeError(f"module 'labelfold' has no attribute {name!r}; it has {', '.join(__all__)}")
+        module, _, attribute = _PUBLIC[name].partition(":")
+        value = getattr(import_module(module), attribute)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

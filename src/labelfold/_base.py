@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -15,6 +15,8 @@ from labelfold.rows import Block, Featurized, Rows, as_rows, is_table
 
 class RowsEstimator(BaseEstimator):
     """An estimator that sees its data as rows, whatever they come in."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]]
 
     def _rows(self, X: Any, *, reset: bool) -> Rows:
         """Return validated rows; ``reset`` where fitting, to remember the columns."""

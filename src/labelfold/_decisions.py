@@ -88,6 +88,8 @@ class Decisions(ClassifierMixin):
 class TaskScore:
     """What `predict` gives, scored as ``task_`` says: classes, labels or numbers."""
 
+    task_: str
+
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy (all labels of a row right, for label columns) or R^2, on the labelled rows.
 

@@ -1,9 +1,29 @@
-"""The names labelfold takes from scikit-learn's private modules, in one place to mend when they move."""
+"""The names labelfold takes from scikit-learn's private modules, in one place to mend when they move.
 
-from sklearn.base import _fit_context
+scikit-learn has no types. What its decorators decorate keeps the type it has, for editors and type checkers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
 from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_feature_names, _check_n_features
+
+if TYPE_CHECKING:
+    _Method = TypeVar("_Method", bound=Callable[..., Any])
+
+    def _fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[_Method], _Method]: ...
+
+    def available_if(check: Callable[[Any], bool]) -> Callable[[_Method], _Method]:
+        """Let a method be there only where the check says so."""
+        ...
+
+else:
+    from sklearn.base import _fit_context
+    from sklearn.utils.metaestimators import available_if
 
 __all__ = [
     "Interval",
@@ -12,4 +32,5 @@ __all__ = [
     "_check_n_features",
     "_fit_context",
     "_safe_indexing",
+    "available_if",
 ]

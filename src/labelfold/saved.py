@@ -23,11 +23,12 @@ _PLACES = {
     "KernelMap": "labelfold.features._kernel_map:KernelMap",
     "Labelled": "labelfold.app.registry._partly_labelled:Labelled",
     "Moments": "labelfold.discriminant._moments:Moments",
-    "MultilabelLinearSVC": "labelfold.app.registry._multilabel:MultilabelLinearSVC",
+    "PerLabel": "labelfold.app.registry._multilabel:PerLabel",
     "ReduceThenClassify": "labelfold.app.registry._partly_labelled:ReduceThenClassify",
     "ScikitLDA": "labelfold.app.registry._yardsticks:ScikitLDA",
     "Spreading": "labelfold.app.registry._yardsticks:Spreading",
     "SupervisedUMAP": "labelfold.app.registry._yardsticks:SupervisedUMAP",
+    "Trees": "labelfold.app.registry._trees:Trees",
     "Tuned": "labelfold.app.registry._tuned:Tuned",
     "UnitSpread": "labelfold.app.registry._tuned:UnitSpread",
 }

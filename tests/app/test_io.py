@@ -661,18 +661,18 @@ def test_npz_ids_and_label_matrices(tmp_path):
     assert table.y.shape == (2, 2)
 
 
-def test_fifty_thousand_columns(tmp_path):
+def test_twenty_thousand_columns(tmp_path):
     path = tmp_path / "wide.csv"
-    X = np.arange(6 * 50_000).reshape(6, -1)
-    header = ",".join(f"gene {j}" for j in range(50_000))
+    X = np.arange(6 * 20_000).reshape(6, -1)
+    header = ",".join(f"gene {j}" for j in range(20_000))
     rows = (",".join(map(str, row)) + f",{kind}" for row, kind in zip(X, "ppqq  ", strict=True))
     path.write_text(header + ",kind\n" + "\n".join(rows) + "\n")
     began = time.process_time()
     table = read_table(path, target="kind")
-    assert time.process_time() - began < 20
+    assert time.process_time() - began < 8
     np.testing.assert_array_equal(table.X, X)
     assert table.y.tolist() == ["p", "p", "q", "q", None, None]
-    path.write_text(header + ",gene 0\n" + ",".join(["1"] * 50_001) + "\n")
+    path.write_text(header + ",gene 0\n" + ",".join(["1"] * 20_001) + "\n")
     check_sentence(lambda: read_table(path), "more than one column named 'gene 0'", path)
 
 

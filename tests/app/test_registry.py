@@ -12,23 +12,29 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.kernel_approximation import Nystroem
-from sklearn.linear_model import RidgeClassifier
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.naive_bayes import MultinomialNB
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.semi_supervised import LabelPropagation, LabelSpreading
-from sklearn.svm import LinearSVC
+from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.estimator_checks import check_estimator
 
 import labelfold
 from labelfold import LDA
-from labelfold.app.registry._methods import METHODS, Method, available_methods, get_method
-from labelfold.app.registry._multilabel import MultilabelLinearSVC, right
+from labelfold.app._explain import predict_with_confidence
+from labelfold.app.registry._methods import METHODS, available_methods, get_method
+from labelfold.app.registry._multilabel import PerLabel, right
 from labelfold.app.registry._partly_labelled import Coded, Labelled, ReduceThenClassify
 from labelfold.app.registry._suitability import Facts, why_not
+from labelfold.app.registry._trees import Trees
 from labelfold.app.registry._tuned import Tuned, UnitSpread, _some, settled
 from labelfold.app.registry._yardsticks import ScikitLDA, Spreading, SupervisedUMAP
 from labelfold.labels import read_labels
 
+YARDSTICKS = ("rbf-svm", "logistic", "extra-trees", "random-forest", "naive-bayes")
 FACTS = Facts(n_rows=150, n_columns=4, n_labelled=45, n_classes=3)
 NAMES = [m.name for m in available_methods()]
 
@@ -50,7 +56,7 @@ def data():
 def test_the_registry_is_complete():
     assert {"lda", "pca-svm", "svm"} <= set(NAMES)
     assert {"nmf-alpha", "klnmf", "ssnmf", "cnmf"} <= set(NAMES)
-    assert not {m.name for m in METHODS.values() if m.status == "planned"} & set(NAMES)
+    assert {name for name, method in METHODS.items() if method.needs is None} <= set(NAMES)
     for name, method in METHODS.items():
         assert name == method.name == name.lower()
         assert method.summary.endswith(".")
@@ -137,7 +143,7 @@ def test_more_components_than_columns(data, sparse):
 def test_a_penalty_by_hand_replaces_tuning(data):
     X, _, _ = data
     assert get_method("lda").make(2, X=X, ridge=0.5).ridge == 0.5
-    assert get_method("svm").make(X=X, C=3.0).classifier.C == 3.0
+    assert get_method("svm").make(X=X, C=3.0).classifier.estimator.C == 3.0
     with pytest.raises(ValueError, match="'svm' has no parameter 'ridge'"):
         get_method("svm").make(X=X, ridge=0.5)
 
@@ -154,22 +160,15 @@ def test_unknown_methods(name, words):
         get_method(name)
 
 
-def test_a_planned_method_cannot_be_made(monkeypatch):
-    planned = Method("later", "Later", "Not there yet.", "supervised", True, "none")
-    with pytest.raises(ValueError, match="planned"):
-        planned.make(2, X=np.eye(3))
-    monkeypatch.setitem(METHODS, "later", planned)
-    with pytest.raises(ValueError, match="planned, not there yet"):
-        get_method("later")
-
-
 @pytest.mark.parametrize(
     "estimator",
     [
         Labelled(),
         ReduceThenClassify(),
         Tuned(LinearSVC(random_state=0), "C", (1.0, 0.1), power=-1),
-        MultilabelLinearSVC(random_state=0),
+        PerLabel(LinearSVC(random_state=0)),
+        PerLabel(MultinomialNB()),
+        Trees(n_estimators=10, random_state=0),
         ScikitLDA(),
         Spreading(),
         Coded(LabelSpreading()),
@@ -178,12 +177,11 @@ def test_a_planned_method_cannot_be_made(monkeypatch):
 )
 @pytest.mark.filterwarnings("ignore")
 def test_the_adapters_pass_scikit_learns_checks(estimator):
-    unequal = {}
-    if isinstance(estimator, MultilabelLinearSVC):
-        reason = "liblinear stops short of the digits asked for; scikit-learn excepts its LinearSVC, by name"
-        names = ("dense_data", "sparse_data")
-        unequal = {f"check_sample_weight_equivalence_on_{name}": reason for name in names}
-    check_estimator(estimator, expected_failed_checks=unequal)
+    excepted = {}
+    if isinstance(estimator, Trees):
+        reason = "trees that agree are sure: 0 and 1, which the check of label columns does not allow"
+        excepted = {"check_classifiers_multilabel_output_format_predict_proba": reason}
+    check_estimator(estimator, expected_failed_checks=excepted)
 
 
 def test_tuning_follows_the_units_of_the_data(data):
@@ -272,6 +270,107 @@ def test_pca_rls_is_least_squares_on_principal_components(data):
     np.testing.assert_array_equal(model.predict(X), peer.predict(Z))
 
 
+def test_yardsticks_with_a_penalty_by_hand_are_scikit_learns(data):
+    X, y, _ = data
+    known = y >= 0
+    unit = UnitSpread().fit(X[known])
+    peers = {
+        "rbf-svm": ({"C": 5.0}, SVC(C=5.0), unit),
+        "logistic": ({"C": 5.0}, LogisticRegression(C=5.0, max_iter=1000), FunctionTransformer()),
+        "naive-bayes": ({"alpha": 0.5}, MultinomialNB(alpha=0.5), FunctionTransformer()),
+    }
+    for name, (penalty, peer, change) in peers.items():
+        model = get_method(name).make(X=X, **penalty).fit(X, y)
+        if name == "rbf-svm":  # its width is tuned all the same
+            C, gamma = model.classifier_.best_value_
+            assert C == 5.0
+            peer.set_params(gamma=gamma)
+        peer.fit(change.transform(X[known]), y[known])
+        ask = "decision_function" if name == "rbf-svm" else "predict_proba"
+        np.testing.assert_array_equal(getattr(model, ask)(X), getattr(peer, ask)(change.transform(X)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "peer"), [("extra trees", ExtraTreesClassifier), ("random forest", RandomForestClassifier)]
+)
+@pytest.mark.parametrize("task", ["classes", "labels", "one leaf"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_trees_as_arrays_say_what_scikit_learns_say(data, kind, peer, task, sparse):
+    X, _, y = data
+    target = (
+        np.column_stack([y == 0, y > 0, X[:, 0] > 5.8, y < 3, y < 0]).astype(int) if task == "labels" else y
+    )
+    X = sp.csr_array(X) if sparse else X
+    rows = slice(0, 3) if task == "one leaf" else slice(None, None, 3)
+    model = Trees(kind, n_estimators=15, random_state=3).fit(X[rows], target[rows])
+    peer = peer(15, random_state=3).fit(X[rows], target[rows])
+    expected = peer.predict_proba(X)
+    if task == "labels":
+        expected = np.column_stack([p @ c for p, c in zip(expected, peer.classes_, strict=True)])
+    # sums of 15 shares, in another order
+    np.testing.assert_allclose(model.predict_proba(X), expected, atol=15 * np.finfo(float).eps)
+    np.testing.assert_array_equal(model.predict(X), peer.predict(X))
+
+
+def test_trees_from_a_file_stay_within_their_arrays(data):
+    """Whatever numbers a file holds, a tree ends and reads nothing outside its arrays."""
+    X, _, y = data
+    model = Trees(n_estimators=5, random_state=0).fit(X, y)
+    model.left_[:] = model.right_[:] = 0
+    assert len(model.predict(X)) == 150
+    model.left_[:] = model.right_[:] = 10**9
+    with pytest.raises(IndexError):
+        model.predict(X)
+
+
+@pytest.mark.parametrize("name", YARDSTICKS)
+@pytest.mark.parametrize("kind", ["strings", "sparse", "labels"])
+def test_yardsticks_are_saved_with_their_confidence(data, tmp_path, name, kind):
+    X, y, _ = data
+    if kind == "strings":
+        y = np.where(y < 0, None, np.array(["p", "q", "r"], dtype=object)[y])
+    elif kind == "sparse":
+        X = sp.csr_array(X)
+    else:
+        y = np.where(y[:, None] < 0, np.nan, np.column_stack([y == 0, y > 0, y < 3]))
+    model = settled(get_method(name).make(X=X).fit(X, y))
+    loaded = labelfold.load(labelfold.save(model, tmp_path / "model.skops"))
+    predicted, confidence = predict_with_confidence(model, X)
+    again, as_sure = predict_with_confidence(loaded, X)
+    np.testing.assert_array_equal(again, predicted)
+    np.testing.assert_array_equal(as_sure, confidence)
+    assert ((confidence >= 0) & (confidence <= 1)).all()
+    assert len(np.unique(confidence)) > 5
+    if hasattr(model, "predict_proba"):
+        shares = model.predict_proba(X)
+        assert shares.shape == (150, 3)
+        if kind == "labels":
+            np.testing.assert_array_equal(predicted, shares > 0.5)
+            np.testing.assert_array_equal(confidence, np.maximum(shares, 1 - shares).min(axis=1))
+        else:
+            np.testing.assert_array_equal(predicted, model.classes_[shares.argmax(axis=1)])
+    else:
+        assert name == "rbf-svm"
+
+
+def test_two_parameters_are_tuned_together(data):
+    X, _, y = data
+
+    class Scripted(SVC):
+        def predict(self, X):
+            right = super().predict(X)
+            return right if (self.C, self.gamma) == (2.0, 0.5) else np.zeros_like(right)
+
+    grid = ((1.0, 0.5), (2.0, 0.1), (2.0, 0.5), (1.0, 0.1))
+    tuned = Tuned(Scripted(), ("C", "gamma"), grid, power=0, random_state=0).fit(X, y)
+    assert tuned.best_value_ == [2.0, 0.5]
+    assert (tuned.estimator_.C, tuned.estimator_.gamma) == (2.0, 0.5)
+    assert np.argmax(tuned.scores_) == 2
+    spread = X.var(axis=0).sum()
+    scaled = Tuned(SVC(), ("C", "gamma"), ((1.0, 0.5),), power=(0, -1), random_state=0).fit(X, y)
+    assert scaled.best_value_ == pytest.approx([1.0, 0.5 / spread])
+
+
 def test_one_label_a_class_takes_the_first_candidate(data):
     X, _, y = data
     few = np.full(len(y), -1)
@@ -293,7 +392,7 @@ def test_settled_is_the_chosen_model_with_its_column_names(data):
     assert isinstance(scaled, Pipeline)
     assert type(scaled[-1]) is LDA
     reduced = get_method("pca-svm").make(2, X=X).fit(X, y)
-    assert isinstance(settled(reduced).classifier_[-1], LinearSVC)
+    assert isinstance(settled(reduced).classifier_[-1].estimator, LinearSVC)
     assert isinstance(reduced.classifier_, Tuned)
 
 
@@ -327,6 +426,7 @@ SEVERAL = [m.name for m in available_methods() if not why_not(m, replace(FACTS, 
 
 def test_methods_for_several_labels_a_row():
     assert {"cca", "opls", "hsl", "drsvm", "svm", "pca-svm", "nmf-svm"} <= set(SEVERAL)
+    assert set(YARDSTICKS) <= set(SEVERAL)
     assert not {"lda", "ssdr", "sklearn-lda", "label-spreading"} & set(SEVERAL)
 
 
@@ -346,7 +446,7 @@ def test_several_labels_a_row(data, name):
 def test_a_label_nobody_or_everybody_has():
     X = np.eye(4)
     Y = np.array([[1, 0, 1], [1, 0, 0], [1, 0, 1], [1, 0, 0]])
-    model = MultilabelLinearSVC(random_state=0).fit(X, Y)
+    model = PerLabel(LinearSVC(random_state=0)).fit(X, Y)
     np.testing.assert_array_equal(model.predict(X)[:, :2], Y[:, :2])
 
 
@@ -361,6 +461,10 @@ def test_what_does_not_suit_says_why():
     assert "20,000 rows" in reason("label-spreading", n_rows=30_000)
     assert "what LDA gives" in reason("cca")
     assert "several labels a row" in reason("lda", multilabel=True)
+    assert reason("naive-bayes") is None
+    assert "not whole" in reason("naive-bayes", whole=False)
+    assert "no negative numbers" in reason("naive-bayes", nonnegative=False)
+    assert "10,000 labelled rows" in reason("rbf-svm", n_labelled=20_000)
     assert (
         reason("nmf-svm", sparse=True, n_rows=10**6, n_columns=10**6) is None
     )  # nothing of that size is made
@@ -373,6 +477,9 @@ def test_facts_are_read_from_the_data():
     assert (facts.n_rows, facts.n_columns, facts.n_labelled, facts.n_classes) == (3, 2, 2, 2)
     assert facts.nonnegative
     assert not facts.sparse
+    assert facts.whole
+    assert not Facts.of(np.where(X == 3, 2.5, X), labels).whole
+    assert not Facts.of(0.3 * sp.csr_array(X), labels).whole
     assert not Facts.of(-X, labels).nonnegative
     assert not Facts.of(-sp.csr_array(X), labels).nonnegative
 
@@ -399,7 +506,7 @@ def test_umap_is_offered_where_it_is_installed(data, monkeypatch):
 
     X, y, _ = data
     monkeypatch.setattr(labelfold.app.registry._methods, "find_spec", lambda name: None)
-    assert METHODS["umap"].status == "not installed"
+    assert not METHODS["umap"].available
     with pytest.raises(ValueError, match="pip install umap-learn"):
         get_method("umap")
     assert "umap" not in [m.name for m in available_methods()]

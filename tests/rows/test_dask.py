@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -185,19 +183,3 @@ def test_a_scheduler_chosen_beside_a_cluster(client, X, M):
     """The user's choice counts, though a client exists."""
     with dask.config.set(scheduler="threads"):
         check(KINDS["dask"].make(X), X, M)
-
-
-def test_dask_is_imported_only_when_an_array_of_it_arrives():
-    code = """
-import sys
-import numpy as np
-from labelfold.rows import as_rows
-as_rows(np.eye(3)).mean()
-print("dask" in sys.modules)
-import dask.array as da
-as_rows(da.eye(3)).mean()
-print("labelfold.rows.adapters._dask" in sys.modules)
-"""
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    assert done.stdout.split() == ["False", "True"]

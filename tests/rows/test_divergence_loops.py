@@ -55,7 +55,7 @@ def test_the_sums_are_what_they_say_in_every_container(container, shape, dtype):
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("make", [np.array, sparse.csr_array])
-@pytest.mark.parametrize("k", [1, 16, 17])
+@pytest.mark.parametrize("k", [1, 8, 9])
 def test_many_blocks_in_threads_add_up(many_blocks, shape, make, k):
     X, H, V = problem(shape, k)
     mapped, (sums, loss) = as_rows(make(X)).sweep(_all, H, shared=(V, V.sum(axis=0)))
@@ -130,7 +130,7 @@ def test_placed_rows_are_at_their_minimum(container):
         assert ours <= found.fun + 1e-8 * X[i].sum()
 
 
-@pytest.mark.parametrize("k", [4, 16])
+@pytest.mark.parametrize("k", [4, 8])
 def test_a_placed_row_does_not_depend_on_its_neighbours(k):
     X, _, V = problem(k=k)
     v = V.sum(axis=0)
@@ -180,9 +180,12 @@ def test_the_basis_steps_and_looks_ahead():
         assert far is place
 
 
-@pytest.mark.parametrize("k", [3, 8, 10, 64])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("index", [np.int32, np.int64])
+# How a row is cut into vectors depends on k and the dtype; the index is only added to a pointer.
+@pytest.mark.parametrize(
+    ("k", "dtype", "index"),
+    [(k, dtype, np.int32) for k in (3, 8, 10, 64) for dtype in (np.float64, np.float32)]
+    + [(8, np.float64, np.int64)],
+)
 def test_loops_compiled_for_k_and_for_any_number_agree_with_dense(k, dtype, index):
     rng = np.random.default_rng(k)
     dense = (rng.poisson(0.4, (7, 300)) * rng.gamma(1.0, 1.0, (7, 300))).astype(dtype)

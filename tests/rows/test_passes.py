@@ -420,23 +420,6 @@ def test_a_forked_child_has_a_pool_of_its_own(X, many_blocks):
             child.kill()
 
 
-def test_optional_packages_are_imported_when_needed():
-    """Neither importing labelfold nor a pass over arrays imports what other containers need."""
-    code = """
-import sys
-import numpy as np
-import labelfold
-from labelfold.rows import as_rows
-from scipy.sparse import csr_array
-as_rows(np.eye(3)).t(np.eye(3)), as_rows(csr_array(np.eye(3))).t(np.eye(3)), as_rows([np.eye(3)]).mean()
-print(*{"dask", "distributed", "torch", "numba", "array_api_strict"} & set(sys.modules))
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
-    )
-    assert done.stdout.split() == []
-
-
 def test_a_feature_map_that_widens_rows_gets_few_of_them_at_a_time(container, rng):
     X, width, sizes = rng.standard_normal((900, 3)), 20_000, []
 

@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from importlib.util import find_spec
+from typing import Any
 
 _APP = ("typer", "rich", "pandas", "pyarrow", "plotly", "skops")
 _DEBUG = "LABELFOLD_DEBUG"
@@ -80,7 +81,7 @@ def _say(sentence: str, error: BaseException | None = None) -> None:
     print(f"labelfold: {sentence}", file=sys.stderr)
 
 
-def _note(message, category, filename, lineno, file=None, line=None) -> None:
+def _note(message: Warning | str, *_: Any, **__: Any) -> None:
     text = " ".join(str(message).split())
     if text not in _said:
         _said.add(text)

@@ -13,7 +13,8 @@ _SLAB = 16384  # rows
 def predict_with_confidence(model: Any, X: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return each row's prediction and a number from 0 to 1 that says how sure the model is of it.
 
-    The probability of the class, where the model has probabilities. Otherwise 1 / (1 + exp(-m)) with m the gap
+    The probability of the class, where the model has probabilities; with several labels a row, that of the least sure
+    label. Otherwise 1 / (1 + exp(-m)) with m the gap
     between the two best scores (twice the score's size for two classes; with several labels a row, for the least
     sure one): a number to sort rows by, each row by itself, but no probability. NaN where the model has neither.
 
@@ -32,6 +33,8 @@ def predict_with_confidence(model: Any, X: Any) -> tuple[np.ndarray, np.ndarray]
     predicted = np.asarray(model.predict(X))
     if hasattr(model, "predict_proba"):
         shares = np.asarray(model.predict_proba(X))
+        if predicted.ndim == 2 and shares.shape == predicted.shape:
+            return predicted, np.maximum(shares, 1 - shares).min(axis=1)
         if predicted.ndim == 1 and shares.ndim == 2:
             # a row that label spreading never reached has a share of nothing
             return predicted, np.nan_to_num(shares.max(axis=1))

@@ -129,7 +129,7 @@ class CCA(OPLS):
         return x_scores if y is None else (x_scores, self._y_scores(y))
 
     def _y_scores(self, y: Any) -> np.ndarray:
-        classes = getattr(self, "classes_", None)
+        classes: Any = getattr(self, "classes_", None)
         task = "regression" if self.task_ == "regression" else "classification"
         known, values = score_targets(y, unlabeled=self.unlabeled, task=task, classes=classes)
         if self.task_ in ("binary", "multiclass"):

@@ -10,6 +10,7 @@ from scipy import linalg
 from labelfold.numerics.least_squares._gram import EPS, Factor, Gram
 from labelfold.numerics.least_squares._pose import GramProblem, triangle
 from labelfold.rows import Centered, Rows
+from labelfold.rows._block_sums import triangle_of
 
 
 class Moments:
@@ -27,9 +28,10 @@ class Moments:
         self.n = 0
         self.mean = np.zeros(n_columns)
         self.groups: dict[Any, list] = {}
-        self.y_mean: np.ndarray | None = None
-        self.cross: np.ndarray | None = None
-        self.y_scatter: np.ndarray | None = None
+        # Of continuous targets, once there are some.
+        self.y_mean: Any = None
+        self.cross: Any = None
+        self.y_scatter: Any = None
         self._stack = np.zeros((0, n_columns))
 
     def add(self, rows: Rows, keys: list, *, targets: np.ndarray | None = None) -> None:
@@ -50,7 +52,7 @@ class Moments:
         self.mean = self.mean + away * (m / (self.n + m))
         self.n += m
         if len(self._stack) > 3 * len(self.mean) + 256:
-            self._stack = np.linalg.qr(self._stack, mode="r")
+            self._stack = triangle_of(self._stack)
 
     def _add_groups(self, part: Centered, keys: list, mean: np.ndarray) -> None:
         distinct = {key: i for i, key in enumerate(dict.fromkeys(keys))}
@@ -83,7 +85,7 @@ class Moments:
     def problem(self, M: np.ndarray) -> GramProblem:
         """Return the least-squares problem whose right-hand side is M = X_c'T_c."""
         d = len(self.mean)
-        R = np.linalg.qr(np.vstack([self._stack, np.zeros((max(0, d - len(self._stack)), d))]), mode="r")
+        R = triangle_of(np.vstack([self._stack, np.zeros((max(0, d - len(self._stack)), d))]))
         size = max(self.n, d)
         return GramProblem(Gram(R.T @ R, size), M, self.mean, lambda: _factor(R, M, size))
 

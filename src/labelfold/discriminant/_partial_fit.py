@@ -6,10 +6,11 @@ from collections.abc import Callable
 from functools import update_wrapper
 from numbers import Real
 from types import MethodType
-from typing import Any, Self
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast
 
 import numpy as np
 
+from labelfold._base import RowsEstimator
 from labelfold.discriminant._moments import Moments, distinct_rows, from_key
 from labelfold.discriminant._second_stage import (
     Directions,
@@ -21,15 +22,18 @@ from labelfold.discriminant._second_stage import (
 from labelfold.labels import check_kind, read_batch
 from labelfold.rows import Rows
 
+P = ParamSpec("P")
+T = TypeVar("T")
 
-class _WhereItCan:
+
+class _WhereItCan(Generic[P, T]):
     """A method that only models with no kernel and one ridge have; others say why not, where `hasattr` says no."""
 
-    def __init__(self, method: Callable) -> None:
-        self.method = method
-        update_wrapper(self, method)
+    def __init__(self, method: Callable[Concatenate[Any, P], T]) -> None:
+        self.method: Callable[..., Any] = method
+        update_wrapper(cast("Callable[..., Any]", self), method)
 
-    def __get__(self, model: Any, owner: Any = None) -> Callable:
+    def __get__(self, model: Any, owner: Any = None) -> Callable[P, T]:
         if model is None:
             return self.method
         name = f"{type(model).__name__}.partial_fit"
@@ -46,8 +50,10 @@ class _WhereItCan:
         return MethodType(self.method, model)
 
 
-class Streaming:
+class Streaming(RowsEstimator):
     """The part of the two-stage family that learns from batches."""
+
+    _moments: Any
 
     @_WhereItCan
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
@@ -93,8 +99,8 @@ class Streaming:
                 f"max_gram_bytes={self.max_gram_bytes:,} allows; call fit with a list of blocks, or a function "
                 "that returns them"
             )
-        self.feature_map_ = None
-        vars(self).pop("components_", None)  # those of an earlier fit say nothing about these rows
+        self.feature_map_: Any = None
+        self.__dict__.pop("components_", None)  # those of an earlier fit say nothing about these rows
         self._moments = Moments(d)
         self._stream_kind: str | None = None
         self._stream_width = 0

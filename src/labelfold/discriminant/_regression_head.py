@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from labelfold._base import RowsEstimator
 from labelfold._decisions import TaskScore, classifies
+from labelfold._sklearn import available_if
 from labelfold.discriminant._second_stage import Directions, Seen
 from labelfold.rows import Block
 
 
-class RegressionHead(TaskScore):
+class RegressionHead(TaskScore, RowsEstimator):
     """Least squares of the label columns on the embedding: ``Y ~ Z coef_.T + intercept_``."""
 
     def _fit_head(self, found: Directions, seen: Seen) -> None:

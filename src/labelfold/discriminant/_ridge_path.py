@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from labelfold._base import labelled_rows
+from labelfold._base import RowsEstimator, labelled_rows
 from labelfold.discriminant._second_stage import Directions
 from labelfold.labels import Labels
 from labelfold.rows import Centered, Rows
@@ -21,7 +21,7 @@ N_FOLDS = 5
 CV_GRID = tuple(10.0 ** np.arange(-4, 4.5, 1.0))
 
 
-class RidgePath:
+class RidgePath(RowsEstimator):
     """The part of the two-stage family that has to do with several ridges."""
 
     def path(self, X: Any, y: Any, ridges: Sequence[float]) -> list[Self]:
@@ -48,7 +48,7 @@ class RidgePath:
         used, mask = labelled_rows(rows, labels, self.max_gram_bytes)
         return self._fit_path(used, mask, labels, checked_ridges(ridges))
 
-    def _fit_path(self, used: Rows, mask: Any, labels: Labels, ridges: Sequence[float]) -> list[Self]:
+    def _fit_path(self, used: Rows, mask: Any, labels: Labels, ridges: Any) -> list[Self]:
         base = clone(self)
         base.n_features_in_ = self.n_features_in_
         if hasattr(self, "feature_names_in_"):
@@ -84,7 +84,7 @@ class RidgePath:
             deviation = Centered(seen).squared_norm() / seen.shape[0]
             ridges = max(deviation, np.finfo(np.float64).tiny) * np.array(CV_GRID)
         else:
-            ridges = np.array(checked_ridges(self.ridge))
+            ridges = np.asarray(checked_ridges(self.ridge))
         self.ridges_, self.ridge_scores_ = ridges, self._fold_scores(used, labels, ridges)
         means = self.ridge_scores_.mean(axis=0)
         # Of equally good ridges the largest: it is the simplest model.

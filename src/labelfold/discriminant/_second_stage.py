@@ -25,7 +25,8 @@ from scipy.linalg import solve_triangular
 from labelfold._warn import warn_user
 from labelfold.numerics.least_squares._gram import EPS, Factor
 from labelfold.numerics.least_squares._kernel_problem import KernelProblem
-from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES, LeastSquares, read_factor
+from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES, read_factor
+from labelfold.numerics.least_squares._problem import LeastSquares
 from labelfold.rows import Rows
 
 # Eigenvalues closer than this, relative, are one eigenvalue.

@@ -102,7 +102,7 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
         )
 
     def _set_feature_map(self, used: Rows, mask: np.ndarray | None) -> None:
-        self.feature_map_ = None
+        self.feature_map_: Any = None
         given = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
         if self.kernel is None:
             stray = [

@@ -14,7 +14,7 @@ from labelfold._sklearn import Interval, StrOptions
 from labelfold.rows import Rows, as_rows
 
 
-class PartsMixin:
+class PartsMixin(RowsEstimator):
     """An estimator whose ``components_`` (k, d) rows are added up from."""
 
     def inverse_transform(self, H: Any) -> np.ndarray:

@@ -40,8 +40,8 @@ class LinearMachine:
 
     def __init__(self, T: np.ndarray, *, loss: str, weight: float, penalty: float) -> None:
         self.T, self.loss, self.weight, self.penalty = T, loss, weight, penalty
-        self.W: np.ndarray | None = None  # (r, k)
-        self.intercept: np.ndarray | None = None  # (r,)
+        self.W: Any = None  # (r, k), once it is trained
+        self.intercept: Any = None  # (r,)
 
     def train(self, Z: np.ndarray) -> float:
         """Return what the labels cost with the rows at Z, at least."""
@@ -142,7 +142,7 @@ class KernelMachine:
         self.kernel, self.degree, self.gamma, self.coef0 = kernel, degree, gamma, coef0
         self._K = np.empty((len(T), len(T)))
         self.s = np.zeros(self.signs.shape)  # a o y
-        self.Z: np.ndarray | None = None
+        self.Z: Any = None  # (l, k + 1), once it is trained
         self.found: KernelSVM | None = None
 
     def train(self, Z: np.ndarray) -> float:

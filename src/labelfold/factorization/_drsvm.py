@@ -259,7 +259,7 @@ class DRSVM(Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
         self.intercept_ = found.model.intercept
         self.objective_ = np.array(found.objective)
         self.n_iter_ = len(found.objective)
-        self.mean_ = rows.center if self.center else np.zeros(rows.shape[1])
+        self.mean_ = rows.center if self.center and isinstance(rows, Centered) else np.zeros(rows.shape[1])
         self.classes_ = labels.classes
         self._task = labels.task
         self.embedding_ = embed(problem, found.model)

@@ -248,7 +248,7 @@ def _place_labelled(problem: DRSVMProblem, model: Model, labelled: Rows) -> Mode
     P = b * labelled.get(labelled.map(_product, shared=(B,)))
     Q = b * model.BtB + problem.shrinkage * np.eye(B.shape[1])
     machines = (P, Q, model.W, problem.T, problem.C)
-    options = {"intercept": model.intercept, "loss": problem.loss}
+    options: dict[str, Any] = {"intercept": model.intercept, "loss": problem.loss}
     H, dual = hinge_rows(*machines, **options, nonnegative=problem.nonnegative, dual=model.dual)
     # An iterative solve may end short of the last digits: a row that was better stays.
     worse = hinge_row_objectives(H, *machines, **options) > hinge_row_objectives(old, *machines, **options)

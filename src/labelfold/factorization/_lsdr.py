@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 from scipy.special import expit
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold._sklearn import Interval, StrOptions
+from labelfold._sklearn import Interval, StrOptions, available_if
 from labelfold.factorization._coupled_classifiers import LinearMachine, losses
 from labelfold.factorization._offset_factorization import OffsetFactorisation
 from labelfold.factorization._offset_model import factor_cost

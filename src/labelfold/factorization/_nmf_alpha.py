@@ -190,7 +190,7 @@ class NMFAlpha(DivergenceNMF):
         )
         found = self._survey(rows)
         guide, self.dual_coef_, self.supervision_ = None, sparse.csr_array((n, 0)), 0.0
-        if self.supervision == "auto" or self.supervision > 0:
+        if isinstance(self.supervision, str) or self.supervision > 0:
             known = (rows if labels.all_labelled and rows.in_memory else rows.take(labels.index)).whole().raw
             S = dual_directions(known, labels, self.C, self.multiclass)
             used = np.flatnonzero(np.diff(S.indptr))

@@ -208,6 +208,7 @@ class NSDR(OffsetFactorisation):
         return {name: getattr(self, name) for name in names}
 
     def _keep_machine(self, machine: KernelMachine, index: np.ndarray) -> None:
+        assert machine.found is not None
         used = np.flatnonzero(machine.s.any(axis=0))
         self.support_, self.support_vectors_ = index[used], machine.Z[used]
         self.dual_coef_, self.intercept_ = machine.s[:, used], machine.found.bias
@@ -273,7 +274,7 @@ def objective(
         u_penalty=u_penalty,
         v_penalty=v_penalty,
     )
-    kernel_options = {"kernel": kernel, "degree": degree, "gamma": gamma, "coef0": coef0}
+    kernel_options: dict[str, Any] = {"kernel": kernel, "degree": degree, "gamma": gamma, "coef0": coef0}
     machine = KernelMachine(T, C=C, weight=1 - reconstruction, tol=tol, **kernel_options)
     cost = machine.train(np.column_stack([U, row_offsets])[index].astype(np.float64))
     return factors + cost

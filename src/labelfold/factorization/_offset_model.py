@@ -76,7 +76,7 @@ class Held:
         """
         self._Z = np.vstack([Z, self._Q[self.n_labelled :]])
         self._R = self._Y - self._Z @ f.V1
-        return np.vdot(self._R, self._R), np.vdot(self._Z, self._Z)
+        return float(np.vdot(self._R, self._R)), float(np.vdot(self._Z, self._Z))
 
     def products(
         self, f: Fold, c: np.ndarray, Z: np.ndarray, P: np.ndarray

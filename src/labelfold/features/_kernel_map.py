@@ -90,7 +90,7 @@ def landmarks_for(n_landmarks: int | str | None, n: int, max_gram_bytes: float) 
     >>> landmarks_for("auto", 1000, 8e6) is None, landmarks_for("auto", 1001, 8e6), landmarks_for(50, 1001, 8e6)
     (True, 1000, 50)
     """
-    if n_landmarks != "auto":
+    if not isinstance(n_landmarks, str):
         return n_landmarks
     return None if 8 * n * n <= max_gram_bytes else _LANDMARKS
 

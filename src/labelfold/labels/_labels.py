@@ -303,7 +303,7 @@ def check_kind(kind: str, allowed: Collection[str], estimator: str) -> None:
         _check_allowed(kind, allowed, estimator)
 
 
-def _check_options(unlabeled: Any, task: str) -> float | str | bytes | None:
+def _check_options(unlabeled: Any, task: str) -> Any:
     if task not in ("auto", "classification", "regression"):
         raise ValueError(f'task is {task!r}; pass "auto", "classification" or "regression".')
     if isinstance(unlabeled, np.generic):

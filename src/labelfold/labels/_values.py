@@ -30,7 +30,8 @@ def as_array(y: Any, quiet: bool = False) -> tuple[np.ndarray, np.ndarray, int]:
         if sparse.issparse(y):
             array = y.toarray()
         elif isinstance(y, np.ma.MaskedArray):
-            array = np.where(np.ma.getmaskarray(y), None, y.data.astype(object))
+            array = y.data.astype(object)
+            array[np.ma.getmaskarray(y)] = None
         elif isinstance(y, list | tuple):
             # As objects: NumPy would turn ["a", nan] and ["a", 1] into strings.
             array = np.array(y, dtype=object)
@@ -106,7 +107,8 @@ def read_matrix(
     if task == "regression" or (can_regress and len(fractions(Y))):
         return "regression", Y, index
     if isinstance(unlabeled, Real):
-        kept = np.not_equal(Y, unlabeled).any(axis=1)
+        mark: Any = unlabeled
+        kept = np.not_equal(Y, mark).any(axis=1)
         Y, index = Y[kept], index[kept]
     odd = np.argwhere((Y != 0) & (Y != 1))
     if len(odd):
@@ -186,7 +188,7 @@ def _marked(values: np.ndarray, mark: Any) -> np.ndarray:
     """Return where values equals the mark; a number marks numbers, not booleans, and a string strings."""
     kind = values.dtype.kind
     if mark is not None and kind == "O":
-        alike = type(mark) if isinstance(mark, str | bytes) else NUMBERS
+        alike: Any = type(mark) if isinstance(mark, str | bytes) else NUMBERS
         types = {
             t for t in set(map(type, values)) if issubclass(t, alike) and not issubclass(t, bool | np.bool_)
         }

@@ -81,7 +81,15 @@ class LabelBudgetSplit(BaseCrossValidator):
     (88, np.int64(6))
     """
 
-    def __init__(self, budgets=None, *, n_repeats=5, test_size=0.3, random_state=0, unlabeled=-1):
+    def __init__(
+        self,
+        budgets: Sequence[int] | None = None,
+        *,
+        n_repeats: int = 5,
+        test_size: float = 0.3,
+        random_state: Any = 0,
+        unlabeled: Any = -1,
+    ) -> None:
         self.budgets = budgets
         self.n_repeats = n_repeats
         self.test_size = test_size
@@ -311,7 +319,8 @@ def _queue(Y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Order rows so that every beginning of the queue has each label in proportion, two of each first."""
     waiting = [list(rng.permutation(np.flatnonzero(column))) for column in Y.T]
     size, taken = np.maximum(Y.sum(axis=0), 1), np.zeros(Y.shape[1])
-    done, order = np.zeros(len(Y), dtype=bool), []
+    done = np.zeros(len(Y), dtype=bool)
+    order: list[int] = []
     while len(order) < len(Y):
         turn = np.where(taken < 2, taken - 2, (taken + 0.5) / size)
         turn[[not w for w in waiting]] = np.inf

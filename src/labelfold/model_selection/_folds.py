@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -40,7 +40,9 @@ class SemiSupervisedKFold(BaseCrossValidator):
     [0 1 2 3 4 5] [6 7]
     """
 
-    def __init__(self, n_splits=5, *, shuffle=False, random_state=None, unlabeled=-1):
+    def __init__(
+        self, n_splits: int = 5, *, shuffle: bool = False, random_state: Any = None, unlabeled: Any = -1
+    ) -> None:
         self.n_splits = n_splits
         self.shuffle = shuffle
         self.random_state = random_state
@@ -104,7 +106,9 @@ class RepeatedSemiSupervisedKFold(BaseCrossValidator):
     12
     """
 
-    def __init__(self, n_splits=5, *, n_repeats=10, random_state=None, unlabeled=-1):
+    def __init__(
+        self, n_splits: int = 5, *, n_repeats: int = 10, random_state: Any = None, unlabeled: Any = -1
+    ) -> None:
         self.n_splits = n_splits
         self.n_repeats = n_repeats
         self.random_state = random_state
@@ -156,4 +160,4 @@ def _even(known: LabelStrata, k: int, rng: np.random.RandomState | None) -> np.n
     return spread_labels(known.indicator, np.full(k, 1 / k), _order(len(known.index), rng))
 
 
-_FOLDS = {"classes": _dealt, "regression": _ranked, "multilabel": _even}
+_FOLDS: dict[str, Callable[..., np.ndarray]] = {"classes": _dealt, "regression": _ranked, "multilabel": _even}

@@ -90,15 +90,15 @@ def spread_labels(Y: np.ndarray, shares: np.ndarray, order: np.ndarray) -> np.nd
         be where its part is taken away.
     """
     part = np.full(len(Y), -1)
-    free = ~Y[:, Y.sum(axis=0) == 1].any(axis=1)
+    free = np.logical_not(Y[:, Y.sum(axis=0) == 1].any(axis=1))
     want = shares[:, None] * Y[free].sum(axis=0)  # of each label, in each part
     room = shares * free.sum()
     while free.any():
         left = Y[free].sum(axis=0)
-        label = int(np.argmin(np.where(left > 0, left, np.inf)))
-        for row in order[free[order] & Y[order, label]]:
+        rarest = int(np.argmin(np.where(left > 0, left, np.inf)))
+        for row in order[free[order] & Y[order, rarest]]:
             # wanted most; among equals where there is most room
-            best = int(np.lexsort((-room, -want[:, label]))[0])
+            best = int(np.lexsort((-room, -want[:, rarest]))[0])
             part[row] = best
             want[best] -= Y[row]
             room[best] -= 1

@@ -109,7 +109,7 @@ def nndsvd_start(rows: Rows, k: int, random_state: Any) -> Start:
             u, v = np.maximum(sign * U[:, j], 0.0), np.maximum(sign * found.Vt[j], 0.0)
             size_u, size_v = np.linalg.norm(u), np.linalg.norm(v)
             if size_u * size_v > best:
-                best = size_u * size_v
+                best = float(size_u * size_v)
                 root = np.sqrt(s * best)
                 H[:, j], B[:, j] = root * u / size_u, root * v / size_v
     return Start(rows.put(H.astype(rows.dtype)), B, len(found.s))

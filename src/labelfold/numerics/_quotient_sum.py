@@ -152,11 +152,13 @@ class RatioSum:
             size = float(np.linalg.norm(gradient))
             if size <= _REACHED * value:
                 return w, value
-            found = step = _tangent_step(w, gradient, N)
+            step = _tangent_step(w, gradient, N)
             # Round-off may hide that Newton's step at a maximum is one upwards; one that leads down is no such step.
             least = value * (1 - 64 * EPS) if size <= _FLAT * value else value
             if step is None or self.value(step) <= least:
                 found = max(first_eigenvector(M)[1], *_uphill(w, gradient, N), key=self.value)
+            else:
+                found = step
             if self.value(found) <= value * (1 + 64 * EPS):
                 return self._settled(w, value, step, size), value
             w, value = found, self.value(found)
@@ -170,7 +172,7 @@ class RatioSum:
             gradient, N, _ = self.derivatives(step)
             if np.linalg.norm(gradient) > size / 2:
                 break
-            w, size = step, np.linalg.norm(gradient)
+            w, size = step, float(np.linalg.norm(gradient))
             step = _tangent_step(w, gradient, N)
         return w
 
@@ -284,9 +286,9 @@ def maximise(
         low, high, nu_low, nu_high = todo.pop()
         if high <= search.best - s:
             continue
-        nu = search.covering(low, high, nu_low, nu_high)
-        if nu is not None:
-            proof.append(Interval(low, high, nu))
+        covered = search.covering(low, high, nu_low, nu_high)
+        if covered is not None:
+            proof.append(Interval(low, high, covered))
             continue
         middle = (low + high) / 2
         nu = search.best_nu(middle, (nu_low + nu_high) / 2)
@@ -356,7 +358,8 @@ class _Search:
         slope_low = float(((self.problem.C.T @ v_low) ** 2).sum() - t * (v_low @ self.problem.G @ v_low))
         if slope_low >= 0:
             return 0.0
-        high = slope_high = f_high = v_high = None
+        high = slope_high = f_high = np.inf
+        v_high = None
         nu, f_best, nu_best = guess or 1.0, f_low, 0.0
         for i in range(80):
             f, v, slope = self.problem.top(t, nu)
@@ -366,7 +369,7 @@ class _Search:
                 high, f_high, slope_high, v_high = nu, f, slope, v
             else:
                 low, f_low, slope_low, v_low = nu, f, slope, v
-            if high is None:
+            if v_high is None:
                 if nu * t * self.size > 1e16 * f_low:
                     break  # beyond this all digits are gone
                 nu *= 8

@@ -114,18 +114,23 @@ class Triangle(Term):
         total.append(self.rows)
         width = self.rows.shape[1]
         if sum(map(len, total)) >= max(3 * width, 64):
-            total[:] = [np.linalg.qr(np.vstack(total), mode="r")]
+            total[:] = [triangle_of(np.vstack(total))]
         return total
 
     @staticmethod
     def merge(left: list[np.ndarray], right: list[np.ndarray]) -> list[np.ndarray]:
         """Stack two workers' factors."""
-        return [np.linalg.qr(np.vstack([*left, *right]), mode="r")]
+        return [triangle_of(np.vstack([*left, *right]))]
 
     @staticmethod
     def finish(total: list[np.ndarray]) -> np.ndarray:
         """Return the factor of all."""
-        return np.linalg.qr(np.vstack(total), mode="r")
+        return triangle_of(np.vstack(total))
+
+
+def triangle_of(A: np.ndarray) -> np.ndarray:
+    """Return the triangular factor R of A = Q R."""
+    return np.asarray(np.linalg.qr(A, mode="r"))
 
 
 def only_column(total: np.ndarray) -> np.ndarray:

@@ -61,6 +61,25 @@ class Block:
     xp: Any = np
     is_sparse: bool = False
 
+    # Every kind of block has these too, each in its own way.
+    t: Callable[[Any], Term]
+    gram: Callable[[], Term]
+    colsum: Callable[[], Any]
+    colsq: Callable[[], Any]
+    sq: Callable[[], Any]
+    outer: Callable[..., Any]
+    kl_rows: Callable[..., Any]
+    kl_sums: Callable[..., Term]
+    kl_place: Callable[..., Any]
+
+    @property
+    def raw(self) -> Any:
+        """The rows as a NumPy array, ``csr_array`` or device array, for feature maps."""
+        raise NotImplementedError
+
+    def __matmul__(self, M: Any) -> Any:
+        raise NotImplementedError
+
     def shift(self, center: Any) -> Block:
         """Return the block with ``center`` subtracted from every row, without touching zeros."""
         return ShiftedBlock(self, center)
@@ -77,7 +96,11 @@ class Block:
         """Return the block in float32, where that is quicker to work with."""
         return self
 
-    def narrow(self) -> Block:
+    def occupied(self) -> np.ndarray:
+        """Return which columns `narrow` keeps."""
+        return np.ones(self.shape[1], dtype=bool)
+
+    def narrow(self, keep: np.ndarray | None = None) -> Block:
         """Return the block, perhaps without columns that are zero in every row: X X' is the same."""
         return self
 
@@ -102,9 +125,14 @@ class DenseBlock(Block):
     """Rows held in a NumPy array."""
 
     def __init__(self, X: np.ndarray) -> None:
-        self.X = self.raw = X
+        self.X = X
         self.shape = X.shape
         self.dtype = X.dtype
+
+    @property
+    def raw(self) -> np.ndarray:
+        """The rows."""
+        return self.X
 
     def __matmul__(self, M: np.ndarray) -> np.ndarray:
         return self.X @ np.asarray(M, dtype=self.dtype)
@@ -351,9 +379,13 @@ class ShiftedBlock(Block):
         """Return the block in float32."""
         return ShiftedBlock(self.block.single(), self.center, self.u.astype(np.float32))
 
-    def narrow(self) -> ShiftedBlock:
+    def occupied(self) -> np.ndarray:
+        """Return which columns have an entry or a shift."""
+        return self.block.occupied() | (self.center != 0)
+
+    def narrow(self, keep: np.ndarray | None = None) -> ShiftedBlock:
         """Return the block without columns that have neither an entry nor a shift."""
-        keep = self.block.occupied() | (self.center != 0)
+        keep = self.occupied() if keep is None else keep
         return ShiftedBlock(self.block.narrow(keep), self.center[keep], self.u)
 
     def scale(self, weights: np.ndarray) -> ShiftedBlock:

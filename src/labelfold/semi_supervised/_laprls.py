@@ -248,7 +248,7 @@ class LapRLS(RegressionHead, RowsEstimator):
         binary = labels.task == "binary"
         Y = labels.signs()[:, None] if binary else labels.columns()  # (l, q)
         rng = check_random_state(self.random_state)
-        self.feature_map_ = None
+        self.feature_map_: Any = None
         if self.smoothness or self.kernel is not None:
             rows = in_memory(rows, self.max_gram_bytes, "LapRLS")
         self._set_feature_map(rows, rng)
@@ -307,7 +307,11 @@ class LapRLS(RegressionHead, RowsEstimator):
         self, rows: Rows, L: Any, index: np.ndarray, Y: np.ndarray, rng: Any
     ) -> tuple[Smooth, np.ndarray]:
         """Return the solution, and its values at all rows without the intercept, (n, q)."""
-        weights = {"ridge": self.ridge, "smoothness": self.smoothness, "fit_intercept": self.fit_intercept}
+        weights: dict[str, Any] = {
+            "ridge": self.ridge,
+            "smoothness": self.smoothness,
+            "fit_intercept": self.fit_intercept,
+        }
         if isinstance(self.feature_map_, KernelMap):
             K = self.feature_map_.transform(self.feature_map_.points)
             found = solve_kernel(K, L, index, Y, **weights)

@@ -8,6 +8,7 @@ G has g at all n rows, :math:`\mathcal{L}` is the graph's Laplacian. Neither pen
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -97,10 +98,10 @@ def solve_linear(
         for start in range(0, V.shape[1], _COLUMNS):
             here = slice(start, start + _COLUMNS)
             Z = rows.get(rows @ V[:, here]).astype(np.float64, copy=False)  # (n, q), labelled rows centred
-            T, pull = np.zeros_like(Z), 0.0
+            T, pull = np.zeros_like(Z), np.zeros(())
             if weight:
                 T = weight * (L @ (Z if flat else Z + mean @ V[:, here]))
-                pull = 0.0 if flat else np.outer(mean, T.sum(axis=0))
+                pull = pull if flat else np.outer(mean, T.sum(axis=0))
             T[index] += Z[index] / n_labelled
             out[:, here] = rows.t(T) + pull
         return out
@@ -120,7 +121,7 @@ def solve_linear(
             rest=rest,
             tol=tol / 2,
             max_iter=max_iter - n_iter,
-            callback=None if callback is None else lambda i, value, done=n_iter: callback(done + i, value),
+            callback=None if callback is None else partial(_later, callback, n_iter),
             patience=np.inf if round_ else 30.0,
         )
         W, n_iter = W + found.X, n_iter + found.n_iter
@@ -194,3 +195,8 @@ def solve_kernel(
     A = deformed_columns(K, L, index, ridge, smoothness)
     S, b = solve_deformed(K[index] @ A, Y, fit_intercept=fit_intercept)
     return Smooth(A @ S, b, 1, 0.0)
+
+
+def _later(callback: Callable[..., Any], done: int, i: int, value: float) -> None:
+    """Count on from the iterations that were done before."""
+    callback(done + i, value)

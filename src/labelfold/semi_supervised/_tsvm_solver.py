@@ -83,7 +83,8 @@ def anneal(problem: TSVMProblem, machine: Machine, weight: float, keep: Callable
     ``keep`` is given what each training reached, for an interrupt to find.
     """
     C = problem.costs(weight)
-    earlier, values = machine.objective, ()
+    earlier = machine.objective
+    values: tuple[float, ...] = ()
     for _ in range(problem.max_iter):
         old, signs = machine, machine.signs
         # At the minimum alpha is 2 C slack: a start that knows the labels as they are now.

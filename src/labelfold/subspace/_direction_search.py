@@ -9,7 +9,7 @@ confirm that nothing larger was missed.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 import numpy as np
 
@@ -90,7 +90,7 @@ class Search:
     def next_direction(self, r: np.ndarray) -> tuple[np.ndarray, float] | None:
         """Take the best direction for the residuals r: return the labelled rows' scores, and the gain."""
         if not self.is_whole:
-            if self.basis.count > self.usual:
+            if self.basis.n_vectors > self.usual:
                 self.shrink(None)
             self.seed(r)
         small = self.small(r)
@@ -113,11 +113,12 @@ class Search:
             tol = self.tol if is_last else max(self.tol, _ROUGHLY)
             y = self.settle(y, r, tol, left) if whole is None else self.climb(y, whole)
             small = self.small(r)
+            assert small is not None
             value = small.ratio.value(y @ small.V)
             t_max = found.cover[-1].high if self.proves else None
             proved_to = self.proved_to if is_last else _ROUGHLY
             found = maximise(small.ratio, [y @ small.V], proved_to, found.cover, t_max)
-            if self.proves:
+            if whole is not None:
                 missed = self.disprove(
                     whole, merged(small.ratio, found, self.proved_to), found.value, confirmed
                 )
@@ -165,6 +166,7 @@ class Search:
         norms: list[float] = []
         for _ in range(most):
             small = self.small(r)
+            assert small is not None
             w, value = small.ratio.ascend(y @ small.V)
             y = small.V @ w
             t, s, square = small.ratio.parts(w)
@@ -179,9 +181,9 @@ class Search:
             is_stuck = len(norms) > _PATIENCE and min(norms[-_PATIENCE:]) > min(norms[:-_PATIENCE]) / 2
             if is_stuck and min(norms) <= _FLAT * value:
                 return y  # J is so flat here that round-off hides the rest
-            count = self.basis.count
+            count = self.basis.n_vectors
             y = self.extend(self.softened(residuals, np.full(residuals.shape[1], t * nu / s)), y)
-            if self.basis.count == count:
+            if self.basis.n_vectors == count:
                 return y  # what is left is round-off
         self.converged = False
         return y
@@ -210,20 +212,26 @@ class Search:
         ratios = [t * nu / max(h - t, self.weight * self.tiny) for h, _, t, nu in chosen]
         return self.softened(np.hstack(leads), np.array(ratios))
 
+    @overload
+    def extend(self, B: np.ndarray) -> None: ...
+
+    @overload
+    def extend(self, B: np.ndarray, y: np.ndarray) -> np.ndarray: ...
+
     def extend(self, B: np.ndarray, y: np.ndarray | None = None) -> np.ndarray | None:
         """Add vectors to the small space; return y in terms of the new one."""
         self.n_iter += 1
-        if self.basis.count + B.shape[1] > self.most and self.basis.count > _MOST // 2:
+        if self.basis.n_vectors + B.shape[1] > self.most and self.basis.n_vectors > _MOST // 2:
             y = self.shrink(y)
         new = orthonormal(self.space, B, self.taken, self.basis)
         cross, corner = self.basis.Q.T @ new.SQ, new.Q.T @ new.SQ
         self.T = np.block([[self.T, cross], [cross.T, (corner + corner.T) / 2]])
         self.basis = self.basis.and_also(new)
-        return None if y is None else np.concatenate([y, np.zeros(new.count)])
+        return None if y is None else np.concatenate([y, np.zeros(new.n_vectors)])
 
     def shrink(self, y: np.ndarray | None) -> np.ndarray | None:
         """Keep y, the latest vectors and the principal ones of the small space; return y in terms of these."""
-        m = self.basis.count
+        m = self.basis.n_vectors
         principal = np.linalg.eigh(self.T)[1][:, ::-1][:, : m // 2 - 9]
         parts = [principal, np.eye(m)[:, m - 8 :]]
         A = np.linalg.qr(np.hstack(parts if y is None else [y[:, None], *parts]))[0]
@@ -238,17 +246,18 @@ class Search:
         rest = (np.eye(len(y)) - 2 * np.outer(u, u) / (u @ u))[:, 1:]
         one = self.basis @ y[:, None]
         one = one.less(self.taken).less(self.taken)
-        one = one @ (1 / np.linalg.norm(one.Q, keepdims=True))
+        one = one @ np.array([[1 / np.linalg.norm(one.Q)]])
         self.basis, self.T = self.basis @ rest, rest.T @ self.T @ rest
         self.taken = self.taken.and_also(one)
         return one.ZQ[:, 0]
 
     def whole(self, r: np.ndarray) -> RatioSum:
         """Return J on all vectors, of which those taken lead nowhere."""
-        W, ZW = self.taken.Q, self.taken.ZQ
-        S = _projected(self.space.S, W, self.taken.SQ)
-        G = _projected(self.space.G, W, self.space.back(ZW))
-        return RatioSum(self.weight * S, self.space.Z - ZW @ W.T, r, G)
+        space, W, ZW = self.space, self.taken.Q, self.taken.ZQ
+        assert isinstance(space, MatrixSpace)
+        S = _projected(space.S, W, self.taken.SQ)
+        G = _projected(space.G, W, space.back(ZW))
+        return RatioSum(self.weight * S, space.Z - ZW @ W.T, r, G)
 
     def disprove(
         self, whole: RatioSum, cover: list[Interval], value: float, confirmed: set

@@ -184,7 +184,7 @@ class KernelPCALS(NestedSubspace):
         params = kernel_params(self.kernel, **given)
         self.gamma_ = params.get("gamma")
         landmarks = landmarks_for(self.n_landmarks, rows.shape[0], self.max_gram_bytes)
-        options = {
+        options: dict[str, Any] = {
             "center": self.center,
             "max_gram_bytes": self.max_gram_bytes,
             "random_state": self._seed,

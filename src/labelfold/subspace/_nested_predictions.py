@@ -8,15 +8,16 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from labelfold._base import LinearReducer
 from labelfold._decisions import TaskScore, classifies, tags_by_task
+from labelfold._sklearn import available_if
 from labelfold.labels import Labels
 
 
-class NestedPredictions(TaskScore, LinearReducer, auto_wrap_output_keys=None):
+# The keyword is scikit-learn's, which has no types.
+class NestedPredictions(TaskScore, LinearReducer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Directions of which the first p are a model by themselves.
 
     `LinearReducer.transform` puts its output into the container that was asked for, with as many names as it has
@@ -143,4 +144,5 @@ def decide(F: np.ndarray, task: str, flat: bool, classes: np.ndarray | None) -> 
         return F[:, 0] if flat else F
     if task == "multilabel":
         return (F > 0).astype(np.intp)
+    assert classes is not None
     return classes[(F[:, 0] > 0).astype(np.intp) if task == "binary" else F.argmax(axis=1)]

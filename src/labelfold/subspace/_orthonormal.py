@@ -34,7 +34,7 @@ class Vectors(NamedTuple):
         return cls(empty, empty, np.empty((space.n_labelled, 0)))
 
     @property
-    def count(self) -> int:
+    def n_vectors(self) -> int:
         """How many there are."""
         return self.Q.shape[1]
 
@@ -54,7 +54,7 @@ class Vectors(NamedTuple):
 
 def orthonormal(space: Space, B: np.ndarray, *others: Vectors) -> Vectors:
     """Return orthonormal vectors that span what others leave of B, without what is round-off; one product with S."""
-    room = max(0, space.size - sum(other.count for other in others))
+    room = max(0, space.size - sum(other.n_vectors for other in others))
     for other in others:
         B = orthonormal_columns(B, other.Q)
     for other in others[:-1]:  # the others are orthogonal to each other but for round-off

@@ -122,7 +122,7 @@ def pursue(
         if not keep_on_interrupt or not gains:
             raise
     k = len(gains)
-    taken = search.taken @ np.eye(search.taken.count)[:, :k]
+    taken = search.taken @ np.eye(search.taken.n_vectors)[:, :k]
     return Pursuit(
         taken.Q if V is None else V @ taken.Q,
         np.array(alphas).reshape(k, r.shape[1]),

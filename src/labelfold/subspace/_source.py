@@ -69,6 +69,9 @@ class Source:
         What `transform` takes from a row's features.
     """
 
+    S: np.ndarray
+    _all: Any
+
     def __init__(
         self,
         rows: Rows,

@@ -27,7 +27,7 @@ def made_up(scores, budgets=(10,), sizes=(2,), embeds=True):
     for row in rows:
         if row["method"].startswith("raw"):
             row["k"] = row["components"] = None
-    return Comparison(rows, settings, methods)
+    return Comparison(rows, settings, methods, data=None)  # which these results need not
 
 
 def test_without_predictions_the_best_mean_is_named():

@@ -18,13 +18,16 @@ from labelfold.numerics.least_squares._pose import (
     GramProblem,
     choose_way,
     iterations_worth,
-    least_squares,
     pose,
 )
 from labelfold.rows import as_rows
 
 RIDGES = [0.0, 1e-6, 1.0, 1e6]
 EPS = np.finfo(float).eps
+
+
+def least_squares(rows, T, ridge=0.0, **options):
+    return pose(rows, T, **options).solve(ridge)
 
 
 def reference(X, T, ridge, mask=None):

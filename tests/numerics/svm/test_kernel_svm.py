@@ -1,13 +1,19 @@
-"""Kernel machines by SMO: libsvm's optimum, the conditions of optimality, warm starts, and what is refused."""
-
-import warnings
+"""Kernel machines by SMO: libsvm's optimum, the conditions of optimality, and warm starts."""
 
 import numpy as np
 import pytest
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
-from labelfold.numerics.svm._kernel import kernel_svm, kernel_svms
+from labelfold.numerics.svm._kernel import solve_machines, unsettled
+
+
+def kernel_svm(K, y, C=1.0, *, alpha=None, tol=1e-8, max_iter=None):
+    """Train one machine, on its own: the fields of what `solve_machines` finds are then of one machine."""
+    start = np.zeros(len(y)) if alpha is None else alpha
+    bounds = np.broadcast_to(np.asarray(C, dtype=float), y.shape).copy()
+    found = solve_machines(K, y[None], bounds[None], (start * y)[None], tol, max_iter)
+    numbers = {name: float(getattr(found, name)[0]) for name in ("bias", "objective", "primal")}
+    return found._replace(alpha=found.alpha[:, 0], **numbers)
 
 
 def problem(seed=0, n=80, d=5, degree=2, noise=0.5, scale=1.0):
@@ -98,13 +104,11 @@ def test_many_kernels_of_low_rank_all_settle():
     """Round-off must not make a variable at its bound count as free: its error would then count for the bias."""
     rng = np.random.default_rng(9)
     start = None
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for _ in range(300):
-            Z = rng.uniform(0.2, 2.0) * rng.standard_normal((24, 4))
-            found = kernel_svm((Z @ Z.T + 1) ** 2, np.sign(rng.standard_normal(24)), 1.0, alpha=start)
-            assert found.converged
-            start = found.alpha
+    for _ in range(300):
+        Z = rng.uniform(0.2, 2.0) * rng.standard_normal((24, 4))
+        found = kernel_svm((Z @ Z.T + 1) ** 2, np.sign(rng.standard_normal(24)), 1.0, alpha=start)
+        assert found.converged
+        start = found.alpha
 
 
 def test_rows_that_repeat_each_other():
@@ -120,7 +124,7 @@ def test_rows_that_repeat_each_other():
 def test_several_machines_are_each_its_own():
     K, _ = problem()
     Y = np.sign(np.random.default_rng(4).standard_normal((80, 3)))
-    together = kernel_svms(K, Y, 0.5)
+    together = solve_machines(K, Y.T.copy(), np.full((3, 80), 0.5), np.zeros((3, 80)), 1e-8)
     for j in range(3):
         one = kernel_svm(K, Y[:, j], 0.5)
         np.testing.assert_allclose(together.alpha[:, j], one.alpha, atol=1e-12)
@@ -138,38 +142,16 @@ def test_one_class_is_its_sign(sign):
 
 def test_one_that_does_not_settle_says_so_with_numbers():
     K, y = problem(noise=2.0)
-    with pytest.warns(
-        ConvergenceWarning, match=r"after 7 steps with a relative duality gap of .*, at C=1e\+08"
-    ):
-        found = kernel_svm(K, y, 1e8, max_iter=7)
+    found = kernel_svm(K, y, 1e8, max_iter=7)
     assert not found.converged
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        kernel_svm(K, y, 1e-2)
+    assert found.n_iter == 7
+    said = unsettled(found.gap, found.n_iter, 1e8, 1e-8)
+    assert "after 7 steps with a relative duality gap of" in said
+    assert "at C=1e+08" in said
 
 
-def test_arguments_stay_as_they_are():
+def test_the_kernel_stays_as_it_is():
     K, y = problem()
-    start = np.full(len(y), 0.1)
-    copies = K.copy(), y.copy(), start.copy()
-    kernel_svm(K, y, 1.0, alpha=start)
-    for now, before in zip((K, y, start), copies, strict=True):
-        np.testing.assert_array_equal(now, before)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"K": np.ones((3, 4))}, r"K has shape \(3, 4\), where a kernel matrix is square"),
-        ({"K": np.full((4, 4), np.nan)}, "K contains NaN or infinity"),
-        ({"y": np.ones(3)}, "signs for 3 rows and a kernel of 4"),
-        ({"y": np.array([0.0, 1, 1, 0])}, "other values than -1 and"),
-        ({"y": np.ones((4, 1))}, "y has 2 dimensions"),
-        ({"C": -1.0}, "C has a negative or infinite entry"),
-        ({"alpha": np.ones(3)}, r"alpha of shape \(3, 1\) was given"),
-    ],
-)
-def test_bad_input(change, message):
-    given = {"K": np.eye(4), "y": np.array([1.0, -1, 1, -1]), "C": 1.0, "alpha": None} | change
-    with pytest.raises(ValueError, match=message):
-        kernel_svm(given["K"], given["y"], given["C"], alpha=given["alpha"])
+    before = K.copy()
+    kernel_svm(K, y, 1.0)
+    np.testing.assert_array_equal(K, before)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -426,8 +424,3 @@ def test_what_is_refused(change, message):
     with pytest.raises(ValueError, match=message) as caught:
         linear_svm(**given_)
     assert "\n" not in str(caught.value)
-
-
-def test_the_compiler_is_imported_with_the_first_machine():
-    code = "import sys, labelfold.numerics.svm._linear; assert 'numba' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)

@@ -36,7 +36,7 @@ Limit = Annotated[
 _MADE = ("report.html", "answer.json", "model.skops", "embedding.parquet", "predictions.csv")
 _DEMO_LABELS = 300
 # What two cores do in two minutes, compiling included; the time limit is for slower ones.
-_DEMO = {"budgets": [20, 60, 200], "components": [2, 9], "repeats": 3, "time_limit": 120}
+_DEMO: dict[str, Any] = {"budgets": [20, 60, 200], "components": [2, 9], "repeats": 3, "time_limit": 120}
 
 
 @app.command("compare")
@@ -92,7 +92,13 @@ def compare_command(
         existing_file(data)
         writable_folder(output)
         table, mark, _ = read_labelled(data, target, ids, drop, label_free, format)
-    settings = {"methods": chosen, "budgets": counts, "components": sizes, "repeats": repeats, "scale": scale}
+    settings: dict[str, Any] = {
+        "methods": chosen,
+        "budgets": counts,
+        "components": sizes,
+        "repeats": repeats,
+        "scale": scale,
+    }
     _compare(
         table,
         mark,
@@ -172,8 +178,9 @@ def demo(output: Folder = Path("demo"), seed: Seed = 0) -> None:
         **_DEMO,
     )
     truth = shipped.truth("digits")
+    assert table.y is not None
     hidden = np.array([label is None for label in table.y])
-    said = read_table(output / "predictions.csv", target="predicted", id_columns=["row", "label"]).y
+    said: Any = read_table(output / "predictions.csv", target="predicted", id_columns=["row", "label"]).y
     share = np.mean(said[hidden] == truth[hidden])
     out.print(
         f"\nOf the {hidden.sum():,} images whose label was hidden, the model names {share:.1%} rightly."

@@ -194,7 +194,7 @@ def whole_numbers(option: str, values: list[str] | None) -> list[int] | None:
     wrong = [p for p in parts if not p.isdecimal() or int(p) < 1]
     if wrong or not parts:
         raise Refusal(
-            f"{option} takes whole numbers from 1 up, with commas between, not {listed(wrong or values)}."
+            f"{option} takes whole numbers from 1 up, with commas between, not {listed(wrong or values or ())}."
         )
     return [int(p) for p in parts]
 

@@ -26,26 +26,28 @@ from labelfold.app.commands._options import (
 )
 from labelfold.app.io._problems import Refusal, count, existing_file, listed, refusing, writable_file
 
+__all__ = ["app"]
+
 _MOST_TOLD = 12  # components, and features of each
 
 
 @app.command("methods")
 def list_methods() -> None:
-    """List the methods, those that are planned too."""
+    """List the methods, those that need another package too."""
     from labelfold.app.registry._methods import METHODS, install
 
     there = Grid(title="Methods", title_justify="left", box=None, pad_edge=False)
     for heading in ("name", "learns from", "embeds", "what it does"):
         there.add_column(heading, overflow="fold")
-    others = Grid(title="\nPlanned, or not installed", title_justify="left", box=None, pad_edge=False)
-    for heading in ("name", "what it does", "paper, or how to get it"):
+    others = Grid(title="\nNot installed", title_justify="left", box=None, pad_edge=False)
+    for heading in ("name", "what it does", "how to get it"):
         others.add_column(heading, overflow="fold")
     for m in METHODS.values():
-        if m.status == "available":
+        if m.available:
             rows = "labelled rows" if m.labels == "supervised" else "all rows"
             there.add_row(m.name, rows, "yes" if m.embeds else "no", m.summary)
         else:
-            others.add_row(m.name, m.summary, m.paper if m.status == "planned" else install(m))
+            others.add_row(m.name, m.summary, install(m))
     out = console()
     out.print(there)
     if others.row_count:
@@ -228,7 +230,7 @@ def inspect(model: Model) -> None:
 
     saved = read_model(model)
     meta = saved.meta
-    method = METHODS.get(meta.get("method"))
+    method = METHODS.get(str(meta.get("method")))
     facts = Grid(box=None, show_header=False, pad_edge=False)
     facts.add_column(style="dim", no_wrap=True)
     facts.add_column(overflow="fold")

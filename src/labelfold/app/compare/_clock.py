@@ -45,7 +45,7 @@ class Clock:
 
     def most(self, share: float = _RUN) -> float | None:
         """Return the most seconds that something may take: a share of all, and a second at least."""
-        return None if self.limit is None else max(self.limit * share, 1.0)
+        return None if self.limit is None else _at_most(self.limit, share)
 
     def seconds(self) -> float:
         """Return how long it has been."""
@@ -75,9 +75,8 @@ class Clock:
 
         before = signal.signal(signal.SIGALRM, ring)
         try:
-            signal.setitimer(
-                signal.ITIMER_REAL, max(min(self.most(share), self.limit - self.seconds()), 1e-3)
-            )
+            left = min(_at_most(self.limit, share), self.limit - self.seconds())
+            signal.setitimer(signal.ITIMER_REAL, max(left, 1e-3))
             yield
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
@@ -168,3 +167,7 @@ def in_words(seconds: float) -> str:
 
 def _has_alarm() -> bool:
     return hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+
+
+def _at_most(limit: float, share: float) -> float:
+    return max(limit * share, 1.0)

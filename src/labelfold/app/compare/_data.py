@@ -106,7 +106,7 @@ class Data:
         parts = (self.X.data, self.X.indices, self.X.indptr) if sp.issparse(self.X) else (self.X,)
         for part in (*parts, self.y):
             digest.update(str(part.dtype).encode())
-            digest.update(np.ascontiguousarray(part))
+            digest.update(np.ascontiguousarray(part).data)
         return digest.hexdigest()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -33,18 +34,11 @@ class FolderLock:
             self.release()
             raise
         if taken:
-            owner = self._owner()
+            owner = _owner(self._handle)
             self.release()
             raise FileProblem(
                 f"Another comparison{owner} is writing to {folder}; wait for it to end, or name another folder."
             )
-
-    def _owner(self) -> str:
-        """Say which process holds the lock, where its file tells."""
-        number = b""
-        with suppress(OSError):  # Windows does not read a locked byte
-            number = os.read(self._handle, 20)
-        return f" (process {int(number)})" if number.isdigit() else ""
 
     def release(self) -> None:
         """Give the lock up."""
@@ -53,9 +47,15 @@ class FolderLock:
             self._handle = None
 
 
-try:
-    import fcntl
-except ImportError:
+def _owner(handle: int) -> str:
+    """Say which process holds the lock, where its file tells."""
+    number = b""
+    with suppress(OSError):  # Windows does not read a locked byte
+        number = os.read(handle, 20)
+    return f" (process {int(number)})" if number.isdigit() else ""
+
+
+if sys.platform == "win32":
     import msvcrt
 
     def _lock(handle: int) -> bool:
@@ -69,6 +69,7 @@ except ImportError:
         return True
 
 else:
+    import fcntl
 
     def _lock(handle: int) -> bool:
         """Lock an open file; False where another process has it."""

@@ -82,10 +82,9 @@ def _methods(data: Data, methods: Sequence[str | Method] | None) -> tuple[list[M
             raise ValueError("There is no method to compare; name at least one.")
         return list({m.name: m for m in chosen}.values()), {}
     chosen, left_out = [], {}
+    reason: str | None
     for method in METHODS.values():
-        if method.status == "planned":
-            continue
-        if method.status == "not installed":
+        if not method.available:
             reason = f"it is not installed ({install(method)})"
         elif not method.compared:
             reason = "it is run only where asked for by name"
@@ -145,15 +144,16 @@ def images_of(data: Data, image_shape: tuple[int, int] | None) -> tuple[int, int
                 f"Images of {height} x {width} have {height * width} pixels, and X has {d} columns."
             )
         return height, width
-    found = [_PIXEL.fullmatch(name) for name in data.names or ()]
-    if not found or not all(found):
+    names = data.names or ()
+    found = [m for name in names if (m := _PIXEL.fullmatch(name))]
+    if not found or len(found) < len(names):
         return None
     if all(m[2] for m in found):
         places = np.array([(int(m[1]), int(m[2])) for m in found])
-        shape = places.max(axis=0) - places.min(axis=0) + 1
-        expected = np.argwhere(np.ones(shape)) if shape.prod() == d else None
+        height, width = (int(s) for s in places.max(axis=0) - places.min(axis=0) + 1)
+        expected = np.argwhere(np.ones((height, width))) if height * width == d else None
         in_order = expected is not None and (places - places.min(axis=0) == expected).all()
-        return tuple(int(s) for s in shape) if in_order else None
+        return (height, width) if in_order else None
     side = isqrt(d)
     counted = np.diff([int(m[1]) for m in found])
     return (side, side) if side * side == d and side > 1 and (counted == 1).all() else None

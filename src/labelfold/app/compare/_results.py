@@ -65,7 +65,7 @@ class Comparison:
         rows: list[dict[str, Any]],
         settings: dict[str, Any],
         methods: dict[str, Method],
-        data: Data | None = None,
+        data: Data,
         left_out: dict[str, str] | None = None,
         notes: list[str] | None = None,
         stopped: str | None = None,

@@ -30,8 +30,8 @@ def read_npz(
     if y is not None and (y.ndim not in (1, 2) or len(y) != X.shape[0]):
         raise FileProblem(f"{path} has {X.shape[0]} rows in X but a target of shape {y.shape}.")
     names = arrays.get("feature_names")
-    named = names is not None and names.shape == X.shape[1:]
-    return X, y, [str(n) for n in names] if named else None, _ids(path, arrays, ids, X.shape[0])
+    named = None if names is None or names.shape != X.shape[1:] else [str(n) for n in names]
+    return X, y, named, _ids(path, arrays, ids, X.shape[0])
 
 
 def _ids(path: Path, arrays: dict[str, np.ndarray], ids: Sequence[str], n: int) -> Any:
@@ -106,10 +106,10 @@ def _matrix(path: Path, arrays: dict[str, np.ndarray]) -> Any:
             )
         return _floats(X)
     prefix = "X_" if "X_data" in arrays else ""
-    parts = [arrays.get(prefix + p) for p in ("data", "indices", "indptr", "shape")]
-    if any(p is None for p in parts):
+    parts = [prefix + p for p in ("data", "indices", "indptr", "shape")]
+    if not set(parts) <= arrays.keys():
         raise FileProblem(f"{path} has no array X, nor the parts of a sparse one; it holds {listed(arrays)}.")
-    data, indices, indptr, shape = parts
+    data, indices, indptr, shape = (arrays[p] for p in parts)
     layout = "csr" if prefix else arrays.get("format", np.array(b"csr")).item()
     layout = layout.decode() if isinstance(layout, bytes) else layout
     makers = {"csr": sp.csr_array, "csc": sp.csc_array, "bsr": sp.bsr_array}

@@ -31,7 +31,7 @@ _VERSIONS = ("labelfold", "scikit-learn")
 _NOTE_LIMIT = 256 * 2**20
 
 # Arrays that skops knows only under their older names.
-_HARMLESS = {"scipy.sparse._csr.csr_array"}
+_HARMLESS = {"scipy.sparse._csr.csr_array", "scipy.sparse._csr.csr_matrix"}
 
 
 @dataclass(frozen=True)

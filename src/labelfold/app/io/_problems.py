@@ -105,7 +105,7 @@ def writable_folder(path: str | os.PathLike, *, make: bool = True) -> Path:
     return path
 
 
-def one_line(error: BaseException) -> str:
+def one_line(error: BaseException | str) -> str:
     """Return an exception's message as one line without a full stop at the end."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text[:300].rstrip(". ")

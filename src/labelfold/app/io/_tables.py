@@ -112,7 +112,8 @@ def read_table(
     """
     path = existing_file(path)
     kind = table_format(path, format)
-    ids, ignored = None, []
+    ids = None
+    ignored: list[str] = []
     targets = [] if target is None else [target] if isinstance(target, str) else list(target)
     if kind in ("npz", "svmlight"):
         if drop or (id_columns and kind == "svmlight"):

@@ -31,7 +31,7 @@ def write_table(
     names: Sequence[str],
     *,
     ids: Any = None,
-    extra: Mapping[str, np.ndarray] | None = None,
+    extra: Mapping[str, Sequence[Any] | np.ndarray] | None = None,
 ) -> Path:
     """Write an embedding with its identifier columns first, as the file's ending says.
 
@@ -68,7 +68,7 @@ def write_table(
         )
     with finished_file(path) as file:
         if kind == "npz":
-            arrays = {str(c): _without_objects(ids[c]) for c in ids} | {
+            arrays: dict[str, Any] = {str(c): _without_objects(ids[c]) for c in ids} | {
                 n: _without_objects(v) for n, v in extra.items()
             }
             np.savez_compressed(file, X=values, feature_names=np.asarray(names, dtype=str), **arrays)

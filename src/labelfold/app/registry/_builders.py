@@ -7,11 +7,15 @@ from typing import Any
 
 import scipy.sparse as sp
 from sklearn.decomposition import NMF, PCA, TruncatedSVD
-from sklearn.linear_model import RidgeClassifier
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.naive_bayes import MultinomialNB
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, LinearSVC
 
-from labelfold.app.registry._multilabel import MultilabelLinearSVC
+from labelfold.app.registry._multilabel import PerLabel
 from labelfold.app.registry._partly_labelled import Coded, Labelled, ReduceThenClassify
+from labelfold.app.registry._trees import Trees
 from labelfold.app.registry._tuned import Tuned, UnitSpread
 from labelfold.app.registry._yardsticks import SupervisedUMAP
 from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
@@ -25,6 +29,13 @@ _MEAN_GRID = (0.01, 0.1, 0.001, 1.0, 1e-4)
 # 1 / (2 sigma^2) of graphs of which sigma is 1/4, 1/2, 1/8, 1 and 1/16 of the distance between two rows, in quadratic
 # mean: of rows of unit spread that is the root of 2.
 _GAMMAS = (4.0, 1.0, 16.0, 0.25, 64.0)
+# C and gamma of an RBF SVM: of rows of unit spread, gamma 1 is scikit-learn's "scale".
+_RBF_GRID = (10.0, 1.0, 100.0, 1000.0)
+_WIDTHS = (1.0, 0.3, 0.1, 3.0)
+# Of a logistic loss, whose optimum on separable rows is further out than that of a hinge.
+_LOGISTIC_GRID = (10.0, 100.0, 1.0, 1000.0, 0.1)
+# Counts added to every word, of rows of unit spread.
+_SMOOTHING = (0.1, 0.01, 1.0, 0.001, 10.0)
 
 
 def two_stage(name: str) -> Callable[..., Any]:
@@ -105,7 +116,7 @@ def tsvm(k: int | None, X: Any, random_state: int | None, C: float | None = None
     """Make a transductive SVM, its C tuned unless given."""
     from labelfold import TSVM
 
-    return _tuned_svm(TSVM(random_state=random_state or 0), C, random_state)
+    return _tuned(TSVM(random_state=random_state or 0), "C", GRID, C, random_state)
 
 
 def offsets(name: str) -> Callable[..., Any]:
@@ -179,13 +190,46 @@ def propagation(make: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     return build
 
 
+def trees(kind: str) -> Callable[..., Any]:
+    """Extra trees or a random forest."""
+
+    def build(k: int | None, X: Any, random_state: int | None) -> Any:
+        model = Trees(kind, random_state=random_state)
+        # A tree takes a column as constant where it is narrower than 1e-7.
+        return Labelled(Pipeline([("scale", StandardScaler(with_mean=False)), ("trees", model)]))
+
+    return build
+
+
+def rbf_svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
+    """Make an RBF SVM on all columns, its width tuned, and its C unless given."""
+    model = Pipeline([("unit", UnitSpread()), ("svm", PerLabel(SVC()))])
+    names = ("svm__estimator__C", "svm__estimator__gamma")
+    grid = tuple((c, g) for g in _WIDTHS for c in (_RBF_GRID if C is None else (C,)))
+    return Labelled(Tuned(model, names, grid, power=(0, 0), most_rows=500, random_state=random_state))
+
+
+def logistic(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
+    """Make a logistic regression on all columns, its C tuned unless given."""
+    model = PerLabel(LogisticRegression(max_iter=1000))
+    return Labelled(_tuned(model, "estimator__C", _LOGISTIC_GRID, C, random_state))
+
+
+def naive_bayes(k: int | None, X: Any, random_state: int | None, alpha: float | None = None) -> Any:
+    """Make a naive Bayes classifier for counts, its smoothing tuned unless given."""
+    model = PerLabel(MultinomialNB())
+    return Labelled(_tuned(model, "estimator__alpha", _SMOOTHING, alpha, random_state))
+
+
 def linear_svm(random_state: int | None, C: float | None) -> Any:
     """Make a linear SVM, its C tuned unless given."""
-    return _tuned_svm(MultilabelLinearSVC(random_state=random_state, max_iter=5000), C, random_state)
+    model = PerLabel(LinearSVC(random_state=random_state, max_iter=5000))
+    return _tuned(model, "estimator__C", GRID, C, random_state)
 
 
-def _tuned_svm(svm: Any, C: float | None, random_state: int | None) -> Any:
-    if C is not None:
-        return svm.set_params(C=C)
-    svm = Pipeline([("unit", UnitSpread()), ("svm", svm)])
-    return Tuned(svm, "svm__C", GRID, power=0, random_state=random_state)
+def _tuned(model: Any, parameter: str, grid: tuple, given: float | None, random_state: int | None) -> Any:
+    """Return a model with the penalty given, in the unit of X, or in a unit of its own with the penalty tuned."""
+    if given is not None:
+        return model.set_params(**{parameter: given})
+    model = Pipeline([("unit", UnitSpread()), ("model", model)])
+    return Tuned(model, f"model__{parameter}", grid, power=0, random_state=random_state)

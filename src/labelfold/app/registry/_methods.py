@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Method:
-    """A method that the command line and `compare` can use, or that is planned.
+    """A method that the command line and `compare` can use.
 
     Attributes
     ----------
@@ -40,8 +40,8 @@ class Method:
         Whether it gives an embedding.
     paper : str
         Where it comes from.
-    build : callable, optional
-        ``build(k, X, random_state)`` gives the estimator; without one the method is planned.
+    build : callable
+        ``build(k, X, random_state)`` gives the estimator.
     penalty : str, optional
         The name of the parameter that is tuned unless given.
     compared : bool, default=True
@@ -64,7 +64,7 @@ class Method:
     labels: str
     embeds: bool
     paper: str
-    build: Callable[..., Any] | None = None
+    build: Callable[..., Any]
     penalty: str | None = None
     compared: bool = True
     suits: Callable[[Facts], str | None] | None = None
@@ -73,11 +73,9 @@ class Method:
     nonnegative: bool = False
 
     @property
-    def status(self) -> str:
-        """``"available"``, ``"planned"``, or ``"not installed"`` where a package is missing."""
-        if self.build is None:
-            return "planned"
-        return "available" if self.needs is None or find_spec(self.needs) else "not installed"
+    def available(self) -> bool:
+        """Whether the package that it needs, if any, is installed."""
+        return self.needs is None or find_spec(self.needs) is not None
 
     def make(
         self,
@@ -108,8 +106,6 @@ class Method:
         estimator
             A classifier, with ``transform`` where the method embeds.
         """
-        if self.build is None:
-            raise ValueError(f"The method {self.name!r} is planned, not there yet.")
         unknown = [p for p in penalty if p != self.penalty]
         if unknown:
             raise ValueError(f"The method {self.name!r} has no parameter {unknown[0]!r}.")
@@ -126,6 +122,15 @@ def _most_directions(facts: Facts) -> int:
 
 def _needs_label_columns(facts: Facts) -> str | None:
     return None if facts.multilabel else "with one class a row it gives what LDA gives"
+
+
+def _needs_counts(facts: Facts) -> str | None:
+    return None if facts.whole else "it takes counts, and X has numbers that are not whole"
+
+
+def _few_labelled(facts: Facts) -> str | None:
+    most = 10_000
+    return f"too slow for more than {most:,} labelled rows" if facts.n_labelled > most else None
 
 
 def _at_most(rows: int, columns: int, what: str) -> Callable[[Facts], str | None]:
@@ -178,6 +183,58 @@ _ENTRIES = (
         "the usual baseline",
         builders.svm,
         "C",
+    ),
+    Method(
+        "rbf-svm",
+        "RBF SVM",
+        f"An SVM with an RBF kernel on all columns, no reduction; its C and gamma are {_TUNED}.",
+        "supervised",
+        False,
+        "Boser, Guyon & Vapnik, A training algorithm for optimal margin classifiers, COLT 1992",
+        builders.rbf_svm,
+        "C",
+        suits=_few_labelled,
+    ),
+    Method(
+        "logistic",
+        "logistic regression",
+        f"Logistic regression on all columns, no reduction; its C is {_TUNED}.",
+        "supervised",
+        False,
+        "the usual baseline",
+        builders.logistic,
+        "C",
+    ),
+    Method(
+        "extra-trees",
+        "extra trees",
+        "300 extremely randomised trees on all columns, no reduction.",
+        "supervised",
+        False,
+        "Geurts, Ernst & Wehenkel, Extremely randomized trees, Machine Learning 2006",
+        builders.trees("extra trees"),
+    ),
+    Method(
+        "random-forest",
+        "random forest",
+        "A random forest of 300 trees on all columns, no reduction.",
+        "supervised",
+        False,
+        "Breiman, Random forests, Machine Learning 2001",
+        builders.trees("random forest"),
+        compared=False,
+    ),
+    Method(
+        "naive-bayes",
+        "naive Bayes",
+        f"Multinomial naive Bayes on all columns, for counts, no reduction; its smoothing is {_TUNED}.",
+        "supervised",
+        False,
+        "McCallum & Nigam, A comparison of event models for naive Bayes text classification, 1998",
+        builders.naive_bayes,
+        "alpha",
+        suits=_needs_counts,
+        nonnegative=True,
     ),
     Method(
         "opls",
@@ -444,7 +501,7 @@ def available_methods() -> list[Method]:
     >>> "svm" in [method.name for method in available_methods()]
     True
     """
-    return [method for method in METHODS.values() if method.status == "available"]
+    return [method for method in METHODS.values() if method.available]
 
 
 def get_method(name: str) -> Method:
@@ -460,11 +517,7 @@ def get_method(name: str) -> Method:
     if method is None:
         hint = did_you_mean(name, names)
         raise ValueError(f"There is no method {str(name)!r}{hint}; there are {', '.join(names)}.")
-    if method.status == "planned":
-        raise ValueError(
-            f"The method {method.name!r} is planned, not there yet; there are {', '.join(names)}."
-        )
-    if method.status == "not installed":
+    if not method.available:
         raise ValueError(f"The method {method.name!r} needs a package: {install(method)}.")
     return method
 

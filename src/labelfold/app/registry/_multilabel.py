@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.metrics import f1_score
-from sklearn.svm import LinearSVC
+from sklearn.utils import column_or_1d, get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labelfold.labels import Labels, read_labels
@@ -21,6 +25,7 @@ def read_any_labels(y: Any, n_rows: int, estimator: Any) -> Labels:
 
 def coded(labels: Labels) -> np.ndarray:
     """Return y as class codes, -1 where unlabelled; where rows have several, as 0 and 1 with rows of NaN."""
+    Y: np.ndarray
     if labels.task == "multilabel":
         Y = np.full((labels.n_rows, labels.n_classes), np.nan)
     else:
@@ -40,41 +45,92 @@ def right(truth: np.ndarray, guess: np.ndarray) -> float:
     return float(f1_score(truth, guess, average="micro", zero_division=1.0))
 
 
-class MultilabelLinearSVC(LinearSVC):
-    """scikit-learn's LinearSVC, for several labels a row too: one machine for each label.
+def _all_have(name: str) -> Any:
+    """Tell `available_if` whether the estimator inside has a method."""
+    return available_if(lambda self: hasattr(self.estimator, name))
+
+
+class PerLabel(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+    """A classifier for one class a row, and for several labels a row one copy of it for each label.
+
+    Parameters
+    ----------
+    estimator : classifier
+        One of scikit-learn's.
+
+    Attributes
+    ----------
+    estimators_ : list of classifiers
+        The one classifier, or one for each label that some rows have and others have not.
+    constants_ : ndarray of shape (c,)
+        With several labels a row: 0 or 1 for labels that no row or every row has, else NaN.
+    classes_ : ndarray of shape (c,)
+        The classes, or the numbers of the labels.
 
     Examples
     --------
+    >>> from sklearn.svm import LinearSVC
     >>> X = np.array([[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, 1.0]])
-    >>> MultilabelLinearSVC(random_state=0).fit(X, X > 0).predict(X).tolist()
+    >>> PerLabel(LinearSVC(random_state=0)).fit(X, X > 0).predict(X).tolist()
     [[0, 0], [0, 1], [1, 0], [1, 1]]
     """
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MultilabelLinearSVC:
-        """Fit one machine, one for each class against the rest, or one for each column of y."""
-        Y = np.asarray(y)
-        self.several_ = Y.ndim == 2 and Y.shape[1] > 1
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+
+    def fit(self, X: Any, y: Any) -> PerLabel:
+        """Fit the classifier, or one for each column of y."""
+        X, y = validate_data(self, X, y, accept_sparse="csr", multi_output=True)
+        check_classification_targets(y)
+        self.several_ = y.ndim == 2 and y.shape[1] > 1
         if not self.several_:
-            return super().fit(X, y, sample_weight)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
-        machines = [self._machine(X, column, sample_weight) for column in Y.T]
-        self.classes_ = np.arange(len(machines))
-        self.coef_ = np.vstack([coef for coef, _ in machines])
-        self.intercept_ = np.array([intercept for _, intercept in machines])
+            self.estimators_ = [clone(self.estimator).fit(X, column_or_1d(y, warn=True))]
+            self.classes_ = self.estimators_[0].classes_
+            return self
+        Y = y.astype(int)
+        self.classes_ = np.arange(Y.shape[1])
+        self.constants_ = np.where(Y.min(axis=0) == Y.max(axis=0), Y[0], np.nan)
+        self.estimators_ = [clone(self.estimator).fit(X, column) for column in Y.T[np.isnan(self.constants_)]]
         return self
 
     def predict(self, X: Any) -> np.ndarray:
         """Return each row's class, or a column of 0 and 1 for each label."""
+        said = self._each(X, lambda model, X: model.predict(X), self._constants())
+        return said.astype(int) if self.several_ else said
+
+    @_all_have("predict_proba")
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return each row's class probabilities, or the probability of each label."""
+        return self._each(X, self._shares, self._constants())
+
+    @_all_have("decision_function")
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return each row's scores, one for each label where rows have several."""
+        return self._each(X, lambda model, X: model.decision_function(X), 2 * self._constants() - 1)
+
+    def _constants(self) -> np.ndarray:
         check_is_fitted(self)
-        return (self.decision_function(X) > 0).astype(int) if self.several_ else super().predict(X)
+        return self.constants_ if self.several_ else np.empty(0)
 
-    def _machine(self, X: Any, column: np.ndarray, sample_weight: Any) -> tuple[np.ndarray, float]:
-        if column.min() == column.max():  # a label that no row, or every row, has
-            return np.zeros(X.shape[1]), 1.0 if column[0] else -1.0
-        one = LinearSVC(**self.get_params()).fit(X, column, sample_weight)
-        return one.coef_[0], float(one.intercept_[0])
+    def _shares(self, model: Any, X: Any) -> np.ndarray:
+        shares = model.predict_proba(X)
+        return shares[:, 1] if self.several_ else shares
 
-    def __sklearn_tags__(self):
+    def _each(self, X: Any, ask: Callable[[Any, Any], np.ndarray], constants: np.ndarray) -> np.ndarray:
+        """Return what the classifier says, or what each label's says in its column and constants in the others."""
+        X = validate_data(self, X, accept_sparse="csr", reset=False)
+        if not self.several_:
+            return ask(self.estimators_[0], X)
+        said = np.tile(constants, (X.shape[0], 1))
+        for j, model in zip(np.flatnonzero(np.isnan(constants)), self.estimators_, strict=True):
+            said[:, j] = ask(model, X)
+        return said
+
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        inside = get_tags(self.estimator)
+        tags.input_tags.sparse = inside.input_tags.sparse
+        tags.input_tags.positive_only = inside.input_tags.positive_only
         tags.classifier_tags.multi_label = True
+        tags.classifier_tags.poor_score = inside.classifier_tags.poor_score
         return tags

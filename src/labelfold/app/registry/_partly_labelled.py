@@ -15,11 +15,12 @@ from sklearn.base import (
 )
 from sklearn.decomposition import PCA
 from sklearn.neighbors import NearestNeighbors
+from sklearn.svm import LinearSVC
 from sklearn.utils import get_tags
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from labelfold.app.registry._multilabel import MultilabelLinearSVC, coded, read_any_labels
+from labelfold._sklearn import available_if
+from labelfold.app.registry._multilabel import PerLabel, coded, read_any_labels
 from labelfold.labels import Labels, read_labels
 
 
@@ -47,7 +48,7 @@ class Labelled(ClassifierMixin, BaseEstimator):
     ['low', 'high']
     """
 
-    def __init__(self, classifier=None, *, unlabeled=-1):
+    def __init__(self, classifier: Any = None, *, unlabeled: Any = -1) -> None:
         self.classifier = classifier
         self.unlabeled = unlabeled
 
@@ -56,7 +57,7 @@ class Labelled(ClassifierMixin, BaseEstimator):
         X = _short_indices(validate_data(self, X, accept_sparse="csr"))
         labels = read_any_labels(y, X.shape[0], self)
         self._fit_reducer(X, labels)
-        classifier = MultilabelLinearSVC() if self.classifier is None else self.classifier
+        classifier = PerLabel(LinearSVC()) if self.classifier is None else self.classifier
         self.classes_ = labels.classes
         self.classifier_ = clone(classifier).fit(self._reduced(X[labels.index]), labels.values)
         return self
@@ -73,6 +74,12 @@ class Labelled(ClassifierMixin, BaseEstimator):
         X = self._checked(X)
         return self.classifier_.decision_function(self._reduced(X))
 
+    @available_if(lambda self: hasattr(self.classifier, "predict_proba"))
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the classifier's probabilities: of each class, or, with several labels a row, of each label."""
+        X = self._checked(X)
+        return self.classifier_.predict_proba(self._reduced(X))
+
     def _fit_reducer(self, X: Any, labels: Labels) -> None:
         """Do nothing: the classifier sees the columns as they are."""
 
@@ -83,7 +90,7 @@ class Labelled(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return _short_indices(validate_data(self, X, accept_sparse="csr", reset=False))
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
@@ -118,7 +125,7 @@ class ReduceThenClassify(TransformerMixin, Labelled):
     ((150, 2), (150,))
     """
 
-    def __init__(self, reducer=None, classifier=None, *, unlabeled=-1):
+    def __init__(self, reducer: Any = None, classifier: Any = None, *, unlabeled: Any = -1) -> None:
         super().__init__(classifier, unlabeled=unlabeled)
         self.reducer = reducer
 
@@ -167,7 +174,7 @@ class Coded(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     ['low', 'low', 'high', 'high']
     """
 
-    def __init__(self, estimator, *, unlabeled=-1):
+    def __init__(self, estimator: Any, *, unlabeled: Any = -1) -> None:
         self.estimator = estimator
         self.unlabeled = unlabeled
 
@@ -187,7 +194,7 @@ class Coded(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         with np.errstate(invalid="ignore"):  # a row that no fitted row is near: 0 / 0, and the first class
             return self.classes_[self.estimator_.predict(X)]
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = get_tags(self.estimator).input_tags.sparse
         return tags

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from labelfold.app.registry._methods import Method
     from labelfold.labels import Labels
 
+_SLAB = 4096  # rows of X, or values of a sparse one
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -28,6 +30,8 @@ class Facts:
         Sizes; label columns count as classes.
     sparse, nonnegative, multilabel : bool
         Of X and of y; scaling does not centre what a method needs non-negative.
+    whole : bool
+        Whether X holds whole numbers only, as counts are.
     """
 
     n_rows: int
@@ -37,6 +41,7 @@ class Facts:
     sparse: bool = False
     nonnegative: bool = True
     multilabel: bool = False
+    whole: bool = True
 
     @classmethod
     def of(cls, X: Any, labels: Labels) -> Facts:
@@ -46,13 +51,19 @@ class Facts:
         positive = values.size == 0 or bool(values.min() >= 0)
         return cls(
             X.shape[0], X.shape[1], labels.n_labelled, labels.n_classes, sparse,
-            positive, labels.task == "multilabel",
+            positive, labels.task == "multilabel", _whole(values),
         )  # fmt: skip
 
     @property
     def most_directions(self) -> int:
         """How many directions can tell the classes apart by their means: one fewer than classes."""
         return self.n_classes if self.multilabel else self.n_classes - 1
+
+
+def _whole(values: np.ndarray) -> bool:
+    """Tell whether all values are whole numbers, without a copy of them."""
+    parts = (values[i : i + _SLAB] for i in range(0, len(values), _SLAB))
+    return all(bool(np.all(part == np.floor(part))) for part in parts)
 
 
 def why_not(method: Method, facts: Facts) -> str | None:

@@ -19,22 +19,22 @@ from sklearn.base import (
 )
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
+from labelfold._sklearn import available_if
 from labelfold.app.registry._multilabel import read_any_labels, right
 from labelfold.app.registry._partly_labelled import Labelled
 from labelfold.model_selection import SemiSupervisedKFold
 
 
-def _chosen_has(name: str):
+def _chosen_has(name: str) -> Any:
     """Tell `available_if` whether the estimator inside, fitted or not, has a method."""
     return available_if(lambda self: hasattr(getattr(self, "estimator_", self.estimator), name))
 
 
 class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
-    r"""Choose one penalty by cross-validation on the labelled rows, then fit on all rows.
+    r"""Choose a penalty, or several together, by cross-validation on the labelled rows, then fit on all rows.
 
     Few labels make the penalty matter, and its size depends on the units of the data, so the candidates are
     multiples of :math:`u^p`, with :math:`u` the mean squared distance of the labelled rows from their mean.
@@ -43,11 +43,11 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     ----------
     estimator : classifier
         What is tuned.
-    parameter : str
-        The name of its penalty.
-    grid : sequence of float
+    parameter : str or tuple of str
+        The name of its penalty, or of several that are chosen together.
+    grid : sequence of float or of tuples
         The candidates, most trusted first: it wins ties, and is taken where a class has one label only.
-    power : int, default=1
+    power : int or tuple of int, default=1
         The p above: 1 for a ridge added to a scatter matrix, -1 for the C of an SVM.
     cv : int, default=5
         Folds, fewer where a class has fewer labels.
@@ -65,25 +65,25 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     ----------
     estimator_ : classifier
         Fitted on all rows with the penalty chosen.
-    best_value_ : float
-        That penalty.
+    best_value_ : float or list of float
+        That penalty, or those.
     scores_ : ndarray of shape (len(grid),)
         Mean accuracy of each candidate on the labelled rows left out; empty where no fold could be made.
     """
 
     def __init__(
         self,
-        estimator,
-        parameter,
-        grid,
+        estimator: Any,
+        parameter: str | tuple[str, ...],
+        grid: Sequence[Any],
         *,
-        power=1,
-        cv=5,
-        hide=False,
-        most_rows=2000,
-        random_state=None,
-        unlabeled=-1,
-    ):
+        power: int | tuple[int, ...] = 1,
+        cv: int = 5,
+        hide: bool = False,
+        most_rows: int = 2000,
+        random_state: int | None = None,
+        unlabeled: Any = -1,
+    ) -> None:
         self.estimator = estimator
         self.parameter = parameter
         self.grid = grid
@@ -99,7 +99,8 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         checked = validate_data(self, X, accept_sparse="csr")
         labels = read_any_labels(y, checked.shape[0], self)
         rows = checked[labels.index]
-        candidates = [g * _mean_square(rows) ** self.power for g in self.grid]
+        unit = _mean_square(rows) ** np.asarray(self.power, dtype=float)
+        candidates = [np.multiply(g, unit).tolist() for g in self.grid]
         some = _some(labels.values, self.most_rows, self.random_state)
         # many small fits: BLAS threads that wait for each other cost more than the work
         with threadpool_limits(1, user_api="blas"):
@@ -110,10 +111,13 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.classes_ = self.estimator_.classes_
         return self
 
-    def _with(self, value: float) -> Any:
-        return clone(self.estimator).set_params(**{self.parameter: value})
+    def _with(self, value: Any) -> Any:
+        values = {self.parameter: value}
+        if not isinstance(self.parameter, str):
+            values = dict(zip(self.parameter, value, strict=True))
+        return clone(self.estimator).set_params(**values)
 
-    def _score(self, X: Any, index: np.ndarray, known: np.ndarray, candidates: Sequence[float]) -> np.ndarray:
+    def _score(self, X: Any, index: np.ndarray, known: np.ndarray, candidates: Sequence[Any]) -> np.ndarray:
         """Return each candidate's score on the rows left out; nothing where a class has one row only."""
         folds = self.cv
         if known.ndim == 1:
@@ -173,7 +177,7 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         check_is_fitted(self, "estimator_")
         return self.estimator_
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = get_tags(self.estimator).input_tags.sparse
         return tags
@@ -207,7 +211,7 @@ class UnitSpread(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return validate_data(self, X, accept_sparse="csr", reset=False) / self.scale_
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags

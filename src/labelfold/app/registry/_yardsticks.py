@@ -38,7 +38,7 @@ class Spreading(Labelled):
         The classes.
     """
 
-    def __init__(self, n_neighbors=7, *, alpha=0.2, unlabeled=-1):
+    def __init__(self, n_neighbors: int = 7, *, alpha: float = 0.2, unlabeled: Any = -1) -> None:
         super().__init__(unlabeled=unlabeled)
         self.n_neighbors = n_neighbors
         self.alpha = alpha
@@ -95,7 +95,7 @@ class ScikitLDA(TransformerMixin, Labelled):
         The classes.
     """
 
-    def __init__(self, n_components=None, *, unlabeled=-1):
+    def __init__(self, n_components: int | None = None, *, unlabeled: Any = -1) -> None:
         super().__init__(unlabeled=unlabeled)
         self.n_components = n_components
 
@@ -143,7 +143,7 @@ class ScikitLDA(TransformerMixin, Labelled):
         check_is_fitted(self)
         return np.array([f"scikitlda{i}" for i in range(self.means_.shape[1])], dtype=object)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
         return tags
@@ -162,7 +162,7 @@ class SupervisedUMAP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         Seed.
     """
 
-    def __init__(self, n_components=2, *, n_neighbors=15, random_state=None):
+    def __init__(self, n_components: int = 2, *, n_neighbors: int = 15, random_state: Any = None) -> None:
         self.n_components = n_components
         self.n_neighbors = n_neighbors
         self.random_state = random_state
@@ -189,7 +189,7 @@ class SupervisedUMAP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def _n_features_out(self) -> int:
         return self.n_components
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.target_tags.required = True

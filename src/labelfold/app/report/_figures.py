@@ -147,7 +147,7 @@ def groups(data: Data) -> tuple[list[str], np.ndarray]:
 def embedding(shown: Map, data: Data) -> dict[str, Any]:
     """Draw a map: bold where a label was given, faint and in the colour of the prediction where not."""
     names, code = groups(data)
-    looks = {
+    looks: dict[str, dict[str, Any]] = {
         "unlabelled": {"size": 6, "opacity": 0.45},
         "labelled": {"size": 10, "opacity": 1.0, "line": {"width": 1.5, "color": "#ffffff"}},
     }
@@ -165,7 +165,7 @@ def embedding(shown: Map, data: Data) -> dict[str, Any]:
                     "mode": "markers",
                     "x": _rounded(shown.points[at, 0]),
                     "y": _rounded(shown.points[at, 1]),
-                    "text": [_hover(shown, i, data) for i in at],
+                    "text": [_hover(shown, int(i), data) for i in at],
                     "hoverinfo": "text",
                     "marker": marker | {"color": colour, "symbol": symbol},
                 }
@@ -222,7 +222,7 @@ def _line(found: Comparison, rows: pd.DataFrame, x: str, name: str, hover: list[
     colour, symbol, dash = method_look(found, method)
     there, mean = rows[x].tolist(), rows["mean"].to_numpy()
     spread = rows["spread"].fillna(0.0).to_numpy()
-    shared = {"type": "scatter", "meta": name}
+    shared: dict[str, Any] = {"type": "scatter", "meta": name}
     if np.flatnonzero(found.ranking["method"] == method)[0] >= _AT_FIRST:
         shared["visible"] = False
     band = {

@@ -130,7 +130,7 @@ def _seconds(value: float) -> str:
     return f"{value:.2f} s" if value >= 0.1 else f"{1000 * value:.1f} ms"
 
 
-def _bytes(value: int | None) -> str:
+def _bytes(value: float | None) -> str:
     if value is None:
         return "–"
     for unit in ("B", "kB", "MB", "GB"):

@@ -186,7 +186,7 @@ def _pass(
         H, (mass, (sums, loss)) = rows.sweep(_update, H, last, shared=(V, v, beta))
         return H, mass, sums, loss
     S, lam = guide.S, guide.weight
-    H_L = _ahead(*(np.asarray(rows.get(a))[guide.index] for a in (H, last)), beta)
+    H_L = _ahead(np.asarray(rows.get(H))[guide.index], np.asarray(rows.get(last))[guide.index], beta)
     pull = np.zeros((rows.shape[0], V.shape[1]), dtype=rows.dtype)
     G = (S.T @ H_L).astype(rows.dtype, copy=False)  # (q, k)
     pull[guide.index] = lam * (S @ guide.rows.get(guide.rows.map(_ratio_rows, G, shared=(V,))))

@@ -125,13 +125,13 @@ class Band:
             F = linalg.lapack.dtbtrs(L, C, uplo="L")[0]
             found.append(Solved(rcond, F, linalg.lapack.dtbtrs(L, F, uplo="L", trans="T")[0]))
         # Several ridges are turned back at once, which is quicker than one after the other.
-        solved = [i for i, one in enumerate(found) if one.X is not None]
+        solved = [(i, one.X) for i, one in enumerate(found) if one.X is not None]
         step = max(1, _COLUMNS // max(1, C.shape[1]))
         for some in (solved[start : start + step] for start in range(0, len(solved), step)):
-            X = np.hstack([found[i].X for i in some])
+            X = np.hstack([X for _, X in some])
             for one in reversed(self.reflections):
                 one.apply(X, one.T)
-            for i, part in zip(some, np.split(X, len(some), axis=1), strict=True):
+            for (i, _), part in zip(some, np.split(X, len(some), axis=1), strict=True):
                 found[i] = found[i]._replace(X=np.ascontiguousarray(part))
         return found
 

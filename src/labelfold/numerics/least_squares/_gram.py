@@ -10,6 +10,7 @@ import numpy as np
 from scipy import linalg
 
 from labelfold.numerics.least_squares._band import WIDTH, Band
+from labelfold.rows._block_sums import triangle_of
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -84,7 +85,7 @@ class Gram:
                 solved = Band(self.G, self.constant).solve(M, self.ridges, self._least_rcond)
                 self._shared = dict(zip(self.ridges, solved, strict=True))
             found = self._shared[ridge]
-            if found.X is not None:
+            if found.F is not None and found.X is not None:
                 return found.F, found.X
             # Columns of many scales are a bad condition for a band matrix, and none for a factor of the scaled G,
             # whose condition is better by the ratio of those scales at most.
@@ -187,7 +188,7 @@ class Factor:
         if not ridge:
             return self.R, self.C
         stacked = np.block([[self.R, self.C], [np.sqrt(ridge) * np.eye(d), np.zeros_like(self.C)]])
-        stacked = np.linalg.qr(stacked, mode="r")
+        stacked = triangle_of(stacked)
         return stacked[:d, :d], stacked[:d, d:]
 
     @cached_property

@@ -105,6 +105,7 @@ class KrylovProblem(LeastSquaresProblem):
         patience = 30 + 2 * self.columns.rank / max(1, len(self.mix)) if self.X.in_memory else 0.0
         patience *= 1 + self.may_be_single
         found = self._iterate(ridge, start, patience, may_sketch=True)
+        assert found is not None
         if found.residual > self.tol:
             warn_user(
                 f"least squares stopped after {found.n_iter} iterations with a relative residual of "

@@ -77,7 +77,7 @@ class RowSide(ColumnSide):
     """
 
     @property
-    def B(self) -> np.ndarray:  # type: ignore[override]
+    def B(self) -> np.ndarray:
         """The right-hand sides."""
         return self.T
 
@@ -111,6 +111,7 @@ class RowSide(ColumnSide):
 
     @cached_property
     def _rough_block(self) -> Block:
+        assert self._block is not None
         return self._block.single()
 
 

@@ -38,20 +38,6 @@ _FEWEST_WORTH = 12
 _AS_DIRECT = 1e-11
 
 
-def least_squares(rows: Rows, T: np.ndarray, ridge: float = 0.0, **options: Any) -> LeastSquares:
-    """Regress the columns of T on the rows: `pose` the problem and solve it for one ridge.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from labelfold.rows import as_rows
-    >>> X = np.array([[0.0], [1.0], [2.0]])
-    >>> least_squares(as_rows(X), np.array([[1.0], [3.0], [5.0]])).W
-    array([[2.]])
-    """
-    return pose(rows, T, **options).solve(ridge)
-
-
 def pose(
     rows: Rows,
     T: np.ndarray,
@@ -91,6 +77,14 @@ def pose(
     problem : LeastSquaresProblem
         With ``solve(ridge, start=None)``; ``start`` is a solution for another ridge, which the Krylov way sets
         out from. ``prepare(ridges)``, called before, lets it iterate for all of these at once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from labelfold.rows import as_rows
+    >>> X = np.array([[0.0], [1.0], [2.0]])
+    >>> pose(as_rows(X), np.array([[1.0], [3.0], [5.0]])).solve(0.0).W
+    array([[2.]])
     """
     weight = rows.shape[0] if mask is None else int(mask.sum())
     T = np.asarray(T, dtype=np.float64)
@@ -244,7 +238,8 @@ class EitherProblem(LeastSquaresProblem):
         self, krylov: KrylovProblem, make_direct: Callable[[], GramProblem | DualProblem], worth: float
     ) -> None:
         self.krylov, self.worth = krylov, worth
-        self.make_direct, self.hard = make_direct, []
+        self.make_direct = make_direct
+        self.hard: list[float] = []
         self.slow = 0.0  # the largest ridge for which iterations were given up
 
     def prepare(self, ridges: Sequence[float]) -> None:

@@ -12,68 +12,74 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
-
-from labelfold._warn import warn_user
-from labelfold.numerics.svm._linear import check_duals
 
 
 class KernelSVM(NamedTuple):
-    """A kernel machine, or r of them that share their rows (shapes in brackets).
+    """Kernel machines, r of them that share their rows.
 
     Attributes
     ----------
-    alpha : ndarray of shape (n,) [(n, r)]
+    alpha : ndarray of shape (n, r)
         The dual variables a, between 0 and C.
-    bias : float [ndarray of shape (r,)]
+    bias : ndarray of shape (r,)
         What is added to sum_i a_i y_i K(x_i, x).
-    objective : float [ndarray of shape (r,)]
+    objective : ndarray of shape (r,)
         The dual objective.
-    primal : float [ndarray of shape (r,)]
+    primal : ndarray of shape (r,)
         The primal objective of the same machine, never below the dual one.
     gap : float
-        (primal - dual) / primal [the largest]: how far at most the objectives lie from their optimum.
+        (primal - dual) / primal, the largest: how far at most the objectives lie from their optimum.
     n_iter : int
-        Pairs moved [the most].
+        Pairs moved, the most.
     converged : bool
-        Whether the gap is within ``tol`` [all are].
+        Whether all gaps are within the tolerance.
     """
 
     alpha: np.ndarray
-    bias: Any
-    objective: Any
-    primal: Any
+    bias: np.ndarray
+    objective: np.ndarray
+    primal: np.ndarray
     gap: float
     n_iter: int
     converged: bool
 
 
-def kernel_svm(
+def unsettled(gap: float, n_iter: int, C: Any, tol: float) -> str:
+    """Return the sentence for machines that stopped short."""
+    return (
+        f"stopped after {n_iter} steps with a relative duality gap of {gap:.1e}, short of {tol:.1e}, at "
+        f"C={np.max(C):g}; lower C, or scale X"
+    )
+
+
+def solve_machines(
     K: np.ndarray,
-    y: np.ndarray,
-    C: Any = 1.0,
-    *,
-    alpha: np.ndarray | None = None,
-    tol: float = 1e-8,
+    signs: np.ndarray,
+    C: np.ndarray,
+    s: np.ndarray,
+    tol: float,
     max_iter: int | None = None,
+    target: np.ndarray | None = None,
 ) -> KernelSVM:
-    """Train a support vector machine on a kernel matrix.
+    """Train r machines on the same kernel, one-vs-rest or one a label.
 
     Parameters
     ----------
     K : ndarray of shape (n, n)
-        The kernel of every two rows: symmetric, positive semi-definite.
-    y : ndarray of shape (n,)
-        -1 or +1. One class only is allowed: the machine is then its sign.
-    C : float or ndarray of shape (n,), default=1.0
+        The kernel of every two rows: symmetric, positive semi-definite, C-contiguous.
+    signs : ndarray of shape (r, n)
+        y, -1 or +1. One class only is allowed: the machine is then its sign.
+    C : ndarray of shape (r, n)
         The most that a dual variable may be; 0 leaves a row out.
-    alpha : ndarray of shape (n,), optional
-        Where to start from, for instance the dual variables of a machine on another kernel. What breaks the
-        constraints is mended, and the rest scaled to its best multiple: a start is never worse than zero.
-    tol : float, default=1e-8
+    s : ndarray of shape (r, n)
+        a o y to start from, overwritten with the solution. What breaks the constraints is mended, and the rest scaled
+        to its best multiple: a start is never worse than zero.
+    tol : float
         The relative duality gap to reach.
     max_iter : int, optional
         The most pairs to move; ``10,000 + 100 n`` when None.
+    target : ndarray of shape (n,), optional
+        The loss is max(0, y (target - f)); y itself is the usual target.
 
     Returns
     -------
@@ -93,89 +99,10 @@ def kernel_svm(
     Examples
     --------
     >>> import numpy as np
-    >>> x = np.array([-2.0, -1.0, 1.0, 3.0])
-    >>> found = kernel_svm(np.outer(x, x), np.sign(x), C=10.0)
-    >>> found.alpha, found.bias          # the two rows in the middle, and the plane half-way between them
-    (array([0. , 0.5, 0.5, 0. ]), 0.0)
-    """
-    y = np.asarray(y)
-    if y.ndim != 1:
-        raise ValueError(f"y has {y.ndim} dimensions, where one sign a row is expected; see kernel_svms")
-    start = None if alpha is None else np.asarray(alpha)[:, None]
-    found = _train(K, y[:, None], C, start, tol, max_iter)
-    numbers = {name: float(getattr(found, name)[0]) for name in ("bias", "objective", "primal")}
-    return found._replace(alpha=found.alpha[:, 0], **numbers)
-
-
-def kernel_svms(
-    K: np.ndarray,
-    Y: np.ndarray,
-    C: Any = 1.0,
-    *,
-    alpha: np.ndarray | None = None,
-    tol: float = 1e-8,
-    max_iter: int | None = None,
-) -> KernelSVM:
-    """Train r machines on the same kernel, one for each column of Y: one-vs-rest, or one a label.
-
-    Parameters
-    ----------
-    K, tol, max_iter
-        As `kernel_svm` has them.
-    Y : ndarray of shape (n, r)
-        -1 or +1.
-    C : float or ndarray of shape (n,) or (n, r), default=1.0
-        The most that a dual variable may be.
-    alpha : ndarray of shape (n, r), optional
-        Dual variables to start from.
-
-    Returns
-    -------
-    KernelSVM
-        With the shapes in brackets.
-    """
-    return _train(K, Y, C, alpha, tol, max_iter)
-
-
-def unsettled(gap: float, n_iter: int, C: Any, tol: float) -> str:
-    """Return the sentence for machines that stopped short."""
-    return (
-        f"stopped after {n_iter} steps with a relative duality gap of {gap:.1e}, short of {tol:.1e}, at "
-        f"C={np.max(C):g}; lower C, or scale X"
-    )
-
-
-def _train(
-    K: np.ndarray,
-    Y: np.ndarray,
-    C: Any,
-    alpha: np.ndarray | None,
-    tol: float,
-    max_iter: int | None,
-) -> KernelSVM:
-    K = np.ascontiguousarray(K, dtype=np.float64)
-    signs, C, start = _check(K, Y, C, alpha)
-    found = solve_machines(K, signs, C, start * signs, tol, max_iter)
-    if not found.converged:
-        warn_user(
-            f"the support vector machine {unsettled(found.gap, found.n_iter, C, tol)}, or raise max_iter or tol",
-            ConvergenceWarning,
-        )
-    return found
-
-
-def solve_machines(
-    K: np.ndarray,
-    signs: np.ndarray,
-    C: np.ndarray,
-    s: np.ndarray,
-    tol: float,
-    max_iter: int | None = None,
-    target: np.ndarray | None = None,
-) -> KernelSVM:
-    """Solve for s = a o y, all of shape (r, n), in place: `kernel_svms` without its checks and its warning.
-
-    With a ``target`` (n,) the loss is max(0, y (target - f)), of which y itself is the usual one.
+    >>> x = np.array([[-2.0, -1.0, 1.0, 3.0]])
+    >>> found = solve_machines(x.T * x, np.sign(x), np.full((1, 4), 10.0), np.zeros((1, 4)), 1e-8)
+    >>> found.alpha.T, found.bias        # the two rows in the middle, and the plane half-way between them
+    (array([[0. , 0.5, 0.5, 0. ]]), array([0.]))
     """
     from labelfold.numerics.svm import _smo_loops as kernels
 
@@ -189,17 +116,3 @@ def solve_machines(
         )
         gap, n_iter = max(gap, one_gap), max(n_iter, steps)
     return KernelSVM(np.abs(s).T, bias, dual, primal, gap, n_iter, gap <= tol)
-
-
-def _check(
-    K: np.ndarray, Y: np.ndarray, C: Any, alpha: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return signs, bounds and start, each (r, n)."""
-    n = len(K)
-    if K.shape != (n, n):
-        raise ValueError(
-            f"K has shape {K.shape}, where a kernel matrix is square, one row and column a row of X"
-        )
-    if not np.isfinite(K).all():
-        raise ValueError("K contains NaN or infinity, where finite numbers are expected; scale X")
-    return check_duals(Y, C, alpha, n, of=f"a kernel of {n}", bounds="bounds")

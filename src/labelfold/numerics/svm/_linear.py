@@ -255,22 +255,15 @@ def _check(
     """Return signs, weights and start, each (r, n)."""
     if loss not in ("hinge", "squared_hinge"):
         raise ValueError(f"loss={loss!r} was given, where 'hinge' or 'squared_hinge' is expected")
-    return check_duals(Y, C, alpha, n, of=f"{n} rows", bounds="weights")
-
-
-def check_duals(
-    Y: np.ndarray, C: Any, alpha: np.ndarray | None, n: int, *, of: str, bounds: str
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return signs, C and the dual variables to start from, each (r, n), in the caller's words."""
     signs = np.ascontiguousarray(np.asarray(Y, dtype=np.float64).T)
     if signs.shape[1:] != (n,):
-        raise ValueError(f"there are signs for {np.shape(Y)[0]} rows and {of}; pass one sign a row")
+        raise ValueError(f"there are signs for {np.shape(Y)[0]} rows and {n} rows; pass one sign a row")
     if not (np.abs(signs) == 1).all():
         raise ValueError("the signs hold other values than -1 and +1; encode the two classes so")
     C = np.asarray(C, dtype=np.float64)
     if not ((C >= 0) & np.isfinite(C)).all():
         raise ValueError(
-            f"C has a negative or infinite entry, where finite {bounds} of at least 0 are expected"
+            "C has a negative or infinite entry, where finite weights of at least 0 are expected"
         )
     C = np.ascontiguousarray(np.broadcast_to(C.T, signs.shape))
     if alpha is None:

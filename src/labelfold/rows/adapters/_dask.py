@@ -120,7 +120,7 @@ class DaskRows(Rows):
 
 def _everywhere(value: Any) -> Any:
     """Return what every task needs, sent once to each worker of a cluster where there is one."""
-    client = getattr(dask.base.get_scheduler(), "__self__", None)
+    client: Any = getattr(dask.base.get_scheduler(), "__self__", None)
     if not hasattr(client, "scatter"):
         return dask.delayed(value, pure=False, traverse=False)
     return client.scatter(_Box(value), broadcast=True, hash=False)

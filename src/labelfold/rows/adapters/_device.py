@@ -31,10 +31,15 @@ class DeviceBlock(Block):
     """Rows held in an array-API array: nothing in place, and only what the standard has."""
 
     def __init__(self, X: Any, xp: Any) -> None:
-        self.X = self.raw = X
+        self.X = X
         self.xp = xp
         self.shape = tuple(X.shape)
         self.dtype = X.dtype
+
+    @property
+    def raw(self) -> Any:
+        """The rows."""
+        return self.X
 
     def _like(self, M: Any) -> Any:
         if isinstance(M, np.ndarray):
@@ -123,7 +128,8 @@ class DeviceRows(LocalRows):
         self.dtype = floating(stored)
         self._dtype = getattr(self.xp, self.dtype.name)
         self.X = X
-        self.shape = tuple(int(size) for size in X.shape)
+        n, d = X.shape
+        self.shape = int(n), int(d)
         self._checked = False
 
     def cuts(self) -> np.ndarray:
@@ -193,7 +199,8 @@ class _Concatenated(Mapped):
 
     def __init__(self, n_rows: int, xp: Any) -> None:
         super().__init__(n_rows)
-        self._xp, self._parts = xp, []
+        self._xp = xp
+        self._parts: list[Any] = []
 
     def write(self, start: int, stop: int, result: Any) -> None:
         self._parts.append(result)

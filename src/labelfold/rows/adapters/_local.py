@@ -164,7 +164,7 @@ def check_finite(X: np.ndarray, number: int | np.ndarray) -> None:
     if X.dtype.kind != "f" or sum_is_finite(X) or np.isfinite(X).all():
         return
     row, column = map(int, np.argwhere(~np.isfinite(X))[0])
-    name = number + row if np.ndim(number) == 0 else number[row]
+    name = number[row] if isinstance(number, np.ndarray) else number + row
     raise not_finite(X[row, column], int(name), column)
 
 

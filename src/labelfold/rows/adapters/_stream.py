@@ -94,7 +94,7 @@ class FileRows(LocalRows):
 
     def _read(self, start: int, stop: int) -> np.ndarray:
         X = np.empty((stop - start, self.shape[1]), dtype=self.stored)
-        view = memoryview(X.reshape(-1).view(np.uint8))
+        view = X.reshape(-1).view(np.uint8).data
         # Opened for each block: threads cannot share a position in a file, and opening costs next to nothing.
         with open(self.path, "rb", buffering=0) as file:
             file.seek(self.offset + start * self._stride())
@@ -127,14 +127,13 @@ def npy_rows(path: str | os.PathLike) -> Rows:
 def memmap_rows(X: np.memmap) -> Rows:
     """Return rows of a memory map: streamed from its file where the rows lie one after another in it."""
     mapping, filename = getattr(X, "_mmap", None), getattr(X, "filename", None)
-    streamable = (
-        X.ndim == 2
-        and X.flags.c_contiguous
-        and isinstance(mapping, mmap.mmap)
-        and filename is not None
-        and X.mode != "c"  # changes to a copy-on-write map are not in the file
-    )
-    if not streamable:
+    if (
+        X.ndim != 2
+        or not X.flags.c_contiguous
+        or not isinstance(mapping, mmap.mmap)
+        or filename is None
+        or X.mode == "c"  # changes to a copy-on-write map are not in the file
+    ):
         return memory_rows(np.asarray(X))
     # A slice of a map keeps its parent's offset, so the true one is read off the addresses.
     start_of_map = np.frombuffer(mapping, dtype=np.uint8).__array_interface__["data"][0]
@@ -156,7 +155,8 @@ class IterableRows(Rows):
     def __init__(self, source: Iterable | Callable[[], Iterable]) -> None:
         self._source = source
         self._sparse = False
-        sizes, widths, kinds, n_bytes = [], set(), set(), 0.0
+        sizes: list[int] = []
+        widths, kinds, n_bytes = set(), set(), 0.0
         for block in self._blocks():
             rows = memory_rows(block, first_row=sum(sizes))
             self._sparse |= sparse.issparse(block)

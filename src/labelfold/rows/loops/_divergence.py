@@ -104,11 +104,11 @@ class _Gather:
     def __call__(self, pieces: tuple) -> tuple[np.ndarray, float]:
         from labelfold.rows.loops import _divergence_loops as divergence_loops
 
-        pieces = sorted(pieces, key=lambda piece: piece[0])
-        parts = [piece[1] for piece in pieces]
+        parts = [piece[1] for piece in sorted(pieces, key=lambda piece: piece[0])]
         H = divergence_loops.aligned((sum(map(len, parts)), self.V.shape[1]), self.V.dtype)
         np.concatenate(parts, out=H)
-        sums, loss, there = divergence_loops.csc_ratio_sums(*self.columns(), H, self.V)
+        data, indices, indptr = self.columns()
+        sums, loss, there = divergence_loops.csc_ratio_sums(data, indices, indptr, H, self.V)
         return sums, loss + _elsewhere(H, self.v, there)
 
 

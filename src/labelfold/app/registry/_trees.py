@@ -1,0 +1,123 @@
+"""scikit-learn's tree ensembles, kept as plain arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+_KINDS = {"extra trees": "ExtraTreesClassifier", "random forest": "RandomForestClassifier"}
+_SLAB = 2**18  # places of rows in trees at a time
+
+
+class Trees(ClassifierMixin, BaseEstimator):
+    """Extra trees or a random forest, fitted by scikit-learn and then kept as arrays of nodes.
+
+    scikit-learn's own trees are compiled objects: read from a file, they would trust the numbers in it. Arrays are
+    safe to load, and hundreds of trees are one object.
+
+    Parameters
+    ----------
+    kind : {"extra trees", "random forest"}, default="extra trees"
+        Which ensemble.
+    n_estimators : int, default=300
+        Trees.
+    random_state : int, optional
+        Seed.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (c,)
+        The classes, or the numbers of the labels where rows have several.
+    columns_ : ndarray of shape (m,)
+        The columns that some tree splits on.
+    roots_ : ndarray of shape (n_estimators,)
+        The first node of each tree.
+    column_, threshold_, left_, right_ : ndarrays of shape (nodes,)
+        A row goes left where its value in this one of `columns_` is at most the threshold; a leaf leads to itself.
+    shares_ : ndarray of shape (nodes, c)
+        The share of each class, or of each label, among the rows that a node was fitted on.
+    depth_ : int
+        The longest way from a root to a leaf.
+
+    Examples
+    --------
+    >>> X, y = np.array([[0.0], [1.0], [4.0], [5.0]]), ["low", "low", "high", "high"]
+    >>> Trees(n_estimators=20, random_state=0).fit(X, y).predict([[0.5], [6.0]]).tolist()
+    ['low', 'high']
+    """
+
+    def __init__(
+        self, kind: str = "extra trees", *, n_estimators: int = 300, random_state: int | None = None
+    ) -> None:
+        self.kind = kind
+        self.n_estimators = n_estimators
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Trees:
+        """Fit scikit-learn's ensemble, and keep its nodes."""
+        from sklearn import ensemble
+
+        X, y = validate_data(self, X, y, accept_sparse="csr", multi_output=True)
+        check_classification_targets(y)
+        make = getattr(ensemble, _KINDS[self.kind])
+        forest = make(self.n_estimators, random_state=self.random_state).fit(X, y)
+        self.several_ = isinstance(forest.classes_, list)
+        self.classes_ = np.arange(len(forest.classes_)) if self.several_ else forest.classes_
+        trees = [one.tree_ for one in forest.estimators_]
+        counts = [tree.node_count for tree in trees]
+        self.roots_ = np.cumsum([0, *counts[:-1]])
+        self.depth_ = max(tree.max_depth for tree in trees)
+        start, itself = np.repeat(self.roots_, counts), np.arange(sum(counts))
+        left, right = (
+            np.concatenate([getattr(t, f"children_{s}") for t in trees]) for s in ("left", "right")
+        )
+        leaf = left < 0
+        self.left_, self.right_ = np.where(leaf, itself, left + start), np.where(leaf, itself, right + start)
+        self.threshold_ = np.where(leaf, np.inf, np.concatenate([tree.threshold for tree in trees]))
+        split = np.where(leaf, 0, np.concatenate([tree.feature for tree in trees]))
+        self.columns_, self.column_ = np.unique(split, return_inverse=True)
+        self.shares_ = self._shares(np.concatenate([tree.value for tree in trees]), forest)
+        return self
+
+    def _shares(self, value: np.ndarray, forest: Any) -> np.ndarray:
+        """Return the nodes' shares of classes; with several labels a row, the share of rows that have each."""
+        value = value / value.sum(axis=2, keepdims=True)  # (nodes, outputs, values of an output)
+        if not self.several_:
+            return value[:, 0]
+        # a label that no row or every row has, has one value
+        labels = [value[:, j, : len(values)] @ values for j, values in enumerate(forest.classes_)]
+        return np.column_stack(labels)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return each row's class probabilities, or the probability of each label."""
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", reset=False)[:, self.columns_]
+        size = max(_SLAB // len(self.roots_), 1)
+        slabs = (X[i : i + size] for i in range(0, X.shape[0], size))
+        return np.concatenate([self._slab(rows.toarray() if sp.issparse(rows) else rows) for rows in slabs])
+
+    def _slab(self, rows: np.ndarray) -> np.ndarray:
+        rows = rows.astype(np.float32)  # as scikit-learn's trees see them
+        row = np.arange(len(rows))[:, None]
+        node = np.tile(self.roots_, (len(rows), 1))
+        for _ in range(self.depth_):
+            goes_left = rows[row, self.column_[node]] <= self.threshold_[node]
+            node = np.where(goes_left, self.left_[node], self.right_[node])
+        # one tree after another: all at once would be an array of all places and classes
+        return sum(self.shares_[places] for places in node.T) / len(self.roots_)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return each row's class, or a column of 0 and 1 for each label."""
+        shares = self.predict_proba(X)
+        return (shares > 0.5).astype(int) if self.several_ else self.classes_[shares.argmax(axis=1)]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_label = True
+        return tags

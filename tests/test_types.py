@@ -1,0 +1,47 @@
+"""What editors are told of the public names is what there is. `make types` checks the types themselves."""
+
+import ast
+import importlib
+from pathlib import Path
+
+import pytest
+
+import labelfold
+
+FAMILIES = ("discriminant", "factorization", "semi_supervised", "subspace")
+
+
+def imported_for_editors():
+    """The names that ``labelfold/__init__.py`` imports under TYPE_CHECKING, and from where."""
+    tree = ast.parse(Path(labelfold.__file__).read_text())
+    (block,) = [
+        node
+        for node in tree.body
+        if isinstance(node, ast.If) and getattr(node.test, "id", None) == "TYPE_CHECKING"
+    ]
+    return {
+        alias.asname or alias.name: f"{line.module}:{alias.name}"
+        for line in block.body
+        for alias in line.names
+    }
+
+
+def test_editors_are_told_every_public_name_and_where_it_lives():
+    assert imported_for_editors() == labelfold._PUBLIC
+    assert set(labelfold.__all__) == set(labelfold._PUBLIC) | {"__version__"}
+    assert (Path(labelfold.__file__).parent / "py.typed").exists()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_family_and_the_package_have_the_same_estimators(family):
+    path = f"labelfold.{family}"
+    module = importlib.import_module(path)
+    here = {name for name, place in labelfold._ESTIMATORS.items() if place.startswith(f"{path}:")}
+    assert here == set(module.__all__)
+    for name in here:
+        assert getattr(labelfold, name) is getattr(module, name)
+
+
+def test_every_estimator_is_among_the_cases_of_wrong_keywords():
+    cases = (Path(__file__).parent / "typing_cases.py").read_text()
+    assert [name for name in labelfold._ESTIMATORS if f"\n    {name}(" not in cases] == []
