@@ -112,10 +112,9 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return self
 
     def _with(self, value: Any) -> Any:
-        values = {self.parameter: value}
-        if not isinstance(self.parameter, str):
-            values = dict(zip(self.parameter, value, strict=True))
-        return clone(self.estimator).set_params(**values)
+        if isinstance(self.parameter, str):
+            return clone(self.estimator).set_params(**{self.parameter: value})
+        return clone(self.estimator).set_params(**dict(zip(self.parameter, value, strict=True)))
 
     def _score(self, X: Any, index: np.ndarray, known: np.ndarray, candidates: Sequence[Any]) -> np.ndarray:
         """Return each candidate's score on the rows left out; nothing where a class has one row only."""
