@@ -93,10 +93,10 @@ def test_labels_are_text_and_never_run(page):
 
 
 def test_pointing_at_a_row_says_which_it_is(page, report, found):
-    """Every kind of point: labelled, held back, and grey for unlabelled."""
+    """Every kind of point: labelled and unlabelled."""
     shown = found.review.maps[0]
     page.run("document.getElementById('plot-map-0').scrollIntoView({block: 'center'})")
-    for role, told in (("labelled", ""), ("held back", ", held back"), ("unlabelled", None)):
+    for role in ("labelled", "unlabelled"):
         text = None
         for i in np.flatnonzero(shown.role == role)[:5]:  # one may lie under another
             place = page.run(
@@ -119,7 +119,7 @@ def test_pointing_at_a_row_says_which_it_is(page, report, found):
         row = shown.rows[i]
         label = found.data.named(found.data.y[row])
         assert found.data.row(row) in text
-        assert (f"label: {label}{told}" if told is not None else "label: none") in text
+        assert f"label: {label or 'none'}" in text
         assert f"prediction: {shown.predicted[i]}" in text
         assert f"confidence: {shown.confidence[i]:.0%}" in text
         page.point_at(5, 5)

@@ -110,6 +110,7 @@ def fit_on_all(found: Comparison, method: str, k: int | None) -> Any:
 def _confusion(found: Comparison) -> np.ndarray | None:
     """Count, over all repeats, what the recommended method took each row held back for."""
     data, best = found.data, found.winner
+    assert best is not None
     if data.labels.task == "regression":
         return None
     rows = found.results[
@@ -144,7 +145,7 @@ def _maps(found: Comparison) -> list[Map]:
     maps = []
     ranked = found.ranking.dropna(subset="mean")
     ranked = ranked[[found.methods[m].embeds for m in ranked["method"]]]
-    best = ranked["label"] == found.winner["label"]
+    best = ranked["method"] == found.best_
     for _, row in ranked.iloc[np.argsort(~best, kind="stable")].head(_MOST_MAPS).iterrows():
         try:
             model = found.refit(row["method"], whole(row["k"]))
