@@ -22,7 +22,7 @@ from labelfold.app.compare._store import COLUMNS, Store
 from labelfold.app.registry._methods import get_method
 from labelfold.app.registry._partly_labelled import Labelled
 
-QUICK = {"budgets": [6, 30], "components": 2, "repeats": 3, "progress": False}
+QUICK = {"budgets": [6, 30], "components": 2, "repeats": 3, "time_limit": 600.0, "progress": False}
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +178,7 @@ def test_the_time_limit_ends_a_run_in_its_midst(data):
     """A sleep of a minute in the second fit, after the warm-up, is cut after a quarter of the limit."""
     began, left = time.perf_counter(), iter([0, 60])
     methods = [scripted("asleep", doing(lambda: time.sleep(next(left)))), "lda"]
-    found = compare(*data, methods, **QUICK, time_limit=12.0)
+    found = compare(*data, methods, **(QUICK | {"time_limit": 12.0}))
     assert time.perf_counter() - began < 11
     assert found.best_ == "lda"
     assert found.stopped is None
@@ -226,7 +226,7 @@ def test_the_time_limit_ends_everything(data):
     assert 1 <= len(found.results) <= 10
     assert "by the time limit" in " ".join(found.details)
     with pytest.raises(ValueError, match="before the first result"):
-        compare(*data, [scripted("slow", doing(lambda: time.sleep(9)))], **QUICK, time_limit=0.3)
+        compare(*data, [scripted("slow", doing(lambda: time.sleep(9)))], **(QUICK | {"time_limit": 0.3}))
 
 
 def test_a_turn_gives_the_signal_back(data):
@@ -293,14 +293,14 @@ def test_sizes_a_method_cannot_give_are_not_asked_for(data):
 
 def test_what_suits_is_run_and_what_does_not_is_said(data):
     X, y = data
-    found = compare(X - X.mean(axis=0), y, components=2, repeats=1, progress=False)
+    found = compare(X - X.mean(axis=0), y, components=2, repeats=1, time_limit=600, progress=False)
     assert {"lda", "opls", "ssdr", "drsvm", "pca-svm", "svm", "label-spreading", "sklearn-lda"} <= set(
         found.methods
     )
     assert found.left_out["NMF + SVM"] == "it takes no negative numbers, and X has some"
     assert "LDA" in found.left_out["CCA"]
     assert found.results["error"].isna().all()
-    sparse = compare(sp.csr_matrix(X), y, components=2, repeats=1, progress=False)
+    sparse = compare(sp.csr_matrix(X), y, components=2, repeats=1, time_limit=600, progress=False)
     assert "dense" in sparse.left_out["scikit-learn LDA"]
     assert "nmf-svm" in sparse.methods
     assert sparse.results["error"].isna().all()
@@ -310,7 +310,7 @@ def test_several_labels_a_row(data):
     X, y = data
     Y = pd.DataFrame({"big": X[:, 2] > 4, "wide": X[:, 1] > 3, "first": y == 0}).astype(float)
     Y.iloc[::4] = np.nan
-    found = compare(X, Y, components=2, repeats=1, progress=False)
+    found = compare(X, Y, components=2, repeats=1, time_limit=600, progress=False)
     assert {"cca", "opls", "hsl", "drsvm", "svm", "pca-svm", "nmf-svm"} <= set(found.methods)
     assert "several labels a row" in found.left_out["LDA"]
     assert found.results["error"].isna().all()
@@ -437,7 +437,13 @@ def test_kill_minus_nine(tmp_path):
     before = results.read_bytes()
     before = before[: before.rfind(b"\n") + 1]
     X, y = (part[:600] for part in load_digits(return_X_y=True))
-    settings = {"budgets": [20, 50], "components": [2, 5], "repeats": 2, "progress": False}
+    settings = {
+        "budgets": [20, 50],
+        "components": [2, 5],
+        "repeats": 2,
+        "time_limit": 600.0,
+        "progress": False,
+    }
     found = compare(X, y, ["lda", "opls", "svm"], folder=tmp_path, **settings)
     assert results.read_bytes().startswith(before)
     whole = compare(X, y, ["lda", "opls", "svm"], **settings)
@@ -525,7 +531,7 @@ def test_targets_that_cannot_be_compared(data):
 def test_all_labelled_and_constant_columns_are_said(data):
     X, y = data
     X = np.column_stack([X, np.ones(150), np.zeros(150)])
-    found = compare(X, y, components=2, repeats=1, progress=False)
+    found = compare(X, y, components=2, repeats=1, time_limit=600, progress=False)
     said = " ".join(found.details)
     assert "Every row has a label, so this is supervised" in said
     assert "2 columns hold one value only and can tell nothing apart: '4', '5'." in said

@@ -59,7 +59,7 @@ def found():
     y = np.array([NASTY, 'say "hi" & go', "plain"], dtype=object)[y]
     y[::4] = None
     return compare(
-        X, y, METHODS, budgets=[6, 30], components=[1, 2], repeats=2, progress=False, name=f"flowers {NASTY}"
+        X, y, METHODS, [6, 30], [1, 2], repeats=2, time_limit=600, progress=False, name=f"flowers {NASTY}"
     )
 
 
