@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_limits
 
 from _common import peak_beyond
 from labelfold.factorization._drsvm import DRSVM
-from labelfold.factorization._drsvm_solver import Problem, solve
+from labelfold.factorization._drsvm_solver import DRSVMProblem, solve
 from labelfold.numerics._factor_starts import random_start
 from labelfold.rows import as_rows
 
@@ -70,7 +70,7 @@ def iterations(X: sparse.csr_array, k: int, threads: int) -> Callable[[int], Non
     rows, y = as_rows(X), labels_of(X.shape[0])
     index = np.flatnonzero(y >= 0)
     square = rows.squared_norm()
-    problem = Problem(
+    problem = DRSVMProblem(
         rows=rows,
         index=index,
         T=(2.0 * y[index] - 1)[:, None],
@@ -78,10 +78,11 @@ def iterations(X: sparse.csr_array, k: int, threads: int) -> Callable[[int], Non
         squared_norm=square,
         svm_penalty=1.0,
         reconstruction=1.0,
-        shrinkage=1.0,
+        factor_penalty=1.0,
         loss="squared_hinge",
         nonnegative=False,
         fit_intercept=False,
+        intercept_scaling=1.0,
     )
     start = random_start(rows, k, np.sqrt(square), 0, nonnegative=False)
 

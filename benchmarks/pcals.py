@@ -22,7 +22,7 @@ from sklearn.decomposition import PCA, KernelPCA
 
 from _common import best_of, pinned, slope
 from labelfold import PCALS, KernelPCALS
-from labelfold.numerics._distances import mean_distance
+from labelfold.features import default_gamma
 from labelfold.rows import as_rows
 
 N, POSITIONS, CODES = 83_679, 15, 21
@@ -130,7 +130,7 @@ def beside_kernel_pca(repeat: int, scale: int) -> None:
         for n, d in ((2000 // scale, 5), (2000 // scale, 50), (6000 // scale, 5), (6000 // scale, 50)):
             X = rng.standard_normal((n, d))
             few = few_labels((X[:, 0] + X[:, 1] ** 2 > 1).astype(int), 100)
-            gamma = 1 / (2 * mean_distance(as_rows(X)) ** 2)
+            gamma = default_gamma(as_rows(X))
             exact, some = KernelPCALS(8, gamma=gamma), KernelPCALS(8, gamma=gamma, n_landmarks=500)
             runs = [
                 lambda X=X, g=gamma: KernelPCA(8, kernel="rbf", gamma=g).fit(X),

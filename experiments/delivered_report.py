@@ -20,11 +20,11 @@ def write_report(results: Results, baselines: Results, path: Path) -> None:
     page = Report(path)
     page.text(
         "# What `labelfold compare` delivers",
-        "Share of hidden labels that predictions.csv names rightly (%), mean over the draws of labels. Beside it is "
-        "the best of eight ten-line baselines *in hindsight*: the one with the highest mean on the same hidden rows. "
-        "± is the standard error of the mean difference over the draws. *Promised* is the headline, *true* the same "
-        "score on the hidden rows, *covered* how often the 90% interval of the headline holds it, *width* the "
-        "interval's as a multiple of Wilson's binomial interval for as many labels.",
+        "Share of hidden labels that predictions.csv names rightly (%), mean over the draws of labels, beside the "
+        "best of eight ten-line baselines *in hindsight*: the one with the highest mean on the same hidden rows. "
+        "± is the standard error of the mean difference over the draws. *Promised* is the headline, *true* the "
+        "same score on the hidden rows, *covered* how often the 90% interval of the headline holds it, *width* "
+        "the interval's as a multiple of Wilson's binomial interval for as many labels.",
     )
     settings = sorted({row["parameters"] for row in results.rows})
     for setting in settings:

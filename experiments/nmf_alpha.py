@@ -194,7 +194,7 @@ def supervised(
     if method == "NMF-alpha":
         supervision = weight * unit(task, cut, percent)
         return corrected(
-            labelfold.NMFAlpha(k, supervision=supervision, max_iter=ITERATIONS, tol=0.0).fit(X, y)
+            labelfold.NMFAlpha(k, supervision=supervision, C=1.0, max_iter=ITERATIONS, tol=0.0).fit(X, y)
         )
     options = {"max_iter": SQUARES_ITERATIONS, "tol": 0.0, "init": start_squares(task, cut, k)}
     if method == "CNMF":
@@ -354,9 +354,9 @@ def images(results: Results, plan: Plan) -> None:
             X, y = task.X[cut.train], hidden(task, cut, percent)
             # From the same start, as long as it takes for the parts to become what they will be.
             supervision = weight * unit(task, cut, percent)
-            model = labelfold.NMFAlpha(k, supervision=supervision, max_iter=IMAGE_ITERATIONS, tol=0.0).fit(
-                X, y
-            )
+            model = labelfold.NMFAlpha(
+                k, supervision=supervision, C=1.0, max_iter=IMAGE_ITERATIONS, tol=0.0
+            ).fit(X, y)
         shown[weight] = model.components_
         if not results.has(**key):
             results.add(**key, ours=likeness(model.components_, X))

@@ -60,17 +60,19 @@ FILES = {
 # The paper's ranges. It gives none for lambda W, which its Table 1 has at 0.1, 1 and 10. Its two learning rates say
 # how far a descent comes; there are none here, and the number of iterations takes their place.
 PENALTIES = tuple(10.0**e for e in range(-6, 2))
+# Its model has row offsets in the unit of X.
+PAPER = {"offset_unit": 1.0}
 FACTORS = {
-    "u_penalty": PENALTIES,
-    "v_penalty": PENALTIES,
+    "row_penalty": PENALTIES,
+    "basis_penalty": PENALTIES,
     "share": (0.25, 0.5, 0.75, 1.0),
     "iterations": (10, 30),
 }
-BETA = {"reconstruction": (0.1, 0.5, 0.9)}
+BETA = {"reconstruction_share": (0.1, 0.5, 0.9)}
 MACHINE = {"C": (0.1, 1.0, 10.0), "degree": (1, 2, 3, 4)}
 GRIDS = {
     "NSDR": FACTORS | BETA | MACHINE,
-    "LSDR": FACTORS | BETA | {"w_penalty": (0.1, 1.0, 10.0)},
+    "LSDR": FACTORS | BETA | {"classifier_penalty": (0.1, 1.0, 10.0)},
     "PCA-SVMs": {"variance": (0.5, 0.7, 1.0)} | MACHINE,
     "SVMs": MACHINE,
 }
@@ -84,24 +86,30 @@ TABLE_1 = {
     "spect": ((22, 1e-2, 1e-5, 0.5, 0.1, 3), (16, 1e-2, 1.0, 0.5, 0.1), (1.0, 1.0, 3), (0.1, 2)),
 }
 TABLE_1_NAMES = {
-    "NSDR": ("n_components", "u_penalty", "v_penalty", "reconstruction", "C", "degree"),
-    "LSDR, smooth hinge": ("n_components", "u_penalty", "v_penalty", "reconstruction", "w_penalty"),
+    "NSDR": ("n_components", "row_penalty", "basis_penalty", "reconstruction_share", "C", "degree"),
+    "LSDR, smooth hinge": (
+        "n_components",
+        "row_penalty",
+        "basis_penalty",
+        "reconstruction_share",
+        "classifier_penalty",
+    ),
     "PCA-SVMs": ("variance", "C", "degree"),
     "SVMs": ("C", "degree"),
 }
 FIGURE_3 = {
     "n_components": 25,
-    "u_penalty": 1e-5,
-    "v_penalty": 1e-5,
-    "reconstruction": 0.7,
+    "row_penalty": 1e-5,
+    "basis_penalty": 1e-5,
+    "reconstruction_share": 0.7,
     "C": 1.0,
     "degree": 1,
 }
 FIGURE_4 = {
     "n_components": 11,
-    "u_penalty": 1e-6,
-    "v_penalty": 1e-5,
-    "reconstruction": 0.9,
+    "row_penalty": 1e-6,
+    "basis_penalty": 1e-5,
+    "reconstruction_share": 0.9,
     "C": 0.1,
     "degree": 2,
 }
@@ -205,9 +213,9 @@ def errors(
         options["n_components"] = max(1, round(options.pop("share") * X.shape[1]))
     limits = {"max_iter": min(options.pop("iterations", max_iter), max_iter), "tol": 1e-4}
     if method == "NSDR":
-        model = NSDR(**options, **limits)
+        model = NSDR(**options, **limits, **PAPER, gamma=1.0)
     else:
-        model = LSDR(loss=method.split(", ")[1].replace(" ", "_"), **options, **limits)
+        model = LSDR(loss=method.split(", ")[1].replace(" ", "_"), **options, **limits, **PAPER)
     return float(np.mean(model.fit(X, few).transduction_[asked] != y[asked]))
 
 
@@ -282,18 +290,22 @@ def small_sets() -> dict[str, tuple[np.ndarray, np.ndarray]]:
 def pictures(results: Results, plan: Plan) -> None:
     """Write the coordinates of the two small sets, reduced to two dimensions in two ways each."""
     # Penalties, weights and degree as the captions give them; without labels: next to all weight on reconstruction.
+    small = {"row_penalty": 1e-4, "basis_penalty": 1e-4, "max_iter": 2000, **PAPER}
+    large = {
+        "row_penalty": 1e-2,
+        "basis_penalty": 1e-2,
+        "max_iter": 300,
+        "reconstruction_share": 0.7,
+        **PAPER,
+    }
     models = {
         "Figure 1": {
-            "unsupervised": LSDR(2, reconstruction=1 - 1e-6, u_penalty=1e-4, v_penalty=1e-4, max_iter=2000),
-            "LSDR": LSDR(
-                2, reconstruction=0.4, u_penalty=1e-4, v_penalty=1e-4, w_penalty=1e-4, max_iter=2000
-            ),
+            "unsupervised": LSDR(2, reconstruction_share=1 - 1e-6, classifier_penalty=0.1, **small),
+            "LSDR": LSDR(2, reconstruction_share=0.4, classifier_penalty=1e-4, **small),
         },
         "Figure 2": {
-            "LSDR": LSDR(2, reconstruction=0.7, u_penalty=1e-2, v_penalty=1e-2, w_penalty=2.0, max_iter=300),
-            "NSDR": NSDR(
-                2, degree=3, C=0.5, reconstruction=0.7, u_penalty=1e-2, v_penalty=1e-2, max_iter=300
-            ),
+            "LSDR": LSDR(2, classifier_penalty=2.0, **large),
+            "NSDR": NSDR(2, degree=3, C=0.5, gamma=1.0, **large),
         },
     }
     for part, (X, y) in small_sets().items():
@@ -330,14 +342,14 @@ def convergence(results: Results, plan: Plan) -> None:
         key["parameters"] = words(iterations=count)
         if results.has(method="test error", **key):
             continue
-        model = NSDR(**FIGURE_3, max_iter=count, tol=0.0).fit(data.X, few)
-        weights = {"reconstruction": 1.0, "u_penalty": 0.0, "v_penalty": 0.0}
+        model = NSDR(**FIGURE_3, **PAPER, gamma=1.0, max_iter=count, tol=0.0).fit(data.X, few)
+        weights = {"reconstruction_share": 1.0, "row_penalty": 0.0, "basis_penalty": 0.0}
         factors = model.embedding_, model.row_offsets_, model.components_, model.column_offsets_
         misfit = factor_cost(data.X, *factors, **weights)
         placed = np.column_stack(factors[:2])
         size = sum(float(np.vdot(a, a)) for a in factors[:3])
-        penalty = FIGURE_3["u_penalty"] * size  # both penalties are the same
-        b = model.reconstruction
+        penalty = FIGURE_3["row_penalty"] * size  # both penalties are the same
+        b = model.reconstruction_share
         rows = {
             "reconstruction": misfit,
             "classification": (model.objective_[-1] - b * misfit - penalty) / (1 - b),
@@ -353,7 +365,7 @@ def convergence(results: Results, plan: Plan) -> None:
 def sensitivity(results: Results, plan: Plan) -> None:
     """Write the mean error over folds on spect by both penalties, and by C and the degree."""
     data = read("spect", plan.most_rows)
-    points = [{"u_penalty": u, "v_penalty": v} for u in plan.penalties for v in plan.penalties]
+    points = [{"row_penalty": u, "basis_penalty": v} for u in plan.penalties for v in plan.penalties]
     points += [{"C": C, "degree": p} for C in (0.01, 0.1, 1.0, 10.0, 100.0) for p in (1, 2, 3, 4)]
     for point in points:
         key = {"part": "Figure 4", "dataset": data.name, "source": data.source, "method": "NSDR", "seed": 0}
@@ -543,7 +555,7 @@ def _report_sensitivity(page: Report, results: Results) -> None:
         "## Figure 4: sensitivity",
         "Mean error over the folds of spect, all else as the paper's caption has it.",
     )
-    pairs = ("u_penalty", "v_penalty"), ("C", "degree")
+    pairs = ("row_penalty", "basis_penalty"), ("C", "degree")
 
     def draw(plt: Any) -> Any:
         figure, axes = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")

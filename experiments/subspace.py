@@ -308,8 +308,8 @@ def toy(name: str, plan: Plan) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return X, y, few
 
 
-def toy_model(method: str, X: np.ndarray, config: str) -> Any:
-    """Return an estimator from the text of its parameters."""
+def toy_model(method: str, X: np.ndarray, n_labelled: int, config: str) -> Any:
+    """Return an estimator from the text of its parameters; the ridge there stands beside a mean."""
     value = {name: float(number) for name, number in (word.split("=") for word in config.split())}
     distance = np.sqrt(((X[:, None] - X) ** 2).sum(axis=2)).sum() / (len(X) * (len(X) - 1))
     gamma = 1 / (2 * (value["kernel_width"] * distance) ** 2)
@@ -318,10 +318,10 @@ def toy_model(method: str, X: np.ndarray, config: str) -> Any:
     return LapRLS(
         kernel="rbf",
         gamma=gamma,
-        ridge=value["ridge"],
+        ridge=value["ridge"] * n_labelled,
         smoothness=value["smoothness"],
         graph="rbf",
-        width=value["graph_width"] * distance,
+        graph_gamma=1 / (2 * (value["graph_width"] * distance) ** 2),
     )
 
 
@@ -353,7 +353,7 @@ def figures(results: Results, plan: Plan) -> None:
             for config in grid:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    model = toy_model(method, X, config).fit(X, few)
+                    model = toy_model(method, X, int((few >= 0).sum()), config).fit(X, few)
                 if method == "KLapRLS":
                     tried[config] = model.predict(X)
                     continue

@@ -30,8 +30,11 @@ from subspace_methods import (
 MOST_BYTES = 1 << 29
 
 
-def estimator(data: Rows, method: str, config: str) -> Any:
-    """Return the estimator of a method with a configuration, as subspace_methods.py names it."""
+def estimator(data: Rows, method: str, config: str, n_labelled: int) -> Any:
+    """Return the estimator of a method with a configuration, as subspace_methods.py names it.
+
+    The ridge of LapRLS stands there beside a mean over the labelled rows, as in its paper.
+    """
     value = {name: float(number) for name, number in (word.split("=") for word in config.split())}
     p = int(value.get("p", 0))
     gamma = 1 / (2 * (value["kernel_width"] * data.sigma) ** 2) if "kernel_width" in value else None
@@ -46,9 +49,9 @@ def estimator(data: Rows, method: str, config: str) -> Any:
     if method in ("LapRLS", "KLapRLS"):
         graph: dict[str, Any] = {"graph": "knn", "n_neighbors": NEIGHBOURS[0]}
         if "graph_width" in value:
-            graph = {"graph": "rbf", "width": value["graph_width"] * data.sigma}
+            graph = {"graph": "rbf", "graph_gamma": 1 / (2 * (value["graph_width"] * data.sigma) ** 2)}
         kernel = {} if method == "LapRLS" else {"kernel": "rbf", "gamma": gamma, "n_landmarks": landmarks}
-        return LapRLS(ridge=value["ridge"], smoothness=value["smoothness"], **graph, **kernel)
+        return LapRLS(ridge=value["ridge"] * n_labelled, smoothness=value["smoothness"], **graph, **kernel)
     options: dict[str, Any] = {"tol": PROPAGATION_TOL, "max_iter": PROPAGATION_ITERATIONS}
     if data.large:
         W = data.neighbours[int(value["neighbours"])]
@@ -67,7 +70,7 @@ def check(data: Rows, method: str, config: str, task: Task) -> tuple[float, floa
     cached = {name: values for name, _, values in METHODS[method](data, [task], *only)}[config] > 0
     y = np.full(len(data.y), -1)
     y[task.known] = data.y[task.known] > 0
-    model = estimator(data, method, config)
+    model = estimator(data, method, config, len(task.known))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         spent, _ = seconds(lambda: model.fit(data.X, y))

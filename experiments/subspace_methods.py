@@ -20,7 +20,6 @@ from sklearn.utils import check_random_state
 
 from common import rng_of, words
 from labelfold.features._kernel_map import nystroem_map
-from labelfold.numerics._distances import mean_distance
 from labelfold.numerics.least_squares._block_cg import block_cg
 from labelfold.rows import as_rows
 from labelfold.semi_supervised._graph import laplacian, nearest, neighbour_graph
@@ -85,9 +84,12 @@ class Rows:
     def sigma(self) -> float:
         """The mean distance between two rows."""
         if self.large:
-            return mean_distance(as_rows(self.X))
-        n = len(self.y)
-        return float(np.sqrt(self.squares).sum()) / (n * (n - 1))
+            some = np.sort(check_random_state(0).permutation(len(self.y))[:1000])
+            squares = euclidean_distances(self.X[some], squared=True)
+        else:
+            squares = self.squares
+        n = len(squares)
+        return float(np.sqrt(squares).sum()) / (n * (n - 1))
 
     def rbf(self, width: float) -> np.ndarray:
         """Return the kernel of all rows, with a width in units of sigma."""

@@ -154,7 +154,7 @@ def _boundaries(plt: Any, name: str, rows: Sequence[dict[str, str]]) -> Any:
     for axis, row in zip(axes, sorted(rows, key=lambda r: r["method"], reverse=True), strict=True):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model = toy_model(row["method"], X, row["parameters"]).fit(X, few)
+            model = toy_model(row["method"], X, int((few >= 0).sum()), row["parameters"]).fit(X, few)
         values = model.decision_function(points).reshape(grid[0].shape)
         axis.contourf(*grid, values > 0, levels=[-0.5, 0.5, 1.5], colors=["tab:red", "tab:blue"], alpha=0.12)
         axis.contour(*grid, values, levels=[0.0], colors="black", linewidths=1.5)

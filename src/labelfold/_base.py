@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labelfold._sklearn import _check_feature_names, _check_n_features
+from labelfold.features._kernel_map import Scores
 from labelfold.labels import Labels
 from labelfold.rows import Block, Featurized, Rows, as_rows, is_table
 
@@ -84,8 +85,11 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstim
         return self._project(self._rows(X, reset=False))
 
     def _project(self, rows: Rows) -> Any:
-        shared = (np.ascontiguousarray(self.components_.T), self.mean_)
-        return self._seen(rows).map(_project, shared=shared)
+        W = np.ascontiguousarray(self.components_.T)
+        feature_map = getattr(self, "feature_map_", None)
+        if feature_map is not None:
+            return Featurized(rows, Scores(feature_map, self.mean_, W).transform).values()
+        return rows.map(_project, shared=(W, self.mean_))
 
     def _seen(self, rows: Rows) -> Rows:
         """Return the rows as the components see them: through a feature map, where there is one."""

@@ -19,6 +19,7 @@ from typing import Any
 from labelfold import _ESTIMATORS
 
 _PLACES = {
+    "CenteredNystroem": "labelfold.features._kernel_map:CenteredNystroem",
     "Coded": "labelfold.app.registry._partly_labelled:Coded",
     "KernelMap": "labelfold.features._kernel_map:KernelMap",
     "Labelled": "labelfold.app.registry._partly_labelled:Labelled",

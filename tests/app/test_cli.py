@@ -95,6 +95,30 @@ def test_fit_saves_a_plain_model(wine, model, capsys):
     assert "ridge" in out
 
 
+def test_the_form_of_the_columns_is_part_of_the_model(wine, capsys):
+    from labelfold import LDA
+
+    raw = wine.assign(**load_wine(as_frame=True).data)
+    raw.to_csv("raw.csv", index=False)
+    command = "fit raw.csv --target kind --id name -k 2 --ridge 1"
+    out, _ = run(capsys, f"{command} -o auto")
+    assert "The columns were brought to unit variance: proline varies 388 times as much" in out
+    run(capsys, f"{command} --scale -o scaled")
+    out, _ = run(capsys, f"{command} --no-scale -o plain")
+    assert "columns were" not in out
+    out, _ = run(capsys, "fit wine.csv --target kind --id name -k 2 --ridge 1 -o same")
+    assert "The columns were left as they are: they vary by about as much." in out
+    X = numbers(raw)
+    np.testing.assert_array_equal(load_model("auto").transform(X), load_model("scaled").transform(X))
+    np.testing.assert_allclose(load_model("auto")[0].transform(X).std(axis=0), 1)
+    assert type(load_model("plain")) is LDA
+    assert type(load_model("same")) is LDA
+    out, _ = run(capsys, "inspect auto")
+    assert "the model brings the columns to unit variance first" in out
+    run(capsys, "predict auto raw.csv --id name -o p.csv")
+    assert (pd.read_csv("p.csv")["predicted"] == load_model("auto").predict(X)).all()
+
+
 @pytest.mark.parametrize("output", ["out.parquet", "out.csv", "out.tsv", "out.npz"])
 def test_transform_writes_every_format(wine, model, capsys, output):
     _, err = run(capsys, f"transform model wine.parquet --id name -o {output}")
@@ -518,3 +542,35 @@ def test_a_model_without_classes_predicts_none(wine, capsys):
     save(PCA(2).fit(X), "pca")
     refuse(capsys, "transform pca wine.csv -o o.csv --predict", "predicts no classes")
     run(capsys, "transform pca wine.csv -o o.csv")
+
+
+def test_formulas_in_labels_and_ids_are_written_as_they_are_unless_safe_csv_is_asked_for(wine, capsys):
+    marked = wine.assign(kind=wine["kind"].map({"red": "=1+1", "white": "-x"}, na_action="ignore"))
+    marked = marked.assign(name=[f"@{i}" if i % 2 else f"-{i}" for i in range(len(wine))])
+    marked.to_csv("marked.csv", index=False)
+    run(capsys, "fit marked.csv --target kind --id name --ridge 1 -o m")
+    run(capsys, "predict m marked.csv --id name -o plain.csv")
+    run(capsys, "predict m marked.csv --id name --safe-csv -o safe.csv")
+    run(capsys, "transform m marked.csv --id name --predict --safe-csv -o safe.tsv")
+    plain = pd.read_csv("plain.csv", dtype=str)
+    assert plain["name"].tolist() == marked["name"].tolist()
+    assert set(plain["predicted"]) == {"=1+1", "-x"}
+    for safe in (pd.read_csv("safe.csv", dtype=str), pd.read_csv("safe.tsv", dtype=str, sep="\t")):
+        assert safe["name"].tolist() == [f"'{n}" if n[0] == "@" else n for n in marked["name"]]
+        assert safe["predicted"].tolist() == ("'" + plain["predicted"]).tolist()
+    command = "compare marked.csv --target kind --id name -m lda -k 2 -b 20 -r 1 --save --safe-csv -o r"
+    run(capsys, command)
+    assert set(pd.read_csv("r/predictions.csv", dtype=str)["predicted"]) <= {"'=1+1", "'-x"}
+
+
+def test_labels_do_not_steer_the_terminal(wine, capsys):
+    names = {"red": "\x1b]0;title\x07red", "white": "w\x1b[2Jhite", "[bold]rosé": "ro\x9bsé"}
+    steering = wine.assign(kind=wine["kind"].map(names, na_action="ignore"))
+    steering = steering.rename(columns={"ash": "a\x1b[31msh"})
+    steering.to_parquet("s.parquet")
+    said = [*run(capsys, "fit s.parquet --target kind --id name --ridge 1 -o m"), *run(capsys, "inspect m")]
+    said += run(capsys, "compare s.parquet --target kind --id name -m lda,svm -k 2 -b 20 -r 1 -o r")
+    steering.drop(columns="a\x1b[31msh").to_parquet("less.parquet")
+    said += run(capsys, "predict m less.parquet -o p.csv", status=2)
+    assert "\\x1b[2J" in "".join(said)
+    assert not set("".join(said)) & set("\x1b\x07\x9b")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.datasets import load_iris
+from sklearn.datasets import load_digits, load_iris
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.kernel_approximation import Nystroem
@@ -23,7 +23,7 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.estimator_checks import check_estimator
 
 import labelfold
-from labelfold import LDA
+from labelfold import LDA, PCALS, LapRLS
 from labelfold.app._explain import predict_with_confidence
 from labelfold.app.registry._methods import METHODS, available_methods, get_method
 from labelfold.app.registry._multilabel import PerLabel, right
@@ -369,6 +369,54 @@ def test_two_parameters_are_tuned_together(data):
     spread = X.var(axis=0).sum()
     scaled = Tuned(SVC(), ("C", "gamma"), ((1.0, 0.5),), power=(0, -1), random_state=0).fit(X, y)
     assert scaled.best_value_ == pytest.approx([1.0, 0.5 / spread])
+
+
+def test_pcals_through_the_registry_is_the_estimator():
+    """Two Gaussian classes whose means differ by little in each of many columns, as in the SSL book's g241d."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 1000)
+    X = rng.standard_normal((1000, 241)) + np.outer(2 * y - 1, np.full(241, 0.1))
+    few = np.where(np.arange(1000) < 100, y, -1)
+    found = METHODS["pcals"].make(2, X=X, random_state=0).fit(X, few).predict(X)
+    np.testing.assert_array_equal(found, PCALS(2, random_state=0).fit(X, few).predict(X))
+    # sqrt(241) * 0.1 = 1.55 standard deviations from the middle: 94% is the best there is
+    assert (found == y)[100:].mean() > 0.85
+
+
+def test_lda_with_one_label_a_class_does_as_a_linear_svm_does():
+    X, y = load_digits(return_X_y=True)
+    right = {"lda": [], "svm": []}
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        known = [rng.choice(np.flatnonzero(y == c)) for c in range(10)]
+        few = np.full(len(y), -1)
+        few[known] = y[known]
+        for name in right:
+            model = METHODS[name].make(9 if name == "lda" else None, X=X, random_state=0).fit(X, few)
+            right[name].append(np.mean(model.predict(X) == y))
+    assert np.mean(right["lda"]) > np.mean(right["svm"]) - 0.02
+
+
+def test_a_class_with_one_label_does_not_keep_the_others_from_tuning(data):
+    X, _, y = data
+    few = np.full(len(y), -1)
+    few[[0, *range(50, 60), *range(100, 110)]] = y[[0, *range(50, 60), *range(100, 110)]]
+    tuned = Tuned(LDA(), "ridge", (1e9, 1e-3), power=0, random_state=0).fit(X, few)
+    assert len(tuned.scores_) == 2
+    assert np.isfinite(tuned.scores_).all()
+
+
+def test_candidates_by_the_number_of_labels_and_a_fallback(data):
+    X, _, y = data
+    few = np.where(np.arange(len(y)) % 3 == 0, y, -1)
+    unit = X.var(axis=0).sum()
+    tuned = Tuned(LapRLS(), "ridge", (0.01,), per_label=True, hide=True, random_state=0).fit(X, few)
+    assert tuned.best_value_ == pytest.approx(0.01 * 50 * unit)
+    lone = np.full(len(y), -1)
+    lone[[0, 60, 120]] = y[[0, 60, 120]]
+    tuned = Tuned(LapRLS(), "ridge", (0.01,), fallback="auto", hide=True).fit(X, lone)
+    assert tuned.best_value_ == "auto"
+    assert tuned.estimator_.ridge_ == pytest.approx(0.01 * 3 * unit)
 
 
 def test_one_label_a_class_takes_the_first_candidate(data):

@@ -92,7 +92,7 @@ def test_equals_the_dense_problem(name, X, y, way):
 @pytest.mark.parametrize(("alpha", "beta"), [(0.0, 20.0), (5.0, 0.0), (100.0, 1.0)])
 def test_weights(alpha, beta, way, rng):
     X, y = rng.standard_normal((70, 40)), partly(rng.integers(0, 3, 70), rng)
-    model = SSDR(4, cannot_link=alpha, must_link=beta, **WAYS[way]).fit(X, y)
+    model = SSDR(4, cannot_link_weight=alpha, must_link_weight=beta, **WAYS[way]).fit(X, y)
     check(model, X, links_of_labels(y, alpha, beta), 4)
 
 
@@ -140,19 +140,19 @@ def test_pairs_and_labels_are_the_same_links_counted_differently(rng):
     pairs = [(i, j) for i in known for j in known if i < j]
     must, cannot = [p for p in pairs if y[p[0]] == y[p[1]]], [p for p in pairs if y[p[0]] != y[p[1]]]
     n_M = (np.bincount(y[known]) ** 2).sum()  # where a list has each pair once, and no row with itself
-    by_pairs = SSDR(3, must_link=20.0 * len(must) / n_M).fit(X, must_links=must, cannot_links=cannot)
+    by_pairs = SSDR(3, must_link_weight=20.0 * len(must) / n_M).fit(X, must_links=must, cannot_links=cannot)
     by_labels = SSDR(3).fit(X, y)
     np.testing.assert_allclose(by_pairs.components_, by_labels.components_, atol=1e-10)
     np.testing.assert_allclose(by_pairs.eigenvalues_, by_labels.eigenvalues_, rtol=1e-10)
     swapped = [(j, i) for i, j in must] + must[:2]  # the order of a pair, and saying it twice, change nothing
-    again = SSDR(3, must_link=20.0 * len(must) / n_M).fit(X, must_links=swapped, cannot_links=cannot)
+    again = SSDR(3, must_link_weight=20.0 * len(must) / n_M).fit(X, must_links=swapped, cannot_links=cannot)
     np.testing.assert_allclose(again.components_, by_pairs.components_, atol=1e-12)
 
 
 @every_way
 def test_without_weights_it_is_principal_component_analysis(way, rng):
     X, y = rng.standard_normal((80, 30)) * np.linspace(1, 4, 30) + 2, partly(rng.integers(0, 2, 80), rng)
-    model = SSDR(3, cannot_link=0.0, must_link=0.0, **WAYS[way]).fit(X, y)
+    model = SSDR(3, cannot_link_weight=0.0, must_link_weight=0.0, **WAYS[way]).fit(X, y)
     pca = PCA(3).fit(X)
     np.testing.assert_allclose(np.abs((model.components_ * pca.components_).sum(axis=1)), 1, atol=1e-10)
     np.testing.assert_allclose(model.eigenvalues_, pca.explained_variance_ * 79 / 80, rtol=1e-10)
@@ -352,7 +352,7 @@ def test_bad_links_are_refused(given, message):
 
 
 @pytest.mark.parametrize(
-    "change", [{"n_components": 0}, {"must_link": -1.0}, {"cannot_link": -1.0}, {"tol": 0.0}]
+    "change", [{"n_components": 0}, {"must_link_weight": -1.0}, {"cannot_link_weight": -1.0}, {"tol": 0.0}]
 )
 def test_bad_parameters_are_refused(change):
     with pytest.raises(ValueError, match=next(iter(change))):

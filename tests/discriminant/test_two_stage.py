@@ -1,15 +1,18 @@
 """CCA, OPLS and HSL: against the dense problem, each other, scikit-learn, and themselves in another form."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.cross_decomposition import CCA as SklearnCCA
 from sklearn.datasets import load_iris, load_linnerud, load_wine, make_multilabel_classification
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, check_cv
 from sklearn.preprocessing import StandardScaler
 
 from labelfold import CCA, HSL, LDA, OPLS, load, save
@@ -228,6 +231,42 @@ def test_kernels_separate_what_lines_cannot():
         )
 
 
+@pytest.mark.parametrize("maker", [LDA, CCA, OPLS, HSL])
+def test_gamma_and_landmarks_come_from_the_labelled_rows(maker, monkeypatch):
+    X, y = load_iris(return_X_y=True)
+    y[::3] = -1
+    squares = ((X[y >= 0][:, None] - X[y >= 0]) ** 2).sum(axis=2)
+    gamma = 1 / (2 * squares.mean())
+    exact = maker(kernel="rbf", ridge=1.0).fit(X, y)
+    assert exact.gamma_ == pytest.approx(gamma)
+    given = maker(kernel="rbf", gamma=gamma, ridge=1.0, n_landmarks=None).fit(X, y)
+    np.testing.assert_allclose(exact.components_, given.components_, rtol=1e-7, atol=1e-9)
+    # too little memory for the kernel of 100 rows: Nystroem features of some
+    monkeypatch.setattr("labelfold.features._kernel_map._LANDMARKS", 15)
+    few = maker(kernel="rbf", ridge=1.0, max_gram_bytes=8 * 99**2).fit(X, y)
+    np.testing.assert_array_equal(
+        few.components_, maker(kernel="rbf", ridge=1.0, n_landmarks=15).fit(X, y).components_
+    )
+
+
+@pytest.mark.parametrize("maker", [CCA, OPLS, HSL])
+def test_they_are_classifiers_unless_numbers_are_asked_for(maker):
+    assert is_classifier(maker())
+    # Folds of a search are made class by class: plain ones of sorted classes would lack one.
+    X, y = load_iris(return_X_y=True)
+    assert isinstance(check_cv(3, y, classifier=is_classifier(maker())), StratifiedKFold)
+    search = GridSearchCV(maker(), {"ridge": [0.1, 1.0]}, cv=3).fit(X, y)
+    assert search.best_score_ > 0.7
+    if maker is not HSL:
+        assert is_regressor(maker(task="regression"))
+        assert not is_classifier(maker(task="regression"))
+
+
+def test_one_labelled_row_is_refused():
+    with pytest.raises(ValueError, match="y has one sample with a label"):
+        OPLS(task="regression").fit(np.eye(3), [1.5, np.nan, np.nan])
+
+
 def test_a_callable_kernel():
     X, y = load_iris(return_X_y=True)
     by_name = LDA(ridge=1.0, kernel="linear").fit(X[::5], y[::5])
@@ -248,7 +287,7 @@ def test_a_callable_kernel():
         ({"gamma": 0.1}, "without a kernel"),
         ({"n_landmarks": 5}, "without a kernel"),
         ({"kernel": "rfb"}, "kernel='rfb' is not known"),
-        ({"kernel": "rbf", "max_gram_bytes": 100}, "set n_landmarks"),
+        ({"kernel": "rbf", "n_landmarks": None, "max_gram_bytes": 100}, "leave n_landmarks at"),
         ({"ridge": -1.0}, "ridge"),
         ({"ridge": [1.0, -1.0]}, "at least 0"),
     ],
@@ -583,3 +622,36 @@ def test_a_saved_model_goes_on_learning(tmp_path):
         half = maker().partial_fit(X[:50], y[:50])
         back = load(save(half, tmp_path / "half")).partial_fit(X[50:], y[50:])
         assert distance(back.components_.T, maker().fit(X, y).components_.T) < 1e-8
+
+
+@pytest.mark.parametrize("maker", [LDA, CCA, OPLS, HSL])
+@pytest.mark.parametrize("counts", [(1, 15, 14), (1, 1, 6), (1, 1, 1), (1, 1), (1, 2)])
+def test_a_class_of_one_row_is_never_held_back(maker, counts):
+    rng = np.random.default_rng(len(counts))
+    y = np.repeat(np.arange(len(counts)), counts)
+    X = rng.normal(size=(len(y), 4)) + y[:, None]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = maker(ridge="cv").fit(X, y)
+        given = maker(ridge=[1e-3, 1.0, 1e3]).fit(X, y)
+    assert set(model.classes_) == set(y)
+    if max(counts) == 1:
+        assert model.ridge_scores_.shape == (0, len(model.ridges_))
+        assert model.ridge_ == pytest.approx(((X - X.mean(axis=0)) ** 2).sum() / len(X))
+        assert given.ridge_ == 1.0
+    else:
+        assert len(model.ridge_scores_) >= 2
+
+
+@pytest.mark.parametrize("maker", [CCA, OPLS, HSL])
+def test_a_label_of_one_row_is_never_held_back(maker, rng):
+    Y = np.zeros((30, 3))
+    Y[:10, 0] = Y[5:20, 1] = Y[0, 2] = 1
+    model = maker(ridge="cv").fit(rng.normal(size=(30, 4)), Y)
+    assert len(model.ridge_scores_) == 5
+
+
+@pytest.mark.parametrize("maker", [CCA, OPLS])
+def test_two_numbers_are_too_few_to_choose_a_ridge_by(maker, rng):
+    model = maker(ridge="cv").fit(rng.normal(size=(2, 4)), [0.5, 1.5])
+    assert model.ridge_scores_.shape == (0, len(model.ridges_))

@@ -8,8 +8,21 @@ from labelfold.labels import read_labels
 
 TASKS = ["binary", "multiclass", "multilabel"]
 LOSSES = ["smooth_hinge", "logistic", "squared"]
+FACTORS = {"reconstruction_share": 0.5, "row_penalty": 0.1, "basis_penalty": 1.0, "offset_unit": 1.0}
 KERNELS = [{"degree": 1}, {"degree": 2}, {"degree": 3}, {"kernel": "rbf", "gamma": 0.3}]
-MODELS = [(LSDR, {"loss": loss}) for loss in LOSSES] + [(NSDR, options) for options in KERNELS]
+
+
+def lsdr(n_components=10, **options):
+    """Return LSDR with the weights of the paper's experiments where none are given."""
+    return LSDR(n_components, **{**FACTORS, "classifier_penalty": 0.1, **options})
+
+
+def nsdr(n_components=10, **options):
+    """Return NSDR with the weights of the paper's experiments where none are given."""
+    return NSDR(n_components, **{**FACTORS, "gamma": 1.0, **options})
+
+
+MODELS = [(lsdr, {"loss": loss}) for loss in LOSSES] + [(nsdr, options) for options in KERNELS]
 NAMES = [*LOSSES, "linear", "degree 2", "degree 3", "rbf"]
 
 

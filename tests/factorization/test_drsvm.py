@@ -30,7 +30,13 @@ from reference.drsvm import objective as naive_objective
 
 LOSSES = ["squared_hinge", "hinge"]
 TASKS = ["binary", "multiclass", "multilabel"]
+PAPER = {"svm_penalty": 1.0, "reconstruction": 1.0, "factor_penalty": 1.0, "intercept_scaling": 1.0}
 pytestmark = pytest.mark.filterwarnings("ignore:DRSVM stopped after:sklearn.exceptions.ConvergenceWarning")
+
+
+def drsvm(k=10, **options):
+    """Return DRSVM with the paper's weights where none are given."""
+    return DRSVM(k, **{**PAPER, **options})
 
 
 def problem(task="binary", seed=0, n=60, d=12, rank=3, n_labelled=15, dtype=np.float64):
@@ -72,8 +78,8 @@ def rises(model):
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_the_objective_never_rises_and_is_what_it_says(task, loss, nonnegative, fit_intercept):
     X, y, _ = problem(task)
-    weights = {"svm_penalty": 0.3, "reconstruction": 2.0, "shrinkage": 0.5}
-    model = DRSVM(
+    weights = {"svm_penalty": 0.3, "reconstruction": 2.0, "factor_penalty": 0.5}
+    model = drsvm(
         4,
         loss=loss,
         nonnegative=nonnegative,
@@ -101,7 +107,7 @@ def test_the_objective_never_rises_and_is_what_it_says(task, loss, nonnegative, 
 @pytest.mark.parametrize("task", ["binary", "multiclass"])
 def test_the_objective_never_rises_in_float32(task, loss, nonnegative):
     X, y, _ = problem(task, n=300, n_labelled=40, dtype=np.float32)
-    model = DRSVM(4, loss=loss, nonnegative=nonnegative, max_iter=80, tol=0).fit(X, y)
+    model = drsvm(4, loss=loss, nonnegative=nonnegative, max_iter=80, tol=0).fit(X, y)
     assert rises(model) <= 1e-5
     np.testing.assert_allclose(model.objective_[-1], value(model, X.astype(float), y), rtol=1e-5)
     assert model.embedding_.dtype == model.transform(X).dtype == np.float32
@@ -112,12 +118,12 @@ def test_the_end_is_stationary(task, loss, nonnegative):
     """Given the others, each block is at its minimum: unlabelled rows, labelled rows, basis and machines."""
     X, y, index = problem(task, n=40)
     a, b, e = 0.5, 1.0, 0.7
-    model = DRSVM(
+    model = drsvm(
         3,
         loss=loss,
         nonnegative=nonnegative,
         svm_penalty=a,
-        shrinkage=e,
+        factor_penalty=e,
         max_iter=20_000,
         tol=1e-14,
     ).fit(X, y)
@@ -159,7 +165,7 @@ def ours_and_the_papers(loss, nonnegative, seed, n_iter):
     options = {"loss": loss, "nonnegative": nonnegative}
     *_, theirs = column_by_column(X, 2 * y[index] - 1, index, *start, **options, n_iter=n_iter)
     assert (np.diff(theirs) <= 1e-9 * theirs[0]).all()
-    ours = DRSVM(3, init=start, max_iter=n_iter, tol=0, **options).fit(X, y).objective_
+    ours = drsvm(3, init=start, max_iter=n_iter, tol=0, **options).fit(X, y).objective_
     return ours[-1], theirs[-1]
 
 
@@ -180,7 +186,7 @@ def test_the_coordinate_steps_of_the_paper_stop_short_on_the_hinge_and_ours_do_n
 @pytest.mark.parametrize("task", TASKS)
 def test_a_heavy_reconstruction_gives_svd_and_svm(task, loss):
     X, y, index = problem(task, n=80, d=15)
-    model = DRSVM(3, loss=loss, reconstruction=1e8, tol=1e-15, max_iter=300).fit(X, y)
+    model = drsvm(3, loss=loss, reconstruction=1e8, tol=1e-15, max_iter=300).fit(X, y)
     U, s, Vt = np.linalg.svd(X, full_matrices=False)
     Q, _ = np.linalg.qr(model.components_.T)
     np.testing.assert_allclose(np.linalg.svd(Q.T @ Vt[:3].T, compute_uv=False), 1.0, atol=1e-8)
@@ -195,7 +201,7 @@ def test_a_heavy_reconstruction_gives_svd_and_svm(task, loss):
 def test_without_labels_to_fit_it_is_a_shrunk_factorisation(nonnegative):
     """With machines too dear to use, what is left has a known minimum: singular values less e / b."""
     X, y, _ = problem()
-    model = DRSVM(3, svm_penalty=1e12, nonnegative=nonnegative, tol=1e-15, max_iter=3000).fit(X, y)
+    model = drsvm(3, svm_penalty=1e12, nonnegative=nonnegative, tol=1e-15, max_iter=3000).fit(X, y)
     U, s, Vt = np.linalg.svd(X, full_matrices=False)
     best = (U[:, :3] * (s[:3] - 1)) @ Vt[:3]
     least = 0.5 * np.sum((X - best) ** 2) + np.sum(s[:3] - 1) + len(signs(y)[0])
@@ -211,11 +217,11 @@ def test_one_pass_over_x_an_iteration(container):
     counts = []
     for max_iter in (3, 9):
         rows = as_rows(container.make(X))
-        DRSVM(3, max_iter=max_iter, tol=0).fit(rows, y)
+        drsvm(3, max_iter=max_iter, tol=0).fit(rows, y)
         counts.append(rows.n_passes)
     assert counts[1] - counts[0] == 6
     rows = as_rows(container.make(X))
-    DRSVM(3, max_iter=9, tol=0, nonnegative=True, init="random").fit(rows, y)
+    drsvm(3, max_iter=9, tol=0, nonnegative=True, init="random").fit(rows, y)
     assert rows.n_passes == 9 + 2  # its norm, and the sums of the start
 
 
@@ -226,9 +232,9 @@ def test_the_same_answer_in_every_container(container, task, loss, nonnegative):
     options = {"loss": loss, "nonnegative": nonnegative, "fit_intercept": True, "max_iter": 15, "tol": 0}
     rng = np.random.default_rng(3)
     start = rng.random((len(X), 3)), rng.random((X.shape[1], 3))
-    dense = DRSVM(3, init=start, **options).fit(X, y)
+    dense = drsvm(3, init=start, **options).fit(X, y)
     held = container.make(X)
-    model = DRSVM(3, init=start, **options).fit(held, y)
+    model = drsvm(3, init=start, **options).fit(held, y)
     assert rises(model) <= 1e-10
     np.testing.assert_allclose(model.objective_, dense.objective_, rtol=1e-9)
     np.testing.assert_allclose(model.components_, dense.components_, atol=1e-6)
@@ -243,7 +249,7 @@ def test_the_same_answer_in_every_container(container, task, loss, nonnegative):
 @pytest.mark.parametrize("options", [{}, {"center": True}, {"init": "random"}, {"init": "nndsvd"}])
 def test_the_same_answer_in_every_container_from_every_start(container, options):
     X, y, _ = problem()
-    model, dense = (DRSVM(3, max_iter=15, tol=0, **options).fit(Z, y) for Z in (container.make(X), X))
+    model, dense = (drsvm(3, max_iter=15, tol=0, **options).fit(Z, y) for Z in (container.make(X), X))
     np.testing.assert_allclose(model.objective_, dense.objective_, rtol=1e-8)
     np.testing.assert_allclose(
         model.embedding_ @ model.components_, dense.embedding_ @ dense.components_, atol=1e-5
@@ -256,7 +262,7 @@ def test_sparse_blocks_through_compiled_kernels_and_threads(many_blocks, compile
     X[X < 0.8] = 0
     start = np.random.default_rng(0).random((len(X), 3)), np.random.default_rng(1).random((X.shape[1], 3))
     model, dense = (
-        DRSVM(3, nonnegative=nonnegative, init=start, max_iter=15, tol=0).fit(Z, y)
+        drsvm(3, nonnegative=nonnegative, init=start, max_iter=15, tol=0).fit(Z, y)
         for Z in (sparse.csr_array(X), X)
     )
     np.testing.assert_allclose(model.objective_, dense.objective_, rtol=1e-9)
@@ -267,20 +273,20 @@ def test_sparse_blocks_through_compiled_kernels_and_threads(many_blocks, compile
 @pytest.mark.parametrize("loss", LOSSES)
 def test_every_row_labelled(loss, nonnegative):
     X, y, index = problem(n_labelled=60)
-    model = DRSVM(3, loss=loss, nonnegative=nonnegative, max_iter=50, tol=0).fit(X, y)
+    model = drsvm(3, loss=loss, nonnegative=nonnegative, max_iter=50, tol=0).fit(X, y)
     assert len(index) == len(X)
     assert rises(model) <= 1e-10
     np.testing.assert_allclose(model.objective_[-1], value(model, X, y), rtol=1e-12)
     np.testing.assert_array_equal(model.transduction_, y)
-    sparse_too = DRSVM(3, loss=loss, nonnegative=nonnegative, max_iter=50, tol=0).fit(sparse.csr_array(X), y)
+    sparse_too = drsvm(3, loss=loss, nonnegative=nonnegative, max_iter=50, tol=0).fit(sparse.csr_array(X), y)
     np.testing.assert_allclose(sparse_too.objective_, model.objective_, rtol=1e-8)
 
 
 @pytest.mark.parametrize("nonnegative", [False, True])
 def test_transform_places_each_row_by_itself_at_its_minimum(nonnegative, rng):
     X, y, index = problem()
-    model = DRSVM(
-        4, shrinkage=0.5, reconstruction=2.0, nonnegative=nonnegative, tol=1e-13, max_iter=3000
+    model = drsvm(
+        4, factor_penalty=0.5, reconstruction=2.0, nonnegative=nonnegative, tol=1e-13, max_iter=3000
     ).fit(X, y)
     new = np.abs(rng.standard_normal((20, X.shape[1])))
     H, B = model.transform(new), model.components_.T
@@ -300,13 +306,13 @@ def test_transform_places_each_row_by_itself_at_its_minimum(nonnegative, rng):
 
 def test_fit_transform_is_fit_then_transform():
     X, y, _ = problem()
-    np.testing.assert_array_equal(DRSVM(3).fit_transform(X, y), DRSVM(3).fit(X, y).transform(X))
+    np.testing.assert_array_equal(drsvm(3).fit_transform(X, y), drsvm(3).fit(X, y).transform(X))
 
 
 def test_centring_is_fitting_centred_rows():
     X, y, _ = problem()
     mean = X.mean(axis=0)
-    model, plain = DRSVM(3, center=True).fit(X, y), DRSVM(3).fit(X - mean, y)
+    model, plain = drsvm(3, center=True).fit(X, y), drsvm(3).fit(X - mean, y)
     np.testing.assert_allclose(model.mean_, mean, atol=1e-14)
     np.testing.assert_allclose(model.objective_, plain.objective_, rtol=1e-9)
     np.testing.assert_allclose(model.decision_function(X), plain.decision_function(X - mean), atol=1e-6)
@@ -319,7 +325,7 @@ def test_centring_is_fitting_centred_rows():
 def test_invariances(loss):
     X, y, _ = problem("multiclass", n=90, n_labelled=30)
     options = {"loss": loss, "tol": 1e-10, "max_iter": 300}
-    base = DRSVM(3, **options).fit(X, y)
+    base = drsvm(3, **options).fit(X, y)
     scores, f = base.decision_function(X), base.objective_[-1]
     rng = np.random.default_rng(1)
     order = rng.permutation(len(X))
@@ -327,11 +333,11 @@ def test_invariances(loss):
     names = np.array(["c", "a", "b"], dtype=object)
     renamed = np.array([None if np.isnan(label) else names[int(label)] for label in y], dtype=object)
     variants = {
-        "rows permuted": (DRSVM(3, **options).fit(X[order], y[order]), X, [0, 1, 2]),
-        "columns rotated": (DRSVM(3, **options).fit(X @ Q, y), X @ Q, [0, 1, 2]),
-        "labels renamed": (DRSVM(3, **options).fit(X, renamed), X, [2, 0, 1]),
+        "rows permuted": (drsvm(3, **options).fit(X[order], y[order]), X, [0, 1, 2]),
+        "columns rotated": (drsvm(3, **options).fit(X @ Q, y), X @ Q, [0, 1, 2]),
+        "labels renamed": (drsvm(3, **options).fit(X, renamed), X, [2, 0, 1]),
         "a column of zeros": (
-            DRSVM(3, **options).fit(np.hstack([X, np.zeros((90, 1))]), y),
+            drsvm(3, **options).fit(np.hstack([X, np.zeros((90, 1))]), y),
             np.hstack([X, np.zeros((90, 1))]),
             [0, 1, 2],
         ),
@@ -344,8 +350,8 @@ def test_invariances(loss):
 def test_scaling_x_is_rescaling_the_weights():
     """X = s X' is the same problem with a / s, b s^2 and e s."""
     X, y, _ = problem()
-    model = DRSVM(3, svm_penalty=2.0, tol=0, max_iter=30).fit(X, y)
-    scaled = DRSVM(3, svm_penalty=2.0 * 4, reconstruction=1 / 16, shrinkage=1 / 4, tol=0, max_iter=30)
+    model = drsvm(3, svm_penalty=2.0, tol=0, max_iter=30).fit(X, y)
+    scaled = drsvm(3, svm_penalty=2.0 * 4, reconstruction=1 / 16, factor_penalty=1 / 4, tol=0, max_iter=30)
     scaled.fit(4 * X, y)
     np.testing.assert_allclose(scaled.objective_, model.objective_, rtol=1e-9)
     np.testing.assert_allclose(scaled.decision_function(4 * X), model.decision_function(X), atol=1e-6)
@@ -355,7 +361,7 @@ def test_scaling_x_is_rescaling_the_weights():
 @pytest.mark.parametrize("task", TASKS)
 def test_predictions_agree_with_the_machines(task, nonnegative):
     X, y, index = problem(task)
-    model = DRSVM(3, nonnegative=nonnegative, fit_intercept=True, svm_penalty=0.1).fit(X, y)
+    model = drsvm(3, nonnegative=nonnegative, fit_intercept=True, svm_penalty=0.1).fit(X, y)
     scores = model.transform(X) @ model.coef_.T + model.intercept_
     found = model.decision_function(X)
     assert found.shape == ((len(X),) if task == "binary" else (len(X), 3))
@@ -389,24 +395,24 @@ def test_class_weights():
         np.testing.assert_allclose(by_label[positive, j].sum(), by_label[~positive, j].sum())
     np.testing.assert_array_equal(loss_weights(several, {1: 4.0})[:, 1], np.where(several.values[:, 1], 4, 1))
     # A weight of two is a labelled row twice, as far as its losses go.
-    heavy = DRSVM(3, class_weight={0.0: 50.0}, svm_penalty=1e-2).fit(X, y)
-    light = DRSVM(3, class_weight={0.0: 0.02}, svm_penalty=1e-2).fit(X, y)
+    heavy = drsvm(3, class_weight={0.0: 50.0}, svm_penalty=1e-2).fit(X, y)
+    light = drsvm(3, class_weight={0.0: 0.02}, svm_penalty=1e-2).fit(X, y)
     assert (heavy.predict(X) == 0).sum() > (light.predict(X) == 0).sum()
     for bad in ({7.0: 1.0}, {0.0: -1.0}):
         with pytest.raises(ValueError, match="positive weights of the classes"):
-            DRSVM(3, class_weight=bad).fit(X, y)
+            drsvm(3, class_weight=bad).fit(X, y)
 
 
 def test_top_features_are_named():
     X, y, _ = problem()
     names = [f"word {j}" for j in range(X.shape[1])]
-    model = DRSVM(3, nonnegative=True).fit(pd.DataFrame(X, columns=names), y)
+    model = drsvm(3, nonnegative=True).fit(pd.DataFrame(X, columns=names), y)
     top = model.top_features(4)
     assert [len(component) for component in top] == [4, 4, 4]
     for b, component in zip(model.components_, top, strict=True):
         assert [weight for _, weight in component] == sorted(b, reverse=True)[:4]
         assert all(b[names.index(name)] == weight for name, weight in component)
-    plain = DRSVM(3, nonnegative=True).fit(X, y)
+    plain = drsvm(3, nonnegative=True).fit(X, y)
     assert plain.top_features(1)[0][0][0] == int(plain.components_[0].argmax())
     assert plain.top_features(1, feature_names=names)[0][0][0] == top[0][0][0]
     with pytest.raises(ValueError, match="holds 2 names, where 12 are expected"):
@@ -417,15 +423,15 @@ def test_pandas_pipelines_grid_search_and_clone():
     X, y = load_digits(return_X_y=True)
     y = np.where(np.arange(len(y)) < 300, y, -1)
     frame = pd.DataFrame(X[:400] / 16).rename(columns=str)
-    model = DRSVM(5, max_iter=10, tol=1e-3).set_output(transform="pandas").fit(frame, y[:400])
+    model = drsvm(5, max_iter=10, tol=1e-3).set_output(transform="pandas").fit(frame, y[:400])
     assert list(model.transform(frame).columns) == list(model.get_feature_names_out())
     assert model.get_feature_names_out()[0] == "drsvm0"
-    pipe = make_pipeline(FunctionTransformer(), DRSVM(5, max_iter=10, tol=1e-3))
+    pipe = make_pipeline(FunctionTransformer(), drsvm(5, max_iter=10, tol=1e-3))
     search = GridSearchCV(pipe, {"drsvm__svm_penalty": [1.0, 0.1]}, cv=2).fit(X[:400] / 16, y[:400])
     again = clone(search.best_estimator_).fit(X[:400] / 16, y[:400])
     np.testing.assert_array_equal(again.predict(X / 16), search.best_estimator_.predict(X / 16))
     few = np.where(np.arange(400) < 100, y[:400], -1)
-    many = DRSVM(12, svm_penalty=0.1, reconstruction=10.0, tol=1e-4).fit(X[:400] / 16, few)
+    many = drsvm(12, svm_penalty=0.1, reconstruction=10.0, tol=1e-4).fit(X[:400] / 16, few)
     alone = LinearSVC(random_state=0).fit(X[:100] / 16, few[:100])
     assert many.score(X[100:300] / 16, y[100:300]) > alone.score(X[100:300] / 16, y[100:300]) - 0.1
 
@@ -433,17 +439,17 @@ def test_pandas_pipelines_grid_search_and_clone():
 def test_the_same_seed_gives_the_same_answer():
     X, y, _ = problem()
     for init in ("svd", "random"):
-        one, two = (DRSVM(3, init=init, random_state=5, max_iter=5, tol=0).fit(X, y) for _ in range(2))
+        one, two = (drsvm(3, init=init, random_state=5, max_iter=5, tol=0).fit(X, y) for _ in range(2))
         np.testing.assert_array_equal(one.components_, two.components_)
-    other = DRSVM(3, init="random", random_state=6, max_iter=5, tol=0).fit(X, y)
+    other = drsvm(3, init="random", random_state=6, max_iter=5, tol=0).fit(X, y)
     assert np.abs(other.components_ - one.components_).max() > 1e-3
 
 
 def test_stopping_short_and_interrupts(monkeypatch, ctrl_c):
     X, y, _ = problem()
     with pytest.warns(ConvergenceWarning, match="stopped after 2 iterations"):
-        DRSVM(3, max_iter=2).fit(X, y)
-    done = DRSVM(3, max_iter=3, tol=0).fit(X, y)
+        drsvm(3, max_iter=2).fit(X, y)
+    done = drsvm(3, max_iter=3, tol=0).fit(X, y)
     place, calls = drsvm_solver._place_unlabelled, itertools.count(1)
 
     def interrupted(*args):
@@ -453,12 +459,12 @@ def test_stopping_short_and_interrupts(monkeypatch, ctrl_c):
 
     monkeypatch.setattr(drsvm_solver, "_place_unlabelled", interrupted)
     with pytest.warns(ConvergenceWarning, match="interrupted; what its first 3 iterations reached is kept"):
-        kept = DRSVM(3, tol=0, on_interrupt="keep").fit(X, y)
+        kept = drsvm(3, tol=0, on_interrupt="keep").fit(X, y)
     np.testing.assert_array_equal(kept.objective_, done.objective_)
     np.testing.assert_allclose(kept.embedding_, done.embedding_, atol=1e-12)
     calls = itertools.count(1)
     with pytest.raises(KeyboardInterrupt):
-        DRSVM(3, tol=0).fit(X, y)
+        drsvm(3, tol=0).fit(X, y)
 
 
 def test_memory_is_that_of_x_and_the_factors():
@@ -466,9 +472,9 @@ def test_memory_is_that_of_x_and_the_factors():
     X = sparse.random(3000, 20_000, density=0.001, format="csr", random_state=9)
     y = np.where(np.arange(3000) < 100, rng.integers(0, 2, 3000), -1)
     start = rng.random((3000, 3)), rng.random((20_000, 3))
-    DRSVM(3, init=start, max_iter=2).fit(X, y)  # compiles
+    drsvm(3, init=start, max_iter=2).fit(X, y)  # compiles
     tracemalloc.start()
-    DRSVM(3, init=start, max_iter=3).fit(X, y)
+    drsvm(3, init=start, max_iter=3).fit(X, y)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     # A few copies of the factors, and of X at most one: nothing like the 480 MB of a dense X.
@@ -480,7 +486,7 @@ def test_negative_entries_are_named(container):
     X[17, 5] = -0.25
     X[40, 2] = -1.0
     with pytest.raises(ValueError, match=r"X holds -0.25 at row 17, column 5") as caught:
-        DRSVM(3, nonnegative=True).fit(container.make(X), y)
+        drsvm(3, nonnegative=True).fit(container.make(X), y)
     assert "\n" not in str(caught.value)
 
 
@@ -489,12 +495,12 @@ def test_negative_entries_are_named(container):
 def test_more_components_than_rows_or_columns_are_said(nonnegative, init):
     X, y, _ = problem()
     with pytest.warns(UserWarning, match="n_components=20 is more than the rank of X, at most 12"):
-        model = DRSVM(20, nonnegative=nonnegative, init=init).fit(X, y)
+        model = drsvm(20, nonnegative=nonnegative, init=init).fit(X, y)
     assert model.components_.shape == (20, 12)
     assert rises(model) <= 1e-10
     wide = X[:6], np.array([0, 1, 0, np.nan, np.nan, 1])
     with pytest.warns(UserWarning, match="n_components=8 is more than the rank of X, at most 6"):
-        DRSVM(8, nonnegative=nonnegative, init=init).fit(*wide)
+        drsvm(8, nonnegative=nonnegative, init=init).fit(*wide)
 
 
 @pytest.mark.parametrize(("loss", "nonnegative"), [*itertools.product(LOSSES, [False, True])])
@@ -502,7 +508,7 @@ def test_one_labelled_row_a_class(loss, nonnegative):
     X, _, _ = problem()
     y = np.full(len(X), -1)
     y[[3, 17, 30]] = 0, 1, 2
-    model = DRSVM(3, loss=loss, nonnegative=nonnegative).fit(X, y)
+    model = drsvm(3, loss=loss, nonnegative=nonnegative).fit(X, y)
     assert rises(model) <= 1e-10
     assert np.isfinite(model.decision_function(X)).all()
 
@@ -511,7 +517,7 @@ def test_one_labelled_row_a_class(loss, nonnegative):
 def test_labels_that_contradict_on_equal_rows(loss, nonnegative):
     X, y, index = problem()
     X, y = np.vstack([X, X[index]]), np.concatenate([y, 1 - y[index]])
-    model = DRSVM(3, loss=loss, nonnegative=nonnegative).fit(X, y)
+    model = drsvm(3, loss=loss, nonnegative=nonnegative).fit(X, y)
     assert rises(model) <= 1e-10
     np.testing.assert_allclose(model.objective_[-1], value(model, X, y), rtol=1e-12)
     # New rows know no label: equal ones are placed alike, whatever their copies were told.
@@ -522,13 +528,13 @@ def test_labels_that_contradict_on_equal_rows(loss, nonnegative):
 def test_constant_and_zero_data(nonnegative):
     _, y, _ = problem()
     with pytest.warns(UserWarning, match="more than the rank of X, at most 1"):
-        model = DRSVM(3, nonnegative=nonnegative).fit(np.full((60, 12), 2.0), y)
+        model = drsvm(3, nonnegative=nonnegative).fit(np.full((60, 12), 2.0), y)
     assert np.isfinite(model.embedding_).all()
     assert rises(model) <= 1e-10
     with pytest.raises(ValueError, match="nothing but zeros, so there is nothing to factorise"):
-        DRSVM(3, nonnegative=nonnegative).fit(np.zeros((60, 12)), y)
+        drsvm(3, nonnegative=nonnegative).fit(np.zeros((60, 12)), y)
     with pytest.raises(ValueError, match="nothing but zeros once it is centred"):
-        DRSVM(3, center=True).fit(np.full((60, 12), 2.0), y)
+        drsvm(3, center=True).fit(np.full((60, 12), 2.0), y)
 
 
 @pytest.mark.parametrize(("loss", "nonnegative"), [*itertools.product(LOSSES, [False, True])])
@@ -538,24 +544,24 @@ def test_rows_of_zeros_stay_at_the_origin(loss, nonnegative, make):
     free = np.setdiff1d(np.arange(60), index)[:5]
     X[free] = 0
     X[index[0]] = 0
-    model = DRSVM(3, loss=loss, nonnegative=nonnegative).fit(make(X), y)
+    model = drsvm(3, loss=loss, nonnegative=nonnegative).fit(make(X), y)
     np.testing.assert_array_equal(model.embedding_[free], 0)
     np.testing.assert_array_equal(model.transform(make(X))[index[0]], 0)
 
 
 def test_no_rows_are_refused():
     with pytest.raises(ValueError, match="0 sample"):
-        DRSVM(3).fit(np.zeros((0, 4)), [])
+        drsvm(3).fit(np.zeros((0, 4)), [])
 
 
 @pytest.mark.parametrize("scale", [1e-150, 1e-75, 1e75, 1e150])
 def test_scales_whose_squares_cannot_be_held_are_refused(scale):
     X, y, _ = problem()
     with pytest.raises(ValueError, match=r"X has a norm of .* multiply X by a constant") as caught:
-        DRSVM(3).fit(X * scale, y)
+        drsvm(3).fit(X * scale, y)
     assert "\n" not in str(caught.value)
     with pytest.raises(ValueError, match="expected of float32 values"):
-        DRSVM(3).fit((X * 1e20).astype(np.float32), y)
+        drsvm(3).fit((X * 1e20).astype(np.float32), y)
 
 
 @pytest.mark.parametrize("nonnegative", [False, True])
@@ -565,7 +571,7 @@ def test_other_scales_work_or_are_said_to_be_shrunk_away(scale, loss, nonnegativ
     X, y, _ = problem()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model = DRSVM(3, loss=loss, nonnegative=nonnegative, max_iter=30).fit(X * scale, y)
+        model = drsvm(3, loss=loss, nonnegative=nonnegative, max_iter=30).fit(X * scale, y)
     shrunk = any("has shrunk the components away" in str(one.message) for one in caught)
     assert shrunk == (scale < 1)
     assert rises(model) <= 1e-10
@@ -578,7 +584,7 @@ def test_a_dual_that_does_not_settle_is_said_with_its_gap(loss):
     X[index[1]] = X[index[0]]
     y[index[:2]] = 0, 1
     with pytest.warns(ConvergenceWarning, match=r"have not settled.*gap being \d"):
-        model = DRSVM(3, loss=loss, svm_penalty=1e-14, reconstruction=1e8, max_iter=3).fit(X * 30, y)
+        model = drsvm(3, loss=loss, svm_penalty=1e-14, reconstruction=1e8, max_iter=3).fit(X * 30, y)
     assert rises(model) <= 1e-10
 
 
@@ -595,7 +601,7 @@ def test_a_dual_that_does_not_settle_is_said_with_its_gap(loss):
 )
 def test_labels_that_cannot_be_used_are_refused(y, message):
     with pytest.raises(ValueError, match=message) as caught:
-        DRSVM(1).fit(np.arange(12.0).reshape(6, 2), y)
+        drsvm(1).fit(np.arange(12.0).reshape(6, 2), y)
     assert "\n" not in str(caught.value)
 
 
@@ -610,12 +616,12 @@ def test_other_bad_input_is_refused():
         ({"nonnegative": True, "center": True}, "choose one"),
     ):
         with pytest.raises(ValueError, match=message):
-            DRSVM(3, **options).fit(X, y)
-    with pytest.raises(ValueError, match="shrinkage"):
-        DRSVM(3, shrinkage=0.0).fit(X, y)
+            drsvm(3, **options).fit(X, y)
+    with pytest.raises(ValueError, match="factor_penalty"):
+        drsvm(3, factor_penalty=0.0).fit(X, y)
     with pytest.raises(NotFittedError):
-        DRSVM(3).predict(X)
-    model = DRSVM(3).fit(X, y)
+        drsvm(3).predict(X)
+    model = drsvm(3).fit(X, y)
     with pytest.raises(ValueError, match="12 features"):
         model.predict(X[:, :5])
     with pytest.raises(ValueError, match="H has 2 columns, where 3 are expected"):
@@ -629,4 +635,4 @@ def test_the_users_arrays_are_left_alone():
     for array in (X, y, *start, S.data, S.indices, S.indptr):
         array.flags.writeable = False
     for data, nonnegative in itertools.product((X, S), (False, True)):
-        DRSVM(3, init=start, nonnegative=nonnegative, max_iter=3).fit(data, y).predict(data)
+        drsvm(3, init=start, nonnegative=nonnegative, max_iter=3).fit(data, y).predict(data)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from offset_cases import LOSSES, TASKS, factors, problem, rises, signs, weights
+from offset_cases import LOSSES, TASKS, factors, lsdr, problem, rises, signs, weights
 from scipy.special import expit
 
 from labelfold.factorization import _coupled_classifiers as coupled
@@ -10,17 +10,17 @@ from labelfold.factorization._lsdr import LSDR, objective
 from reference import lsdr as reference
 
 pytestmark = pytest.mark.filterwarnings("ignore:LSDR stopped after:sklearn.exceptions.ConvergenceWarning")
-NAMES = ("loss", "reconstruction", "u_penalty", "v_penalty", "w_penalty")
+NAMES = ("loss", "reconstruction_share", "row_penalty", "basis_penalty", "classifier_penalty")
 
 
 def naive(model, X, y):
     """Return the reference's objective and slopes at a fitted model."""
     T, index = signs(y)
     letters = {
-        "b": model.reconstruction,
-        "lu": model.u_penalty,
-        "lv": model.v_penalty,
-        "lw": model.w_penalty,
+        "b": model.reconstruction_share,
+        "lu": model.row_penalty,
+        "lv": model.basis_penalty,
+        "lw": model.classifier_penalty,
     }
     return reference.objective(
         X, *factors(model), model.coef_, model.intercept_, T, index, loss=model.loss, **letters
@@ -31,14 +31,16 @@ def naive(model, X, y):
 @pytest.mark.parametrize("task", TASKS)
 def test_never_rises_is_what_it_says_and_ends_where_no_slope_is_left(task, loss):
     X, y, _ = problem(task)
-    model = LSDR(3, loss=loss, reconstruction=0.3, w_penalty=0.2, tol=1e-13, max_iter=3000).fit(X, y)
+    model = lsdr(
+        3, loss=loss, reconstruction_share=0.3, classifier_penalty=0.2, tol=1e-13, max_iter=3000
+    ).fit(X, y)
     assert rises(model) <= 1e-10
     f, *slopes = naive(model, X, y)
     np.testing.assert_allclose(model.objective_[-1], f, rtol=1e-10)
     T, index = signs(y)
     ours = objective(X, *factors(model), model.coef_, model.intercept_, T, index, **weights(model, *NAMES))
     np.testing.assert_allclose(ours, f, rtol=1e-10)
-    scale = 2 * model.reconstruction * np.linalg.norm(X) * np.linalg.norm(model.components_)
+    scale = 2 * model.reconstruction_share * np.linalg.norm(X) * np.linalg.norm(model.components_)
     assert max(np.abs(slope).max() for slope in slopes) < 1e-5 * scale
 
 
@@ -91,9 +93,9 @@ def test_the_classifier_is_the_best_for_its_rows(loss, start):
 
 def test_reconstruction_alone_gives_the_singular_vectors_of_the_doubly_centred_rows():
     X, y, _ = problem(n=60, d=9)
-    model = LSDR(3, reconstruction=1 - 1e-9, u_penalty=1e-9, v_penalty=1e-9, tol=1e-14, max_iter=2000).fit(
-        X, y
-    )
+    model = lsdr(
+        3, reconstruction_share=1 - 1e-9, row_penalty=1e-9, basis_penalty=1e-9, tol=1e-14, max_iter=2000
+    ).fit(X, y)
     level = X - X.mean(axis=0)
     level -= level.mean(axis=1, keepdims=True)
     Vt = np.linalg.svd(level)[2][:3]
@@ -109,7 +111,7 @@ def test_reconstruction_alone_gives_the_singular_vectors_of_the_doubly_centred_r
 @pytest.mark.parametrize("task", TASKS)
 def test_probabilities_are_those_of_the_scores(task):
     X, y, _ = problem(task)
-    model = LSDR(3, loss="logistic").fit(X, y)
+    model = lsdr(3, loss="logistic").fit(X, y)
     p, scores = model.predict_proba(X), model.decision_function(X)
     if task == "binary":
         np.testing.assert_allclose(p[:, 1], expit(scores))
@@ -125,14 +127,14 @@ def test_probabilities_are_those_of_the_scores(task):
 def test_probabilities_come_with_the_logistic_loss_only():
     X, y, _ = problem()
     with pytest.raises(AttributeError, match="has no attribute 'predict_proba'") as caught:
-        LSDR(2, loss="squared").fit(X, y).predict_proba(X)
+        lsdr(2, loss="squared").fit(X, y).predict_proba(X)
     assert "is there with loss='logistic' only, and loss is 'squared'" in str(caught.value.__cause__)
     assert not hasattr(LSDR(), "predict_proba")
 
 
 def test_the_row_offset_counts_in_the_score():
     X, y, _ = problem()
-    model = LSDR(3).fit(X, y)
+    model = lsdr(3).fit(X, y)
     U, offsets = model.transform(X), model.row_offsets(X)
     np.testing.assert_allclose(
         model.decision_function(X), U @ model.coef_[0] + offsets + model.intercept_[0], atol=1e-10

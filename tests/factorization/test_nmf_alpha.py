@@ -311,6 +311,9 @@ def test_automatic_supervision_has_no_unit():
     given = NMFAlpha(3, **{**options, "supervision": model.supervision_}).fit(X, y)
     np.testing.assert_array_equal(given.components_, model.components_)
     assert NMFAlpha(3, supervision=0.0, max_iter=2).fit(X, y).supervision_ == 0
+    suited = NMFAlpha(3, max_iter=2).fit(X, y)
+    known = X[~np.isnan(y)]
+    assert pytest.approx(1 / (known**2).sum(axis=1).mean()) == suited.C_
     with pytest.raises(ValueError, match="'supervision' parameter"):
         NMFAlpha(3, supervision="much").fit(X, y)
 

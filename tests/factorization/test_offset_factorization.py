@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from offset_cases import MODELS, NAMES, TASKS, problem, rises, signs
+from offset_cases import MODELS, NAMES, TASKS, lsdr, nsdr, problem, rises, signs
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -14,26 +14,26 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from labelfold.factorization import _coupled_classifiers as coupled
 from labelfold.factorization import _offset_model as offsets
 from labelfold.factorization import _offset_solver as offset_solver
-from labelfold.factorization._lsdr import LSDR
-from labelfold.factorization._nsdr import NSDR
 from labelfold.rows import as_rows
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:[LN]SDR stopped after:sklearn.exceptions.ConvergenceWarning"),
     pytest.mark.filterwarnings("ignore:n_components=:UserWarning"),
 ]
-BOTH = pytest.mark.parametrize("make", [LSDR, NSDR])
+BOTH = pytest.mark.parametrize("make", [lsdr, nsdr])
 
 
 def posed(make, options, data, index, y, k=3):
     """Return the problem that a model poses."""
     model = make(k, **options)
+    model._choose_weights(np.ones(k), len(y), 1.0)
     machine = model._machine(signs(y)[0])
-    if make is NSDR:
+    if make is nsdr:
         machine.tol = 1e-12
-    return offset_solver.OffsetProblem(data, machine, 50, 0.4, 0.3, 0.7)
+    return offset_solver.OffsetProblem(data, machine, 50, 0.4, 0.3, 0.7, 1.5)
 
 
 @pytest.mark.parametrize("kind", ["held", "squeezed", "swept"])
@@ -71,7 +71,7 @@ def test_held_squeezed_and_swept_rows_give_the_same_sums():
     rng = np.random.default_rng(2)
     at = rng.standard_normal((3, 8)), rng.standard_normal(8), rng.standard_normal((len(index), 4))
     points = [
-        posed(NSDR, {}, data, index, y)
+        posed(nsdr, {}, data, index, y)
         for data in (
             everything,
             offsets.hold(rows, index, mean, 3, 10**9),
@@ -92,7 +92,7 @@ def test_held_squeezed_and_swept_rows_give_the_same_sums():
 def test_the_closed_form_step_leaves_no_slope_in_v_given_the_rows():
     X, y, index = problem()
     data = offsets.hold(as_rows(X), index, X.mean(axis=0), 3, 10**9)
-    one = posed(NSDR, {}, data, index, y)
+    one = posed(nsdr, {}, data, index, y)
     rng = np.random.default_rng(3)
     start = one.evaluate(rng.standard_normal((3, 8)), np.zeros(8), rng.standard_normal((len(index), 4)))
     after = one.basis_step(start)
@@ -104,7 +104,7 @@ def test_the_closed_form_step_leaves_no_slope_in_v_given_the_rows():
 
 @BOTH
 def test_the_same_answer_in_every_container(container, make):
-    X, y, _ = problem("multiclass" if make is LSDR else "binary")
+    X, y, _ = problem("multiclass" if make is lsdr else "binary")
     held = container.make(X)
     # Few iterations: round-off grows from one to the next.
     model, dense = (make(3, max_iter=8, tol=0).fit(Z, y) for Z in (held, X))
@@ -170,7 +170,7 @@ def test_float32_in_passes(make, monkeypatch):
 @pytest.mark.parametrize(("make", "options"), MODELS, ids=NAMES)
 def test_new_rows_are_placed_each_by_itself_by_a_ridge_fit(make, options):
     X, y, index = problem()
-    model = make(3, reconstruction=0.4, u_penalty=0.2, **options).fit(X, y)
+    model = make(3, reconstruction_share=0.4, row_penalty=0.2, **options).fit(X, y)
     new = np.random.default_rng(4).standard_normal((7, 8))
     V1 = np.vstack([model.components_, np.ones(8)])
     for row in new:
@@ -261,7 +261,7 @@ def test_more_components_than_columns_is_allowed_with_a_warning(make):
 def test_penalties_that_leave_nothing_are_told(make):
     X, y, _ = problem()
     with pytest.warns(UserWarning, match="have shrunk the components away; lower them"):
-        make(3, u_penalty=1e4, v_penalty=1e4).fit(X, y)
+        make(3, row_penalty=1e4, basis_penalty=1e4).fit(X, y)
 
 
 @BOTH
@@ -301,7 +301,7 @@ def test_interrupted(make, monkeypatch, ctrl_c):
 def test_interrupted_half_way_through_a_machine(make, monkeypatch, ctrl_c):
     """What is kept is the machine of the rows that are kept, not of those that were being tried."""
     X, y, _ = problem()
-    machine = type(make()._machine(signs(y)[0]))
+    machine = coupled.LinearMachine if make is lsdr else coupled.KernelMachine
     train, calls = machine.train, [0]
 
     def stop(self, Z):
@@ -314,7 +314,7 @@ def test_interrupted_half_way_through_a_machine(make, monkeypatch, ctrl_c):
     monkeypatch.setattr(machine, "train", stop)
     with pytest.warns(ConvergenceWarning, match="was interrupted"):
         model = make(3, on_interrupt="keep", tol=0).fit(X, y)
-    if make is NSDR:
+    if make is nsdr:
         Z = np.column_stack([model.embedding_, model.row_offsets_])
         np.testing.assert_array_equal(model.support_vectors_, Z[model.support_])
     again = make(3, max_iter=model.n_iter_, tol=0).fit(X, y)
@@ -325,7 +325,7 @@ def test_interrupted_half_way_through_a_machine(make, monkeypatch, ctrl_c):
 def test_progress_is_shown(make, capfd):
     X, y, _ = problem()
     make(3, verbose=1, max_iter=5).fit(X, y)
-    assert make.__name__ in capfd.readouterr().err
+    assert make.__name__.upper() in capfd.readouterr().err
 
 
 @BOTH
@@ -352,9 +352,9 @@ def test_a_hundred_thousand_rows_and_a_thousand_labels(make, container):
     X = Z @ rng.standard_normal((8, 500)).astype(np.float32)
     X += rng.standard_normal(X.shape, dtype=np.float32)
     y = np.full(100_000, -1)
-    y[:1000] = Z[:1000, 0] * Z[:1000, 1] > 0 if make is NSDR else Z[:1000, 0] > 0
+    y[:1000] = Z[:1000, 0] * Z[:1000, 1] > 0 if make is nsdr else Z[:1000, 0] > 0
     model = make(8, tol=1e-4).fit(container.make(X), y)
-    truth = (Z[:, 0] * Z[:, 1] if make is NSDR else Z[:, 0]) > 0
+    truth = (Z[:, 0] * Z[:, 1] if make is nsdr else Z[:, 0]) > 0
     assert (model.transduction_ == truth)[1000:].mean() > 0.85
 
 
@@ -362,10 +362,16 @@ def test_a_hundred_thousand_rows_and_a_thousand_labels(make, container):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"reconstruction": 0.0}, "'reconstruction' parameter of .SDR must be a float in the range \\(0"),
-        ({"reconstruction": 1.0}, "'reconstruction' parameter of .SDR must be a float in the range \\(0"),
-        ({"u_penalty": 0.0}, "'u_penalty' parameter"),
-        ({"v_penalty": -1.0}, "'v_penalty' parameter"),
+        (
+            {"reconstruction_share": 0.0},
+            "'reconstruction_share' parameter of .SDR must be a float in the range \\(0",
+        ),
+        (
+            {"reconstruction_share": 1.0},
+            "'reconstruction_share' parameter of .SDR must be a float in the range \\(0",
+        ),
+        ({"row_penalty": 0.0}, "'row_penalty' parameter"),
+        ({"basis_penalty": -1.0}, "'basis_penalty' parameter"),
         ({"n_components": 0}, "'n_components' parameter"),
         ({"max_iter": 0}, "'max_iter' parameter"),
     ],
@@ -373,18 +379,18 @@ def test_a_hundred_thousand_rows_and_a_thousand_labels(make, container):
 def test_bad_parameters(make, options, message):
     X, y, _ = problem()
     with pytest.raises(ValueError, match=message):
-        make(**options).fit(X, y)
+        make(3).set_params(**options).fit(X, y)
 
 
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (NSDR(degree=0), "'degree' parameter of NSDR must be an int in the range \\[1"),
-        (NSDR(kernel="cubic"), "'kernel' parameter"),
-        (NSDR(gamma=0.0), "'gamma' parameter"),
-        (NSDR(C=0.0), "'C' parameter"),
-        (LSDR(loss="hinge"), "'loss' parameter"),
-        (LSDR(w_penalty=0.0), "'w_penalty' parameter"),
+        (nsdr(degree=0), "'degree' parameter of NSDR must be an int in the range \\[1"),
+        (nsdr(kernel="cubic"), "'kernel' parameter"),
+        (nsdr(gamma=0.0), "'gamma' parameter"),
+        (nsdr(C=0.0), "'C' parameter"),
+        (lsdr(loss="hinge"), "'loss' parameter"),
+        (lsdr(classifier_penalty=0.0), "'classifier_penalty' parameter"),
     ],
 )
 def test_bad_parameters_of_one(model, message):
@@ -437,7 +443,7 @@ def test_at_home_in_scikit_learn(make):
     assert clone(model).get_params() == model.get_params()
     search = GridSearchCV(
         make_pipeline(StandardScaler(), make(2, tol=1e-3)),
-        {f"{make.__name__.lower()}__reconstruction": [0.1, 0.9]},
+        {f"{make.__name__.lower()}__reconstruction_share": [0.1, 0.9]},
         cv=2,
     ).fit(X[index], y[index])
     assert search.best_score_ > 0.4
@@ -448,3 +454,43 @@ def test_the_users_arrays_stay_as_they_are(make):
     X, y, _ = problem()
     X.flags.writeable = y.flags.writeable = False
     make(2).fit(X, y).predict(X)
+
+
+@pytest.mark.parametrize("unit", [0.2, 3.0])
+@BOTH
+def test_a_unit_of_row_offsets_is_a_unit_of_x(make, unit):
+    """X with offsets in a unit t is X / t with offsets in a unit of 1, and its weights rescaled."""
+    X, y, _ = problem()
+    model = make(3, max_iter=30, tol=0).fit(X, y)
+    share = 1 / (1 + unit**2)  # b / (1 - b) is 1 / t^2 where it was 1
+    ratio = (1 - share) / 0.5
+    penalties = {"row_penalty": 0.1 * ratio, "basis_penalty": ratio / unit**2}
+    if make is lsdr:
+        penalties["classifier_penalty"] = 0.1 * ratio
+    other = make(3, reconstruction_share=share, offset_unit=unit, max_iter=30, tol=0, **penalties)
+    other.fit(unit * X, y)
+    np.testing.assert_allclose(other.objective_, ratio * model.objective_, rtol=1e-6)
+    np.testing.assert_allclose(other.decision_function(unit * X), model.decision_function(X), atol=1e-3)
+    np.testing.assert_allclose(other.row_offsets_, unit * model.row_offsets_, atol=1e-3)
+    np.testing.assert_allclose(other.row_offsets(unit * X), unit * model.row_offsets(X), atol=1e-3)
+    np.testing.assert_allclose(
+        other.inverse_transform(other.embedding_, other.row_offsets_),
+        unit * model.inverse_transform(model.embedding_, model.row_offsets_),
+        atol=1e-2 * unit,
+    )
+
+
+@BOTH
+def test_weights_by_themselves_follow_the_data(make):
+    """Rows are embedded at a mean squared length of about 1, whatever the size of X and the number of rows."""
+    X, y, _ = problem(n=200, n_labelled=40)
+    for unit in (1.0, 50.0):
+        model = type(make())(3).fit(unit * X, y)
+        centred = unit * (X - X.mean(axis=0))
+        s = np.linalg.svd(centred, compute_uv=False)[:3]
+        odds = 10 / (np.mean(s**2) / 200)
+        assert model.reconstruction_share_ == pytest.approx(odds / (1 + odds))
+        bound = np.sqrt(model.row_penalty_ * model.basis_penalty_) / model.reconstruction_share_
+        assert bound == pytest.approx(0.1 * np.sqrt(np.mean(s**2)))
+        assert model.offset_unit_ == pytest.approx(np.sqrt(np.mean(centred**2)))
+        assert np.mean((model.embedding_**2).sum(axis=1)) == pytest.approx(1.0, rel=0.25)

@@ -60,8 +60,8 @@ def value(model, X, y):
     H, V = model.embedding_.astype(float), model.components_.T
     if isinstance(model, CNMF):
         return cnmf.objective(X, H, V)
-    factors = H, V, model.class_weights_
-    return ssnmf.objective(X, *factors, labels.indicator(), labels.index, supervision=model.supervision)
+    factors = H, V, model.class_loadings_
+    return ssnmf.objective(X, *factors, labels.indicator(), labels.index, supervision=model.supervision_)
 
 
 def rises(model):
@@ -82,7 +82,7 @@ def test_ssnmf_makes_the_papers_updates(task, lam, k):
     np.testing.assert_allclose(model.objective_, values, rtol=1e-10)
     np.testing.assert_allclose(model.embedding_, H, rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(model.components_, V.T, rtol=1e-8, atol=1e-10)
-    np.testing.assert_allclose(model.class_weights_, A, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(model.class_loadings_, A, rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(value(model, X, y), values[-1], rtol=1e-10)
 
 
@@ -138,7 +138,7 @@ def test_the_end_of_ssnmf_is_stationary(task):
     X, y, index = problem(task)
     lam, Y = 2.0, indicator(y)
     model = SSNMF(2, supervision=lam, max_iter=20_000, tol=1e-13).fit(X, y)
-    H, V, A = model.embedding_, model.components_.T, model.class_weights_
+    H, V, A = model.embedding_, model.components_.T, model.class_loadings_
     R, S = H @ V.T - X, np.zeros((len(X), Y.shape[1]))
     S[index] = H[index] @ A - Y
     bound = 1e-4 * np.sum(X**2) / len(X)
@@ -188,7 +188,7 @@ def test_a_heavy_supervision_fits_the_labels():
     errors = []
     for lam in (0.01, 1e4):
         model = SSNMF(3, supervision=lam, max_iter=400).fit(X, y)
-        errors.append(np.sum((model.embedding_[index] @ model.class_weights_ - indicator(y)) ** 2))
+        errors.append(np.sum((model.embedding_[index] @ model.class_loadings_ - indicator(y)) ** 2))
     assert errors[1] < 0.05 * errors[0]
     np.testing.assert_array_equal(model.transduction_[index], y[index])
 
@@ -344,7 +344,7 @@ def test_features_by_name(make):
 def test_predictions_are_the_largest_class_weight(task):
     X, y, index = problem(task)
     model = SSNMF(4, max_iter=50).fit(X, y)
-    Y = model.transform(X) @ model.class_weights_
+    Y = model.transform(X) @ model.class_loadings_
     expected = (Y > 0.5).astype(int) if task == "multilabel" else model.classes_[Y.argmax(axis=1)]
     np.testing.assert_array_equal(model.predict(X), expected)
     scores = {"binary": Y[:, 1:] - Y[:, :1], "multiclass": Y, "multilabel": Y - 0.5}[task]

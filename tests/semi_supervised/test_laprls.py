@@ -13,7 +13,7 @@ from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 from sklearn.model_selection import GridSearchCV
 
 from labelfold import LapRLS
-from labelfold.semi_supervised._laprls_solvers import objective
+from labelfold.semi_supervised._laprls_solvers import objective, solve_kernel, solve_spectrum
 from reference.laprls import kernel_laprls, knn_weights, laplacian, laprls, rbf_weights
 
 # What an answer may be off by: solves to 1e-8 of the right-hand side, times the condition these problems have.
@@ -56,7 +56,11 @@ def test_linear_is_the_normal_equations(rng, task, fit_intercept, normalized):
     L = laplacian(knn_weights(X, 4), normalized=normalized)
     w, b = laprls(X, index, Y, L, 0.03, 200.0, fit_intercept=fit_intercept)
     model = LapRLS(
-        ridge=0.03, smoothness=200.0, n_neighbors=4, normalized=normalized, fit_intercept=fit_intercept
+        ridge=0.03 * len(index),
+        smoothness=200.0,
+        n_neighbors=4,
+        normalized=normalized,
+        fit_intercept=fit_intercept,
     ).fit(X, y)
     np.testing.assert_allclose(model.coef_, w.T, **CLOSE)
     np.testing.assert_allclose(model.intercept_, b, **CLOSE)
@@ -73,7 +77,7 @@ def test_kernel_is_its_equations_over_all_rows(rng, task, fit_intercept, normali
     K = rbf_kernel(X, gamma=0.05)
     a, b = kernel_laprls(K, index, Y, L, 0.03, 200.0, fit_intercept=fit_intercept)
     model = LapRLS(
-        ridge=0.03,
+        ridge=0.03 * len(index),
         smoothness=200.0,
         kernel="rbf",
         gamma=0.05,
@@ -121,7 +125,7 @@ def assert_predicts(model, X, F, index, y):
 @pytest.mark.parametrize("graph", ["rbf", "heat", "given", "given sparse", "cosine"])
 def test_graphs(rng, graph):
     X, y, index, Y = problem(rng)
-    options = {"ridge": 0.01, "smoothness": 30.0}
+    options = {"ridge": 0.01 * len(index), "smoothness": 30.0}
     directions = X / np.linalg.norm(X, axis=1, keepdims=True)
     W = {
         "rbf": lambda: rbf_weights(X, 2.0),
@@ -129,8 +133,8 @@ def test_graphs(rng, graph):
         "cosine": lambda: knn_weights(directions, 5),
     }.get(graph, lambda: rbf_weights(X, 1.3))()
     options |= {
-        "rbf": {"graph": "rbf", "width": 2.0},
-        "heat": {"weights": "heat", "width": 2.0},
+        "rbf": {"graph": "rbf", "graph_gamma": 1 / 8},
+        "heat": {"weights": "heat", "graph_gamma": 1 / 8},
         "given": {"graph": W},
         "given sparse": {"graph": sparse.coo_matrix(W)},
         "cosine": {"metric": "cosine"},
@@ -142,16 +146,25 @@ def test_graphs(rng, graph):
         np.testing.assert_allclose(model.intercept_, b, **CLOSE)
 
 
-def test_widths_come_from_the_data(rng):
-    """Mean distances, so that a change of unit changes no prediction."""
-    X, y, _, _ = problem(rng)
-    distance = np.sqrt(((X[:, None] - X) ** 2).sum(axis=2))
-    mean = distance.sum() / (len(X) * (len(X) - 1))
-    given = LapRLS(graph="rbf", width=mean, kernel="rbf", gamma=1 / (2 * mean**2)).fit(X, y)
+def test_weights_and_gammas_come_from_the_data(rng):
+    """Multiples of mean squared distances, so that a change of unit changes no prediction."""
+    X, y, index, _ = problem(rng)
+    squares = ((X[:, None] - X) ** 2).sum(axis=2)
+    gamma = 1 / (2 * squares.mean())
+    K = rbf_kernel(X, gamma=gamma)
+    ridge = 0.01 * len(index) * (1 - K.mean())
+    given = LapRLS(
+        graph="rbf", graph_gamma=gamma, kernel="rbf", gamma=gamma, ridge=ridge, smoothness=len(X)
+    ).fit(X, y)
     found = LapRLS(graph="rbf", kernel="rbf").fit(X, y)
     np.testing.assert_allclose(found.coef_, given.coef_, rtol=1e-9, atol=1e-12)
-    nearest = np.sort(distance, axis=1)[:, 1:6].mean()
-    given = LapRLS(weights="heat", width=nearest).fit(X, y)
+    assert found.gamma_ == pytest.approx(gamma)
+    assert found.ridge_ == pytest.approx(ridge)
+    assert found.smoothness_ == len(X)
+    linear = LapRLS().fit(X, y)
+    assert linear.ridge_ == pytest.approx(0.01 * len(index) * X.var(axis=0).sum())
+    nearest = np.sort(squares, axis=1)[:, 1:6].mean()
+    given = LapRLS(weights="heat", graph_gamma=1 / (2 * nearest)).fit(X, y)
     np.testing.assert_allclose(LapRLS(weights="heat").fit(X, y).coef_, given.coef_, rtol=1e-6)
 
 
@@ -160,7 +173,7 @@ def test_widths_come_from_the_data(rng):
 def test_stationary(rng, kernel, normalized):
     """No small step anywhere lowers the objective by more than round-off; a step that matters raises it."""
     X, y, index, Y = problem(rng)
-    model = LapRLS(ridge=0.02, smoothness=80.0, kernel=kernel, normalized=normalized).fit(X, y)
+    model = LapRLS(ridge=0.02 * len(index), smoothness=80.0, kernel=kernel, normalized=normalized).fit(X, y)
     L = laplacian(knn_weights(X, 5), normalized=normalized)
     F = X if kernel is None else model.feature_map_.transform(X)
     inner = np.eye(X.shape[1]) if kernel is None else F
@@ -180,17 +193,17 @@ def test_stationary(rng, kernel, normalized):
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_without_smoothness_it_is_ridge_regression(rng, fit_intercept):
     X, y, index, Y = problem(rng, task="several targets")
-    peer = Ridge(alpha=0.1 * len(index), fit_intercept=fit_intercept).fit(X[index], Y)
-    model = LapRLS(ridge=0.1, smoothness=0.0, fit_intercept=fit_intercept).fit(X, y)
+    peer = Ridge(alpha=2.5, fit_intercept=fit_intercept).fit(X[index], Y)
+    model = LapRLS(ridge=2.5, smoothness=0.0, fit_intercept=fit_intercept).fit(X, y)
     np.testing.assert_allclose(model.predict(X), peer.predict(X), **CLOSE)
 
 
 def test_without_smoothness_or_intercept_it_is_kernel_ridge(rng):
     X, y, index, Y = problem(rng, task="regression")
-    peer = KernelRidge(alpha=0.1 * len(index), kernel="poly", gamma=0.2, degree=2, coef0=1.0)
+    peer = KernelRidge(alpha=2.5, kernel="poly", gamma=0.2, degree=2, coef0=1.0)
     peer.fit(X[index], Y[:, 0])
     model = LapRLS(
-        ridge=0.1, smoothness=0.0, fit_intercept=False, kernel="poly", gamma=0.2, degree=2, coef0=1.0
+        ridge=2.5, smoothness=0.0, fit_intercept=False, kernel="poly", gamma=0.2, degree=2, coef0=1.0
     ).fit(X, y)
     np.testing.assert_allclose(model.predict(X), peer.predict(X), **CLOSE)
     hidden = np.setdiff1d(np.arange(len(X)), index)
@@ -218,7 +231,7 @@ def test_landmarks_at_all_rows_are_the_exact_kernel(rng, kernel):
     X, y, _, _ = problem(rng)
     # a kernel whose matrix is well-conditioned enough for its root to keep the digits
     gamma = {"rbf": 0.5, "poly": 0.02}[kernel]
-    exact = LapRLS(kernel=kernel, gamma=gamma, smoothness=50.0).fit(X, y)
+    exact = LapRLS(kernel=kernel, gamma=gamma, ridge=0.25, smoothness=50.0).fit(X, y)
     landmarks = clone(exact).set_params(n_landmarks=len(X)).fit(X, y)
     new = X[:10] + 0.1
     np.testing.assert_allclose(landmarks.decision_function(new), exact.decision_function(new), atol=1e-5)
@@ -232,10 +245,10 @@ def test_landmarks_at_all_rows_are_the_exact_kernel(rng, kernel):
 
 def test_auto_is_exact_within_the_budget_and_nystroem_beyond(rng, monkeypatch):
     X, y, _, _ = problem(rng)
-    exact = LapRLS(kernel="rbf", n_landmarks="auto").fit(X, y)
-    np.testing.assert_array_equal(exact.coef_, LapRLS(kernel="rbf").fit(X, y).coef_)
+    exact = LapRLS(kernel="rbf").fit(X, y)
+    np.testing.assert_array_equal(exact.coef_, LapRLS(kernel="rbf", n_landmarks=None).fit(X, y).coef_)
     monkeypatch.setattr("labelfold.features._kernel_map._LANDMARKS", 15)
-    few = LapRLS(kernel="rbf", n_landmarks="auto", max_gram_bytes=8 * len(X) ** 2 - 1).fit(X, y)
+    few = LapRLS(kernel="rbf", max_gram_bytes=8 * len(X) ** 2 - 1).fit(X, y)
     np.testing.assert_array_equal(few.coef_, LapRLS(kernel="rbf", n_landmarks=15).fit(X, y).coef_)
 
 
@@ -245,7 +258,7 @@ def test_all_labelled_and_much_smoothness(rng):
     y = (X[:, 0] > 1).astype(int)
     Y = 2.0 * y[:, None] - 1
     w, b = laprls(X, np.arange(len(X)), Y, laplacian(knn_weights(X, 5)), 0.01, 100.0)
-    model = LapRLS(smoothness=100.0).fit(X, y)
+    model = LapRLS(ridge=0.01 * len(X), smoothness=100.0).fit(X, y)
     np.testing.assert_allclose(model.coef_, w.T, **CLOSE)
     np.testing.assert_allclose(model.intercept_, b, **CLOSE)
     np.testing.assert_array_equal(model.transduction_, y)
@@ -307,7 +320,9 @@ def test_same_answer_in_every_container(rng, container, options):
 def test_many_blocks(rng, make):
     X, y, index, Y = problem(rng)
     w, _ = laprls(X, index, Y, laplacian(knn_weights(X, 5)), 0.01, 100.0)
-    np.testing.assert_allclose(LapRLS(smoothness=100.0).fit(make(X), y).coef_, w.T, **CLOSE)
+    np.testing.assert_allclose(
+        LapRLS(ridge=0.01 * len(index), smoothness=100.0).fit(make(X), y).coef_, w.T, **CLOSE
+    )
 
 
 def test_float32(rng):
@@ -339,7 +354,7 @@ def test_badly_conditioned_columns(rng, d):
     index = np.flatnonzero(y >= 0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model = LapRLS(ridge=1e-4, smoothness=1.0, max_iter=5000).fit(X, y)
+        model = LapRLS(ridge=1e-4 * len(index), smoothness=1.0, max_iter=5000).fit(X, y)
     w, b = laprls(X, index, 2.0 * y[index, None] - 1, laplacian(knn_weights(X, 5)), 1e-4, 1.0)
     np.testing.assert_allclose(model.decision_function(X), (X @ w + b)[:, 0], atol=1e-3)
 
@@ -387,7 +402,11 @@ BAD = [
     ({"n_landmarks": 9}, {}, "n_landmarks=9 was given without a kernel; name one"),
     ({"kernel": "rfb"}, {}, "kernel='rfb' is not known; use one of"),
     ({"kernel": "rbf", "degree": 2}, {}, "degree=2 belongs to another kernel"),
-    ({"kernel": "rbf", "max_gram_bytes": 1000}, {}, r"a 70 x 70 matrix of 0 MB, .* set n_landmarks"),
+    (
+        {"kernel": "rbf", "n_landmarks": None, "max_gram_bytes": 1000},
+        {},
+        r"a 70 x 70 matrix of 0 MB, .* n_landmarks",
+    ),
     (
         {"graph": "rbf", "max_gram_bytes": 1000},
         {},
@@ -425,7 +444,7 @@ def test_rows_elsewhere_that_would_not_fit(rng, tmp_path):
 def test_nan_is_unlabelled_in_regression(rng):
     X, y, index, Y = problem(rng, task="regression")
     assert np.isnan(y).any()
-    model = LapRLS().fit(X, y)
+    model = LapRLS(ridge=0.01 * len(index), smoothness=1.0).fit(X, y)
     assert model.task_ == "regression"
     w, b = laprls(X, index, Y, laplacian(knn_weights(X, 5)), 0.01, 1.0)
     np.testing.assert_allclose(model.predict(X), (X @ w + b)[:, 0], **CLOSE)
@@ -435,7 +454,8 @@ def test_the_poly_kernel_on_new_rows(rng):
     X, y, index, Y = problem(rng)
     K = polynomial_kernel(X, degree=2, gamma=0.1, coef0=1)
     a, b = kernel_laprls(K, index, Y, laplacian(knn_weights(X, 5)), 0.01, 1.0)
-    model = LapRLS(kernel="poly", degree=2, gamma=0.1, coef0=1).fit(X, y)
+    options = {"kernel": "poly", "degree": 2, "gamma": 0.1, "coef0": 1}
+    model = LapRLS(ridge=0.01 * len(index), smoothness=1.0, **options).fit(X, y)
     new = rng.standard_normal((5, 6))
     values = polynomial_kernel(new, X, degree=2, gamma=0.1, coef0=1) @ a + b
     np.testing.assert_allclose(model.decision_function(new), values[:, 0], rtol=1e-5, atol=1e-5)
@@ -448,3 +468,41 @@ def test_it_is_a_classifier_unless_numbers_are_asked_for(rng):
     # Folds of a search are then made class by class: with few labels, plain ones may lack a class.
     search = GridSearchCV(LapRLS(), {"ridge": [0.01, 0.1]}, cv=2).fit(X[index], np.sort(y[index]))
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("smoothness", [0.0, 1.0])
+def test_eigenvalues_give_what_factors_give(rng, smoothness, fit_intercept):
+    X, Y = rng.normal(size=(40, 3)), rng.normal(size=(15, 2))
+    index = np.sort(rng.permutation(40)[:15])
+    K, L = rbf_kernel(X, gamma=0.3), laplacian(knn_weights(X, 5))
+    weights = {"ridge": 1e-2, "smoothness": smoothness, "fit_intercept": fit_intercept}
+    found = solve_kernel(K, L, index, Y, **weights)
+    other = solve_spectrum(K, L, index, Y, *weights.values())
+    np.testing.assert_allclose(K @ other.W, K @ found.W, atol=1e-10)
+    np.testing.assert_allclose(other.intercept, found.intercept, atol=1e-10)
+
+
+@pytest.mark.parametrize("repeated", [False, True])
+@pytest.mark.parametrize("scale", [1e3, 1e6])
+def test_a_kernel_that_dwarfs_the_penalties(rng, scale, repeated):
+    """The polynomial kernel of large rows: equal, but for round-off, to the one of small rows without a ridge."""
+    X = rng.normal(size=(60, 5))
+    y = (X[:, 0] > 0).astype(int)
+    if repeated:
+        X[30:], y[30:] = X[:30], y[:30]
+    known = np.where(np.arange(60) < 20, y, -1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = LapRLS(kernel="poly", gamma=0.2, coef0=0.0, ridge=0.2).fit(scale * X, known)
+        # in the unit of the large rows the kernel is scale^6 times as large, and the ridge as many times smaller
+        same = LapRLS(kernel="poly", gamma=0.2, coef0=0.0, ridge=0.2 / scale**6).fit(X, known)
+    values = model.decision_function(scale * X)
+    np.testing.assert_allclose(values, same.decision_function(X), atol=1e-5 * np.abs(values).max())
+    assert (model.predict(scale * X[:20]) == y[:20]).mean() >= 0.9
+
+
+def test_a_kernel_that_overflows_is_refused():
+    X = np.array([[1e120], [-1e120], [2e120]])
+    with pytest.raises(ValueError, match="scale X"):
+        LapRLS(kernel="poly", gamma=1.0, n_neighbors=1).fit(X, [0, 1, 0])

@@ -49,8 +49,8 @@ def parts(model, X, y):
     free = np.setdiff1d(np.arange(X.shape[0]), index)
     signs = np.empty((X.shape[0], T.shape[1]))
     signs[index], signs[free] = T, model.switched_signs_
-    C = np.full(X.shape[0], float(model.C))
-    C[free] = model.C * model.unlabeled_weight * len(index) / max(len(free), 1)
+    C = np.full(X.shape[0], model.C_)
+    C[free] = model.C_ * model.unlabeled_weight * len(index) / max(len(free), 1)
     return signs, C, index, free
 
 
@@ -81,7 +81,7 @@ def test_the_objective_never_rises_in_a_stage_and_is_what_it_says(task, max_swit
 @pytest.mark.parametrize("max_switches", [None, 1])
 def test_at_the_end_neither_machine_nor_pair_can_do_better(task, max_switches):
     X, y, _ = problem(task)
-    model = TSVM(max_switches=max_switches, n_stages=3, tol=1e-9, max_iter=200).fit(X, y)
+    model = TSVM(C=1.0, max_switches=max_switches, n_stages=3, tol=1e-9, max_iter=200).fit(X, y)
     signs, C, _, free = parts(model, X, y)
     best = linear_svms(X, signs, C, fit_intercept=True, tol=1e-10)
     np.testing.assert_allclose(model.coef_, best.w, atol=1e-4)
@@ -148,6 +148,30 @@ def test_without_unlabelled_rows_or_their_weight_it_is_the_svm(task, held, fit_i
         np.testing.assert_allclose(model.decision_function(X), theirs.decision_function(X), atol=1e-3)
 
 
+def test_automatic_C_is_that_of_rows_of_unit_spread():
+    X, y, _ = problem()
+    X = 40 * (X - X.mean(axis=0)) + 1.0
+    unit = np.sqrt(X.var(axis=0).sum())
+    options = {"n_stages": 3, "tol": 1e-9}
+    model = TSVM(**options).fit(X, y)
+    n_labelled = np.isfinite(y).sum()
+    assert pytest.approx(100 / n_labelled / unit**2) == model.C_
+    expected = TSVM(C=100 / n_labelled, **options).fit(X / unit, y)
+    np.testing.assert_allclose(model.coef_ * unit, expected.coef_, atol=1e-5)
+    np.testing.assert_allclose(model.intercept_, expected.intercept_, atol=1e-5)
+    for found, value in zip(model.objective_[0], expected.objective_[0], strict=True):
+        np.testing.assert_allclose(found[-1] * unit**2, value[-1], rtol=1e-8)
+
+
+@pytest.mark.parametrize("random_state", [None, np.random.RandomState(1)])
+def test_random_state_is_any(random_state):
+    X, y, _ = problem()
+    model = TSVM(n_stages=2, tol=1e-9, random_state=random_state).fit(X, y)
+    np.testing.assert_allclose(
+        model.coef_, TSVM(n_stages=2, tol=1e-9).fit(X, y).coef_, atol=1e-3 * np.abs(model.coef_).max()
+    )
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 def test_right_where_an_svm_is_wrong(seed):
     """Two long clusters, one row of each labelled: an SVM cuts through both, and a gap runs between them."""
@@ -157,7 +181,7 @@ def test_right_where_an_svm_is_wrong(seed):
     few = np.full(200, -1)
     few[[0, 100]] = 0, 1
     assert LinearSVC().fit(X[few >= 0], few[few >= 0]).score(X, y) < 0.85
-    model = TSVM().fit(X, few)
+    model = TSVM(C=1.0).fit(X, few)
     assert np.mean(model.transduction_ == y) == 1.0
     new = np.array([[-4.0, 0.9], [4.0, -0.9], [0.0, 1.0], [0.0, -1.0]])
     assert model.predict(new).tolist() == [1, 0, 1, 0]
@@ -180,12 +204,12 @@ def test_rows_elsewhere_are_taken_into_memory_within_a_budget(container):
     X, y, _ = problem()
     rows = as_rows(container.make(X))
     if rows.in_memory:
-        TSVM(n_stages=2, max_bytes=0).fit(rows, y)
+        TSVM(n_stages=2, max_gram_bytes=0).fit(rows, y)
         return
     with pytest.raises(
-        ValueError, match=r"TSVM works on rows in memory.* max_bytes=100 allows less"
+        ValueError, match=r"TSVM works on rows in memory.* max_gram_bytes=100 allows less"
     ) as caught:
-        TSVM(max_bytes=100).fit(rows, y)
+        TSVM(max_gram_bytes=100).fit(rows, y)
     assert "\n" not in str(caught.value)
 
 
@@ -250,7 +274,7 @@ def test_stopping_short_is_said_and_the_machine_goes_with_its_labels():
     with pytest.warns(
         ConvergenceWarning, match=r"in \d+ stages of TSVM labels still switched after 1 trainings"
     ):
-        model = TSVM(n_stages=1, max_iter=1, tol=1e-9, unlabeled_weight=5.0).fit(X, y)
+        model = TSVM(C=1.0, n_stages=1, max_iter=1, tol=1e-9, unlabeled_weight=5.0).fit(X, y)
     signs, C, _, _ = parts(model, X, y)
     expected = svm_objective(model.coef_[0], X, signs[:, 0], C, intercept=model.intercept_[0])
     np.testing.assert_allclose(model.objective_[0][-1][-1], expected, rtol=1e-12)

@@ -11,7 +11,6 @@ from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
 
 from labelfold import PCALS, KernelPCALS
 from labelfold.features import cholesky_features
-from labelfold.numerics._distances import mean_distance
 from labelfold.rows import as_rows
 from reference import pcals as naive
 from reference.pcals_data import TASKS, centred_responses, problem
@@ -99,8 +98,8 @@ def test_other_kernels(kernel):
         same = KernelPCALS(3, kernel="linear").fit(X, y)
         np.testing.assert_allclose(model.decision_function(new), same.decision_function(new), atol=1e-6)
         return
-    model = KernelPCALS(3, kernel=kernel).fit(X, y)
-    K = pairwise_kernels(X, metric=kernel)
+    model = KernelPCALS(3, kernel=kernel, reconstruction=100.0).fit(X, y)
+    K = pairwise_kernels(X, metric=kernel, **({} if model.gamma_ is None else {"gamma": model.gamma_}))
     features = np.linalg.eigh(K)
     keep = features[0] > 1e-12 * features[0][-1]
     explicit = features[1][:, keep] * np.sqrt(features[0][keep])
@@ -124,16 +123,16 @@ def test_nystroem_with_all_rows_is_exact_and_with_some_near():
     assert np.abs(some.components_ @ some.components_.T - np.eye(3)).max() <= 1e-10
     np.testing.assert_allclose(some.gains_, exact.gains_, rtol=0.05)
     data = as_rows(X)
-    KernelPCALS(3, n_landmarks=20).fit(data, y)
+    KernelPCALS(3, gamma=0.3, n_landmarks=20).fit(data, y)
     assert data.n_passes == 1
 
 
 def test_auto_is_exact_within_the_budget_and_nystroem_beyond(monkeypatch):
     X, y, _ = problem(n=100, d=5)
-    exact = KernelPCALS(2, n_landmarks="auto").fit(X, y)
-    np.testing.assert_array_equal(exact.components_, KernelPCALS(2).fit(X, y).components_)
+    exact = KernelPCALS(2).fit(X, y)
+    np.testing.assert_array_equal(exact.components_, KernelPCALS(2, n_landmarks=None).fit(X, y).components_)
     monkeypatch.setattr("labelfold.features._kernel_map._LANDMARKS", 30)
-    small = KernelPCALS(2, n_landmarks="auto", max_gram_bytes=8 * 99 * 99).fit(X, y)
+    small = KernelPCALS(2, max_gram_bytes=8 * 99 * 99).fit(X, y)
     assert small.components_.shape == (2, 30)
 
 
@@ -143,15 +142,14 @@ def test_a_kernel_matrix_that_would_not_fit_is_refused():
         ValueError,
         match=r"1000 x 1000 matrix of 8 MB, more than max_gram_bytes=1,000,000 .* n_landmarks .* to 8,000,000",
     ) as caught:
-        KernelPCALS(2, max_gram_bytes=1_000_000).fit(X, y)
+        KernelPCALS(2, n_landmarks=None, max_gram_bytes=1_000_000).fit(X, y)
     assert "raise max_gram_bytes" in str(caught.value)
 
 
-def test_width_is_of_the_mean_distance_between_rows():
+def test_gamma_is_of_the_mean_squared_distance_between_rows():
     X, y, _ = problem(n=150, d=5)
-    sigma = mean_distance(as_rows(X))
-    assert KernelPCALS(2).fit(X, y).gamma_ == pytest.approx(1 / (2 * sigma**2))
-    assert KernelPCALS(2, width=0.5).fit(X, y).gamma_ == pytest.approx(2 / sigma**2)
+    squares = ((X[:, None] - X) ** 2).sum(axis=2)
+    assert KernelPCALS(2).fit(X, y).gamma_ == pytest.approx(1 / (2 * squares.mean()))
     assert KernelPCALS(2, gamma=3.0).fit(X, y).gamma_ == 3.0
 
 
@@ -160,10 +158,10 @@ def test_tells_two_moons_apart():
     few = np.full(400, -1)
     few[[*np.flatnonzero(y == 0)[:3], *np.flatnonzero(y == 1)[:3]]] = 0, 0, 0, 1, 1, 1
     scores = []
-    for width in (1.0, 0.5, 0.25, 0.125):
+    for gamma in (0.3, 1.2, 5.0, 20.0):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            scores.append(KernelPCALS(16, width=width).fit(X, few).score(X, y))
+            scores.append(KernelPCALS(16, gamma=gamma).fit(X, few).score(X, y))
     assert max(scores) > 0.93
 
 

@@ -46,9 +46,9 @@ def residuals(model, X, y):
 
 def assert_global(model, X, y, find):
     for j, (R, index, r, w) in enumerate(residuals(model, X, y)):
-        reached = naive.gain(w, R, index, r, model.reconstruction)
+        reached = naive.gain(w, R, index, r, model.reconstruction_)
         np.testing.assert_allclose(model.gains_[j], reached, rtol=1e-7)
-        assert reached >= (1 - 1e-6) * find(R, index, r, model.reconstruction)[1]
+        assert reached >= (1 - 1e-6) * find(R, index, r, model.reconstruction_)[1]
 
 
 @pytest.mark.parametrize("weight", WEIGHTS)
@@ -628,3 +628,15 @@ def test_gain_counts_what_a_direction_brings():
     w = np.random.default_rng(0).standard_normal(20)
     r = centred_responses(y)
     assert gain(X, w, r, index, reconstruction=0.3) == pytest.approx(naive.gain(w, X, index, r, 0.3))
+
+
+@pytest.mark.parametrize(("d", "n_labelled", "chance"), [(5, 20, 1.0), (40, 10, 4.0), (90, 10, 6.0)])
+@pytest.mark.parametrize("max_gram_bytes", [1e9, 0])
+def test_automatic_weight_is_in_units_of_rows_and_labels(d, n_labelled, chance, max_gram_bytes):
+    X, y, _ = problem(n=60, d=d, n_labelled=n_labelled)
+    r = centred_responses(y)
+    expected = 100 * chance * (r**2).sum() / (60 * X.var(axis=0).sum())
+    model = PCALS(1, max_gram_bytes=max_gram_bytes).fit(X, y)
+    assert model.reconstruction_ == pytest.approx(expected)
+    given = PCALS(1, reconstruction=expected, max_gram_bytes=max_gram_bytes).fit(X, y)
+    np.testing.assert_allclose(model.decision_function(X), given.decision_function(X), atol=1e-6)

@@ -78,14 +78,18 @@ def _help(error: Exception) -> str:
 def _say(sentence: str, error: BaseException | None = None) -> None:
     if error is not None and os.environ.get(_DEBUG):
         raise error
-    print(f"labelfold: {sentence}", file=sys.stderr)
+    from labelfold.app.io._problems import printable
+
+    print(f"labelfold: {printable(sentence)}", file=sys.stderr)
 
 
 def _note(message: Warning | str, *_: Any, **__: Any) -> None:
     text = " ".join(str(message).split())
     if text not in _said:
         _said.add(text)
-        print(f"Note: {text}", file=sys.stderr)
+        from labelfold.app.io._problems import printable
+
+        print(f"Note: {printable(text)}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ class CCA(OPLS):
     n_components : int, default=None
         How many directions to keep; all there are when None.
     ridge : float, "cv" or sequence of float, default=0.0
-        Added to the diagonal of :math:`X_c'X_c`, a plain sum over rows; see `LDA`.
+        Added to the diagonal of :math:`X_c'X_c`, a sum over rows; see `LDA`.
     solver : {"two-stage", "direct"}, default="two-stage"
         "direct" solves the dense d x d problem, for small data and for comparison.
     kernel, gamma, degree, coef0, n_landmarks
@@ -67,7 +67,7 @@ class CCA(OPLS):
         "binary", "multiclass", "multilabel" or "regression".
     classes_ : ndarray of shape (c,)
         Classes, or label columns; not there in regression.
-    ridge_, n_iter_, residual_, feature_map_
+    ridge_, n_iter_, residual_, gamma_, feature_map_
         As in `LDA`.
     correlations_ : ndarray of shape (k,)
         The canonical correlations, square roots of the eigenvalues (exactly so at ridge 0).

@@ -53,18 +53,21 @@ class LDA(ClassifierMixin, TwoStage):
     n_components : int, default=None
         How many directions to keep; all (at most one less than there are classes) when None.
     ridge : float, "cv" or sequence of float, default=0.0
-        Added to the diagonal of :math:`X_c'X_c`, a plain sum over rows. At 0 the least-norm solution is found
-        where there are fewer rows than columns; with few labels a positive ridge predicts better. "cv" chooses by
-        cross-validation on the labelled rows among multiples of their spread, a sequence among its own values.
+        Added to the diagonal of :math:`X_c'X_c`, a sum over rows, as scikit-learn's alpha is. At 0 the least-norm
+        solution is found where there are fewer rows than columns; with few labels a positive ridge predicts better.
+        "cv" chooses by cross-validation on the labelled rows among multiples of their spread, a sequence among its
+        own values.
     solver : {"two-stage", "direct"}, default="two-stage"
         "direct" solves the dense d x d problem, for small data and for comparison.
     kernel : {"rbf", "poly", "sigmoid", ...} or callable, default=None
         Work in the space of a kernel (of scikit-learn's, or a function of two rows); the columns themselves when
-        None. The exact form needs a square matrix of the labelled rows, within ``max_gram_bytes``.
+        None. The exact form takes a square matrix of the labelled rows.
     gamma, degree, coef0 : float, default=None
-        The kernel's own parameters; scikit-learn's defaults when None.
-    n_landmarks : int, default=None
-        Approximate the kernel by so many of the labelled rows (Nystroem); all of them, exactly, when None.
+        The kernel's own parameters, scikit-learn's. gamma of "rbf", "poly" and "sigmoid" is one over twice the mean
+        squared distance between labelled rows when None, which suits any unit of X; the others are scikit-learn's.
+    n_landmarks : int, "auto" or None, default="auto"
+        Approximate the kernel by so many of the labelled rows (Nystroem). None is exact. "auto" is exact where
+        ``max_gram_bytes`` allows it, and takes 1,000 landmarks where not.
     priors : array-like of shape (n_classes,), default=None
         Class probabilities for `predict`; the labelled shares when None.
     tol : float, default=1e-8
@@ -102,6 +105,8 @@ class LDA(ClassifierMixin, TwoStage):
         The ridge used.
     ridges_, ridge_scores_ : ndarray of shape (r,), (folds, r)
         What it was chosen from and how each did, where it was chosen.
+    gamma_ : float or None
+        The kernel's gamma, given or from the rows.
     feature_map_ : object or None
         The kernel's feature map; with one, ``components_`` and ``mean_`` are in its space.
     n_features_in_ : int
@@ -151,7 +156,7 @@ class LDA(ClassifierMixin, TwoStage):
         gamma: float | None = None,
         degree: float | None = None,
         coef0: float | None = None,
-        n_landmarks: int | None = None,
+        n_landmarks: int | str | None = "auto",
         priors: Any = None,
         tol: float = 1e-8,
         max_iter: int = 1000,

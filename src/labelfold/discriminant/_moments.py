@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from labelfold.numerics.least_squares._gram import EPS, Factor, Gram
+from labelfold.numerics.least_squares._gram import EPS, Factor, Gram, rounding
 from labelfold.numerics.least_squares._pose import GramProblem, triangle
 from labelfold.rows import Centered, Rows
 from labelfold.rows._block_sums import triangle_of
@@ -32,6 +32,7 @@ class Moments:
         self.y_mean: Any = None
         self.cross: Any = None
         self.y_scatter: Any = None
+        self.dtype = "float64"  # the coarsest of the batches
         self._stack = np.zeros((0, n_columns))
 
     def add(self, rows: Rows, keys: list, *, targets: np.ndarray | None = None) -> None:
@@ -39,6 +40,8 @@ class Moments:
         m = rows.shape[0]
         if m == 0:
             return
+        if np.finfo(rows.dtype).eps > np.finfo(self.dtype).eps:
+            self.dtype = str(rows.dtype)
         mean = rows.mean()
         part = Centered(rows, mean)
         R = part.sum(triangle, np.zeros((m, 0)))
@@ -87,12 +90,15 @@ class Moments:
         d = len(self.mean)
         R = triangle_of(np.vstack([self._stack, np.zeros((max(0, d - len(self._stack)), d))]))
         size = max(self.n, d)
-        return GramProblem(Gram(R.T @ R, size), M, self.mean, lambda: _factor(R, M, size))
+        G = R.T @ R
+        rounded = rounding(np.diagonal(G) + self.n * self.mean**2, self.n, self.dtype)
+        gram = Gram(G, size, rounding=rounded)
+        return GramProblem(gram, M, self.mean, lambda: _factor(R, M, size, rounded))
 
 
-def _factor(R: np.ndarray, M: np.ndarray, size: int) -> Factor:
+def _factor(R: np.ndarray, M: np.ndarray, size: int, rounded: np.ndarray | None) -> Factor:
     """Return the factor with C = Q'T recovered from M = R'C."""
-    factor = Factor(R, np.zeros_like(M), size)
+    factor = Factor(R, np.zeros_like(M), size, rounded)
     if factor.full_rank:
         factor.C = linalg.solve_triangular(R, M, trans=1, check_finite=False)
     else:

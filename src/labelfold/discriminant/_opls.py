@@ -33,7 +33,7 @@ class OPLS(RegressionHead, TwoStage):
     n_components : int, default=None
         How many directions to keep; all there are when None.
     ridge : float, "cv" or sequence of float, default=0.0
-        Added to the diagonal of :math:`X_c'X_c`, a plain sum over rows; see `LDA`.
+        Added to the diagonal of :math:`X_c'X_c`, a sum over rows; see `LDA`.
     solver : {"two-stage", "direct"}, default="two-stage"
         "direct" solves the dense d x d problem, for small data and for comparison.
     kernel, gamma, degree, coef0, n_landmarks
@@ -65,7 +65,7 @@ class OPLS(RegressionHead, TwoStage):
         "binary", "multiclass", "multilabel" or "regression".
     classes_ : ndarray of shape (c,)
         Classes, or label columns; not there in regression.
-    ridge_, n_iter_, residual_, feature_map_
+    ridge_, n_iter_, residual_, gamma_, feature_map_
         As in `LDA`.
 
     Notes
@@ -105,7 +105,7 @@ class OPLS(RegressionHead, TwoStage):
         gamma: float | None = None,
         degree: float | None = None,
         coef0: float | None = None,
-        n_landmarks: int | None = None,
+        n_landmarks: int | str | None = "auto",
         tol: float = 1e-8,
         max_iter: int = 1000,
         max_gram_bytes: int = MAX_GRAM_BYTES,

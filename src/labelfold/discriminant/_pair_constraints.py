@@ -30,12 +30,12 @@ class Links(NamedTuple):
     pairs: sparse.csr_array
 
 
-def label_links(labels: Labels, cannot_link: float, must_link: float) -> Links:
+def label_links(labels: Labels, cannot_link_weight: float, must_link_weight: float) -> Links:
     """Return the links of classes: must within each, cannot between any two."""
     n, c, counts = labels.n_rows, labels.n_classes, labels.counts().astype(np.float64)
     of_same = (counts**2).sum()  # n_M
     of_others = (counts.sum() ** 2 - of_same) / 2  # n_C
-    alpha, beta = cannot_link / of_others, must_link / of_same
+    alpha, beta = cannot_link_weight / of_others, must_link_weight / of_same
     mix = (alpha + beta) * np.eye(c) - alpha
     codes = np.full(n, -1, dtype=np.int64)
     codes[labels.index] = labels.values
@@ -44,7 +44,9 @@ def label_links(labels: Labels, cannot_link: float, must_link: float) -> Links:
     return Links(degrees, codes, mix, sparse.csr_array((n, n)))
 
 
-def pair_links(must_links: Any, cannot_links: Any, n: int, cannot_link: float, must_link: float) -> Links:
+def pair_links(
+    must_links: Any, cannot_links: Any, n: int, cannot_link_weight: float, must_link_weight: float
+) -> Links:
     """Return the links of explicit pairs, each counted once."""
     must, cannot = (
         _read_pairs(given, n, name)
@@ -59,7 +61,8 @@ def pair_links(must_links: Any, cannot_links: Any, n: int, cannot_link: float, m
     if not len(must) + len(cannot):
         raise ValueError("must_links and cannot_links hold no pair; pass one at least, or labels as y.")
     weights = np.repeat(
-        [must_link / max(1, len(must)), -cannot_link / max(1, len(cannot))], [len(must), len(cannot)]
+        [must_link_weight / max(1, len(must)), -cannot_link_weight / max(1, len(cannot))],
+        [len(must), len(cannot)],
     )
     i, j = np.vstack([must, cannot]).T
     upper = sparse.csr_array((weights, (i, j)), shape=(n, n))

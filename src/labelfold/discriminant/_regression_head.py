@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from labelfold._base import RowsEstimator
-from labelfold._decisions import TaskScore, classifies
+from labelfold._decisions import TaskScore, classifies, tags_by_task
 from labelfold._sklearn import available_if
 from labelfold.discriminant._second_stage import Directions, Seen
 from labelfold.rows import Block
@@ -75,6 +75,10 @@ class RegressionHead(TaskScore, RowsEstimator):
         rows = self._seen(self._rows(X, reset=False))
         shared = (self.components_.T, self.mean_, self.coef_.T, self.intercept_)
         return np.asarray(rows.get(rows.map(affine, shared=shared)), dtype=np.float64)
+
+    def __sklearn_tags__(self) -> Any:
+        """Declare what is predicted: classes unless numbers were asked for."""
+        return tags_by_task(super().__sklearn_tags__(), getattr(self, "task", "auto"))
 
 
 def affine(X: Block, W: Any, mean: Any, A: Any, b: Any) -> Any:

@@ -14,7 +14,9 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from labelfold._base import RowsEstimator, labelled_rows
 from labelfold.discriminant._second_stage import Directions
 from labelfold.labels import Labels
-from labelfold.rows import Centered, Rows
+from labelfold.model_selection._folds import SemiSupervisedKFold
+from labelfold.numerics._scale import row_spread
+from labelfold.rows import Rows
 
 N_FOLDS = 5
 # Multiples of the mean squared deviation of a labelled row: what ridge="cv" chooses from.
@@ -79,33 +81,54 @@ class RidgePath(RowsEstimator):
             most = max(2, int(self.max_gram_bytes / used.row_bytes()))
             used = used.take(np.flatnonzero(mask)[:most])
             labels = labels.take(np.arange(min(most, labels.n_labelled)))
+        deviation, tiny = row_spread(self._seen(used)), float(np.finfo(np.float64).tiny)
         if isinstance(self.ridge, str):
-            seen = self._seen(used)
-            deviation = Centered(seen).squared_norm() / seen.shape[0]
-            ridges = max(deviation, np.finfo(np.float64).tiny) * np.array(CV_GRID)
+            ridges = deviation * np.array(CV_GRID)
         else:
             ridges = np.asarray(checked_ridges(self.ridge))
         self.ridges_, self.ridge_scores_ = ridges, self._fold_scores(used, labels, ridges)
+        if not len(self.ridge_scores_):
+            # nothing can be held back: the one nearest to the rows' own size, which is safe
+            nearest = np.abs(np.log(np.maximum(ridges, tiny)) - np.log(deviation)).argmin()
+            return float(ridges[nearest])
         means = self.ridge_scores_.mean(axis=0)
         # Of equally good ridges the largest: it is the simplest model.
         best = np.flatnonzero(means >= means.max() - 1e-12)
         return float(ridges[best[np.argmax(ridges[best])]])
 
     def _fold_scores(self, used: Rows, labels: Labels, ridges: np.ndarray) -> np.ndarray:
-        """Return the score of each ridge on each fold of the labelled rows."""
-        n = labels.n_labelled
-        if labels.task in ("binary", "multiclass"):
-            folds = max(2, min(N_FOLDS, int(labels.counts().min())))
-            splitter: Any = StratifiedKFold(folds, shuffle=True, random_state=0)
-        else:
-            splitter = KFold(min(N_FOLDS, n), shuffle=True, random_state=0)
+        """Return the score of each ridge on each fold of the labelled rows, of as many folds as tell anything."""
         known = labels.decode(labels.values)
         scores = []
-        for train, test in splitter.split(np.zeros(n), labels.values):
-            models = self._fit_path(used.take(train), None, labels.take(train), ridges)
+        for train, test in _folds(labels):
+            try:
+                models = self._fit_path(used.take(train), None, labels.take(train), ridges)
+            except (ValueError, np.linalg.LinAlgError):
+                continue  # too little is left to train on; where that is so of all rows, the fit itself says so
             held = used.take(test)
             scores.append([model.score(held, known[test]) for model in models])
-        return np.array(scores)
+        return np.reshape(scores, (len(scores), len(ridges)))
+
+
+def _folds(labels: Labels) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the folds of the labelled rows; none of them takes a class, or a label, away from training."""
+    n = labels.n_labelled
+    if labels.task == "regression":
+        return list(KFold(min(N_FOLDS, n), shuffle=True, random_state=0).split(np.zeros(n))) if n > 2 else []
+    counts = labels.counts()
+    several = counts[counts > 1]
+    if labels.task == "multilabel":
+        folds, usual = min(N_FOLDS, n), KFold
+    else:
+        folds, usual = min([N_FOLDS, *several.tolist()]), StratifiedKFold
+    if not len(several) or folds < 2:
+        return []
+    splitter = usual if (counts > 1).all() else SemiSupervisedKFold
+    values = labels.values
+    try:
+        return list(splitter(folds, shuffle=True, random_state=0).split(np.zeros(n), values))
+    except ValueError:  # so few rows with several labels each that none can be spared
+        return []
 
 
 def checked_ridges(ridges: Any) -> list[float]:

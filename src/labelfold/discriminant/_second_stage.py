@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -27,7 +27,7 @@ from labelfold.numerics.least_squares._gram import EPS, Factor
 from labelfold.numerics.least_squares._kernel_problem import KernelProblem
 from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES, read_factor
 from labelfold.numerics.least_squares._problem import LeastSquares
-from labelfold.rows import Rows
+from labelfold.rows import Block, Rows
 
 # Eigenvalues closer than this, relative, are one eigenvalue.
 _EQUAL = 1e-9
@@ -128,10 +128,14 @@ def direct(
             f"max_gram_bytes={max_gram_bytes:,} allows; use solver='two-stage', or raise max_gram_bytes"
         )
     weights = np.ones(n) if mask is None else mask.astype(np.float64)
-    mean = rows.t(weights) / weights.sum()
+    mean = rows.sum(_double_sum, weights[:, None])[:, 0] / weights.sum()
     T = (T - weights @ T / weights.sum()) * weights[:, None]
     # X_c'X_c = R'R: its eigenvalues are R's singular values squared, with all their digits.
     return direct_factor(read_factor(rows, T, mean, mask), ridge, mean)
+
+
+def _double_sum(X: Block, weights: Any) -> Any:
+    return X.double().t(weights)
 
 
 def direct_factor(factor: Factor, ridge: float, mean: np.ndarray) -> Directions:
@@ -154,7 +158,7 @@ def _from_spectrum(
     C: np.ndarray, sigma: np.ndarray, V: np.ndarray, ridge: float, mean: np.ndarray, size: int
 ) -> Directions:
     """Return the directions from X = U diag(sigma) V' and C = U'T."""
-    damped = np.sqrt(sigma**2 + ridge)
+    damped = np.hypot(sigma, np.sqrt(ridge))
     return _from_whitened(sigma / damped * C, lambda P: V @ (P / damped), mean, size)
 
 
@@ -175,7 +179,8 @@ def keep_components(found: Directions, n_components: int | None) -> Directions:
     if rank == 0:
         raise ValueError(
             "no direction tells the labelled rows apart: all have the same labels, or every column of X has the same "
-            "mean whatever the label; give labels and columns that vary, or check that y belongs to these rows"
+            "mean whatever the label; give labels and columns that vary, check that y belongs to these rows, or "
+            "lower a ridge that dwarfs X"
         )
     if n_components is not None and n_components > rank:
         warn_user(

@@ -36,23 +36,23 @@ class SSDR(LinearReducer):
     :math:`\beta/n_M` less for a must-link, and D is diagonal with the row sums of S. The links are explicit pairs,
     or come from labels: rows of one class must link, rows of two classes cannot.
 
-    ===============  ============  ==================================================================
-    here             in the paper  what it is
-    ===============  ============  ==================================================================
-    X (n, d)         X (m, n)      all rows, labelled or not
-    cannot_link      alpha         weight of cannot-links
-    must_link        beta          weight of must-links
-    n_C, n_M         n_C, n_M      numbers of links; see Notes
-    W (d, k)         eigenvectors  ``components_.T``
-    ===============  ============  ==================================================================
+    ==================  ============  ===============================================================
+    here                in the paper  what it is
+    ==================  ============  ===============================================================
+    X (n, d)            X (m, n)      all rows, labelled or not
+    cannot_link_weight  alpha         weight of cannot-links
+    must_link_weight    beta          weight of must-links
+    n_C, n_M            n_C, n_M      numbers of links; see Notes
+    W (d, k)            eigenvectors  ``components_.T``
+    ==================  ============  ===============================================================
 
     Parameters
     ----------
     n_components : int, default=2
         How many directions to find.
-    cannot_link : float, default=1.0
+    cannot_link_weight : float, default=1.0
         How much to part rows of different classes.
-    must_link : float, default=20.0
+    must_link_weight : float, default=20.0
         How much to gather rows of the same class.
     tol : float, default=1e-6
         Relative residual at which iterations stop, where there are too many columns for a d x d matrix.
@@ -118,8 +118,8 @@ class SSDR(LinearReducer):
 
     _parameter_constraints = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
-        "cannot_link": [Interval(Real, 0, None, closed="left")],
-        "must_link": [Interval(Real, 0, None, closed="left")],
+        "cannot_link_weight": [Interval(Real, 0, None, closed="left")],
+        "must_link_weight": [Interval(Real, 0, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "max_gram_bytes": [Interval(Real, 0, None, closed="left")],
@@ -132,8 +132,8 @@ class SSDR(LinearReducer):
         self,
         n_components: int = 2,
         *,
-        cannot_link: float = 1.0,
-        must_link: float = 20.0,
+        cannot_link_weight: float = 1.0,
+        must_link_weight: float = 20.0,
         tol: float = 1e-6,
         max_iter: int = 500,
         max_gram_bytes: int = MAX_GRAM_BYTES,
@@ -142,8 +142,8 @@ class SSDR(LinearReducer):
         unlabeled: Any = -1,
     ) -> None:
         self.n_components = n_components
-        self.cannot_link = cannot_link
-        self.must_link = must_link
+        self.cannot_link_weight = cannot_link_weight
+        self.must_link_weight = must_link_weight
         self.tol = tol
         self.max_iter = max_iter
         self.max_gram_bytes = max_gram_bytes
@@ -177,13 +177,13 @@ class SSDR(LinearReducer):
                     "as must_links or cannot_links."
                 )
             labels = read_labels(y, n, unlabeled=self.unlabeled, estimator="SSDR")
-            links = label_links(labels, self.cannot_link, self.must_link)
+            links = label_links(labels, self.cannot_link_weight, self.must_link_weight)
         elif y is not None:
             raise ValueError(
                 "SSDR takes its links from y or from pairs, and both were given; pass one of them."
             )
         else:
-            links = pair_links(must_links, cannot_links, n, self.cannot_link, self.must_link)
+            links = pair_links(must_links, cannot_links, n, self.cannot_link_weight, self.must_link_weight)
         with Progress("SSDR", self.max_iter, self.verbose) as progress:
             found, self.mean_ = _solve(
                 rows,
@@ -273,10 +273,12 @@ def _solve(
         found = largest_eigenvectors(
             operator, Q / peak, k, tol=tol, eps=eps, max_iter=max_iter, block=max(4, k), callback=callback
         )
-    # Along a direction of eigenvalue zero the rows do not differ, but for the round-off of A and of the centre.
+    # Along a direction of eigenvalue zero the rows do not differ, but for the round-off of A, and that of the entries
+    # of X in their own precision: its square, as A is of squares.
+    rounded = ROUND_OFF * max(eps, float(np.finfo(rows.dtype).eps))
     least = max(
-        found.norm * ROUND_OFF * eps,
-        np.abs(links.degrees).sum() * (ROUND_OFF * eps * np.linalg.norm(center)) ** 2,
+        found.norm * max(ROUND_OFF * eps, rounded**2),
+        np.abs(links.degrees).sum() * (rounded * np.linalg.norm(center)) ** 2,
     )
     keep = np.flatnonzero(np.abs(found.values) > max(least, np.finfo(np.float64).tiny / eps))[:k]
     if not len(keep):

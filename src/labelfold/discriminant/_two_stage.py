@@ -23,7 +23,7 @@ from labelfold.discriminant._second_stage import (
     keep_components,
     second_stage,
 )
-from labelfold.features._kernel_map import exact_map, kernel_params, nystroem_map
+from labelfold.features._kernel_map import KernelMap, kernel_map, refuse_without_kernel
 from labelfold.labels import Labels, read_labels
 from labelfold.numerics.least_squares._kernel_problem import KernelProblem
 from labelfold.numerics.least_squares._pose import pose
@@ -42,7 +42,7 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
         "gamma": [Interval(Real, 0, None, closed="neither"), None],
         "degree": [Interval(Real, 0, None, closed="neither"), None],
         "coef0": [Interval(Real, None, None, closed="neither"), None],
-        "n_landmarks": [Interval(Integral, 1, None, closed="left"), None],
+        "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "max_gram_bytes": [Interval(Real, 0, None, closed="left")],
@@ -92,7 +92,7 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
         return hasattr(self, "components_")
 
     def _read(self, y: Any, n_rows: int | None) -> Labels:
-        return read_labels(
+        labels = read_labels(
             y,
             n_rows,
             unlabeled=self.unlabeled,
@@ -100,28 +100,33 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
             allowed=self._allowed,
             estimator=type(self).__name__,
         )
+        if labels.n_labelled == 1:
+            raise ValueError(
+                "y has one sample with a label, and a direction takes two that differ; label more rows"
+            )
+        return labels
 
     def _set_feature_map(self, used: Rows, mask: np.ndarray | None) -> None:
         self.feature_map_: Any = None
-        given = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
+        self.gamma_: float | None = None
+        given: dict[str, Any] = {
+            "gamma": self.gamma,
+            "degree": self.degree,
+            "coef0": self.coef0,
+            "n_landmarks": self.n_landmarks,
+        }
         if self.kernel is None:
-            stray = [
-                name
-                for name, value in {**given, "n_landmarks": self.n_landmarks}.items()
-                if value is not None
-            ]
-            if stray:
-                raise ValueError(
-                    f"{stray[0]}={getattr(self, stray[0])!r} was given without a kernel; name one, such as "
-                    f"kernel='rbf', or leave {stray[0]} out"
-                )
+            refuse_without_kernel(**given)
             return
-        params = kernel_params(self.kernel, **given)
-        known = used if mask is None else used.take(np.flatnonzero(mask))
-        if self.n_landmarks is None:
-            self.feature_map_ = exact_map(known, self.kernel, params, self.max_gram_bytes)
-        else:
-            self.feature_map_ = nystroem_map(known, self.kernel, params, self.n_landmarks, self.random_state)
+        self.feature_map_, self.gamma_ = kernel_map(
+            used,
+            self.kernel,
+            **given,
+            max_gram_bytes=self.max_gram_bytes,
+            random_state=self.random_state,
+            mask=mask,
+            centred=True,
+        )
 
     def _solve(
         self, used: Rows, mask: np.ndarray | None, labels: Labels, ridges: Sequence[float]
@@ -131,9 +136,8 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
         ones = np.ones(len(Y))
         T = centered_targets(self._targets(Y, ones), ones)
         rows, size = self._seen(used), max(used.shape)
-        if self.kernel is not None and self.n_landmarks is None:
-            known = rows if mask is None else rows.take(np.flatnonzero(mask))
-            exact = KernelProblem(known.whole().dense(), T)
+        if isinstance(self.feature_map_, KernelMap):
+            exact = KernelProblem(self.feature_map_.of_points(), T)
             if self.solver == "direct":
                 return [direct_kernel(exact, ridge) for ridge in ridges]
             return solve_along(exact, ridges, size)

@@ -18,6 +18,7 @@ from labelfold._warn import warn_user
 from labelfold.factorization._components import PartsMixin
 from labelfold.factorization._drsvm_solver import DRSVMProblem, DRSVMSolution, embed, projection, solve
 from labelfold.factorization._inputs import check_matrix, loss_weights
+from labelfold.factorization._weights import WEIGHT, chosen, component_scale
 from labelfold.labels import read_labels
 from labelfold.numerics._factor_starts import factor_start
 from labelfold.numerics._nonnegative import nonnegative_rows
@@ -25,6 +26,8 @@ from labelfold.rows import Centered, Rows
 
 # A basis whose squared norm is smaller than this, relative to e / b, puts every new row at the origin.
 _SHRUNK_AWAY = 1e-3
+# What "auto" weights are multiples of is in `_weights.py`; these are the multiples.
+_RECONSTRUCTION, _FACTOR_PENALTY = 30.0, 0.01
 
 
 class DRSVM(Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator):
@@ -48,7 +51,7 @@ class DRSVM(Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
     W (r, k)             w              ``coef_``; r is 1 for two classes, else their number
     svm_penalty, a       lambda 1       the SVM's C is 1 / a
     reconstruction, b    lambda 2       weight of the factorisation
-    shrinkage, e         lambda 3       weight of the size of the factors
+    factor_penalty, e    lambda 3       weight of the size of the factors
     ===================  =============  ==============================================================
 
     Parameters
@@ -57,19 +60,25 @@ class DRSVM(Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
         Size of the embedding, k. More than X has rows or columns is allowed, with a warning.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
         What a labelled row costs that is not beyond its margin.
-    svm_penalty : float, default=1.0
-        Weight of the machines' size; smaller fits the labels more closely. The factors share the size of X between
-        them, so the more rows there are the shorter is each h, and the smaller this should be.
-    reconstruction : float, default=1.0
-        Weight of the factorisation. As it grows the answer becomes a truncated SVD, and an SVM on it.
-    shrinkage : float, default=1.0
-        Weight of the factors' size. Directions of X with singular values below ``shrinkage / reconstruction`` are
-        shrunk to nothing: scale X, or lower this, where that would be all of them.
+    svm_penalty : float or "auto", default="auto"
+        Weight of the machines' size; smaller fits the labels more closely. "auto" is the mean squared length of an
+        embedded row at the start, the sum of the k largest singular values of X divided by n. The paper has 1.
+    reconstruction : float or "auto", default="auto"
+        Weight of the factorisation. As it grows the answer becomes a truncated SVD, and an SVM on it. "auto" is 30
+        divided by the mean square of the rows along a component: a labelled row then pays 15 to move by one
+        standard deviation. The paper has 1.
+    factor_penalty : float or "auto", default="auto"
+        Weight of the factors' size. Directions of X with singular values below ``factor_penalty / reconstruction``
+        are shrunk to nothing. "auto" puts this bound at a hundredth of the root mean square of the k largest
+        singular values. The paper has 1.
     nonnegative : bool, default=False
         Whether B and H must not be negative; X must not be either. Components are then parts: see `top_features`.
     fit_intercept : bool, default=False
         Give each machine an intercept, penalised as its weights are: the weight of a constant feature of h that
         belongs to neither H nor B.
+    intercept_scaling : float or "auto", default="auto"
+        That constant feature. "auto" is the root of the mean squared length of an embedded row, so that an intercept
+        costs as much in any unit of X.
     class_weight : dict or "balanced", default=None
         Weight of a row's losses by its class. "balanced" weighs classes inversely to how often they are labelled. For
         multi-label Y the weight of a label's positive rows; "balanced" then also weighs its negative ones.
@@ -105,6 +114,8 @@ class DRSVM(Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
         The objective after each iteration; it never rises.
     transduction_ : ndarray of shape (n,) or (n, c)
         A label for every training row: the one given, or the one predicted from its place.
+    svm_penalty_, reconstruction_, factor_penalty_, intercept_scaling_ : float
+        The weights used, as given or chosen.
     mean_ : ndarray of shape (d,)
         What was taken from every row; zeros unless ``center``.
     classes_ : ndarray of shape (c,)
@@ -126,6 +137,10 @@ class DRSVM(Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
     A new row is placed as unlabelled ones are, :math:`h = (B'B + \tfrac{e}{b} I)^{-1} B'x` or its non-negative
     equivalent, each row by itself. So `transform` of a labelled training row differs from its ``embedding_``.
 
+    With "auto" weights X and c X have the same predictions: in another unit the objective is the same function of
+    rescaled factors where a is c, b is 1 / c^2 and e is 1 / c times as large. Singular values are those of the start;
+    with ``init`` "random" or given, k equal values stand in for them whose squares sum to the squared norm of X.
+
     The objective is not convex: the answer depends on the start, and is a stationary point.
 
     References
@@ -139,21 +154,22 @@ class DRSVM(Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
     >>> X, y = load_digits(return_X_y=True)
     >>> few = y.copy()
     >>> few[100:] = -1                  # labels for the first hundred only
-    >>> model = DRSVM(n_components=12, svm_penalty=0.1, reconstruction=10.0, tol=1e-4).fit(X / 16, few)
-    >>> model.transform(X / 16).shape
+    >>> model = DRSVM(n_components=12, tol=1e-4).fit(X, few)
+    >>> model.transform(X).shape
     (1797, 12)
-    >>> bool(model.score(X[100:] / 16, y[100:]) > 0.8)
+    >>> bool(model.score(X[100:], y[100:]) > 0.8)
     True
     """
 
     _parameter_constraints = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "loss": [StrOptions({"squared_hinge", "hinge"})],
-        "svm_penalty": [Interval(Real, 0, None, closed="neither")],
-        "reconstruction": [Interval(Real, 0, None, closed="neither")],
-        "shrinkage": [Interval(Real, 0, None, closed="neither")],
+        "svm_penalty": WEIGHT,
+        "reconstruction": WEIGHT,
+        "factor_penalty": WEIGHT,
         "nonnegative": ["boolean"],
         "fit_intercept": ["boolean"],
+        "intercept_scaling": WEIGHT,
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "center": ["boolean"],
         "init": [StrOptions({"svd", "random", "nndsvd"}), tuple, list],
@@ -170,11 +186,12 @@ class DRSVM(Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
         n_components: int = 10,
         *,
         loss: str = "squared_hinge",
-        svm_penalty: float = 1.0,
-        reconstruction: float = 1.0,
-        shrinkage: float = 1.0,
+        svm_penalty: float | str = "auto",
+        reconstruction: float | str = "auto",
+        factor_penalty: float | str = "auto",
         nonnegative: bool = False,
         fit_intercept: bool = False,
+        intercept_scaling: float | str = "auto",
         class_weight: Any = None,
         center: bool = False,
         init: Any = "svd",
@@ -189,9 +206,10 @@ class DRSVM(Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
         self.loss = loss
         self.svm_penalty = svm_penalty
         self.reconstruction = reconstruction
-        self.shrinkage = shrinkage
+        self.factor_penalty = factor_penalty
         self.nonnegative = nonnegative
         self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
         self.class_weight = class_weight
         self.center = center
         self.init = init
@@ -231,18 +249,20 @@ class DRSVM(Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
         start = factor_start(
             rows, self.n_components, self.init, square, self.random_state, nonnegative=self.nonnegative
         )
+        self._choose_weights(start.sizes, rows.shape[0])
         problem = DRSVMProblem(
             rows=rows,
             index=labels.index,
             T=labels.signs().reshape(labels.n_labelled, -1),
             C=loss_weights(labels, self.class_weight),
             squared_norm=square,
-            svm_penalty=self.svm_penalty,
-            reconstruction=self.reconstruction,
-            shrinkage=self.shrinkage,
+            svm_penalty=self.svm_penalty_,
+            reconstruction=self.reconstruction_,
+            factor_penalty=self.factor_penalty_,
             loss=self.loss,
             nonnegative=self.nonnegative,
             fit_intercept=self.fit_intercept,
+            intercept_scaling=self.intercept_scaling_,
         )
         with Progress("DRSVM", self.max_iter, self.verbose) as progress:
             found = solve(
@@ -267,6 +287,15 @@ class DRSVM(Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
         self.transduction_[labels.index] = labels.decode(labels.values)
         return self
 
+    def _choose_weights(self, sizes: np.ndarray, n: int) -> None:
+        """Keep the weights as given, or as multiples of the size of the components."""
+        scale = component_scale(sizes, n)
+        self.svm_penalty_ = chosen(self.svm_penalty, scale.length)
+        self.reconstruction_ = chosen(self.reconstruction, _RECONSTRUCTION / scale.variance)
+        bound = _FACTOR_PENALTY * scale.size
+        self.factor_penalty_ = chosen(self.factor_penalty, self.reconstruction_ * bound)
+        self.intercept_scaling_ = chosen(self.intercept_scaling, np.sqrt(scale.length))
+
     def transform(self, X: Any) -> Any:
         """Place rows, each by itself, as the fit places unlabelled ones.
 
@@ -286,7 +315,7 @@ class DRSVM(Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
     def _place(self, rows: Rows) -> Any:
         if self.center:
             rows = Centered(rows, self.mean_)
-        B, ridge = self.components_.T, self.shrinkage / self.reconstruction
+        B, ridge = self.components_.T, self.factor_penalty_ / self.reconstruction_
         if not self.nonnegative:
             return rows @ projection(B, ridge)
         H = nonnegative_rows(rows.get(rows @ B), B.T @ B + ridge * np.eye(B.shape[1]))
@@ -331,10 +360,10 @@ def _say(found: DRSVMSolution, model: DRSVM) -> None:
             f"{found.model.gap:.1e}; raise svm_penalty, or scale X",
             ConvergenceWarning,
         )
-    B, ridge = found.model.B, model.shrinkage / model.reconstruction
+    B, ridge = found.model.B, model.factor_penalty_ / model.reconstruction_
     if np.linalg.norm(B, 2) ** 2 < _SHRUNK_AWAY * ridge:
         warn_user(
-            f"shrinkage={model.shrinkage:g} has shrunk the components away, the singular values of X being below "
-            f"shrinkage / reconstruction = {ridge:g}; lower it, or multiply X by a constant",
+            f"factor_penalty={model.factor_penalty_:g} has shrunk the components away, the singular values of X "
+            f"being below factor_penalty / reconstruction = {ridge:g}; lower it",
             UserWarning,
         )

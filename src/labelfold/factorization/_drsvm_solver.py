@@ -44,15 +44,16 @@ class DRSVMProblem:
     squared_norm: float  # ||X||^2
     svm_penalty: float  # a
     reconstruction: float  # b
-    shrinkage: float  # e
+    factor_penalty: float  # e
     loss: str
     nonnegative: bool
     fit_intercept: bool
+    intercept_scaling: float  # constant feature of the machines
 
     @property
     def ridge(self) -> float:
         """Return e / b, which is added to the diagonal of B'B and H'H."""
-        return self.shrinkage / self.reconstruction
+        return self.factor_penalty / self.reconstruction
 
     def losses(self, H: np.ndarray, W: np.ndarray, intercept: np.ndarray) -> np.ndarray:
         """Return the weighted loss of every labelled row and machine, (l, r)."""
@@ -61,7 +62,7 @@ class DRSVMProblem:
 
     def machine_objectives(self, H: np.ndarray, W: np.ndarray, intercept: np.ndarray) -> np.ndarray:
         """Return what each machine costs, (r,): its losses and a / 2 of its squared weights."""
-        squares = (W * W).sum(axis=1) + intercept**2
+        squares = (W * W).sum(axis=1) + (intercept / self.intercept_scaling) ** 2
         return self.losses(H, W, intercept).sum(axis=0) + 0.5 * self.svm_penalty * squares
 
 
@@ -176,7 +177,8 @@ def objective(
     loss: str = "squared_hinge",
     svm_penalty: float = 1.0,
     reconstruction: float = 1.0,
-    shrinkage: float = 1.0,
+    factor_penalty: float = 1.0,
+    intercept_scaling: float = 1.0,
 ) -> float:
     """Return what DRSVM minimises (eq. IV.2), in one pass over X.
 
@@ -194,7 +196,7 @@ def objective(
         Weights of the losses.
     intercept : float or ndarray of shape (r,)
         The machines' intercepts.
-    loss, svm_penalty, reconstruction, shrinkage
+    loss, svm_penalty, reconstruction, factor_penalty, intercept_scaling
         As `DRSVM` has them.
 
     Returns
@@ -203,10 +205,10 @@ def objective(
     """
     slack = np.maximum(0.0, 1 - T * (H[index] @ W.T + intercept))
     losses = slack if loss == "hinge" else slack * slack
-    machines = (W * W).sum() + (np.broadcast_to(intercept, len(W)) ** 2).sum()
+    machines = (W * W).sum() + ((np.broadcast_to(intercept, len(W)) / intercept_scaling) ** 2).sum()
     misfit = squared_misfit(X, H, B)
     size = (B * B).sum() + (H * H).sum()
-    f = (C * losses).sum() + 0.5 * (svm_penalty * machines + reconstruction * misfit + shrinkage * size)
+    f = (C * losses).sum() + 0.5 * (svm_penalty * machines + reconstruction * misfit + factor_penalty * size)
     return float(f)
 
 
@@ -246,7 +248,7 @@ def _place_labelled(problem: DRSVMProblem, model: Model, labelled: Rows) -> Mode
     """Return the model with the labelled rows of H at their minimum, given B and W."""
     b, B, old = problem.reconstruction, model.B, model.H_labelled
     P = b * labelled.get(labelled.map(_product, shared=(B,)))
-    Q = b * model.BtB + problem.shrinkage * np.eye(B.shape[1])
+    Q = b * model.BtB + problem.factor_penalty * np.eye(B.shape[1])
     machines = (P, Q, model.W, problem.T, problem.C)
     options: dict[str, Any] = {"intercept": model.intercept, "loss": problem.loss}
     H, dual = hinge_rows(*machines, **options, nonnegative=problem.nonnegative, dual=model.dual)
@@ -266,6 +268,7 @@ def _update_machines(problem: DRSVMProblem, model: Model) -> Model:
             problem.C / problem.svm_penalty,
             loss=problem.loss,
             fit_intercept=problem.fit_intercept,
+            intercept_scaling=problem.intercept_scaling,
             alpha=model.alpha,
             tol=model.svm_tol,
         )
@@ -279,7 +282,7 @@ def _value(problem: DRSVMProblem, model: Model, XtH: np.ndarray, HtH: np.ndarray
     misfit = problem.squared_norm - 2 * np.vdot(model.B, XtH) + (model.BtB * HtH).sum()
     machines = problem.machine_objectives(model.H_labelled, model.W, model.intercept).sum()
     squares = np.trace(model.BtB) + np.trace(HtH)
-    return float(machines + 0.5 * (problem.reconstruction * misfit + problem.shrinkage * squares))
+    return float(machines + 0.5 * (problem.reconstruction * misfit + problem.factor_penalty * squares))
 
 
 def _ridge_inverse(gram: np.ndarray, ridge: float) -> np.ndarray:

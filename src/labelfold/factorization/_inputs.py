@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 
 from labelfold.labels import Labels
+from labelfold.numerics._ranges import check_norm
 from labelfold.rows import Block, Rows
-
-# Norms of X between which its fourth powers (float32: squares) stay within the range of the dtype.
-_NORMS = {np.dtype(np.float64): (1e-70, 1e70), np.dtype(np.float32): (1e-15, 1e15)}
 
 
 def check_matrix(rows: Rows, *, nonnegative: bool | str, centred: bool = False, estimator: str) -> float:
@@ -43,13 +41,7 @@ def check_matrix(rows: Rows, *, nonnegative: bool | str, centred: bool = False, 
             f"X holds nothing but zeros{' once it is centred' if centred else ''}, so there is nothing to factorise; "
             "give it columns that vary"
         )
-    low, high = _NORMS[np.dtype(rows.dtype)]
-    norm = np.sqrt(square)
-    if not low <= norm <= high:
-        raise ValueError(
-            f"X has a norm of {norm:.1e}, where {low:.0e} to {high:.0e} is expected of {rows.dtype} values; "
-            "multiply X by a constant"
-        )
+    check_norm(square, rows.dtype)
     return square
 
 

@@ -10,17 +10,20 @@ Where to find what:
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold._sklearn import Interval, StrOptions, available_if
+from labelfold._sklearn import StrOptions, available_if
 from labelfold.factorization._coupled_classifiers import LinearMachine, losses
 from labelfold.factorization._offset_factorization import OffsetFactorisation
 from labelfold.factorization._offset_model import factor_cost
+from labelfold.factorization._weights import WEIGHT, chosen
+
+# The multiple of the mean squared length of an embedded row that "auto" is.
+_CLASSIFIER_PENALTY = 0.5
 
 
 def _logistic(estimator: LSDR) -> bool:
@@ -36,26 +39,27 @@ class LSDR(OffsetFactorisation):
     r"""Linearly supervised dimensionality reduction: a factorisation in which a line tells the classes apart.
 
     .. math:: \min\; b\, \|X - U V - b_u 1' - 1 b_v'\|^2 + (1 - b) \sum_{i \in L} \sum_j \ell(y_{ij} f_{ij})
-              + \lambda_U (\|U\|^2 + \|b_u\|^2) + \lambda_V \|V\|^2 + \lambda_W \|W\|^2,
-              \qquad f_{ij} = u_i'w_j + b_{u,i} + w_{0,j}
+              + \lambda_U (\|U\|^2 + \|b_u / t\|^2) + \lambda_V \|V\|^2 + \lambda_W \|W\|^2,
+              \qquad f_{ij} = u_i'w_j + b_{u,i} / t + w_{0,j}
 
     over all rows, with a smooth loss of the labelled ones: the smooth hinge (1/2 - m below m = 0, (1 - m)^2 / 2 up
     to 1, 0 beyond), the logistic loss log(1 + exp(-m)), or the squared one (1 - m)^2. Two classes have one
     classifier, several classes have one against the rest each, over the same embedding; so have the labels of a
     multi-label Y.
 
-    ===================  =============  ==============================================================
-    here                 in the paper   what it is
-    ===================  =============  ==============================================================
-    U (n, k)             U              ``embedding_``
-    V (k, d)             V              ``components_``
-    bu (n,), bv (d,)     B_U, B_V       ``row_offsets_``, ``column_offsets_``
-    W (r, k), w0 (r,)    W, W_0         ``coef_``, ``intercept_``
-    reconstruction, b    beta           weight of the factorisation, 1 - b that of the labels
-    u_penalty            lambda_U       weight of the size of U and bu
-    v_penalty            lambda_V       weight of the size of V
-    w_penalty            lambda_W       weight of the size of W
-    ===================  =============  ==============================================================
+    =======================  =============  ==========================================================
+    here                     in the paper   what it is
+    =======================  =============  ==========================================================
+    U (n, k)                 U              ``embedding_``
+    V (k, d)                 V              ``components_``
+    bu (n,), bv (d,)         B_U, B_V       ``row_offsets_``, ``column_offsets_``
+    W (r, k), w0 (r,)        W, W_0         ``coef_``, ``intercept_``
+    reconstruction_share, b  beta           weight of the factorisation, 1 - b that of the labels
+    row_penalty              lambda_U       weight of the size of U and bu
+    basis_penalty            lambda_V       weight of the size of V
+    classifier_penalty       lambda_W       weight of the size of W
+    offset_unit, t           1              unit of row offsets
+    =======================  =============  ==========================================================
 
     Parameters
     ----------
@@ -63,12 +67,20 @@ class LSDR(OffsetFactorisation):
         Size of the embedding, k. More than X has columns is allowed, with a warning.
     loss : {"smooth_hinge", "logistic", "squared"}, default="smooth_hinge"
         What a labelled row costs.
-    reconstruction : float, default=0.5
-        Between 0 and 1, both left out: how much the factorisation counts against the labels.
-    u_penalty, v_penalty, w_penalty : float, default=0.1, 1.0, 0.1
-        Weights of the size of the embedding and its row offsets, of the components, and of the classifiers.
-        Directions of X with singular values below sqrt(u_penalty v_penalty) / reconstruction are kept for the
-        labels alone.
+    reconstruction_share : float or "auto", default="auto"
+        Between 0 and 1, both left out: how much the factorisation counts against the labels. "auto" is the share at
+        which b / (1 - b) is 10 divided by the mean square of the rows along a component.
+    row_penalty, basis_penalty : float or "auto", default="auto"
+        Weights of the size of the embedding and its row offsets, and of the components.
+        Directions of X with singular values below sqrt(row_penalty basis_penalty) / reconstruction_share are kept
+        for the labels alone. "auto" puts this bound at a tenth of the root mean square of the k largest singular
+        values, and lets embedded rows have a mean squared length of about 1.
+    offset_unit : float or "auto", default="auto"
+        The unit t of row offsets where they are penalised and classified. "auto" is the root mean square of the
+        entries of X centred by column. The paper has 1.
+    classifier_penalty : float or "auto", default="auto"
+        Weight of the size of the classifiers. "auto" is half the mean squared length of an embedded row, times the
+        share of the labels, 1 - b.
     max_iter : int, default=500
         The most iterations.
     tol : float, default=1e-5
@@ -96,6 +108,8 @@ class LSDR(OffsetFactorisation):
         Their offsets, and those of the columns.
     coef_, intercept_ : ndarray of shape (r, k), (r,)
         The classifiers on the embedding.
+    reconstruction_share_, row_penalty_, basis_penalty_, offset_unit_, classifier_penalty_ : float
+        The weights used, as given or chosen.
     objective_ : ndarray of shape (n_iter_,)
         The objective after each iteration; it never rises.
     transduction_ : ndarray of shape (n,) or (n, c)
@@ -111,8 +125,10 @@ class LSDR(OffsetFactorisation):
 
     Notes
     -----
-    An unlabelled row lies where V puts it, in closed form, and so does a new one, each by itself: (u, bu) is the
-    ridge fit of x - bv on the rows of V and a row of ones. Labelled rows are written as that place and a
+    With "auto" weights X and c X have the same predictions.
+
+    An unlabelled row lies where V puts it, in closed form, and so does a new one, each by itself: (u, bu / t) is
+    the ridge fit of x - bv on the rows of V and a row of t. Labelled rows are written as that place and a
     displacement. V, bv and the displacements take quasi-Newton steps together, the classifiers being trained anew,
     from the last ones, at every step; there is no step size to set. `transform` of a labelled training row differs
     from its ``embedding_``.
@@ -121,8 +137,8 @@ class LSDR(OffsetFactorisation):
     times in all), one pass over X, O(k nnz), where they are not; and O(l k^2) for each classifier. Memory: O(nnz +
     k (n + d)) and ``max_gram_bytes``.
 
-    The paper penalises U and not bu; with bu + t and bv - t the reconstruction is the same and the labels cost less
-    and less as t grows, so here bu is penalised with U. Its smooth hinge is 1 - m below 0, which jumps there; its
+    The paper penalises U and not bu; with bu + s and bv - s the reconstruction is the same and the labels cost less
+    and less as s grows, so here bu is penalised with U. Its smooth hinge is 1 - m below 0, which jumps there; its
     slopes leave out y. The objective is not convex: the answer depends on the start, the singular vectors of X
     centred by column or by column and row, whichever costs less.
 
@@ -147,7 +163,7 @@ class LSDR(OffsetFactorisation):
 
     _parameter_constraints = OffsetFactorisation._parameter_constraints | {
         "loss": [StrOptions({"smooth_hinge", "logistic", "squared"})],
-        "w_penalty": [Interval(Real, 0, None, closed="neither")],
+        "classifier_penalty": WEIGHT,
     }
 
     def __init__(
@@ -155,10 +171,11 @@ class LSDR(OffsetFactorisation):
         n_components: int = 10,
         *,
         loss: str = "smooth_hinge",
-        reconstruction: float = 0.5,
-        u_penalty: float = 0.1,
-        v_penalty: float = 1.0,
-        w_penalty: float = 0.1,
+        reconstruction_share: float | str = "auto",
+        row_penalty: float | str = "auto",
+        basis_penalty: float | str = "auto",
+        classifier_penalty: float | str = "auto",
+        offset_unit: float | str = "auto",
         max_iter: int = 500,
         tol: float = 1e-5,
         max_gram_bytes: int = 2**29,
@@ -169,10 +186,11 @@ class LSDR(OffsetFactorisation):
     ) -> None:
         self.n_components = n_components
         self.loss = loss
-        self.reconstruction = reconstruction
-        self.u_penalty = u_penalty
-        self.v_penalty = v_penalty
-        self.w_penalty = w_penalty
+        self.reconstruction_share = reconstruction_share
+        self.row_penalty = row_penalty
+        self.basis_penalty = basis_penalty
+        self.classifier_penalty = classifier_penalty
+        self.offset_unit = offset_unit
         self.max_iter = max_iter
         self.tol = tol
         self.max_gram_bytes = max_gram_bytes
@@ -203,7 +221,9 @@ class LSDR(OffsetFactorisation):
         return p / p.sum(axis=1, keepdims=True) if self._task == "multiclass" else p
 
     def _machine(self, T: np.ndarray) -> LinearMachine:
-        return LinearMachine(T, loss=self.loss, weight=1 - self.reconstruction, penalty=self.w_penalty)
+        auto = _CLASSIFIER_PENALTY * self._label_share * self._length
+        self.classifier_penalty_ = chosen(self.classifier_penalty, auto)
+        return LinearMachine(T, loss=self.loss, weight=self._label_share, penalty=self.classifier_penalty_)
 
     def _keep_machine(self, machine: LinearMachine, index: np.ndarray) -> None:
         self.coef_, self.intercept_ = machine.W, machine.intercept
@@ -224,10 +244,11 @@ def objective(
     index: np.ndarray,
     *,
     loss: str = "smooth_hinge",
-    reconstruction: float = 0.5,
-    u_penalty: float = 0.1,
-    v_penalty: float = 1.0,
-    w_penalty: float = 0.1,
+    reconstruction_share: float = 0.5,
+    row_penalty: float = 0.1,
+    basis_penalty: float = 1.0,
+    classifier_penalty: float = 0.1,
+    offset_unit: float = 1.0,
 ) -> float:
     """Return what LSDR minimises, in one pass over X.
 
@@ -243,7 +264,7 @@ def objective(
         Signs of the labelled rows, -1 or +1.
     index : ndarray of shape (l,)
         Which rows those are.
-    loss, reconstruction, u_penalty, v_penalty, w_penalty
+    loss, reconstruction_share, row_penalty, basis_penalty, classifier_penalty, offset_unit
         As `LSDR` has them.
 
     Returns
@@ -256,10 +277,11 @@ def objective(
         row_offsets,
         V,
         column_offsets,
-        reconstruction=reconstruction,
-        u_penalty=u_penalty,
-        v_penalty=v_penalty,
+        reconstruction_share=reconstruction_share,
+        row_penalty=row_penalty,
+        basis_penalty=basis_penalty,
+        offset_unit=offset_unit,
     )
-    scores = U[index] @ W.T + np.asarray(row_offsets)[index][:, None] + intercept
+    scores = U[index] @ W.T + np.asarray(row_offsets)[index][:, None] / offset_unit + intercept
     value, *_ = losses(T * scores, loss)
-    return factors + float((1 - reconstruction) * value.sum() + w_penalty * np.vdot(W, W))
+    return factors + float((1 - reconstruction_share) * value.sum() + classifier_penalty * np.vdot(W, W))

@@ -11,6 +11,7 @@ from scipy import sparse
 from labelfold._sklearn import Interval, StrOptions, _fit_context
 from labelfold.factorization._divergence_nmf import DivergenceNMF
 from labelfold.factorization._svm_directions import dual_directions
+from labelfold.factorization._weights import WEIGHT, chosen
 from labelfold.labels import read_labels
 from labelfold.numerics.kl._factors import Guide, divergence
 from labelfold.rows import as_rows
@@ -43,13 +44,14 @@ class NMFAlpha(DivergenceNMF):
     ----------
     n_components : int, default=10
         Number of parts, k. More than X has rows or columns is allowed, with a warning.
-    supervision : float or "auto", default=1.0
+    supervision : float or "auto", default="auto"
         Weight of the second term, at least 0; with 0 this is `KLNMF`, to the bit. Dual variables shrink with the
         square of the unit of X, so what is much depends on that unit. "auto" is the weight at which both terms are of
-        things that sum to the same, ``X.sum() / (dual_coef_.T @ X).sum()``, which has no unit: begin there, and try
+        things that sum to the same, ``X.sum() / (dual_coef_.T @ X).sum()``, in any unit: begin there, and try
         some tenths and some times of it (``supervision_``).
-    C : float, default=1.0
-        Penalty of the machines on the squared hinge, as in scikit-learn's LinearSVC (without an intercept).
+    C : float or "auto", default="auto"
+        Penalty of the machines on the squared hinge, as in scikit-learn's LinearSVC (without an intercept). "auto" is
+        1 divided by the mean squared length of a labelled row.
     multiclass : {"ovo", "ovr"}, default="ovo"
         Whether several classes have a machine for each pair of them, or for each against the rest.
     corrected : bool, default=True
@@ -81,7 +83,9 @@ class NMFAlpha(DivergenceNMF):
     objective_ : ndarray of shape (n_iter_,)
         The objective after each iteration; it never rises.
     supervision_ : float
-        The weight of the second term, lambda.
+        The weight of the second term, lambda, as given or chosen.
+    C_ : float
+        The machines' penalty, as given or chosen; 0 where there are none.
     dual_coef_ : csr_array of shape (n, 2p)
         S: the machines' dual variables, those of their positive rows first; none where ``supervision`` is 0.
     classes_ : ndarray of shape (c,)
@@ -117,12 +121,11 @@ class NMFAlpha(DivergenceNMF):
     >>> from sklearn.svm import LinearSVC
     >>> from labelfold import NMFAlpha
     >>> X, y = load_digits(return_X_y=True)
-    >>> X = X / 16
     >>> few = y.copy()
     >>> few[200:] = -1                  # labels for the first two hundred only
-    >>> model = NMFAlpha(n_components=20, supervision="auto", tol=1e-4).fit(X, few)
+    >>> model = NMFAlpha(n_components=20, tol=1e-4).fit(X, few)
     >>> Z = model.transform(X)
-    >>> svm = LinearSVC().fit(Z[:200], y[:200])
+    >>> svm = LinearSVC(C=1e-3).fit(Z[:200], y[:200])
     >>> bool(svm.score(Z[200:], y[200:]) > 0.8)
     True
     """
@@ -130,7 +133,7 @@ class NMFAlpha(DivergenceNMF):
     _parameter_constraints = {
         **DivergenceNMF._parameter_constraints,
         "supervision": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
-        "C": [Interval(Real, 0, None, closed="neither")],
+        "C": WEIGHT,
         "multiclass": [StrOptions({"ovo", "ovr"})],
         "unlabeled": "no_validation",
     }
@@ -139,8 +142,8 @@ class NMFAlpha(DivergenceNMF):
         self,
         n_components: int = 10,
         *,
-        supervision: float | str = 1.0,
-        C: float = 1.0,
+        supervision: float | str = "auto",
+        C: float | str = "auto",
         multiclass: str = "ovo",
         corrected: bool = True,
         init: Any = "random",
@@ -189,10 +192,11 @@ class NMFAlpha(DivergenceNMF):
             estimator="NMFAlpha",
         )
         found = self._survey(rows)
-        guide, self.dual_coef_, self.supervision_ = None, sparse.csr_array((n, 0)), 0.0
+        guide, self.dual_coef_, self.supervision_, self.C_ = None, sparse.csr_array((n, 0)), 0.0, 0.0
         if isinstance(self.supervision, str) or self.supervision > 0:
             known = (rows if labels.all_labelled and rows.in_memory else rows.take(labels.index)).whole().raw
-            S = dual_directions(known, labels, self.C, self.multiclass)
+            self.C_ = chosen(self.C, 1 / _mean_square(known))
+            S = dual_directions(known, labels, self.C_, self.multiclass)
             used = np.flatnonzero(np.diff(S.indptr))
             sums = _sums(S, known, rows.dtype)
             self.supervision_ = _weight(self.supervision, found.column.sum(), sums)
@@ -232,6 +236,12 @@ def _weight(supervision: float | str, total: float, sums: Any) -> float:
         return float(supervision)
     directions = float(sums.sum(dtype=np.float64))
     return total / directions if directions > 0 else 1.0
+
+
+def _mean_square(X: Any) -> float:
+    """Return the mean squared length of the rows of an array or CSR matrix, 1 where they are all zero."""
+    values = np.asarray(X.data if sparse.issparse(X) else X, dtype=np.float64)
+    return float(np.vdot(values, values)) / X.shape[0] or 1.0
 
 
 def _sums(S: sparse.csr_array, X: Any, dtype: np.dtype) -> Any:

@@ -19,6 +19,7 @@ from labelfold._sklearn import Interval, StrOptions
 from labelfold.factorization._coupled_classifiers import KernelMachine, kernel_matrix
 from labelfold.factorization._offset_factorization import OffsetFactorisation
 from labelfold.factorization._offset_model import factor_cost
+from labelfold.factorization._weights import WEIGHT, chosen
 
 # The relative duality gap to which machines are trained.
 _SVM_TOL = 1e-8
@@ -29,25 +30,26 @@ class NSDR(OffsetFactorisation):
 
     .. math:: \min\; b\, \|X - U V - b_u 1' - 1 b_v'\|^2
               + (1 - b) \sum_j \max_{a} \Bigl[ \sum_{i \in L} a_i - \tfrac12 \sum_{i, l \in L} a_i a_l y_{ij} y_{lj}
-              K(z_i, z_l) \Bigr] + \lambda_U (\|U\|^2 + \|b_u\|^2) + \lambda_V \|V\|^2
+              K(z_i, z_l) \Bigr] + \lambda_U (\|U\|^2 + \|b_u / t\|^2) + \lambda_V \|V\|^2
 
-    over all rows, with z = [u, bu], 0 <= a <= C and a'y = 0: what a support vector machine on the labelled rows
+    over all rows, with z = [u, bu / t], 0 <= a <= C and a'y = 0: what a support vector machine on the labelled rows
     costs at its best. The kernel is :math:`(\gamma z'z + r)^p` or :math:`\exp(-\gamma \|z - z'\|^2)`. Two classes
     have one machine, several classes have one against the rest each, over the same embedding; so have the labels of
     a multi-label Y.
 
-    ===================  =============  ==============================================================
-    here                 in the paper   what it is
-    ===================  =============  ==============================================================
-    U (n, k)             U              ``embedding_``
-    V (k, d)             V              ``components_``
-    bu (n,), bv (d,)     B_U, B_V       ``row_offsets_``, ``column_offsets_``
-    a o y                alpha o Y      ``dual_coef_``, for the rows ``support_``
-    reconstruction, b    beta           weight of the factorisation, 1 - b that of the labels
-    u_penalty            lambda_U       weight of the size of U and bu
-    v_penalty            lambda_V       weight of the size of V
-    degree, p            p              of the polynomial kernel
-    ===================  =============  ==============================================================
+    =======================  =============  ==========================================================
+    here                     in the paper   what it is
+    =======================  =============  ==========================================================
+    U (n, k)                 U              ``embedding_``
+    V (k, d)                 V              ``components_``
+    bu (n,), bv (d,)         B_U, B_V       ``row_offsets_``, ``column_offsets_``
+    a o y                    alpha o Y      ``dual_coef_``, for the rows ``support_``
+    reconstruction_share, b  beta           weight of the factorisation, 1 - b that of the labels
+    row_penalty              lambda_U       weight of the size of U and bu
+    basis_penalty            lambda_V       weight of the size of V
+    offset_unit, t           1              unit of row offsets
+    degree, p                p              of the polynomial kernel
+    =======================  =============  ==========================================================
 
     Parameters
     ----------
@@ -57,17 +59,23 @@ class NSDR(OffsetFactorisation):
         The kernel of the machines.
     degree : int, default=2
         Of the polynomial kernel, at least 1; 1 is a linear machine.
-    gamma : float, default=1.0
-        Of either kernel.
+    gamma : float or "auto", default="auto"
+        Of either kernel. "auto" is 1 divided by the mean squared length of an embedded row at the start.
     coef0 : float, default=1.0
         The constant of the polynomial kernel, at least 0.
     C : float, default=1.0
         The most that a dual variable may be; larger fits the labels more closely.
-    reconstruction : float, default=0.5
-        Between 0 and 1, both left out: how much the factorisation counts against the labels.
-    u_penalty, v_penalty : float, default=0.1, 1.0
-        Weights of the size of the embedding and its row offsets, and of the components. Directions of X with singular
-        values below sqrt(u_penalty v_penalty) / reconstruction are kept for the labels alone.
+    reconstruction_share : float or "auto", default="auto"
+        Between 0 and 1, both left out: how much the factorisation counts against the labels. "auto" is the share at
+        which b / (1 - b) is 10 divided by the mean square of the rows along a component.
+    row_penalty, basis_penalty : float or "auto", default="auto"
+        Weights of the size of the embedding and its row offsets, and of the components.
+        Directions of X with singular values below sqrt(row_penalty basis_penalty) / reconstruction_share are kept
+        for the labels alone. "auto" puts this bound at a tenth of the root mean square of the k largest singular
+        values, and lets embedded rows have a mean squared length of about 1.
+    offset_unit : float or "auto", default="auto"
+        The unit t of row offsets where they are penalised and classified. "auto" is the root mean square of the
+        entries of X centred by column. The paper has 1.
     max_iter : int, default=500
         The most iterations.
     tol : float, default=1e-5
@@ -96,11 +104,13 @@ class NSDR(OffsetFactorisation):
     support_ : ndarray of shape (m,)
         Which training rows support a machine.
     support_vectors_ : ndarray of shape (m, k + 1)
-        Their places and offsets, [u, bu].
+        Their places and offsets, [u, bu / t].
     dual_coef_ : ndarray of shape (r, m)
         Their dual variables, each with the sign of its row.
     intercept_ : ndarray of shape (r,)
         The machines' intercepts.
+    reconstruction_share_, row_penalty_, basis_penalty_, offset_unit_, gamma_ : float
+        The weights used, as given or chosen.
     objective_ : ndarray of shape (n_iter_,)
         The objective after each iteration; it never rises.
     transduction_ : ndarray of shape (n,) or (n, c)
@@ -116,8 +126,10 @@ class NSDR(OffsetFactorisation):
 
     Notes
     -----
-    An unlabelled row lies where V puts it, in closed form, and so does a new one, each by itself: (u, bu) is the
-    ridge fit of x - bv on the rows of V and a row of ones. Labelled rows are written as that place and a
+    With "auto" weights X and c X have the same predictions.
+
+    An unlabelled row lies where V puts it, in closed form, and so does a new one, each by itself: (u, bu / t) is
+    the ridge fit of x - bv on the rows of V and a row of t. Labelled rows are written as that place and a
     displacement. V, bv and the displacements take quasi-Newton steps together, the machines being trained anew,
     from the last ones, at every step; there is no step size to set. `transform` of a labelled training row differs
     from its ``embedding_``.
@@ -127,8 +139,8 @@ class NSDR(OffsetFactorisation):
     Memory: O(nnz + k (n + d)), 24 l^2 bytes, and ``max_gram_bytes``.
 
     The paper writes a joint minimum over U and a, where its slopes are those of the one above; and it penalises U
-    and not bu, with which the problem has no minimum: bu + t and bv - t leave the reconstruction, and the machine
-    costs less and less as t grows. Where the machines' dual variables are not unique the objective has a kink. It
+    and not bu, with which the problem has no minimum: bu + s and bv - s leave the reconstruction, and the machine
+    costs less and less as s grows. Where the machines' dual variables are not unique the objective has a kink. It
     is not convex: the answer depends on the start, the singular vectors of X centred by column or by column and
     row, whichever costs less.
 
@@ -152,7 +164,7 @@ class NSDR(OffsetFactorisation):
     _parameter_constraints = OffsetFactorisation._parameter_constraints | {
         "kernel": [StrOptions({"poly", "rbf"})],
         "degree": [Interval(Integral, 1, None, closed="left")],
-        "gamma": [Interval(Real, 0, None, closed="neither")],
+        "gamma": WEIGHT,
         "coef0": [Interval(Real, 0, None, closed="left")],
         "C": [Interval(Real, 0, None, closed="neither")],
     }
@@ -163,12 +175,13 @@ class NSDR(OffsetFactorisation):
         *,
         kernel: str = "poly",
         degree: int = 2,
-        gamma: float = 1.0,
+        gamma: float | str = "auto",
         coef0: float = 1.0,
         C: float = 1.0,
-        reconstruction: float = 0.5,
-        u_penalty: float = 0.1,
-        v_penalty: float = 1.0,
+        reconstruction_share: float | str = "auto",
+        row_penalty: float | str = "auto",
+        basis_penalty: float | str = "auto",
+        offset_unit: float | str = "auto",
         max_iter: int = 500,
         tol: float = 1e-5,
         max_gram_bytes: int = 2**29,
@@ -183,9 +196,10 @@ class NSDR(OffsetFactorisation):
         self.gamma = gamma
         self.coef0 = coef0
         self.C = C
-        self.reconstruction = reconstruction
-        self.u_penalty = u_penalty
-        self.v_penalty = v_penalty
+        self.reconstruction_share = reconstruction_share
+        self.row_penalty = row_penalty
+        self.basis_penalty = basis_penalty
+        self.offset_unit = offset_unit
         self.max_iter = max_iter
         self.tol = tol
         self.max_gram_bytes = max_gram_bytes
@@ -194,18 +208,20 @@ class NSDR(OffsetFactorisation):
         self.on_interrupt = on_interrupt
         self.unlabeled = unlabeled
 
-    def _machine(self, T: np.ndarray) -> KernelMachine:
-        need = 24 * len(T) ** 2
+    def _check_size(self, n_labelled: int) -> None:
+        need = 24 * n_labelled**2
         if need > self.max_gram_bytes:
             raise ValueError(
-                f"the kernel of {len(T)} labelled rows needs {need / 1e6:.0f} MB, more than max_gram_bytes="
+                f"the kernel of {n_labelled} labelled rows needs {need / 1e6:.0f} MB, more than max_gram_bytes="
                 f"{self.max_gram_bytes} allows; label fewer rows, raise max_gram_bytes, or use LSDR"
             )
-        return KernelMachine(T, C=self.C, weight=1 - self.reconstruction, tol=_SVM_TOL, **self._kernel())
+
+    def _machine(self, T: np.ndarray) -> KernelMachine:
+        self.gamma_ = chosen(self.gamma, 1 / self._length)
+        return KernelMachine(T, C=self.C, weight=self._label_share, tol=_SVM_TOL, **self._kernel())
 
     def _kernel(self) -> dict[str, Any]:
-        names = ("kernel", "degree", "gamma", "coef0")
-        return {name: getattr(self, name) for name in names}
+        return {"kernel": self.kernel, "degree": self.degree, "gamma": self.gamma_, "coef0": self.coef0}
 
     def _keep_machine(self, machine: KernelMachine, index: np.ndarray) -> None:
         assert machine.found is not None
@@ -238,9 +254,10 @@ def objective(
     gamma: float = 1.0,
     coef0: float = 1.0,
     C: float = 1.0,
-    reconstruction: float = 0.5,
-    u_penalty: float = 0.1,
-    v_penalty: float = 1.0,
+    reconstruction_share: float = 0.5,
+    row_penalty: float = 0.1,
+    basis_penalty: float = 1.0,
+    offset_unit: float = 1.0,
     tol: float = 1e-10,
 ) -> float:
     """Return what NSDR minimises, in one pass over X, the machines trained to a relative duality gap of ``tol``.
@@ -255,7 +272,7 @@ def objective(
         Signs of the labelled rows, -1 or +1.
     index : ndarray of shape (l,)
         Which rows those are.
-    kernel, degree, gamma, coef0, C, reconstruction, u_penalty, v_penalty
+    kernel, degree, gamma, coef0, C, reconstruction_share, row_penalty, basis_penalty, offset_unit
         As `NSDR` has them.
     tol : float
         Of the machines.
@@ -270,11 +287,14 @@ def objective(
         row_offsets,
         V,
         column_offsets,
-        reconstruction=reconstruction,
-        u_penalty=u_penalty,
-        v_penalty=v_penalty,
+        reconstruction_share=reconstruction_share,
+        row_penalty=row_penalty,
+        basis_penalty=basis_penalty,
+        offset_unit=offset_unit,
     )
     kernel_options: dict[str, Any] = {"kernel": kernel, "degree": degree, "gamma": gamma, "coef0": coef0}
-    machine = KernelMachine(T, C=C, weight=1 - reconstruction, tol=tol, **kernel_options)
-    cost = machine.train(np.column_stack([U, row_offsets])[index].astype(np.float64))
+    machine = KernelMachine(T, C=C, weight=1 - reconstruction_share, tol=tol, **kernel_options)
+    cost = machine.train(
+        np.column_stack([U, np.asarray(row_offsets) / offset_unit])[index].astype(np.float64)
+    )
     return factors + cost

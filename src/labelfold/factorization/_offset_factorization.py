@@ -19,13 +19,16 @@ from labelfold._sklearn import Interval, StrOptions, _fit_context
 from labelfold._warn import warn_user
 from labelfold.factorization._coupled_classifiers import Machine, signs_of
 from labelfold.factorization._inputs import check_matrix
-from labelfold.factorization._offset_model import fold, hold, start_bases
+from labelfold.factorization._offset_model import fold, hold, start_bases, start_directions
 from labelfold.factorization._offset_solver import OffsetProblem, OffsetSolution, solve
+from labelfold.factorization._weights import WEIGHT, chosen, component_scale
 from labelfold.labels import read_labels
 from labelfold.rows import Block, Centered, Rows, as_rows
 
 # Components whose squared size is smaller than this, relative to lambda U / b, put every new row at the origin.
 _SHRUNK_AWAY = 1e-3
+# What "auto" weights are multiples of is in `_weights.py`; these are the multiples.
+_RECONSTRUCTION, _PENALTIES = 10.0, 0.1
 
 
 class OffsetFactorisation(Decisions, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator):
@@ -33,9 +36,10 @@ class OffsetFactorisation(Decisions, ClassNamePrefixFeaturesOutMixin, Transforme
 
     _parameter_constraints = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
-        "reconstruction": [Interval(Real, 0, 1, closed="neither")],
-        "u_penalty": [Interval(Real, 0, None, closed="neither")],
-        "v_penalty": [Interval(Real, 0, None, closed="neither")],
+        "reconstruction_share": [Interval(Real, 0, 1, closed="neither"), StrOptions({"auto"})],
+        "row_penalty": WEIGHT,
+        "basis_penalty": WEIGHT,
+        "offset_unit": WEIGHT,
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "max_gram_bytes": [Interval(Integral, 0, None, closed="left")],
@@ -45,9 +49,12 @@ class OffsetFactorisation(Decisions, ClassNamePrefixFeaturesOutMixin, Transforme
         "unlabeled": "no_validation",
     }
 
+    def _check_size(self, n_labelled: int) -> None:
+        """Refuse more labelled rows than memory allows."""
+
     @abstractmethod
     def _machine(self, T: np.ndarray) -> Machine:
-        """Return the machine for these signs, (l, r)."""
+        """Return the machine for these signs, (l, r), with the weights that were chosen."""
 
     @abstractmethod
     def _keep_machine(self, machine: Any, index: np.ndarray) -> None:
@@ -55,7 +62,7 @@ class OffsetFactorisation(Decisions, ClassNamePrefixFeaturesOutMixin, Transforme
 
     @abstractmethod
     def _machine_scores(self, Z: np.ndarray) -> np.ndarray:
-        """Return the scores (n, r) of rows at Z = [U, bu]."""
+        """Return the scores (n, r) of rows at Z = [U, bu / offset_unit]."""
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> Self:
@@ -83,18 +90,21 @@ class OffsetFactorisation(Decisions, ClassNamePrefixFeaturesOutMixin, Transforme
         )
         (n, d), k = rows.shape, self.n_components
         mean = rows.mean()
-        check_matrix(Centered(rows, mean), nonnegative=False, centred=True, estimator=name)
+        square = check_matrix(Centered(rows, mean), nonnegative=False, centred=True, estimator=name)
         if k > min(n, d):
             warn_user(
                 f"n_components={k} is more than X has columns ({d}) or rows ({n}), so that it is inflated, not "
                 "reduced; lower n_components",
                 UserWarning,
             )
-        machine = self._machine(signs_of(labels))
+        self._check_size(labels.n_labelled)
         data = hold(rows, labels.index, mean, k, self.max_gram_bytes)
-        weights = {"b": self.reconstruction, "lu": self.u_penalty, "lv": self.v_penalty}
-        bases = start_bases(data, d, k, **weights, random_state=check_random_state(self.random_state))
-        problem = OffsetProblem(data, machine, n, self.reconstruction, self.u_penalty, self.v_penalty)
+        directions = start_directions(data, d, k, check_random_state(self.random_state))
+        self._choose_weights(directions.centred[0], n, np.sqrt(square / (n * d)))
+        weights = self.reconstruction_share_, self.row_penalty_, self.basis_penalty_
+        bases = start_bases(directions, **dict(zip(("b", "lu", "lv"), weights, strict=True)))
+        machine = self._machine(signs_of(labels))
+        problem = OffsetProblem(data, machine, n, *weights, self.offset_unit_)
         with Progress(name, self.max_iter, self.verbose) as progress:
             found = solve(
                 problem,
@@ -114,10 +124,28 @@ class OffsetFactorisation(Decisions, ClassNamePrefixFeaturesOutMixin, Transforme
         self._keep_machine(machine, labels.index)
         Z = np.array(rows.get(self._place(rows)))
         Z[labels.index] = found.point.Z
-        self.embedding_, self.row_offsets_ = Z[:, :-1].copy(), Z[:, -1].copy()
+        self.embedding_, self.row_offsets_ = Z[:, :-1].copy(), self.offset_unit_ * Z[:, -1]
         self.transduction_ = self._decide(self._scores_of(Z))
         self.transduction_[labels.index] = labels.decode(labels.values)
         return self
+
+    def _choose_weights(self, sizes: np.ndarray, n: int, spread: float) -> None:
+        """Keep the weights as given, or as multiples of the size of the data.
+
+        ``sizes`` are singular values of X centred by column; ``spread`` is the root mean square of its entries.
+        """
+        scale = component_scale(sizes, n)
+        weight = _RECONSTRUCTION / scale.variance  # of the factorisation, beside labels of weight 1
+        self.reconstruction_share_ = chosen(self.reconstruction_share, weight / (1 + weight))
+        given = not isinstance(self.reconstruction_share, str)
+        # 1 - b, without the digits that the difference would lose
+        self._label_share = 1 - self.reconstruction_share_ if given else 1 / (1 + weight)
+        bound = _PENALTIES * self.reconstruction_share_ * scale.size
+        self.row_penalty_ = chosen(self.row_penalty, bound * scale.length)
+        self.basis_penalty_ = chosen(self.basis_penalty, bound / scale.length)
+        self.offset_unit_ = chosen(self.offset_unit, spread)
+        # The mean squared length of an embedded row: the penalties share out the size of X between U and V.
+        self._length = scale.length * np.sqrt(self.basis_penalty_ / self.row_penalty_)
 
     def transform(self, X: Any) -> Any:
         """Place rows, each by itself, as the fit places unlabelled ones.
@@ -149,7 +177,7 @@ class OffsetFactorisation(Decisions, ClassNamePrefixFeaturesOutMixin, Transforme
         """
         check_is_fitted(self)
         rows = self._rows(X, reset=False)
-        return np.asarray(rows.get(self._place(rows, slice(-1, None))))[:, 0]
+        return self.offset_unit_ * np.asarray(rows.get(self._place(rows, slice(-1, None))))[:, 0]
 
     def inverse_transform(self, U: Any, row_offsets: Any = None) -> np.ndarray:
         """Return the rows that an embedding stands for, U V and the offsets.
@@ -178,8 +206,9 @@ class OffsetFactorisation(Decisions, ClassNamePrefixFeaturesOutMixin, Transforme
         return X.astype(U.dtype, copy=False)
 
     def _place(self, rows: Rows, columns: slice = slice(None)) -> Any:
-        """Return [U, bu] of rows without regard to labels, or some of its columns: one pass."""
-        G = fold(self.components_, self.u_penalty / self.reconstruction).G[:, columns]
+        """Return Z = [U, bu / offset_unit] of rows without regard to labels, or some columns of it: one pass."""
+        ridge = self.row_penalty_ / self.reconstruction_share_
+        G = fold(self.components_, ridge, self.offset_unit_).G[:, columns]
         return rows.map(_place, shared=(self.column_offsets_, np.ascontiguousarray(G)))
 
     def _placed(self, X: Any) -> np.ndarray:
@@ -203,11 +232,11 @@ class OffsetFactorisation(Decisions, ClassNamePrefixFeaturesOutMixin, Transforme
                 f"the support vector machines of {name} have not settled: the last {shortfall}",
                 ConvergenceWarning,
             )
-        ridge = self.u_penalty / self.reconstruction
+        ridge = self.row_penalty_ / self.reconstruction_share_
         if np.vdot(found.point.V, found.point.V) < _SHRUNK_AWAY * ridge:
             warn_user(
-                f"u_penalty={self.u_penalty:g} and v_penalty={self.v_penalty:g} have shrunk the components away; "
-                "lower them, or multiply X by a constant",
+                f"row_penalty={self.row_penalty_:g} and basis_penalty={self.basis_penalty_:g} have shrunk the "
+                "components away; lower them",
                 UserWarning,
             )
 

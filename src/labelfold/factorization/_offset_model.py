@@ -1,6 +1,7 @@
 r"""X as U V and offsets of rows and columns: what the data has to say about a basis, for LSDR and NSDR.
 
-With Z = [U, bu] (n x (k+1)), V1 = [V; 1'] ((k+1) x d) and c = bv, the rows x of X cost
+With t the unit of row offsets, Z = [U, bu / t] (n x (k+1)), V1 = [V; t 1'] ((k+1) x d) and c = bv, the rows x of X
+cost
 
 .. math:: b \|x - c - V_1'z\|^2 + \lambda_U \|z\|^2
 
@@ -41,9 +42,9 @@ class Fold(NamedTuple):
     G: np.ndarray  # (d, k + 1)
 
 
-def fold(V: np.ndarray, ridge: float) -> Fold:
-    """Return what places rows, given V (k, d) and lambda U / b."""
-    V1 = np.vstack([V, np.ones(V.shape[1])])
+def fold(V: np.ndarray, ridge: float, offset_unit: float) -> Fold:
+    """Return what places rows, given V (k, d), lambda U / b and the unit of row offsets."""
+    V1 = np.vstack([V, np.full(V.shape[1], offset_unit)])
     M = V1 @ V1.T
     M.ravel()[:: len(M) + 1] += ridge
     # LAPACK itself: its wrappers take longer than a matrix so small.
@@ -57,15 +58,15 @@ def fold(V: np.ndarray, ridge: float) -> Fold:
 
 
 class Held:
-    """Rows kept dense: labelled ones first, then others, each of which counts for the offset c ``t`` times."""
+    """Rows kept dense: labelled ones first, then others, each of which counts for the offset c ``counts`` times."""
 
-    def __init__(self, X: np.ndarray, t: np.ndarray, n_labelled: int) -> None:
-        self.X, self.t, self.n_labelled = X, t, n_labelled
+    def __init__(self, X: np.ndarray, counts: np.ndarray, n_labelled: int) -> None:
+        self.X, self.counts, self.n_labelled = X, counts, n_labelled
         self._Y = self._Q = self._Z = self._R = np.empty((0, 0))
 
     def place(self, f: Fold, c: np.ndarray) -> np.ndarray:
         """Return q of the labelled rows, (l, k + 1)."""
-        self._Y = self.X - self.t[:, None] * c
+        self._Y = self.X - self.counts[:, None] * c
         self._Q = self._Y @ f.G
         return self._Q[: self.n_labelled]
 
@@ -82,11 +83,11 @@ class Held:
         self, f: Fold, c: np.ndarray, Z: np.ndarray, P: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return Z'R (k + 1, d), P'R over labelled rows only, and 1'R (d,), after `misfit` of the same places."""
-        return self._Z.T @ self._R, P.T @ self._R[: self.n_labelled], self.t @ self._R
+        return self._Z.T @ self._R, P.T @ self._R[: self.n_labelled], self.counts @ self._R
 
     def normal(self, Z: np.ndarray) -> np.ndarray:
-        """Return [Z, t]'[Z, t] over all rows, (k + 2, k + 2)."""
-        columns = np.column_stack([np.vstack([Z, self._Q[self.n_labelled :]]), self.t])
+        """Return [Z, counts]'[Z, counts] over all rows, (k + 2, k + 2)."""
+        columns = np.column_stack([np.vstack([Z, self._Q[self.n_labelled :]]), self.counts])
         return columns.T @ columns
 
     def directions(self, k: int, random_state: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -157,10 +158,10 @@ class Swept:
 
     def directions(self, k: int, random_state: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the k largest singular values and right singular vectors (k, d) of the rows, about."""
-        B = svd_start(Centered(self.rows, self.mean), min(k, *self.rows.shape), random_state).B
-        s = np.einsum("ij,ij->j", B, B)  # the vectors come multiplied by the roots of their values
-        kept = s > 0
-        return s[kept], (B[:, kept] / np.sqrt(s[kept])).T
+        start = svd_start(Centered(self.rows, self.mean), min(k, *self.rows.shape), random_state)
+        kept = start.sizes > 0
+        s = start.sizes[kept]
+        return s, (start.B[:, kept] / np.sqrt(s)).T  # they come multiplied by the roots of their values
 
     def level_directions(self, k: int, found: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Return the same of the rows less the mean of each, as far as those found tell."""
@@ -182,36 +183,48 @@ def hold(rows: Rows, index: np.ndarray, mean: np.ndarray, k: int, max_bytes: int
     ):
         return Swept(rows, mean, index)
     X = [_dense(rows, index) - mean]
-    t = np.ones(l + (0 if squeezed else others))
+    counts = np.ones(l + (0 if squeezed else others))
     mask = np.ones(n, dtype=bool)
     mask[index] = False
     if squeezed:
         most = dense_block_rows(8 * d)
         _, R = rows.sweep(_triangle, mask.astype(rows.dtype), shared=(mean,), most_rows=most)
         X.append(R[:, :-1])
-        t = np.append(t, R[:, -1])
+        counts = np.append(counts, R[:, -1])
     elif others:
         X.append(_dense(rows, np.flatnonzero(mask)) - mean)
-    return Held(np.vstack(X), t, l)
+    return Held(np.vstack(X), counts, l)
 
 
-def start_bases(
-    data: Held | Swept, d: int, k: int, *, b: float, lu: float, lv: float, random_state: Any
-) -> list[np.ndarray]:
+class PrincipalDirections(NamedTuple):
+    """Singular values and vectors of X that a basis may start from, each pair (s, Vt) of shapes (m,) and (m, d)."""
+
+    centred: tuple[np.ndarray, np.ndarray]  # of X centred by column
+    level: tuple[np.ndarray, np.ndarray]  # and by row
+    extra: np.ndarray  # (k, d)  random vectors of length 1, for components beyond the rank
+
+
+def start_directions(data: Held | Swept, d: int, k: int, random_state: Any) -> PrincipalDirections:
+    """Return the k largest singular values of X and their vectors."""
+    seed = random_state.randint(np.iinfo(np.int32).max)
+    centred = data.directions(k, seed)
+    extra = np.random.default_rng(seed).standard_normal((k, d))
+    extra /= np.linalg.norm(extra, axis=1, keepdims=True)
+    return PrincipalDirections(centred, data.level_directions(k, centred), extra)
+
+
+def start_bases(found: PrincipalDirections, *, b: float, lu: float, lv: float) -> list[np.ndarray]:
     """Return where V (k, d) may start: singular vectors of X centred by column, and by column and row.
 
     Without labels U V would be the singular vectors with their values shrunk by sqrt(lu lv) / b, their size shared
     between U and V as the penalties ask. Components that this would leave at 0 are kept small instead, and those
     beyond the rank are drawn at random: a component of 0 has no slope, and would stay.
     """
-    seed = random_state.randint(np.iinfo(np.int32).max)
-    centred = data.directions(k, seed)
-    extra = np.random.default_rng(seed).standard_normal((k, d))
     bases = []
-    for s, Vt in (data.level_directions(k, centred), centred):
-        V = extra / np.linalg.norm(extra, axis=1, keepdims=True)
+    for s, Vt in (found.level, found.centred):
+        V = found.extra.copy()
         V[: len(s)] = Vt
-        sizes = np.zeros(k)
+        sizes = np.zeros(len(V))
         sizes[: len(s)] = s - np.sqrt(lu * lv) / b
         sizes = np.maximum(sizes, _LEAST * s[0])
         bases.append(V * (np.sqrt(sizes) * (lu / lv) ** 0.25)[:, None])
@@ -264,15 +277,16 @@ def factor_cost(
     V: np.ndarray,
     column_offsets: np.ndarray,
     *,
-    reconstruction: float,
-    u_penalty: float,
-    v_penalty: float,
+    reconstruction_share: float,
+    row_penalty: float,
+    basis_penalty: float,
+    offset_unit: float = 1.0,
 ) -> float:
-    """Return b ||X - UV - bu 1' - 1 bv'||^2 + lu (||U||^2 + ||bu||^2) + lv ||V||^2, in one pass over X."""
-    Z = np.column_stack([U, row_offsets])
-    V1 = np.vstack([V, np.ones(np.shape(V)[1])])
+    """Return b ||X - UV - bu 1' - 1 bv'||^2 + lu (||U||^2 + ||bu / t||^2) + lv ||V||^2, in one pass over X."""
+    Z = np.column_stack([U, np.asarray(row_offsets) / offset_unit])
+    V1 = np.vstack([V, np.full(np.shape(V)[1], offset_unit)])
     misfit = as_rows(X).sum(_misfit, Z, shared=(np.asarray(column_offsets), V1))
-    return float(reconstruction * misfit + u_penalty * np.vdot(Z, Z) + v_penalty * np.vdot(V, V))
+    return float(reconstruction_share * misfit + row_penalty * np.vdot(Z, Z) + basis_penalty * np.vdot(V, V))
 
 
 def _misfit(X: Block, Z: Any, center: Any, V1: Any) -> Any:

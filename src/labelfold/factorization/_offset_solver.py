@@ -44,24 +44,30 @@ class OffsetProblem:
     data: Held | Swept
     machine: Machine
     n: int
-    reconstruction: float  # b
-    u_penalty: float
-    v_penalty: float
+    reconstruction_share: float  # b
+    row_penalty: float  # lambda U
+    basis_penalty: float  # lambda V
+    offset_unit: float
     _here: OffsetPoint | None = field(default=None, init=False, repr=False)  # where rows and machine are
 
     @property
     def ridge(self) -> float:
         """Return lambda U / b."""
-        return self.u_penalty / self.reconstruction
+        return self.row_penalty / self.reconstruction_share
 
     def evaluate(self, V: np.ndarray, c: np.ndarray, D: np.ndarray) -> OffsetPoint:
         """Return the objective at V (k, d), c (d,) and D (l, k + 1); one pass where rows are swept."""
         self._here = None  # until all is done: Ctrl-C may come in between
-        f = fold(V, self.ridge)
+        f = fold(V, self.ridge, self.offset_unit)
         Z = self.data.place(f, c) + D
         cost = self.machine.train(Z)
         misfit, size = self.data.misfit(f, c, Z)
-        value = self.reconstruction * misfit + self.u_penalty * size + self.v_penalty * np.vdot(V, V) + cost
+        value = (
+            self.reconstruction_share * misfit
+            + self.row_penalty * size
+            + self.basis_penalty * np.vdot(V, V)
+            + cost
+        )
         self._here = OffsetPoint(V, c, D, Z, f, float(value))
         return self._here
 
@@ -74,14 +80,14 @@ class OffsetProblem:
     def slopes(self, at: OffsetPoint) -> Slopes:
         """Return the slopes of the objective in V, c and D."""
         self.visit(at)
-        b, f, D, Z = self.reconstruction, at.fold, at.D, at.Z
+        b, f, D, Z = self.reconstruction_share, at.fold, at.D, at.Z
         H = 2 * b * (D @ f.M) + self.machine.pull()
         P = H @ f.M_inverse
         ZtR, PtR, colsum = self.data.products(f, at.c, Z, P)
         # Rows follow V: dq = M^(-1) (dV1 (x - c - V1'q) - V1 dV1'q), and x - c - V1'q is R + V1'D.
         dV1 = PtR - 2 * b * ZtR + (P.T @ D - (Z - D).T @ P) @ f.V1
         dc = -2 * b * colsum - P.sum(axis=0) @ f.V1
-        return Slopes(dV1[:-1] + 2 * self.v_penalty * at.V, dc, H)
+        return Slopes(dV1[:-1] + 2 * self.basis_penalty * at.V, dc, H)
 
     def rows_step(self, at: OffsetPoint) -> OffsetPoint | None:
         """Return the point with labelled rows where a linearised machine wants them, if that is lower; else None."""
@@ -97,7 +103,7 @@ class OffsetProblem:
 
     def metric(self, at: OffsetPoint) -> np.ndarray:
         """Return L with L L' the inverse of 2 b M."""
-        A = at.fold.M_inverse / (2 * self.reconstruction)
+        A = at.fold.M_inverse / (2 * self.reconstruction_share)
         try:
             return linalg.cholesky(A, lower=True, check_finite=False)
         except linalg.LinAlgError:
@@ -112,14 +118,16 @@ class OffsetProblem:
     def basis_step(self, at: OffsetPoint) -> OffsetPoint:
         """Return the point with V and c at their minimum given all rows, in closed form."""
         ridge = np.zeros(len(at.V) + 1)
-        ridge[:-1] = self.v_penalty / self.reconstruction
-        N = np.delete(np.delete(self.normal(at), -2, axis=0), -2, axis=1)  # of [U, 1]: V1 ends in ones
+        ridge[:-1] = self.basis_penalty / self.reconstruction_share
+        N = np.delete(
+            np.delete(self.normal(at), -2, axis=0), -2, axis=1
+        )  # of [U, 1]: the last row of V1 is fixed
         ZtR, _, colsum = self.data.products(at.fold, at.c, at.Z, at.Z[:, :0])
         right = np.vstack([ZtR[:-1] - ridge[0] * at.V, colsum])
         N[np.diag_indices_from(N)] += ridge
         move = linalg.lstsq(N, right, check_finite=False)[0]
         V, c = at.V + move[:-1], at.c + move[-1]
-        return self.evaluate(V, c, at.Z - self.data.place(fold(V, self.ridge), c))
+        return self.evaluate(V, c, at.Z - self.data.place(fold(V, self.ridge, self.offset_unit), c))
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,10 +220,10 @@ class _Round:
         self.problem, self.path, self.origin = problem, path, path.point
         self.max_iter, self.tol, self.callback = max_iter, tol, callback
         self.values = [path.point.value]
-        at, b, (k, d) = self.origin, problem.reconstruction, self.origin.V.shape
+        at, b, (k, d) = self.origin, problem.reconstruction_share, self.origin.V.shape
         # What V does within the space of its rows the rows of X follow, which softens the curvature of ||U dV||^2.
         # What it does beyond they cannot follow.
-        bend = 2 * b * np.diag(problem.normal(at))[:k] + 2 * problem.v_penalty
+        bend = 2 * b * np.diag(problem.normal(at))[:k] + 2 * problem.basis_penalty
         self.inside = np.linalg.qr(at.V.T)[0].T  # (min(k, d), d)
         self.scale_inside = 1 / np.sqrt(_SOFT * bend.mean())
         self.scale_beyond = 1 / np.sqrt(bend)[:, None]

@@ -9,7 +9,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from labelfold._decisions import Decisions
-from labelfold._sklearn import Interval, _fit_context
+from labelfold._sklearn import Interval, StrOptions, _fit_context
 from labelfold.factorization._factor_sums import factor_sums, squared_misfit
 from labelfold.factorization._squared_nmf import (
     SquaredNMF,
@@ -19,8 +19,12 @@ from labelfold.factorization._squared_nmf import (
     multiplied,
     update_basis,
 )
+from labelfold.factorization._weights import chosen
 from labelfold.labels import Labels, read_labels
 from labelfold.rows import Block, Rows
+
+# "auto" weighs the labels so that their term begins with this multiple of the rows' term.
+_SUPERVISION = 0.3
 
 
 class SSNMF(Decisions, SquaredNMF):
@@ -37,7 +41,7 @@ class SSNMF(Decisions, SquaredNMF):
     Y_L (l, c)              Y (c, n)      1 where a labelled row is of a class, or has a label
     H (n, k)                S             ``embedding_``
     V (d, k)                A             ``components_.T``
-    A (k, c)                B             ``class_weights_``
+    A (k, c)                B             ``class_loadings_``
     supervision, lambda     lambda        weight of the labels
     ======================  ============  ==============================================================
 
@@ -45,9 +49,9 @@ class SSNMF(Decisions, SquaredNMF):
     ----------
     n_components : int, default=10
         Size of the embedding, k. More than X has rows or columns is allowed, with a warning.
-    supervision : float, default=1.0
-        Weight of the labels. 0 is unsupervised factorisation. What is large depends on the size of X: the two
-        terms begin with about :math:`\|X\|^2` and :math:`\lambda \|Y_L\|^2`.
+    supervision : float or "auto", default="auto"
+        Weight of the labels. 0 is unsupervised factorisation. The two terms begin with about :math:`\|X\|^2` and
+        :math:`\lambda \|Y_L\|^2`; "auto" is the weight at which the second is 0.3 of the first, in any unit of X.
     init : {"random", "nndsvda"} or tuple (H, V), default="random"
         Where to start: drawn at random, from singular vectors with zeros filled in, or given. Multiplicative updates
         never leave an exact zero.
@@ -70,8 +74,10 @@ class SSNMF(Decisions, SquaredNMF):
         The parts, V'.
     embedding_ : ndarray of shape (n, k)
         Where the fit placed the training rows, labelled ones with regard to their labels.
-    class_weights_ : ndarray of shape (k, c)
+    class_loadings_ : ndarray of shape (k, c)
         What each component says of each class or label.
+    supervision_ : float
+        The weight of the labels, as given or chosen.
     objective_ : ndarray of shape (n_iter_,)
         The objective after each iteration; it never rises.
     transduction_ : ndarray of shape (n,) or (n, c)
@@ -108,8 +114,8 @@ class SSNMF(Decisions, SquaredNMF):
     >>> X, y = load_digits(return_X_y=True)
     >>> few = y.copy()
     >>> few[300:] = -1                  # labels for the first three hundred only
-    >>> model = SSNMF(n_components=20, supervision=0.1, max_iter=100, tol=1e-3).fit(X / 16, few)
-    >>> model.transform(X / 16).shape, model.class_weights_.shape
+    >>> model = SSNMF(n_components=20, max_iter=100, tol=1e-3).fit(X, few)
+    >>> model.transform(X).shape, model.class_loadings_.shape
     ((1797, 20), (20, 10))
     >>> bool((model.objective_[1:] <= model.objective_[:-1]).all())
     True
@@ -117,14 +123,14 @@ class SSNMF(Decisions, SquaredNMF):
 
     _parameter_constraints = {
         **SquaredNMF._parameter_constraints,
-        "supervision": [Interval(Real, 0, None, closed="left")],
+        "supervision": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
     }
 
     def __init__(
         self,
         n_components: int = 10,
         *,
-        supervision: float = 1.0,
+        supervision: float | str = "auto",
         init: Any = "random",
         max_iter: int = 200,
         tol: float = 1e-4,
@@ -167,10 +173,12 @@ class SSNMF(Decisions, SquaredNMF):
             estimator="SSNMF",
         )
         square, start = self._begin(rows)
-        solver = _SSNMFSolver(rows, labels, float(self.supervision), square)
+        ones = float(labels.indicator().sum())  # ||Y||^2
+        self.supervision_ = chosen(self.supervision, _SUPERVISION * square / max(ones, 1.0))
+        solver = _SSNMFSolver(rows, labels, self.supervision_, square)
         found = self._descend(solver.step, _SSNMFFactors(start.H, start.B, solver.start_weights(start.H)))
         self.components_ = np.ascontiguousarray(found.V.T)
-        self.class_weights_ = found.A
+        self.class_loadings_ = found.A
         self.embedding_ = np.array(rows.get(found.H))
         self.classes_ = labels.classes
         self._task = labels.task
@@ -182,7 +190,7 @@ class SSNMF(Decisions, SquaredNMF):
         return self._scores_of(rows.get(self._place(rows)))
 
     def _scores_of(self, H: np.ndarray) -> np.ndarray:
-        Y = H @ self.class_weights_
+        Y = H @ self.class_loadings_
         if self._task == "binary":
             return Y[:, 1] - Y[:, 0]
         return Y - 0.5 if self._task == "multilabel" else Y
@@ -211,7 +219,7 @@ def objective(
     X : container of shape (n, d)
         Rows.
     H, V, A : ndarray of shapes (n, k), (d, k), (k, c)
-        Places, parts and class weights.
+        Places, parts and class loadings.
     Y : ndarray of shape (l, c)
         0/1 labels of the labelled rows.
     index : ndarray of shape (l,)

@@ -3,17 +3,23 @@
 from labelfold.features._kernel_map import (
     KernelMap,
     cholesky_features,
+    default_gamma,
     exact_map,
+    kernel_map,
     kernel_params,
     landmarks_for,
     nystroem_map,
+    refuse_without_kernel,
 )
 
 __all__ = [
     "KernelMap",
     "cholesky_features",
+    "default_gamma",
     "exact_map",
+    "kernel_map",
     "kernel_params",
     "landmarks_for",
     "nystroem_map",
+    "refuse_without_kernel",
 ]

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.linalg import lapack
 from sklearn.base import BaseEstimator
 from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 from sklearn.utils import check_random_state
 
+from labelfold.numerics._scale import row_spread
 from labelfold.rows import Rows
 
 _TAKES = {"rbf": ("gamma",), "poly": ("gamma", "degree", "coef0"), "sigmoid": ("gamma", "coef0")}
 _TAKES |= {"polynomial": _TAKES["poly"], "laplacian": ("gamma",), "chi2": ("gamma",)}
+
+# Kernels whose gamma multiplies a square of the unit of X: of these it can be had from the spread of the rows.
+_OF_SQUARES = ("rbf", "poly", "polynomial", "sigmoid")
 
 # What is left of a kernel's diagonal is round-off below this many times n eps.
 _ROUND_OFF = 10
 
 # Where features have the kernel, what is left is not below zero by more than this many times its largest value.
 _NEGATIVE = 1e-3
+
+# Memory for a block of features.
+BLOCK_BYTES = 4 << 20
 
 # What "auto" takes where the kernel matrix does not fit.
 _LANDMARKS = 1000
@@ -33,21 +41,85 @@ class KernelMap(BaseEstimator):
     Parameters
     ----------
     points : array or csr_array of shape (l, d)
-        The fitted rows.
+        The fitted rows, less ``center`` where one is given.
     kernel : str or callable
         As in `sklearn.metrics.pairwise.pairwise_kernels`.
     params : dict
         The kernel's own parameters.
+    center : ndarray of shape (d,), optional
+        What is subtracted from rows first.
     """
 
-    def __init__(self, points: Any, kernel: str | Callable, params: dict[str, Any]) -> None:
+    def __init__(
+        self, points: Any, kernel: str | Callable, params: dict[str, Any], center: np.ndarray | None = None
+    ) -> None:
         self.points = points
         self.kernel = kernel
         self.params = params
+        self.center = center
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Return the features of some rows, in double precision."""
+        return self.of_points(shifted(X, self.center))
+
+    def of_points(self, points: Any = None) -> np.ndarray:
+        """Return the features of fitted rows as ``points`` has them, of all unless some are given."""
+        points = self.points if points is None else points
+        K = pairwise_kernels(points, self.points, metric=self.kernel, **self.params)
+        if points is self.points:
+            refuse_infinite(K)
+        return K
+
+
+class CenteredNystroem(Nystroem):
+    """Nystroem's features of rows less the mean of the landmarks, for kernels that see differences only.
+
+    Attributes
+    ----------
+    center_ : ndarray of shape (d,)
+        That mean.
+    """
+
+    def fit(self, X: Any, y: Any = None) -> CenteredNystroem:
+        """Take the rows for landmarks."""
+        self.center_ = np.asarray(X, dtype=np.float64).mean(axis=0)
+        return super().fit(shifted(X, self.center_))
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the features of some rows."""
-        return pairwise_kernels(X, self.points, metric=self.kernel, **self.params)
+        return super().transform(shifted(X, self.center_))
+
+
+class Scores(NamedTuple):
+    """Scores of rows, in double precision whatever the rows have: coefficients may be large, and cancel."""
+
+    feature_map: Any
+    mean: np.ndarray
+    W: np.ndarray
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Return the scores of some rows."""
+        step = max(1, BLOCK_BYTES // (8 * len(self.mean)))
+        scores = np.empty((X.shape[0], self.W.shape[1]))
+        for start in range(0, X.shape[0], step):
+            part = self.feature_map.transform(X[start : start + step].astype(np.float64))
+            scores[start : start + step] = (part - self.mean) @ self.W
+        return scores
+
+
+def shifted(X: Any, center: np.ndarray | None) -> Any:
+    """Return rows in double precision less a centre; sparse ones, which keep their zeros, as they are."""
+    if center is None or sp.issparse(X):
+        return X
+    return np.asarray(X, dtype=np.float64) - center
+
+
+def _sees_differences(kernel: str | Callable, centred: bool) -> bool:
+    """Tell whether a shift of all rows leaves the kernel as it is, or as it is once features are centred.
+
+    Distances and products of rows far from 0 would lose the digits that tell the rows apart.
+    """
+    return kernel in ("rbf", "laplacian") or (kernel == "linear" and centred)
 
 
 def kernel_params(kernel: str | Callable, **given: Any) -> dict[str, Any]:
@@ -70,16 +142,94 @@ def kernel_params(kernel: str | Callable, **given: Any) -> dict[str, Any]:
     return given
 
 
-def exact_map(rows: Rows, kernel: str | Callable, params: dict[str, Any], max_gram_bytes: int) -> KernelMap:
-    """Return the exact feature map of rows in memory, if their kernel matrix fits the budget."""
+def refuse_without_kernel(**given: Any) -> None:
+    """Refuse parameters of a kernel where there is none; None and "auto" are no more than defaults."""
+    for name, value in given.items():
+        if value is not None and not (isinstance(value, str) and value == "auto"):
+            raise ValueError(
+                f"{name}={value!r} was given without a kernel; name one, such as kernel='rbf', or leave {name} out"
+            )
+
+
+def default_gamma(rows: Rows, mask: np.ndarray | None = None) -> float:
+    """Return one over twice the mean squared distance between two rows, which suits any unit of X.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from labelfold.rows import as_rows
+    >>> default_gamma(as_rows(np.array([[0.0], [2.0]])))  # the spread is 1, two rows drawn at random differ by 2
+    0.25
+    """
+    return 1 / (2 * 2 * row_spread(rows, mask))
+
+
+def kernel_map(
+    rows: Rows,
+    kernel: str | Callable,
+    *,
+    gamma: float | None,
+    degree: float | None,
+    coef0: float | None,
+    n_landmarks: int | str | None,
+    max_gram_bytes: float,
+    random_state: Any,
+    mask: np.ndarray | None = None,
+    centred: bool = False,
+) -> tuple[KernelMap | Nystroem, float | None]:
+    """Return the map of rows into the space of a kernel, exact or Nystroem's, and the kernel's gamma.
+
+    Parameters
+    ----------
+    rows : Rows
+        What the map is learned from.
+    kernel, gamma, degree, coef0
+        The kernel. Where gamma is None and multiplies squares of X's unit, it is `default_gamma`.
+    n_landmarks, max_gram_bytes
+        As `landmarks_for` has them.
+    random_state : int or RandomState
+        Draws the landmarks.
+    mask : ndarray of bool, shape (n,), optional
+        Which rows count; all when None.
+    centred : bool
+        Whether features will be centred, so that a constant in them does not matter.
+    """
+    if gamma is None and kernel in _OF_SQUARES:
+        gamma = default_gamma(rows, mask)
+    params = kernel_params(kernel, gamma=gamma, degree=degree, coef0=coef0)
+    if mask is not None:
+        rows = rows.take(np.flatnonzero(mask))
+    landmarks = landmarks_for(n_landmarks, rows.shape[0], max_gram_bytes)
+    if landmarks is None:
+        return exact_map(rows, kernel, params, max_gram_bytes, centred=centred), params.get("gamma")
+    found = nystroem_map(rows, kernel, params, landmarks, random_state, centred=centred)
+    return found, params.get("gamma")
+
+
+def exact_map(
+    rows: Rows,
+    kernel: str | Callable,
+    params: dict[str, Any],
+    max_gram_bytes: float,
+    *,
+    centred: bool = False,
+) -> KernelMap:
+    """Return the exact feature map of rows in memory, if their kernel matrix fits the budget.
+
+    ``centred`` says that features will be centred, so that a constant in them does not matter.
+    """
     n = rows.shape[0]
     if 8 * n * n > max_gram_bytes:
         raise ValueError(
             f"the exact kernel form needs a {n} x {n} matrix of {8 * n * n / 2**20:,.0f} MB, more than "
-            f"max_gram_bytes={max_gram_bytes:,} allows; set n_landmarks (500, say), or raise max_gram_bytes to "
+            f"max_gram_bytes={max_gram_bytes:,} allows; leave n_landmarks at 'auto', or raise max_gram_bytes to "
             f"{8 * n * n:,}"
         )
-    return KernelMap(rows.whole().double().raw, kernel, params)
+    points = rows.whole().double().raw
+    if sp.issparse(points) or not _sees_differences(kernel, centred):
+        return KernelMap(points, kernel, params)
+    center = points.mean(axis=0)
+    return KernelMap(points - center, kernel, params, center)
 
 
 def landmarks_for(n_landmarks: int | str | None, n: int, max_gram_bytes: float) -> int | None:
@@ -96,13 +246,29 @@ def landmarks_for(n_landmarks: int | str | None, n: int, max_gram_bytes: float) 
 
 
 def nystroem_map(
-    rows: Rows, kernel: str | Callable, params: dict[str, Any], n_landmarks: int, random_state: Any
+    rows: Rows,
+    kernel: str | Callable,
+    params: dict[str, Any],
+    n_landmarks: int,
+    random_state: Any,
+    *,
+    centred: bool = False,
 ) -> Nystroem:
-    """Return a Nystroem feature map with landmarks drawn from the rows."""
+    """Return a Nystroem feature map with landmarks drawn from the rows; ``centred`` as in `exact_map`."""
     m = min(n_landmarks, rows.shape[0])
     chosen = np.sort(check_random_state(random_state).permutation(rows.shape[0])[:m])
     landmarks = rows.take(chosen).whole().double().raw
-    return Nystroem(kernel=kernel, **params, n_components=m, random_state=0).fit(landmarks)
+    shift = not sp.issparse(landmarks) and _sees_differences(kernel, centred)
+    make = CenteredNystroem if shift else Nystroem
+    return make(kernel=kernel, **params, n_components=m, random_state=0).fit(landmarks)
+
+
+def refuse_infinite(K: Any) -> None:
+    """Refuse a kernel of rows that has no finite value."""
+    if not np.isfinite(K).all():
+        raise ValueError(
+            "the kernel of some rows is NaN or infinite; scale X, or use another kernel or other parameters"
+        )
 
 
 def cholesky_features(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -123,10 +289,7 @@ def cholesky_features(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     n = len(K)
     diagonal = np.diagonal(K).copy()
     largest, span = float(diagonal.max(initial=0.0)), float(max(K.max(), -K.min()))
-    if not np.isfinite(span):
-        raise ValueError(
-            "the kernel of some rows is NaN or infinite; scale X, or use another kernel or other parameters"
-        )
+    refuse_infinite(span)
     tol = _ROUND_OFF * n * np.finfo(np.float64).eps * largest
     # K.T of an array in C order is in the order LAPACK wants, and its upper factor is L in C order.
     U, order, rank, _ = lapack.dpstrf(K.T, tol=tol, lower=0, overwrite_a=1)

@@ -32,11 +32,15 @@ class Start(NamedTuple):
         The basis.
     rank : int
         The most that the rank of X can be; singular vectors beyond it are zero.
+    sizes : ndarray of shape (k,)
+        The singular values of X, 0 beyond its rank; for factors that are drawn or given, which know none, k equal
+        values whose squares sum to the squared norm of X.
     """
 
     H: Any
     B: np.ndarray
     rank: int
+    sizes: np.ndarray
 
 
 def factor_start(
@@ -76,7 +80,7 @@ def _named_or_given(
     rows: Rows, k: int, init: Any, squared_norm: float, random_state: Any, nonnegative: bool
 ) -> Start:
     if not isinstance(init, str):
-        return _given(rows, k, init, nonnegative)
+        return _given(rows, k, init, np.sqrt(squared_norm), nonnegative)
     seed = check_random_state(random_state).randint(np.iinfo(np.int32).max)
     if init == "random":
         return random_start(rows, k, np.sqrt(squared_norm), seed, nonnegative=nonnegative)
@@ -89,7 +93,9 @@ def svd_start(rows: Rows, k: int, random_state: Any) -> Start:
     found = _svd(rows, k, random_state)
     roots = np.zeros((len(found.s), k))
     np.fill_diagonal(roots, np.sqrt(found.s))
-    return Start(rows.map(_times, found.U, shared=(roots,)), found.Vt.T @ roots, len(found.s))
+    return Start(
+        rows.map(_times, found.U, shared=(roots,)), found.Vt.T @ roots, len(found.s), roots.max(axis=0) ** 2
+    )
 
 
 def nndsvd_start(rows: Rows, k: int, random_state: Any) -> Start:
@@ -112,13 +118,13 @@ def nndsvd_start(rows: Rows, k: int, random_state: Any) -> Start:
                 best = float(size_u * size_v)
                 root = np.sqrt(s * best)
                 H[:, j], B[:, j] = root * u / size_u, root * v / size_v
-    return Start(rows.put(H.astype(rows.dtype)), B, len(found.s))
+    return Start(rows.put(H.astype(rows.dtype)), B, len(found.s), np.pad(found.s, (0, k - len(found.s))))
 
 
 def _without_zeros(rows: Rows, start: Start) -> Start:
     H = np.array(rows.get(start.H))
     H, B = (np.where(factor > 0, factor, _FILL * factor.mean()) for factor in (H, start.B))
-    return Start(rows.put(H.astype(rows.dtype)), B, start.rank)
+    return Start(rows.put(H.astype(rows.dtype)), B, start.rank, start.sizes)
 
 
 def random_start(rows: Rows, k: int, size: float, random_state: Any, *, nonnegative: bool) -> Start:
@@ -129,10 +135,10 @@ def random_start(rows: Rows, k: int, size: float, random_state: Any, *, nonnegat
     H = rng.standard_normal((n, k)) * np.sqrt(size / (n * np.sqrt(k)))
     if nonnegative:
         H, B = np.abs(H), np.abs(B)
-    return Start(rows.put(H.astype(rows.dtype)), B, min(k, n, d))
+    return Start(rows.put(H.astype(rows.dtype)), B, min(k, n, d), np.full(k, size / np.sqrt(k)))
 
 
-def _given(rows: Rows, k: int, init: Any, nonnegative: bool) -> Start:
+def _given(rows: Rows, k: int, init: Any, size: float, nonnegative: bool) -> Start:
     n, d = rows.shape
     shapes = [np.shape(factor) for factor in init]
     if shapes != [(n, k), (d, k)]:
@@ -144,7 +150,7 @@ def _given(rows: Rows, k: int, init: Any, nonnegative: bool) -> Start:
         raise ValueError("init holds NaN or infinity, where finite numbers are expected")
     if nonnegative and (H.min() < 0 or B.min() < 0):
         raise ValueError("init holds negative numbers where none is expected; clip them")
-    return Start(rows.put(H.astype(rows.dtype)), B, min(k, n, d))
+    return Start(rows.put(H.astype(rows.dtype)), B, min(k, n, d), np.full(k, size / np.sqrt(k)))
 
 
 def _svd(rows: Rows, k: int, random_state: Any) -> SVD:

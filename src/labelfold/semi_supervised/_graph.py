@@ -11,11 +11,14 @@ from sklearn import config_context
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.neighbors import NearestNeighbors
 
-from labelfold.numerics._distances import mean_distance
+from labelfold.features._kernel_map import default_gamma
 from labelfold.rows import Rows, as_rows
 
 # Distances of sparse rows are made some rows at a time. So much is twice as fast as scikit-learn's default of 1 GB.
 _WORKING_MB = 64
+
+# Entries of X whose squared distances are still numbers, however many columns there are.
+_LARGEST = 1e145
 
 
 def in_memory(rows: Rows, most_bytes: float, estimator: str) -> Rows:
@@ -55,7 +58,7 @@ def nearest(rows: Rows, n_neighbors: int, *, metric: str = "euclidean") -> tuple
 
 
 def neighbour_graph(
-    distance: np.ndarray, neighbour: np.ndarray, *, weights: str = "binary", width: float | None = None
+    distance: np.ndarray, neighbour: np.ndarray, *, weights: str = "binary", gamma: float | None = None
 ) -> sparse.csr_array:
     """Return W (n x n): the weight of rows of which one is among the nearest neighbours of the other, else 0.
 
@@ -64,9 +67,9 @@ def neighbour_graph(
     distance, neighbour : ndarray of shape (n, k)
         As `nearest` gives them.
     weights : {"binary", "heat"}, default="binary"
-        1, or exp(-distance^2 / (2 width^2)).
-    width : float, optional
-        Of the heat weights; the mean distance between neighbours unless given.
+        1, or exp(-gamma distance^2).
+    gamma : float, optional
+        Of the heat weights; one over twice the mean squared distance between neighbours unless given.
 
     Examples
     --------
@@ -80,23 +83,22 @@ def neighbour_graph(
     n, k = distance.shape
     values = np.ones(n * k)
     if weights == "heat" and k:
-        width = width or float(distance.mean()) or 1.0
-        values = np.exp(-(distance.ravel() ** 2) / (2 * width**2))
+        squares = distance.ravel() ** 2
+        values = np.exp(-(gamma or 1 / (2 * (squares.mean() or 1.0))) * squares)
     W = sparse.csr_array((values, neighbour.ravel(), k * np.arange(n + 1)), shape=(n, n))
     return sparse.csr_array(W.maximum(W.T))
 
 
 def rbf_graph(
     rows: Rows,
-    width: float | None,
+    gamma: float | None,
     *,
     metric: str = "euclidean",
     max_gram_bytes: float,
-    random_state: Any = 0,
 ) -> np.ndarray:
-    """Return W (n x n), exp(-distance^2 / (2 width^2)) between any two rows, 0 from a row to itself.
+    """Return W (n x n), exp(-gamma distance^2) between any two rows, 0 from a row to itself.
 
-    ``width`` is the mean distance between rows unless given.
+    ``gamma`` is one over twice the mean squared distance between rows unless given.
     """
     n = rows.shape[0]
     if 8 * n * n > max_gram_bytes:
@@ -105,10 +107,10 @@ def rbf_graph(
             f"max_gram_bytes={max_gram_bytes:,} allows; use graph='knn', or raise max_gram_bytes"
         )
     X = _points(rows, metric)
-    if width is None:
-        width = mean_distance(as_rows(X), random_state=random_state)
+    if gamma is None:
+        gamma = default_gamma(as_rows(X))
     W = euclidean_distances(X, squared=True)
-    W /= -2 * width**2
+    W *= -gamma
     np.exp(W, out=W)
     np.fill_diagonal(W, 0.0)
     return W
@@ -145,11 +147,14 @@ def laplacian(W: Any, *, normalized: bool = False) -> Any:
 def _points(rows: Rows, metric: str) -> Any:
     """Return the rows as scikit-learn's neighbours take them: float64, short indices, directions where asked."""
     X = rows.whole().double().raw
+    largest = float(np.abs(X.data if sparse.issparse(X) else X).max(initial=0.0))
+    if largest > _LARGEST:
+        raise ValueError(f"X has entries of {largest:.1e}, whose squares overflow; divide X by a constant")
     if sparse.issparse(X):
         indices, indptr = X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int32, copy=False)
         X = sparse.csr_array((X.data, indices, indptr), shape=X.shape)
-    if metric == "euclidean":
-        return X
+    if metric == "euclidean":  # about the mean, products that make distances lose no digits
+        return X if sparse.issparse(X) else X - X.mean(axis=0)
     if sparse.issparse(X):
         norms = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
         scale = 1 / np.where(norms > 0, norms, 1.0)

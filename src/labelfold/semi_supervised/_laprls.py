@@ -10,13 +10,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from labelfold._base import RowsEstimator
-from labelfold._decisions import tags_by_task
 from labelfold._progress import Progress
 from labelfold._sklearn import Interval, StrOptions, _fit_context
 from labelfold.discriminant._regression_head import RegressionHead
-from labelfold.features._kernel_map import KernelMap, exact_map, kernel_params, landmarks_for, nystroem_map
+from labelfold.features._kernel_map import KernelMap, kernel_map, refuse_without_kernel
 from labelfold.labels import read_labels
-from labelfold.numerics._distances import mean_distance
+from labelfold.numerics._scale import kernel_spread, row_spread
 from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
 from labelfold.rows import Block, Featurized, Rows, as_rows
 from labelfold.semi_supervised._graph import (
@@ -29,22 +28,25 @@ from labelfold.semi_supervised._graph import (
 )
 from labelfold.semi_supervised._laprls_solvers import Smooth, solve_kernel, solve_linear
 
+# What ridge="auto" is, beside a mean over the labelled rows and in units of the rows' spread.
+_RIDGE = 0.01
+
 
 class LapRLS(RegressionHead, RowsEstimator):
     r"""Laplacian regularised least squares: fit the labels, and change little between neighbours.
 
     Finds a linear function, or one in the space of a kernel, and an intercept that minimise
 
-    .. math:: \frac1l \sum_{i \in L} \|y_i - g(x_i) - b\|^2 + \gamma_A \|g\|^2 + \frac{\gamma_I}{n^2} G' L G
+    .. math:: \sum_{i \in L} \|y_i - g(x_i) - b\|^2 + r \|g\|^2 + \gamma_I \frac{l}{n^2} G' L G
 
-    with G the values of g at all n rows, labelled or not, and L the Laplacian of a graph that joins rows which lie
-    close together. It does well where classes are apart and rows between them few; where classes overlap, the
-    boundary should run through many rows, and this pushes it away from them.
+    with G the values of g at all n rows, of which l are labelled, and L the Laplacian of a graph that joins rows
+    which lie close together. It does well where classes are apart and rows between them few; where classes overlap,
+    the boundary should run through many rows, and this pushes it away from them.
 
     =====================  =============  ==================================================================
     here                   in the paper   what it is
     =====================  =============  ==================================================================
-    ridge                  gamma_A        weight of the function's own size
+    ridge, r               l gamma_A      weight of the function's own size, beside a sum over labelled rows
     smoothness             gamma_I        weight of its changes along the graph
     coef_ (q, d)           w              g(x) = x'w; q targets, one for two classes (-1 and +1)
     coef_ (q, n)           alpha          g(x) = sum_i alpha_i k(x, x_i), in the space of an exact kernel
@@ -52,29 +54,32 @@ class LapRLS(RegressionHead, RowsEstimator):
 
     Parameters
     ----------
-    ridge : float, default=0.01
-        Weight of the function's size; above 0.
-    smoothness : float, default=1.0
+    ridge : float or "auto", default="auto"
+        Weight of the function's size, beside a sum over the labelled rows, as scikit-learn's alpha is; above 0.
+        "auto" suits any unit of X: it is 0.01 times the number of labelled rows times the mean squared distance of
+        all rows (in the space of the kernel, where there is one) from their mean.
+    smoothness : float or "auto", default="auto"
         Weight of the graph; 0 is ridge regression on the labelled rows, and needs no graph. The sum over the graph is
-        divided by :math:`n^2` while a neighbour graph has of the order of n edges: large n want larger values.
+        divided by :math:`n^2` while a neighbour graph has of the order of n edges; "auto" is n, with which changes
+        along the graph weigh as much as errors, each on average over its rows.
     kernel : str or callable, default=None
         None for a linear function; else as in `sklearn.metrics.pairwise.pairwise_kernels` ("rbf", "poly", ...).
     gamma, degree, coef0 : float, default=None
-        The kernel's parameters. gamma of "rbf" is :math:`1 / (2 \sigma^2)` with the mean distance between rows for
-        sigma unless given.
-    n_landmarks : int, "auto" or None, default=None
+        The kernel's own parameters; see `LDA`. gamma comes from all rows when None.
+    n_landmarks : int, "auto" or None, default="auto"
         Approximate the kernel by Nystroem features of so many rows, drawn from all, and solve the linear form on
         them: for more rows than a kernel matrix fits. None is exact. "auto" is exact where ``max_gram_bytes`` allows
         it, and takes 1,000 landmarks where not.
     graph : {"knn", "rbf"} or matrix of shape (n, n), default="knn"
         Which rows are joined: a row and its nearest neighbours, whichever of the two is the neighbour of the other;
-        all, by :math:`\exp(-\|x - z\|^2 / 2 \sigma^2)`; or symmetric weights, sparse or dense.
+        all, by :math:`\exp(-\gamma \|x - z\|^2)`; or symmetric weights, sparse or dense.
     n_neighbors : int, default=5
         Neighbours of a row for "knn".
     weights : {"binary", "heat"}, default="binary"
         What neighbours of "knn" are joined by: 1, or as in "rbf".
-    width : float, default=None
-        The sigma of "rbf" (the mean distance between rows unless given) or of "heat" (between neighbours).
+    graph_gamma : float, default=None
+        The gamma of "rbf" and of "heat"; when None, one over twice the mean squared distance between rows, or between
+        neighbours.
     metric : {"euclidean", "cosine"}, default="euclidean"
         What is near, in the graph. "cosine" compares directions, as suits text.
     normalized : bool, default=False
@@ -91,7 +96,7 @@ class LapRLS(RegressionHead, RowsEstimator):
         The most memory for one n x n matrix of an exact kernel or an RBF graph (a fit holds up to three at once), for
         Nystroem features that are kept between iterations, and for taking rows into memory that are elsewhere.
     random_state : int, RandomState instance or None, default=0
-        Draws the landmarks, the rows that widths are estimated from, and the preconditioner.
+        Draws the landmarks and the preconditioner.
     verbose : int, default=0
         1 shows a progress bar over the iterations.
     unlabeled : int, str or None, default=-1
@@ -109,6 +114,10 @@ class LapRLS(RegressionHead, RowsEstimator):
         The classes or label columns; not there for regression.
     task_ : str
         How y was read: "binary", "multiclass", "multilabel" or "regression".
+    ridge_, smoothness_ : float
+        The weights used.
+    gamma_ : float or None
+        The kernel's gamma, given or from the rows.
     feature_map_ : object or None
         The kernel, as a map of rows.
     n_iter_ : int
@@ -145,14 +154,14 @@ class LapRLS(RegressionHead, RowsEstimator):
     >>> few = np.full(200, -1)
     >>> for c in (0, 1):
     ...     few[np.flatnonzero(y == c)[:2]] = c            # two labels a moon
-    >>> model = LapRLS(kernel="rbf", gamma=5.0, ridge=1e-4, smoothness=100.0).fit(X, few)
+    >>> model = LapRLS(kernel="rbf", gamma=5.0, ridge=4e-4, smoothness=100.0).fit(X, few)
     >>> model.score(X, y), model.predict([[0.0, 1.0], [1.0, -0.5]])
     (1.0, array([0, 1]))
     """
 
     _parameter_constraints = {
-        "ridge": [Interval(Real, 0, None, closed="neither")],
-        "smoothness": [Interval(Real, 0, None, closed="left")],
+        "ridge": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+        "smoothness": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
         "kernel": [str, callable, None],
         "gamma": [Interval(Real, 0, None, closed="neither"), None],
         "degree": [Interval(Real, 0, None, closed="neither"), None],
@@ -161,7 +170,7 @@ class LapRLS(RegressionHead, RowsEstimator):
         "graph": [StrOptions({"knn", "rbf"}), "array-like", "sparse matrix"],
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "weights": [StrOptions({"binary", "heat"})],
-        "width": [Interval(Real, 0, None, closed="neither"), None],
+        "graph_gamma": [Interval(Real, 0, None, closed="neither"), None],
         "metric": [StrOptions({"euclidean", "cosine"})],
         "normalized": ["boolean"],
         "fit_intercept": ["boolean"],
@@ -177,17 +186,17 @@ class LapRLS(RegressionHead, RowsEstimator):
     def __init__(
         self,
         *,
-        ridge: float = 0.01,
-        smoothness: float = 1.0,
+        ridge: float | str = "auto",
+        smoothness: float | str = "auto",
         kernel: Any = None,
         gamma: float | None = None,
         degree: float | None = None,
         coef0: float | None = None,
-        n_landmarks: int | str | None = None,
+        n_landmarks: int | str | None = "auto",
         graph: Any = "knn",
         n_neighbors: int = 5,
         weights: str = "binary",
-        width: float | None = None,
+        graph_gamma: float | None = None,
         metric: str = "euclidean",
         normalized: bool = False,
         fit_intercept: bool = True,
@@ -209,7 +218,7 @@ class LapRLS(RegressionHead, RowsEstimator):
         self.graph = graph
         self.n_neighbors = n_neighbors
         self.weights = weights
-        self.width = width
+        self.graph_gamma = graph_gamma
         self.metric = metric
         self.normalized = normalized
         self.fit_intercept = fit_intercept
@@ -248,11 +257,11 @@ class LapRLS(RegressionHead, RowsEstimator):
         binary = labels.task == "binary"
         Y = labels.signs()[:, None] if binary else labels.columns()  # (l, q)
         rng = check_random_state(self.random_state)
-        self.feature_map_: Any = None
-        if self.smoothness or self.kernel is not None:
+        self.smoothness_ = float(rows.shape[0] if self.smoothness == "auto" else self.smoothness)
+        if self.smoothness_ or self.kernel is not None:
             rows = in_memory(rows, self.max_gram_bytes, "LapRLS")
         self._set_feature_map(rows, rng)
-        L = self._laplacian(rows, rng) if self.smoothness else None
+        L = self._laplacian(rows) if self.smoothness_ else None
         found, G = self._solve(rows, L, labels.index, Y, rng)
 
         self.coef_ = np.ascontiguousarray(found.W.T)
@@ -268,58 +277,53 @@ class LapRLS(RegressionHead, RowsEstimator):
         return self
 
     def _set_feature_map(self, rows: Rows, rng: Any) -> None:
-        given = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
+        self.feature_map_: Any = None
+        self.gamma_: float | None = None
+        given: dict[str, Any] = {
+            "gamma": self.gamma,
+            "degree": self.degree,
+            "coef0": self.coef0,
+            "n_landmarks": self.n_landmarks,
+        }
         if self.kernel is None:
-            stray = [
-                name
-                for name, value in (given | {"n_landmarks": self.n_landmarks}).items()
-                if value is not None
-            ]
-            if stray:
-                raise ValueError(
-                    f"{stray[0]}={getattr(self, stray[0])!r} was given without a kernel; name one, such as "
-                    f"kernel='rbf', or leave {stray[0]} out"
-                )
+            refuse_without_kernel(**given)
             return
-        if self.kernel == "rbf" and self.gamma is None:
-            given["gamma"] = 1 / (2 * mean_distance(rows, random_state=rng) ** 2)
-        params = kernel_params(self.kernel, **given)
-        landmarks = landmarks_for(self.n_landmarks, rows.shape[0], self.max_gram_bytes)
-        if landmarks is None:
-            self.feature_map_ = exact_map(rows, self.kernel, params, self.max_gram_bytes)
-        else:
-            self.feature_map_ = nystroem_map(rows, self.kernel, params, landmarks, rng)
+        # A constant in the features goes into the intercept, and the graph does not see it.
+        centred = self.fit_intercept and not (self.smoothness and self.normalized)
+        self.feature_map_, self.gamma_ = kernel_map(
+            rows,
+            self.kernel,
+            **given,
+            max_gram_bytes=self.max_gram_bytes,
+            random_state=rng,
+            centred=centred,
+        )
 
-    def _laplacian(self, rows: Rows, rng: Any) -> Any:
+    def _laplacian(self, rows: Rows) -> Any:
         """Return the Laplacian of the graph that was asked for or given."""
         if not isinstance(self.graph, str):
             W = given_graph(self.graph, rows.shape[0])
         elif self.graph == "knn":
             found = nearest(rows, self.n_neighbors, metric=self.metric)
-            W = neighbour_graph(*found, weights=self.weights, width=self.width)
+            W = neighbour_graph(*found, weights=self.weights, gamma=self.graph_gamma)
         else:
-            W = rbf_graph(
-                rows, self.width, metric=self.metric, max_gram_bytes=self.max_gram_bytes, random_state=rng
-            )
+            W = rbf_graph(rows, self.graph_gamma, metric=self.metric, max_gram_bytes=self.max_gram_bytes)
         return laplacian(W, normalized=self.normalized)
 
     def _solve(
         self, rows: Rows, L: Any, index: np.ndarray, Y: np.ndarray, rng: Any
     ) -> tuple[Smooth, np.ndarray]:
         """Return the solution, and its values at all rows without the intercept, (n, q)."""
-        weights: dict[str, Any] = {
-            "ridge": self.ridge,
-            "smoothness": self.smoothness,
-            "fit_intercept": self.fit_intercept,
-        }
         if isinstance(self.feature_map_, KernelMap):
-            K = self.feature_map_.transform(self.feature_map_.points)
+            K = self.feature_map_.of_points()
+            weights = self._weights(kernel_spread(K), len(index))
             found = solve_kernel(K, L, index, Y, **weights)
             return found, K @ found.W
         if self.feature_map_ is not None:
             rows = Featurized(rows, self.feature_map_.transform)
             if rows.shape[0] * rows.row_bytes() <= self.max_gram_bytes:
                 rows = as_rows(rows.values())
+        weights = self._weights(row_spread(rows) if self.ridge == "auto" else 0.0, len(index))
         with Progress("LapRLS", self.max_iter, self.verbose) as progress:
             found = solve_linear(
                 rows,
@@ -335,6 +339,15 @@ class LapRLS(RegressionHead, RowsEstimator):
             )
         return found, np.asarray(rows.get(rows @ found.W), dtype=np.float64)
 
+    def _weights(self, spread: float, n_labelled: int) -> dict[str, Any]:
+        """Return the weights for the solvers, whose objective is this one divided by the number of labelled rows."""
+        self.ridge_ = _RIDGE * n_labelled * spread if self.ridge == "auto" else float(self.ridge)
+        return {
+            "ridge": self.ridge_ / n_labelled,
+            "smoothness": self.smoothness_,
+            "fit_intercept": self.fit_intercept,
+        }
+
     def _label_columns(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         rows = self._rows(X, reset=False)
@@ -346,10 +359,6 @@ class LapRLS(RegressionHead, RowsEstimator):
     def _as_columns(self, F: np.ndarray) -> np.ndarray:
         """Return the label columns that values of the function stand for: two of two classes."""
         return np.hstack([(1 - F) / 2, (1 + F) / 2]) if self.task_ == "binary" else F
-
-    def __sklearn_tags__(self) -> Any:
-        """Declare what is predicted: classes unless numbers were asked for."""
-        return tags_by_task(super().__sklearn_tags__(), self.task)
 
 
 def _affine(X: Block, W: Any, b: Any) -> Any:

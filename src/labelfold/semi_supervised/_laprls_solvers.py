@@ -2,7 +2,9 @@ r"""Least squares on the labelled rows, smooth over a graph of all rows: the two
 
 .. math:: \min_{g, b} \frac1l \sum_{i \in L} \|y_i - g(x_i) - b\|^2 + r \|g\|^2 + \frac{s}{n^2} G' \mathcal{L} G
 
-G has g at all n rows, :math:`\mathcal{L}` is the graph's Laplacian. Neither penalty sees the intercept b.
+G has g at all n rows, :math:`\mathcal{L}` is the graph's Laplacian. Neither penalty sees the intercept b. This is the
+objective of `LapRLS` divided by the number l of labelled rows, so r is its ridge divided by l: the kernel that the
+graph deforms does then not depend on the labels.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from sklearn.exceptions import ConvergenceWarning
 from labelfold._warn import warn_user
 from labelfold.numerics.least_squares._block_cg import nystrom_sketch, preconditioned_cg
 from labelfold.rows import Centered, Rows
+
+EPS = float(np.finfo(np.float64).eps)
 
 # Up to so many columns the preconditioner is the whole matrix; beyond, a sketch of it.
 _WHOLE = 512
@@ -148,7 +152,7 @@ def deformed_columns(K: np.ndarray, L: Any, index: np.ndarray, ridge: float, smo
 
     Over the n rows that kernel is :math:`(r K^{-1} + s/n^2 \mathcal{L})^{-1} = K (r I + s/n^2 \mathcal{L} K)^{-1}`,
     and least squares that is smooth over the graph is ridge regression with it. It depends neither on y nor on which
-    rows are labelled.
+    rows are labelled. LinAlgError where the ridge is lost in round-off beside the graph's term.
     """
     n = len(K)
     A = np.zeros((n, len(index)))
@@ -159,14 +163,20 @@ def deformed_columns(K: np.ndarray, L: Any, index: np.ndarray, ridge: float, smo
     M *= smoothness / n**2
     M.flat[:: n + 1] += ridge
     # The transpose is in the order that LAPACK factors in place.
-    factors = linalg.lu_factor(M.T, overwrite_a=True, check_finite=False)
-    return linalg.lu_solve(factors, A, trans=1, overwrite_b=True, check_finite=False)
+    norm = linalg.lapack.dlange("1", M.T)
+    LU, pivots, failed = linalg.lapack.dgetrf(M.T, overwrite_a=1)
+    if failed or linalg.lapack.dgecon(LU, norm)[0] < _least_rcond(n):
+        raise linalg.LinAlgError("the ridge is lost beside the graph's term")
+    return linalg.lu_solve((LU, pivots), A, trans=1, overwrite_b=True, check_finite=False)
 
 
 def solve_deformed(
     H: np.ndarray, Y: np.ndarray, *, fit_intercept: bool = True
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return S (l, q) and b (q,) of ridge regression with the deformed kernel: g = H_{.L} S, Y - H S - b = l S."""
+    """Return S (l, q) and b (q,) of ridge regression with the deformed kernel: g = H_{.L} S, Y - H S - b = l S.
+
+    LinAlgError where l is lost in round-off beside H.
+    """
     n_labelled, q = Y.shape
     H = (H + H.T) / 2
     C, Yc = H, Y
@@ -174,7 +184,12 @@ def solve_deformed(
         C = H - H.mean(axis=0)
         C -= C.mean(axis=1, keepdims=True)
         Yc = Y - Y.mean(axis=0)
-    S = linalg.solve(C + n_labelled * np.eye(n_labelled), Yc, assume_a="pos", check_finite=False)
+    C = C + n_labelled * np.eye(n_labelled)
+    norm = linalg.lapack.dlange("1", C)
+    U, failed = linalg.lapack.dpotrf(C, overwrite_a=1)
+    if failed or linalg.lapack.dpocon(U, norm)[0] < _least_rcond(n_labelled):
+        raise linalg.LinAlgError("the labels are lost beside the kernel")
+    S = linalg.lapack.dpotrs(U, Yc)[0]
     if not fit_intercept:
         return S, np.zeros(q)
     S -= S.mean(axis=0)
@@ -192,9 +207,43 @@ def solve_kernel(
     fit_intercept: bool = True,
 ) -> Smooth:
     """Solve over the kernel matrix K of all n rows; g(x) = k(x)'W with W (n, q)."""
-    A = deformed_columns(K, L, index, ridge, smoothness)
-    S, b = solve_deformed(K[index] @ A, Y, fit_intercept=fit_intercept)
+    try:
+        A = deformed_columns(K, L, index, ridge, smoothness)
+        S, b = solve_deformed(K[index] @ A, Y, fit_intercept=fit_intercept)
+    except linalg.LinAlgError:
+        return solve_spectrum(K, L, index, Y, ridge, smoothness, fit_intercept)
     return Smooth(A @ S, b, 1, 0.0)
+
+
+def solve_spectrum(
+    K: np.ndarray,
+    L: Any,
+    index: np.ndarray,
+    Y: np.ndarray,
+    ridge: float,
+    smoothness: float,
+    fit_intercept: bool,
+) -> Smooth:
+    """Solve as `solve_kernel` does, by eigenvalues: slower, and for a kernel of any size beside the penalties."""
+    n = len(K)
+    values, U = np.linalg.eigh((K + K.T) / 2)
+    keep = values > n * EPS * values[-1]
+    root, U = np.sqrt(values[keep]), U[:, keep]
+    F = U * root  # K = F F', so that g(x_i) = f_i'v and its norm is that of v
+    B = F.T @ (L @ F) * (smoothness / n**2) if smoothness else np.zeros((len(root), len(root)))
+    b, V = np.linalg.eigh((B + B.T) / 2)
+    least = n * EPS * b.max(initial=0.0)  # what is smaller is round-off, and not known to be less
+    V = V / np.sqrt(ridge + np.maximum(b, least))  # the penalties of g = F V c together are |c|^2
+    X = (F @ V)[index]
+    x_mean, y_mean = (X.mean(axis=0), Y.mean(axis=0)) if fit_intercept else (0.0, np.zeros(Y.shape[1]))
+    P, s, Qt = np.linalg.svd(X - x_mean, full_matrices=False)
+    C = Qt.T @ ((s / (s**2 + len(Y)))[:, None] * (P.T @ (Y - y_mean)))
+    return Smooth(U / root @ (V @ C), y_mean - x_mean @ C if fit_intercept else y_mean, 1, 0.0)
+
+
+def _least_rcond(n: int) -> float:
+    """Return the reciprocal condition below which a factor of an n x n matrix is not trusted."""
+    return 10 * n * EPS
 
 
 def _later(callback: Callable[..., Any], done: int, i: int, value: float) -> None:

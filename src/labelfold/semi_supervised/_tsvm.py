@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
 
 from labelfold._base import RowsEstimator
 from labelfold._decisions import Decisions
@@ -15,8 +16,13 @@ from labelfold._progress import Progress
 from labelfold._sklearn import Interval, StrOptions, _fit_context
 from labelfold._warn import warn_user
 from labelfold.labels import Labels, read_labels
+from labelfold.numerics._scale import row_spread
+from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
 from labelfold.rows import Block, Rows
 from labelfold.semi_supervised._tsvm_solver import Machine, TSVMProblem, anneal, begin, stage_weights
+
+# With C="auto" fewer labels than this weigh together what so many would.
+_FEW_LABELS = 100
 
 
 class TSVM(Decisions, RowsEstimator):
@@ -44,8 +50,10 @@ class TSVM(Decisions, RowsEstimator):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Weight of a labelled row's loss.
+    C : float or "auto", default="auto"
+        Weight of a labelled row's loss, as in scikit-learn's LinearSVC. "auto" suits any unit of X: it is
+        :math:`\max(1, 100/l) / u^2` with :math:`u^2` the mean squared distance of all rows from their mean. The
+        intercept then costs :math:`b^2 / (2 u^2)`, as it would for X / u.
     unlabeled_weight : float, default=1.0
         Weight of the unlabelled rows together, relative to that of the labelled rows together. 0 is an SVM.
     positive_fraction : float or array-like of shape (c,), default=None
@@ -61,9 +69,9 @@ class TSVM(Decisions, RowsEstimator):
         The most trainings of a machine in a stage.
     tol : float, default=1e-4
         The relative duality gap to which a machine is trained.
-    max_bytes : int, default=2**29
+    max_gram_bytes : int, default=512 MB
         The most memory for rows that are not in memory already: label switching has no use for rows that pass by.
-    random_state : int, default=0
+    random_state : int, RandomState instance or None, default=0
         Seeds the order in which a training visits the rows.
     verbose : int, default=0
         1 shows a progress bar over the stages of all machines.
@@ -85,6 +93,8 @@ class TSVM(Decisions, RowsEstimator):
         The signs of the unlabelled rows, in their order, with which each machine was trained last.
     positive_fraction_ : ndarray of shape (r,)
         The share of positive signs asked for; each column of ``switched_signs_`` has it, to the nearest row.
+    C_ : float
+        The C used.
     objective_ : list of r lists of ndarray
         For each machine and stage, the objective after each training; it never rises within a stage. The first stage
         is the SVM of the labelled rows.
@@ -112,7 +122,7 @@ class TSVM(Decisions, RowsEstimator):
     Examples
     --------
     >>> import numpy as np
-    >>> from labelfold.semi_supervised._tsvm import TSVM
+    >>> from labelfold import TSVM
     >>> rng = np.random.default_rng(0)
     >>> y = np.repeat([0, 1], 100)
     >>> X = rng.standard_normal((200, 2)) * [3.0, 0.3] + np.outer(2 * y - 1, [0.0, 2.0])
@@ -123,7 +133,7 @@ class TSVM(Decisions, RowsEstimator):
     """
 
     _parameter_constraints = {
-        "C": [Interval(Real, 0, None, closed="neither")],
+        "C": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
         "unlabeled_weight": [Interval(Real, 0, None, closed="left")],
         "positive_fraction": [Real, "array-like", None],
         "fit_intercept": ["boolean"],
@@ -131,8 +141,8 @@ class TSVM(Decisions, RowsEstimator):
         "max_switches": [Interval(Integral, 1, None, closed="left"), None],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_bytes": [Interval(Integral, 0, None, closed="left")],
-        "random_state": [Interval(Integral, 0, None, closed="left")],
+        "max_gram_bytes": [Interval(Real, 0, None, closed="left")],
+        "random_state": ["random_state"],
         "verbose": ["verbose"],
         "on_interrupt": [StrOptions({"raise", "keep"})],
         "unlabeled": "no_validation",
@@ -140,7 +150,7 @@ class TSVM(Decisions, RowsEstimator):
 
     def __init__(
         self,
-        C: float = 1.0,
+        C: float | str = "auto",
         *,
         unlabeled_weight: float = 1.0,
         positive_fraction: Any = None,
@@ -149,8 +159,8 @@ class TSVM(Decisions, RowsEstimator):
         max_switches: int | None = None,
         max_iter: int = 50,
         tol: float = 1e-4,
-        max_bytes: int = 2**29,
-        random_state: int = 0,
+        max_gram_bytes: int = MAX_GRAM_BYTES,
+        random_state: Any = 0,
         verbose: int = 0,
         on_interrupt: str = "raise",
         unlabeled: Any = -1,
@@ -163,7 +173,7 @@ class TSVM(Decisions, RowsEstimator):
         self.max_switches = max_switches
         self.max_iter = max_iter
         self.tol = tol
-        self.max_bytes = max_bytes
+        self.max_gram_bytes = max_gram_bytes
         self.random_state = random_state
         self.verbose = verbose
         self.on_interrupt = on_interrupt
@@ -177,7 +187,7 @@ class TSVM(Decisions, RowsEstimator):
         ----------
         X : container of shape (n, d)
             Rows, labelled or not. They are worked on in memory: those of other containers are taken into it, within
-            ``max_bytes``.
+            ``max_gram_bytes``.
         y : array-like of shape (n,), or (n, c) for multi-label
             Classes; ``unlabeled`` or a missing value where unknown.
 
@@ -194,20 +204,23 @@ class TSVM(Decisions, RowsEstimator):
             estimator="TSVM",
         )
         fractions = _fractions(self.positive_fraction, labels)
-        X = _in_memory(rows, self.max_bytes)
+        X = _in_memory(rows, self.max_gram_bytes)
+        spread = row_spread(rows) if self.C == "auto" else 1.0
+        self.C_ = max(1.0, _FEW_LABELS / labels.n_labelled) / spread if self.C == "auto" else float(self.C)
         unlabelled = np.flatnonzero(~labels.labelled)
         share = labels.n_labelled / max(len(unlabelled), 1)
         problem = TSVMProblem(
             X=X,
             index=labels.index,
             unlabelled=unlabelled,
-            C=float(self.C),
-            weights=stage_weights(self.C * self.unlabeled_weight * share, self.n_stages),
+            C=self.C_,
+            weights=stage_weights(self.C_ * self.unlabeled_weight * share, self.n_stages),
             fit_intercept=self.fit_intercept,
+            intercept_scaling=float(np.sqrt(spread)),
             max_switches=self.max_switches,
             max_iter=self.max_iter,
             tol=self.tol,
-            random_state=self.random_state,
+            random_state=int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)),
         )
         machines = self._train(problem, labels.signs().reshape(labels.n_labelled, -1), fractions)
         self.coef_ = np.array([machine.w for machine in machines])
@@ -294,8 +307,8 @@ def _in_memory(rows: Rows, most_bytes: int) -> Any:
     needed = rows.shape[0] * rows.row_bytes()
     if not rows.in_memory and needed > most_bytes:
         raise ValueError(
-            f"TSVM works on rows in memory, and these would take {needed:.3g} bytes of it, where max_bytes="
-            f"{most_bytes} allows less; raise max_bytes, or leave out some of the unlabelled rows"
+            f"TSVM works on rows in memory, and these would take {needed:.3g} bytes of it, where max_gram_bytes="
+            f"{most_bytes} allows less; raise max_gram_bytes, or leave out some of the unlabelled rows"
         )
     return rows.whole().raw
 

@@ -1,4 +1,4 @@
-"""The algorithm of TSVM: a machine and the labels of the unlabelled rows in turn. Letters as in `baselines.tsvm`."""
+"""The algorithm of TSVM: a machine and the labels of the unlabelled rows in turn. Letters as in `TSVM`."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ class TSVMProblem:
     C: float
     weights: np.ndarray  # of an unlabelled row, stage by stage
     fit_intercept: bool
+    intercept_scaling: float  # s: the intercept b costs (b / s)^2 / 2
     max_switches: int | None
     max_iter: int
     tol: float
@@ -52,7 +53,12 @@ class Machine:
 
 
 def objective(
-    w: np.ndarray, intercept: float, margins: np.ndarray, signs: np.ndarray, C: np.ndarray
+    w: np.ndarray,
+    intercept: float,
+    margins: np.ndarray,
+    signs: np.ndarray,
+    C: np.ndarray,
+    intercept_scaling: float = 1.0,
 ) -> float:
     """Return what a machine costs that gives the rows these margins.
 
@@ -60,7 +66,7 @@ def objective(
     3.0
     """
     slack = np.maximum(0.0, 1 - signs * margins)
-    return float(0.5 * (w @ w + intercept**2) + (C * slack * slack).sum())
+    return float(0.5 * (w @ w + (intercept / intercept_scaling) ** 2) + (C * slack * slack).sum())
 
 
 def begin(problem: TSVMProblem, T: np.ndarray, fraction: float) -> Machine:
@@ -73,7 +79,7 @@ def begin(problem: TSVMProblem, T: np.ndarray, fraction: float) -> Machine:
     u = len(problem.unlabelled)
     first = np.argsort(-margins[problem.unlabelled], kind="stable")
     signs[problem.unlabelled[first[int(np.floor(fraction * u + 0.5)) :]]] = -1.0
-    value = objective(found.w, found.intercept, margins, signs, C)
+    value = objective(found.w, found.intercept, margins, signs, C, problem.intercept_scaling)
     return Machine(found.w, found.intercept, signs, margins, ((value,),), found.gap)
 
 
@@ -91,8 +97,8 @@ def anneal(problem: TSVMProblem, machine: Machine, weight: float, keep: Callable
         alpha = 2 * C * np.maximum(0.0, 1 - signs * old.margins)
         found = _svm(problem, signs, C, alpha)
         margins = _margins(problem.X, found)
-        value = objective(found.w, found.intercept, margins, signs, C)
-        stay = objective(old.w, old.intercept, old.margins, signs, C)
+        value = objective(found.w, found.intercept, margins, signs, C, problem.intercept_scaling)
+        stay = objective(old.w, old.intercept, old.margins, signs, C, problem.intercept_scaling)
         if value <= stay:
             machine = replace(old, w=found.w, intercept=found.intercept, margins=margins)
         values = (*values, min(value, stay))
@@ -134,6 +140,7 @@ def _svm(problem: TSVMProblem, signs: np.ndarray, C: np.ndarray, alpha: np.ndarr
             signs,
             C,
             fit_intercept=problem.fit_intercept,
+            intercept_scaling=problem.intercept_scaling,
             alpha=alpha,
             tol=problem.tol,
             random_state=problem.random_state,

@@ -11,14 +11,13 @@ Where to find what:
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from labelfold._sklearn import Interval, StrOptions
-from labelfold.features._kernel_map import exact_map, kernel_params, landmarks_for, nystroem_map
+from labelfold.features._kernel_map import BLOCK_BYTES, KernelMap, Scores, kernel_map
 from labelfold.labels import Labels
-from labelfold.numerics._distances import mean_distance
 from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
 from labelfold.rows import Block, Featurized, Rows, as_rows
 from labelfold.subspace._choose_size import CANDIDATES
@@ -27,7 +26,6 @@ from labelfold.subspace._nested_subspace import NestedSubspace
 from labelfold.subspace._source import Source
 
 # Kernel rows are made in blocks of about this many bytes.
-_BLOCK_BYTES = 4 << 20
 
 
 class KernelPCALS(NestedSubspace):
@@ -43,7 +41,7 @@ class KernelPCALS(NestedSubspace):
     K (n, n)               K               the kernel of all rows with each other, centred implicitly
     E (m, k)               M, eta          ``components_.T``: the directions' coefficients
     reconstruction         lambda          weight of the rows beside the labels
-    width * mean distance  sigma           of the RBF kernel, :math:`\gamma = 1 / (2 \sigma^2)`
+    gamma                  sigma           of the RBF kernel, :math:`\gamma = 1 / (2 \sigma^2)`
     =====================  ==============  ==========================================================
 
     Parameters
@@ -54,13 +52,10 @@ class KernelPCALS(NestedSubspace):
         As in `sklearn.metrics.pairwise.pairwise_kernels`: "rbf", "poly", "linear", ..., or a function of two rows.
         Without landmarks one that is not positive semi-definite ("sigmoid", often) is refused.
     gamma, degree, coef0 : float, default=None
-        The kernel's parameters. gamma of "rbf" comes of ``width`` where not given; other defaults are scikit-learn's.
-    width : float, default=1.0
-        The sigma of "rbf", as a multiple of the mean distance between rows. That is estimated from at most 1,000
-        rows, drawn by ``random_state``, which takes no n x n work.
-    reconstruction : float, default=100.0
-        Weight of what the subspace loses of the rows' features.
-    n_landmarks : int, "auto" or None, default=None
+        The kernel's own parameters; see `LDA`. gamma comes from all rows when None.
+    reconstruction : float or "auto", default="auto"
+        Weight of what the subspace loses of the rows' features; see `PCALS`.
+    n_landmarks : int, "auto" or None, default="auto"
         Approximate the kernel by Nystroem features of so many rows, drawn from all, and find the directions in these:
         for more rows than a kernel matrix fits. None is exact. "auto" is exact where ``max_gram_bytes`` allows it,
         and takes 1,000 landmarks where not.
@@ -71,7 +66,7 @@ class KernelPCALS(NestedSubspace):
     max_gram_bytes : int, default=512 MB
         The most memory for the kernel matrix: 512 MB are 8,192 rows, 8 GB 32,768.
     random_state : int, RandomState instance or None, default=0
-        Seeds the rows that the width is estimated from, the landmarks, and what `PCALS` seeds.
+        Seeds the landmarks, and what `PCALS` seeds.
     verbose, on_interrupt, unlabeled
         As in `PCALS`.
 
@@ -85,8 +80,8 @@ class KernelPCALS(NestedSubspace):
     feature_map_ : object
         A row's kernels with those m training rows, or its Nystroem features.
     gamma_ : float or None
-        The kernel's gamma, given or estimated.
-    coef_, intercept_, coef_path_, intercept_path_, gains_, objective_, n_components_, cv_results_
+        The kernel's gamma, given or from the rows.
+    coef_, intercept_, coef_path_, intercept_path_, gains_, objective_, reconstruction_, n_components_, cv_results_
         As in `PCALS`.
     task_, classes_, n_iter_, n_features_in_, feature_names_in_
         As in `PCALS`.
@@ -112,7 +107,7 @@ class KernelPCALS(NestedSubspace):
     >>> X, y = make_moons(400, noise=0.05, random_state=0)
     >>> few = y.copy()
     >>> few[20:] = -1
-    >>> model = KernelPCALS(n_components=8, width=0.25).fit(X, few)
+    >>> model = KernelPCALS(n_components=8, gamma=5.0).fit(X, few)
     >>> bool(model.score(X[20:], y[20:]) > 0.95)
     True
     """
@@ -123,7 +118,6 @@ class KernelPCALS(NestedSubspace):
         "gamma": [Interval(Real, 0, None, closed="neither"), None],
         "degree": [Interval(Real, 0, None, closed="neither"), None],
         "coef0": [Interval(Real, None, None, closed="neither"), None],
-        "width": [Interval(Real, 0, None, closed="neither")],
         "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
     }
 
@@ -135,9 +129,8 @@ class KernelPCALS(NestedSubspace):
         gamma: float | None = None,
         degree: float | None = None,
         coef0: float | None = None,
-        width: float = 1.0,
-        reconstruction: float = 100.0,
-        n_landmarks: int | str | None = None,
+        reconstruction: float | str = "auto",
+        n_landmarks: int | str | None = "auto",
         center: bool = True,
         refit: bool = False,
         ridge: float = 0.0,
@@ -158,7 +151,6 @@ class KernelPCALS(NestedSubspace):
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
-        self.width = width
         self.reconstruction = reconstruction
         self.n_landmarks = n_landmarks
         self.center = center
@@ -177,57 +169,43 @@ class KernelPCALS(NestedSubspace):
         self.unlabeled = unlabeled
 
     def _source(self, rows: Rows, labels: Labels, Y: np.ndarray) -> Source:
-        given = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
-        if self.kernel == "rbf" and self.gamma is None:
-            width = self.width * mean_distance(rows, random_state=self._seed)
-            given["gamma"] = 1 / (2 * width**2)
-        params = kernel_params(self.kernel, **given)
-        self.gamma_ = params.get("gamma")
-        landmarks = landmarks_for(self.n_landmarks, rows.shape[0], self.max_gram_bytes)
+        self.feature_map_: Any
+        self.feature_map_, self.gamma_ = kernel_map(
+            rows,
+            self.kernel,
+            gamma=self.gamma,
+            degree=self.degree,
+            coef0=self.coef0,
+            n_landmarks=self.n_landmarks,
+            max_gram_bytes=self.max_gram_bytes,
+            random_state=self._seed,
+            centred=self.center,
+        )
         options: dict[str, Any] = {
             "center": self.center,
             "max_gram_bytes": self.max_gram_bytes,
             "random_state": self._seed,
         }
-        if landmarks is None:
-            self.feature_map_ = exact_map(rows, self.kernel, params, self.max_gram_bytes)
+        if isinstance(self.feature_map_, KernelMap):
             K = _kernel_matrix(self.feature_map_)
             source = KernelSource(K, labels, Y, **options)
             # The other rows are sums of these, as far as the kernel can tell.
             self.feature_map_.points = self.feature_map_.points[source.pivots]
             return source
-        self.feature_map_ = nystroem_map(rows, self.kernel, params, landmarks, self._seed)
         seen = Featurized(rows, self.feature_map_.transform)
         return Source(seen, labels, Y, **options, is_slow=True)
 
     def _project(self, rows: Rows) -> Any:
-        scores = _Scores(self.feature_map_, self.mean_, np.ascontiguousarray(self.components_.T))
+        scores = Scores(self.feature_map_, self.mean_, np.ascontiguousarray(self.components_.T))
         return Featurized(rows, scores.transform).values()
-
-
-class _Scores(NamedTuple):
-    """Scores of rows, in double precision whatever the rows have: coefficients may be large, and cancel."""
-
-    feature_map: Any
-    mean: np.ndarray
-    W: np.ndarray
-
-    def transform(self, X: Any) -> np.ndarray:
-        """Return the scores of some rows."""
-        step = max(1, _BLOCK_BYTES // (8 * len(self.mean)))
-        scores = np.empty((X.shape[0], self.W.shape[1]))
-        for start in range(0, X.shape[0], step):
-            part = self.feature_map.transform(X[start : start + step].astype(np.float64))
-            scores[start : start + step] = (part - self.mean) @ self.W
-        return scores
 
 
 def _kernel_matrix(feature_map: Any) -> np.ndarray:
     """Return the kernel of the fitted rows with each other."""
     rows = as_rows(feature_map.points)
-    most_rows = max(1, _BLOCK_BYTES // (8 * rows.shape[0]))
+    most_rows = max(1, BLOCK_BYTES // (8 * rows.shape[0]))
     return rows.sweep(_kernel_rows, shared=(feature_map,), most_rows=most_rows)[0]
 
 
 def _kernel_rows(X: Block, feature_map: Any) -> tuple[Any, None]:
-    return feature_map.transform(X.raw), None
+    return feature_map.of_points(X.raw), None

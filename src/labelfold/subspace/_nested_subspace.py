@@ -23,13 +23,16 @@ from labelfold.subspace._source import LabelledSpace, Source
 
 TASKS = ("binary", "multiclass", "multilabel", "regression")
 
+# What reconstruction="auto" is at least, as a multiple of the responses' sum of squares over that of the rows.
+_RECONSTRUCTION = 100.0
+
 
 class NestedSubspace(NestedPredictions):
     """Directions found one at a time with a linear function on them: a subclass says where the rows live."""
 
     _parameter_constraints = {
         "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"cv"})],
-        "reconstruction": [Interval(Real, 0, None, closed="neither")],
+        "reconstruction": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
         "center": ["boolean"],
         "refit": ["boolean"],
         "ridge": [Interval(Real, 0, None, closed="left")],
@@ -99,10 +102,18 @@ class NestedSubspace(NestedPredictions):
         # Matrices of the small space are small, and passes have threads of their own.
         with threads.single_blas():
             known = source.known(which)
+            Y = self._centred(known.Y, known.ones)
+            n_labelled = len(source.Y if which is None else which)
+            size = min(known.space.size, source.labels.n_rows)
+            self.reconstruction_ = (
+                _default_reconstruction(known.space.square, size, Y, n_labelled)
+                if self.reconstruction == "auto"
+                else float(self.reconstruction)
+            )
             found = pursue(
                 known.space,
-                self._centred(known.Y, known.ones),
-                self.reconstruction,
+                Y,
+                self.reconstruction_,
                 k,
                 tol=self.tol,
                 max_iter=self.max_iter,
@@ -114,7 +125,7 @@ class NestedSubspace(NestedPredictions):
         if not len(found.gains):
             raise ValueError(
                 f"X holds nothing but {'equal rows' if self.center else 'zeros'}, so there is no direction to find; "
-                "give it columns that vary"
+                "give it columns that vary, or multiply X by a constant where its squares vanish"
             )
         return known, found
 
@@ -178,3 +189,12 @@ class NestedSubspace(NestedPredictions):
                 f"tol={self.tol:.0e}; raise max_iter or tol",
                 ConvergenceWarning,
             )
+
+
+def _default_reconstruction(square: float, size: int, Y: np.ndarray, n_labelled: int) -> float:
+    """Return a weight of the rows that suits any unit: of rows with this sum of squares, in a space of this size.
+
+    Fewer labelled rows than dimensions can be fitted along many directions by chance, so that labels weigh less.
+    """
+    chance = max(1.0, size / n_labelled)
+    return _RECONSTRUCTION * chance * (float((Y**2).sum()) or 1.0) / (square if square > 0 else 1.0)

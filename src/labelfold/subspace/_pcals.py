@@ -52,16 +52,20 @@ class PCALS(NestedSubspace):
     ----------
     n_components : int or "cv", default=2
         How many directions, k; "cv" chooses among ``candidates`` by cross-validation.
-    reconstruction : float, default=1.0
-        Weight of what the subspace loses of the rows. Large: the subspace of PCA. Small: the first direction is that
-        of least squares; where several fit exactly, of these the one along which rows vary most.
+    reconstruction : float or "auto", default="auto"
+        Weight of what the subspace loses of the rows, beside what the function loses of the labels. Large: the
+        subspace of PCA. Small: the first direction is that of least squares; where several fit exactly, of these the
+        one along which rows vary most. "auto" suits any unit of X and any number of rows: it is
+        :math:`100 \|Y\|^2 / \|X\|^2`, times d / l (or n / l, where that is less) with fewer labelled rows l than
+        that, since labels can then be fitted along many directions by chance.
     center : bool, default=True
         Whether to take their mean from rows and responses; the latter is then the intercept. A sparse X stays sparse.
     refit : bool, default=False
         Whether to fit all coefficients anew together, once the directions are known. With a large ``reconstruction``
         that is PCA and least squares.
     ridge : float, default=0.0
-        Added to the diagonal where coefficients are fitted anew; of no effect without ``refit``.
+        Added to the diagonal, beside a sum over the labelled rows, where coefficients are fitted anew; of no effect
+        without ``refit``.
     task : {"auto", "classification", "regression"}, default="auto"
         "auto" reads floats with fractions as numbers to predict, everything else as classes or labels.
     candidates : sequence of int, default=(2, 4, 8, 16, 32)
@@ -105,6 +109,8 @@ class PCALS(NestedSubspace):
         The objective with 1, 2 ... k components and coefficients as the pursuit found them; it falls.
     mean_ : ndarray of shape (d,)
         What is taken from every row.
+    reconstruction_ : float
+        The weight used.
     n_components_ : int
         k.
     cv_results_ : dict
@@ -158,7 +164,7 @@ class PCALS(NestedSubspace):
         self,
         n_components: int | str = 2,
         *,
-        reconstruction: float = 1.0,
+        reconstruction: float | str = "auto",
         center: bool = True,
         refit: bool = False,
         ridge: float = 0.0,

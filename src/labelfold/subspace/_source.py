@@ -8,6 +8,7 @@ import numpy as np
 
 from labelfold._base import labelled_rows
 from labelfold.labels import Labels
+from labelfold.numerics._ranges import check_norm
 from labelfold.rows import Block, Centered, Rows
 from labelfold.subspace._vector_spaces import MatrixSpace, RowsSpace
 
@@ -103,6 +104,9 @@ class Source:
             total = self._read_matrix(rows, labels.index if in_one else None, near)
         else:
             total, self.square = rows.sum(_column_sums, shared=(near,))
+        square = float(np.trace(self.S) if self.is_matrix else self.square)
+        if square:  # where all rows are equal, the pursuit says so
+            check_norm(square)
         shift = total / n if center else np.zeros(d)
         self.mean = self.feature_mean = near + shift
         self.labelled = Centered(labelled, self.mean) if mask is None else None

@@ -540,11 +540,19 @@ def test_all_labelled_and_constant_columns_are_said(data):
     assert "2 columns hold one value only" in " ".join(sparse.details)
 
 
+def test_scale_is_checked(data):
+    with pytest.raises(ValueError, match="scale='yes' was given, where 'auto', True or False"):
+        compare(*data, ["svm"], **QUICK, scale="yes")
+
+
 def test_a_column_that_outweighs_the_others_is_said(data):
     X, y = data
     wide = X * [1, 1, 1, 1e4]
     for scale, said in ((False, True), (True, False)):
         found = compare(wide, y, ["svm"], repeats=1, scale=scale, progress=False)
         assert ("column 3 varies" in " ".join(found.details)) == said
+    found = compare(wide, y, ["svm"], budgets=[30], repeats=1, progress=False)
+    assert "The columns were brought to unit variance: column 3 varies" in " ".join(found.details)
+    assert found.refit().named_steps["scale"].scale_ == pytest.approx(wide.std(axis=0))
     assert outweighing(read_data(X, y)) == []
     assert outweighing(read_data(np.zeros((4, 2)), [0, 1, 0, 1])) == []

@@ -16,12 +16,24 @@ from labelfold.app.commands._console import (
     accuracy_grid,
     console,
     named_columns,
+    note,
     read_labelled,
     row_names,
     split_commas,
     whole_numbers,
 )
-from labelfold.app.commands._options import Data, Drop, Format, Ids, LabelFree, Scale, Seed, Target, app
+from labelfold.app.commands._options import (
+    Data,
+    Drop,
+    Format,
+    Ids,
+    LabelFree,
+    SafeCsv,
+    Scale,
+    Seed,
+    Target,
+    app,
+)
 from labelfold.app.io._finished import write_finished
 from labelfold.app.io._problems import FileProblem, Refusal, count, existing_file, refusing, writable_folder
 
@@ -72,7 +84,8 @@ def compare_command(
     drop: Drop = None,
     label_free: LabelFree = None,
     format: Format = None,
-    scale: Scale = False,
+    scale: Scale = None,
+    safe_csv: SafeCsv = False,
 ) -> None:
     """Find the best method for a table, and what accuracy to expect of it on new rows: a table and an HTML report.
 
@@ -97,7 +110,7 @@ def compare_command(
         "budgets": counts,
         "components": sizes,
         "repeats": repeats,
-        "scale": scale,
+        "scale": "auto" if scale is None else scale,
     }
     _compare(
         table,
@@ -105,6 +118,7 @@ def compare_command(
         target,
         output,
         save,
+        safe_csv=safe_csv,
         time_limit=time_limit,
         image_shape=shape,
         random_state=seed,
@@ -194,6 +208,7 @@ def _compare(
     output: Path,
     save: bool,
     command: str | None = None,
+    safe_csv: bool = False,
     **settings: Any,
 ) -> None:
     """Run a comparison, show it and write it down."""
@@ -226,7 +241,7 @@ def _compare(
         text = json.dumps(answer_of(found), indent=1, ensure_ascii=False) + "\n"
         write_finished(output / "answer.json", text.encode())
         if save:
-            written |= _save(found, table, target, output)
+            written |= _save(found, table, target, output, safe_csv)
     width = max(map(len, written))
     out.print("\n" + "\n".join(f"{what:<{width}}  {path}" for what, path in written.items()), soft_wrap=True)
     if interrupted:
@@ -265,7 +280,7 @@ def answer_of(found: Any) -> dict[str, Any]:
     return facts
 
 
-def _save(found: Any, table: Any, target: list[str] | None, output: Path) -> dict[str, Path]:
+def _save(found: Any, table: Any, target: list[str] | None, output: Path, safe_csv: bool) -> dict[str, Path]:
     """Write the best model, its embedding of all rows, and what it says of them; return the files."""
     from labelfold.app._explain import predict_with_confidence
     from labelfold.app.commands._model import fit_notes, predicted_columns
@@ -281,7 +296,7 @@ def _save(found: Any, table: Any, target: list[str] | None, output: Path) -> dic
         notes = fit_notes(method, table, data.labels, target, embedded)
         written["Model"] = save_model(model, output / "model.skops", **notes)
     except FileProblem as error:
-        typer.echo(f"Note: {error}", err=True)
+        note(str(error))
     ids = table.ids
     if ids is None:
         import pandas as pd
@@ -294,7 +309,9 @@ def _save(found: Any, table: Any, target: list[str] | None, output: Path) -> dic
     given = {"label": [data.named(y) for y in data.y]}
     extra = given | predicted_columns(predicted, data.classes) | {"confidence": confidence}
     nothing = np.empty((len(predicted), 0))
-    written["Predictions"] = write_table(output / "predictions.csv", nothing, [], ids=ids, extra=extra)
+    written["Predictions"] = write_table(
+        output / "predictions.csv", nothing, [], ids=ids, extra=extra, safe_csv=safe_csv
+    )
     return written
 
 

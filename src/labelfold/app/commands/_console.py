@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from labelfold.app.io._problems import FileProblem, Refusal, count, existing_file, listed, one_line
+from labelfold.app.io._problems import FileProblem, Refusal, count, existing_file, listed, one_line, printable
 
 if TYPE_CHECKING:
     from labelfold.app.compare import Comparison
@@ -134,16 +134,14 @@ def _note_marks(y: Any) -> None:
     counts = Counter(y.tolist())
     # where +1 is all there is besides, -1 is a class; labels.py says so
     if -1 in counts and not {-1, 1} >= {v for v in counts if v is not None}:
-        typer.echo(
-            f"Note: {count(counts[-1], 'row')} labelled -1 {'are' if counts[-1] > 1 else 'is'} taken as "
-            "unlabelled; give that class another name if it is one.",
-            err=True,
+        note(
+            f"{count(counts[-1], 'row')} labelled -1 {'are' if counts[-1] > 1 else 'is'} taken as "
+            "unlabelled; give that class another name if it is one."
         )
     for value in sorted(v for v in counts if isinstance(v, str) and v.lower() in _LIKE_NONE):
-        typer.echo(
-            f"Note: {count(counts[value], 'row')} labelled {value!r} {'are' if counts[value] > 1 else 'is'} taken as "
-            f'a class; --label-free "{value}" says that it means no label.',
-            err=True,
+        note(
+            f"{count(counts[value], 'row')} labelled {value!r} {'are' if counts[value] > 1 else 'is'} taken as "
+            f'a class; --label-free "{value}" says that it means no label.'
         )
 
 
@@ -199,7 +197,20 @@ def whole_numbers(option: str, values: list[str] | None) -> list[int] | None:
     return [int(p) for p in parts]
 
 
+def note(text: str) -> None:
+    """Say something beside the results."""
+    typer.echo(f"Note: {printable(text)}", err=True)
+
+
+class _Console(Console):
+    """A console on which no text from the data steers the terminal."""
+
+    def render_str(self, text: str, *args: Any, **options: Any) -> Any:
+        """Return text as it is shown."""
+        return super().render_str(printable(text), *args, **options)
+
+
 def console() -> Console:
     """Return where results are shown."""
     # what comes from the data is shown as it is, square brackets and all
-    return Console(markup=False, highlight=False, emoji=False)
+    return _Console(markup=False, highlight=False, emoji=False)

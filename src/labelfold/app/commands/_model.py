@@ -10,7 +10,7 @@ import typer
 from rich.table import Table as Grid
 
 from labelfold.app.commands import _compare as compare  # noqa: F401 - its commands belong to the app too
-from labelfold.app.commands._console import as_fitted, console, named_columns, read_labelled
+from labelfold.app.commands._console import as_fitted, console, named_columns, note, read_labelled
 from labelfold.app.commands._options import (
     Data,
     Drop,
@@ -18,6 +18,7 @@ from labelfold.app.commands._options import (
     Ids,
     LabelFree,
     Model,
+    SafeCsv,
     Scale,
     Seed,
     TableOut,
@@ -70,11 +71,14 @@ def fit(
     drop: Drop = None,
     label_free: LabelFree = None,
     format: Format = None,
-    scale: Scale = False,
+    scale: Scale = None,
     seed: Seed = 0,
 ) -> None:
     """Fit a method on a table and save the model."""
+    from sklearn.pipeline import Pipeline
+
     from labelfold.app.io import save_model
+    from labelfold.app.registry._column_forms import chosen_form
     from labelfold.app.registry._methods import get_method
     from labelfold.app.registry._partly_labelled import only_missing
     from labelfold.app.registry._tuned import settled
@@ -94,20 +98,23 @@ def fit(
         table, mark, labels = read_labelled(data, target, ids, drop, label_free, format)
         X = named_columns(table)
         penalty = {} if ridge is None else {"ridge": ridge}
-        model = chosen.make(components, X=table.X, random_state=seed, scale=scale, **penalty)
+        form, why_form = chosen_form(table.X, scale, table.column)
+        model = chosen.make(components, X=table.X, random_state=seed, scale=form, **penalty)
         if mark is None:
             model = only_missing(model)
         model = settled(model.fit(X, table.y))
     embedded = model.transform(X) if chosen.embeds else None
     save_model(model, output, **fit_notes(chosen, table, labels, target, embedded))
     n, d = table.X.shape
-    last = model[-1] if scale else model
+    last = model[-1] if isinstance(model, Pipeline) else model
     value = f", ridge {last.ridge:.3g}" if hasattr(last, "ridge") else ""
     size = "" if embedded is None else f" with {count(embedded.shape[1], 'component')}"
     everyone = " (all of them: supervised)" if labels.all_labelled else ""
     console().print(
         f"{chosen.title}{size}{value}, fitted on {n:,} rows × {d:,} columns, {labels.n_labelled:,} rows labelled in "
-        f"{labels.n_classes} classes{everyone}.\nSaved to {output}",
+        f"{labels.n_classes} classes{everyone}.\n"
+        + (f"{why_form}\n" if why_form else "")
+        + f"Saved to {output}",
         soft_wrap=True,
     )
 
@@ -120,7 +127,7 @@ def fit_notes(
 
     tops = None
     if embedded is not None:
-        names = table.feature_names or [f"column {j}" for j in range(table.X.shape[1])]
+        names = [table.column(j) for j in range(table.X.shape[1])]
         tops = top_features(correlations(table.X, np.asarray(embedded)[:, :_MOST_TOLD]), names, _MOST_TOLD)
     return {
         "method": method.name,
@@ -145,6 +152,7 @@ def transform(
     predict: Annotated[
         bool, typer.Option("--predict", help="Add a column with the predicted class.")
     ] = False,
+    safe_csv: SafeCsv = False,
 ) -> None:
     """Embed the rows of a table with a saved model."""
     from labelfold.app.io import write_table
@@ -157,7 +165,7 @@ def transform(
         embedded = saved.model.transform(X)
         extra = predicted_columns(saved.model.predict(X), saved.meta.get("classes")) if predict else None
         columns = [str(c) for c in saved.model.get_feature_names_out()]
-    write_table(output, embedded, columns, ids=table.ids, extra=extra)
+    write_table(output, embedded, columns, ids=table.ids, extra=extra, safe_csv=safe_csv)
     n, k = embedded.shape
     console().print(f"{count(n, 'row')} in {count(k, 'component')} written to {output}", soft_wrap=True)
 
@@ -170,6 +178,7 @@ def predict(
     ids: Ids = None,
     drop: Drop = None,
     format: Format = None,
+    safe_csv: SafeCsv = False,
 ) -> None:
     """Predict the classes of the rows of a table with a saved model, and how sure it is of each."""
     from labelfold.app._explain import predict_with_confidence
@@ -180,7 +189,7 @@ def predict(
     with refusing():
         predicted, confidence = predict_with_confidence(saved.model, X)
     extra = predicted_columns(predicted, saved.meta.get("classes")) | {"confidence": confidence}
-    write_table(output, np.empty((len(predicted), 0)), [], ids=table.ids, extra=extra)
+    write_table(output, np.empty((len(predicted), 0)), [], ids=table.ids, extra=extra, safe_csv=safe_csv)
     console().print(f"{count(len(predicted), 'prediction')} written to {output}", soft_wrap=True)
 
 
@@ -217,7 +226,7 @@ def _read_both(
         data, id_columns=ids or (), drop=drop or (), features=names, format=format, index_base=base
     )
     if table.ignored:
-        typer.echo(f"Note: ignored {listed(table.ignored)}, which the model does not use.", err=True)
+        note(f"ignored {listed(table.ignored)}, which the model does not use.")
     with refusing():
         return saved, table, as_fitted(table, saved, data)
 
@@ -251,6 +260,8 @@ def inspect(model: Model) -> None:
 
 def _facts(saved: Any, method: Any) -> list[tuple[str, str]]:
     """Return what there is to say of a model, a line each."""
+    from labelfold.features._column_kind import UNIT_VARIANCE
+
     meta = saved.meta
     facts = [("model", meta.get("model") or type(saved.model).__name__)]
     if method is not None:
@@ -260,16 +271,19 @@ def _facts(saved: Any, method: Any) -> list[tuple[str, str]]:
     )
     if meta.get("n_rows"):
         facts.append(
-            ("fitted on", f"{meta['n_rows']:,} rows, {meta.get('n_labelled', 0):,} of them labelled")
+            ("fitted on", f"{meta['n_rows']:,} rows, {meta.get('n_labelled') or 0:,} of them labelled")
         )
     facts.append(("columns", f"{meta.get('n_features') or 0:,}" + _some(meta.get("feature_names"))))
+    if "scale" in getattr(saved.model, "named_steps", ()):
+        facts.append(("form", f"the model brings the columns to {UNIT_VARIANCE} first"))
     classes = meta.get("classes")
     if classes:
         counts = meta.get("counts") or [None] * len(classes)
         named = [c if n is None else f"{c} ({n:,})" for c, n in zip(classes, counts, strict=False)]
         facts.append(("classes", ", ".join(named[:30]) + (" ..." if len(named) > 30 else "")))
     if meta.get("target"):
-        facts.append(("target", ", ".join(meta["target"])))
+        target = meta["target"]
+        facts.append(("target", target if isinstance(target, str) else ", ".join(target)))
     if meta.get("n_components"):
         facts.append(("components", str(meta["n_components"])))
     return [*facts, *_settings(saved.model)]

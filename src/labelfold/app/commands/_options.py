@@ -48,7 +48,21 @@ Format = Annotated[
     str | None,
     typer.Option("--format", help="csv, tsv, parquet, npz or svmlight, if not by the file's ending."),
 ]
-Scale = Annotated[bool, typer.Option("--scale", help="Bring the columns to a common scale first.")]
+Scale = Annotated[
+    bool | None,
+    typer.Option(
+        "--scale/--no-scale",
+        help="Bring the columns to unit variance first, or leave them as they are. Unless given: as the data says.",
+        show_default=False,
+    ),
+]
+SafeCsv = Annotated[
+    bool,
+    typer.Option(
+        "--safe-csv",
+        help="Put an apostrophe before labels and ids that a spreadsheet would run as a formula (= + - @).",
+    ),
+]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of everything random.")]
 TableOut = Annotated[
     Path, typer.Option("--output", "-o", help="A .parquet, .csv, .tsv or .npz file to write.")

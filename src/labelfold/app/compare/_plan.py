@@ -31,7 +31,7 @@ class Run:
         """What it is called in print."""
         return self.method.title if self.k is None else f"{self.method.title}, {self.k}"
 
-    def make(self, X: Any, seed: int, scale: bool) -> Any:
+    def make(self, X: Any, seed: int, scale: bool | str) -> Any:
         """Make the estimator."""
         return self.method.make(self.k, X=X, random_state=seed, scale=scale)
 

@@ -20,7 +20,9 @@ from labelfold.app.compare._results import Comparison, out_of_fold
 from labelfold.app.compare._splits import Split, as_text, budget_splits, fold_splits, n_folds
 from labelfold.app.compare._store import Store
 from labelfold.app.io._problems import count, one_line
+from labelfold.app.registry._column_forms import chosen_form
 from labelfold.app.registry._methods import Method
+from labelfold.features._column_kind import AS_IS
 
 # After the first repeat, methods this far behind the best, and surely behind, are not run again.
 _FAR_BEHIND = 0.01
@@ -37,7 +39,7 @@ def compare(
     *,
     random_state: int = 0,
     test_size: float = 0.3,
-    scale: bool = False,
+    scale: bool | str = "auto",
     unlabeled: Any = -1,
     ids: Sequence[Any] | None = None,
     image_shape: tuple[int, int] | None = None,
@@ -77,8 +79,10 @@ def compare(
         Seed of everything.
     test_size : float, default=0.3
         The share of labelled rows held back for the curve.
-    scale : bool, default=False
-        Bring the columns to a common scale first.
+    scale : "auto" or bool, default="auto"
+        Whether to bring the columns to unit variance first. "auto" does so where they differ in kind, as
+        measurements in several units do, and leaves them as they are where they share one, as pixels do; ``notes``
+        say what was done and why.
     unlabeled : default=-1
         The label of rows without one; None where only missing values are.
     ids : sequence, optional
@@ -122,6 +126,7 @@ def compare(
     measure = measure_for(data.labels.task, data.counts())
     plan = make_plan(data, methods, budgets, components, test_size)
     image_shape = images_of(data, image_shape)
+    form, why_form = chosen_form(data.X, scale, data.column)
     settings = {
         "name": name,
         "command": command,
@@ -138,11 +143,11 @@ def compare(
         "repeats": repeats,
         "time_limit": time_limit,
         "test_size": test_size,
-        "scale": scale,
+        "scale": form,
         "random_state": random_state,
         "image_shape": image_shape,
     }
-    store = Store(folder, data.fingerprint(random_state, test_size, scale, version("labelfold")))
+    store = Store(folder, data.fingerprint(random_state, test_size, form, version("labelfold")))
     clock = Clock(default_limit(data.X.shape) if time_limit is None else time_limit)
     runs = _Runs(data, plan.runs, store, clock, settings, tell)
     curve = list(budget_splits(data, plan.budgets, repeats, test_size, random_state))
@@ -166,7 +171,9 @@ def compare(
             f"The time limit of {clock.limit:g} s was over before the first result; give more, or name fewer or "
             "quicker methods."
         )
-    notes = [*data.notes, *([] if scale else outweighing(data))]
+    notes = [*data.notes, *([why_form] if why_form else [])]
+    if not why_form and form == AS_IS:
+        notes += outweighing(data)
     if store.resumed:
         notes.append(
             f"{store.resumed} results were there from an earlier run and were not made again (remove results.csv to "

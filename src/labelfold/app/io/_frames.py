@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
+from labelfold.app.io._limits import open_text, refuse_bomb
 from labelfold.app.io._problems import FileProblem, did_you_mean, listed, one_line
 
 
@@ -92,7 +93,8 @@ def _read_text(path: Path, kind: str, aside: Sequence[str]) -> pd.DataFrame:
     how: dict[str, Any] = {"sep": "\t" if kind == "tsv" else ",", "encoding": "utf-8-sig"}
     try:
         # pandas renames repeated columns, so the header is looked at as a row first
-        header = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False, **how)
+        with open_text(path) as file:
+            header = pd.read_csv(file, header=None, nrows=1, dtype=str, keep_default_na=False, **how)
         names = header.iloc[0].tolist()
         if any(ord(c) < 32 and c not in "\t\r\n" for name in names for c in str(name)):
             raise FileProblem(f"{path} holds binary data, not text; give its real format with --format.")
@@ -101,7 +103,8 @@ def _read_text(path: Path, kind: str, aside: Sequence[str]) -> pd.DataFrame:
             warnings.simplefilter("error", pd.errors.ParserWarning)
             # a sign in front keeps pandas from reading "NA" as nothing and "007" as 7
             as_text = dict.fromkeys(set(aside) & set(names), "={}".format)
-            frame = pd.read_csv(path, index_col=False, low_memory=False, converters=as_text, **how)
+            with open_text(path) as file:
+                frame = pd.read_csv(file, index_col=False, low_memory=False, converters=as_text, **how)
         return frame.assign(**{name: frame[name].astype(str).str[1:] for name in as_text})
     except pd.errors.EmptyDataError:
         raise FileProblem(f"{path} is empty.") from None
@@ -127,14 +130,16 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     try:
         with pq.ParquetFile(path) as file:
             _check_names(path, file.schema_arrow.names)
+            cells = file.metadata.num_rows * len(file.schema_arrow.names)
+            refuse_bomb(path, path.stat().st_size, 8 * cells)
             table = file.read()
             for i, field in enumerate(table.schema):
                 if pa.types.is_decimal(field.type):
                     table = table.set_column(i, field.name, table.column(i).cast(pa.float64()))
             frame = table.to_pandas()
-    except (pa.ArrowException, OSError, ValueError) as error:
-        if isinstance(error, FileProblem):
-            raise
+    except FileProblem:
+        raise
+    except Exception as error:  # what is written in the file about its columns can be wrong in any way
         raise FileProblem(
             f"{path} is not a whole Parquet file: {one_line(error)}; write or copy it again."
         ) from error

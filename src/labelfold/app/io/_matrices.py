@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from labelfold.app.io._limits import open_text, refuse_bomb
 from labelfold.app.io._problems import FileProblem, did_you_mean, listed, one_line
 
 # More columns than this, most of them never used, are a mistake in the file and not data.
@@ -20,13 +22,17 @@ def read_npz(
     path: Path, target: str | None, ids: Sequence[str] = ()
 ) -> tuple[Any, np.ndarray | None, list[str] | None, Any]:
     """Return X, the target (``y`` or ``Y`` unless named), the feature names and the ids of an NPZ file."""
-    arrays = _load_arrays(path)
+    arrays = _Arrays(path)
     X = _matrix(path, arrays)
     name = target if target is not None else next((n for n in ("y", "Y") if n in arrays), None)
     if name is not None and name not in arrays:
         hint = did_you_mean(name, arrays)
         raise FileProblem(f"{path} has no target array {name!r}{hint}; it holds {listed(arrays)}.")
     y = None if name is None else arrays[name]
+    if y is not None and y.dtype.kind not in "biufUS":
+        raise FileProblem(
+            f"{path} has a target {name!r} of type {y.dtype}, where numbers or text are expected."
+        )
     if y is not None and (y.ndim not in (1, 2) or len(y) != X.shape[0]):
         raise FileProblem(f"{path} has {X.shape[0]} rows in X but a target of shape {y.shape}.")
     names = arrays.get("feature_names")
@@ -34,7 +40,7 @@ def read_npz(
     return X, y, named, _ids(path, arrays, ids, X.shape[0])
 
 
-def _ids(path: Path, arrays: dict[str, np.ndarray], ids: Sequence[str], n: int) -> Any:
+def _ids(path: Path, arrays: Mapping[str, np.ndarray], ids: Sequence[str], n: int) -> Any:
     import pandas as pd
 
     for name in ids:
@@ -51,7 +57,10 @@ def read_svmlight(path: Path, index_base: int | None) -> tuple[Any, np.ndarray, 
     from sklearn.datasets import load_svmlight_file
 
     try:
-        X, y = load_svmlight_file(str(path), zero_based=True)
+        with open_text(path) as file:
+            X, y = load_svmlight_file(file, zero_based=True)
+    except FileProblem:
+        raise
     except OverflowError:
         raise FileProblem(f"{path} has an index above {2**31 - 1:,}; number the columns from 1 up.") from None
     except (ValueError, OSError, EOFError) as error:
@@ -77,26 +86,54 @@ def read_svmlight(path: Path, index_base: int | None) -> tuple[Any, np.ndarray, 
     return sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], max(d, 0))), y, index_base
 
 
-def _load_arrays(path: Path) -> dict[str, np.ndarray]:
-    if not zipfile.is_zipfile(path):
-        raise FileProblem(
-            f"{path} is not a whole NPZ file (a zip of NumPy arrays); write it with numpy.savez or copy it again."
-        )
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            return {name: stored[name] for name in stored.files}
-    except Exception as error:
-        if "Object arrays" in str(error):
+class _Arrays(Mapping):
+    """The arrays of an NPZ file, each unpacked when it is asked for, and never more of them than data unpacks to."""
+
+    def __init__(self, path: Path) -> None:
+        if not zipfile.is_zipfile(path):
             raise FileProblem(
-                f"{path} holds an array of Python objects, which is never opened; save numbers or strings."
-            ) from None
-        # a damaged zip member can fail in zipfile, zlib or NumPy's header parser, each its own way
-        raise FileProblem(
-            f"{path} is not a whole NPZ file: {one_line(error)}; write or copy it again."
-        ) from error
+                f"{path} is not a whole NPZ file (a zip of NumPy arrays); write it with numpy.savez or copy it again."
+            )
+        self.path, self.unpacked = path, 0
+        self.read: dict[str, np.ndarray] = {}
+        with self._worded(), zipfile.ZipFile(path) as archive:
+            self.sizes = {m.filename.removesuffix(".npy"): m.file_size for m in archive.infolist()}
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name not in self.read:
+            self.unpacked += self.sizes[name]
+            refuse_bomb(self.path, self.path.stat().st_size, self.unpacked)
+            with self._worded(), np.load(self.path, allow_pickle=False) as stored:
+                self.read[name] = stored[name]
+        return self.read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.sizes)
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.sizes
+
+    @contextmanager
+    def _worded(self) -> Iterator[None]:
+        try:
+            yield
+        except FileProblem:
+            raise
+        except (Exception, MemoryError) as error:
+            if "Object arrays" in str(error):
+                raise FileProblem(
+                    f"{self.path} holds an array of Python objects, which is never opened; save numbers or strings."
+                ) from None
+            # a damaged zip member can fail in zipfile, zlib or NumPy's header parser, each its own way
+            raise FileProblem(
+                f"{self.path} is not a whole NPZ file: {one_line(error)}; write or copy it again."
+            ) from error
 
 
-def _matrix(path: Path, arrays: dict[str, np.ndarray]) -> Any:
+def _matrix(path: Path, arrays: Mapping[str, np.ndarray]) -> Any:
     """Build X: dense, in scipy.sparse.save_npz's layout, or from the parts of a CSR matrix under X_*."""
     if "X" in arrays:
         X = arrays["X"]
@@ -116,9 +153,13 @@ def _matrix(path: Path, arrays: dict[str, np.ndarray]) -> Any:
     try:
         if data.dtype.kind not in "fiub":
             raise ValueError(f"its values are of type {data.dtype}")
+        if max(map(int, shape)) > max(_MOST_UNUSED, 100 * len(data)):
+            raise ValueError(
+                f"its shape is {tuple(map(int, shape))}, though it holds {len(data):,} values in all"
+            )
         X = makers[layout]((data, indices, indptr), shape=tuple(int(s) for s in shape))
         X.check_format(full_check=True)
-    except (KeyError, ValueError, TypeError) as error:
+    except (KeyError, ValueError, TypeError, OverflowError) as error:
         raise FileProblem(f"{path} does not hold a valid sparse matrix: {one_line(error)}.") from error
     return _floats(X.tocsr())
 

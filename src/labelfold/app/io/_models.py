@@ -13,6 +13,7 @@ import json
 import os
 import zipfile
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Any
 
 from labelfold._warn import warn_user
 from labelfold.app.io._finished import write_finished
+from labelfold.app.io._limits import most_unpacked, refuse_bomb
 from labelfold.app.io._problems import FileProblem, existing_file, listed, one_line, writable_file
 from labelfold.saved import public_path, public_paths
 
@@ -116,22 +118,23 @@ def read_model(path: str | os.PathLike) -> SavedModel:
         unknown = skops.io.get_untrusted_types(data=data)
     except Exception as error:
         raise _damaged(path, one_line(error)) from error
+    other = _other_versions(meta)
+    unread = FileProblem(
+        f"{path} was written by {other}, which this version cannot read: fit the model again, or install those "
+        "versions."
+    )
     refused = _refused(unknown)
+    if other and refused and all(name.startswith("labelfold.") for name in refused):
+        raise unread
     if refused:
         raise FileProblem(
             f"{path} was refused and nothing in it was run: it holds {listed(refused)}, which is no part of a "
             "labelfold model; load only models that labelfold wrote."
         )
-    other = _other_versions(meta)
     try:
         model = skops.io.loads(data, trusted=unknown)
     except Exception as error:
-        if other:
-            raise FileProblem(
-                f"{path} was written by {other}, which this version cannot read: fit the model again, or install "
-                "those versions."
-            ) from error
-        raise _damaged(path, one_line(error)) from error
+        raise (unread if other else _damaged(path, one_line(error))) from error
     if other:
         warn_user(f"{path} was written by {other}: fit the model again if what it says looks wrong.")
     return SavedModel(model, meta)
@@ -153,12 +156,12 @@ def describe_model(model: Any) -> dict[str, Any]:
     }
 
 
-def _packed(dumped: bytes, note: dict[str, Any]) -> bytes:
+def _packed(dumped: bytes, note: dict[str, Any], compression: int = zipfile.ZIP_DEFLATED) -> bytes:
     """Return what skops dumped as a model file: compressed, with public paths, and with the note."""
     buffer = io.BytesIO()
     with (
         zipfile.ZipFile(io.BytesIO(dumped)) as source,
-        zipfile.ZipFile(buffer, "w", compression=zipfile.ZIP_DEFLATED) as archive,
+        zipfile.ZipFile(buffer, "w", compression=compression) as archive,
     ):
         for name in source.namelist():
             content = source.read(name)
@@ -168,7 +171,10 @@ def _packed(dumped: bytes, note: dict[str, Any]) -> bytes:
                 content = json.dumps(schema).encode()
             archive.writestr(name, content)
         archive.writestr(_NOTE, json.dumps(note))
-    return buffer.getvalue()
+    packed, unpacked = buffer.getvalue(), sum(m.file_size for m in archive.infolist())
+    # what would be taken for a file that is made to fill the memory is not compressed
+    small = compression == zipfile.ZIP_STORED or unpacked <= most_unpacked(len(packed))
+    return packed if small else _packed(dumped, note, zipfile.ZIP_STORED)
 
 
 def _publish(node: Any) -> None:
@@ -189,6 +195,7 @@ def _read_note(path: Path, data: bytes) -> dict[str, Any]:
         raise _foreign(path, "it is no zip file, and pickles are never opened")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            refuse_bomb(path, len(data), sum(m.file_size for m in archive.infolist()))
             damaged = archive.testzip()
             if damaged is not None:
                 raise _damaged(path, f"{damaged} in it does not match its checksum")
@@ -224,7 +231,41 @@ def _read_note(path: Path, data: bytes) -> dict[str, Any]:
     named = names is None or (isinstance(names, list) and all(isinstance(n, str) for n in names))
     if not named or not isinstance(n_features, int | None):
         raise _damaged(path, f"its {_NOTE} does not list columns")
-    return meta
+    # the rest is told, not used: what is not of its kind is not told
+    return {name: value if _KINDS.get(name, _anything)(value) else None for name, value in meta.items()}
+
+
+def _anything(value: Any) -> bool:
+    return True
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _listing(kind: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list) and all(map(kind, value))
+
+
+def _weighed(value: Any) -> bool:
+    """Tell whether this is a name and a number."""
+    return (
+        isinstance(value, list) and len(value) == 2 and _text(value[0]) and isinstance(value[1], int | float)
+    )
+
+
+_KINDS = {
+    **dict.fromkeys(("model", "method", *_VERSIONS), _text),
+    **dict.fromkeys(("n_rows", "n_labelled", "n_components", "index_base"), _whole),
+    "classes": _listing(_text),
+    "target": lambda value: _text(value) or _listing(_text)(value),
+    "counts": _listing(_whole),
+    "top_features": _listing(_listing(_weighed)),
+}
 
 
 def _damaged(path: Path, why: str) -> FileProblem:

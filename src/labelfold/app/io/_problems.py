@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+# Control characters, and those that turn the direction of writing.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 class FileProblem(ValueError):
@@ -62,7 +66,10 @@ def existing_file(path: str | os.PathLike) -> Path:
         raise FileProblem(f"There is no file {path}{hint}.")
     if not os.access(path, os.R_OK):
         raise FileProblem(f"{path} cannot be read: no permission.")
-    if path.is_file() and path.stat().st_size == 0:
+    # a device has no end, and a pipe can be read once
+    if not path.is_file():
+        raise FileProblem(f"{path} is a device or a pipe; write what it gives to a file first.")
+    if path.stat().st_size == 0:
         raise FileProblem(f"{path} is empty.")
     return path
 
@@ -103,6 +110,15 @@ def writable_folder(path: str | os.PathLike, *, make: bool = True) -> Path:
             f"Nothing can be written to {path}: {error.strerror or error}; name another folder."
         ) from None
     return path
+
+
+def printable(text: str) -> str:
+    r"""Return text with every control character but line ends and tabs written out: none may steer a terminal.
+
+    >>> printable("a\x1b[31mb\u202e")
+    'a\\x1b[31mb\\u202e'
+    """
+    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def one_line(error: BaseException | str) -> str:

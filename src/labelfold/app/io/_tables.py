@@ -60,6 +60,10 @@ class Table:
     ignored: list[str] = field(default_factory=list)
     index_base: int | None = None
 
+    def column(self, j: int) -> str:
+        """Return what a column of X is called."""
+        return self.feature_names[j] if self.feature_names else f"column {j}"
+
 
 def read_table(
     path: str | os.PathLike,

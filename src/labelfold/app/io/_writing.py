@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,9 @@ import numpy as np
 from labelfold.app.io._finished import finished_file
 from labelfold.app.io._problems import FileProblem, writable_file
 
+# Spreadsheets skip white space before a formula, and take signs of full width for plain ones.
+_FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r]")
+_PLAIN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _WRITES = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "tsv", ".npz": "npz"}
 
 
@@ -32,6 +36,7 @@ def write_table(
     *,
     ids: Any = None,
     extra: Mapping[str, Sequence[Any] | np.ndarray] | None = None,
+    safe_csv: bool = False,
 ) -> Path:
     """Write an embedding with its identifier columns first, as the file's ending says.
 
@@ -47,6 +52,9 @@ def write_table(
         Identifier columns.
     extra : mapping of str to array, optional
         More columns, written last.
+    safe_csv : bool, default=False
+        In a .csv or .tsv file, put an apostrophe before text that a spreadsheet would run as a formula: text that
+        begins with =, +, - or @ and is no number.
 
     Returns
     -------
@@ -77,8 +85,25 @@ def write_table(
         if kind == "parquet":
             frame.to_parquet(file, index=False)
         else:
+            if safe_csv:
+                frame = frame.rename(columns=_no_formula).apply(_without_formulas)
             frame.to_csv(file, index=False, sep="\t" if kind == "tsv" else ",")
     return path
+
+
+def _without_formulas(column: Any) -> Any:
+    return column if column.dtype.kind in "biuf" else column.map(_no_formula)
+
+
+def _no_formula(value: Any) -> Any:
+    """Return text that no spreadsheet takes for a formula; anything else as it is.
+
+    >>> _no_formula("=1+1"), _no_formula("-5.2"), _no_formula("@a"), _no_formula("a=b"), _no_formula(None)
+    ("'=1+1", '-5.2', "'@a", 'a=b', None)
+    """
+    if isinstance(value, str) and _FORMULA.match(value) and not _PLAIN_NUMBER.fullmatch(value):
+        return f"'{value}"
+    return value
 
 
 def _without_objects(values: Any) -> np.ndarray:

@@ -24,13 +24,13 @@ from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
 # The same candidates for every method: none gets more tries than another.
 GRID = (1.0, 10.0, 0.1, 100.0, 0.01)
 
-# Of penalties beside a mean over rows, where the others' is beside a sum.
+# Of a ridge as a multiple of the number of labelled rows, too.
 _MEAN_GRID = (0.01, 0.1, 0.001, 1.0, 1e-4)
 # 1 / (2 sigma^2) of graphs of which sigma is 1/4, 1/2, 1/8, 1 and 1/16 of the distance between two rows, in quadratic
 # mean: of rows of unit spread that is the root of 2.
 _GAMMAS = (4.0, 1.0, 16.0, 0.25, 64.0)
 # C and gamma of an RBF SVM: of rows of unit spread, gamma 1 is scikit-learn's "scale".
-_RBF_GRID = (10.0, 1.0, 100.0, 1000.0)
+_RBF_GRID = (10.0, 1.0, 100.0, 0.1)
 _WIDTHS = (1.0, 0.3, 0.1, 3.0)
 # Of a logistic loss, whose optimum on separable rows is further out than that of a hinge.
 _LOGISTIC_GRID = (10.0, 100.0, 1.0, 1000.0, 0.1)
@@ -77,21 +77,16 @@ def ssdr_svm(k: int | None, X: Any, random_state: int | None, C: float | None = 
 
 
 def drsvm(k: int | None, X: Any, random_state: int | None) -> Any:
-    """DRSVM in a unit of its own."""
+    """DRSVM with an intercept, its weights chosen from the size of the data."""
     from labelfold import DRSVM
 
-    # with rows of unit spread, an embedded row is as long as the fourth root of 1 / n: the penalty follows its square
-    penalty = X.shape[0] ** -0.5
-    model = DRSVM(min(k or 10, *X.shape), svm_penalty=penalty, fit_intercept=True, random_state=random_state)
-    return Pipeline([("unit", UnitSpread()), ("drsvm", model)])
+    return DRSVM(min(k or 10, *X.shape), center=True, fit_intercept=True, random_state=random_state)
 
 
 def nmf_svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
     """NMF without labels and a linear SVM."""
     reducer = NMF(min(k or 10, *X.shape), init="nndsvda", max_iter=500, random_state=random_state)
-    return ReduceThenClassify(
-        Pipeline([("unit", UnitSpread()), ("nmf", reducer)]), linear_svm(random_state, C)
-    )
+    return ReduceThenClassify(reducer, linear_svm(random_state, C))
 
 
 def umap_svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
@@ -106,8 +101,7 @@ def parts_svm(name: str, **options: Any) -> Callable[..., Any]:
         import labelfold
 
         reducer = getattr(labelfold, name)(min(k or 10, *X.shape), random_state=random_state, **options)
-        model = ReduceThenClassify(reducer, linear_svm(random_state, C))
-        return Pipeline([("unit", UnitSpread()), ("model", model)])
+        return ReduceThenClassify(reducer, linear_svm(random_state, C))
 
     return build
 
@@ -116,17 +110,16 @@ def tsvm(k: int | None, X: Any, random_state: int | None, C: float | None = None
     """Make a transductive SVM, its C tuned unless given."""
     from labelfold import TSVM
 
-    return _tuned(TSVM(random_state=random_state or 0), "C", GRID, C, random_state)
+    return _tuned(TSVM(random_state=random_state), "C", GRID, C, random_state, fallback="auto")
 
 
 def offsets(name: str) -> Callable[..., Any]:
-    """LSDR or NSDR in a unit of its own."""
+    """LSDR or NSDR, its weights chosen from the size of the data."""
 
     def build(k: int | None, X: Any, random_state: int | None) -> Any:
         import labelfold
 
-        model = getattr(labelfold, name)(min(k or 10, *X.shape), random_state=random_state)
-        return Pipeline([("unit", UnitSpread()), (name.lower(), model)])
+        return getattr(labelfold, name)(min(k or 10, *X.shape), random_state=random_state)
 
     return build
 
@@ -141,18 +134,17 @@ def pca_rls(k: int | None, X: Any, random_state: int | None, ridge: float | None
 
 
 def pcals(k: int | None, X: Any, random_state: int | None) -> Any:
-    """PCA-LS in a unit of its own."""
+    """PCA-LS, whose weights suit any unit."""
     from labelfold import PCALS
 
-    model = PCALS(min(k or 2, *X.shape), random_state=random_state)
-    return Pipeline([("unit", UnitSpread()), ("pcals", model)])
+    return PCALS(min(k or 2, *X.shape), random_state=random_state)
 
 
 def kernel_pcals(k: int | None, X: Any, random_state: int | None) -> Any:
     """PCA-LS in the space of an RBF kernel."""
     from labelfold import KernelPCALS
 
-    return KernelPCALS(min(k or 2, X.shape[0]), n_landmarks="auto", random_state=random_state)
+    return KernelPCALS(min(k or 2, X.shape[0]), random_state=random_state)
 
 
 def laprls(kernel: str | None) -> Callable[..., Any]:
@@ -161,15 +153,20 @@ def laprls(kernel: str | None) -> Callable[..., Any]:
     def build(k: int | None, X: Any, random_state: int | None, ridge: float | None = None) -> Any:
         from labelfold import LapRLS
 
-        n = X.shape[0]
-        landmarks = None if kernel is None else "auto"
-        # With smoothness n the graph's term is about its mean over rows, whatever their number.
-        model = LapRLS(kernel=kernel, n_landmarks=landmarks, smoothness=float(n), random_state=random_state)
+        model = LapRLS(kernel=kernel, random_state=random_state)
         if ridge is not None:
             return model.set_params(ridge=ridge)
-        tuned = Tuned(model, "ridge", _MEAN_GRID, power=0, hide=True, random_state=random_state)
-        # The space of an RBF kernel has no unit.
-        return tuned if kernel is not None else Pipeline([("unit", UnitSpread()), ("laprls", tuned)])
+        power = 1 if kernel is None else 0  # the space of an RBF kernel has no unit
+        return Tuned(
+            model,
+            "ridge",
+            _MEAN_GRID,
+            power=power,
+            per_label=True,
+            fallback="auto",
+            hide=True,
+            random_state=random_state,
+        )
 
     return build
 
@@ -227,9 +224,17 @@ def linear_svm(random_state: int | None, C: float | None) -> Any:
     return _tuned(model, "estimator__C", GRID, C, random_state)
 
 
-def _tuned(model: Any, parameter: str, grid: tuple, given: float | None, random_state: int | None) -> Any:
+def _tuned(
+    model: Any,
+    parameter: str,
+    grid: tuple,
+    given: float | None,
+    random_state: int | None,
+    fallback: Any = None,
+) -> Any:
     """Return a model with the penalty given, in the unit of X, or in a unit of its own with the penalty tuned."""
     if given is not None:
         return model.set_params(**{parameter: given})
     model = Pipeline([("unit", UnitSpread()), ("model", model)])
-    return Tuned(model, f"model__{parameter}", grid, power=0, random_state=random_state)
+    name = f"model__{parameter}"
+    return Tuned(model, name, grid, power=0, fallback=fallback, random_state=random_state)

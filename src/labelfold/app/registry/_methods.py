@@ -16,7 +16,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.semi_supervised import LabelPropagation, LabelSpreading
 
 from labelfold.app.registry import _builders as builders
+from labelfold.app.registry._column_forms import column_form
 from labelfold.app.registry._yardsticks import ScikitLDA, Spreading
+from labelfold.features._column_kind import UNIT_VARIANCE
 
 if TYPE_CHECKING:
     from labelfold.app.registry._suitability import Facts
@@ -83,7 +85,7 @@ class Method:
         *,
         X: Any,
         random_state: int | None = 0,
-        scale: bool = False,
+        scale: bool | str = False,
         **penalty: float,
     ) -> Any:
         """Make the estimator, to be fitted on X and a y in which unlabelled rows are marked.
@@ -96,8 +98,9 @@ class Method:
             What it will be fitted on; only its shape and kind are looked at.
         random_state : int, optional
             Seed.
-        scale : bool, default=False
-            Divide each column by its standard deviation first (and centre it where X is dense and may be negative).
+        scale : bool or str, default=False
+            Which form of the columns the method is given: one of `FORMS`, True for unit variance (centred where X is
+            dense and the method takes negative numbers), False for the columns as they are.
         **penalty : float
             The method's own penalty by its name, in place of tuning: ``ridge=0.1``.
 
@@ -110,7 +113,7 @@ class Method:
         if unknown:
             raise ValueError(f"The method {self.name!r} has no parameter {unknown[0]!r}.")
         model = self.build(n_components, X, random_state, **penalty)
-        if scale:
+        if column_form(scale) == UNIT_VARIANCE:
             centred = not (sp.issparse(X) or self.nonnegative)
             model = Pipeline([("scale", StandardScaler(with_mean=centred)), ("model", model)])
         return model
@@ -338,7 +341,7 @@ _ENTRIES = (
     Method(
         "pcals",
         "PCA-LS",
-        "Directions, one at a time, that fit the labels and keep the variance of all rows, which weigh the same.",
+        "Directions, one at a time, that fit the labels and keep the variance of all rows.",
         "semi-supervised",
         True,
         _SUBSPACE,
@@ -440,7 +443,7 @@ _ENTRIES = (
         "semi-supervised",
         True,
         "Cho & Saul, Nonnegative matrix factorization for semi-supervised dimensionality reduction, 2011",
-        builders.parts_svm("NMFAlpha", supervision="auto"),
+        builders.parts_svm("NMFAlpha"),
         "C",
         nonnegative=True,
     ),

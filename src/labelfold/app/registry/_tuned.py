@@ -37,7 +37,9 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     r"""Choose a penalty, or several together, by cross-validation on the labelled rows, then fit on all rows.
 
     Few labels make the penalty matter, and its size depends on the units of the data, so the candidates are
-    multiples of :math:`u^p`, with :math:`u` the mean squared distance of the labelled rows from their mean.
+    multiples of :math:`u^p`, with :math:`u` the mean squared distance of the labelled rows (or of all, where all are
+    learned from) from their mean. A class with one label keeps it in every fold. Where less than half of the labelled
+    rows are of other classes, nothing is compared.
 
     Parameters
     ----------
@@ -46,9 +48,14 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     parameter : str or tuple of str
         The name of its penalty, or of several that are chosen together.
     grid : sequence of float or of tuples
-        The candidates, most trusted first: it wins ties, and is taken where a class has one label only.
+        The candidates, most trusted first: it wins ties.
     power : int or tuple of int, default=1
         The p above: 1 for a ridge added to a scatter matrix, -1 for the C of an SVM.
+    per_label : bool, default=False
+        Whether the candidates are multiples of the number of labelled rows, too.
+    fallback : object, default=None
+        What is taken where too few labels can be spared for folds; the first candidate when None. A single label a
+        class leaves `LDA` no choice: whichever its ridge, a row goes to the class of the nearest labelled row.
     cv : int, default=5
         Folds, fewer where a class has fewer labels.
     most_rows : int, default=2000
@@ -78,6 +85,8 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         grid: Sequence[Any],
         *,
         power: int | tuple[int, ...] = 1,
+        per_label: bool = False,
+        fallback: Any = None,
         cv: int = 5,
         hide: bool = False,
         most_rows: int = 2000,
@@ -88,6 +97,8 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.parameter = parameter
         self.grid = grid
         self.power = power
+        self.per_label = per_label
+        self.fallback = fallback
         self.cv = cv
         self.most_rows = most_rows
         self.hide = hide
@@ -98,14 +109,17 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """Choose the penalty on the labelled rows of X and fit."""
         checked = validate_data(self, X, accept_sparse="csr")
         labels = read_any_labels(y, checked.shape[0], self)
-        rows = checked[labels.index]
+        rows = checked if self.hide else checked[labels.index]
         unit = _mean_square(rows) ** np.asarray(self.power, dtype=float)
+        unit = unit * (len(labels.index) if self.per_label else 1)
         candidates = [np.multiply(g, unit).tolist() for g in self.grid]
         some = _some(labels.values, self.most_rows, self.random_state)
         # many small fits: BLAS threads that wait for each other cost more than the work
         with threadpool_limits(1, user_api="blas"):
             self.scores_ = self._score(checked, labels.index[some], labels.values[some], candidates)
-        self.best_value_ = candidates[int(np.argmax(self.scores_)) if len(self.scores_) else 0]
+        self.best_value_ = candidates[0] if self.fallback is None else self.fallback
+        if len(self.scores_):
+            self.best_value_ = candidates[int(np.argmax(self.scores_))]
         # X as it was given, so that the model chosen learns the column names too
         self.estimator_ = self._with(self.best_value_).fit(X, y)
         self.classes_ = self.estimator_.classes_
@@ -117,11 +131,14 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return clone(self.estimator).set_params(**dict(zip(self.parameter, value, strict=True)))
 
     def _score(self, X: Any, index: np.ndarray, known: np.ndarray, candidates: Sequence[Any]) -> np.ndarray:
-        """Return each candidate's score on the rows left out; nothing where a class has one row only."""
+        """Return each candidate's score on the rows left out; nothing where too few can be."""
         folds = self.cv
+        tested = np.ones(len(known), dtype=bool)
         if known.ndim == 1:
-            folds = min(folds, np.bincount(known).min())
-        if folds < 2:
+            counts = np.bincount(known)
+            folds = counts[counts > 1].min(initial=folds)
+            tested = counts[known] > 1  # folds leave the only row of a class in training
+        if 2 * tested.sum() < len(known):
             return np.empty(0)
         splitter = SemiSupervisedKFold(folds, shuffle=True, random_state=self.random_state)
         guessed = np.zeros((len(candidates), *known.shape))
@@ -136,7 +153,7 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                     warnings.simplefilter("ignore")  # what matters is said once, by the fit that is kept
                     model = self._with(value).fit(rows, y)
                 guessed[i, test] = model.predict(X[index[test]])
-        return np.array([right(known, guess) for guess in guessed])
+        return np.array([right(known[tested], guess[tested]) for guess in guessed])
 
     def _fold(
         self, X: Any, index: np.ndarray, known: np.ndarray, train: np.ndarray

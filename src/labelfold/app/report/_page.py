@@ -17,6 +17,7 @@ from labelfold.app.io._finished import write_finished
 from labelfold.app.io._problems import count, writable_file
 from labelfold.app.report import _figures as figures
 from labelfold.app.report import _sections as sections
+from labelfold.features._column_kind import AS_IS
 
 if TYPE_CHECKING:
     from labelfold.app.compare._results import Comparison
@@ -115,7 +116,7 @@ def _how(found: Comparison) -> str:
             f"The repeats ({repeats}) draw from the same rows, so the spread says how much the draw of "
             "labels matters, not how another data set would turn out."
         ),
-        "Columns": "brought to a common scale first" if s["scale"] else "as they are",
+        "Columns": s["scale"] if s["scale"] == AS_IS else f"brought to {s['scale']} first",
         "Seed": s["random_state"],
         "Time": f"{s['seconds']:.1f} s"
         + (

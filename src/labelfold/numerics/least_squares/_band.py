@@ -96,7 +96,9 @@ class Band:
                 diagonal = np.diagonal(corner, -i)
                 self.B[i, start : start + len(diagonal)] = diagonal
 
-    def solve(self, M: np.ndarray, ridges: Sequence[float], least_rcond: float) -> list[Solved]:
+    def solve(
+        self, M: np.ndarray, ridges: Sequence[float], least_rcond: float | Sequence[float]
+    ) -> list[Solved]:
         """Solve with G + ridge I for each ridge.
 
         Parameters
@@ -105,7 +107,7 @@ class Band:
             The right-hand sides.
         ridges : sequence of float
             The ridges.
-        least_rcond : float
+        least_rcond : float, or one for each ridge
             Where the reciprocal condition of G + ridge I is below this, it is not solved with.
 
         Returns
@@ -117,9 +119,9 @@ class Band:
         for one in self.reflections:
             one.apply(C, one.T.T)
         found = []
-        for ridge in ridges:
+        for ridge, least in zip(ridges, np.broadcast_to(least_rcond, len(ridges)), strict=True):
             L, rcond = self._factor(ridge)
-            if rcond < least_rcond:
+            if rcond < least:
                 found.append(Solved(rcond))
                 continue
             F = linalg.lapack.dtbtrs(L, C, uplo="L")[0]

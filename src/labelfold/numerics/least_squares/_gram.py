@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import linalg
@@ -16,6 +16,13 @@ EPS = float(np.finfo(np.float64).eps)
 
 # A Cholesky factor of a squared matrix is trusted while round-off times its condition stays below this.
 _TRUSTED = 1e-8
+
+# Directions are taken as known whose singular value is above this many times the rounding errors of the data.
+_ROUNDED = 2.0
+
+# A column has no part in a dependence if that is less than this many times its errors, and it is this many times as
+# large as they are.
+_NO_PART, _WELL_KNOWN = 10.0, 1e3
 
 # As many numbers as surely stay in a core's cache.
 _CACHED = 1 << 17
@@ -58,10 +65,19 @@ class Gram:
         leaves solutions with centred right-hand sides alone.
     noise : float
         How many times round-off the entries of G are off, where centring them has cost digits.
+    rounding : ndarray of shape (m,), optional
+        What `rounding` gives for the vectors that G has the products of.
     """
 
-    def __init__(self, G: np.ndarray, size: int, constant: float = 0.0, noise: float = 1.0) -> None:
-        self.G, self.size, self.constant, self.noise = G, size, constant, noise
+    def __init__(
+        self,
+        G: np.ndarray,
+        size: int,
+        constant: float = 0.0,
+        noise: float = 1.0,
+        rounding: np.ndarray | None = None,
+    ) -> None:
+        self.G, self.size, self.constant, self.noise, self.rounding = G, size, constant, noise, rounding
         self.ridges: list[float] = []
         largest = np.diagonal(G).max(initial=0.0)
         if not np.isfinite(largest):
@@ -82,7 +98,8 @@ class Gram:
         """
         if ridge in self.ridges and len(self.ridges) >= _FEWEST_RIDGES and len(self.G) >= _LEAST_SIZE:
             if "_shared" not in vars(self):
-                solved = Band(self.G, self.constant).solve(M, self.ridges, self._least_rcond)
+                least = [self._least_rcond(ridge) for ridge in self.ridges]
+                solved = Band(self.G, self.constant).solve(M, self.ridges, least)
                 self._shared = dict(zip(self.ridges, solved, strict=True))
             found = self._shared[ridge]
             if found.F is not None and found.X is not None:
@@ -91,7 +108,7 @@ class Gram:
             # whose condition is better by the ratio of those scales at most.
             diagonal = np.diagonal(self.G) + (self.constant + ridge)
             rcond = max(found.rcond, self.size * EPS)  # nothing smaller is known
-            if rcond * diagonal.max() < self._least_rcond * diagonal.min():
+            if rcond * diagonal.max() < self._least_rcond(ridge) * diagonal.min():
                 return None
         factor = self.trusted(ridge)
         if factor is None:
@@ -99,9 +116,17 @@ class Gram:
         F = factor.half(M)
         return F, factor.rest(F)
 
-    @property
-    def _least_rcond(self) -> float:
-        return EPS * self.noise / _TRUSTED
+    def _least_rcond(self, ridge: float = 0.0) -> float:
+        """Return the reciprocal condition from which on a factor of G + ridge I is trusted.
+
+        Beside round-off, the rounding errors of the data must be small against the least singular value.
+        """
+        least = EPS * self.noise / _TRUSTED
+        if self.rounding is None:
+            return least
+        diagonal = np.diagonal(self.G) + (self.constant + ridge)
+        shares = np.divide(self.rounding**2, diagonal, out=np.full(len(diagonal), np.inf), where=diagonal > 0)
+        return max(least, float(shares.max(initial=0.0)))
 
     def trusted(self, ridge: float) -> Cholesky | None:
         """Return the Cholesky factor, or None where the condition would cost too many digits."""
@@ -122,20 +147,24 @@ class Gram:
         if failed:
             return None
         rcond, failed = linalg.lapack.dpocon(L, norm, uplo="L")
-        return None if failed or rcond < self._least_rcond else Cholesky(L, scale)
+        return None if failed or rcond < self._least_rcond(ridge) else Cholesky(L, scale)
 
     @cached_property
     def spectrum(self) -> tuple[np.ndarray, np.ndarray]:
         """Eigenvalues (r, 1) and vectors (m, r) of G, without those that are zero but for round-off."""
         values, vectors = np.linalg.eigh(self.G)
-        keep = values > self.size * EPS * max(values[-1], 0.0)
+        if self.rounding is not None:
+            root = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T  # G = root'root
+            _, sigma, Vt = np.linalg.svd(known_part(root, self.rounding))
+            values, vectors = sigma[::-1] ** 2, Vt[::-1].T
+        keep = values > self.size * EPS * values.max(initial=0.0)
         return values[keep, None], vectors[:, keep]
 
     @property
     def blurred(self) -> bool:
         """Whether G has eigenvalues too small to be told from round-off, and yet not zero."""
         values, _ = self.spectrum
-        return bool((values < self._least_rcond * values.max(initial=0.0)).any())
+        return bool((values < self._least_rcond() * values.max(initial=0.0)).any())
 
     def solve_centered(self, T: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray]:
         """Return A = (G + ridge I)^+ T and D = T'G A, for a centred G and centred columns of T."""
@@ -168,10 +197,12 @@ class Factor:
         Q'T.
     size : int
         The larger side of X.
+    rounding : ndarray of shape (d,), optional
+        What `rounding` gives for the columns of X.
     """
 
-    def __init__(self, R: np.ndarray, C: np.ndarray, size: int) -> None:
-        self.R, self.C, self.size = R, C, size
+    def __init__(self, R: np.ndarray, C: np.ndarray, size: int, rounding: np.ndarray | None = None) -> None:
+        self.R, self.C, self.size, self.rounding = R, C, size, rounding
 
     def solve(self, ridge: float) -> tuple[np.ndarray, np.ndarray]:
         """Return W that minimises ||R W - C||^2 + ridge ||W||^2, and D = W'R'C."""
@@ -198,16 +229,76 @@ class Factor:
         if norms.min(initial=np.inf) <= 0:
             return False
         rcond, failed = linalg.lapack.dtrcon(self.R / norms)
-        return not failed and rcond > 100 * self.size * EPS
+        if failed or rcond <= 100 * self.size * EPS:
+            return False
+        return known_part(self.R, self.rounding) is self.R
 
     @cached_property
     def singular(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """U, sigma (r, 1) and V of R, without what is zero but for round-off."""
         filled = self.R.any(axis=1)  # no more rows than X has
-        U, sigma, V = trim_svd(*np.linalg.svd(self.R[filled], full_matrices=False), self.size)
+        U, sigma, V = trim_svd(
+            *np.linalg.svd(known_part(self.R, self.rounding)[filled], full_matrices=False), self.size
+        )
         padded = np.zeros((len(self.R), U.shape[1]))
         padded[filled] = U
         return padded, sigma, V
+
+
+def rounding(squares: np.ndarray, length: int, dtype: Any) -> np.ndarray | None:
+    """Return how large the rounding errors of some vectors of data are, as far as they add up in one direction.
+
+    An entry of the data is off by half a unit in its last place, before it is centred. Such errors, independent of
+    each other, make a matrix whose largest singular value grows with the root of its longer side.
+
+    Parameters
+    ----------
+    squares : ndarray of shape (m,)
+        Squared norms of the vectors, before centring.
+    length : int
+        Entries of a vector.
+    dtype : dtype
+        Of the data.
+
+    Returns
+    -------
+    ndarray of shape (m,) or None
+        A norm for each vector; None for float64, of which sums lose more than the data did.
+
+    Examples
+    --------
+    >>> rounding(np.array([4.0]), 1, np.float64) is None
+    True
+    >>> rounding(np.array([4.0]), 1, np.float32) / np.finfo(np.float32).eps
+    array([8.])
+    """
+    eps = float(np.finfo(dtype).eps)
+    if eps <= EPS:
+        return None
+    return _ROUNDED * eps * (1 + np.sqrt(len(squares) / max(length, 1))) * np.sqrt(squares)
+
+
+def known_part(R: np.ndarray, rounding: np.ndarray | None) -> np.ndarray:
+    """Return R without what the rounding errors of its columns explain; R itself where that is nothing.
+
+    Directions are told from such errors with every column in the unit of its own, whatever the scale of the columns.
+    """
+    if rounding is None or not R.size:
+        return R
+    scaled = R / np.where(rounding > 0, rounding, 1.0)
+    _, sizes, Qt = np.linalg.svd(scaled, full_matrices=False)
+    explained = (sizes <= 1) & (sizes > len(R) * EPS * sizes.max())
+    if not explained.any():
+        return R
+    N = Qt[explained].T
+    # A column without a part in a dependence seems to have one as large as its errors: much, if it is a small column
+    # and others are large. Without it, the product with N changes by no more than these.
+    norms = np.linalg.norm(scaled, axis=0)
+    none = np.abs(N) * norms[:, None] < _NO_PART
+    none &= (norms > _WELL_KNOWN)[:, None]
+    cleaned = np.where(none, 0.0, N)
+    N = np.linalg.qr(np.where(np.linalg.norm(cleaned, axis=0) > 0.5, cleaned, N))[0]
+    return R - scaled @ N @ (N.T * rounding)
 
 
 def trim_svd(
@@ -222,5 +313,6 @@ def solve_spectrum(
     C: np.ndarray, sigma: np.ndarray, V: np.ndarray, ridge: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return W and D = W'X'T from X = U diag(sigma) V' and C = U'T."""
-    damped = sigma**2 + ridge
-    return V @ (sigma / damped * C), C.T @ (sigma**2 / damped * C)
+    damped = np.hypot(sigma, np.sqrt(ridge))  # squares of sigma may leave the range of numbers
+    share = sigma / damped
+    return V @ (share / damped * C), C.T @ (share**2 * C)

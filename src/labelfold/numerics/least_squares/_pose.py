@@ -25,7 +25,15 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.numerics.least_squares._gram import EPS, Factor, Gram, solve_spectrum, trim_svd
+from labelfold.numerics.least_squares._gram import (
+    EPS,
+    Factor,
+    Gram,
+    known_part,
+    rounding,
+    solve_spectrum,
+    trim_svd,
+)
 from labelfold.numerics.least_squares._iterative import KrylovProblem
 from labelfold.numerics.least_squares._problem import LeastSquares, LeastSquaresProblem
 from labelfold.rows import Block, Centered, Rows, centered
@@ -141,7 +149,9 @@ def read_factor(rows: Rows, T: np.ndarray, mean: np.ndarray, mask: np.ndarray | 
     d = rows.shape[1]
     R = centered(rows, mean, mask).sum(triangle, T)
     R = np.vstack([R, np.zeros((max(0, d - len(R)), R.shape[1]))])
-    return Factor(R[:d, :d], R[:d, d:], max(rows.shape))
+    weight = rows.shape[0] if mask is None else int(mask.sum())
+    squares = (R[:d, :d] ** 2).sum(axis=0) + weight * mean**2
+    return Factor(R[:d, :d], R[:d, d:], max(rows.shape), rounding(squares, weight, rows.dtype))
 
 
 class GramProblem(LeastSquaresProblem):
@@ -166,7 +176,8 @@ class GramProblem(LeastSquaresProblem):
         mean = guess + shift
         # Dense blocks are centred before they are squared; sparse ones after, which costs digits.
         noise = _lost(np.diagonal(G), weight * mean**2) if sample.whole().is_sparse else 1.0
-        gram = Gram(G, max(rows.shape), noise=noise)
+        rounded = rounding(np.maximum(np.diagonal(G), 0.0) + weight * mean**2, weight, rows.dtype)
+        gram = Gram(G, max(rows.shape), noise=noise, rounding=rounded)
         return cls(gram, M, mean, lambda: read_factor(rows, T, mean, mask))
 
     def prepare(self, ridges: Sequence[float]) -> None:
@@ -198,7 +209,9 @@ class DualProblem(LeastSquaresProblem):
         self.X = self.rows.whole().double()
         K = self.X.outer()
         noise = _lost(np.diagonal(K), float(self.mean @ self.mean)) if self.X.is_sparse else 1.0
-        self.gram = Gram(K, max(rows.shape), constant=np.trace(K) / len(K) ** 2, noise=noise)
+        rounded = rounding(np.diagonal(K) + self.mean @ self.mean, rows.shape[1], rows.dtype)
+        constant = np.trace(K) / len(K) ** 2
+        self.gram = Gram(K, max(rows.shape), constant=constant, noise=noise, rounding=rounded)
         self.fits = 8 * rows.shape[0] * rows.shape[1] <= max_gram_bytes
 
     def prepare(self, ridges: Sequence[float]) -> None:
@@ -218,6 +231,7 @@ class DualProblem(LeastSquaresProblem):
     @cached_property
     def _singular(self) -> tuple:
         Q, R = np.linalg.qr(self.X.dense().T)
+        R = known_part(R, self.gram.rounding)  # a column of R is a row of X
         return Q, *trim_svd(*np.linalg.svd(R.T), self.gram.size)
 
 

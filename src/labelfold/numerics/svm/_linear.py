@@ -66,6 +66,7 @@ def linear_svm(
     *,
     loss: str = "squared_hinge",
     fit_intercept: bool = False,
+    intercept_scaling: float = 1.0,
     alpha: np.ndarray | None = None,
     tol: float = 1e-6,
     max_iter: int = 1000,
@@ -84,8 +85,10 @@ def linear_svm(
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
         What a row costs that is not beyond its margin.
     fit_intercept : bool, default=False
-        Add a column of ones, whose weight is penalised like the others (as liblinear does, and scikit-learn's
-        LinearSVC with ``intercept_scaling=1``).
+        Add a constant column, whose weight is penalised like the others (as liblinear and scikit-learn's LinearSVC
+        do).
+    intercept_scaling : float, default=1.0
+        The entries of that column; the larger they are, the less the intercept is penalised.
     alpha : ndarray of shape (n,), optional
         Dual variables to start from, for instance of a machine on slightly different rows. They are scaled to
         their best multiple, so that a start is never worse than zero.
@@ -116,7 +119,8 @@ def linear_svm(
     if y.ndim != 1:
         raise ValueError(f"y has {y.ndim} dimensions, where one sign a row is expected; see linear_svms")
     start = None if alpha is None else np.asarray(alpha)[:, None]
-    found = _train(X, y[:, None], C, loss, fit_intercept, start, tol, max_iter, random_state)
+    bias = fit_intercept * intercept_scaling
+    found = _train(X, y[:, None], C, loss, bias, start, tol, max_iter, random_state)
     return found._replace(w=found.w[0], intercept=float(found.intercept[0]), alpha=found.alpha[:, 0])
 
 
@@ -127,6 +131,7 @@ def linear_svms(
     *,
     loss: str = "squared_hinge",
     fit_intercept: bool = False,
+    intercept_scaling: float = 1.0,
     alpha: np.ndarray | None = None,
     tol: float = 1e-6,
     max_iter: int = 1000,
@@ -136,7 +141,7 @@ def linear_svms(
 
     Parameters
     ----------
-    X, loss, fit_intercept, tol, max_iter, random_state
+    X, loss, fit_intercept, intercept_scaling, tol, max_iter, random_state
         As `linear_svm` has them.
     Y : ndarray of shape (n, r)
         -1 or +1.
@@ -150,7 +155,7 @@ def linear_svms(
     LinearSVM
         With the shapes in brackets.
     """
-    return _train(X, Y, C, loss, fit_intercept, alpha, tol, max_iter, random_state)
+    return _train(X, Y, C, loss, fit_intercept * intercept_scaling, alpha, tol, max_iter, random_state)
 
 
 def svm_objective(
@@ -167,7 +172,7 @@ def _train(
     Y: np.ndarray,
     C: Any,
     loss: str,
-    fit_intercept: bool,
+    constant: float,
     alpha: np.ndarray | None,
     tol: float,
     max_iter: int,
@@ -177,7 +182,7 @@ def _train(
 
     rows, (n, d) = _rows(X)
     signs, C, start = _check(Y, C, alpha, n, loss)
-    bias = float(fit_intercept)
+    bias = float(constant)
     q = kernels.squared_norms(*rows, n, bias)
     rows, q, bias, exponent = _scaled(rows, q, bias, n)
     if exponent:
@@ -203,7 +208,7 @@ def _train(
         )
     if exponent:
         W, alpha = np.ldexp(W, -exponent), np.ldexp(alpha, -2 * exponent)
-    return LinearSVM(W[:, :d], W[:, d], alpha.T, gap, n_iter, gap <= tol)
+    return LinearSVM(W[:, :d], constant * W[:, d], alpha.T, gap, n_iter, gap <= tol)
 
 
 def _descend(rows: tuple, one: tuple, tol: float, max_iter: int, seed: int) -> tuple[float, int]:

@@ -1,0 +1,80 @@
+"""Packed files: what they unpack to is bounded by their size, so that no small file fills the memory."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import zlib
+from pathlib import Path
+from typing import IO, Any, BinaryIO
+
+from labelfold.app.io._problems import FileProblem, one_line
+
+# Refused: what unpacks to more than the first, and to more times its size than the second. Tables and models stay far
+# below; a file that is made to fill the memory comes near 1000 times.
+ALWAYS, TIMES = 1 << 30, 200
+_LONGEST_LINE = 1 << 28
+
+
+def refuse_bomb(path: Path, packed: int, unpacked: int) -> None:
+    """Refuse a file of ``packed`` bytes that unpacks to far more than data does."""
+    if unpacked > most_unpacked(packed):
+        raise FileProblem(
+            f"{path} unpacks to more than {most_unpacked(packed) / 2**30:,.1f} GB, over {TIMES} times its own size, "
+            "as no table or model does; if it is meant, save it unpacked."
+        )
+
+
+def most_unpacked(packed: int) -> int:
+    """Return how many bytes a file of ``packed`` bytes may unpack to.
+
+    >>> most_unpacked(1000) == 2**30, most_unpacked(2**30) == 200 * 2**30
+    (True, True)
+    """
+    return max(ALWAYS, TIMES * packed)
+
+
+def open_text(path: Path) -> BinaryIO:
+    """Open a text file, unpacked where it ends in .gz or .bz2 and then within the bounds."""
+    opener: Any = {".gz": gzip.open, ".bz2": bz2.open}.get(path.suffix.lower())
+    if opener is None:
+        return path.open("rb")
+    return io.BufferedReader(_Bounded(path, opener(path, "rb")), 1 << 20)
+
+
+class _Bounded(io.RawIOBase):
+    """What a packed file unpacks to, read no further than its size and the length of its lines allow."""
+
+    def __init__(self, path: Path, file: IO[bytes]) -> None:
+        self.path, self.file = path, file
+        self.packed = path.stat().st_size
+        self.total = self.line = 0
+
+    def readable(self) -> bool:
+        """Say that this can be read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read the next bytes."""
+        try:
+            part = self.file.read(len(buffer))
+        except (OSError, EOFError, zlib.error) as error:
+            raise FileProblem(
+                f"{self.path} is damaged or cut short: {one_line(error)}; write or copy it again."
+            ) from error
+        buffer[: len(part)] = part
+        self.total += len(part)
+        refuse_bomb(self.path, self.packed, self.total)
+        end = part.rfind(b"\n")
+        self.line = self.line + len(part) if end < 0 else len(part) - end - 1
+        if self.line > _LONGEST_LINE:
+            raise FileProblem(
+                f"{self.path} has a line of more than {_LONGEST_LINE >> 20} MB; it is no table."
+            )
+        return len(part)
+
+    def close(self) -> None:
+        """Close the file beneath."""
+        self.file.close()
+        super().close()

@@ -1,0 +1,47 @@
+"""The form in which methods are given the columns: as the user says, or chosen from the data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from labelfold.features._column_kind import AS_IS, FORMS, UNIT_VARIANCE, column_kind
+
+
+def column_form(scale: bool | str) -> str:
+    """Return the name of a form: of unit variance for True, of the columns as they are for False.
+
+    >>> column_form(True), column_form("as they are")
+    ('unit variance', 'as they are')
+    """
+    if isinstance(scale, str):
+        if scale not in FORMS:
+            raise ValueError(
+                f"scale={scale!r} was given, where 'auto', True or False is expected, or one of {', '.join(FORMS)}."
+            )
+        return scale
+    return UNIT_VARIANCE if scale else AS_IS
+
+
+def chosen_form(X: Any, scale: bool | str | None, name_of: Callable[[int], str]) -> tuple[str, str]:
+    """Return the form of the columns of X, and a sentence about it where it was chosen from the data, else "".
+
+    Parameters
+    ----------
+    X : ndarray or sparse matrix
+        The rows.
+    scale : bool, str or None
+        As in `column_form`; "auto" or None to choose.
+    name_of : callable
+        Gives the name of a column from its place.
+    """
+    if scale is not None and scale != "auto":
+        return column_form(scale), ""
+    kind = column_kind(X)
+    who = "" if kind.column is None else f"{name_of(kind.column)} "
+    if kind.form == AS_IS:
+        return kind.form, f"The columns were left as they are: {kind.reason}."
+    return kind.form, (
+        f"The columns were brought to {kind.form}: {who}{kind.reason} (--no-scale, in Python scale=False, leaves "
+        "them as they are)."
+    )

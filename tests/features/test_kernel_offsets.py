@@ -1,0 +1,55 @@
+"""Kernels and distances of rows far from 0: the offset costs no digits."""
+
+import numpy as np
+import pytest
+
+from labelfold import LDA, KernelPCALS, LapRLS
+from labelfold.numerics._scale import row_spread
+from labelfold.rows import as_rows
+from labelfold.semi_supervised._graph import nearest, rbf_graph
+
+MAKERS = {
+    "LDA rbf": lambda: LDA(kernel="rbf", gamma=0.5, ridge=0.1),
+    "LDA laplacian": lambda: LDA(kernel="laplacian", gamma=0.5, ridge=0.1),
+    "LDA linear": lambda: LDA(kernel="linear", ridge=0.1),
+    "LDA Nystroem": lambda: LDA(kernel="rbf", gamma=0.5, ridge=0.1, n_landmarks=20, random_state=0),
+    "KernelPCALS rbf": lambda: KernelPCALS(2),
+    "KernelPCALS linear": lambda: KernelPCALS(2, kernel="linear"),
+    "KernelPCALS Nystroem": lambda: KernelPCALS(2, n_landmarks=20, random_state=0),
+    "LapRLS rbf": lambda: LapRLS(kernel="rbf"),
+    "LapRLS linear": lambda: LapRLS(kernel="linear"),
+    "LapRLS RBF graph": lambda: LapRLS(graph="rbf"),
+}
+
+
+@pytest.fixture
+def data(rng):
+    y = rng.integers(0, 2, 80)
+    return rng.normal(size=(80, 3)) + y[:, None], y
+
+
+def values(model, X):
+    return model.transform(X) if hasattr(model, "transform") else model.decision_function(X)
+
+
+@pytest.mark.parametrize("offset", [1e6, 1e8])
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_constant_column_changes_nothing(data, name, offset):
+    X, y = data
+    y = np.where(np.arange(len(y)) < 60, y, 7)  # a third class, so that scores have several columns
+    moved = np.column_stack([X, np.full(len(X), offset)])
+    plain, other = MAKERS[name]().fit(X, y), MAKERS[name]().fit(moved, y)
+    expected, found = values(plain, X), values(other, moved)
+    np.testing.assert_allclose(np.abs(found), np.abs(expected), atol=1e-9 * np.abs(expected).max())
+    new = X[:5] + 0.1
+    expected, found = values(plain, new), values(other, np.column_stack([new, np.full(5, offset)]))
+    np.testing.assert_allclose(np.abs(found), np.abs(expected), atol=1e-9 * np.abs(expected).max())
+
+
+def test_distances(data):
+    X, _ = data
+    moved = np.column_stack([X, np.full(len(X), 1e8)])
+    assert row_spread(as_rows(moved)) == pytest.approx(row_spread(as_rows(X)), rel=1e-12)
+    np.testing.assert_allclose(nearest(as_rows(moved), 5)[0], nearest(as_rows(X), 5)[0], rtol=1e-12)
+    graphs = [rbf_graph(as_rows(Z), 1.0, max_gram_bytes=1e9) for Z in (X, moved)]
+    np.testing.assert_allclose(graphs[1], graphs[0], rtol=1e-12)

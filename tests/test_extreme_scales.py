@@ -1,0 +1,58 @@
+"""Numbers near the ends of the range: a finite result or a sentence, and nothing from LAPACK on the terminal."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import labelfold
+
+MAKERS = {
+    "LDA": lambda: labelfold.LDA(),
+    "LDA ridge": lambda: labelfold.LDA(ridge=1.0),
+    "LDA cv": lambda: labelfold.LDA(ridge="cv"),
+    "LDA direct": lambda: labelfold.LDA(solver="direct"),
+    "CCA": lambda: labelfold.CCA(),
+    "OPLS": lambda: labelfold.OPLS(),
+    "HSL": lambda: labelfold.HSL(),
+    "SSDR": lambda: labelfold.SSDR(2),
+    "PCALS": lambda: labelfold.PCALS(2),
+    "KernelPCALS": lambda: labelfold.KernelPCALS(2),
+    "KernelPCALS linear": lambda: labelfold.KernelPCALS(2, kernel="linear"),
+    "LapRLS": lambda: labelfold.LapRLS(),
+    "LapRLS rbf": lambda: labelfold.LapRLS(kernel="rbf"),
+    "LapRLS poly": lambda: labelfold.LapRLS(kernel="poly"),
+}
+
+
+def outcome(model, X, y):
+    """Return the sentence of a refusal, or what the model makes of the rows."""
+    try:
+        model.fit(X, y)
+    except np.linalg.LinAlgError:
+        raise
+    except ValueError as error:
+        return str(error), np.empty(0)
+    return "", model.transform(X) if hasattr(model, "transform") else model.decision_function(X)
+
+
+@pytest.mark.parametrize("scale", [1e150, 1e-150, 1e300, 1e-300])
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_result_or_a_sentence(name, scale, rng, capfd):
+    X = rng.normal(size=(40, 5))
+    y = (X[:, 0] > 0).astype(int)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        said, shown = outcome(MAKERS[name](), scale * X, y)
+    assert np.isfinite(shown).all()
+    assert not said or ("X" in said and any(way in said for way in ("scale", "multiply", "divide", "give")))
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("name", ["LDA", "CCA", "OPLS", "HSL"])
+@pytest.mark.parametrize("scale", [1e150, 1e-150, 1e-300])
+def test_the_scale_of_x_does_not_change_the_embedding(name, scale, rng):
+    X = rng.normal(size=(40, 5))
+    y = (X[:, 0] > 0).astype(int)
+    plain, scaled = MAKERS[name]().fit(X, y), MAKERS[name]().fit(scale * X, y)
+    np.testing.assert_allclose(scaled.transform(scale * X), plain.transform(X), atol=1e-10)
