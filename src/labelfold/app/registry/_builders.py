@@ -38,6 +38,13 @@ _LOGISTIC_GRID = (10.0, 100.0, 1.0, 1000.0, 0.1)
 _SMOOTHING = (0.1, 0.01, 1.0, 0.001, 10.0)
 
 
+def label_fold(k: int | None, X: Any, random_state: int | None) -> Any:
+    """LabelFold as it is: it chooses by itself."""
+    from labelfold import LabelFold
+
+    return LabelFold(k, random_state=random_state)
+
+
 def two_stage(name: str) -> Callable[..., Any]:
     """One of the two-stage family, its ridge tuned unless given."""
 
