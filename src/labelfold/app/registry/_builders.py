@@ -93,7 +93,10 @@ def drsvm(k: int | None, X: Any, random_state: int | None) -> Any:
 def nmf_svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
     """NMF without labels and a linear SVM."""
     reducer = NMF(min(k or 10, *X.shape), init="nndsvda", max_iter=500, random_state=random_state)
-    return ReduceThenClassify(reducer, linear_svm(random_state, C))
+    # scikit-learn's start takes numbers below 1e-6 for zeros, whatever the unit of X
+    return ReduceThenClassify(
+        Pipeline([("unit", UnitSpread()), ("nmf", reducer)]), linear_svm(random_state, C)
+    )
 
 
 def umap_svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
