@@ -48,7 +48,6 @@ ASKING = {
     "app/registry/_tuned.py": 1,
     "app/registry/_yardsticks.py": 1,
     "factorization/_nmf_alpha.py": 1,
-    "features/_column_kind.py": 1,
     "features/_kernel_map.py": 3,
     "numerics/_nonnegative.py": 1,
     "numerics/kl/_factors.py": 3,
