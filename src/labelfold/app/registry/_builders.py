@@ -94,13 +94,13 @@ def umap_svm(k: int | None, X: Any, random_state: int | None, C: float | None = 
     return ReduceThenClassify(SupervisedUMAP(k or 2, random_state=random_state), linear_svm(random_state, C))
 
 
-def parts_svm(name: str, **options: Any) -> Callable[..., Any]:
-    """One of the library's non-negative factorisations, and a linear SVM."""
+def parts_svm(name: str, size: int = 10, **options: Any) -> Callable[..., Any]:
+    """One of the library's non-negative factorisations, of ``size`` parts unless told, and a linear SVM."""
 
     def build(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
         import labelfold
 
-        reducer = getattr(labelfold, name)(min(k or 10, *X.shape), random_state=random_state, **options)
+        reducer = getattr(labelfold, name)(min(k or size, *X.shape), random_state=random_state, **options)
         return ReduceThenClassify(reducer, linear_svm(random_state, C))
 
     return build
@@ -153,7 +153,9 @@ def laprls(kernel: str | None) -> Callable[..., Any]:
     def build(k: int | None, X: Any, random_state: int | None, ridge: float | None = None) -> Any:
         from labelfold import LapRLS
 
-        model = LapRLS(kernel=kernel, random_state=random_state)
+        # With smoothness n the graph's term is about its mean over rows, whatever their number; a tenth of that does
+        # little harm where classes overlap.
+        model = LapRLS(kernel=kernel, smoothness=X.shape[0] / 10, random_state=random_state)
         if ridge is not None:
             return model.set_params(ridge=ridge)
         power = 1 if kernel is None else 0  # the space of an RBF kernel has no unit

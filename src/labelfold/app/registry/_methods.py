@@ -420,7 +420,8 @@ _ENTRIES = (
     Method(
         "lsdr",
         "LSDR",
-        "A factorisation of all rows with offsets, tied to a linear classifier, with fixed weights.",
+        "A factorisation of all rows with offsets, tied to a linear classifier, with weights that follow the size "
+        "of the data.",
         "semi-supervised",
         True,
         _NSDR,
@@ -429,7 +430,8 @@ _ENTRIES = (
     Method(
         "nsdr",
         "NSDR",
-        "A factorisation of all rows with offsets, tied to a kernel SVM (degree 2), with fixed weights.",
+        "A factorisation of all rows with offsets, tied to a kernel SVM (degree 2), with weights that follow "
+        "the size of the data.",
         "semi-supervised",
         True,
         _NSDR,
@@ -443,7 +445,7 @@ _ENTRIES = (
         "semi-supervised",
         True,
         "Cho & Saul, Nonnegative matrix factorization for semi-supervised dimensionality reduction, 2011",
-        builders.parts_svm("NMFAlpha"),
+        builders.parts_svm("NMFAlpha", size=20),
         "C",
         nonnegative=True,
     ),
@@ -455,7 +457,7 @@ _ENTRIES = (
         "semi-supervised",
         True,
         "Lee & Seung, Learning the parts of objects by non-negative matrix factorization, Nature 1999",
-        builders.parts_svm("KLNMF", corrected=True),
+        builders.parts_svm("KLNMF", size=20, corrected=True),
         "C",
         compared=False,
         nonnegative=True,
