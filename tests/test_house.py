@@ -49,7 +49,7 @@ ASKING = {
     "app/registry/_trees.py": 1,
     "app/registry/_tuned.py": 1,
     "app/registry/_yardsticks.py": 1,
-    "factorization/_nmf_alpha.py": 2,
+    "factorization/_nmf_alpha.py": 1,
     "features/_anchors.py": 1,
     "features/_forms.py": 7,
     "features/_kernel_map.py": 3,
