@@ -6,6 +6,7 @@ Weights are multiples of what suits columns with a mean variance of 1, so that o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,10 +21,10 @@ from sklearn.semi_supervised import LabelPropagation, LabelSpreading
 from sklearn.svm import SVC, LinearSVC
 
 import labelfold
+from common import rng_of
 from labelfold.app.registry._partly_labelled import Coded, Labelled, ReduceThenClassify
 from labelfold.app.registry._tuned import UnitSpread
 from labelfold.app.registry._yardsticks import ScikitLDA, Spreading
-from subspace_methods import balanced
 
 MOST = 30
 _DECADES = (1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1e3)
@@ -40,8 +41,10 @@ class Grid(NamedTuple):
     levels: dict[str, Sequence[float]]
 
     def settings(self, most: int = MOST) -> list[dict[str, float]]:
-        """Return at most so many combinations, each level of a weight about as often as the others."""
-        return balanced(most, **self.levels)
+        """Return all combinations, or so many of them drawn at random."""
+        points = list(product(*self.levels.values()))
+        chosen = np.sort(rng_of("settings", *self.levels).permutation(len(points))[:most])
+        return [dict(zip(self.levels, points[i], strict=True)) for i in chosen]
 
 
 def prepared(X: Any, scale: float, nonnegative: bool) -> Any:
@@ -92,19 +95,16 @@ def _offsets(name: str, levels: dict[str, Sequence[float]]) -> Grid:
 
     shared = {
         "k": _SIZES,
-        "reconstruction": (0.1, 0.5, 0.9),
-        "u_penalty": (1e-3, 0.1),
-        "v_penalty": (1e-2, 1.0),
+        "reconstruction_share": (0.1, 0.5, 0.9),
+        "row_penalty": (1e-3, 0.1),
+        "basis_penalty": (1e-2, 1.0),
     }
     return Grid(build, shared | levels | _SCALE)
 
 
 def _laprls(X: Any, ridge: float, smoothness: float, neighbours: float, kernel: str | None = None) -> Any:
-    options = {"kernel": kernel, "n_landmarks": None if kernel is None else "auto", "random_state": 0}
-    n = X.shape[0]
-    return _in_unit(
-        labelfold.LapRLS(ridge=ridge, smoothness=smoothness * n, n_neighbors=int(neighbours), **options)
-    )
+    options = {"kernel": kernel, "n_neighbors": int(neighbours), "random_state": 0}
+    return _in_unit(labelfold.LapRLS(ridge=ridge, smoothness=smoothness * X.shape[0], **options))
 
 
 def _graph(make: Callable[..., Any], **options: Any) -> Grid:
@@ -137,16 +137,17 @@ GRIDS: dict[str, Grid] = {
             _size(k, X),
             svm_penalty=svm_penalty,
             reconstruction=reconstruction,
+            center=True,
             fit_intercept=True,
             random_state=0,
         ),
         {"k": _SIZES, "svm_penalty": _DECADES[1:6], "reconstruction": _DECADES[1:6:2]} | _SCALE,
     ),
     "ssdr": Grid(
-        lambda X, k, must_link, C: ReduceThenClassify(
-            labelfold.SSDR(_size(k, X), must_link=must_link, random_state=0), _svm(C)
+        lambda X, k, must_link_weight, C: ReduceThenClassify(
+            labelfold.SSDR(_size(k, X), must_link_weight=must_link_weight, random_state=0), _svm(C)
         ),
-        {"k": _SIZES, "must_link": (1.0, 20.0, 400.0), "C": _SOME} | _SCALE,
+        {"k": _SIZES, "must_link_weight": (1.0, 20.0, 400.0), "C": _SOME} | _SCALE,
     ),
     "nmf-svm": _parts(
         lambda k, random_state: NMF(k, init="nndsvda", max_iter=500, random_state=random_state), {}
@@ -163,8 +164,9 @@ GRIDS: dict[str, Grid] = {
         {"k": _SIZES, "reconstruction": _DECADES[1:6], "ridge": (0.0, 1.0)} | _SCALE,
     ),
     "kernel-pcals": Grid(
+        # width 1: as wide as two rows are apart, in quadratic mean
         lambda X, k, reconstruction, width: labelfold.KernelPCALS(
-            _size(k, X), reconstruction=reconstruction, width=width, n_landmarks="auto", random_state=0
+            _size(k, X), reconstruction=reconstruction, gamma=0.25 / (X.shape[1] * width**2), random_state=0
         ),
         {"k": _SIZES, "reconstruction": _DECADES[3:], "width": (0.5, 1.0, 2.0)} | _SCALE,
     ),
@@ -179,7 +181,7 @@ GRIDS: dict[str, Grid] = {
         lambda X, k, alpha: ReduceThenClassify(_components(X, k), _in_unit(RidgeClassifier(alpha))),
         {"k": _SIZES, "alpha": _DECADES[:6]} | _SCALE,
     ),
-    "lsdr": _offsets("LSDR", {"w_penalty": (1e-2, 0.1, 1.0)}),
+    "lsdr": _offsets("LSDR", {"classifier_penalty": (1e-2, 0.1, 1.0)}),
     "nsdr": _offsets("NSDR", {"C": (0.1, 1.0, 10.0), "degree": (1, 2)}),
     "nmf-alpha": _parts(labelfold.NMFAlpha, {"supervision": (0.01, 0.1, 1.0, 10.0)}),
     "klnmf": _parts(

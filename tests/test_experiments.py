@@ -1,6 +1,7 @@
 """The experiments run from end to end on small generated data, and resume."""
 
 import importlib
+import json
 from pathlib import Path
 
 import numpy as np
@@ -250,3 +251,162 @@ def test_nmf_alpha_splits_keep_rows_apart(experiment):
         assert known.sum() == cut.n_labelled(few)
         assert known[: cut.n_labelled(few)].all()
         np.testing.assert_array_equal(y[known], task.y[cut.train][known])
+
+
+def lost_and_made_again(path, lost, run):
+    """Take a row out of a CSV file, run again, and return whether that row, and nothing else, was made."""
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:lost] + lines[lost + 1 :]))
+    run()
+    again = path.read_text().splitlines(keepends=True)
+    return (
+        again[:-1] == lines[:lost] + lines[lost + 1 :]
+        and again[-1].split(",")[:8] == lines[lost].split(",")[:8]
+    )
+
+
+def test_delivered(experiment, tmp_path):
+    delivered = experiment("delivered")
+    quick = ["--quick", "--output", str(tmp_path)]
+    text = delivered.main([*quick, "--sets", "autos_motorcycles", "--draws", "1"]).read_text()
+    rows = delivered.Results(tmp_path / "delivered.csv").rows
+    found = {row["method"]: row["ours"] for row in rows}
+    assert 50 < float(found["accuracy"]) <= 100
+    assert found["truth"] == found["accuracy"]
+    assert 0 <= int(found["sure and right"]) <= int(found["sure"]) <= 56
+    assert 0 < float(found["expected"]) <= 100
+    assert {row["parameters"] for row in rows} == {"labels=24 limit=4"}
+    assert "## Delivered (labels=24 limit=4)" in text
+    assert "no difference below -2 points" in text
+
+    text = delivered.main([*quick, "--parts", "baselines"]).read_text()
+    path = tmp_path / "delivered_baselines.csv"
+    assert len(delivered.Results(path).rows) == 2 * 2 * 8  # tables, draws, baselines
+    assert "## Baselines (labels=24)" in text
+    assert lost_and_made_again(path, 5, lambda: delivered.main([*quick, "--parts", "baselines"]))
+
+
+def test_delivered_draws_labels_in_proportion(experiment):
+    tables = experiment("delivered_baselines")
+    y = np.repeat([0, 1, 2], [880, 115, 5])
+    known = tables.draw(y, 60, "a", 0)
+    assert np.bincount(y[known]).tolist() == [52, 7, 1]
+    assert len(set(known)) == 60
+    np.testing.assert_array_equal(known, tables.draw(y, 60, "a", 0))
+    assert set(known) != set(tables.draw(y, 60, "a", 1))
+    few = tables.draw(np.repeat(range(20), 30), 20, "b")  # no more labels than classes
+    assert len(set(few // 30)) == 20
+
+
+def test_delivered_baselines_look_at_no_hidden_label(experiment):
+    tables = experiment("delivered_baselines")
+    for name in ("wine", "autos_motorcycles"):
+        table = tables.read(name, 80)
+        known = tables.draw(table.y, 24, name, 0)
+        other = table._replace(y=np.zeros_like(table.y))
+        other.y[known] = table.y[known]
+        for baseline in tables.BASELINES:
+            said = tables.predict(baseline, table, 80, known)
+            np.testing.assert_array_equal(said, tables.predict(baseline, other, 80, known))
+
+
+def test_delivered_reads_what_was_promised(experiment, tmp_path):
+    delivered = experiment("delivered")
+    path = tmp_path / "answer.json"
+    printed = "LDA with 2 components keeps the classes apart best: 97.2% right on rows held back."
+    assert delivered.read_promise(path, printed) == {
+        "method": "LDA with 2 components",
+        "metric": "accuracy",
+        "expected": 97.2,
+    }
+    answer = {
+        "method": "lda",
+        "metric": "balanced accuracy",
+        "expected": 0.5,
+        "low": 0.25,
+        "high": 0.75,
+        "n_rows": 60,
+    }
+    path.write_text(json.dumps(answer))
+    promise = {"method": "lda", "metric": "balanced accuracy", "expected": 50.0, "low": 25.0, "high": 75.0}
+    assert delivered.read_promise(path, printed) == promise
+    path.write_text(
+        json.dumps({"method": "lda", "metric": "accuracy", "expected": None})
+    )  # too few labels to say
+    assert delivered.read_promise(path, printed) == {"method": "lda", "metric": "accuracy"}
+
+
+def test_delivered_aims(experiment, tmp_path):
+    """Two tables, three draws: the difference, its error, and each aim are computed by hand."""
+    delivered, report = experiment("delivered"), experiment("delivered_report")
+    rows, baselines = delivered.Results(tmp_path / "a.csv"), delivered.Results(tmp_path / "b.csv")
+    for name, ours in {"wine": (90.0, 91.0, 92.0), "sonar": (70.0, 75.0, 80.0)}.items():
+        for seed, right in enumerate(ours):
+            key = {"dataset": name, "source": "real", "seed": seed, "parameters": "labels=60"}
+            for method, value in {"extra trees": right + 3 - seed, "naive Bayes": 50.0}.items():
+                baselines.add(part="Baseline", method=method, ours=value, seconds=1.0, **key)
+            found = {"method": "lda", "metric": "accuracy", "expected": 80.0, "low": 72.0, "high": 90.5}
+            found |= {"truth": right, "sure": 10, "sure and right": 9, "accuracy": right}
+            for method, value in found.items():
+                rows.add(part="Delivered", method=method, ours=value, seconds=2.0, **key)
+    report.write_report(rows, baselines, tmp_path / "page.md")
+    text = (tmp_path / "page.md").read_text()
+    # differences -3, -2 and -1: mean -2, deviation 1
+    assert "| wine | 3 | 91.0 | 93.0 | extra trees | −2.0 ± 0.6 | 80.0 | 91.0 | 1 of 3 |" in text
+    assert "| difference at least minus one standard error on 8 of 10 tables | 0 of 2 | no |" in text
+    assert "| no difference below -2 points | least −2.0 | yes |" in text
+    assert "| the interval holds the truth in 9 of 10 runs | 3 of 6 | no |" in text
+    assert "90.0% of 60 | yes |" in text
+    # of 48 of 60, by Wilson's formula: 70.3 to 87.1
+    assert report.wilson_width(0.8, 60) == pytest.approx(0.1682, abs=5e-5)
+    assert "binomial interval | 1.10 | yes |" in text
+
+
+def test_settings(experiment, tmp_path):
+    settings = experiment("settings")
+    quick = ["--quick", "--output", str(tmp_path)]
+    text = settings.main(quick).read_text()
+    registry, tried = (
+        settings.Results(tmp_path / f"{name}.csv").rows for name in ("settings_registry", "settings")
+    )
+    # lda and pcals on both tables, naive Bayes on counts only; two draws, three settings
+    assert len(registry) == 5 * 2
+    assert len(tried) == 5 * 2 * 3
+    assert not [row for row in (*registry, *tried) if row["published"]]
+    assert "why not" in text
+    assert lost_and_made_again(tmp_path / "settings.csv", 4, lambda: settings.main(quick))
+
+
+def test_settings_have_a_grid_for_every_method_with_weights(experiment):
+    grids = experiment("settings_grids")
+    without = {
+        "cca",
+        "hsl",
+        "extra-trees",
+        "random-forest",
+        "umap",
+    }  # of label columns, without weights, too slow
+    assert set(REGISTRY) - set(grids.GRIDS) <= without
+    X = np.random.default_rng(0).random((60, 8))
+    for name, grid in grids.GRIDS.items():
+        found = grid.settings()
+        setting = dict(found[-1])
+        rows = grids.prepared(X, setting.pop("scale"), REGISTRY[name].nonnegative)
+        grid.make(rows, **setting)
+        assert 1 < len(found) <= grids.MOST
+        assert len({tuple(setting.values()) for setting in found}) == len(found)
+
+
+def test_settings_stop_what_is_late(experiment, tmp_path):
+    settings = experiment("settings")
+    table = settings.read("wine", 80)
+    plan = settings.Plan(draws=2, limit=0.2)
+    results = settings.Results(tmp_path / "settings.csv")
+
+    def endless():
+        while True:
+            pass
+
+    settings.cell(results, plan, table, "lda", "slow", endless)
+    assert [row["published"] for row in results.rows] == ["late", "late"]
+    assert [row["ours"] for row in results.rows] == ["nan", "nan"]

@@ -17,6 +17,8 @@ from labelfold.rows import Rows, as_rows
 class PartsMixin(RowsEstimator):
     """An estimator whose ``components_`` (k, d) rows are added up from."""
 
+    _most_components = 10
+
     def inverse_transform(self, H: Any) -> np.ndarray:
         """Return the rows that places stand for, sums of the components.
 

@@ -27,7 +27,7 @@ from labelfold.rows import Centered, Rows
 # A basis whose squared norm is smaller than this, relative to e / b, puts every new row at the origin.
 _SHRUNK_AWAY = 1e-3
 # What "auto" weights are multiples of is in `_weights.py`; these are the multiples.
-_RECONSTRUCTION, _FACTOR_PENALTY = 30.0, 0.01
+_RECONSTRUCTION, _FACTOR_PENALTY = 100.0, 0.01
 
 
 class DRSVM(Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator):
@@ -64,8 +64,8 @@ class DRSVM(Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
         Weight of the machines' size; smaller fits the labels more closely. "auto" is the mean squared length of an
         embedded row at the start, the sum of the k largest singular values of X divided by n. The paper has 1.
     reconstruction : float or "auto", default="auto"
-        Weight of the factorisation. As it grows the answer becomes a truncated SVD, and an SVM on it. "auto" is 30
-        divided by the mean square of the rows along a component: a labelled row then pays 15 to move by one
+        Weight of the factorisation. As it grows the answer becomes a truncated SVD, and an SVM on it. "auto" is 100
+        divided by the mean square of the rows along a component: a labelled row then pays 50 to move by one
         standard deviation. The paper has 1.
     factor_penalty : float or "auto", default="auto"
         Weight of the factors' size. Directions of X with singular values below ``factor_penalty / reconstruction``

@@ -69,11 +69,11 @@ class LSDR(OffsetFactorisation):
         What a labelled row costs.
     reconstruction_share : float or "auto", default="auto"
         Between 0 and 1, both left out: how much the factorisation counts against the labels. "auto" is the share at
-        which b / (1 - b) is 10 divided by the mean square of the rows along a component.
+        which b / (1 - b) is 30 divided by the mean square of the rows along a component.
     row_penalty, basis_penalty : float or "auto", default="auto"
         Weights of the size of the embedding and its row offsets, and of the components.
         Directions of X with singular values below sqrt(row_penalty basis_penalty) / reconstruction_share are kept
-        for the labels alone. "auto" puts this bound at a tenth of the root mean square of the k largest singular
+        for the labels alone. "auto" puts this bound at 0.03 times the root mean square of the k largest singular
         values, and lets embedded rows have a mean squared length of about 1.
     offset_unit : float or "auto", default="auto"
         The unit t of row offsets where they are penalised and classified. "auto" is the root mean square of the

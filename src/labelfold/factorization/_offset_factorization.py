@@ -28,11 +28,13 @@ from labelfold.rows import Block, Centered, Rows, as_rows
 # Components whose squared size is smaller than this, relative to lambda U / b, put every new row at the origin.
 _SHRUNK_AWAY = 1e-3
 # What "auto" weights are multiples of is in `_weights.py`; these are the multiples.
-_RECONSTRUCTION, _PENALTIES = 10.0, 0.1
+_RECONSTRUCTION, _PENALTIES = 30.0, 0.03
 
 
 class OffsetFactorisation(Decisions, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator):
     """A factorisation with offsets of rows and columns, tied to a machine on its labelled rows."""
+
+    _most_components = 10
 
     _parameter_constraints = {
         "n_components": [Interval(Integral, 1, None, closed="left")],

@@ -20,7 +20,6 @@ from labelfold.features._kernel_map import (
     kernel_params,
     landmarks_for,
     nystroem_map,
-    refuse_without_kernel,
 )
 from labelfold.features._principal import Axes, Principal, principal_axes
 

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from labelfold.rows import as_rows
+
 AS_IS, UNIT_VARIANCE = "as they are", "unit variance"
 FORMS = (AS_IS, UNIT_VARIANCE)
 
@@ -73,7 +75,7 @@ def column_kind(X: Any) -> ColumnKind:
     most = int(np.clip(_NUMBERS // max(d, 1), 100, _ROWS))
     if n > most:
         X = X[np.linspace(0, n - 1, most).astype(int)]
-    if sp.issparse(X):
+    if as_rows(X[:1]).is_sparse:
         return _of_sparse(sp.csc_array(X))
     X = np.asarray(X, dtype=np.float64)
     low, high = X.min(axis=0), X.max(axis=0)

@@ -11,7 +11,7 @@ from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold._rows_estimator import RowsEstimator
+from labelfold._base import RowsEstimator
 from labelfold.rows import Block, Centered, Rows
 from labelfold.rows._host import formed, host
 from labelfold.rows._wrappers import RowsWrapper

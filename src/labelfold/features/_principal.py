@@ -12,7 +12,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold._rows_estimator import RowsEstimator
+from labelfold._base import RowsEstimator
 from labelfold._sklearn import Interval, _fit_context
 from labelfold.numerics._eigen import signed
 from labelfold.numerics._svd import randomized_svd

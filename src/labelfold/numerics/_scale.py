@@ -35,7 +35,7 @@ def row_spread(rows: Rows, mask: np.ndarray | None = None) -> float:
     weights = np.ones(n) if mask is None else mask.astype(np.float64)
     near = rows.take(np.flatnonzero(weights)[:_FEW]).mean()
     square, total = rows.sum(_moments, weights, shared=(near,))
-    count = weights.sum()
+    count = float(weights.sum())
     shift = total[:, 0] / count
     if not np.isfinite(square):
         raise ValueError("the squares of X overflow; scale X to about 1")

@@ -10,8 +10,8 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from labelfold._base import RowsEstimator
 from labelfold._decisions import TaskScore, classifies
-from labelfold._rows_estimator import RowsEstimator
 from labelfold.labels import Labels
 from labelfold.rows import Featurized
 from labelfold.semi_supervised._calibration import accuracy_interval, logistic, r2_interval, steepness

@@ -147,7 +147,7 @@ def laplacian(W: Any, *, normalized: bool = False) -> Any:
 def _points(rows: Rows, metric: str) -> Any:
     """Return the rows as scikit-learn's neighbours take them: float64, short indices, directions where asked."""
     X = rows.whole().double().raw
-    largest = float(np.abs(X.data if sparse.issparse(X) else X).max(initial=0.0))
+    largest = float(max(X.max(), -X.min()))
     if largest > _LARGEST:
         raise ValueError(f"X has entries of {largest:.1e}, whose squares overflow; divide X by a constant")
     if sparse.issparse(X):

@@ -9,11 +9,11 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold._base import RowsEstimator
+from labelfold._base import RowsEstimator, refuse_without_kernel
 from labelfold._progress import Progress
 from labelfold._sklearn import Interval, StrOptions, _fit_context
 from labelfold.discriminant._regression_head import RegressionHead
-from labelfold.features._kernel_map import KernelMap, kernel_map, refuse_without_kernel
+from labelfold.features._kernel_map import KernelMap, kernel_map
 from labelfold.labels import read_labels
 from labelfold.numerics._scale import kernel_spread, row_spread
 from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
@@ -58,10 +58,9 @@ class LapRLS(RegressionHead, RowsEstimator):
         Weight of the function's size, beside a sum over the labelled rows, as scikit-learn's alpha is; above 0.
         "auto" suits any unit of X: it is 0.01 times the number of labelled rows times the mean squared distance of
         all rows (in the space of the kernel, where there is one) from their mean.
-    smoothness : float or "auto", default="auto"
+    smoothness : float, default=1.0
         Weight of the graph; 0 is ridge regression on the labelled rows, and needs no graph. The sum over the graph is
-        divided by :math:`n^2` while a neighbour graph has of the order of n edges; "auto" is n, with which changes
-        along the graph weigh as much as errors, each on average over its rows.
+        divided by :math:`n^2` while a neighbour graph has of the order of n edges: large n want larger values.
     kernel : str or callable, default=None
         None for a linear function; else as in `sklearn.metrics.pairwise.pairwise_kernels` ("rbf", "poly", ...).
     gamma, degree, coef0 : float, default=None
@@ -114,8 +113,8 @@ class LapRLS(RegressionHead, RowsEstimator):
         The classes or label columns; not there for regression.
     task_ : str
         How y was read: "binary", "multiclass", "multilabel" or "regression".
-    ridge_, smoothness_ : float
-        The weights used.
+    ridge_ : float
+        The ridge used.
     gamma_ : float or None
         The kernel's gamma, given or from the rows.
     feature_map_ : object or None
@@ -161,7 +160,7 @@ class LapRLS(RegressionHead, RowsEstimator):
 
     _parameter_constraints = {
         "ridge": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
-        "smoothness": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
+        "smoothness": [Interval(Real, 0, None, closed="left")],
         "kernel": [str, callable, None],
         "gamma": [Interval(Real, 0, None, closed="neither"), None],
         "degree": [Interval(Real, 0, None, closed="neither"), None],
@@ -187,7 +186,7 @@ class LapRLS(RegressionHead, RowsEstimator):
         self,
         *,
         ridge: float | str = "auto",
-        smoothness: float | str = "auto",
+        smoothness: float = 1.0,
         kernel: Any = None,
         gamma: float | None = None,
         degree: float | None = None,
@@ -257,11 +256,10 @@ class LapRLS(RegressionHead, RowsEstimator):
         binary = labels.task == "binary"
         Y = labels.signs()[:, None] if binary else labels.columns()  # (l, q)
         rng = check_random_state(self.random_state)
-        self.smoothness_ = float(rows.shape[0] if self.smoothness == "auto" else self.smoothness)
-        if self.smoothness_ or self.kernel is not None:
+        if self.smoothness or self.kernel is not None:
             rows = in_memory(rows, self.max_gram_bytes, "LapRLS")
         self._set_feature_map(rows, rng)
-        L = self._laplacian(rows) if self.smoothness_ else None
+        L = self._laplacian(rows) if self.smoothness else None
         found, G = self._solve(rows, L, labels.index, Y, rng)
 
         self.coef_ = np.ascontiguousarray(found.W.T)
@@ -344,7 +342,7 @@ class LapRLS(RegressionHead, RowsEstimator):
         self.ridge_ = _RIDGE * n_labelled * spread if self.ridge == "auto" else float(self.ridge)
         return {
             "ridge": self.ridge_ / n_labelled,
-            "smoothness": self.smoothness_,
+            "smoothness": self.smoothness,
             "fit_intercept": self.fit_intercept,
         }
 

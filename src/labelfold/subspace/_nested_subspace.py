@@ -23,7 +23,7 @@ from labelfold.subspace._source import LabelledSpace, Source
 
 TASKS = ("binary", "multiclass", "multilabel", "regression")
 
-# What reconstruction="auto" is at least, as a multiple of the responses' sum of squares over that of the rows.
+# With reconstruction="auto" a direction of average variance weighs as much as so many labelled rows.
 _RECONSTRUCTION = 100.0
 
 
@@ -192,9 +192,10 @@ class NestedSubspace(NestedPredictions):
 
 
 def _default_reconstruction(square: float, size: int, Y: np.ndarray, n_labelled: int) -> float:
-    """Return a weight of the rows that suits any unit: of rows with this sum of squares, in a space of this size.
+    """Return a weight of rows with this sum of squares, in a space of this size, that suits any unit.
 
-    Fewer labelled rows than dimensions can be fitted along many directions by chance, so that labels weigh less.
+    The fewer labelled rows there are for each dimension, the more directions fit them by chance, and the less they
+    weigh together.
     """
-    chance = max(1.0, size / n_labelled)
-    return _RECONSTRUCTION * chance * (float((Y**2).sum()) or 1.0) / (square if square > 0 else 1.0)
+    row = float((Y**2).sum()) / n_labelled
+    return _RECONSTRUCTION * (row or 1.0) * size / (square if square > 0 else 1.0)

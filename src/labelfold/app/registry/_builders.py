@@ -38,6 +38,13 @@ _LOGISTIC_GRID = (10.0, 100.0, 1.0, 1000.0, 0.1)
 _SMOOTHING = (0.1, 0.01, 1.0, 0.001, 10.0)
 
 
+def label_fold(k: int | None, X: Any, random_state: int | None) -> Any:
+    """LabelFold as it is: it chooses by itself."""
+    from labelfold import LabelFold
+
+    return LabelFold(k, random_state=random_state)
+
+
 def two_stage(name: str) -> Callable[..., Any]:
     """One of the two-stage family, its ridge tuned unless given."""
 
@@ -86,7 +93,10 @@ def drsvm(k: int | None, X: Any, random_state: int | None) -> Any:
 def nmf_svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
     """NMF without labels and a linear SVM."""
     reducer = NMF(min(k or 10, *X.shape), init="nndsvda", max_iter=500, random_state=random_state)
-    return ReduceThenClassify(reducer, linear_svm(random_state, C))
+    # scikit-learn's start takes numbers below 1e-6 for zeros, whatever the unit of X
+    return ReduceThenClassify(
+        Pipeline([("unit", UnitSpread()), ("nmf", reducer)]), linear_svm(random_state, C)
+    )
 
 
 def umap_svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
@@ -94,13 +104,13 @@ def umap_svm(k: int | None, X: Any, random_state: int | None, C: float | None = 
     return ReduceThenClassify(SupervisedUMAP(k or 2, random_state=random_state), linear_svm(random_state, C))
 
 
-def parts_svm(name: str, **options: Any) -> Callable[..., Any]:
-    """One of the library's non-negative factorisations, and a linear SVM."""
+def parts_svm(name: str, size: int = 10, **options: Any) -> Callable[..., Any]:
+    """One of the library's non-negative factorisations, of ``size`` parts unless told, and a linear SVM."""
 
     def build(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
         import labelfold
 
-        reducer = getattr(labelfold, name)(min(k or 10, *X.shape), random_state=random_state, **options)
+        reducer = getattr(labelfold, name)(min(k or size, *X.shape), random_state=random_state, **options)
         return ReduceThenClassify(reducer, linear_svm(random_state, C))
 
     return build
@@ -153,7 +163,9 @@ def laprls(kernel: str | None) -> Callable[..., Any]:
     def build(k: int | None, X: Any, random_state: int | None, ridge: float | None = None) -> Any:
         from labelfold import LapRLS
 
-        model = LapRLS(kernel=kernel, random_state=random_state)
+        # With smoothness n the graph's term is about its mean over rows, whatever their number; a tenth of that does
+        # little harm where classes overlap.
+        model = LapRLS(kernel=kernel, smoothness=X.shape[0] / 10, random_state=random_state)
         if ridge is not None:
             return model.set_params(ridge=ridge)
         power = 1 if kernel is None else 0  # the space of an RBF kernel has no unit

@@ -1,0 +1,30 @@
+"""Parameters of the wrong kind, or beyond measure, are refused with a sentence by every estimator."""
+
+import numpy as np
+import pytest
+
+import labelfold
+
+FACTORISATIONS = ["CNMF", "DRSVM", "KLNMF", "LSDR", "NMFAlpha", "NSDR", "SSNMF"]
+REDUCTIONS = ["CCA", "HSL", "LDA", "OPLS", "PCALS", "KernelPCALS", "SSDR"]
+
+
+@pytest.fixture
+def data(rng):
+    X = np.abs(rng.normal(size=(30, 4)))
+    return X, (X[:, 0] > X[:, 1]).astype(int)
+
+
+@pytest.mark.parametrize("name", [*FACTORISATIONS, *REDUCTIONS])
+def test_true_is_no_number(name, data):
+    sentence = f"n_components=True was given to {name}, where a number is expected"
+    with pytest.raises(ValueError, match=sentence):
+        getattr(labelfold, name)(n_components=True).fit(*data)
+
+
+@pytest.mark.parametrize("k", [10**9, 2**70])
+@pytest.mark.parametrize("name", FACTORISATIONS)
+def test_more_components_than_could_ever_be_used(name, k, data):
+    sentence = f"n_components={k} was given for X of 30 rows and 4 columns, where 300 at most is expected"
+    with pytest.raises(ValueError, match=sentence):
+        getattr(labelfold, name)(n_components=k).fit(*data)
