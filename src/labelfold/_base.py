@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -47,7 +46,7 @@ class RowsEstimator(BaseEstimator):
             _check_n_features(self, rows, reset=reset)
         if reset and self._most_components is not None:
             k, most = getattr(self, "n_components", None), self._most_components * max(rows.shape)
-            if isinstance(k, Integral) and k > most:
+            if isinstance(k, int | np.integer) and k > most:
                 raise ValueError(
                     f"n_components={k} was given for X of {rows.shape[0]} rows and {rows.shape[1]} columns, where "
                     f"{most} at most is expected"
