@@ -19,6 +19,7 @@ MAKERS = {
     "PCALS": lambda: labelfold.PCALS(2),
     "KernelPCALS": lambda: labelfold.KernelPCALS(2),
     "KernelPCALS linear": lambda: labelfold.KernelPCALS(2, kernel="linear"),
+    "LabelFold": lambda: labelfold.LabelFold(),
     "LapRLS": lambda: labelfold.LapRLS(),
     "LapRLS rbf": lambda: labelfold.LapRLS(kernel="rbf"),
     "LapRLS poly": lambda: labelfold.LapRLS(kernel="poly"),

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import labelfold
@@ -21,9 +22,10 @@ FILES = sorted(HOUSE.rglob("*.py"))
 LAYERS = [
     {"_sklearn", "_warn"},
     {"rows", "labels", "_progress"},
-    {"numerics"},
-    {"features", "model_selection", "_decisions"},
     {"_base"},
+    {"numerics"},
+    {"features"},
+    {"_linear_reducer", "_decisions", "_layout", "model_selection"},
     {"discriminant", "factorization"},
     {"subspace", "semi_supervised"},
     {"saved"},
@@ -48,11 +50,14 @@ ASKING = {
     "app/registry/_tuned.py": 1,
     "app/registry/_yardsticks.py": 1,
     "factorization/_nmf_alpha.py": 1,
+    "features/_anchors.py": 1,
+    "features/_forms.py": 7,
     "features/_kernel_map.py": 3,
     "numerics/_nonnegative.py": 1,
     "numerics/kl/_factors.py": 3,
     "numerics/svm/_linear.py": 1,
-    "semi_supervised/_graph.py": 6,
+    "semi_supervised/_fold.py": 2,
+    "semi_supervised/_graph.py": 5,
 }
 
 
@@ -196,3 +201,22 @@ def test_only_adapters_ask_what_container_they_hold():
         if room(path) not in ("rows", "labels") and not name(path).startswith("app/io/")
     }
     assert {path: times for path, times in asking.items() if times} == ASKING
+
+
+def test_eight_files_from_lda_to_its_solution():
+    """What a reader opens to follow one fit, rows/ and scikit-learn's tags apart."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((60, 8)), rng.integers(-1, 3, 60)
+    opened = set()
+
+    def note(frame, event, _):
+        path = Path(frame.f_code.co_filename)
+        if event == "call" and HOUSE in path.parents and frame.f_code.co_name != "__sklearn_tags__":
+            opened.add(path)
+
+    sys.setprofile(note)
+    try:
+        labelfold.LDA().fit(X, y)
+    finally:
+        sys.setprofile(None)
+    assert len({path for path in opened if room(path) != "rows"}) <= 8

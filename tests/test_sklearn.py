@@ -19,6 +19,7 @@ from labelfold import (
     SSNMF,
     TSVM,
     KernelPCALS,
+    LabelFold,
     LapRLS,
     NMFAlpha,
 )
@@ -42,6 +43,9 @@ ESTIMATORS = [
     DRSVM(2, max_iter=30, tol=1e-3),
     DRSVM(2, loss="hinge", fit_intercept=True, center=True, max_iter=30, tol=1e-3),
     DRSVM(2, nonnegative=True, fit_intercept=True, max_iter=30, tol=1e-3),
+    LabelFold(),
+    LabelFold(3, task="classification", n_anchors=10, forms=["as they are"]),
+    LabelFold(task="regression", views=["linear", "rbf"]),
     LapRLS(),
     LapRLS(kernel="rbf", task="regression"),
     SSNMF(2, max_iter=100, tol=1e-3),

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from labelfold import CCA, HSL, LDA, OPLS, PCALS, SSDR, TSVM, KernelPCALS, LapRLS
+from labelfold import CCA, HSL, LDA, OPLS, PCALS, SSDR, TSVM, KernelPCALS, LabelFold, LapRLS
 from units import check_unit_free
 
-CLASSES = [LDA(), CCA(), OPLS(), HSL(), SSDR(), PCALS(), KernelPCALS(), LapRLS(), TSVM()]
+CLASSES = [LDA(), CCA(), OPLS(), HSL(), SSDR(), PCALS(), KernelPCALS(), LabelFold(), LapRLS(), TSVM()]
 CLASSES += [
     LDA(ridge="cv"),
     LDA(kernel="rbf", ridge="cv"),
@@ -19,8 +19,11 @@ CLASSES += [
     LapRLS(weights="heat"),
     TSVM(fit_intercept=False),
 ]
-LABEL_COLUMNS = [CCA(), OPLS(), HSL(), PCALS(), KernelPCALS(), LapRLS(), TSVM()]
-NUMBERS = [model.set_params(task="regression") for model in (CCA(), OPLS(), PCALS(), KernelPCALS(), LapRLS())]
+LABEL_COLUMNS = [CCA(), OPLS(), HSL(), PCALS(), KernelPCALS(), LabelFold(), LapRLS(), TSVM()]
+NUMBERS = [
+    model.set_params(task="regression")
+    for model in (CCA(), OPLS(), PCALS(), KernelPCALS(), LabelFold(), LapRLS())
+]
 
 
 def rows(rng):

@@ -24,6 +24,7 @@ from labelfold import (
     SSNMF,
     TSVM,
     KernelPCALS,
+    LabelFold,
     LapRLS,
     NMFAlpha,
     discriminant,
@@ -66,6 +67,7 @@ def wrong_keywords(X: Any, y: Any) -> None:
     SSNMF(n_component=1)  # type: ignore[call-arg]
     KernelPCALS(n_component=1)  # type: ignore[call-arg]
     PCALS(n_component=1)  # type: ignore[call-arg]
+    LabelFold(n_component=1)  # type: ignore[call-arg]
     LapRLS(rigde=1.0)  # type: ignore[call-arg]
     TSVM(c=1.0)  # type: ignore[call-arg]
     LDA().fit(X, y, weights=y)  # type: ignore[call-arg]

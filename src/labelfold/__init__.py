@@ -7,13 +7,14 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from labelfold._layout import layout
     from labelfold.app.compare import compare
     from labelfold.app.io import load_model as load
     from labelfold.app.io import save_model as save
     from labelfold.discriminant import CCA, HSL, LDA, OPLS, SSDR
     from labelfold.factorization import CNMF, DRSVM, KLNMF, LSDR, NSDR, SSNMF, NMFAlpha
     from labelfold.rows import as_rows
-    from labelfold.semi_supervised import TSVM, LapRLS
+    from labelfold.semi_supervised import TSVM, LabelFold, LapRLS
     from labelfold.subspace import PCALS, KernelPCALS
 
 __version__ = version("labelfold")
@@ -30,6 +31,7 @@ _ESTIMATORS = {
     "KernelPCALS": "labelfold.subspace:KernelPCALS",
     "LDA": "labelfold.discriminant:LDA",
     "LSDR": "labelfold.factorization:LSDR",
+    "LabelFold": "labelfold.semi_supervised:LabelFold",
     "LapRLS": "labelfold.semi_supervised:LapRLS",
     "NMFAlpha": "labelfold.factorization:NMFAlpha",
     "NSDR": "labelfold.factorization:NSDR",
@@ -42,6 +44,7 @@ _ESTIMATORS = {
 _PUBLIC = _ESTIMATORS | {
     "as_rows": "labelfold.rows:as_rows",
     "compare": "labelfold.app.compare:compare",
+    "layout": "labelfold._layout:layout",
     "load": "labelfold.app.io:load_model",
     "save": "labelfold.app.io:save_model",
 }
@@ -61,11 +64,13 @@ __all__ = [
     "SSNMF",
     "TSVM",
     "KernelPCALS",
+    "LabelFold",
     "LapRLS",
     "NMFAlpha",
     "__version__",
     "as_rows",
     "compare",
+    "layout",
     "load",
     "save",
 ]

@@ -1,17 +1,17 @@
-"""What every estimator does alike: take in X and y, and project."""
+"""What every estimator does alike: take in X, and the rows of it that are labelled."""
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
 
 from labelfold._sklearn import _check_feature_names, _check_n_features
-from labelfold.features._kernel_map import Scores
 from labelfold.labels import Labels
-from labelfold.rows import Block, Featurized, Rows, as_rows, is_table
+from labelfold.rows import Featurized, Rows, as_rows, is_table
 
 
 class RowsEstimator(BaseEstimator):
@@ -46,12 +46,17 @@ class RowsEstimator(BaseEstimator):
             _check_n_features(self, rows, reset=reset)
         if reset and self._most_components is not None:
             k, most = getattr(self, "n_components", None), self._most_components * max(rows.shape)
-            if isinstance(k, int | np.integer) and k > most:
+            if isinstance(k, Integral) and int(k) > most:
                 raise ValueError(
                     f"n_components={k} was given for X of {rows.shape[0]} rows and {rows.shape[1]} columns, where "
                     f"{most} at most is expected"
                 )
         return rows
+
+    def _seen(self, rows: Rows) -> Rows:
+        """Return the rows as the components see them: through a feature map, where there is one."""
+        feature_map = getattr(self, "feature_map_", None)
+        return rows if feature_map is None else Featurized(rows, feature_map.transform)
 
     def __sklearn_tags__(self) -> Any:
         """Declare what the estimator takes."""
@@ -65,6 +70,15 @@ def _named(constraints: Any) -> set[str]:
     """Return the constraints on a parameter that are given by name."""
     constraints = [constraints] if isinstance(constraints, str) else constraints
     return {kind for kind in constraints if isinstance(kind, str)}
+
+
+def refuse_without_kernel(**given: Any) -> None:
+    """Refuse parameters of a kernel where there is none; None and "auto" are no more than defaults."""
+    for name, value in given.items():
+        if value is not None and not (isinstance(value, str) and value == "auto"):
+            raise ValueError(
+                f"{name}={value!r} was given without a kernel; name one, such as kernel='rbf', or leave {name} out"
+            )
 
 
 def labelled_rows(rows: Rows, labels: Labels, most_bytes: int) -> tuple[Rows, np.ndarray | None]:
@@ -91,49 +105,3 @@ def spread(T: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
     full = np.zeros((len(mask), *T.shape[1:]))
     full[mask] = T
     return full
-
-
-class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator):
-    """A transformer whose features are X less a mean, times ``components_``."""
-
-    def transform(self, X: Any) -> Any:
-        """Project rows, each by itself, onto the components.
-
-        Parameters
-        ----------
-        X : container of shape (n, d)
-            Any rows the library reads.
-
-        Returns
-        -------
-        Z : array of shape (n, n_components)
-            On the host for arrays and files; otherwise where X is.
-        """
-        check_is_fitted(self)
-        return self._project(self._rows(X, reset=False))
-
-    def _project(self, rows: Rows) -> Any:
-        W = np.ascontiguousarray(self.components_.T)
-        feature_map = getattr(self, "feature_map_", None)
-        if feature_map is not None:
-            return Featurized(rows, Scores(feature_map, self.mean_, W).transform).values()
-        return rows.map(_project, shared=(W, self.mean_))
-
-    def _seen(self, rows: Rows) -> Rows:
-        """Return the rows as the components see them: through a feature map, where there is one."""
-        feature_map = getattr(self, "feature_map_", None)
-        return rows if feature_map is None else Featurized(rows, feature_map.transform)
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.components_.shape[0]
-
-    def __sklearn_tags__(self) -> Any:
-        """Declare that float32 stays float32."""
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
-
-
-def _project(X: Block, W: Any, mean: Any) -> Any:
-    return X.shift(mean) @ W

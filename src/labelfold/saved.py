@@ -19,19 +19,36 @@ from typing import Any
 from labelfold import _ESTIMATORS
 
 _PLACES = {
+    "AnchorPart": "labelfold.semi_supervised._fold:AnchorPart",
+    "AnchorSpace": "labelfold.semi_supervised._pieces:AnchorSpace",
+    "Anchors": "labelfold.features._anchors:Anchors",
+    "AsTheyAre": "labelfold.features._forms:AsTheyAre",
+    "BlendedFeatures": "labelfold.semi_supervised._embedding:BlendedFeatures",
+    "BlendedScores": "labelfold.semi_supervised._fold:BlendedScores",
     "CenteredNystroem": "labelfold.features._kernel_map:CenteredNystroem",
     "Coded": "labelfold.app.registry._partly_labelled:Coded",
+    "FoldEmbedding": "labelfold.semi_supervised._embedding:FoldEmbedding",
+    "FoldedForm": "labelfold.semi_supervised._fold:FoldedForm",
+    "FormPieces": "labelfold.semi_supervised._pieces:FormPieces",
     "KernelMap": "labelfold.features._kernel_map:KernelMap",
     "Labelled": "labelfold.app.registry._partly_labelled:Labelled",
     "Moments": "labelfold.discriminant._moments:Moments",
     "PerLabel": "labelfold.app.registry._multilabel:PerLabel",
+    "Principal": "labelfold.features._principal:Principal",
+    "PrincipalCoordinates": "labelfold.semi_supervised._pieces:PrincipalCoordinates",
+    "Ranks": "labelfold.features._forms:Ranks",
+    "RbfPart": "labelfold.semi_supervised._fold:RbfPart",
     "ReduceThenClassify": "labelfold.app.registry._partly_labelled:ReduceThenClassify",
+    "RootCounts": "labelfold.features._forms:RootCounts",
     "ScikitLDA": "labelfold.app.registry._yardsticks:ScikitLDA",
     "Spreading": "labelfold.app.registry._yardsticks:Spreading",
     "SupervisedUMAP": "labelfold.app.registry._yardsticks:SupervisedUMAP",
+    "TfIdf": "labelfold.features._forms:TfIdf",
     "Trees": "labelfold.app.registry._trees:Trees",
     "Tuned": "labelfold.app.registry._tuned:Tuned",
+    "UnitRows": "labelfold.features._forms:UnitRows",
     "UnitSpread": "labelfold.app.registry._tuned:UnitSpread",
+    "UnitVariance": "labelfold.features._forms:UnitVariance",
 }
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from labelfold._base import LinearReducer
+from labelfold._linear_reducer import LinearReducer
 from labelfold._progress import Progress
 from labelfold._sklearn import Interval, _fit_context
 from labelfold._warn import warn_user

@@ -9,7 +9,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from labelfold._base import LinearReducer, labelled_rows, spread
+from labelfold._base import labelled_rows, refuse_without_kernel, spread
+from labelfold._linear_reducer import LinearReducer
 from labelfold._progress import Progress
 from labelfold._sklearn import Interval, StrOptions, _fit_context
 from labelfold.discriminant._partial_fit import Streaming
@@ -23,7 +24,7 @@ from labelfold.discriminant._second_stage import (
     keep_components,
     second_stage,
 )
-from labelfold.features._kernel_map import KernelMap, kernel_map, refuse_without_kernel
+from labelfold.features._kernel_map import KernelMap, kernel_map
 from labelfold.labels import Labels, read_labels
 from labelfold.numerics.least_squares._kernel_problem import KernelProblem
 from labelfold.numerics.least_squares._pose import pose

@@ -14,7 +14,7 @@ from labelfold.factorization._svm_directions import dual_directions
 from labelfold.factorization._weights import WEIGHT, chosen
 from labelfold.labels import read_labels
 from labelfold.numerics.kl._factors import Guide, divergence
-from labelfold.rows import as_rows
+from labelfold.rows import as_rows, stored_values
 
 
 class NMFAlpha(DivergenceNMF):
@@ -240,7 +240,7 @@ def _weight(supervision: float | str, total: float, sums: Any) -> float:
 
 def _mean_square(X: Any) -> float:
     """Return the mean squared length of the rows of an array or CSR matrix, 1 where they are all zero."""
-    values = np.asarray(X.data if sparse.issparse(X) else X, dtype=np.float64)
+    values = np.asarray(stored_values(X), dtype=np.float64)
     return float(np.vdot(values, values)) / X.shape[0] or 1.0
 
 

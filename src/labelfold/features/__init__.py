@@ -1,5 +1,16 @@
 """Feature maps: learned from rows, and functions of one row afterwards."""
 
+from labelfold.features._anchors import AnchorGraph, Anchors, anchor_graph, joined, nearest_anchors
+from labelfold.features._forms import (
+    AsTheyAre,
+    ColumnForm,
+    Ranks,
+    RootCounts,
+    TfIdf,
+    UnitRows,
+    UnitVariance,
+    looks_like_counts,
+)
 from labelfold.features._kernel_map import (
     KernelMap,
     cholesky_features,
@@ -9,17 +20,33 @@ from labelfold.features._kernel_map import (
     kernel_params,
     landmarks_for,
     nystroem_map,
-    refuse_without_kernel,
 )
+from labelfold.features._principal import Axes, Principal, principal_axes
 
 __all__ = [
+    "AnchorGraph",
+    "Anchors",
+    "AsTheyAre",
+    "Axes",
+    "ColumnForm",
     "KernelMap",
+    "Principal",
+    "Ranks",
+    "RootCounts",
+    "TfIdf",
+    "UnitRows",
+    "UnitVariance",
+    "anchor_graph",
     "cholesky_features",
     "default_gamma",
     "exact_map",
+    "joined",
     "kernel_map",
     "kernel_params",
     "landmarks_for",
+    "looks_like_counts",
+    "nearest_anchors",
     "nystroem_map",
+    "principal_axes",
     "refuse_without_kernel",
 ]

@@ -142,15 +142,6 @@ def kernel_params(kernel: str | Callable, **given: Any) -> dict[str, Any]:
     return given
 
 
-def refuse_without_kernel(**given: Any) -> None:
-    """Refuse parameters of a kernel where there is none; None and "auto" are no more than defaults."""
-    for name, value in given.items():
-        if value is not None and not (isinstance(value, str) and value == "auto"):
-            raise ValueError(
-                f"{name}={value!r} was given without a kernel; name one, such as kernel='rbf', or leave {name} out"
-            )
-
-
 def default_gamma(rows: Rows, mask: np.ndarray | None = None) -> float:
     """Return one over twice the mean squared distance between two rows, which suits any unit of X.
 

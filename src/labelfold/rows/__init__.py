@@ -18,7 +18,18 @@ from labelfold.rows._wrappers import Centered, Featurized, Weighted, centered
 from labelfold.rows.adapters._memory import memory_rows
 from labelfold.rows.adapters._stream import IterableRows, memmap_rows, npy_rows
 
-__all__ = ["Block", "Centered", "Featurized", "Rows", "Term", "Weighted", "as_rows", "centered", "is_table"]
+__all__ = [
+    "Block",
+    "Centered",
+    "Featurized",
+    "Rows",
+    "Term",
+    "Weighted",
+    "as_rows",
+    "centered",
+    "is_table",
+    "stored_values",
+]
 
 
 def as_rows(X: Any) -> Rows:
@@ -77,6 +88,15 @@ def is_table(X: Any) -> bool:
         return not isinstance(X, np.memmap)
     others = isinstance(X, Rows | str | os.PathLike) or _is_dask(X) or is_array_api_obj(X) or _is_blocks(X)
     return not others
+
+
+def stored_values(X: Any) -> np.ndarray:
+    """Return the entries of an array, or those that a sparse matrix stores.
+
+    >>> stored_values(sparse.csr_array([[0.0, 2.0], [3.0, 0.0]]))
+    array([2., 3.])
+    """
+    return X.data if sparse.issparse(X) else X
 
 
 def _is_dask(X: Any) -> bool:

@@ -12,7 +12,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.neighbors import NearestNeighbors
 
 from labelfold.features._kernel_map import default_gamma
-from labelfold.rows import Rows, as_rows
+from labelfold.rows import Rows, as_rows, stored_values
 
 # Distances of sparse rows are made some rows at a time. So much is twice as fast as scikit-learn's default of 1 GB.
 _WORKING_MB = 64
@@ -122,7 +122,7 @@ def given_graph(W: Any, n: int) -> Any:
     if W.shape != (n, n):
         shape = " x ".join(map(str, W.shape))
         raise ValueError(f"graph is {shape}, where {n} x {n} is expected; give a weight to each pair of rows")
-    values = W.data if sparse.issparse(W) else W
+    values = stored_values(W)
     if not np.isfinite(values).all() or values.min(initial=0.0) < 0:
         raise ValueError("graph has negative or missing weights; give 0 where rows are not joined")
     gap = abs(W - W.T).max() if W.size else 0.0

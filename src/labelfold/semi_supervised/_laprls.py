@@ -9,11 +9,11 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold._base import RowsEstimator
+from labelfold._base import RowsEstimator, refuse_without_kernel
 from labelfold._progress import Progress
 from labelfold._sklearn import Interval, StrOptions, _fit_context
 from labelfold.discriminant._regression_head import RegressionHead
-from labelfold.features._kernel_map import KernelMap, kernel_map, refuse_without_kernel
+from labelfold.features._kernel_map import KernelMap, kernel_map
 from labelfold.labels import read_labels
 from labelfold.numerics._scale import kernel_spread, row_spread
 from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES

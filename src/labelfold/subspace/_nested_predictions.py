@@ -10,8 +10,8 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold._base import LinearReducer
 from labelfold._decisions import TaskScore, classifies, tags_by_task
+from labelfold._linear_reducer import LinearReducer
 from labelfold._sklearn import available_if
 from labelfold.labels import Labels
 

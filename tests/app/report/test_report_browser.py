@@ -9,6 +9,7 @@ from sklearn.datasets import load_digits
 
 from browser import CHROMIUM, Browser
 from labelfold.app.compare import compare
+from labelfold.app.report._figures import COLOURS
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="there is no Chromium here; on Debian: apt-get install chromium"
@@ -64,7 +65,7 @@ def quiet(page, report):
 
 def test_it_draws_without_an_error_or_a_request(page, report):
     plots = page.run("[...document.querySelectorAll('.plot')].map(p => p.id)")
-    assert plots == ["plot-budgets", "plot-sizes", "plot-seconds", "plot-map-0", "plot-map-1"]
+    assert plots == ["plot-seconds", "plot-map-0", "plot-map-1", "plot-budgets", "plot-sizes"]
     for plot in plots:
         assert page.run(f"document.querySelectorAll('#{plot} .main-svg').length") > 0
         assert page.run(f"document.querySelectorAll('#{plot} .scatterlayer .trace path').length") > 0
@@ -93,10 +94,10 @@ def test_labels_are_text_and_never_run(page):
 
 
 def test_pointing_at_a_row_says_which_it_is(page, report, found):
-    """Every kind of point: labelled, held back, and grey for unlabelled."""
+    """Every kind of point: labelled and unlabelled."""
     shown = found.review.maps[0]
     page.run("document.getElementById('plot-map-0').scrollIntoView({block: 'center'})")
-    for role, told in (("labelled", ""), ("held back", ", held back"), ("unlabelled", None)):
+    for role in ("labelled", "unlabelled"):
         text = None
         for i in np.flatnonzero(shown.role == role)[:5]:  # one may lie under another
             place = page.run(
@@ -119,18 +120,20 @@ def test_pointing_at_a_row_says_which_it_is(page, report, found):
         row = shown.rows[i]
         label = found.data.named(found.data.y[row])
         assert found.data.row(row) in text
-        assert (f"label: {label}{told}" if told is not None else "label: none") in text
+        assert f"label: {label or 'none'}" in text
         assert f"prediction: {shown.predicted[i]}" in text
         assert f"confidence: {shown.confidence[i]:.0%}" in text
         page.point_at(5, 5)
     quiet(page, report)
 
 
-def test_unlabelled_points_are_grey(page):
+def test_unlabelled_points_have_the_colour_of_their_prediction(page, found):
     colours = page.run(
         "document.getElementById('plot-map-0')._fullData.filter(t => t.marker.opacity < 0.5).map(t => t.marker.color)"
     )
-    assert colours == ["#8a93a0"]
+    shown = found.review.maps[0]
+    said = {label for label, role in zip(shown.predicted, shown.role, strict=True) if role == "unlabelled"}
+    assert sorted(colours) == sorted(COLOURS[found.data.classes.index(label)] for label in said)
 
 
 def test_on_a_phone_nothing_is_wider_than_the_screen(browser, report):

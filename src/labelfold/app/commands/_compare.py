@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 from pathlib import Path
@@ -33,12 +34,18 @@ from labelfold.app.commands._options import (
     Target,
     app,
 )
-from labelfold.app.io._problems import FileProblem, Refusal, existing_file, refusing, writable_folder
+from labelfold.app.io._finished import write_finished
+from labelfold.app.io._problems import FileProblem, Refusal, count, existing_file, refusing, writable_folder
 
 Folder = Annotated[Path, typer.Option("--output", "-o", help="The folder for report and results.")]
 Limit = Annotated[
-    float | None, typer.Option("--time-limit", help="Seconds for the runs; they end with what there is.")
+    float | None,
+    typer.Option(
+        "--time-limit", help="Seconds for the runs, which end with what there is; 40 or more unless given."
+    ),
 ]
+# What a run leaves in its folder, beside results.csv.
+_MADE = ("report.html", "answer.json", "model.skops", "embedding.parquet", "predictions.csv")
 _DEMO_LABELS = 300
 # What two cores do in two minutes, compiling included; the time limit is for slower ones.
 _DEMO: dict[str, Any] = {"budgets": [20, 60, 200], "components": [2, 9], "repeats": 3, "time_limit": 120}
@@ -55,13 +62,14 @@ def compare_command(
         ),
     ] = None,
     budgets: Annotated[
-        list[str] | None, typer.Option("--budgets", "-b", help="Numbers of labels, with commas between.")
+        list[str] | None,
+        typer.Option("--budgets", "-b", help="Smaller numbers of labels, with commas between, for a curve."),
     ] = None,
     components: Annotated[
         list[str] | None,
         typer.Option("-k", "--components", help="Sizes of the embedding, with commas between."),
     ] = None,
-    repeats: Annotated[int, typer.Option("--repeats", "-r", help="Draws of test rows and labels.")] = 5,
+    repeats: Annotated[int, typer.Option("--repeats", "-r", help="How often the folds are drawn.")] = 5,
     time_limit: Limit = None,
     save: Annotated[
         bool, typer.Option("--save", help="Also write the best model, its embedding and its predictions.")
@@ -79,7 +87,7 @@ def compare_command(
     scale: Scale = None,
     safe_csv: SafeCsv = False,
 ) -> None:
-    """Find out which method does best, at which size, with how many labels: a table and an HTML report.
+    """Find the best method for a table, and what accuracy to expect of it on new rows: a table and an HTML report.
 
     Each result is on disk when it is made: the same command goes on where it was stopped or killed.
     """
@@ -214,10 +222,13 @@ def _compare(
             unlabeled=mark,
             folder=output,
             progress=sys.stderr.isatty(),
+            tell=lambda text: typer.echo(text, err=True),
             command=command or shlex.join(["labelfold", *sys.argv[1:]]),
             **{"name": table.source.name} | settings,
         )
     out, interrupted = console(), found.interrupted
+    for name in _MADE:  # files of an earlier run never stand beside a new report
+        (output / name).unlink(missing_ok=True)
     try:
         _show(found, out)
         report = found.report(output / "report.html")
@@ -226,8 +237,11 @@ def _compare(
         found.forgo_review()
         report = found.report(output / "report.html")
     written = {"Report": report, "Results": output / "results.csv"}
-    if save and found.winner is not None:
-        written |= _save(found, table, target, output, safe_csv)
+    if found.winner is not None:
+        text = json.dumps(answer_of(found), indent=1, ensure_ascii=False) + "\n"
+        write_finished(output / "answer.json", text.encode())
+        if save:
+            written |= _save(found, table, target, output, safe_csv)
     width = max(map(len, written))
     out.print("\n" + "\n".join(f"{what:<{width}}  {path}" for what, path in written.items()), soft_wrap=True)
     if interrupted:
@@ -235,14 +249,35 @@ def _compare(
 
 
 def _show(found: Any, out: Any) -> None:
-    """Print the table, what was left out and what failed, and the answer."""
+    """Print the answer, then the table and what failed; what was left out is in the report."""
+    out.print("\n".join([found.answer, *found.details]) + "\n", soft_wrap=True)
     out.print(accuracy_grid(found))
-    for title, why in found.left_out.items():
-        out.print(f"{title} was left out: {why}.", soft_wrap=True)
     failed = found.table.dropna(subset="error").groupby("label", sort=False)["error"].first()
     for label, why in failed.items():
         out.print(f"{label} failed: {why}.", soft_wrap=True)
-    out.print("\n" + "\n".join([found.answer, *found.details]), soft_wrap=True)
+    if found.left_out:
+        out.print(f"{count(len(found.left_out), 'method')} left out; the report says why.", soft_wrap=True)
+
+
+def answer_of(found: Any) -> dict[str, Any]:
+    """Return the answer for other programs to read."""
+    choice = found.choice
+    facts = {
+        "method": found.best_,
+        "components": found.best_size_,
+        "metric": found.settings["metric"],
+        "answer": found.answer,
+        "details": found.details,
+    }
+    if choice is not None:
+        facts |= {
+            "expected": choice.expected,
+            "low": choice.low,
+            "high": choice.high,
+            "n_rows": choice.n_rows,
+            "equal": choice.equal,
+        }
+    return facts
 
 
 def _save(found: Any, table: Any, target: list[str] | None, output: Path, safe_csv: bool) -> dict[str, Path]:

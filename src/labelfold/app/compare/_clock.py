@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
@@ -12,7 +13,11 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-_RUN = 0.1  # the share of all time that a single run may take
+_RUN = 0.25  # the share of all time that a single run may take
+_AGAIN = 0.1  # seconds until an alarm that rang while code was being compiled rings again
+
+
+_COMPILER = f"{os.sep}numba{os.sep}core{os.sep}"
 
 
 class TimeUp(BaseException):
@@ -31,7 +36,7 @@ class Clock:
     --------
     >>> clock = Clock(100.0)
     >>> clock.most(), clock.over()
-    (10.0, False)
+    (25.0, False)
     """
 
     def __init__(self, limit: float | None):
@@ -62,7 +67,10 @@ class Clock:
             yield
             return
 
-        def ring(*_: Any) -> None:
+        def ring(number: int, frame: Any) -> None:
+            if _compiling(frame):  # an exception inside the compiler would be printed, and its work lost
+                signal.setitimer(signal.ITIMER_REAL, _AGAIN)
+                return
             raise TimeUp
 
         before = signal.signal(signal.SIGALRM, ring)
@@ -126,6 +134,24 @@ class Bar:
     def close(self) -> None:
         """Take it away."""
         self._bar.close()
+
+
+def default_limit(shape: tuple[int, int]) -> float:
+    """Return the seconds that a comparison of n x d numbers takes at most unless told.
+
+    >>> default_limit((2000, 60)), default_limit((100_000, 784))
+    (40.0, 600.0)
+    """
+    return min(max(40.0, 40.0 * shape[0] * shape[1] / 2e6), 600.0)
+
+
+def _compiling(frame: Any) -> bool:
+    """Tell whether some caller of a frame is numba's compiler."""
+    while frame is not None:
+        if _COMPILER in frame.f_code.co_filename:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def in_words(seconds: float) -> str:

@@ -96,6 +96,10 @@ class Data:
         y[self.labels.index] = values
         return y
 
+    def counts(self) -> np.ndarray:
+        """Return the number of labelled rows of each class or label; none where y holds numbers."""
+        return np.zeros(0, dtype=int) if self.labels.task == "regression" else self.labels.counts()
+
     def fingerprint(self, *settings: Any) -> str:
         """Return a digest of the rows, the labels and some settings: results are comparable where it is the same."""
         digest = hashlib.sha256(repr((self.X.shape, self.classes, settings)).encode())

@@ -1,4 +1,4 @@
-"""What is going to be run: which methods, at which sizes, with how many labels."""
+"""What is going to be run: which methods, at which sizes, and which numbers of labels make a curve."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from labelfold.app.compare._data import Data
 from labelfold.app.registry._methods import METHODS, Method, get_method, install
 from labelfold.app.registry._suitability import why_not
-from labelfold.model_selection import LabelBudgetSplit, default_budgets
+from labelfold.model_selection import LabelBudgetSplit
 
 _MOST_COMPONENTS = 50
 _PIXEL = re.compile(r"(?:pixel|px|p)[ _.-]?(\d+)(?:[ _.x,-](\d+))?", re.IGNORECASE)
@@ -38,7 +38,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Plan:
-    """All runs on a split, the budgets, the sizes, and what is left out with the reason."""
+    """All runs on a split, the budgets of the curve, the sizes asked for, and what is left out with the reason."""
 
     runs: list[Run]
     budgets: list[int]
@@ -59,16 +59,18 @@ def make_plan(
             f"test_size is the share of labelled rows held back, between 0 and 1, not {test_size}."
         )
     chosen, left_out = _methods(data, methods)
-    budgets = _default_budgets(data, test_size) if budgets is None else _whole("budgets", budgets)
-    # refuses, before any work, budgets that the labels do not allow
-    next(LabelBudgetSplit(budgets, n_repeats=1, test_size=test_size).split(None, data.y))
-    sizes = _sizes(components, data)
+    budgets = [] if budgets is None else _whole("budgets", budgets)
+    if budgets:  # refuses, before any work, those that the labels do not allow
+        next(LabelBudgetSplit(budgets, n_repeats=1, test_size=test_size).split(None, data.y))
+    sizes = None if components is None else _sizes(components, data)
     runs = []
     for method in chosen:
-        most = data.X.shape[1] if method.most is None else method.most(data.facts)
-        ks = sorted({min(k, max(most, 1)) for k in sizes}) if method.embeds else [None]
+        most = data.X.shape[1] if method.most is None else max(method.most(data.facts), 1)
+        ks: list[int | None] = [None]
+        if method.embeds:
+            ks = sorted({min(k, most) for k in sizes or [_default_size(method, data)]})
         runs += [Run(method, k) for k in ks]
-    return Plan(runs, budgets, sizes, left_out)
+    return Plan(runs, budgets, sizes or [], left_out)
 
 
 def _methods(data: Data, methods: Sequence[str | Method] | None) -> tuple[list[Method], dict[str, str]]:
@@ -98,21 +100,18 @@ def _methods(data: Data, methods: Sequence[str | Method] | None) -> tuple[list[M
     return chosen, left_out
 
 
-def _default_budgets(data: Data, test_size: float) -> list[int]:
-    """Return a few numbers of labels, and all there are, as far as that is not a matter of hours."""
-    budgets = default_budgets(data.y, test_size)
-    _, test = next(LabelBudgetSplit(budgets[:1], test_size=test_size).split(None, data.y))
-    most = min(data.labels.n_labelled - len(test), max(1000, 50 * data.labels.n_classes))
-    return [*budgets, most] if most >= 1.3 * budgets[-1] else budgets
-
-
-def _sizes(components: int | Sequence[int] | None, data: Data) -> list[int]:
-    """Return the sizes of the embedding: a plane, what tells the classes apart by their means, and room to spare."""
+def _default_size(method: Method, data: Data) -> int:
+    """Return the size of an embedding: all directions that labels can tell, or some more where rows decide."""
     n, d = data.X.shape
-    if components is None:
-        natural = data.facts.most_directions
-        most = max(min(d - 1, n, _MOST_COMPONENTS), 1)
-        return sorted({min(k, most) for k in (2, max(natural, 5), max(2 * natural, 20))})
+    natural = data.facts.most_directions
+    if method.by_labels or method.most is not None:
+        return natural
+    return max(min(max(2 * natural, 20), d - 1, n, _MOST_COMPONENTS), 1)
+
+
+def _sizes(components: int | Sequence[int], data: Data) -> list[int]:
+    """Return the sizes of the embedding asked for, or say what is wrong with them."""
+    d = data.X.shape[1]
     sizes = _whole("components", components)
     if not sizes or sizes[0] < 1:
         raise ValueError(f"components are sizes of the embedding, at least 1, not {components}.")

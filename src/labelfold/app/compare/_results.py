@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from labelfold.app.compare._choice import Choice, Measure, OutOfFold, choose, measure_for
+from labelfold.app.compare._splits import fold_of_rows, from_text
 from labelfold.app.compare._store import COLUMNS
 from labelfold.model_selection._scoring import one_standard_error
 
@@ -16,8 +18,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from labelfold.app.compare._data import Data
+    from labelfold.app.compare._plan import Run
     from labelfold.app.compare._review import Review
     from labelfold.app.registry._methods import Method
+
+# Taken where it is as good as the best: it blends many views of the rows, embeds, and knows how sure it is.
+PREFERRED = "labelfold"
 
 
 class Comparison:
@@ -26,12 +32,14 @@ class Comparison:
     Attributes
     ----------
     table : DataFrame
-        One row a method, size and budget: the mean score on rows held back (accuracy, or F1 for several labels a
-        row), its spread (standard deviation over the repeats), how far behind the best at that budget (paired by
-        repeat, with the spread of the differences), seconds of fitting and of transforming the rows held back, and
-        the bytes that the embedding of all rows takes.
+        One row a method, size and number of labels: the mean score on rows held back, its spread (standard deviation
+        over the repeats), how far behind the best (paired by repeat, with the spread of the differences), seconds of
+        fitting and of transforming the rows held back, and the bytes that the embedding of all rows takes.
+    choice : Choice or None
+        The method recommended, the score to expect of it on new rows with a 90% interval, on how many labelled rows
+        that stands, and the methods that cannot be told from the best. None where nothing could be predicted.
     best_ : str or None
-        The method recommended: of those that embed, the best at the largest budget. None where none could be fitted.
+        The method recommended. None where none could be fitted.
     best_size_ : int or None
         Its number of components: the smallest within one standard error of its best.
     answer : str
@@ -98,14 +106,15 @@ class Comparison:
         return rows.assign(label=[self.label(m, k) for m, k in zip(rows["method"], rows["k"], strict=True)])
 
     def _cut_short(self) -> np.ndarray:
-        """Tell which results are of a split that not every method got to: means would be over unlike splits."""
+        """Tell which results of the curve are of a split that not every method got to: means would be unlike."""
         rows = self.results
-        if not self.stopped or not len(rows):
+        curve = rows["budget"] != self.settings.get("n_labelled")
+        if not self.stopped or not curve.any():
             return np.zeros(len(rows), dtype=bool)
-        last = rows["repeat"].max()
-        smallest = rows.loc[rows["repeat"] == last, "budget"].min()  # the largest go first
-        group = (rows["repeat"] == last) & (rows["budget"] == smallest)
-        before = (rows["repeat"] == last - 1) & (rows["budget"] == smallest)
+        last = rows.loc[curve, "repeat"].max()
+        smallest = rows.loc[curve & (rows["repeat"] == last), "budget"].min()  # the largest go first
+        group = curve & (rows["repeat"] == last) & (rows["budget"] == smallest)
+        before = curve & (rows["repeat"] == last - 1) & (rows["budget"] == smallest)
         return (group & (group.sum() < before.sum())).to_numpy(dtype=bool)
 
     @cached_property
@@ -149,13 +158,56 @@ class Comparison:
             "mean", ascending=False, na_position="last", kind="stable", ignore_index=True
         )
 
+    @cached_property
+    def choice(self) -> Choice | None:
+        """What is recommended, and what to expect of it."""
+        found = self.out_of_fold
+        ranked = [label for label in self.ranking["label"] if label in found]
+        # what cannot be saved can be a yardstick, but is not delivered while anything else can be
+        kept = [label for label in ranked if self.methods[self._method_of(label)].needs is None] or ranked
+        if not kept:
+            return None
+        # where LabelFold is not as good, the simplest of those that are: the registry has simple methods first
+        order = [PREFERRED, *self.methods]
+        preferred = sorted(kept, key=lambda label: order.index(self._method_of(label)))
+        return choose({label: found[label] for label in kept}, preferred, self.settings["random_state"])
+
+    @cached_property
+    def out_of_fold(self) -> dict[str, OutOfFold]:
+        """The out-of-fold predictions of the labelled rows, by method and size."""
+        if self.data is None:
+            return {}
+        rows = self.results.to_dict("records")
+        pairs = dict.fromkeys((row["method"], whole(row["k"])) for row in rows)
+        found = predictions_of(
+            self.data,
+            self.measure,
+            rows,
+            list(pairs),
+            self.settings["repeats"],
+            self.settings["random_state"],
+        )
+        return {self.label(*pair): one for pair, one in found.items()}
+
     @property
+    def measure(self) -> Measure:
+        """How predictions are scored."""
+        if self.data is None:
+            return Measure("accuracy", "accuracy")
+        return measure_for(self.data.labels.task, self.data.counts())
+
+    def _method_of(self, label: str) -> str:
+        return str(self.ranking.set_index("label")["method"][label])
+
+    @cached_property
     def winner(self) -> pd.Series | None:
-        """The row of the ranking that is recommended: the first that embeds, or the first where none does."""
+        """The row of the ranking that is recommended: the method chosen, or the best where there is no choice."""
         ranked = self.ranking.dropna(subset="mean")
-        embedding = ranked[[self.methods[m].embeds for m in ranked["method"]]]
-        first = embedding if len(embedding) else ranked
-        return None if first.empty else first.iloc[0]
+        if ranked.empty:
+            return None
+        if self.choice is None:
+            return ranked.iloc[0]
+        return ranked[ranked["label"] == self.choice.chosen].iloc[0]
 
     @property
     def best_(self) -> str | None:
@@ -233,6 +285,38 @@ class Comparison:
         from labelfold.app.report._page import write_report
 
         return write_report(self, path)
+
+
+def out_of_fold(
+    data: Data, measure: Measure, rows: list[dict[str, Any]], runs: list[Run], repeats: int, seed: int
+) -> dict[Run, OutOfFold]:
+    """Return the out-of-fold predictions of the runs that were through all folds ``repeats`` times."""
+    pairs = {(run.method.name, run.k): run for run in runs}
+    found = predictions_of(data, measure, rows, list(pairs), repeats, seed)
+    return {pairs[pair]: one for pair, one in found.items() if len(one.terms) == repeats}
+
+
+def predictions_of(
+    data: Data, measure: Measure, rows: list[dict[str, Any]], pairs: list[tuple], repeats: int, seed: int
+) -> dict[tuple, OutOfFold]:
+    """Read the out-of-fold predictions of methods and sizes from rows of results: as many repeats as each has."""
+    fold, truth = fold_of_rows(data, repeats, seed), data.y[data.labels.index]
+    cells = {
+        (row["method"], whole(row["k"]), int(row["repeat"])): row["predicted"]
+        for row in rows
+        if row["budget"] == data.labels.n_labelled and isinstance(row["predicted"], str)
+    }
+    found = {}
+    for pair in pairs:
+        terms: list[np.ndarray] = []
+        while (*pair, len(terms)) in cells and len(terms) < repeats:
+            held = fold[len(terms)] >= 0
+            guess = np.zeros_like(truth)
+            guess[held] = from_text(cells[*pair, len(terms)], truth)
+            terms.append(measure.terms(truth, guess))
+        if terms:
+            found[pair] = OutOfFold(measure, np.array(terms), fold[: len(terms)])
+    return found
 
 
 def whole(value: Any) -> int | None:

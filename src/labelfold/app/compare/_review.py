@@ -10,13 +10,13 @@ import numpy as np
 
 from labelfold.app._explain import correlations, predict_with_confidence
 from labelfold.app.compare._results import whole
+from labelfold.app.compare._splits import fold_of_rows, from_text
 from labelfold.app.registry._partly_labelled import only_missing
-from labelfold.model_selection import LabelBudgetSplit
 
 if TYPE_CHECKING:
     from labelfold.app.compare._results import Comparison
 
-_MOST_MAPS = 4
+_MOST_MAPS = 2
 _MOST_POINTS = 500  # of each kind: a browser draws that many at once, and an eye takes in no more
 _MOST_NEXT = 20
 _MOST_SHOWN = 12  # components
@@ -35,8 +35,7 @@ class Map:
     rows : ndarray of shape (m,)
         Which they are.
     role : ndarray of str
-        "labelled" and "held back" ones have a label, the method was told the first; "unlabelled" ones have none, or
-        had it hidden.
+        "labelled" or "unlabelled".
     predicted : list of str
         What the method says of them, at the size chosen for it.
     confidence : ndarray of shape (m,)
@@ -61,7 +60,7 @@ class Review:
     Attributes
     ----------
     maps : list of Map
-        The best methods', fitted with the labels of the first split at the budget that decides.
+        The recommended method's first, and another's, fitted with all labels.
     confusion : ndarray of shape (c, c), or (c, 4), or None
         Rows held back, over all repeats: true class by predicted class; with several labels a row, for each label how
         often it was rightly and wrongly given, and missed, and rightly not given.
@@ -108,71 +107,71 @@ def fit_on_all(found: Comparison, method: str, k: int | None) -> Any:
     return model.fit(data.table(), data.targets())
 
 
-def _splits(found: Comparison) -> Any:
-    s = found.settings
-    return LabelBudgetSplit(
-        [found.budget_], n_repeats=s["repeats"], test_size=s["test_size"], random_state=s["random_state"]
-    ).problems(None, found.data.y)
-
-
-def _fitted(found: Comparison, method: str, k: int | None, problem: Any) -> Any:
-    s = found.settings
-    X = found.data.X[problem.train]
-    return (
-        found.methods[method].make(k, X=X, random_state=s["random_state"], scale=s["scale"]).fit(X, problem.y)
-    )
-
-
-def _confusion(found: Comparison) -> np.ndarray:
-    """Count, over the repeats that ran, what the best model took each row held back for."""
+def _confusion(found: Comparison) -> np.ndarray | None:
+    """Count, over all repeats, what the recommended method took each row held back for."""
     data, best = found.data, found.winner
     assert best is not None
-    ran = set(
-        found.series.query("label == @best.label and budget == @found.budget_").dropna(subset="score")[
-            "repeat"
-        ]
-    )
-    c = len(data.classes)
-    total = np.zeros((c, 4 if data.facts.multilabel else c), dtype=np.intp)
-    for problem in _splits(found):
-        if problem.repeat not in ran:
-            continue
-        truth = data.y[problem.test]
-        guess = _fitted(found, best["method"], whole(best["k"]), problem).predict(data.X[problem.test])
+    if data.labels.task == "regression":
+        return None
+    rows = found.results[
+        (found.results["method"] == best["method"])
+        & (found.results["budget"] == data.labels.n_labelled)
+        & (found.results["k"].fillna(-1) == (-1 if whole(best["k"]) is None else best["k"]))
+    ].dropna(subset="predicted")
+    c, truth = len(data.classes), data.y[data.labels.index]
+    fold = fold_of_rows(data, found.settings["repeats"], found.settings["random_state"])
+    total = np.zeros((c, 4 if data.facts.multilabel else c), dtype=int)
+    for _, row in rows.iterrows():
+        true, guess = (
+            truth[fold[row["repeat"]] >= 0].astype(int),
+            from_text(row["predicted"], truth.astype(int)),
+        )
         if data.facts.multilabel:
             for j, (has, given) in enumerate(((1, 1), (0, 1), (1, 0), (0, 0))):
-                total[:, j] += np.sum((truth == has) & (guess == given), axis=0)
+                total[:, j] += np.sum((true == has) & (guess == given), axis=0)
         else:
-            np.add.at(total, (truth, guess), 1)
+            np.add.at(total, (true, guess), 1)
     return total
 
 
 def _maps(found: Comparison) -> list[Map]:
-    """Embed the first split in two dimensions with the best methods that can."""
+    """Place all rows in the plane by the best methods that embed, fitted with all labels."""
     data = found.data
-    problem = next(_splits(found))
     rng = np.random.default_rng(found.settings["random_state"])
-    hidden = rng.permutation(np.setdiff1d(problem.train, problem.kept))[:_MOST_POINTS]
-    held, kept = rng.permutation(problem.test)[:_MOST_POINTS], rng.permutation(problem.kept)[:_MOST_POINTS]
-    rows = np.concatenate([hidden, held, kept])
-    role = np.repeat(["unlabelled", "held back", "labelled"], [len(hidden), len(held), len(kept)])
+    hidden = np.sort(rng.permutation(data.unlabelled)[:_MOST_POINTS])
+    known = np.sort(rng.permutation(data.labels.index)[:_MOST_POINTS])
+    rows = np.concatenate([hidden, known])
+    role = np.repeat(["unlabelled", "labelled"], [len(hidden), len(known)])
     maps = []
     ranked = found.ranking.dropna(subset="mean")
-    for _, row in ranked[[found.methods[m].embeds for m in ranked["method"]]].head(_MOST_MAPS).iterrows():
+    ranked = ranked[[found.methods[m].embeds for m in ranked["method"]]]
+    best = ranked["method"] == found.best_
+    for _, row in ranked.iloc[np.argsort(~best, kind="stable")].head(_MOST_MAPS).iterrows():
         try:
-            model = _fitted(found, row["method"], whole(row["k"]), problem)
-            plane = model if whole(row["k"]) == 2 else _fitted(found, row["method"], 2, problem)
-            points = np.asarray(plane.transform(data.X[rows]), dtype=np.float64)
-            predicted, confidence = predict_with_confidence(model, data.X[rows])
+            model = found.refit(row["method"], whole(row["k"]))
+            Z = np.asarray(model.transform(data.table(rows)), dtype=float)
+            predicted, confidence = predict_with_confidence(model, data.table(rows))
         except Exception:  # the table already says what is wrong with this method
             continue
-        flat = points.shape[1] == 1
-        if flat:
-            points = np.column_stack([points[:, 0], rng.uniform(-1, 1, len(points))])
+        flat = Z.shape[1] == 1
+        points = np.column_stack([Z[:, 0], rng.uniform(-1, 1, len(Z))]) if flat else _plane(Z)
         title = found.methods[row["method"]].title
-        said = [data.named(p) for p in predicted]
-        maps.append(Map(title, points[:, :2], rows, role, said, confidence, flat))
+        said = [as_label(data, p) for p in predicted]
+        maps.append(Map(title, points, rows, role, said, confidence, flat))
     return maps
+
+
+def _plane(Z: np.ndarray) -> np.ndarray:
+    """Return the two principal components of an embedding."""
+    Z = Z - Z.mean(axis=0)
+    return Z if Z.shape[1] == 2 else Z @ np.linalg.svd(Z, full_matrices=False)[2][:2].T
+
+
+def as_label(data: Any, predicted: Any) -> str:
+    """Return what a model said of a row as text."""
+    if np.ndim(predicted):
+        return ", ".join(np.asarray(data.classes)[np.asarray(predicted) > 0]) or "none of them"
+    return str(predicted)
 
 
 def _next(found: Comparison, model: Any, Z: np.ndarray | None) -> tuple[np.ndarray, list[str], np.ndarray]:
@@ -188,7 +187,7 @@ def _next(found: Comparison, model: Any, Z: np.ndarray | None) -> tuple[np.ndarr
     pool = max(_MOST_NEXT, min(4 * _MOST_NEXT, len(rows) // 5), len(rows) // 200)
     near = np.argsort(confidence, kind="stable")[:pool]
     chosen = near[:_MOST_NEXT] if Z is None else near[spread_out(Z[rows[near]], _MOST_NEXT)]
-    text = [", ".join(np.asarray(data.classes)[p > 0]) if np.ndim(p) else str(p) for p in predicted[chosen]]
+    text = [as_label(data, p) for p in predicted[chosen]]
     return rows[chosen], text, confidence[chosen]
 
 

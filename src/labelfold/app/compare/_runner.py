@@ -1,30 +1,31 @@
-"""Run the comparison: every method on the same splits, one row of results a run."""
+"""Run the comparison: every method on the same folds, one row of results a run."""
 
 from __future__ import annotations
 
 import os
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 from sklearn.metrics import balanced_accuracy_score
 
-from labelfold.app.compare._clock import Clock, TimeUp
+from labelfold.app.compare._choice import OutOfFold, choose, gap, measure_for
+from labelfold.app.compare._clock import Clock, TimeUp, default_limit
 from labelfold.app.compare._data import Data, outweighing, read_data
 from labelfold.app.compare._plan import Run, images_of, make_plan
-from labelfold.app.compare._results import Comparison
+from labelfold.app.compare._results import PREFERRED, Comparison, out_of_fold
+from labelfold.app.compare._splits import Split, as_text, budget_splits, fold_splits, n_folds
 from labelfold.app.compare._store import Store
 from labelfold.app.io._problems import count, one_line
 from labelfold.app.registry._column_forms import chosen_form
 from labelfold.app.registry._methods import Method
-from labelfold.app.registry._multilabel import right
 from labelfold.features._column_kind import AS_IS
-from labelfold.model_selection import LabelBudgetSplit
 
-_COMPILING = 0.25  # the share of a time limit in which a method may compile, once on a machine
+# After the first repeat, methods this far behind the best, and surely behind, are not run again.
+_FAR_BEHIND = 0.01
 
 
 def compare(
@@ -46,13 +47,16 @@ def compare(
     progress: bool = True,
     name: str = "the data",
     command: str | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> Comparison:
-    """Find out which method tells the classes apart best, at which size, with how many labels.
+    """Find the method that predicts best with these labels, and the accuracy to expect of it on new rows.
 
-    Of the labelled rows a part is held back to test on. Of the others ``budget`` labels are kept and the rest
-    hidden; rows without a label stay in training. Every method sees the same splits, so that differences between
-    methods have a spread of their own. A method that fails costs its own rows, which say why. Ctrl-C ends the
-    comparison with what there is.
+    Every labelled row is predicted by models that were not told its label: in each repeat the labelled rows are cut
+    into folds, and each fold is held back once. Rows without a label stay in training. All methods see the same
+    folds, so that differences between them are paired. Methods that are surely behind after the first repeat are
+    not run again. Of the methods that cannot be told from the best, LabelFold is recommended, otherwise the best.
+
+    A method that fails costs its own rows, which say why. Ctrl-C ends the comparison with what there is.
 
     Parameters
     ----------
@@ -63,18 +67,18 @@ def compare(
     methods : str or Method, or sequence of them, optional
         All that suit the data unless given; ``left_out`` says which do not, and why.
     budgets : int or sequence of int, optional
-        Numbers of labels; 2, 5, 10 and 20 a class and as many as there are, within reason, unless given.
+        Smaller numbers of labels, for a curve of accuracy over labels: so many are kept and the others hidden.
     components : int or sequence of int, optional
-        Sizes of the embeddings; up to three that the number of classes suggests unless given.
+        Sizes of the embeddings; one that the number of classes suggests unless given.
     repeats : int, default=5
-        Draws of test rows and labels.
+        How often the folds, and the labels of the curve, are drawn.
     time_limit : float, optional
-        Seconds for the runs, which end with what there is. A run that alone would take a tenth of it is stopped and
-        its method not tried again at that size or a larger one.
+        Seconds for the runs, which end with what there is; 40 and more with the size of X unless given. A run that
+        alone would take a quarter of it is stopped, and its method not tried again at that size or a larger one.
     random_state : int, default=0
         Seed of everything.
     test_size : float, default=0.3
-        The share of labelled rows held back.
+        The share of labelled rows held back for the curve.
     scale : "auto" or bool, default="auto"
         Whether to bring the columns to unit variance first. "auto" does so where they differ in kind, as
         measurements in several units do, and leaves them as they are where they share one, as pixels do; ``notes``
@@ -94,6 +98,8 @@ def compare(
         What the report calls the data.
     command : str, optional
         How it was started, for the report.
+    tell : callable, optional
+        Called once with a first answer, a sentence, when every quick method has been through all folds once.
 
     Returns
     -------
@@ -106,7 +112,9 @@ def compare(
     >>> X, y = load_iris(return_X_y=True)
     >>> found = compare(X, y, ["lda", "svm"], budgets=[6, 30], components=[1, 2], repeats=2, progress=False)
     >>> found.table.query("method == 'lda'")[["components", "budget", "runs"]].values.tolist()
-    [[1, 6, 2], [1, 30, 2], [2, 6, 2], [2, 30, 2]]
+    [[1, 6, 2], [1, 30, 2], [1, 150, 2], [2, 6, 2], [2, 30, 2], [2, 150, 2]]
+    >>> bool(found.choice.low < found.choice.expected < found.choice.high)
+    True
     >>> found.refit().transform(X).shape[0]
     150
     """
@@ -115,6 +123,7 @@ def compare(
     if time_limit is not None and not time_limit > 0:
         raise ValueError(f"time_limit is a number of seconds above 0, not {time_limit}.")
     data = read_data(X, y, unlabeled=unlabeled, ids=ids)
+    measure = measure_for(data.labels.task, data.counts())
     plan = make_plan(data, methods, budgets, components, test_size)
     image_shape = images_of(data, image_shape)
     form, why_form = chosen_form(data.X, scale, data.column)
@@ -125,10 +134,11 @@ def compare(
         "n_columns": data.X.shape[1],
         "sparse": data.facts.sparse,
         "classes": data.classes,
-        "counts": data.labels.counts().tolist(),
+        "counts": data.counts().tolist(),
         "n_labelled": data.labels.n_labelled,
-        "metric": "F1 over all labels" if data.facts.multilabel else "accuracy",
-        "budgets": plan.budgets,
+        "metric": measure.name,
+        "folds": n_folds(data),
+        "budgets": [*plan.budgets, data.labels.n_labelled],
         "components": plan.sizes,
         "repeats": repeats,
         "time_limit": time_limit,
@@ -137,14 +147,12 @@ def compare(
         "random_state": random_state,
         "image_shape": image_shape,
     }
-    splits = LabelBudgetSplit(
-        plan.budgets[::-1], n_repeats=repeats, test_size=test_size, random_state=random_state
-    )
     store = Store(folder, data.fingerprint(random_state, test_size, form, version("labelfold")))
-    clock = Clock(time_limit)
-    runs = _Runs(data, plan.runs, splits, store, clock, settings)
+    clock = Clock(default_limit(data.X.shape) if time_limit is None else time_limit)
+    runs = _Runs(data, plan.runs, store, clock, settings, tell)
+    curve = list(budget_splits(data, plan.budgets, repeats, test_size, random_state))
     try:
-        stopped = runs.go(progress)
+        stopped = runs.go(curve, progress)
     finally:
         store.close()
     settings |= {"seconds": clock.seconds(), "resumed": store.resumed}
@@ -152,13 +160,15 @@ def compare(
     rows = [
         row
         for row in store.rows
-        if (row["method"], row["k"]) in wanted and row["budget"] in plan.budgets and row["repeat"] < repeats
+        if (row["method"], row["k"]) in wanted
+        and row["budget"] in settings["budgets"]
+        and row["repeat"] < repeats
     ]
     if stopped and not rows:
         if stopped == "ctrl-c":
             raise KeyboardInterrupt
         raise ValueError(
-            f"The time limit of {time_limit:g} s was over before the first result; give more, or name fewer or "
+            f"The time limit of {clock.limit:g} s was over before the first result; give more, or name fewer or "
             "quicker methods."
         )
     notes = [*data.notes, *([why_form] if why_form else [])]
@@ -183,111 +193,161 @@ def compare(
 
 
 class _Runs:
-    """The runs of a comparison, repeat by repeat and the largest budget first: what matters most comes first."""
+    """The runs of a comparison: folds over all labels, repeat by repeat, then the curve over fewer labels."""
 
     def __init__(
         self,
         data: Data,
         runs: list[Run],
-        splits: LabelBudgetSplit,
         store: Store,
         clock: Clock,
         settings: dict,
+        tell: Callable[[str], None] | None,
     ):
-        self.data, self.runs, self.splits, self.store, self.clock = data, runs, splits, store, clock
+        self.data, self.runs, self.store, self.clock = data, runs, store, clock
         self.seed, self.scale = settings["random_state"], settings["scale"]
+        self.repeats = settings["repeats"]
+        self.measure = measure_for(data.labels.task, data.counts())
+        self.tell = tell
         self.given_up: dict[str, str] = {}
         self._too_large: dict[str, int] = {}
+        self._behind: set[Run] = set()
         self._warm: set[str] = set()
 
-    def go(self, progress: bool) -> str | None:
+    def go(self, curve: list[Split], progress: bool) -> str | None:
         """Make what is not there yet; return what stopped it, if anything did."""
-        repeats, budgets = range(self.splits.n_repeats), self.splits.budgets or ()
-        todo = [run.label for r in repeats for b in budgets for run in self._left(b, r)]
+        folds = list(fold_splits(self.data, self.repeats, self.seed))
+        todo = [run.label for split in folds[:1] + curve for run in self._left(split)]
         try:
             with self.clock.bar(todo, progress) as bar:
-                # drawn as they are needed: together they would take more room than the data
-                for problem in self.splits.problems(None, self.data.y):
-                    runs = self._left(problem.budget, problem.repeat)
-                    if not runs:
-                        continue
-                    held = self.data.X[problem.test], self.data.y[problem.test]
-                    rows = self.data.X[problem.train]
-                    for run in runs:
-                        bar.start(run.label, f"{run.label}, {problem.budget} labels")
-                        self._one(run, problem, rows, *held)
-                        bar.done()
+                for split in folds:
+                    self._make(split, self._left(split), bar)
+                    self._first_answer(split.repeat)
+                    self._drop(split.repeat + 1)
+                for split in curve:
+                    self._make(split, self._left(split), bar)
         except KeyboardInterrupt:
             return "ctrl-c"
         except TimeUp:
             return "time limit"
         return None
 
-    def _left(self, budget: int, repeat: int) -> list[Run]:
-        """Return the runs of a split that are not there yet."""
-        return [run for run in self.runs if not self.store.has(run.method.name, run.k, budget, repeat)]
+    def _make(self, split: Split, runs: Iterable[Run], bar: Any) -> None:
+        for run in runs:
+            bar.start(run.label, f"{run.label}, {split.budget} labels")
+            self._one(run, split)
+            bar.done()
 
-    def _one(self, run: Run, problem: Any, rows: Any, held: Any, truth: np.ndarray) -> None:
+    def _left(self, split: Split) -> list[Run]:
+        """Return the runs of a split that are not there yet, and not out of the race."""
+        whole = split.budget == self.data.labels.n_labelled
+        return [
+            run
+            for run in self.runs
+            if not self.store.has(run.method.name, run.k, split.budget, split.repeat)
+            and not (whole and run in self._behind)
+        ]
+
+    def _predictions(self, repeats: int) -> dict[Run, OutOfFold]:
+        """Return the out-of-fold predictions so far of every run that was through all folds so often."""
+        return out_of_fold(self.data, self.measure, self.store.rows, self.runs, repeats, self.seed)
+
+    def _drop(self, repeats: int) -> None:
+        """Leave out of further repeats what is surely behind the best; LabelFold stays."""
+        found = {run: one for run, one in self._predictions(repeats).items() if run not in self._behind}
+        if len(found) < 2:
+            return
+        best = max(found.values(), key=lambda one: one.score)
+        for run, one in found.items():
+            ahead, half = gap(best, one)
+            if run.method.name != PREFERRED and ahead > max(half, _FAR_BEHIND):
+                self._behind.add(run)
+
+    def _first_answer(self, repeat: int) -> None:
+        """Tell what the first repeat says."""
+        if repeat or self.tell is None:
+            return
+        found = {run.method.title: one for run, one in self._predictions(1).items()}
+        if found:
+            first = choose(found, [])
+            self.tell(f"First answer: {first.chosen}, about {first.expected:.0%} right on new rows.")
+
+    def _one(self, run: Run, split: Split) -> None:
         name = run.method.name
         if name in self._too_large and (run.k or 0) >= self._too_large[name]:
             return
-        row = {"method": name, "k": run.k, "budget": problem.budget, "repeat": problem.repeat}
-        longest = self.clock.most(_COMPILING) or 0.0
-        reason = f"compiling, and fitting a few rows, took longer than {longest:.3g} s, a quarter of the time limit"
+        row = {"method": name, "k": run.k, "budget": split.budget, "repeat": split.repeat}
         try:
             if name not in self._warm:
-                with self.clock.turn(_COMPILING):
-                    self._warm_up(run, rows, problem.y)
+                with self.clock.turn(1.0):
+                    self._warm_up(run, split)
                 self._warm.add(name)
-            reason = f"a run took longer than {self.clock.most() or 0:.3g} s, a tenth of the time limit"
-            with self.clock.turn():
-                row |= self._fit(run, rows, problem.y, held, truth)
+            # LabelFold is what is delivered if nothing is better: it may take what time there is
+            with self.clock.turn(*([1.0] if name == PREFERRED else [])):
+                row |= self._fit(run, split)
         except TimeUp:
             if self.clock.over():
                 raise
             self._too_large[name] = run.k or 0
             size = "" if run.k is None else f" with {run.k} components or more"
-            self.given_up[f"{run.method.title}{size}"] = reason
+            self.given_up[f"{run.method.title}{size}"] = (
+                f"a run took longer than {self.clock.most() or 0:.3g} s, a quarter of the time limit"
+            )
             return  # no row: another run, with more time, should try it
         except Exception as error:  # the reason is the method's result; the others go on
             row |= {"error": f"{type(error).__name__}: {one_line(error)}"}
         self.store.add(row)
 
-    def _fit(self, run: Run, X: Any, y: np.ndarray, held: Any, truth: np.ndarray) -> dict[str, Any]:
-        """Fit once; return the score on the rows held back, seconds, and what was warned of."""
+    def _fit(self, run: Run, split: Split) -> dict[str, Any]:
+        """Fit on each part; return the score on the rows held back, seconds, and what was warned of."""
+        X, tested = self.data.X, split.tested
+        predicted, seconds, embedded = [], 0.0, None
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            model = run.make(X, self.seed, self.scale)
-            start = time.perf_counter()
-            model.fit(X, y)
-            fitted = time.perf_counter()
-            embedded = model.transform(held) if run.method.embeds else None
-            embedding_done = time.perf_counter()
-            predicted = model.predict(held)
-            # a class may have no row held back, and a wrong guess of it is no news
-            warnings.filterwarnings("ignore", message="y_pred contains classes not in y_true")
-            balanced = None if truth.ndim == 2 else float(balanced_accuracy_score(truth, predicted))
+            for part in split.parts:
+                rows, held = X[part.train], X[part.test]
+                model = run.make(rows, self.seed, self.scale)
+                start = time.perf_counter()
+                model.fit(rows, part.y)
+                seconds += time.perf_counter() - start
+                if run.method.embeds and embedded is None:
+                    start = time.perf_counter()
+                    embedded = model.transform(held)
+                    transform_seconds = time.perf_counter() - start
+                predicted.append(np.asarray(model.predict(held)))
+        guess, truth = np.concatenate(predicted), self.data.y[tested]
+        order = np.argsort(tested)
         size = None
         if embedded is not None:
-            size = self.data.X.shape[0] * embedded.shape[1] * embedded.dtype.itemsize
+            size = X.shape[0] * embedded.shape[1] * embedded.dtype.itemsize
         return {
             "components": None if embedded is None else embedded.shape[1],
-            "score": right(truth, predicted),
-            "balanced_accuracy": balanced,
-            "fit_seconds": fitted - start,
-            "transform_seconds": None if embedded is None else embedding_done - fitted,
+            "score": float(self.measure.value(self.measure.terms(truth, guess).sum(axis=0))),
+            "balanced_accuracy": self._balanced(truth, guess),
+            "fit_seconds": seconds / len(split.parts),
+            "transform_seconds": None if embedded is None else transform_seconds,
             "embedding_size": size,
+            "predicted": as_text(guess[order]),
             "note": "; ".join(dict.fromkeys(one_line(w.message) for w in caught)) or None,
         }
 
-    def _warm_up(self, run: Run, X: Any, y: np.ndarray) -> None:
+    def _balanced(self, truth: np.ndarray, guess: np.ndarray) -> float | None:
+        if self.measure.kind not in ("accuracy", "balanced"):
+            return None
+        with warnings.catch_warnings():
+            # a class may have no row held back, and a wrong guess of it is no news
+            warnings.filterwarnings("ignore", message="y_pred contains classes not in y_true")
+            return float(balanced_accuracy_score(truth, guess))
+
+    def _warm_up(self, run: Run, split: Split) -> None:
         """Fit on a few rows and forget it, so that no timing holds a compiler's work."""
-        known = y >= 0 if y.ndim == 1 else ~np.isnan(y[:, 0])
+        train, y, _ = split.parts[0]
+        known = ~np.isnan(y).reshape(len(y), -1)[:, 0] if y.dtype.kind == "f" else y >= 0
         some = np.union1d(np.flatnonzero(known)[:500], np.arange(min(200, len(y))))
+        X = self.data.X[train[some]]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                model = run.make(X[some], self.seed, self.scale).fit(X[some], y[some])
-                model.predict(X[some[:2]])
+                run.make(X, self.seed, self.scale).fit(X, y[some]).predict(X[:2])
             except Exception:  # it will fail again, and be reported, in the runs
                 return

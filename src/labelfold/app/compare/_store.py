@@ -27,6 +27,7 @@ COLUMNS = {
     "fit_seconds": float,
     "transform_seconds": float,
     "embedding_size": int,
+    "predicted": str,
     "note": str,
     "error": str,
 }

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from labelfold.app.compare._choice import gap
 from labelfold.app.compare._results import whole
 from labelfold.app.io._problems import count
 
@@ -36,35 +37,43 @@ def points(value: float, spread: float) -> str:
 
 
 def answer(found: Comparison) -> str:
-    """Say which method keeps the classes apart best, at which size, by how much, and how sure that is."""
-    best = found.winner
+    """Say what is recommended, what to expect of it on new rows, and on how much that stands."""
+    best, choice = found.winner, found.choice
     if best is None:
         return "No method could be fitted; the table says why for each."
-    rivals = [row for _, row in _rivals(found, best).iterrows()]
     name = sized(found, best)
-    at = f"{_right(found)} on rows held back, with {count(found.budget_, 'label')}"
-    reached = f"{name} reached {percent(best['mean'])} {at}"
-    if not rivals:
-        return f"{reached}; nothing else ran to compare it with."
-    gaps = [_between(found, best, row) for row in rivals]
-    other = sized(found, rivals[0])
-    if not len(gaps[0]):
-        return f"{reached}; too little ran to compare it with {other}."
-    tied = [row for row, gap in zip(rivals, gaps, strict=True) if _tied(gap)]
-    if len(tied) == 1:
-        also = f"{percent(best['mean'])} and {percent(tied[0]['mean'])}"
-        return f"{name} and {sized(found, tied[0])} are nearly tied: {also} {at}."
-    if tied:
-        named = [f"{sized(found, row)} ({percent(row['mean'])})" for row in tied[:2]]
-        more = [count(len(tied) - 2, "other")] if len(tied) > 2 else []
-        return f"{reached}, but not ahead of {_joined([*named, *more])} in every repeat."
-    runs = len(gaps[0])
-    everywhere = "both" if runs == 2 else f"all {runs}"
-    sure = f"ahead in {everywhere} repeats" if runs > 1 else "but in a single draw, which proves little"
+    if choice is None:
+        return f"{name} reached {percent(best['mean'])} {_right(found)} on rows held back."
     return (
-        f"{name} keeps the {_things(found)} apart best: {percent(best['mean'])} {at}; that is "
-        f"{points(gaps[0].mean(), gaps[0].std())} points more than {other}, {sure}."
+        f"{name}: expect {score(found, choice.expected)} {_right(found)} on new rows "
+        f"(90% interval {score(found, choice.low)} to {score(found, choice.high)}, from "
+        f"{count(choice.n_rows, 'labelled row')}, each predicted by models that were not told its label)."
     )
+
+
+def score(found: Comparison, value: float) -> str:
+    """Write a score: shares as percentages, R² as a number."""
+    return f"{value:.2f}" if found.measure.kind == "r2" else percent(value)
+
+
+def _standing(found: Comparison) -> list[str]:
+    """Say which methods cannot be told from the best, or by how much the best is ahead of the next."""
+    choice = found.choice
+    if choice is None or len(found.out_of_fold) < 2:
+        return []
+    others = [label for label in choice.equal if label != choice.chosen]
+    if others:
+        named = [f"{label} ({score(found, found.out_of_fold[label].score)})" for label in others[:3]]
+        more = [count(len(others) - 3, "other")] if len(others) > 3 else []
+        these = "This one" if len(others) == 1 else "These"
+        return [
+            f"{these} cannot be told from it with {found.settings['n_labelled']} labels: {_joined(named + more)}."
+        ]
+    rest = {label: one for label, one in found.out_of_fold.items() if label != choice.chosen}
+    second = max(rest, key=lambda label: rest[label].score)
+    ahead, half = gap(found.out_of_fold[choice.chosen], rest[second])
+    how = f"{points(ahead, half)} points" if found.measure.kind != "r2" else f"{ahead:.2f}"
+    return [f"It is ahead of the next, {second}, by {how} (90% interval)."]
 
 
 def details(found: Comparison) -> list[str]:
@@ -73,6 +82,7 @@ def details(found: Comparison) -> list[str]:
     said = []
     if best is not None:
         said += [
+            *_standing(found),
             *_size(found, best),
             *_without(found, best),
             *_elsewhere(found, best),
@@ -108,18 +118,9 @@ def sized(found: Comparison, row: Any) -> str:
 
 
 def _right(found: Comparison) -> str:
-    return "right" if found.settings["metric"] == "accuracy" else "F1"
-
-
-def _things(found: Comparison) -> str:
-    return "classes" if found.settings["metric"] == "accuracy" else "labels"
-
-
-def _rivals(found: Comparison, best: Any) -> Any:
-    """Return the other rows of the ranking of the same kind: those that embed, where the best does."""
-    ranked = found.ranking.dropna(subset="mean")
-    kind = found.methods[best["method"]].embeds
-    return ranked[[m != best["method"] and found.methods[m].embeds == kind for m in ranked["method"]]]
+    return {"accuracy": "right", "F1 over all labels": "F1"}.get(
+        found.settings["metric"], found.settings["metric"]
+    )
 
 
 def _between(found: Comparison, first: Any, second: Any) -> pd.Series:
@@ -156,12 +157,11 @@ def _size(found: Comparison, best: Any) -> list[str]:
 
 def _without(found: Comparison, best: Any) -> list[str]:
     """Compare with what needs no reduction."""
-    if not found.methods[best["method"]].embeds:
-        return ["It does not reduce the columns; no method that does could be fitted."]
+    reduces = found.methods[best["method"]].embeds
     ranked = found.ranking.dropna(subset="mean")
-    others = ranked[[not found.methods[m].embeds for m in ranked["method"]]]
+    others = ranked[[found.methods[m].embeds != reduces for m in ranked["method"]]]
     if others.empty:
-        return []
+        return [] if reduces else ["It does not reduce the columns; no method that does could be fitted."]
     other = others.iloc[0]
     gap = _between(found, other, best)
     if gap.empty:
@@ -172,7 +172,8 @@ def _without(found: Comparison, best: Any) -> list[str]:
         verdict = (
             f"{size} points {'better' if gap.mean() > 0 else 'worse'}{', in one draw' * (len(gap) == 1)}"
         )
-    return [f"Without a reduction, {sized(found, other)} reached {percent(other['mean'])}: {verdict}."]
+    lead = "Without a reduction" if reduces else "It does not reduce the columns; with a reduction"
+    return [f"{lead}, {sized(found, other)} reached {score(found, other['mean'])}: {verdict}."]
 
 
 def _elsewhere(found: Comparison, best: Any) -> list[str]:
@@ -204,4 +205,4 @@ def _guessing(found: Comparison, best: Any) -> list[str]:
 def guess(found: Comparison) -> float | None:
     """Return how often the most frequent class would be right; None where rows have several labels."""
     counts = found.settings.get("counts")
-    return max(counts) / sum(counts) if counts and found.settings["metric"] == "accuracy" else None
+    return max(counts) / sum(counts) if counts and found.measure.kind == "accuracy" else None

@@ -145,14 +145,15 @@ def groups(data: Data) -> tuple[list[str], np.ndarray]:
 
 
 def embedding(shown: Map, data: Data) -> dict[str, Any]:
-    """Draw a map: grey where there is no label, faint where held back, bold where a label was given."""
-    _, code = groups(data)
+    """Draw a map: bold where a label was given, faint and in the colour of the prediction where not."""
+    names, code = groups(data)
     looks: dict[str, dict[str, Any]] = {
-        "unlabelled": {"size": 5, "opacity": 0.35},
-        "held back": {"size": 6, "opacity": 0.65},
+        "unlabelled": {"size": 6, "opacity": 0.45},
         "labelled": {"size": 10, "opacity": 1.0, "line": {"width": 1.5, "color": "#ffffff"}},
     }
-    code = np.where(shown.role == "unlabelled", -1, code[shown.rows])
+    place = {name: i for i, name in enumerate(names)}
+    said = np.array([place.get(label, -1) for label in shown.predicted])
+    code = np.where(shown.role == "unlabelled", said, code[shown.rows])
     traces = []
     for role, marker in looks.items():
         for group in np.unique(code[shown.role == role]):
@@ -170,8 +171,12 @@ def embedding(shown: Map, data: Data) -> dict[str, Any]:
                 }
             )
     layout = _layout()
-    layout["xaxis"] |= {"title": {"text": "component 1"}, "zeroline": False, "showticklabels": False}
-    second = "at random, no meaning" if shown.flat else "component 2"
+    layout["xaxis"] |= {
+        "title": {"text": "first component"},
+        "zeroline": False,
+        "showticklabels": False,
+    }
+    second = "at random, no meaning" if shown.flat else "second component"
     layout["yaxis"] |= {"title": {"text": second}, "zeroline": False, "showticklabels": False}
     layout |= {"margin": {"l": 30, "r": 8, "t": 8, "b": 34}, "hovermode": "closest"}
     return {"data": traces, "layout": layout}
@@ -180,10 +185,9 @@ def embedding(shown: Map, data: Data) -> dict[str, Any]:
 def _hover(shown: Map, i: int, data: Data) -> str:
     row = shown.rows[i]
     label = data.named(data.y[row])
-    told = {"labelled": "", "held back": ", held back", "unlabelled": ", hidden"}[shown.role[i]]
     sure = shown.confidence[i]
     return (
-        f"{plain(data.row(row))}<br>label: {plain(label) + told if label else 'none'}"
+        f"{plain(data.row(row))}<br>label: {plain(label) if label else 'none'}"
         f"<br>prediction: {plain(shown.predicted[i])}"
         f"<br>confidence: {'–' if np.isnan(sure) else f'{sure:.0%}'}"
     )

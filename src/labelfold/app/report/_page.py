@@ -46,7 +46,9 @@ def render(found: Comparison) -> str:
     """Return the report as HTML."""
     from plotly.offline import get_plotlyjs
 
-    drawn = {"plot-budgets": figures.by_budget(found), "plot-seconds": figures.by_seconds(found)}
+    drawn = {"plot-seconds": figures.by_seconds(found)}
+    if sections.has_curve(found):
+        drawn["plot-budgets"] = figures.by_budget(found)
     if sizes := figures.by_size(found):
         drawn["plot-sizes"] = sizes
     for i, shown in enumerate(found.review.maps):
@@ -82,11 +84,10 @@ def _embedded(value: Any) -> str:
 def _facts(found: Comparison) -> str:
     s = found.settings
     kind = "sparse column" if s["sparse"] else "column"
-    labels = "classes" if s["metric"] == "accuracy" else "labels"
+    labels = "labels" if found.data.facts.multilabel else "classes"
     return (
         f"{count(s['n_rows'], 'row')} × {count(s['n_columns'], kind)}, {len(s['classes'])} {labels}, "
-        f"{count(s['n_labelled'], 'row')} labelled; {repeats_run(found)}, each with "
-        f"{s['test_size']:.0%} of the labelled rows held back."
+        f"{count(s['n_labelled'], 'row')} labelled; {repeats_run(found)} of {count(s['folds'], 'fold')}."
     )
 
 
@@ -97,15 +98,19 @@ def _how(found: Comparison) -> str:
     facts = {
         "Command": s["command"] or "labelfold.compare(...) in Python",
         "Protocol": (
-            f"In each of {repeats}, {s['test_size']:.0%} of the labelled rows of each class were held "
-            "back. Of the others as many labels as the budget were kept, at least one and if possible two a "
-            "class and otherwise in proportion, and the rest hidden; those rows and rows that never had a "
-            "label stayed in training, unlabelled. All methods saw the same rows and labels."
+            f"The labelled rows were cut into {count(s['folds'], 'fold')}, and each fold was held back once, in "
+            f"each of {repeats}. Rows without a label stayed in training. All methods saw the same folds. Methods "
+            "surely behind after a repeat were not run again."
         ),
         "Choice": (
-            f"The size of each method is the smallest within one standard error of its best with {found.budget_} "
-            "labels, and methods are ranked at these sizes with as many labels. That choice was made on the rows "
-            "that the scores are from, which flatters the winner a little."
+            "Of the methods that cannot be told from the best, LabelFold is taken, otherwise the simplest. "
+            "Differences are paired by fold; their variance is corrected for training rows that folds share (Nadeau "
+            "& Bengio 2003)."
+        ),
+        "Expected score": (
+            "Labelled rows were drawn with replacement, the choice was made again on those drawn and scored on the "
+            "others, so that it is never scored on the rows it was made on (Tsamardinos et al. 2018). The 90% "
+            "interval is Wilson's for that many rows, a fifth wider for the draw of the training rows."
         ),
         "Reading it": (
             f"The repeats ({repeats}) draw from the same rows, so the spread says how much the draw of "

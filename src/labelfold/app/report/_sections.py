@@ -32,11 +32,11 @@ def text(value: Any) -> str:
 
 def all_of(found: Comparison) -> Iterator[str]:
     """Yield the sections in the order of the page; an empty one is left out."""
-    yield budgets(found)
-    yield numbers(found)
-    yield sizes(found)
     yield seconds(found)
+    yield numbers(found)
     yield maps(found)
+    yield budgets(found)
+    yield sizes(found)
     yield components(found)
     yield confusion(found)
     yield next_rows(found)
@@ -58,8 +58,15 @@ def _scrolled(described: str, table: str) -> str:
     return f'<div class="scroll" tabindex="0" role="region" aria-label="{text(described)}">{table}</div>'
 
 
+def has_curve(found: Comparison) -> bool:
+    """Tell whether there are results with fewer labels than there are."""
+    return found.lines["budget"].nunique() > 1
+
+
 def budgets(found: Comparison) -> str:
-    """Show the score by label budget."""
+    """Show the score by label budget, where there is more than one."""
+    if not has_curve(found):
+        return ""
     metric = found.settings["metric"]
     lines = [
         f"{label}: "
@@ -178,10 +185,9 @@ def maps(found: Comparison) -> str:
             f'aria-label="{text(described)}"></div><figcaption>{flat}</figcaption></figure>'
         )
     note = (
-        f'<p class="note">The best methods in two components, fitted with {found.budget_} labels: the large points. '
-        "Small points in colour are rows held back, in their true class, which the method was not told; grey points "
-        "are rows without a label. Point at one, or tap it, to see which row it is, its label, what the method "
-        "takes it for (with as many components as it does best with) and how sure it is.</p>"
+        f'<p class="note">The first two principal components of embeddings fitted with {found.budget_} labels, the '
+        "large points. Small points are rows without a label, in the colour of their prediction. Point at one, or "
+        "tap it, to see which row it is, its label, what the method takes it for and how sure it is.</p>"
     )
     return _section("maps", "Maps", f'{note}{_key(found)}<div class="cards">{"".join(cards)}</div>')
 
@@ -251,7 +257,7 @@ def confusion(found: Comparison) -> str:
     names = found.data.classes
     lead = (
         f'<p class="note">{text(sized(found, found.winner))} with {found.budget_} labels, on the rows held back in '
-        "all repeats"
+        "all folds and repeats"
     )
     if found.data.facts.multilabel:
         heads = ("rightly given", "wrongly given", "missed", "rightly not given")

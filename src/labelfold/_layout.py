@@ -1,0 +1,179 @@
+"""A map in two dimensions that shows all components of an embedding: a neighbour layout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg import orthogonal_procrustes
+from sklearn.utils import check_array, check_random_state
+
+from labelfold.features import Anchors, joined
+
+# Iterations of t-SNE: exaggerated ones that find the islands, plain ones, and plain ones from an earlier layout.
+_EXAGGERATED, _PLAIN, _AGAIN = 100, 200, 100
+
+# Rows that are not landmarks lie among so many of the nearest.
+_NEIGHBORS = 5
+
+
+class Layout:
+    """Rows laid out in two dimensions; ``numpy.asarray`` gives the points.
+
+    Attributes
+    ----------
+    points : ndarray of shape (n, 2)
+        Where the rows are.
+    landmarks : ndarray of shape (m,)
+        The rows that t-SNE has laid out; the others lie among them.
+    """
+
+    def __init__(self, points: np.ndarray, landmarks: np.ndarray, anchors: Anchors) -> None:
+        self.points, self.landmarks, self._anchors = points, landmarks, anchors
+
+    def place(self, Z: Any) -> np.ndarray:
+        """Return where new rows lie: the mean of their nearest landmarks, near ones weighing more.
+
+        Parameters
+        ----------
+        Z : array-like of shape (n, k)
+            The embedding of the new rows, by the `transform` that embedded the others.
+
+        Returns
+        -------
+        points : ndarray of shape (n, 2)
+        """
+        Z = check_array(Z)
+        known = self._anchors.points
+        if Z.shape[1] != known.shape[1]:
+            raise ValueError(
+                f"Z has {Z.shape[1]} components, where {known.shape[1]} were laid out; give the same ones"
+            )
+        k = min(_NEIGHBORS, len(known))
+        return joined(*self._anchors.nearest(Z, k), k, len(known)) @ self.points[self.landmarks]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """Return the points."""
+        return np.array(self.points, dtype=dtype, copy=True if copy is None else copy)
+
+
+def layout(
+    Z: Any,
+    *,
+    previous: Layout | None = None,
+    perplexity: float = 30.0,
+    n_landmarks: int = 2500,
+    random_state: Any = 0,
+) -> Layout:
+    """Return a map of rows in two dimensions that keeps their neighbours in all components.
+
+    Landmark rows are laid out by t-SNE (openTSNE), the others among their nearest landmarks, so that the cost grows
+    with the number of rows by a search among the landmarks only.
+
+    Parameters
+    ----------
+    Z : array-like of shape (n, k)
+        An embedding: that of `LabelFold` or of any other reduction.
+    previous : Layout, default=None
+        An earlier layout of the same rows. The new one sets out from it and is turned towards it (Procrustes), so
+        that the map moves where the embedding does, and stays where that stays.
+    perplexity : float, default=30
+        About how many neighbours of a row are kept together.
+    n_landmarks : int, default=2500
+        Rows that are laid out by t-SNE; all where there are no more.
+    random_state : int, RandomState instance or None, default=0
+        Which rows are landmarks.
+
+    Returns
+    -------
+    Layout
+
+    References
+    ----------
+    P. G. Poličar, M. Stražar, B. Zupan. openTSNE: a modular Python library for t-SNE dimensionality reduction and
+    embedding. Journal of Statistical Software 109, 2024.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from labelfold import layout
+    >>> Z = np.repeat(np.eye(3), 30, axis=0) + 0.01 * np.arange(90)[:, None]
+    >>> first = layout(Z)  # doctest: +SKIP
+    >>> first.points.shape, first.place(Z[:2]).shape  # doctest: +SKIP
+    ((90, 2), (2, 2))
+    """
+    Z = check_array(Z, dtype=np.float64)
+    n = len(Z)
+    if previous is not None and len(previous.points) != n:
+        raise ValueError(
+            f"previous has {len(previous.points)} points and Z has {n} rows; give a layout of the same rows"
+        )
+    chosen = np.arange(n)
+    if previous is not None:
+        chosen = previous.landmarks
+    elif n > n_landmarks:
+        chosen = np.sort(check_random_state(random_state).permutation(n)[:n_landmarks])
+    start = None if previous is None else previous.points[chosen]
+    anchors = Anchors(Z[chosen])
+    points = np.empty((n, 2))
+    points[chosen] = _tsne(Z[chosen], start, perplexity)
+    laid_out = Layout(points, chosen, anchors)
+    rest = np.setdiff1d(np.arange(n), chosen)
+    if len(rest):
+        points[rest] = laid_out.place(Z[rest])
+    if previous is not None:
+        laid_out.points = aligned(points, previous.points)
+    return laid_out
+
+
+def aligned(points: np.ndarray, to: np.ndarray) -> np.ndarray:
+    """Return points turned, mirrored and shifted as near to others as they come (Procrustes); sizes stay.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> square = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 2.0]])
+    >>> aligned(square[:, ::-1] + 5, square).round(6) + 0.0
+    array([[0., 0.],
+           [1., 0.],
+           [1., 1.],
+           [0., 2.]])
+    """
+    here, there = points.mean(axis=0), to.mean(axis=0)
+    turn, _ = orthogonal_procrustes(points - here, to - there)
+    return (points - here) @ turn + there
+
+
+def _tsne(Z: np.ndarray, start: np.ndarray | None, perplexity: float) -> np.ndarray:
+    """Return the layout of a few thousand rows, from the first principal components or from an earlier layout."""
+    if len(Z) < 4:
+        return _principal(Z)
+    try:
+        import openTSNE
+    except ImportError:
+        raise ImportError(
+            "labelfold.layout needs openTSNE, which is not installed; "
+            "install it with: pip install 'labelfold[layout]'"
+        ) from None
+    from labelfold.rows import _threads as threads
+
+    affinities = openTSNE.affinity.PerplexityBasedNN(
+        Z, min(perplexity, (len(Z) - 1) / 3), method="exact", n_jobs=threads.n_threads(), random_state=0
+    )
+    first = _principal(Z) * 1e-4 if start is None else start.copy()
+    found = openTSNE.TSNEEmbedding(
+        first, affinities, negative_gradient_method="bh", n_jobs=threads.n_threads(), random_state=0
+    )
+    if start is None:
+        found.optimize(_EXAGGERATED, exaggeration=12, momentum=0.5, inplace=True)
+    found.optimize(_PLAIN if start is None else _AGAIN, momentum=0.8, inplace=True)
+    return np.asarray(found)
+
+
+def _principal(Z: np.ndarray) -> np.ndarray:
+    """Return two principal components of unit deviation, 0 where there are fewer."""
+    U, s, _ = np.linalg.svd(Z - Z.mean(axis=0), full_matrices=False)
+    points = np.zeros((len(Z), 2))
+    k = min(2, int((s > 1e-10 * max(s[0], 1e-300)).sum()))
+    points[:, :k] = U[:, :k] * np.sign(U[np.abs(U[:, :k]).argmax(axis=0), np.arange(k)]) * np.sqrt(len(Z))
+    return points * (s[:2] / max(s[0], 1e-300) if len(s) > 1 else 1.0)

@@ -1,0 +1,54 @@
+"""A transformer that projects rows onto components, itself or in the space of a kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from labelfold._base import RowsEstimator
+from labelfold.features._kernel_map import Scores
+from labelfold.rows import Block, Featurized, Rows
+
+
+class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator):
+    """A transformer whose features are X less a mean, times ``components_``."""
+
+    def transform(self, X: Any) -> Any:
+        """Project rows, each by itself, onto the components.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Any rows the library reads.
+
+        Returns
+        -------
+        Z : array of shape (n, n_components)
+            On the host for arrays and files; otherwise where X is.
+        """
+        check_is_fitted(self)
+        return self._project(self._rows(X, reset=False))
+
+    def _project(self, rows: Rows) -> Any:
+        W = np.ascontiguousarray(self.components_.T)
+        feature_map = getattr(self, "feature_map_", None)
+        if feature_map is not None:
+            return Featurized(rows, Scores(feature_map, self.mean_, W).transform).values()
+        return rows.map(_project, shared=(W, self.mean_))
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.components_.shape[0]
+
+    def __sklearn_tags__(self) -> Any:
+        """Declare that float32 stays float32."""
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _project(X: Block, W: Any, mean: Any) -> Any:
+    return X.shift(mean) @ W

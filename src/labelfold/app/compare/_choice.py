@@ -1,0 +1,238 @@
+"""What out-of-fold predictions say: the score to expect, how sure it is, and which methods are equally good.
+
+Every labelled row is predicted by models that were not told its label, several times over, by all methods on the same
+folds. Scores of a method are then sums over rows, and differences between methods are paired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import stats
+
+LEVEL = 0.9  # of every interval
+# Labelled rows are a sample, and so is the training set: an interval for the first alone is this much too narrow.
+_WIDER = 1.2
+_DRAWS = 1000
+# Differences below half a percentage point are of no use to anyone.
+_NEGLIGIBLE = 0.005
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A score that is a function of sums over rows.
+
+    Attributes
+    ----------
+    name : str
+        What it is called in print.
+    kind : {"accuracy", "balanced", "f1", "r2"}
+        Which it is.
+    """
+
+    name: str
+    kind: str
+
+    def terms(self, truth: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+        """Return what each row adds to the sums, (l, q); NaN where there is no prediction."""
+        if self.kind == "f1":
+            tp = (truth * predicted).sum(axis=1)
+            return np.column_stack([2 * tp, truth.sum(axis=1) + predicted.sum(axis=1)])
+        if self.kind == "r2":
+            truth, predicted = truth.reshape(len(truth), -1), predicted.reshape(len(truth), -1)
+            scale = np.maximum(truth.var(axis=0), np.finfo(np.float64).tiny)
+            lost = ((truth - predicted) ** 2 / scale).mean(axis=1)
+            return np.column_stack([((truth - truth.mean(axis=0)) ** 2 / scale).mean(axis=1) - lost,
+                                    ((truth - truth.mean(axis=0)) ** 2 / scale).mean(axis=1)])  # fmt: skip
+        right = (truth == predicted).astype(float)
+        if self.kind == "accuracy":
+            return np.column_stack([right, np.ones(len(truth))])
+        member = (np.arange(int(truth.max(initial=0)) + 1) == truth[:, None]).astype(float)
+        return np.hstack([right[:, None] * member, member])
+
+    def value(self, sums: np.ndarray) -> np.ndarray:
+        """Return the score from sums (..., q)."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            if self.kind != "balanced":
+                empty = 1.0 if self.kind == "f1" else np.nan
+                return np.where(sums[..., 1] > 0, sums[..., 0] / sums[..., 1], empty)
+            half = sums.shape[-1] // 2
+            there = sums[..., half:] > 0
+            recall = np.where(there, sums[..., :half] / sums[..., half:], 0.0)
+            return recall.sum(axis=-1) / np.maximum(there.sum(axis=-1), 1)
+
+
+def measure_for(task: str, counts: np.ndarray) -> Measure:
+    """Return the measure that suits a target: balanced accuracy where one class is five times another.
+
+    >>> measure_for("multiclass", np.array([50, 4])).name
+    'balanced accuracy'
+    """
+    if task == "multilabel":
+        return Measure("F1 over all labels", "f1")
+    if task == "regression":
+        return Measure("R²", "r2")
+    if counts.max() >= 5 * counts.min():
+        return Measure("balanced accuracy", "balanced")
+    return Measure("accuracy", "accuracy")
+
+
+@dataclass
+class OutOfFold:
+    """The out-of-fold predictions of one method.
+
+    Attributes
+    ----------
+    measure : Measure
+        How they are scored.
+    terms : ndarray of shape (r, l, q)
+        What each row adds to the sums, in each repeat.
+    fold : ndarray of shape (r, l)
+        In which fold the row was held back; -1 where it never was.
+    """
+
+    measure: Measure
+    terms: np.ndarray
+    fold: np.ndarray
+
+    @cached_property
+    def mean_terms(self) -> np.ndarray:
+        """The terms of each row, averaged over the repeats, (l, q); 0 for rows never held back."""
+        return np.where((self.fold >= 0)[..., None], self.terms, 0.0).mean(axis=0)
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows were predicted."""
+        return int((self.fold >= 0).any(axis=0).sum())
+
+    @property
+    def score(self) -> float:
+        """The score over all rows and repeats."""
+        return float(self.measure.value(self.mean_terms.sum(axis=0)))
+
+    def by_fold(self) -> np.ndarray:
+        """Return the score in each fold of each repeat, (r, folds)."""
+        folds = int(self.fold.max()) + 1
+        member = self.fold[:, None, :] == np.arange(folds)[:, None]  # (r, folds, l)
+        return self.measure.value(np.einsum("rfl,rlq->rfq", member.astype(float), self.terms))
+
+    def first(self, repeats: int) -> OutOfFold:
+        """Return the predictions of the first repeats only."""
+        return OutOfFold(self.measure, self.terms[:repeats], self.fold[:repeats])
+
+
+def gap(better: OutOfFold, other: OutOfFold) -> tuple[float, float]:
+    """Return by how much one method is ahead, and the half-width of a 90% interval.
+
+    Differences are taken fold by fold. Folds share training rows, so their variance is corrected as Nadeau & Bengio
+    (2003) do: (1/J + test/train) in place of 1/J for J folds.
+    """
+    repeats = min(len(better.terms), len(other.terms))
+    better, other = better.first(repeats), other.first(repeats)
+    difference = (better.by_fold() - other.by_fold()).ravel()
+    difference = difference[np.isfinite(difference)]
+    J, folds = len(difference), int(better.fold.max()) + 1
+    if J < 2:
+        return better.score - other.score, np.inf
+    spread = np.sqrt((1 / J + 1 / (folds - 1)) * difference.var(ddof=1))
+    return better.score - other.score, float(stats.t.ppf((1 + LEVEL) / 2, J - 1) * spread)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is delivered, and what to expect of it.
+
+    Attributes
+    ----------
+    chosen : str
+        The method delivered.
+    equal : list of str
+        All that the labels cannot tell from the best, best first; the chosen one is among them.
+    expected : float
+        The score to expect on new rows: out-of-fold, corrected for having chosen.
+    low, high : float
+        Its 90% interval.
+    n_rows : int
+        How many labelled rows that stands on.
+    """
+
+    chosen: str
+    equal: list[str]
+    expected: float
+    low: float
+    high: float
+    n_rows: int
+
+
+def choose(found: dict[str, OutOfFold], preferred: Sequence[str], seed: int = 0) -> Choice:
+    """Choose among methods by their out-of-fold predictions.
+
+    The best score does not win by itself: of all methods that cannot be told from it, the first of ``preferred`` is
+    taken, or the best where none of these is among them. A best score among many is partly luck, and luck is not
+    delivered.
+
+    Parameters
+    ----------
+    found : dict of str to OutOfFold
+        The methods.
+    preferred : sequence of str
+        Those that are taken where they are as good as the best, first ones first.
+    seed : int
+        Of the bootstrap that corrects the expected score for the choice.
+
+    Returns
+    -------
+    Choice
+    """
+    order = sorted(found, key=lambda name: -found[name].score)
+    best = found[order[0]]
+    gaps = {name: gap(best, found[name]) for name in order}
+    equal = [name for name in order if name == order[0] or gaps[name][0] <= max(gaps[name][1], _NEGLIGIBLE)]
+    chosen = next((name for name in preferred if name in equal), order[0])
+    margin = {name: max(min(gaps[name][1], 1.0), _NEGLIGIBLE) for name in preferred if name in found}
+    expected, draws = _corrected(found, margin, chosen, seed)
+    return Choice(chosen, equal, expected, *interval(found[chosen], expected, draws), found[chosen].n_rows)
+
+
+def interval(one: OutOfFold, expected: float, draws: np.ndarray) -> tuple[float, float]:
+    """Return a 90% interval of the score on new rows: Wilson's for shares of rows, otherwise from the bootstrap."""
+    z = stats.norm.ppf((1 + LEVEL) / 2) * _WIDER
+    if one.measure.kind == "accuracy":
+        n, p = one.n_rows, min(max(expected, 0.0), 1.0)
+        middle = (p + z**2 / (2 * n)) / (1 + z**2 / n)
+        half = z / (1 + z**2 / n) * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))
+    else:
+        middle, half = expected, z * float(draws.std())
+    most = 1.0
+    least = -np.inf if one.measure.kind == "r2" else 0.0
+    return float(max(middle - half, least)), float(min(middle + half, most))
+
+
+def _corrected(
+    found: dict[str, OutOfFold], margin: dict[str, float], chosen: str, seed: int
+) -> tuple[float, np.ndarray]:
+    """Return the score to expect of what is chosen, and bootstrap draws of the chosen method's score.
+
+    Rows are drawn with replacement. The choice is made again on those drawn, and scored on those that were not
+    (Tsamardinos, Greasidou & Borboudakis 2018): the choice is never made on the rows that it is scored on.
+    """
+    names = list(found)
+    measure, n = found[chosen].measure, found[chosen].terms.shape[1]
+    rng = np.random.default_rng(seed)
+    counts = rng.multinomial(n, np.full(n, 1 / n), size=_DRAWS).astype(float)
+    left_out = (counts == 0).astype(float)
+    inside = np.array([measure.value(counts @ found[name].mean_terms) for name in names])  # (m, draws)
+    outside = np.array([measure.value(left_out @ found[name].mean_terms) for name in names])
+    own = inside[names.index(chosen)]
+    if len(names) == 1:
+        return found[chosen].score, own
+    best = inside.argmax(axis=0)
+    top = inside.max(axis=0)
+    for name in reversed(list(margin)):
+        close = inside[names.index(name)] >= top - margin[name]
+        best = np.where(close, names.index(name), best)
+    fair = np.take_along_axis(outside, best[None], axis=0)[0]
+    return float(np.nanmean(fair)), own

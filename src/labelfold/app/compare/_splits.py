@@ -1,0 +1,115 @@
+"""What a run is fitted on and tested on: folds over all labelled rows, or some labels kept and the others hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+
+from labelfold.app.compare._data import Data
+from labelfold.model_selection import LabelBudgetSplit, RepeatedSemiSupervisedKFold, SemiSupervisedKFold
+
+# With few labels a fold less matters: more folds leave more labels to learn from.
+_FOLDS, _MORE_FOLDS, _FEW_LABELS = 5, 10, 40
+
+
+class Part(NamedTuple):
+    """Rows to fit on, their labels (marked where hidden or unknown), and the rows held back."""
+
+    train: np.ndarray
+    y: np.ndarray
+    test: np.ndarray
+
+
+class Split(NamedTuple):
+    """What one result stands on: one part, or one for each fold.
+
+    ``budget`` is the number of labels; with folds that of all labels, of which each fold holds some back.
+    """
+
+    repeat: int
+    budget: int
+    parts: list[Part]
+
+    @property
+    def tested(self) -> np.ndarray:
+        """All rows held back, part after part."""
+        return np.concatenate([part.test for part in self.parts])
+
+
+def n_folds(data: Data) -> int:
+    """Return the number of folds that the labels allow; 0 where no row can be held back."""
+    wanted = _MORE_FOLDS if data.labels.n_labelled < _FEW_LABELS else _FOLDS
+    for folds in range(wanted, 1, -1):
+        try:
+            next(SemiSupervisedKFold(folds, shuffle=True, random_state=0).split(None, data.y))
+        except ValueError:
+            continue
+        return folds
+    return 0
+
+
+def fold_splits(data: Data, repeats: int, seed: int) -> Iterator[Split]:
+    """Yield, repeat by repeat, folds over all labelled rows; every unlabelled row stays in training."""
+    folds = n_folds(data)
+    if not folds:
+        return
+    drawn = RepeatedSemiSupervisedKFold(folds, n_repeats=repeats, random_state=seed).split(None, data.y)
+    for repeat in range(repeats):
+        parts = [Part(train, data.y[train], test) for train, test in islice(drawn, folds)]
+        yield Split(repeat, data.labels.n_labelled, parts)
+
+
+def budget_splits(
+    data: Data, budgets: Sequence[int], repeats: int, test_size: float, seed: int
+) -> Iterator[Split]:
+    """Yield splits that keep so many labels and hide the others, most labels first, for a curve over their number."""
+    if not budgets:
+        return
+    splitter = LabelBudgetSplit(
+        list(budgets)[::-1], n_repeats=repeats, test_size=test_size, random_state=seed
+    )
+    for problem in splitter.problems(None, data.y):
+        yield Split(problem.repeat, problem.budget, [Part(problem.train, problem.y, problem.test)])
+
+
+def fold_of_rows(data: Data, repeats: int, seed: int) -> np.ndarray:
+    """Return in which fold each labelled row is held back, (repeats, l); -1 where it never is."""
+    place = np.full(data.X.shape[0], -1)
+    place[data.labels.index] = np.arange(data.labels.n_labelled)
+    found = np.full((repeats, data.labels.n_labelled), -1)
+    for split in fold_splits(data, repeats, seed):
+        for i, part in enumerate(split.parts):
+            found[split.repeat, place[part.test]] = i
+    return found
+
+
+def as_text(predicted: np.ndarray) -> str:
+    """Write predictions of rows in one cell of a table: codes, 0 and 1 for several labels, or numbers.
+
+    >>> as_text(np.array([2, 0])), as_text(np.array([[0, 1], [1, 1]])), as_text(np.array([0.5, 2.0]))
+    ('2 0', '01 11', '0.5 2')
+    """
+    if predicted.dtype.kind == "f":
+        rows = predicted.reshape(len(predicted), -1)
+        return " ".join(",".join(f"{v:.9g}" for v in row) for row in rows)
+    if predicted.ndim == 1:
+        return " ".join(map(str, predicted.tolist()))
+    return " ".join("".join(map(str, row)) for row in predicted.astype(int).tolist())
+
+
+def from_text(text: str, like: np.ndarray) -> np.ndarray:
+    """Read what `as_text` wrote, of predictions of the same kind as ``like``.
+
+    >>> from_text("01 11", np.zeros((5, 2), dtype=int)).tolist()
+    [[0, 1], [1, 1]]
+    """
+    words = text.split(" ")
+    if like.ndim == 2 and like.dtype.kind != "f":
+        return np.array([[int(bit) for bit in word] for word in words])
+    if like.dtype.kind == "f":
+        rows = np.array([[float(v) for v in word.split(",")] for word in words])
+        return rows if like.ndim == 2 else rows[:, 0]
+    return np.array([int(word) for word in words])

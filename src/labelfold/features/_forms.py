@@ -1,0 +1,356 @@
+"""Column forms: feature maps of the columns, learned from rows and functions of one row afterwards."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+from sklearn.preprocessing import normalize
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from labelfold._base import RowsEstimator
+from labelfold.rows import Block, Centered, Rows
+from labelfold.rows._host import formed, host
+from labelfold.rows._wrappers import RowsWrapper
+
+# Quantiles and the kind of the values are learned from at most this many rows, drawn at random.
+SAMPLE_ROWS = 10_000
+
+# A column's quantile function has at most this many points, fewer where all columns together need too much memory.
+_POINTS = 1000
+_ALL_POINTS = 4_000_000
+
+# A column whose deviation is below this share of its size is constant but for round-off.
+_CONSTANT = 1e-10
+
+
+class ColumnForm(OneToOneFeatureMixin, TransformerMixin, RowsEstimator):
+    """A map of rows to rows of the same width, learned in at most two passes.
+
+    A subclass says what it learns (`_learn`) and what it makes of some rows (`_form`). Rows of zeros stay rows of
+    zeros, and sparse rows stay sparse, unless the subclass says otherwise.
+    """
+
+    # Whether sparse rows stay sparse.
+    keeps_zeros = True
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the form.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Any rows the library reads.
+        y : None
+            Not used.
+
+        Returns
+        -------
+        self : ColumnForm
+        """
+        self._learn(self._rows(X, reset=True))
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Return the rows in this form, each by itself.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Any rows the library reads.
+
+        Returns
+        -------
+        T : ndarray or csr_array of shape (n, d)
+            On the host.
+        """
+        check_is_fitted(self)
+        return self.of(self._rows(X, reset=False)).whole().raw
+
+    def of(self, rows: Rows) -> Rows:
+        """Return rows as a view of them in this form, which costs no pass."""
+        return Formed(rows, self)
+
+    def _learn(self, rows: Rows) -> None:
+        """Learn from rows; most forms have nothing to learn but the width."""
+
+    def _form(self, X: Any) -> Any:
+        """Return some rows (ndarray or csr_array) in this form."""
+        raise NotImplementedError
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Say whether the columns are known."""
+        return hasattr(self, "n_features_in_")
+
+    def __sklearn_tags__(self) -> Any:
+        """Declare that y is not needed and that float32 stays float32."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = False
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class AsTheyAre(ColumnForm):
+    """The columns as they are."""
+
+    def of(self, rows: Rows) -> Rows:
+        """Return the rows themselves."""
+        return rows
+
+    def _form(self, X: Any) -> Any:
+        return X
+
+
+class UnitVariance(ColumnForm):
+    """Columns of unit variance; dense ones are centred, constant ones become 0.
+
+    Attributes
+    ----------
+    mean_ : ndarray of shape (d,)
+        Column means.
+    scale_ : ndarray of shape (d,)
+        What columns are multiplied by: one over their deviation, 0 where they are constant.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from labelfold.features import UnitVariance
+    >>> UnitVariance().fit_transform(np.array([[1.0, 5.0], [3.0, 5.0]]))
+    array([[-1.,  0.],
+           [ 1.,  0.]])
+    """
+
+    def _learn(self, rows: Rows) -> None:
+        self.mean_ = rows.mean()
+        squares = Centered(rows, self.mean_).sum(_squares)
+        self.scale_ = _inverse(np.sqrt(squares / rows.shape[0]), np.abs(self.mean_))
+
+    def _form(self, X: Any) -> Any:
+        scale = self.scale_.astype(X.dtype)
+        if sparse.issparse(X):
+            return _with_data(X, X.data * scale[X.indices])
+        return (X - self.mean_.astype(X.dtype)) * scale
+
+
+class Ranks(ColumnForm):
+    """Each value's rank among its column's values, of unit variance: for heavy tails and outliers. Dense.
+
+    The rank is piecewise linear between the values of a bounded sample of rows. Equal values share their mean rank.
+    Values beyond those of the sample have the first or the last rank.
+
+    Attributes
+    ----------
+    values_, ranks_ : ndarray
+        The points of all columns' rank functions, one column after the other.
+    ends_ : ndarray of shape (d + 1,)
+        Where each column's points begin and end.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from labelfold.features import Ranks
+    >>> Ranks().fit_transform(np.array([[1.0], [2.0], [1000.0]])).ravel().round(3)
+    array([-1.225,  0.   ,  1.225])
+    """
+
+    keeps_zeros = False
+
+    def _learn(self, rows: Rows) -> None:
+        X = _dense(_sample(rows))
+        most = int(np.clip(_ALL_POINTS // X.shape[1], 64, _POINTS))
+        points = [_rank_function(np.sort(column), most) for column in X.T]
+        self.values_ = np.concatenate([values for values, _ in points])
+        self.ranks_ = np.concatenate([ranks for _, ranks in points])
+        self.ends_ = np.cumsum([0, *(len(values) for values, _ in points)])
+
+    def _form(self, X: Any) -> np.ndarray:
+        X = _dense(X)
+        T = np.empty(X.shape, dtype=X.dtype, order="F")
+        for j in range(X.shape[1]):
+            here = slice(self.ends_[j], self.ends_[j + 1])
+            T[:, j] = np.interp(X[:, j], self.values_[here], self.ranks_[here])
+        return np.ascontiguousarray(T)
+
+
+class UnitRows(ColumnForm):
+    """Rows of unit length: distances are then those of the cosine. A row of zeros stays one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from labelfold.features import UnitRows
+    >>> UnitRows().fit_transform(np.array([[3.0, 4.0], [0.0, 0.0]]))
+    array([[0.6, 0.8],
+           [0. , 0. ]])
+    """
+
+    def _form(self, X: Any) -> Any:
+        return normalize(X)
+
+
+class RootCounts(ColumnForm):
+    """Square roots of counts, in rows of unit length: distances are then Hellinger's.
+
+    Negative values keep their sign.
+    """
+
+    def _form(self, X: Any) -> Any:
+        if sparse.issparse(X):
+            return normalize(_with_data(X, np.sign(X.data) * np.sqrt(np.abs(X.data))))
+        return normalize(np.sign(X) * np.sqrt(np.abs(X)))
+
+
+class TfIdf(ColumnForm):
+    """Counts of words weighed by how few rows have the word: (1 + log count) idf, in rows of unit length.
+
+    The weights are those of scikit-learn's ``TfidfTransformer(sublinear_tf=True)``.
+
+    Attributes
+    ----------
+    idf_ : ndarray of shape (d,)
+        log((1 + n) / (1 + rows that have the word)) + 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from labelfold.features import TfIdf
+    >>> TfIdf().fit_transform(np.array([[1.0, 1.0], [0.0, 2.0]])).round(3)
+    array([[0.815, 0.58 ],
+           [0.   , 1.   ]])
+    """
+
+    def _learn(self, rows: Rows) -> None:
+        self.idf_ = np.log((1 + rows.shape[0]) / (1 + rows.sum(_occurrences))) + 1
+
+    def _form(self, X: Any) -> Any:
+        idf = self.idf_.astype(X.dtype)
+        if sparse.issparse(X):
+            return normalize(_with_data(X, _sublinear(X.data) * idf[X.indices]))
+        return normalize(_sublinear(X) * idf)
+
+
+class Formed(RowsWrapper):
+    """Rows in a column form: as wide as they were, and sparse where the form keeps zeros."""
+
+    def __init__(self, rows: Rows, form: ColumnForm) -> None:
+        super().__init__(rows)
+        self.form = form
+        self._shared = (form,)
+
+    @staticmethod
+    def wrap(block: Block, form: ColumnForm) -> Block:
+        """Return the block in its form."""
+        return formed(block, form._form)
+
+    def over(self, rows: Rows, index: np.ndarray) -> Formed:
+        """Return other rows in the same form."""
+        return Formed(rows, self.form)
+
+    def row_bytes(self) -> float:
+        """Return the bytes of an average row."""
+        return self.rows.row_bytes() if self.form.keeps_zeros else self.shape[1] * self.dtype.itemsize
+
+
+def looks_like_counts(X: Any) -> bool:
+    """Say whether the values look like counts of rare things, such as words.
+
+    They do where all are whole numbers from 0 on, four in five are 0 and, of the others, two in five are 1 and some
+    are more. Grey values of images are whole numbers too, but few of them are 1.
+
+    Parameters
+    ----------
+    X : container or Rows
+        Any rows; a bounded sample of them is looked at.
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from labelfold.features import looks_like_counts
+    >>> X = np.zeros((2, 10))
+    >>> X[0, 3], X[1, 4], X[1, 7] = 1, 2, 1
+    >>> looks_like_counts(X), looks_like_counts(X / 2)
+    (True, False)
+    """
+    from labelfold.rows import as_rows
+
+    X = _sample(as_rows(X), 2000)
+    values = X.data if sparse.issparse(X) else X[X != 0]
+    values = values[values != 0]
+    if not len(values) or len(values) > 0.2 * X.shape[0] * X.shape[1]:
+        return False
+    if values.min() < 0 or values.max() < 2 or (values != np.floor(values)).any():
+        return False
+    return bool((values == 1).mean() >= 0.4)
+
+
+def density(X: Any) -> float:
+    """Return the share of entries that are not 0, in a bounded sample of the rows."""
+    from labelfold.rows import as_rows
+
+    X = _sample(as_rows(X), 2000)
+    return float((X.data if sparse.issparse(X) else X).astype(bool).sum() / (X.shape[0] * X.shape[1]))
+
+
+def _sample(rows: Rows, most_rows: int = SAMPLE_ROWS) -> Any:
+    """Return at most so many rows, drawn at random, as one array."""
+    n = rows.shape[0]
+    if n <= most_rows:
+        return host(rows.whole())
+    chosen = np.sort(check_random_state(0).permutation(n)[:most_rows])
+    return host(rows.take(chosen).whole())
+
+
+def _rank_function(column: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the values of a sorted column, without repetition, and their mean ranks, of unit variance."""
+    n = len(column)
+    values, first, count = np.unique(column, return_index=True, return_counts=True)
+    ranks = (first + (count - 1) / 2) / max(1, n - 1) - 0.5
+    deviation = np.sqrt(max(0.0, np.average(ranks**2, weights=count) - np.average(ranks, weights=count) ** 2))
+    ranks = ranks / deviation if deviation > _CONSTANT else np.zeros(len(values))
+    if len(values) > most:
+        # A value stands for the rows up to it, so points are chosen evenly among the rows.
+        after = np.cumsum(count)
+        chosen = np.unique(np.searchsorted(after, np.linspace(1, n, most)))
+        values, ranks = values[chosen], ranks[chosen]
+    return values.astype(np.float64), ranks
+
+
+def _inverse(deviation: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Return 1 over deviations, 0 where the column is constant but for round-off."""
+    varies = deviation > _CONSTANT * size
+    return np.where(varies, 1 / np.where(varies, deviation, 1.0), 0.0)
+
+
+def _squares(X: Block) -> Any:
+    return X.double().colsq()
+
+
+def _occurrences(X: Block) -> Any:
+    return _count_stored(host(X))
+
+
+def _count_stored(X: Any) -> np.ndarray:
+    if sparse.issparse(X):
+        return np.bincount(X.indices, weights=X.data != 0, minlength=X.shape[1])
+    return (X != 0).sum(axis=0, dtype=np.float64)
+
+
+def _sublinear(X: np.ndarray) -> np.ndarray:
+    """Return sign(x) (1 + log|x|), 0 at 0; for counts, which are 1 or more where they are not 0."""
+    size = np.abs(X)
+    return np.where(size > 0, np.sign(X) * (1 + np.log(np.where(size >= 1, size, 1.0))), 0.0).astype(X.dtype)
+
+
+def _dense(X: Any) -> np.ndarray:
+    return X.toarray() if sparse.issparse(X) else X
+
+
+def _with_data(X: Any, data: np.ndarray) -> sparse.csr_array:
+    return sparse.csr_array((data.astype(X.dtype, copy=False), X.indices, X.indptr), shape=X.shape)

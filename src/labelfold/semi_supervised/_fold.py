@@ -1,0 +1,254 @@
+"""The views folded into one score: whatever their number, a few products a row."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from labelfold.rows import Featurized, Rows
+from labelfold.semi_supervised._pieces import (
+    FormPieces,
+    Placed,
+    graph_weights,
+    mean_distance,
+    squared_distances,
+)
+from labelfold.semi_supervised._recipe import View
+
+# An RBF view of more labelled rows than this is Nystroem's, with so many of them.
+LANDMARKS = 1000
+
+# A linear view of more labelled rows, and of more columns, than this is that of its principal coordinates.
+KERNEL_ROWS = 1500
+
+
+class RbfPart:
+    """The RBF views of one space: kernels with some labelled rows, times coefficients."""
+
+    def __init__(self, space: int, points: Any) -> None:
+        self.space, self.points = space, points
+        self.widths: list[float] = []
+        self.coefs: list[np.ndarray] = []
+
+
+class AnchorPart:
+    """The views of one graph: z(x) times coefficients (m, c)."""
+
+    def __init__(self, space: int, s: int, coef: np.ndarray) -> None:
+        self.space, self.s, self.coef = space, s, coef
+
+
+class FoldedForm:
+    """All views of one form, folded: coefficients of the columns (d, c), of RBF kernels and of anchors."""
+
+    def __init__(self, d: int, c: int) -> None:
+        self.coef = np.zeros((d, c))
+        self.rbfs: list[RbfPart] = []
+        self.joins: list[AnchorPart] = []
+
+    def needs(self) -> tuple[set[int], int]:
+        """Return the spaces in which anchors are needed, and how many principal coordinates are."""
+        spaces = {join.space for join in self.joins}
+        return spaces, max([0, *spaces, *(rbf.space for rbf in self.rbfs)])
+
+    def columns(self, placed: Placed) -> np.ndarray:
+        """Return the part of the score that comes from columns and kernels, (n, c)."""
+        F = placed.T @ self.coef
+        for rbf in self.rbfs:
+            D = squared_distances(placed.C[:, : rbf.space] if rbf.space else placed.T, rbf.points)
+            for width, coef in zip(rbf.widths, rbf.coefs, strict=True):
+                F = F + np.exp(-width * D) @ coef
+        return F
+
+    def anchors(self, pieces: FormPieces, placed: Placed) -> Any:
+        """Return the part that comes from the graphs, (n, c), or 0."""
+        F: Any = 0.0
+        for join in self.joins:
+            F = F + pieces.join(join.space, join.s, placed) @ join.coef
+        return F
+
+
+class Regressors(NamedTuple):
+    """The labelled rows in a view, and other rows beside them.
+
+    Attributes
+    ----------
+    own : ndarray of shape (l, l) or (l, p)
+        The kernel of the labelled rows, or their features where these are fewer than the rows.
+    others : ndarray of shape (u, l) or (u, p)
+        The kernel of other rows with them, or the features of the other rows.
+    is_kernel : bool
+    """
+
+    own: np.ndarray
+    others: np.ndarray
+    is_kernel: bool
+
+
+def regressors(view: View, pieces: FormPieces, placed: Placed, others: Placed) -> Regressors:
+    """Return the labelled rows and others in a view, of mean squared norm 1 over all rows."""
+    scale, (n, d) = pieces.scales[view.name], placed.T.shape
+    if view.family == "linear":
+        if min(n, d) <= KERNEL_ROWS and n <= d:
+            own, cross = (_linear_kernel(rows.T, placed.T, pieces.mean) for rows in (placed, others))
+            return Regressors(own / scale, cross / scale, True)
+        own, cross = ((_dense(rows.T) - pieces.mean if n > d else rows.C) for rows in (placed, others))
+        return Regressors(own / np.sqrt(scale), cross / np.sqrt(scale), False)
+    if view.family == "rbf":
+        points, chosen = _points(view, placed), landmarks(n)
+        width = view.value / mean_distance(view, pieces)
+        K, L = (
+            np.exp(-width * squared_distances(_points(view, rows), points[chosen])) / scale
+            for rows in (placed, others)
+        )
+        if len(chosen) == n:
+            return Regressors(*_centred(K, L), True)
+        root = kernel_root(K[chosen])
+        mean = K.mean(axis=0)
+        return Regressors((K - mean) @ root, (L - mean) @ root, False)
+    phi, psi = _spread(view, pieces, placed), _spread(view, pieces, others)
+    if phi.shape[1] < n:
+        return Regressors(phi, psi, False)
+    return Regressors(phi @ phi.T, psi @ phi.T, True)
+
+
+def fold_in(view: View, pieces: FormPieces, placed: Placed, alpha: np.ndarray, folded: FoldedForm) -> None:
+    """Add a view's score, k(x, labelled rows) alpha, to those folded before."""
+    scale, (n, d) = pieces.scales[view.name], placed.T.shape
+    if view.family == "linear":
+        if n > KERNEL_ROWS and n <= d:
+            folded.coef += pieces.coordinates.basis @ (placed.C.T @ alpha) / scale
+        else:
+            folded.coef += (placed.T.T @ alpha - np.outer(pieces.mean, alpha.sum(axis=0))) / scale
+    elif view.family == "principal":
+        folded.coef += _map(view, pieces) @ (_spread(view, pieces, placed).T @ alpha)
+    elif view.family == "rbf":
+        _fold_rbf(view, pieces, placed, alpha / scale, folded)
+    else:
+        coef = _map(view, pieces) @ (_spread(view, pieces, placed).T @ alpha)
+        join = next((j for j in folded.joins if (j.space, j.s) == (view.space, int(view.value))), None)
+        if join is None:
+            folded.joins.append(AnchorPart(view.space, int(view.value), coef))
+        else:
+            join.coef += coef
+
+
+def coordinates_for(views: list[View], pieces: FormPieces, n_labelled: int) -> int:
+    """Return how many principal coordinates some views take."""
+    every = any(view.family == "principal" and not view.space for view in views)
+    # A linear view of many rows is made of them.
+    if every or n_labelled > KERNEL_ROWS:
+        return len(pieces.deviations)
+    return max((view.space for view in views), default=0)
+
+
+def landmarks(n: int) -> np.ndarray:
+    """Return which of the labelled rows stand for all of them in RBF views."""
+    return np.arange(n) if n <= LANDMARKS else np.unique(np.linspace(0, n - 1, LANDMARKS).astype(int))
+
+
+def _fold_rbf(view: View, pieces: FormPieces, placed: Placed, alpha: np.ndarray, folded: FoldedForm) -> None:
+    points, chosen = _points(view, placed), landmarks(len(alpha))
+    width = view.value / mean_distance(view, pieces)
+    rbf = next((rbf for rbf in folded.rbfs if rbf.space == view.space), None)
+    if rbf is None:
+        rbf = RbfPart(view.space, points[chosen])
+        folded.rbfs.append(rbf)
+    alpha = alpha - alpha.mean(axis=0)
+    if len(chosen) < len(alpha):
+        K = np.exp(-width * squared_distances(points, points[chosen]))
+        root = kernel_root(K[chosen])
+        alpha = root @ ((K @ root).T @ alpha)
+    rbf.widths.append(width)
+    rbf.coefs.append(alpha)
+
+
+def _map(view: View, pieces: FormPieces) -> np.ndarray:
+    """Return the matrix (d or m, p) that makes the features of a principal or graph view, of columns or of z(x)."""
+    scale = pieces.scales[view.name]
+    if view.family == "principal":
+        size = _size(view, pieces)
+        return pieces.coordinates.basis[:, : len(size)] * size
+    return pieces.graph(view.space, view.value).map * np.sqrt(graph_weights(view, pieces) / scale)
+
+
+def _spread(view: View, pieces: FormPieces, placed: Placed) -> np.ndarray:
+    """Return the features (l, p) of rows in a principal or graph view."""
+    if view.family == "principal":
+        size = _size(view, pieces)
+        return placed.C[:, : len(size)] * size
+    return pieces.join(view.space, view.value, placed) @ _map(view, pieces)
+
+
+def _size(view: View, pieces: FormPieces) -> np.ndarray:
+    """Return what the coordinates of a principal view are multiplied by."""
+    used = pieces.deviations[: view.space or None]
+    return used**-view.value / np.sqrt(pieces.scales[view.name])
+
+
+def _points(view: View, placed: Placed) -> Any:
+    return placed.C[:, : view.space] if view.space else placed.T
+
+
+def _linear_kernel(T: Any, S: Any, mean: np.ndarray) -> np.ndarray:
+    """Return the inner products of two sets of rows less the mean; sparse rows stay sparse."""
+    if not sparse.issparse(T):
+        return (T - mean) @ (S - mean).T
+    return (T @ S.T).toarray() - (T @ mean)[:, None] - S @ mean + mean @ mean
+
+
+def _centred(K: np.ndarray, L: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return a kernel of labelled rows (l, l), and others' with them (u, l), centred over the labelled rows."""
+    mean = K.mean(axis=0)
+    K = K - mean - mean[:, None] + mean.mean()
+    return (K + K.T) / 2, L - mean - L.mean(axis=1, keepdims=True) + mean.mean()
+
+
+def kernel_root(K: np.ndarray) -> np.ndarray:
+    """Return R with R R' the pseudo-inverse of a kernel."""
+    s, V = np.linalg.eigh((K + K.T) / 2)
+    keep = s > 1e-10 * s[-1]
+    return V[:, keep] / np.sqrt(s[keep])
+
+
+def _dense(T: Any) -> np.ndarray:
+    return T.toarray() if sparse.issparse(T) else T
+
+
+class BlendedScores:
+    """The blended score of rows, one by one. For `Featurized`."""
+
+    def __init__(self, pieces: list[FormPieces], folded: list[FoldedForm], bias: np.ndarray) -> None:
+        self.pieces, self.folded, self.bias = pieces, folded, bias
+
+    def __call__(self, X: Any) -> np.ndarray:
+        """Return F(x), (n, c)."""
+        F = np.tile(self.bias, (X.shape[0], 1))
+        for pieces, folded in zip(self.pieces, self.folded, strict=True):
+            placed = pieces.place(pieces.form._form(X), *folded.needs())
+            F = F + folded.columns(placed) + folded.anchors(pieces, placed)
+        return F
+
+
+class _Columns:
+    """The part of the score that comes from the columns of rows in their form. For `Featurized`."""
+
+    def __init__(self, pieces: FormPieces, folded: FoldedForm) -> None:
+        self.pieces, self.folded = pieces, folded
+
+    def __call__(self, T: Any) -> np.ndarray:
+        return self.folded.columns(self.pieces.place(T, (), self.folded.needs()[1]))
+
+
+def training_scores(scores: BlendedScores, pieces: list[FormPieces], held: dict[str, Rows]) -> np.ndarray:
+    """Return F of the training rows, held in each form, of which the nearest anchors are known."""
+    F, by_name = scores.bias, {piece.name: piece for piece in pieces}
+    for piece, folded in zip(scores.pieces, scores.folded, strict=True):
+        known = by_name[piece.name]
+        F = F + folded.anchors(known, Placed(None, None, {space.q: space.joins for space in known.spaces}))
+        if folded.rbfs or folded.coef.any():
+            rows = held[piece.name]
+            F = F + rows.get(Featurized(rows, _Columns(piece, folded)).values())
+    return F

@@ -1,0 +1,206 @@
+"""From labels to one folded score: ridge regression in every view, weights by leave-one-out, and the fold."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+import numpy as np
+
+from labelfold.labels import Labels
+from labelfold.semi_supervised._fold import BlendedScores, FoldedForm, Regressors, fold_in, regressors
+from labelfold.semi_supervised._pieces import FormPieces, Placed
+from labelfold.semi_supervised._recipe import View
+from labelfold.semi_supervised._view_weights import (
+    LeftOut,
+    Spectrum,
+    coefficients,
+    errors_without_each,
+    leave_one_out,
+    spectrum,
+    squared_errors,
+    undecided,
+    weights,
+    with_constant,
+)
+
+# Views and ridges of a smaller share of the largest weight are not weighed again without each row.
+_LEFT_OUT = 1e-2
+
+# The constant added to kernels of mean squared norm 1: small for classes, so that few labels do not decide on how
+# common a class is; large for labels and numbers, whose mean says more.
+_SHRUNK, _FREE = 0.1, 10.0
+
+
+class Targets(NamedTuple):
+    """What is regressed.
+
+    Attributes
+    ----------
+    Y : ndarray of shape (l, c)
+        Coded labels: -1 and +1 in one column for two classes, the indicator less 1/c for more; labels and numbers
+        less their mean.
+    offset : ndarray of shape (c,)
+        What predictions have added.
+    scale : ndarray of shape (c,) or float
+        What residuals are divided by before their squares are summed over the columns.
+    constant : float
+        The constant added to kernels: a small one shrinks the intercept.
+    classes : bool
+        Whether each row has one class.
+    """
+
+    Y: np.ndarray
+    offset: np.ndarray
+    scale: np.ndarray | float
+    constant: float
+    classes: bool
+
+
+def targets_of(labels: Labels) -> Targets:
+    """Return labels as they are regressed."""
+    Y = labels.columns()
+    mean, spread = Y.mean(axis=0), Y.std(axis=0)
+    if labels.task == "binary":
+        return Targets(labels.signs()[:, None], np.zeros(1), 1.0, _SHRUNK, True)
+    if labels.task == "multiclass":
+        return Targets(Y - 1 / Y.shape[1], np.full(Y.shape[1], 1 / Y.shape[1]), 1.0, _SHRUNK, True)
+    scale = np.where(spread > 0, spread, 1.0) if labels.task == "regression" else 1.0
+    return Targets(Y - mean, mean, scale, _FREE, False)
+
+
+class Solution(NamedTuple):
+    """What the labels make of the views.
+
+    Attributes
+    ----------
+    scores : BlendedScores
+        F(x) of any row.
+    views : list of View
+    weights : ndarray of shape (v, r)
+        The weight of each view and ridge; they sum to 1.
+    errors : ndarray of shape (v, r)
+        Their leave-one-out errors.
+    left_out : ndarray of shape (l, c)
+        F of each labelled row, without that row in the regressions or in the weights.
+    """
+
+    scores: BlendedScores
+    views: list[View]
+    weights: np.ndarray
+    errors: np.ndarray
+    left_out: np.ndarray
+
+
+class _Fitted(NamedTuple):
+    """One view's regression on the labelled rows."""
+
+    view: View
+    form: int
+    found: Spectrum
+    left: LeftOut
+
+
+def solve(
+    pieces: list[FormPieces],
+    placed: list[Placed],
+    others: list[Placed],
+    targets: Targets,
+    ridges: np.ndarray,
+    views: Collection[View] | None = None,
+) -> Solution:
+    """Return the blended score of all views, or of those named.
+
+    Parameters
+    ----------
+    pieces, placed, others : list of FormPieces, list of Placed, list of Placed
+        The forms; the labelled rows, and some unlabelled ones, as their views see them.
+    targets : Targets
+    ridges : ndarray of shape (r,)
+    views : collection of View, optional
+        Only these.
+    """
+    fits, doubts = [], []
+    for i, piece in enumerate(pieces):
+        for view in piece.views:
+            if views is None or view in views:
+                seen = regressors(view, piece, placed[i], others[i])
+                found = spectrum(seen.own, seen.is_kernel, targets.constant)
+                fits.append(_Fitted(view, i, found, leave_one_out(found, targets.Y, ridges)))
+                doubts.append(_doubt(seen, found, targets, ridges))
+    if not fits:
+        empty = np.zeros((0, len(ridges)))
+        mean = targets.Y.mean(axis=0) + targets.offset
+        return Solution(BlendedScores([], [], mean), [], empty, empty, np.tile(mean, (len(targets.Y), 1)))
+    errors = np.array([squared_errors(fit.left.residuals, targets.scale) for fit in fits])
+    decided = targets.classes and others[0].T.shape[0] > 0
+    doubt = np.array(doubts) if decided else None
+    w = weights(errors, len(targets.Y), doubt, *_prior(fits))
+    scores = _fold(fits, w, pieces, placed, targets, ridges)
+    left_out = _left_out(fits, w, doubt, targets, ridges) + targets.offset
+    return Solution(scores, [fit.view for fit in fits], w, errors, left_out)
+
+
+def _doubt(seen: Regressors, found: Spectrum, targets: Targets, ridges: np.ndarray) -> np.ndarray:
+    """Return how undecided each ridge's scores are on unlabelled rows, (r,)."""
+    if not targets.classes or not len(seen.others):
+        return np.zeros(len(ridges))
+    alpha = coefficients(found, targets.Y, ridges)
+    if seen.is_kernel:
+        return undecided((seen.others + targets.constant) @ alpha)
+    phi, psi = (with_constant(part, targets.constant) for part in (seen.own, seen.others))
+    return undecided(psi @ (phi.T @ alpha))
+
+
+def _fold(
+    fits: list[_Fitted],
+    w: np.ndarray,
+    pieces: list[FormPieces],
+    placed: list[Placed],
+    targets: Targets,
+    ridges: np.ndarray,
+) -> BlendedScores:
+    """Return the weighted mean of all scores, as one function of a row."""
+    Y = targets.Y
+    folded: dict[int, FoldedForm] = {}
+    fitted = np.zeros_like(Y)
+    for fit, share in zip(fits, w, strict=True):
+        used = np.flatnonzero(share)
+        if len(used):
+            alpha = np.tensordot(share[used], coefficients(fit.found, Y, ridges[used]), axes=1)  # (l, c)
+            known = placed[fit.form]
+            one = folded.setdefault(fit.form, FoldedForm(known.T.shape[1], Y.shape[1]))
+            fold_in(fit.view, pieces[fit.form], known, alpha, one)
+            fitted += fit.found.U @ (fit.found.s[:, None] * (fit.found.U.T @ alpha))
+    # Every view is right but for a constant: the mean over the labelled rows is known.
+    bias = fitted.mean(axis=0) + targets.offset
+    for i, one in folded.items():
+        bias -= (one.columns(placed[i]) + one.anchors(pieces[i], placed[i])).mean(axis=0)
+    slim = [pieces[i].only(*one.needs()) for i, one in folded.items()]
+    return BlendedScores(slim, list(folded.values()), bias)
+
+
+def _prior(fits: list[_Fitted]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the views' priors, and which are linear."""
+    views = [fit.view for fit in fits]
+    return np.array([view.prior for view in views]), np.array([view.family == "linear" for view in views])
+
+
+def _left_out(
+    fits: list[_Fitted], w: np.ndarray, doubts: np.ndarray | None, targets: Targets, ridges: np.ndarray
+) -> np.ndarray:
+    """Return F of each labelled row, left out of the regressions and of the weights."""
+    n = len(targets.Y)
+    counts = w > _LEFT_OUT * w.max()
+    errors = np.full((*w.shape, n), np.inf)
+    for i, fit in enumerate(fits):
+        used = np.flatnonzero(counts[i])
+        if len(used):
+            left = LeftOut(fit.left.residuals[used], fit.left.leverage[used])
+            errors[i, used] = errors_without_each(fit.found, ridges[used], left, targets.scale)
+    some = counts.any(axis=1)
+    fits = [fit for fit, used in zip(fits, some, strict=True) if used]
+    doubt = None if doubts is None else doubts[some][:, :, None]
+    share = weights(errors[some], n - 1, doubt, *_prior(fits))
+    residuals = np.array([fit.left.residuals for fit in fits])  # (v, r, l, c)
+    return targets.Y - np.einsum("vrl,vrlc->lc", share, residuals)

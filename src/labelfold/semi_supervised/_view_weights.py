@@ -1,0 +1,170 @@
+r"""Ridge regression in every view, its leave-one-out errors in closed form, and the weights they give the views.
+
+The kernel K of the l labelled rows in a view has the constant k added: a shrunk intercept. With
+:math:`K_k = K + k 11'`, ridge g and the hat matrix H,
+
+.. math:: \alpha = (K_k + g I)^{-1} Y, \qquad H = K_k (K_k + g I)^{-1}, \qquad r_i = (y_i - f_i) / (1 - h_{ii}),
+
+r_i is the residual of row i where it is left out. Of two rows left out together the residuals are
+:math:`(I - H_{SS})^{-1} (y_S - f_S)`, which gives the errors that a view would have without row i.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+# Eigenvalues of a kernel below this share of the largest are round-off.
+_ROUND_OFF = 1e-12
+
+# 1 - h_ii is never below this: the row alone would then say what its own value is.
+_LEAST_GAP = 1e-9
+
+# Weights below this share of the largest are 0.
+_NEGLIGIBLE = 1e-4
+
+# How undecided a view is on unlabelled rows counts as much as so many labelled ones.
+_MORE_ROWS = 20
+
+# Weights are this power of the error, for each row.
+_POWER = 1 / 3
+
+# The share of all weight that goes to the linear views, beside what they have by the rule.
+_LINEAR = 0.1
+
+
+class Spectrum(NamedTuple):
+    """K + k 11' = U diag(s) U', of a view's labelled rows."""
+
+    U: np.ndarray
+    s: np.ndarray
+
+
+def spectrum(own: np.ndarray, is_kernel: bool, constant: float) -> Spectrum:
+    """Return the eigenvectors of a kernel (l, l), or of that of features (l, p), p < l, with a constant added."""
+    if is_kernel:
+        s, V = np.linalg.eigh(own + constant)
+    else:
+        phi = with_constant(own, constant)
+        s, V = np.linalg.eigh(phi.T @ phi)
+    keep = s > _ROUND_OFF * s[-1]
+    s, V = s[keep], V[:, keep]
+    return Spectrum(V if is_kernel else phi @ (V / np.sqrt(s)), s)
+
+
+def with_constant(phi: np.ndarray, constant: float) -> np.ndarray:
+    """Return features with one more that is constant."""
+    return np.hstack([phi, np.full((len(phi), 1), np.sqrt(constant))])
+
+
+def coefficients(found: Spectrum, Y: np.ndarray, ridges: np.ndarray) -> np.ndarray:
+    """Return alpha for every ridge, (r, l, c), less what the kernel takes to 0."""
+    U, s = found
+    return U @ ((U.T @ Y) / (s + ridges[:, None])[:, :, None])
+
+
+class LeftOut(NamedTuple):
+    """Ridge regression in one view, for each of r ridges.
+
+    Attributes
+    ----------
+    residuals : ndarray of shape (r, l, c)
+        y_i less its prediction, with row i left out.
+    leverage : ndarray of shape (r, l)
+        h_ii.
+    """
+
+    residuals: np.ndarray
+    leverage: np.ndarray
+
+
+def leave_one_out(found: Spectrum, Y: np.ndarray, ridges: np.ndarray) -> LeftOut:
+    """Return the leave-one-out residuals of every ridge."""
+    U, s = found
+    shrink = s / (s + ridges[:, None])  # (r, k)
+    fitted = U @ (shrink[:, :, None] * (U.T @ Y))  # (r, l, c)
+    leverage = shrink @ (U**2).T
+    return LeftOut((Y - fitted) / np.maximum(1 - leverage, _LEAST_GAP)[:, :, None], leverage)
+
+
+def squared_errors(residuals: np.ndarray, scale: np.ndarray | float) -> np.ndarray:
+    """Return the mean squared norm of residuals (..., l, c), columns divided by ``scale`` (c,)."""
+    return ((residuals / scale) ** 2).sum(axis=-1).mean(axis=-1)
+
+
+def undecided(F: np.ndarray) -> np.ndarray:
+    """Return the mean squared distance of class scores F (..., u, c) from the nearest class indicator.
+
+    Two classes are one column, coded -1 and +1; more are c columns, less 1/c.
+    """
+    if F.shape[-1] == 1:
+        return ((1 - np.minimum(np.abs(F[..., 0]), 3)) ** 2).mean(axis=-1)
+    F = F + 1 / F.shape[-1]
+    top = F.argmax(axis=-1)[..., None]
+    nearest = np.zeros_like(F)
+    np.put_along_axis(nearest, top, 1.0, axis=-1)
+    return ((np.clip(F, -1, 2) - nearest) ** 2).sum(axis=-1).mean(axis=-1)
+
+
+def weights(
+    errors: np.ndarray, n_labelled: int, doubts: np.ndarray | None, prior: np.ndarray, linear: np.ndarray
+) -> np.ndarray:
+    """Return the weight of each view and ridge (v, r, ...); they sum to 1 over both.
+
+    A view's loss is its mean over the l labelled rows and 20 more, whose loss is how undecided the view is on
+    unlabelled rows. That tells views apart where labels are few, and fades where they are many. A view counts by its
+    best ridge, and its ridges share what it has. A tenth of all goes to the linear views.
+
+    Parameters
+    ----------
+    errors : ndarray of shape (v, r, ...)
+        Leave-one-out errors; infinite where a ridge does not count.
+    n_labelled : int
+        l.
+    doubts : ndarray of shape (v, r, ...) or None
+        How undecided scores are on unlabelled rows; None where there is nothing to decide.
+    prior : ndarray of shape (v,)
+        Weights before the labels are seen.
+    linear : ndarray of shape (v,), bool
+        Which views are linear.
+    """
+    more = 0 if doubts is None else _MORE_ROWS
+    loss = errors if doubts is None else (n_labelled * errors + more * doubts) / (n_labelled + more)
+    log = -(n_labelled + more) * _POWER * np.log(np.maximum(loss, np.finfo(float).tiny))
+    best = log.max(axis=1, keepdims=True)
+    within = np.exp(log - np.where(np.isfinite(best), best, 0.0))
+    within /= np.maximum(within.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+    best = best + np.log(prior).reshape(-1, *[1] * (best.ndim - 1))
+
+    def shared(best: np.ndarray) -> np.ndarray:
+        w = np.exp(best - best.max(axis=0))
+        return w / w.sum(axis=0)
+
+    w = shared(best)
+    if linear.any() and np.isfinite(best[linear]).any(axis=0).all():
+        w = (1 - _LINEAR) * w
+        w[linear] += _LINEAR * shared(best[linear])
+    w = w * within
+    w[w < _NEGLIGIBLE * w.max(axis=(0, 1))] = 0.0
+    return w / w.sum(axis=(0, 1))
+
+
+def errors_without_each(
+    found: Spectrum, ridges: np.ndarray, left: LeftOut, scale: np.ndarray | float
+) -> np.ndarray:
+    """Return the leave-one-out error that each ridge would have without row i, (r, l), for each i."""
+    U, s = found
+    n = len(U)
+    errors = np.empty((len(ridges), n))
+    gap = np.maximum(1 - left.leverage, _LEAST_GAP)
+    for r, ridge in enumerate(ridges):
+        H = (U * (s / (s + ridge))) @ U.T
+        e = left.residuals[r] * gap[r][:, None] / scale  # y - f
+        determinant = np.maximum(np.outer(gap[r], gap[r]) - H**2, _LEAST_GAP**2)
+        # The residual of j without i and j is ((1 - h_ii) e_j + h_ij e_i) / determinant.
+        own, cross, here = (e**2).sum(axis=1), e @ e.T, gap[r][:, None]
+        squares = (here**2 * own + 2 * here * H * cross + H**2 * own[:, None]) / determinant**2
+        np.fill_diagonal(squares, 0.0)
+        errors[r] = squares.sum(axis=1) / max(1, n - 1)
+    return errors

@@ -1,0 +1,96 @@
+"""Anchor graphs: their eigenvectors are those of the graph of the rows, and functions of one row."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from labelfold.features import Anchors, anchor_graph, joined, nearest_anchors
+from labelfold.features._anchors import cluster, means_around, rows_around
+from labelfold.rows import as_rows
+
+
+@pytest.fixture
+def X(rng):
+    return rng.standard_normal((60, 5)) + 3 * rng.integers(0, 2, (60, 1))
+
+
+def naive_weights(x, anchors, s):
+    """Return z(x), one row at a time."""
+    d = np.linalg.norm(anchors - x, axis=1)
+    near = np.argsort(d, kind="stable")[:s]
+    z = np.zeros(len(anchors))
+    z[near] = np.exp(-4 * d[near] ** 2 / d[near[-1]] ** 2) if d[near[-1]] > 0 else 1.0
+    return z / z.sum()
+
+
+def graph_of(X, points, s):
+    anchors = Anchors(points)
+    return joined(*nearest_anchors(as_rows(X), anchors, s), s, len(points))
+
+
+def test_weights_are_those_of_the_nearest_anchors(X):
+    points = X[::3] + 0.01
+    Z = graph_of(X, points, 4).toarray()
+    np.testing.assert_allclose(Z, [naive_weights(x, points, 4) for x in X], atol=1e-7)
+
+
+def test_every_container_finds_the_same_anchors(container, X):
+    distance, which = nearest_anchors(as_rows(container.make(X)), Anchors(X[:20] + 0.01), 5)
+    expected = nearest_anchors(as_rows(X), Anchors(X[:20] + 0.01), 5)
+    np.testing.assert_allclose(distance, expected[0], atol=1e-7)
+    np.testing.assert_array_equal(which, expected[1])
+
+
+@pytest.mark.parametrize(("single_from", "tol"), [(400, 1e-10), (0, 1e-5)])
+def test_functions_are_eigenvectors_of_the_graph_of_the_rows(X, single_from, tol, monkeypatch):
+    monkeypatch.setattr("labelfold.features._anchors._SINGLE_FROM", single_from)
+    Z = graph_of(X, X[::2], 6)
+    found = anchor_graph(Z, 10)
+    U = Z @ found.map
+    W = Z.toarray() / Z.sum(axis=0) @ Z.toarray().T
+    np.testing.assert_allclose(W.sum(axis=1), 1, atol=1e-12)
+    np.testing.assert_allclose(W @ U, U * (1 - found.eigenvalues), atol=tol)
+    np.testing.assert_allclose(U.T @ U, np.eye(10), atol=tol)
+    np.testing.assert_allclose(U.sum(axis=0), 0, atol=tol)
+    values = np.sort(np.linalg.eigvalsh((W + W.T) / 2))[::-1][1:11]
+    np.testing.assert_allclose(1 - found.eigenvalues, values, atol=tol**2 + 1e-12)
+
+
+def test_pieces_are_counted(rng):
+    X = np.vstack([rng.standard_normal((20, 2)) + 100 * i for i in range(3)])
+    assert anchor_graph(graph_of(X, X, 4), 20).n_pieces == 3
+    assert anchor_graph(graph_of(X[:20], X[:20], 4), 20).n_pieces == 1
+
+
+def test_equal_rows_are_joined_evenly():
+    X = np.zeros((6, 2))
+    Z = graph_of(X, X, 3)
+    np.testing.assert_allclose(Z.sum(axis=1), 1)
+    assert np.isfinite(anchor_graph(Z, 5).map).all()
+
+
+def test_anchors_of_no_row_have_no_part(X):
+    far = np.vstack([X[::2], np.full((1, 5), 1e6)])
+    Z = graph_of(X, far, 5)
+    found, without = anchor_graph(Z, 6), anchor_graph(graph_of(X, X[::2], 5), 6)
+    np.testing.assert_array_equal(found.map[-1], 0.0)
+    np.testing.assert_allclose(found.eigenvalues, without.eigenvalues, atol=1e-12)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_means_and_rows_around_centres(make, X, many_blocks):
+    nearest = np.arange(60) % 7
+    nearest[nearest == 5] = 4
+    means = means_around(as_rows(make(X)), nearest, 7)
+    expected = [X[nearest == j].mean(axis=0) for j in (0, 1, 2, 3, 4, 6)]
+    np.testing.assert_allclose(means, expected, atol=1e-12)
+    distance = np.abs(X[:, 0])
+    chosen = rows_around(distance, nearest)
+    assert sorted(nearest[chosen]) == [0, 1, 2, 3, 4, 6]
+    for i in chosen:
+        assert distance[i] == distance[nearest == nearest[i]].min()
+
+
+def test_centres_are_different(rng):
+    points = np.repeat(rng.standard_normal((4, 2)), 10, axis=0)
+    assert len(cluster(points, 8, 0)) == 4
