@@ -870,3 +870,11 @@ def test_wrong_types_in_a_models_note_are_not_told(tmp_path, capsys):
     path = save_model(model, tmp_path / "m.skops", **wrong, method=["lda"], n_components=[2], n_labelled=None)
     assert main(["inspect", str(path)]) == 0
     assert "LDA" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("landmarks", [None, 30])
+def test_models_with_a_kernel_about_the_mean_come_back(tmp_path, landmarks):
+    X, y = load_iris(return_X_y=True)
+    model = LDA(kernel="rbf", gamma=0.1, ridge=0.1, n_landmarks=landmarks).fit(X + 1e6, y)
+    back = load_model(save_model(model, tmp_path / "m.skops"))
+    np.testing.assert_array_equal(back.transform(X + 1e6), model.transform(X + 1e6))

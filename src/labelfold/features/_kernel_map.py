@@ -292,7 +292,7 @@ def cholesky_features(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     left = diagonal[order] - np.einsum("ij,ij->i", L, L)
     if min(left.min(), largest - span) < -_NEGATIVE * span:
         raise ValueError(
-            "the kernel's matrix is not positive semi-definite, so no features have it for products; use another "
-            "kernel, such as 'rbf', or other parameters"
+            "the kernel's matrix is not positive semi-definite, so no features have it for products; centre X "
+            "where its columns lie far from 0, or use another kernel, such as 'rbf', or other parameters"
         )
     return L, order
