@@ -149,7 +149,8 @@ def read_promise(path: Path, printed: str) -> dict[str, Any]:
     """Return the method, its expected score (%) with an interval and its metric: of answer.json, else as printed."""
     if path.is_file():
         answer = json.loads(path.read_text())
-        shares = {name: 100 * float(answer[name]) for name in ("expected", "low", "high")}
+        named = {name: answer.get(name) for name in ("expected", "low", "high")}
+        shares = {name: 100 * float(share) for name, share in named.items() if share is not None}
         return {"method": answer["method"], "metric": answer["metric"], **shares}
     said = re.search(r"^(.+?) (?:reached|keeps|and .+ are).*? ([\d.]+)%", printed, flags=re.MULTILINE)
     method, expected = (said[1], float(said[2])) if said else ("unknown", np.nan)

@@ -330,6 +330,10 @@ def test_delivered_reads_what_was_promised(experiment, tmp_path):
     path.write_text(json.dumps(answer))
     promise = {"method": "lda", "metric": "balanced accuracy", "expected": 50.0, "low": 25.0, "high": 75.0}
     assert delivered.read_promise(path, printed) == promise
+    path.write_text(
+        json.dumps({"method": "lda", "metric": "accuracy", "expected": None})
+    )  # too few labels to say
+    assert delivered.read_promise(path, printed) == {"method": "lda", "metric": "accuracy"}
 
 
 def test_delivered_aims(experiment, tmp_path):

@@ -108,7 +108,7 @@ def regressors(view: View, pieces: FormPieces, placed: Placed, others: Placed) -
         root = kernel_root(K[chosen])
         mean = K.mean(axis=0)
         return Regressors((K - mean) @ root, (L - mean) @ root, False)
-    phi, psi = _spread(view, pieces, placed)[0], _spread(view, pieces, others)[0]
+    phi, psi = _spread(view, pieces, placed), _spread(view, pieces, others)
     if phi.shape[1] < n:
         return Regressors(phi, psi, False)
     return Regressors(phi @ phi.T, psi @ phi.T, True)
@@ -123,13 +123,11 @@ def fold_in(view: View, pieces: FormPieces, placed: Placed, alpha: np.ndarray, f
         else:
             folded.coef += (placed.T.T @ alpha - np.outer(pieces.mean, alpha.sum(axis=0))) / scale
     elif view.family == "principal":
-        phi, turn = _spread(view, pieces, placed)
-        folded.coef += turn @ (phi.T @ alpha)
+        folded.coef += _map(view, pieces) @ (_spread(view, pieces, placed).T @ alpha)
     elif view.family == "rbf":
         _fold_rbf(view, pieces, placed, alpha / scale, folded)
     else:
-        phi, turn = _spread(view, pieces, placed)
-        coef = turn @ (phi.T @ alpha)
+        coef = _map(view, pieces) @ (_spread(view, pieces, placed).T @ alpha)
         join = next((j for j in folded.joins if (j.space, j.s) == (view.space, int(view.value))), None)
         if join is None:
             folded.joins.append(AnchorPart(view.space, int(view.value), coef))
@@ -167,16 +165,27 @@ def _fold_rbf(view: View, pieces: FormPieces, placed: Placed, alpha: np.ndarray,
     rbf.coefs.append(alpha)
 
 
-def _spread(view: View, pieces: FormPieces, placed: Placed) -> tuple[np.ndarray, np.ndarray]:
-    """Return the features (l, p) of a principal or graph view, and the map (d or m, p) that they come from."""
+def _map(view: View, pieces: FormPieces) -> np.ndarray:
+    """Return the matrix (d or m, p) that makes the features of a principal or graph view, of columns or of z(x)."""
     scale = pieces.scales[view.name]
     if view.family == "principal":
-        q = view.space or len(pieces.deviations)
-        size = pieces.deviations[:q] ** -view.value / np.sqrt(scale)
-        return placed.C[:, :q] * size, pieces.coordinates.basis[:, :q] * size
-    graph = pieces.graph(view.space, view.value)
-    turn = graph.map * np.sqrt(graph_weights(view, pieces) / scale)
-    return pieces.join(view.space, view.value, placed) @ turn, turn
+        size = _size(view, pieces)
+        return pieces.coordinates.basis[:, : len(size)] * size
+    return pieces.graph(view.space, view.value).map * np.sqrt(graph_weights(view, pieces) / scale)
+
+
+def _spread(view: View, pieces: FormPieces, placed: Placed) -> np.ndarray:
+    """Return the features (l, p) of rows in a principal or graph view."""
+    if view.family == "principal":
+        size = _size(view, pieces)
+        return placed.C[:, : len(size)] * size
+    return pieces.join(view.space, view.value, placed) @ _map(view, pieces)
+
+
+def _size(view: View, pieces: FormPieces) -> np.ndarray:
+    """Return what the coordinates of a principal view are multiplied by."""
+    used = pieces.deviations[: view.space or None]
+    return used**-view.value / np.sqrt(pieces.scales[view.name])
 
 
 def _points(view: View, placed: Placed) -> Any:

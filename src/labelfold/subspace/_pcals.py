@@ -57,7 +57,7 @@ class PCALS(NestedSubspace):
         subspace of PCA. Small: the first direction is that of least squares; where several fit exactly, of these the
         one along which rows vary most. "auto" suits any unit of X and any number of rows: a
         direction of average variance weighs as much as 100 labelled rows, :math:`100 (\|Y\|^2 / l) / (\|X\|^2 / m)`
-        with m = min(n, d).
+        with m = min(n, d), constant columns counted.
     center : bool, default=True
         Whether to take their mean from rows and responses; the latter is then the intercept. A sparse X stays sparse.
     refit : bool, default=False

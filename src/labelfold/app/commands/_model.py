@@ -60,7 +60,9 @@ def fit(
     data: Data,
     output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write.")],
     target: Target = None,
-    method: Annotated[str, typer.Option("--method", "-m", help="See: labelfold methods.")] = "lda",
+    method: Annotated[
+        str | None, typer.Option("--method", "-m", help="See: labelfold methods; labelfold unless given.")
+    ] = None,
     components: Annotated[
         int | None, typer.Option("-k", "--components", help="Size of the embedding.")
     ] = None,
@@ -74,7 +76,7 @@ def fit(
     scale: Scale = None,
     seed: Seed = 0,
 ) -> None:
-    """Fit a method on a table and save the model."""
+    """Fit LabelFold, or another method, on a table, say what to expect of it on new rows, and save the model."""
     from sklearn.pipeline import Pipeline
 
     from labelfold.app.io import save_model
@@ -84,7 +86,7 @@ def fit(
     from labelfold.app.registry._tuned import settled
 
     with refusing():
-        chosen = get_method(method)
+        chosen = get_method(method or ("labelfold" if ridge is None else "lda"))
         if chosen.needs:
             raise Refusal(
                 f"Models of {chosen.name} cannot be saved; labelfold compare --save writes its embedding."
@@ -99,12 +101,17 @@ def fit(
         X = named_columns(table)
         penalty = {} if ridge is None else {"ridge": ridge}
         form, why_form = chosen_form(table.X, scale, table.column)
-        model = chosen.make(components, X=table.X, random_state=seed, scale=form, **penalty)
+
+        def make(rows: Any) -> Any:
+            return chosen.make(components, X=rows, random_state=seed, scale=form, **penalty)
+
+        model = make(table.X)
         if mark is None:
             model = only_missing(model)
         model = settled(model.fit(X, table.y))
     embedded = model.transform(X) if chosen.embeds else None
     save_model(model, output, **fit_notes(chosen, table, labels, target, embedded))
+    expect = _expect(make, model, X, table.y, mark, seed)
     n, d = table.X.shape
     last = model[-1] if isinstance(model, Pipeline) else model
     value = f", ridge {last.ridge:.3g}" if hasattr(last, "ridge") else ""
@@ -113,10 +120,30 @@ def fit(
     console().print(
         f"{chosen.title}{size}{value}, fitted on {n:,} rows × {d:,} columns, {labels.n_labelled:,} rows labelled in "
         f"{labels.n_classes} classes{everyone}.\n"
-        + (f"{why_form}\n" if why_form else "")
+        + (f"{why_form}\n" if why_form and not chosen.own_forms else "")
+        + f"{expect}\n"
         + f"Saved to {output}",
         soft_wrap=True,
     )
+
+
+def _expect(make: Any, model: Any, X: Any, y: Any, mark: Any, seed: int) -> str:
+    """Say what to expect of a method: by its own leave-one-out where it has that, otherwise by folds."""
+    from labelfold.app.compare._choice import measure_for
+    from labelfold.app.compare._data import read_data
+    from labelfold.app.compare._expect import expected, in_words
+
+    data = read_data(X, y, unlabeled=mark)
+    if getattr(model, "task_", None) in ("binary", "multiclass") and hasattr(model, "loo_score_"):
+        counted = int((data.counts()[data.labels.values] > 1).sum())
+        if counted:
+            low, high = model.loo_interval_
+            return in_words(model.loo_score_, low, high, counted, "accuracy")
+    found = expected(make, data, seed)
+    if found is None:
+        return "No labelled row can be held back, so nothing can be said of new rows; label more rows."
+    metric = measure_for(data.labels.task, data.counts()).name
+    return in_words(found.expected, found.low, found.high, found.n_rows, metric)
 
 
 def fit_notes(
@@ -286,7 +313,17 @@ def _facts(saved: Any, method: Any) -> list[tuple[str, str]]:
         facts.append(("target", target if isinstance(target, str) else ", ".join(target)))
     if meta.get("n_components"):
         facts.append(("components", str(meta["n_components"])))
-    return [*facts, *_settings(saved.model)]
+    return [*facts, *_views(saved.model), *_settings(saved.model)]
+
+
+def _views(model: Any) -> list[tuple[str, str]]:
+    """Return the views that carry most of a LabelFold, and how much each does."""
+    table = getattr(model, "view_weights_", None)
+    if table is None:
+        return []
+    named = zip(table["view"], table["form"], table["weight"], strict=True)
+    shown = [f"{view} of columns {form}: {weight:.0%}" for view, form, weight in named if weight >= 0.01]
+    return [("views", "; ".join(shown[:_MOST_TOLD]) or "none")]
 
 
 def _settings(model: Any) -> list[tuple[str, str]]:

@@ -104,9 +104,9 @@ def _default_size(method: Method, data: Data) -> int:
     """Return the size of an embedding: all directions that labels can tell, or some more where rows decide."""
     n, d = data.X.shape
     natural = data.facts.most_directions
-    return (
-        natural if method.most is not None else max(min(max(2 * natural, 20), d - 1, n, _MOST_COMPONENTS), 1)
-    )
+    if method.by_labels or method.most is not None:
+        return natural
+    return max(min(max(2 * natural, 20), d - 1, n, _MOST_COMPONENTS), 1)
 
 
 def _sizes(components: int | Sequence[int], data: Data) -> list[int]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from labelfold.app.registry._methods import Method
 
 # Taken where it is as good as the best: it blends many views of the rows, embeds, and knows how sure it is.
-_PREFERRED = "labelfold"
+PREFERRED = "labelfold"
 
 
 class Comparison:
@@ -168,7 +168,7 @@ class Comparison:
         if not kept:
             return None
         # where LabelFold is not as good, the simplest of those that are: the registry has simple methods first
-        order = [_PREFERRED, *self.methods]
+        order = [PREFERRED, *self.methods]
         preferred = sorted(kept, key=lambda label: order.index(self._method_of(label)))
         return choose({label: found[label] for label in kept}, preferred, self.settings["random_state"])
 

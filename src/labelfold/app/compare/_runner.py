@@ -16,7 +16,7 @@ from labelfold.app.compare._choice import OutOfFold, choose, gap, measure_for
 from labelfold.app.compare._clock import Clock, TimeUp, default_limit
 from labelfold.app.compare._data import Data, outweighing, read_data
 from labelfold.app.compare._plan import Run, images_of, make_plan
-from labelfold.app.compare._results import Comparison, out_of_fold
+from labelfold.app.compare._results import PREFERRED, Comparison, out_of_fold
 from labelfold.app.compare._splits import Split, as_text, budget_splits, fold_splits, n_folds
 from labelfold.app.compare._store import Store
 from labelfold.app.io._problems import count, one_line
@@ -260,7 +260,7 @@ class _Runs:
         best = max(found.values(), key=lambda one: one.score)
         for run, one in found.items():
             ahead, half = gap(best, one)
-            if run.method.name != "labelfold" and ahead > max(half, _FAR_BEHIND):
+            if run.method.name != PREFERRED and ahead > max(half, _FAR_BEHIND):
                 self._behind.add(run)
 
     def _first_answer(self, repeat: int) -> None:
@@ -282,7 +282,8 @@ class _Runs:
                 with self.clock.turn(1.0):
                     self._warm_up(run, split)
                 self._warm.add(name)
-            with self.clock.turn():
+            # LabelFold is what is delivered if nothing is better: it may take what time there is
+            with self.clock.turn(*([1.0] if name == PREFERRED else [])):
                 row |= self._fit(run, split)
         except TimeUp:
             if self.clock.over():

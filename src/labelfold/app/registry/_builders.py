@@ -38,6 +38,13 @@ _LOGISTIC_GRID = (10.0, 100.0, 1.0, 1000.0, 0.1)
 _SMOOTHING = (0.1, 0.01, 1.0, 0.001, 10.0)
 
 
+def label_fold(k: int | None, X: Any, random_state: int | None) -> Any:
+    """LabelFold as it is: it chooses by itself."""
+    from labelfold import LabelFold
+
+    return LabelFold(k, random_state=random_state)
+
+
 def two_stage(name: str) -> Callable[..., Any]:
     """One of the two-stage family, its ridge tuned unless given."""
 
@@ -86,7 +93,10 @@ def drsvm(k: int | None, X: Any, random_state: int | None) -> Any:
 def nmf_svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
     """NMF without labels and a linear SVM."""
     reducer = NMF(min(k or 10, *X.shape), init="nndsvda", max_iter=500, random_state=random_state)
-    return ReduceThenClassify(reducer, linear_svm(random_state, C))
+    # scikit-learn's start takes numbers below 1e-6 for zeros, whatever the unit of X
+    return ReduceThenClassify(
+        Pipeline([("unit", UnitSpread()), ("nmf", reducer)]), linear_svm(random_state, C)
+    )
 
 
 def umap_svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:

@@ -58,6 +58,10 @@ class Method:
         A package it needs that labelfold does not.
     nonnegative : bool, default=False
         Whether X must not be negative: scaling then leaves its columns where they are.
+    own_forms : bool, default=False
+        Whether it makes forms of the columns itself, and so is given them as they are.
+    by_labels : bool, default=False
+        Whether its components are by default those that tell the labels apart, and no more.
     """
 
     name: str
@@ -73,6 +77,8 @@ class Method:
     most: Callable[[Facts], int] | None = None
     needs: str | None = None
     nonnegative: bool = False
+    own_forms: bool = False
+    by_labels: bool = False
 
     @property
     def available(self) -> bool:
@@ -113,7 +119,7 @@ class Method:
         if unknown:
             raise ValueError(f"The method {self.name!r} has no parameter {unknown[0]!r}.")
         model = self.build(n_components, X, random_state, **penalty)
-        if column_form(scale) == UNIT_VARIANCE:
+        if column_form(scale) == UNIT_VARIANCE and not self.own_forms:
             centred = not (sp.issparse(X) or self.nonnegative)
             model = Pipeline([("scale", StandardScaler(with_mean=centred)), ("model", model)])
         return model
@@ -155,6 +161,18 @@ _TUNED = "chosen by cross-validation on the labelled rows from multiples of thei
 _HIDDEN = "chosen by cross-validation with labels hidden in turn"
 
 _ENTRIES = (
+    Method(
+        "labelfold",
+        "LabelFold",
+        "Many views of the rows (linear, principal, RBF and neighbour-graph), weighed by leave-one-out on the labels "
+        "and folded into one score and one embedding.",
+        "semi-supervised",
+        True,
+        "labelfold's own; anchors after Liu, He & Chang, Large graph construction, ICML 2010",
+        builders.label_fold,
+        own_forms=True,
+        by_labels=True,
+    ),
     Method(
         "lda",
         "LDA",
