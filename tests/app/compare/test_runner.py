@@ -18,6 +18,7 @@ from labelfold.app.compare import compare
 from labelfold.app.compare._clock import Bar, Clock, TimeUp
 from labelfold.app.compare._data import outweighing, read_data
 from labelfold.app.compare._plan import images_of, make_plan
+from labelfold.app.compare._splits import fold_splits
 from labelfold.app.compare._store import COLUMNS, Store
 from labelfold.app.registry._methods import get_method
 from labelfold.app.registry._partly_labelled import Labelled
@@ -557,3 +558,22 @@ def test_a_column_that_outweighs_the_others_is_said(data):
     assert found.refit().named_steps["scale"].scale_ == pytest.approx(wide.std(axis=0))
     assert outweighing(read_data(X, y)) == []
     assert outweighing(read_data(np.zeros((4, 2)), [0, 1, 0, 1])) == []
+
+
+def test_labelfold_takes_other_labels_of_the_same_rows(data):
+    """The views are made once; the answer is that of a fit for each fold."""
+    from labelfold import LabelFold
+
+    X, y = data
+    y = np.where(np.arange(150) % 3 == 0, y, -1)
+    found = compare(X, y, ["labelfold", "pcals"], repeats=2, time_limit=600, progress=False)
+    assert found.results["error"].isna().all()
+    again = []
+    for split in fold_splits(read_data(X, y), 2, 0):
+        guess = np.full(150, -1)
+        for part in split.parts:
+            guess[part.test] = LabelFold(2, random_state=0).fit(X, part.y).predict(X[part.test])
+        again.append(np.mean(guess[y >= 0] == y[y >= 0]))
+    mine = found.results[found.results["method"] == "labelfold"]
+    assert mine["score"].tolist() == pytest.approx(again)
+    assert found.best_ == "labelfold"

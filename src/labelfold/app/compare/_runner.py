@@ -343,7 +343,7 @@ class _Runs:
             return self._views[run].refit(part.y, full=True)
         rows = self.data.X if whole else self.data.X[part.train]
         model = run.make(rows, self.seed, self.scale).fit(rows, part.y)
-        if whole and hasattr(model, "refit"):
+        if whole and callable(getattr(model, "refit", None)):  # of PCALS it is a parameter
             self._views[run] = model
         return model
 
