@@ -325,7 +325,7 @@ def new_rows(results: Results, methods: list[str], quick: bool) -> None:
 PARTS = {"book": book, "open": open_sets, "parts": parts, "anchors": anchors, "new": new_rows}
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> Path:
     """Run the parts asked for, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true")
@@ -333,7 +333,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", default=["LabelFold", *PEERS])
     parser.add_argument("--report", action="store_true")
     parser.add_argument("--output")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     folder = result_folder(options.quick, options.output)
     results = Results(folder / "label_fold.csv")
@@ -341,8 +341,8 @@ def main() -> None:
         for part in options.part:
             PARTS[part](results, options.methods, options.quick)
     write_report(results, folder / "label_fold.md")
-    print(folder / "label_fold.md")
+    return folder / "label_fold.md"
 
 
 if __name__ == "__main__":
-    main()
+    print(main())
