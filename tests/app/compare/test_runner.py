@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +19,7 @@ from labelfold.app.compare import compare
 from labelfold.app.compare._clock import Bar, Clock, TimeUp
 from labelfold.app.compare._data import outweighing, read_data
 from labelfold.app.compare._plan import images_of, make_plan
+from labelfold.app.compare._splits import fold_splits
 from labelfold.app.compare._store import COLUMNS, Store
 from labelfold.app.registry._methods import get_method
 from labelfold.app.registry._partly_labelled import Labelled
@@ -265,9 +267,10 @@ def test_hidden_labels_and_held_back_rows_stay_hidden(data):
     folds, runs = seen[1:16], seen[16:]  # the first is the warm-up
     assert len(runs) == 6
     for rows, labels in folds:
-        assert set(np.flatnonzero(np.isnan(y))) <= set(rows)
-        np.testing.assert_array_equal(labels, np.where(np.isnan(y[rows]), -1, y[rows]))
-        assert len(rows) == 150 - 24
+        np.testing.assert_array_equal(rows, np.arange(150))
+        shown = labels >= 0
+        np.testing.assert_array_equal(labels[shown], y[shown])
+        assert shown.sum() == 120 - 24
     for (rows, labels), budget in zip(runs, [30, 6] * 3, strict=True):
         assert np.sum(labels >= 0) == budget
         assert set(np.flatnonzero(np.isnan(y))) <= set(rows)
@@ -277,10 +280,11 @@ def test_hidden_labels_and_held_back_rows_stay_hidden(data):
 
 
 def test_warnings_become_notes(data, recwarn):
-    found = compare(*data, ["drsvm"], components=[2, 4], repeats=1, progress=False)
-    notes = found.results["note"].dropna()
-    assert notes.str.contains("DRSVM|iterations|converge", case=False).all()
-    assert not [w for w in recwarn if "DRSVM" in str(w.message)]
+    loud = scripted("loud", doing(lambda: warnings.warn("the wheel is loose", stacklevel=2)))
+    found = compare(*data, [loud], **QUICK)
+    assert len(found.results) > 0
+    assert found.results["note"].str.contains("the wheel is loose").all()
+    assert not [w for w in recwarn if "wheel" in str(w.message)]
 
 
 def test_sizes_a_method_cannot_give_are_not_asked_for(data):
@@ -556,3 +560,22 @@ def test_a_column_that_outweighs_the_others_is_said(data):
     assert found.refit().named_steps["scale"].scale_ == pytest.approx(wide.std(axis=0))
     assert outweighing(read_data(X, y)) == []
     assert outweighing(read_data(np.zeros((4, 2)), [0, 1, 0, 1])) == []
+
+
+def test_labelfold_takes_other_labels_of_the_same_rows(data):
+    """The views are made once; the answer is that of a fit for each fold."""
+    from labelfold import LabelFold
+
+    X, y = data
+    y = np.where(np.arange(150) % 3 == 0, y, -1)
+    found = compare(X, y, ["labelfold", "pcals"], repeats=2, time_limit=600, progress=False)
+    assert found.results["error"].isna().all()
+    again = []
+    for split in fold_splits(read_data(X, y), 2, 0):
+        guess = np.full(150, -1)
+        for part in split.parts:
+            guess[part.test] = LabelFold(2, random_state=0).fit(X, part.y).predict(X[part.test])
+        again.append(np.mean(guess[y >= 0] == y[y >= 0]))
+    mine = found.results[found.results["method"] == "labelfold"]
+    assert mine["score"].tolist() == pytest.approx(again)
+    assert found.best_ == "labelfold"

@@ -17,7 +17,7 @@ from labelfold.app.compare._clock import Clock, TimeUp, default_limit
 from labelfold.app.compare._data import Data, outweighing, read_data
 from labelfold.app.compare._plan import Run, images_of, make_plan
 from labelfold.app.compare._results import PREFERRED, Comparison, out_of_fold
-from labelfold.app.compare._splits import Split, as_text, budget_splits, fold_splits, n_folds
+from labelfold.app.compare._splits import Part, Split, as_text, budget_splits, fold_splits, n_folds
 from labelfold.app.compare._store import Store
 from labelfold.app.io._problems import count, one_line
 from labelfold.app.registry._column_forms import chosen_form
@@ -26,6 +26,8 @@ from labelfold.features._column_kind import AS_IS
 
 # After the first repeat, methods this far behind the best, and surely behind, are not run again.
 _FAR_BEHIND = 0.01
+# So many methods make a first answer.
+_FIRST = 3
 
 
 def compare(
@@ -52,7 +54,7 @@ def compare(
     """Find the method that predicts best with these labels, and the accuracy to expect of it on new rows.
 
     Every labelled row is predicted by models that were not told its label: in each repeat the labelled rows are cut
-    into folds, and each fold is held back once. Rows without a label stay in training. All methods see the same
+    into folds, and the labels of each fold are hidden once. All rows stay in training. All methods see the same
     folds, so that differences between them are paired. Methods that are surely behind after the first repeat are
     not run again. Of the methods that cannot be told from the best, LabelFold is recommended, otherwise the best.
 
@@ -212,6 +214,8 @@ class _Runs:
         self.given_up: dict[str, str] = {}
         self._too_large: dict[str, int] = {}
         self._behind: set[Run] = set()
+        self._views: dict[Run, Any] = {}  # models that take other labels of the same rows at once
+        self._told = False
         self._warm: set[str] = set()
 
     def go(self, curve: list[Split], progress: bool) -> str | None:
@@ -222,7 +226,6 @@ class _Runs:
             with self.clock.bar(todo, progress) as bar:
                 for split in folds:
                     self._make(split, self._left(split), bar)
-                    self._first_answer(split.repeat)
                     self._drop(split.repeat + 1)
                 for split in curve:
                     self._make(split, self._left(split), bar)
@@ -237,6 +240,7 @@ class _Runs:
             bar.start(run.label, f"{run.label}, {split.budget} labels")
             self._one(run, split)
             bar.done()
+            self._first_answer()
 
     def _left(self, split: Split) -> list[Run]:
         """Return the runs of a split that are not there yet, and not out of the race."""
@@ -263,14 +267,16 @@ class _Runs:
             if run.method.name != PREFERRED and ahead > max(half, _FAR_BEHIND):
                 self._behind.add(run)
 
-    def _first_answer(self, repeat: int) -> None:
-        """Tell what the first repeat says."""
-        if repeat or self.tell is None:
+    def _first_answer(self) -> None:
+        """Tell, once, what a few methods say after one round of folds."""
+        if self.tell is None or self._told:
             return
         found = {run.method.title: one for run, one in self._predictions(1).items()}
-        if found:
-            first = choose(found, [])
-            self.tell(f"First answer: {first.chosen}, about {first.expected:.0%} right on new rows.")
+        if len(found) >= min(_FIRST, len(self.runs)):
+            first, self._told = choose(found, list(found)), True
+            self.tell(
+                f"First answer: {first.chosen}, about {first.expected:.0%} {self.measure.name} on new rows."
+            )
 
     def _one(self, run: Run, split: Split) -> None:
         name = run.method.name
@@ -305,10 +311,9 @@ class _Runs:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             for part in split.parts:
-                rows, held = X[part.train], X[part.test]
-                model = run.make(rows, self.seed, self.scale)
+                held = X[part.test]
                 start = time.perf_counter()
-                model.fit(rows, part.y)
+                model = self._fitted(run, split, part)
                 seconds += time.perf_counter() - start
                 if run.method.embeds and embedded is None:
                     start = time.perf_counter()
@@ -330,6 +335,17 @@ class _Runs:
             "predicted": as_text(guess[order]),
             "note": "; ".join(dict.fromkeys(one_line(w.message) for w in caught)) or None,
         }
+
+    def _fitted(self, run: Run, split: Split, part: Part) -> Any:
+        """Return the method fitted on a part; where it can take other labels of the same rows, by that."""
+        whole = split.budget == self.data.labels.n_labelled
+        if whole and run in self._views:
+            return self._views[run].refit(part.y, full=True)
+        rows = self.data.X if whole else self.data.X[part.train]
+        model = run.make(rows, self.seed, self.scale).fit(rows, part.y)
+        if whole and callable(getattr(model, "refit", None)):  # of PCALS it is a parameter
+            self._views[run] = model
+        return model
 
     def _balanced(self, truth: np.ndarray, guess: np.ndarray) -> float | None:
         if self.measure.kind not in ("accuracy", "balanced"):

@@ -52,14 +52,26 @@ def n_folds(data: Data) -> int:
 
 
 def fold_splits(data: Data, repeats: int, seed: int) -> Iterator[Split]:
-    """Yield, repeat by repeat, folds over all labelled rows; every unlabelled row stays in training."""
+    """Yield, repeat by repeat, folds over all labelled rows.
+
+    The rows of a fold stay in training without their labels, as the unlabelled rows of a table do whose labels are
+    to be predicted.
+    """
     folds = n_folds(data)
     if not folds:
         return
+    everything = np.arange(data.X.shape[0])
     drawn = RepeatedSemiSupervisedKFold(folds, n_repeats=repeats, random_state=seed).split(None, data.y)
     for repeat in range(repeats):
-        parts = [Part(train, data.y[train], test) for train, test in islice(drawn, folds)]
+        parts = [Part(everything, _hidden(data.y, test), test) for _, test in islice(drawn, folds)]
         yield Split(repeat, data.labels.n_labelled, parts)
+
+
+def _hidden(y: np.ndarray, test: np.ndarray) -> np.ndarray:
+    """Return labels without those of some rows."""
+    y = y.copy()
+    y[test] = np.nan if y.dtype.kind == "f" else -1
+    return y
 
 
 def budget_splits(

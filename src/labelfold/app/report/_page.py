@@ -98,8 +98,9 @@ def _how(found: Comparison) -> str:
     facts = {
         "Command": s["command"] or "labelfold.compare(...) in Python",
         "Protocol": (
-            f"The labelled rows were cut into {count(s['folds'], 'fold')}, and each fold was held back once, in "
-            f"each of {repeats}. Rows without a label stayed in training. All methods saw the same folds. Methods "
+            f"The labelled rows were cut into {count(s['folds'], 'fold')}, and each fold was hidden once, in "
+            f"each of {repeats}: its rows stayed in training without their labels, as rows without a label do. All "
+            "methods saw the same folds. Methods "
             "surely behind after a repeat were not run again."
         ),
         "Choice": (
