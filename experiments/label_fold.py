@@ -309,7 +309,7 @@ def new_rows(results: Results, methods: list[str], quick: bool) -> None:
             classes = np.unique(data.y)
             drawn = rng_of(name, "new", seed).permutation(old)
             first = np.array([drawn[data.y[drawn] == one][0] for one in classes])
-            labelled = np.concatenate([first, np.setdiff1d(drawn, first)])[:50]
+            labelled = np.concatenate([first, drawn[~np.isin(drawn, first)]])[:50]
             key = {"part": "new", "dataset": data.name, "source": data.source, "seed": seed}
             key["parameters"] = words(labels=len(labelled), new="fifth")
             if results.has(**key, method="new rows"):
