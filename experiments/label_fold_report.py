@@ -137,7 +137,5 @@ def _anchors(report: Report, results: Results) -> None:
 
 
 def _new(report: Report, results: Results) -> None:
-    report.text(
-        "## New rows: accuracy on the half of the rows that is, and is not, seen in training, %, 50 labels"
-    )
+    report.text("## New rows: accuracy on a fifth of the rows, seen in training and not, %, 50 labels")
     _grid(report, _accuracies(results, "new", 50))

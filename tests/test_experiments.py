@@ -405,3 +405,30 @@ def test_settings_stop_what_is_late(experiment, tmp_path):
     settings.cell(results, plan, table, "lda", "slow", endless)
     assert [row["published"] for row in results.rows] == ["late", "late"]
     assert [row["ours"] for row in results.rows] == ["nan", "nan"]
+
+
+def test_label_fold(experiment, tmp_path, monkeypatch):
+    label_fold = experiment("label_fold")
+    monkeypatch.setattr(label_fold, "OPEN", ("wine", "Text"))
+    monkeypatch.setattr(label_fold, "SEVERAL", ("scene",))
+    monkeypatch.setattr(label_fold, "BOOK", ("BCI",))
+    parts = ["--part", "book", "open", "parts", "new", "--methods", "LabelFold", "1-NN"]
+    page = label_fold.main(["--quick", "--output", str(tmp_path), *parts])
+    path = tmp_path / "label_fold.csv"
+    rows = label_fold.Results(path).rows
+    assert {row["source"] for row in rows} == {"generated"}
+    assert all(np.isfinite(float(row["ours"])) for row in rows)
+    # Two sets with classes, 2 sizes, 2 draws: LabelFold, its leave-one-out score, the linear view, 1-NN.
+    classes = [row for row in rows if row["part"] == "open" and row["dataset"] != "scene"]
+    assert len(classes) == 2 * 2 * 2 * 4
+    assert {row["method"] for row in rows if row["part"] == "new"} == {"seen in training", "new rows"}
+    text = page.read_text()
+    for said in ("less the best peer in hindsight", "coverage", "without graph", "New rows"):
+        assert said in text
+
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:3] + lines[4:]))
+    label_fold.main(["--quick", "--output", str(tmp_path), *parts])
+    again = path.read_text().splitlines(keepends=True)
+    assert again[: len(lines) - 1] == lines[:3] + lines[4:]
+    assert {line.split(",")[3] for line in again[len(lines) - 1 :]} <= {"LabelFold", "leave-one-out"}

@@ -62,7 +62,7 @@ def layout(
     *,
     previous: Layout | None = None,
     perplexity: float = 30.0,
-    n_landmarks: int = 2500,
+    n_landmarks: int = 2000,
     random_state: Any = 0,
 ) -> Layout:
     """Return a map of rows in two dimensions that keeps their neighbours in all components.
@@ -79,7 +79,7 @@ def layout(
         that the map moves where the embedding does, and stays where that stays.
     perplexity : float, default=30
         About how many neighbours of a row are kept together.
-    n_landmarks : int, default=2500
+    n_landmarks : int, default=2000
         Rows that are laid out by t-SNE; all where there are no more.
     random_state : int, RandomState instance or None, default=0
         Which rows are landmarks.
@@ -155,15 +155,12 @@ def _tsne(Z: np.ndarray, start: np.ndarray | None, perplexity: float) -> np.ndar
             "labelfold.layout needs openTSNE, which is not installed; "
             "install it with: pip install 'labelfold[layout]'"
         ) from None
-    from labelfold.rows import _threads as threads
-
+    # One thread: a few thousand rows are too few to pay for waiting at the end of every iteration.
     affinities = openTSNE.affinity.PerplexityBasedNN(
-        Z, min(perplexity, (len(Z) - 1) / 3), method="exact", n_jobs=threads.n_threads(), random_state=0
+        Z, min(perplexity, (len(Z) - 1) / 3), method="exact", n_jobs=1, random_state=0
     )
     first = _principal(Z) * 1e-4 if start is None else start.copy()
-    found = openTSNE.TSNEEmbedding(
-        first, affinities, negative_gradient_method="bh", n_jobs=threads.n_threads(), random_state=0
-    )
+    found = openTSNE.TSNEEmbedding(first, affinities, negative_gradient_method="bh", n_jobs=1, random_state=0)
     if start is None:
         found.optimize(_EXAGGERATED, exaggeration=12, momentum=0.5, inplace=True)
     found.optimize(_PLAIN if start is None else _AGAIN, momentum=0.8, inplace=True)

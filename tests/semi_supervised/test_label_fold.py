@@ -378,6 +378,24 @@ def test_every_row_labelled(clusters):
     assert fold.score(X, y) > 0.8
 
 
+def test_regressions_made_again_are_those_that_were_kept(clusters, monkeypatch):
+    X, y = clusters
+    kept = LabelFold().fit(X, some_labels(y))
+    monkeypatch.setattr("labelfold.semi_supervised._solver._KEPT_ROWS", 0)
+    again = LabelFold().fit(X, some_labels(y))
+    np.testing.assert_array_equal(again.embedding_, kept.embedding_)
+    assert again.loo_score_ == kept.loo_score_
+
+
+def test_leaving_out_a_rows_own_error_is_near_to_refitting(rng, monkeypatch):
+    y = np.arange(300) % 2
+    X = rng.standard_normal((300, 4)) + y[:, None]
+    exact = LabelFold(forms=["as they are"]).fit(X, y)
+    monkeypatch.setattr("labelfold.semi_supervised._solver._EXACT_ROWS", 0)
+    near = LabelFold(forms=["as they are"]).fit(X, y)
+    assert abs(near.loo_score_ - exact.loo_score_) <= 0.01
+
+
 def test_many_labelled_rows_take_landmarks(rng, monkeypatch):
     monkeypatch.setattr("labelfold.semi_supervised._fold.LANDMARKS", 30)
     monkeypatch.setattr("labelfold.semi_supervised._fold.KERNEL_ROWS", 40)

@@ -239,7 +239,8 @@ class _Columns:
         self.pieces, self.folded = pieces, folded
 
     def __call__(self, T: Any) -> np.ndarray:
-        return self.folded.columns(self.pieces.place(T, (), self.folded.needs()[1]))
+        q = max((rbf.space for rbf in self.folded.rbfs), default=0)
+        return self.folded.columns(self.pieces.place(T, (), q))
 
 
 def training_scores(scores: BlendedScores, pieces: list[FormPieces], held: dict[str, Rows]) -> np.ndarray:
@@ -247,7 +248,9 @@ def training_scores(scores: BlendedScores, pieces: list[FormPieces], held: dict[
     F, by_name = scores.bias, {piece.name: piece for piece in pieces}
     for piece, folded in zip(scores.pieces, scores.folded, strict=True):
         known = by_name[piece.name]
-        F = F + folded.anchors(known, Placed(None, None, {space.q: space.joins for space in known.spaces}))
+        F = F + folded.anchors(
+            known, Placed(None, None, {space.q: space.joins for space in known.spaces}, {})
+        )
         if folded.rbfs or folded.coef.any():
             rows = held[piece.name]
             F = F + rows.get(Featurized(rows, _Columns(piece, folded)).values())

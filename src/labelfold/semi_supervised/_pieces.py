@@ -134,17 +134,20 @@ class FormPieces:
         for space in self.spaces:
             if spaces is None or space.q in spaces:
                 joins[space.q] = space.anchors.nearest(C[:, : space.q] if space.q else T, space.k)
-        return Placed(T, C, joins)
+        return Placed(T, C, joins, {})
 
     def place_again(self, T: Any, index: np.ndarray, q: int | None = None) -> Placed:
         """Return the same of training rows, of which the nearest anchors are known."""
         joins = {space.q: tuple(part[index] for part in space.joins) for space in self.spaces}
-        return Placed(T, self.coordinates.first(q)(T), joins)
+        return Placed(T, self.coordinates.first(q)(T), joins, {})
 
     def join(self, q: int, s: float, placed: Placed) -> sparse.csr_array:
         """Return z(x) of some rows: their weights of the s nearest anchors of a space."""
-        m = self.space(q).anchors.points.shape[0]
-        return joined(*placed.joins[q], int(s), m)
+        key = (q, int(s))
+        if key not in placed.made:
+            distance, which = placed.joins[q]
+            placed.made[key] = joined(distance, which, int(s), self.space(q).anchors.points.shape[0])
+        return placed.made[key]
 
     def only(self, spaces: Collection[int], q: int) -> FormPieces:
         """Return what places new rows among the anchors of some spaces and in q coordinates, and nothing else."""
@@ -157,16 +160,27 @@ class FormPieces:
 
 
 class Placed(NamedTuple):
-    """Some rows as the views of a form see them: in the form, in principal coordinates, among the anchors."""
+    """Some rows as the views of a form see them.
+
+    Attributes
+    ----------
+    T, C : array of shape (n, d), (n, q)
+        The rows in the form, and their principal coordinates.
+    joins : dict of int to tuple of ndarray
+        The distances of their nearest anchors, and which they are, by space.
+    made : dict of tuple to csr_array
+        z(x) by space and number of neighbours, once it is made.
+    """
 
     T: Any
     C: Any
     joins: dict[int, tuple[np.ndarray, np.ndarray]]
+    made: dict[tuple[int, int], sparse.csr_array]
 
     def some(self, index: np.ndarray) -> Placed:
         """Return some of the rows."""
         joins = {q: (distance[index], which[index]) for q, (distance, which) in self.joins.items()}
-        return Placed(self.T[index], self.C[index], joins)
+        return Placed(self.T[index], self.C[index], joins, {})
 
 
 def make_pieces(

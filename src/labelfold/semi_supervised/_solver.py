@@ -27,6 +27,12 @@ from labelfold.semi_supervised._view_weights import (
 # Views and ridges of a smaller share of the largest weight are not weighed again without each row.
 _LEFT_OUT = 1e-2
 
+# Of more labelled rows, errors without a row leave out its own error only: its part in the others' is too small.
+_EXACT_ROWS = 500
+
+# Of more labelled rows, the regressions that count are made again rather than all of them kept.
+_KEPT_ROWS = 2000
+
 # The constant added to kernels of mean squared norm 1: small for classes, so that few labels do not decide on how
 # common a class is; large for labels and numbers, whose mean says more.
 _SHRUNK, _FREE = 0.1, 10.0
@@ -101,6 +107,23 @@ class _Fitted(NamedTuple):
     left: LeftOut
 
 
+class _Problem(NamedTuple):
+    """The forms, the labelled rows and some unlabelled ones as their views see them, and what is regressed."""
+
+    pieces: list[FormPieces]
+    placed: list[Placed]
+    others: list[Placed]
+    targets: Targets
+    ridges: np.ndarray
+
+    def fit(self, view: View, form: int) -> tuple[_Fitted, np.ndarray]:
+        """Return the regression in a view, and how undecided it is on unlabelled rows, (r,)."""
+        seen = regressors(view, self.pieces[form], self.placed[form], self.others[form])
+        found = spectrum(seen.own, seen.is_kernel, self.targets.constant)
+        fitted = _Fitted(view, form, found, leave_one_out(found, self.targets.Y, self.ridges))
+        return fitted, _doubt(seen, found, self.targets, self.ridges)
+
+
 def solve(
     pieces: list[FormPieces],
     placed: list[Placed],
@@ -120,25 +143,28 @@ def solve(
     views : collection of View, optional
         Only these.
     """
-    fits, doubts = [], []
-    for i, piece in enumerate(pieces):
-        for view in piece.views:
-            if views is None or view in views:
-                seen = regressors(view, piece, placed[i], others[i])
-                found = spectrum(seen.own, seen.is_kernel, targets.constant)
-                fits.append(_Fitted(view, i, found, leave_one_out(found, targets.Y, ridges)))
-                doubts.append(_doubt(seen, found, targets, ridges))
-    if not fits:
+    problem, n = _Problem(pieces, placed, others, targets, ridges), len(targets.Y)
+    used = [
+        (view, i) for i, piece in enumerate(pieces) for view in piece.views if views is None or view in views
+    ]
+    if not used:
         empty = np.zeros((0, len(ridges)))
         mean = targets.Y.mean(axis=0) + targets.offset
-        return Solution(BlendedScores([], [], mean), [], empty, empty, np.tile(mean, (len(targets.Y), 1)))
-    errors = np.array([squared_errors(fit.left.residuals, targets.scale) for fit in fits])
-    decided = targets.classes and others[0].T.shape[0] > 0
-    doubt = np.array(doubts) if decided else None
-    w = weights(errors, len(targets.Y), doubt, *_prior(fits))
-    scores = _fold(fits, w, pieces, placed, targets, ridges)
-    left_out = _left_out(fits, w, doubt, targets, ridges) + targets.offset
-    return Solution(scores, [fit.view for fit in fits], w, errors, left_out)
+        return Solution(BlendedScores([], [], mean), [], empty, empty, np.tile(mean, (n, 1)))
+    kept: dict[View, _Fitted] = {}
+    errors, doubts = np.empty((len(used), len(ridges))), np.empty((len(used), len(ridges)))
+    for j, (view, form) in enumerate(used):
+        fit, doubts[j] = problem.fit(view, form)
+        errors[j] = squared_errors(fit.left.residuals, targets.scale)
+        if n <= _KEPT_ROWS:
+            kept[view] = fit
+    doubt = doubts if targets.classes and others[0].T.shape[0] else None
+    w = weights(errors, n, doubt, *_prior([view for view, _ in used]))
+    heavy = np.flatnonzero(w.any(axis=1))
+    fits = [kept.get(used[j][0]) or problem.fit(*used[j])[0] for j in heavy]
+    scores = _fold(fits, w[heavy], problem)
+    left_out = _left_out(fits, w[heavy], None if doubt is None else doubt[heavy], problem)
+    return Solution(scores, [view for view, _ in used], w, errors, left_out + targets.offset)
 
 
 def _doubt(seen: Regressors, found: Spectrum, targets: Targets, ridges: np.ndarray) -> np.ndarray:
@@ -152,55 +178,47 @@ def _doubt(seen: Regressors, found: Spectrum, targets: Targets, ridges: np.ndarr
     return undecided(psi @ (phi.T @ alpha))
 
 
-def _fold(
-    fits: list[_Fitted],
-    w: np.ndarray,
-    pieces: list[FormPieces],
-    placed: list[Placed],
-    targets: Targets,
-    ridges: np.ndarray,
-) -> BlendedScores:
+def _prior(views: list[View]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the views' priors, and which are linear."""
+    return np.array([view.prior for view in views]), np.array([view.family == "linear" for view in views])
+
+
+def _fold(fits: list[_Fitted], w: np.ndarray, problem: _Problem) -> BlendedScores:
     """Return the weighted mean of all scores, as one function of a row."""
-    Y = targets.Y
+    pieces, placed, (Y, offset, *_) = problem.pieces, problem.placed, problem.targets
     folded: dict[int, FoldedForm] = {}
     fitted = np.zeros_like(Y)
     for fit, share in zip(fits, w, strict=True):
         used = np.flatnonzero(share)
-        if len(used):
-            alpha = np.tensordot(share[used], coefficients(fit.found, Y, ridges[used]), axes=1)  # (l, c)
-            known = placed[fit.form]
-            one = folded.setdefault(fit.form, FoldedForm(known.T.shape[1], Y.shape[1]))
-            fold_in(fit.view, pieces[fit.form], known, alpha, one)
-            fitted += fit.found.U @ (fit.found.s[:, None] * (fit.found.U.T @ alpha))
+        alpha = np.tensordot(share[used], coefficients(fit.found, Y, problem.ridges[used]), axes=1)  # (l, c)
+        one = folded.setdefault(fit.form, FoldedForm(placed[fit.form].T.shape[1], Y.shape[1]))
+        fold_in(fit.view, pieces[fit.form], placed[fit.form], alpha, one)
+        fitted += fit.found.U @ (fit.found.s[:, None] * (fit.found.U.T @ alpha))
     # Every view is right but for a constant: the mean over the labelled rows is known.
-    bias = fitted.mean(axis=0) + targets.offset
+    bias = fitted.mean(axis=0) + offset
     for i, one in folded.items():
         bias -= (one.columns(placed[i]) + one.anchors(pieces[i], placed[i])).mean(axis=0)
     slim = [pieces[i].only(*one.needs()) for i, one in folded.items()]
     return BlendedScores(slim, list(folded.values()), bias)
 
 
-def _prior(fits: list[_Fitted]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the views' priors, and which are linear."""
-    views = [fit.view for fit in fits]
-    return np.array([view.prior for view in views]), np.array([view.family == "linear" for view in views])
-
-
-def _left_out(
-    fits: list[_Fitted], w: np.ndarray, doubts: np.ndarray | None, targets: Targets, ridges: np.ndarray
-) -> np.ndarray:
+def _left_out(fits: list[_Fitted], w: np.ndarray, doubts: np.ndarray | None, problem: _Problem) -> np.ndarray:
     """Return F of each labelled row, left out of the regressions and of the weights."""
-    n = len(targets.Y)
-    counts = w > _LEFT_OUT * w.max()
-    errors = np.full((*w.shape, n), np.inf)
-    for i, fit in enumerate(fits):
+    (Y, _, scale, *_), ridges = problem.targets, problem.ridges
+    n, counts = len(Y), w > _LEFT_OUT * w.max()
+    some = np.flatnonzero(counts.any(axis=1))
+    errors = np.full((len(some), len(ridges), n), np.inf)
+    for j, i in enumerate(some):
         used = np.flatnonzero(counts[i])
-        if len(used):
-            left = LeftOut(fit.left.residuals[used], fit.left.leverage[used])
-            errors[i, used] = errors_without_each(fit.found, ridges[used], left, targets.scale)
-    some = counts.any(axis=1)
-    fits = [fit for fit, used in zip(fits, some, strict=True) if used]
+        left = LeftOut(fits[i].left.residuals[used], fits[i].left.leverage[used])
+        if n <= _EXACT_ROWS:
+            errors[j, used] = errors_without_each(fits[i].found, ridges[used], left, scale)
+        else:
+            own = ((left.residuals / scale) ** 2).sum(axis=2)
+            errors[j, used] = (own.sum(axis=1, keepdims=True) - own) / (n - 1)
     doubt = None if doubts is None else doubts[some][:, :, None]
-    share = weights(errors[some], n - 1, doubt, *_prior(fits))
-    residuals = np.array([fit.left.residuals for fit in fits])  # (v, r, l, c)
-    return targets.Y - np.einsum("vrl,vrlc->lc", share, residuals)
+    share = weights(errors, n - 1, doubt, *_prior([fits[i].view for i in some]))
+    F = Y.copy()
+    for j, i in enumerate(some):
+        F -= np.einsum("rl,rlc->lc", share[j], fits[i].left.residuals)
+    return F
