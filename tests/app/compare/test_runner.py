@@ -297,7 +297,13 @@ def test_sizes_a_method_cannot_give_are_not_asked_for(data):
     assert found.results["note"].isna().all()
 
 
-def test_what_suits_is_run_and_what_does_not_is_said(data):
+@pytest.fixture
+def two_folds(monkeypatch):
+    """Where every method runs, two folds show as much as five."""
+    monkeypatch.setattr("labelfold.app.compare._splits._FOLDS", 2)
+
+
+def test_what_suits_is_run_and_what_does_not_is_said(data, two_folds):
     X, y = data[0][::3], data[1][::3]
     found = compare(X - X.mean(axis=0), y, components=2, repeats=1, time_limit=600, progress=False)
     assert {"lda", "opls", "ssdr", "drsvm", "pca-svm", "svm", "label-spreading", "sklearn-lda"} <= set(
@@ -312,7 +318,7 @@ def test_what_suits_is_run_and_what_does_not_is_said(data):
     assert sparse.results["error"].isna().all()
 
 
-def test_several_labels_a_row(data):
+def test_several_labels_a_row(data, two_folds):
     X, y = data
     Y = pd.DataFrame({"big": X[:, 2] > 4, "wide": X[:, 1] > 3, "first": y == 0}).astype(float)
     Y.iloc[::4] = np.nan
