@@ -19,7 +19,7 @@ from browser import Browser  # noqa: E402
 
 SHORTER = """
 for (const section of document.querySelectorAll('section'))
-  if (!['budgets', 'maps'].includes(section.getAttribute('aria-labelledby'))) section.remove();
+  if (!['seconds', 'maps'].includes(section.getAttribute('aria-labelledby'))) section.remove();
 for (const plot of document.querySelectorAll('.plot')) plot.style.height = '17rem';
 dispatchEvent(new Event('resize'));
 """

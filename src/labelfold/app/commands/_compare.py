@@ -47,8 +47,7 @@ Limit = Annotated[
 # What a run leaves in its folder, beside results.csv.
 _MADE = ("report.html", "answer.json", "model.skops", "embedding.parquet", "predictions.csv")
 _DEMO_LABELS = 100
-# What two cores do in two minutes, compiling included; the time limit is for slower ones.
-_DEMO: dict[str, Any] = {"budgets": [20, 50], "repeats": 3, "time_limit": 100}
+_DEMO: dict[str, Any] = {"time_limit": 60}
 
 
 @app.command("compare")
@@ -168,11 +167,7 @@ def demo(output: Folder = Path("demo"), seed: Seed = 0) -> None:
     writable_folder(output)
     entry = shipped.SETS["digits"]
     path = shipped.write("digits", output / "digits.csv", _DEMO_LABELS, seed)
-    budgets = ",".join(map(str, _DEMO["budgets"]))
-    command = (
-        f"labelfold compare {path} --target {entry.target} --id row --budgets {budgets} "
-        f"--repeats {_DEMO['repeats']} --time-limit {_DEMO['time_limit']} --save --output {output}"
-    )
+    command = f"labelfold compare {path} --target {entry.target} --id row --time-limit {_DEMO['time_limit']} --save --output {output}"
     out = console()
     out.print(
         f"Data: scikit-learn's handwritten digits, {entry.rows:,} images × {entry.columns} pixels, "

@@ -171,12 +171,8 @@ def embedding(shown: Map, data: Data) -> dict[str, Any]:
                 }
             )
     layout = _layout()
-    layout["xaxis"] |= {
-        "title": {"text": "first component"},
-        "zeroline": False,
-        "showticklabels": False,
-    }
-    second = "at random, no meaning" if shown.flat else "second component"
+    first, second = ("the component", "at random, no meaning") if shown.flat else ("", "")
+    layout["xaxis"] |= {"title": {"text": first}, "zeroline": False, "showticklabels": False}
     layout["yaxis"] |= {"title": {"text": second}, "zeroline": False, "showticklabels": False}
     layout |= {"margin": {"l": 30, "r": 8, "t": 8, "b": 34}, "hovermode": "closest"}
     return {"data": traces, "layout": layout}
