@@ -167,7 +167,10 @@ def demo(output: Folder = Path("demo"), seed: Seed = 0) -> None:
     writable_folder(output)
     entry = shipped.SETS["digits"]
     path = shipped.write("digits", output / "digits.csv", _DEMO_LABELS, seed)
-    command = f"labelfold compare {path} --target {entry.target} --id row --time-limit {_DEMO['time_limit']} --save --output {output}"
+    command = (
+        f"labelfold compare {path} --target {entry.target} --id row --time-limit {_DEMO['time_limit']} --save "
+        f"--output {output}"
+    )
     out = console()
     out.print(
         f"Data: scikit-learn's handwritten digits, {entry.rows:,} images × {entry.columns} pixels, "
