@@ -90,9 +90,29 @@ def test_fit_saves_a_plain_model(wine, model, capsys):
         numbers(wine), wine["kind"].astype(object).where(wine["kind"].notna(), None)
     )
     np.testing.assert_allclose(model.transform(numbers(wine)), expected.transform(numbers(wine)))
-    out, _ = run(capsys, "fit wine.parquet --target kind --drop name --scale -o tuned")
+    out, _ = run(capsys, "fit wine.parquet --target kind --drop name --scale -m lda -o tuned")
     assert f"{wine['kind'].notna().sum()} rows labelled in 3 classes" in out
     assert "ridge" in out
+    assert re.search(
+        r"Expect 9\d\.\d% right on new rows \(90% interval \d\d\.\d% to \d+\.\d%, from 118 lab", out
+    )
+
+
+def test_fit_fits_labelfold_unless_told(wine, capsys):
+    from labelfold import LabelFold
+
+    out, _ = run(capsys, "fit wine.csv --target kind --id name -o fold")
+    assert out.startswith("LabelFold with 2 components")
+    assert "Expect 9" in out
+    saved = load_model("fold")
+    assert type(saved) is LabelFold
+    told, _ = run(capsys, "inspect fold")
+    assert f"{saved.view_weights_['weight'][0]:.0%}" in told
+    run(capsys, "predict fold wine.csv --id name -o said.csv")
+    said = pd.read_csv("said.csv")
+    hidden = wine["kind"].isna().to_numpy()
+    assert hidden.any()
+    assert said["confidence"].between(1 / 3, 1).all()
 
 
 def test_the_form_of_the_columns_is_part_of_the_model(wine, capsys):
@@ -262,9 +282,9 @@ def test_demo(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(labelfold.app.compare, "compare", shorter)
     out, _ = run(capsys, ["demo", "--output", str(tmp_path / "a" / "b")])
     assert asked["shape"] == (1797, 64)
-    assert asked["known"] == 300
+    assert asked["known"] == 100
     assert asked["time_limit"] <= 120
-    assert re.search(r"Of the 1,497 images whose label was hidden, the model names \d\d\.\d% rightly", out)
+    assert re.search(r"Of the 1,697 images whose label was hidden, the model names \d\d\.\d% rightly", out)
     for name in ("report.html", "model.skops", "predictions.csv", "digits.csv"):
         assert (tmp_path / "a" / "b" / name).exists()
 

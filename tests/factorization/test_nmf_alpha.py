@@ -127,7 +127,8 @@ def test_no_supervision_is_klnmf_to_the_bit(container, dtype):
     plain = KLNMF(3, max_iter=8).fit(held)
     np.testing.assert_array_equal(model.components_, plain.components_)
     np.testing.assert_array_equal(model.embedding_, plain.embedding_)
-    np.testing.assert_array_equal(model.objective_, plain.objective_)
+    # a sum of 8-byte numbers in vectors depends in its last digit on where the array begins
+    np.testing.assert_allclose(model.objective_, plain.objective_, rtol=1e-14)
     placed = [as_rows(held).get(one.transform(held)) for one in (model, plain)]
     np.testing.assert_array_equal(*placed)
     assert model.embedding_.dtype == placed[0].dtype == dtype

@@ -13,7 +13,7 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-_RUN = 0.25  # the share of all time that a single run may take
+_RUN = 0.15  # the share of all time that a single run may take
 _AGAIN = 0.1  # seconds until an alarm that rang while code was being compiled rings again
 
 
@@ -36,7 +36,7 @@ class Clock:
     --------
     >>> clock = Clock(100.0)
     >>> clock.most(), clock.over()
-    (25.0, False)
+    (15.0, False)
     """
 
     def __init__(self, limit: float | None):

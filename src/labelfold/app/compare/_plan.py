@@ -70,6 +70,7 @@ def make_plan(
         if method.embeds:
             ks = sorted({min(k, most) for k in sizes or [_default_size(method, data)]})
         runs += [Run(method, k) for k in ks]
+    runs.sort(key=lambda run: run.method.slow)
     return Plan(runs, budgets, sizes or [], left_out)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from labelfold._layout import layout
 from labelfold.app._explain import correlations, predict_with_confidence
 from labelfold.app.compare._results import whole
 from labelfold.app.compare._splits import fold_of_rows, from_text
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from labelfold.app.compare._results import Comparison
 
 _MOST_MAPS = 2
-_MOST_POINTS = 500  # of each kind: a browser draws that many at once, and an eye takes in no more
+_MOST_POINTS = 2000  # of each kind: a browser draws that many at once
 _MOST_NEXT = 20
 _MOST_SHOWN = 12  # components
 
@@ -154,17 +156,24 @@ def _maps(found: Comparison) -> list[Map]:
         except Exception:  # the table already says what is wrong with this method
             continue
         flat = Z.shape[1] == 1
-        points = np.column_stack([Z[:, 0], rng.uniform(-1, 1, len(Z))]) if flat else _plane(Z)
+        points = np.column_stack([Z[:, 0], rng.uniform(-1, 1, len(Z))]) if flat else plane(Z)
         title = found.methods[row["method"]].title
         said = [as_label(data, p) for p in predicted]
         maps.append(Map(title, points, rows, role, said, confidence, flat))
     return maps
 
 
-def _plane(Z: np.ndarray) -> np.ndarray:
-    """Return the two principal components of an embedding."""
+def plane(Z: np.ndarray) -> np.ndarray:
+    """Return an embedding in two dimensions: as it is, or a layout that keeps the neighbours in all components.
+
+    Two principal components where openTSNE is not installed.
+    """
+    if Z.shape[1] == 2:
+        return Z
+    if find_spec("openTSNE") is not None and len(Z) > 3:
+        return np.asarray(layout(Z).points)
     Z = Z - Z.mean(axis=0)
-    return Z if Z.shape[1] == 2 else Z @ np.linalg.svd(Z, full_matrices=False)[2][:2].T
+    return Z @ np.linalg.svd(Z, full_matrices=False)[2][:2].T
 
 
 def as_label(data: Any, predicted: Any) -> str:

@@ -76,7 +76,7 @@ def compare(
         How often the folds, and the labels of the curve, are drawn.
     time_limit : float, optional
         Seconds for the runs, which end with what there is; 40 and more with the size of X unless given. A run that
-        alone would take a quarter of it is stopped, and its method not tried again at that size or a larger one.
+        alone would take a seventh of it is stopped, and its method not tried again at that size or a larger one.
     random_state : int, default=0
         Seed of everything.
     test_size : float, default=0.3
@@ -297,7 +297,7 @@ class _Runs:
             self._too_large[name] = run.k or 0
             size = "" if run.k is None else f" with {run.k} components or more"
             self.given_up[f"{run.method.title}{size}"] = (
-                f"a run took longer than {self.clock.most() or 0:.3g} s, a quarter of the time limit"
+                f"a run took longer than {self.clock.most() or 0:.3g} s, a seventh of the time limit"
             )
             return  # no row: another run, with more time, should try it
         except Exception as error:  # the reason is the method's result; the others go on

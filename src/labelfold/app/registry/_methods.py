@@ -62,6 +62,8 @@ class Method:
         Whether it makes forms of the columns itself, and so is given them as they are.
     by_labels : bool, default=False
         Whether its components are by default those that tell the labels apart, and no more.
+    slow : bool, default=False
+        Whether a fit takes many times as long as most: `compare` runs it after the others.
     """
 
     name: str
@@ -79,6 +81,7 @@ class Method:
     nonnegative: bool = False
     own_forms: bool = False
     by_labels: bool = False
+    slow: bool = False
 
     @property
     def available(self) -> bool:
@@ -323,6 +326,7 @@ _ENTRIES = (
         builders.nmf_svm,
         "C",
         nonnegative=True,
+        slow=True,
     ),
     Method(
         "label-spreading",
@@ -375,6 +379,7 @@ _ENTRIES = (
         _SUBSPACE,
         builders.kernel_pcals,
         suits=_at_most(5_000, 2_000_000, "it works with a matrix of all pairs of rows"),
+        slow=True,
     ),
     Method(
         "laprls",
@@ -386,6 +391,7 @@ _ENTRIES = (
         builders.laprls(None),
         "ridge",
         suits=_at_most(20_000, 2_000_000, "it searches neighbours of every row"),
+        slow=True,
     ),
     Method(
         "kernel-laprls",
@@ -454,6 +460,7 @@ _ENTRIES = (
         True,
         _NSDR,
         builders.offsets("NSDR"),
+        slow=True,
     ),
     Method(
         "nmf-alpha",
@@ -502,6 +509,7 @@ _ENTRIES = (
         builders.parts_svm("CNMF"),
         "C",
         nonnegative=True,
+        slow=True,
     ),
     Method(
         "tsvm",
@@ -512,6 +520,7 @@ _ENTRIES = (
         "Sindhwani & Keerthi, Large scale semi-supervised linear SVMs, SIGIR 2006",
         builders.tsvm,
         "C",
+        slow=True,
     ),
 )
 

@@ -185,9 +185,10 @@ def maps(found: Comparison) -> str:
             f'aria-label="{text(described)}"></div><figcaption>{flat}</figcaption></figure>'
         )
     note = (
-        f'<p class="note">The first two principal components of embeddings fitted with {found.budget_} labels, the '
-        "large points. Small points are rows without a label, in the colour of their prediction. Point at one, or "
-        "tap it, to see which row it is, its label, what the method takes it for and how sure it is.</p>"
+        f'<p class="note">{len(shown[0].rows):,} of {count(found.settings["n_rows"], "row")}, placed so that neighbours '
+        "in all components stay neighbours; distances between islands mean little. Large points have a label; small "
+        "points are rows without one, in the colour of their prediction. Point at one, or tap it, to see which row it "
+        "is, its label, what the method takes it for and how sure it is.</p>"
     )
     return _section("maps", "Maps", f'{note}{_key(found)}<div class="cards">{"".join(cards)}</div>')
 
