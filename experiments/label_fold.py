@@ -90,6 +90,7 @@ PEERS = (
 )
 ONLY_OPEN = ("extra-trees", "logistic", "sklearn-lda", "naive-bayes", "tf-idf + logistic")
 ONLY_COUNTS = ("naive-bayes", "tf-idf + logistic")
+ONLY_DENSE = ("sklearn-lda",)
 FAMILIES = ("linear", "principal", "rbf", "graph")
 FORMS = ("as they are", "unit variance", "ranks")
 
@@ -186,7 +187,7 @@ def peer(name: str, data: Set, scale: str) -> Callable[[np.ndarray], np.ndarray]
             make_pipeline(TfidfTransformer(sublinear_tf=True), LogisticRegression(max_iter=1000))
         )
     method = METHODS[name]
-    if not method.available:
+    if not method.available or (name in ONLY_DENSE and sparse.issparse(X)):
         return None
 
     def run(labelled: np.ndarray) -> np.ndarray:
