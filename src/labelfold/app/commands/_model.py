@@ -131,19 +131,19 @@ def _expect(make: Any, model: Any, X: Any, y: Any, mark: Any, seed: int) -> str:
     """Say what to expect of a method: by its own leave-one-out where it has that, otherwise by folds."""
     from labelfold.app.compare._choice import measure_for
     from labelfold.app.compare._data import read_data
-    from labelfold.app.compare._expect import expected, in_words
+    from labelfold.app.compare._expect import expectation, expected
 
     data = read_data(X, y, unlabeled=mark)
     if getattr(model, "task_", None) in ("binary", "multiclass") and hasattr(model, "loo_score_"):
         counted = int((data.counts()[data.labels.values] > 1).sum())
         if counted:
             low, high = model.loo_interval_
-            return in_words(model.loo_score_, low, high, counted, "accuracy")
+            return expectation(model.loo_score_, low, high, counted, "right")
     found = expected(make, data, seed)
     if found is None:
         return "No labelled row can be held back, so nothing can be said of new rows; label more rows."
-    metric = measure_for(data.labels.task, data.counts()).name
-    return in_words(found.expected, found.low, found.high, found.n_rows, metric)
+    unit = measure_for(data.labels.task, data.counts()).unit
+    return expectation(found.expected, found.low, found.high, found.n_rows, unit)
 
 
 def fit_notes(

@@ -36,6 +36,11 @@ class Measure:
     name: str
     kind: str
 
+    @property
+    def unit(self) -> str:
+        """What a figure of it counts, after the percentage."""
+        return {"accuracy": "right", "f1": "F1"}.get(self.kind, self.name)
+
     def terms(self, truth: np.ndarray, predicted: np.ndarray) -> np.ndarray:
         """Return what each row adds to the sums, (l, q); NaN where there is no prediction."""
         if self.kind == "f1":

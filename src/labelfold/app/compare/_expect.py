@@ -42,14 +42,13 @@ def expected(make: Callable[[Any], Any], data: Data, seed: int) -> Choice | None
     return choose({"it": OutOfFold(measure, terms, fold_of_rows(data, 1, seed))}, [], seed)
 
 
-def in_words(score: float, low: float, high: float, n_rows: int, metric: str) -> str:
+def expectation(score: float, low: float, high: float, n_rows: int, unit: str) -> str:
     """Say what to expect.
 
-    >>> in_words(0.913, 0.84, 0.962, 60, "accuracy")
+    >>> expectation(0.913, 0.84, 0.962, 60, "right")
     'Expect 91.3% right on new rows (90% interval 84.0% to 96.2%, from 60 labelled rows).'
     """
-    right = {"accuracy": "right", "F1 over all labels": "F1"}.get(metric, metric)
     return (
-        f"Expect {percent(score)} {right} on new rows (90% interval {percent(low)} to {percent(high)}, from "
+        f"Expect {percent(score)} {unit} on new rows (90% interval {percent(low)} to {percent(high)}, from "
         f"{count(n_rows, 'labelled row')})."
     )

@@ -275,7 +275,7 @@ class _Runs:
         if len(found) >= min(_FIRST, len(self.runs)):
             first, self._told = choose(found, list(found)), True
             self.tell(
-                f"First answer: {first.chosen}, about {first.expected:.0%} {self.measure.name} on new rows."
+                f"First answer: {first.chosen}, about {first.expected:.0%} {self.measure.unit} on new rows."
             )
 
     def _one(self, run: Run, split: Split) -> None:

@@ -43,9 +43,9 @@ def answer(found: Comparison) -> str:
         return "No method could be fitted; the table says why for each."
     name = sized(found, best)
     if choice is None:
-        return f"{name} reached {percent(best['mean'])} {_right(found)} on rows held back."
+        return f"{name} reached {percent(best['mean'])} {found.measure.unit} on rows held back."
     return (
-        f"{name}: expect {score(found, choice.expected)} {_right(found)} on new rows "
+        f"{name}: expect {score(found, choice.expected)} {found.measure.unit} on new rows "
         f"(90% interval {score(found, choice.low)} to {score(found, choice.high)}, from "
         f"{count(choice.n_rows, 'labelled row')}, each predicted by models that were not told its label)."
     )
@@ -115,12 +115,6 @@ def sized(found: Comparison, row: Any) -> str:
         return f"{title} on all {count(found.settings['n_columns'], 'column')}"
     size = found.series.loc[found.series["label"] == row["label"], "components"].max()
     return title if whole(size) is None else f"{title} with {count(int(size), 'component')}"
-
-
-def _right(found: Comparison) -> str:
-    return {"accuracy": "right", "F1 over all labels": "F1"}.get(
-        found.settings["metric"], found.settings["metric"]
-    )
 
 
 def _between(found: Comparison, first: Any, second: Any) -> pd.Series:
