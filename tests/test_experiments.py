@@ -204,7 +204,7 @@ def test_nmf_alpha(experiment, tmp_path, monkeypatch):
     nmf_alpha = experiment("nmf_alpha")
     for name in nmf_alpha.RANKS:  # one for all sets: loops are compiled for each number of components
         monkeypatch.setitem(nmf_alpha.RANKS, name, (8,))
-    monkeypatch.setattr(nmf_alpha, "ITERATIONS", 60)
+    monkeypatch.setattr(nmf_alpha, "ITERATIONS", 30)
     page = nmf_alpha.main(["--quick", "--output", str(tmp_path)])
     rows = nmf_alpha.Results(tmp_path / "nmf_alpha.csv").rows
     scores = [row for row in rows if row["part"] == "Scores"]

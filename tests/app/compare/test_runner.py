@@ -359,7 +359,7 @@ def test_minus_one_may_be_a_class(data):
         assert set(found.refit().predict(X)) == set(two)
 
 
-def interrupted_after(folder, data, runs, methods=("lda", "svm")):
+def interrupted_after(folder, data, runs, methods=("lda", "sklearn-lda")):
     """Write the results of a run that was killed after some rows, in the middle of the next."""
     compare(*data, list(methods), **QUICK, folder=folder)
     path = folder / "results.csv"
@@ -370,12 +370,12 @@ def interrupted_after(folder, data, runs, methods=("lda", "svm")):
 
 def test_a_killed_run_goes_on_where_it_was(data, tmp_path):
     before = interrupted_after(tmp_path, data, 5)
-    found = compare(*data, ["lda", "svm"], **QUICK, folder=tmp_path)
+    found = compare(*data, ["lda", "sklearn-lda"], **QUICK, folder=tmp_path)
     after = (tmp_path / "results.csv").read_bytes().splitlines(keepends=True)
     assert after[:6] == before[:6]  # seconds and all: not made again
     assert len(after) == len(before) == 19
     keep = ["method", "budget", "repeat", "score"]
-    whole = compare(*data, ["lda", "svm"], **QUICK)
+    whole = compare(*data, ["lda", "sklearn-lda"], **QUICK)
     pd.testing.assert_frame_equal(found.results[keep], whole.results[keep])
     assert "5 results were there from an earlier run" in " ".join(found.details)
 
@@ -433,7 +433,7 @@ def test_kill_minus_nine(tmp_path):
         "from sklearn.datasets import load_digits\n"
         "from labelfold import compare\n"
         "X, y = load_digits(return_X_y=True)\n"
-        "compare(X[:600], y[:600], ['lda', 'opls', 'svm'], budgets=[20, 50], components=[2, 5], repeats=2, "
+        "compare(X[:300], y[:300], ['lda', 'opls', 'sklearn-lda'], budgets=[20, 50], components=[2, 5], repeats=2, "
         "progress=False, "
         f"folder={str(tmp_path)!r})\n"
     )
@@ -448,7 +448,7 @@ def test_kill_minus_nine(tmp_path):
     assert process.wait() == -signal.SIGKILL
     before = results.read_bytes()
     before = before[: before.rfind(b"\n") + 1]
-    X, y = (part[:600] for part in load_digits(return_X_y=True))
+    X, y = (part[:300] for part in load_digits(return_X_y=True))
     settings = {
         "budgets": [20, 50],
         "components": [2, 5],
@@ -456,9 +456,9 @@ def test_kill_minus_nine(tmp_path):
         "time_limit": 600.0,
         "progress": False,
     }
-    found = compare(X, y, ["lda", "opls", "svm"], folder=tmp_path, **settings)
+    found = compare(X, y, ["lda", "opls", "sklearn-lda"], folder=tmp_path, **settings)
     assert results.read_bytes().startswith(before)
-    whole = compare(X, y, ["lda", "opls", "svm"], **settings)
+    whole = compare(X, y, ["lda", "opls", "sklearn-lda"], **settings)
     keep = ["method", "k", "budget", "repeat", "score", "predicted"]
     pd.testing.assert_frame_equal(found.results[keep], whole.results[keep])
 
