@@ -268,6 +268,17 @@ def test_ctrl_c_after_the_runs_still_writes(wine, capsys, monkeypatch, where):
     assert 'id="numbers"' in report
 
 
+def test_fit_with_one_label_a_class(wine, capsys):
+    few = wine.copy()
+    first = few.dropna(subset="kind").groupby("kind").head(1).index
+    few.loc[~few.index.isin(first), "kind"] = None
+    few.to_csv("few.csv", index=False)
+    out, _ = run(capsys, "fit few.csv --target kind --id name -o few")
+    assert "No labelled row can be held back" in out
+    run(capsys, "predict few few.csv --id name -o said.csv")
+    assert len(pd.read_csv("said.csv")) == len(wine)
+
+
 def test_demo(tmp_path, capsys, monkeypatch):
     import labelfold.app.compare
 

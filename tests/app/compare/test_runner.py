@@ -587,3 +587,10 @@ def test_labelfold_takes_other_labels_of_the_same_rows(data):
     mine = found.results[found.results["method"] == "labelfold"]
     assert mine["score"].tolist() == pytest.approx(again)
     assert found.best_ == "labelfold"
+
+
+def test_one_label_a_class_has_a_sentence(data):
+    X, y = data
+    y = np.where(np.isin(np.arange(150), [0, 50, 100]), y, -1)
+    with pytest.raises(ValueError, match="one labelled row only, so that none can be held back"):
+        compare(X, y, progress=False)

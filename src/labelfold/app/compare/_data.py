@@ -17,6 +17,7 @@ from labelfold.app.registry._multilabel import coded
 from labelfold.app.registry._suitability import Facts
 from labelfold.labels import Labels, read_labels
 
+_FEW = 30  # labels: so many classes with one label each are believed
 _OUTWEIGHS = 30  # times the usual spread; pixels and counts stay far below
 
 
@@ -134,8 +135,9 @@ def read_data(X: Any, y: Any, *, unlabeled: Any = -1, ids: Sequence[Any] | None 
 
 
 def refuse_ids_for_labels(labels: Labels, where: str = "y") -> None:
-    """Refuse labels that are all different, as those of an id column are."""
-    if labels.task == "multiclass" and labels.n_classes == labels.n_labelled:
+    """Refuse labels that are all different, as those of an id column are; a few may be one label a class."""
+    many = labels.all_labelled or labels.n_labelled > _FEW
+    if labels.task == "multiclass" and labels.n_classes == labels.n_labelled and many:
         example = ", ".join(repr(str(c)) for c in labels.classes[:2])
         raise ValueError(
             f"{where} has another label for each of its {labels.n_labelled} labelled rows ({example}, ...), as a "

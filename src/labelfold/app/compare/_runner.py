@@ -127,6 +127,11 @@ def compare(
     data = read_data(X, y, unlabeled=unlabeled, ids=ids)
     measure = measure_for(data.labels.task, data.counts())
     plan = make_plan(data, methods, budgets, components, test_size)
+    if not n_folds(data) and not plan.budgets:
+        raise ValueError(
+            "every class has one labelled row only, so that none can be held back to compare methods by; fit "
+            "LabelFold (labelfold fit, or labelfold.LabelFold), or label more rows"
+        )
     image_shape = images_of(data, image_shape)
     form, why_form = chosen_form(data.X, scale, data.column)
     settings = {
