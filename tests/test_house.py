@@ -214,9 +214,10 @@ def test_eight_files_from_lda_to_its_solution():
         if event == "call" and HOUSE in path.parents and frame.f_code.co_name != "__sklearn_tags__":
             opened.add(path)
 
+    model = labelfold.LDA().fit(X, y)  # imports come with the first
     sys.setprofile(note)
     try:
-        labelfold.LDA().fit(X, y)
+        model.fit(X, y)
     finally:
         sys.setprofile(None)
     assert len({path for path in opened if room(path) != "rows"}) <= 8

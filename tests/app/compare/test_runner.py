@@ -594,3 +594,16 @@ def test_one_label_a_class_has_a_sentence(data):
     y = np.where(np.isin(np.arange(150), [0, 50, 100]), y, -1)
     with pytest.raises(ValueError, match="one labelled row only, so that none can be held back"):
         compare(X, y, progress=False)
+
+
+def test_what_labelfold_promises_is_its_leave_one_out(data):
+    X, y = data
+    y = np.where(np.arange(150) % 3 == 0, y, -1)
+    found = compare(X, y, ["labelfold", "lda"], repeats=1, progress=False)
+    model = found.refit()
+    assert found.best_ == "labelfold"
+    assert (found.choice.expected, (found.choice.low, found.choice.high)) == (
+        model.loo_score_,
+        model.loo_interval_,
+    )
+    assert found.choice.n_rows == 50

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labelfold.app.compare._choice import Choice, Measure, OutOfFold, choose, measure_for
-from labelfold.app.compare._splits import fold_of_rows, from_text
+from labelfold.app.compare._out_of_fold import predictions_of, whole
 from labelfold.app.compare._store import COLUMNS
 from labelfold.model_selection._scoring import one_standard_error
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from labelfold.app.compare._data import Data
-    from labelfold.app.compare._plan import Run
     from labelfold.app.compare._review import Review
     from labelfold.app.registry._methods import Method
 
@@ -170,7 +170,19 @@ class Comparison:
         # where LabelFold is not as good, the simplest of those that are: the registry has simple methods first
         order = [PREFERRED, *self.methods]
         preferred = sorted(kept, key=lambda label: order.index(self._method_of(label)))
-        return choose({label: found[label] for label in kept}, preferred, self.settings["random_state"])
+        choice = choose({label: found[label] for label in kept}, preferred, self.settings["random_state"])
+        return self._leave_one_out(choice)
+
+    def _leave_one_out(self, choice: Choice) -> Choice:
+        """Put LabelFold's own leave-one-out in the place of folds, which cost it labels to learn from."""
+        method = self._method_of(choice.chosen)
+        if method != PREFERRED or self.measure.kind != "accuracy":
+            return choice
+        row = self.ranking.set_index("label").loc[choice.chosen]
+        model = self.refit(method, whole(row["k"]))
+        low, high = model.loo_interval_
+        counts = self.data.counts()[self.data.labels.values]
+        return replace(choice, expected=model.loo_score_, low=low, high=high, n_rows=int((counts > 1).sum()))
 
     @cached_property
     def out_of_fold(self) -> dict[str, OutOfFold]:
@@ -285,45 +297,6 @@ class Comparison:
         from labelfold.app.report._page import write_report
 
         return write_report(self, path)
-
-
-def out_of_fold(
-    data: Data, measure: Measure, rows: list[dict[str, Any]], runs: list[Run], repeats: int, seed: int
-) -> dict[Run, OutOfFold]:
-    """Return the out-of-fold predictions of the runs that were through all folds ``repeats`` times."""
-    pairs = {(run.method.name, run.k): run for run in runs}
-    found = predictions_of(data, measure, rows, list(pairs), repeats, seed)
-    return {pairs[pair]: one for pair, one in found.items() if len(one.terms) == repeats}
-
-
-def predictions_of(
-    data: Data, measure: Measure, rows: list[dict[str, Any]], pairs: list[tuple], repeats: int, seed: int
-) -> dict[tuple, OutOfFold]:
-    """Read the out-of-fold predictions of methods and sizes from rows of results: as many repeats as each has."""
-    fold, truth = fold_of_rows(data, repeats, seed), data.y[data.labels.index]
-    cells = {
-        (row["method"], whole(row["k"]), int(row["repeat"])): row["predicted"]
-        for row in rows
-        if row["budget"] == data.labels.n_labelled and isinstance(row["predicted"], str)
-    }
-    found = {}
-    for pair in pairs:
-        terms: list[np.ndarray] = []
-        while (*pair, len(terms)) in cells and len(terms) < repeats:
-            held = fold[len(terms)] >= 0
-            guess = np.zeros_like(truth)
-            guess[held] = from_text(cells[*pair, len(terms)], truth)
-            terms.append(measure.terms(truth, guess))
-        if terms:
-            found[pair] = OutOfFold(measure, np.array(terms), fold[: len(terms)])
-    return found
-
-
-def whole(value: Any) -> int | None:
-    """Return a number of a table, None where it has none."""
-    import pandas as pd
-
-    return None if pd.isna(value) else int(value)
 
 
 def _summary(series: pd.DataFrame, order: list[str]) -> pd.DataFrame:

@@ -11,7 +11,7 @@ import numpy as np
 
 from labelfold._layout import layout
 from labelfold.app._explain import correlations, predict_with_confidence
-from labelfold.app.compare._results import whole
+from labelfold.app.compare._out_of_fold import whole
 from labelfold.app.compare._splits import fold_of_rows, from_text
 from labelfold.app.registry._partly_labelled import only_missing
 

@@ -15,8 +15,9 @@ from sklearn.metrics import balanced_accuracy_score
 from labelfold.app.compare._choice import OutOfFold, choose, gap, measure_for
 from labelfold.app.compare._clock import Clock, TimeUp, default_limit
 from labelfold.app.compare._data import Data, outweighing, read_data
+from labelfold.app.compare._out_of_fold import out_of_fold
 from labelfold.app.compare._plan import Run, images_of, make_plan
-from labelfold.app.compare._results import PREFERRED, Comparison, out_of_fold
+from labelfold.app.compare._results import PREFERRED, Comparison
 from labelfold.app.compare._splits import Part, Split, as_text, budget_splits, fold_splits, n_folds
 from labelfold.app.compare._store import Store
 from labelfold.app.io._problems import count, one_line

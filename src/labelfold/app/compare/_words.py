@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labelfold.app.compare._choice import gap
-from labelfold.app.compare._results import whole
+from labelfold.app.compare._out_of_fold import whole
 from labelfold.app.io._problems import count
 
 if TYPE_CHECKING:

@@ -111,7 +111,8 @@ def _how(found: Comparison) -> str:
         "Expected score": (
             "Labelled rows were drawn with replacement, the choice was made again on those drawn and scored on the "
             "others, so that it is never scored on the rows it was made on (Tsamardinos et al. 2018). The 90% "
-            "interval is Wilson's for that many rows, a fifth wider for the draw of the training rows."
+            "interval is Wilson's for that many rows, a fifth wider for the draw of the training rows. Where "
+            "LabelFold is taken it is its leave-one-out score, with all weights recomputed without the row."
         ),
         "Reading it": (
             f"The repeats ({repeats}) draw from the same rows, so the spread says how much the draw of "

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labelfold.app._explain import top_features
-from labelfold.app.compare._results import whole
+from labelfold.app.compare._out_of_fold import whole
 from labelfold.app.compare._words import guess, percent, points, repeats_run, sized
 from labelfold.app.io._problems import count
 from labelfold.app.report import _figures as figures

@@ -1,0 +1,53 @@
+"""Out-of-fold predictions of the labelled rows, read from rows of results."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from labelfold.app.compare._choice import Measure, OutOfFold
+from labelfold.app.compare._splits import fold_of_rows, from_text
+
+if TYPE_CHECKING:
+    from labelfold.app.compare._data import Data
+    from labelfold.app.compare._plan import Run
+
+
+def out_of_fold(
+    data: Data, measure: Measure, rows: list[dict[str, Any]], runs: list[Run], repeats: int, seed: int
+) -> dict[Run, OutOfFold]:
+    """Return the out-of-fold predictions of the runs that were through all folds ``repeats`` times."""
+    pairs = {(run.method.name, run.k): run for run in runs}
+    found = predictions_of(data, measure, rows, list(pairs), repeats, seed)
+    return {pairs[pair]: one for pair, one in found.items() if len(one.terms) == repeats}
+
+
+def predictions_of(
+    data: Data, measure: Measure, rows: list[dict[str, Any]], pairs: list[tuple], repeats: int, seed: int
+) -> dict[tuple, OutOfFold]:
+    """Read the out-of-fold predictions of methods and sizes from rows of results: as many repeats as each has."""
+    fold, truth = fold_of_rows(data, repeats, seed), data.y[data.labels.index]
+    cells = {
+        (row["method"], whole(row["k"]), int(row["repeat"])): row["predicted"]
+        for row in rows
+        if row["budget"] == data.labels.n_labelled and isinstance(row["predicted"], str)
+    }
+    found = {}
+    for pair in pairs:
+        terms: list[np.ndarray] = []
+        while (*pair, len(terms)) in cells and len(terms) < repeats:
+            held = fold[len(terms)] >= 0
+            guess = np.zeros_like(truth)
+            guess[held] = from_text(cells[*pair, len(terms)], truth)
+            terms.append(measure.terms(truth, guess))
+        if terms:
+            found[pair] = OutOfFold(measure, np.array(terms), fold[: len(terms)])
+    return found
+
+
+def whole(value: Any) -> int | None:
+    """Return a number of a table, None where it has none."""
+    import pandas as pd
+
+    return None if pd.isna(value) else int(value)
