@@ -129,7 +129,6 @@ def fit(
 
 def _expect(make: Any, model: Any, X: Any, y: Any, mark: Any, seed: int) -> str:
     """Say what to expect of a method: by its own leave-one-out where it has that, otherwise by folds."""
-    from labelfold.app.compare._choice import measure_for
     from labelfold.app.compare._data import read_data
     from labelfold.app.compare._expect import expectation, expected
 
@@ -142,8 +141,7 @@ def _expect(make: Any, model: Any, X: Any, y: Any, mark: Any, seed: int) -> str:
     found = expected(make, data, seed)
     if found is None:
         return "No labelled row can be held back, so nothing can be said of new rows; label more rows."
-    unit = measure_for(data.labels.task, data.counts()).unit
-    return expectation(found.expected, found.low, found.high, found.n_rows, unit)
+    return expectation(found.expected, found.low, found.high, found.n_rows, data.measure.unit)
 
 
 def fit_notes(

@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_array
 
+from labelfold.app.compare._choice import Measure, measure_for
 from labelfold.app.io._problems import listed
 from labelfold.app.registry._multilabel import coded
 from labelfold.app.registry._suitability import Facts
@@ -100,6 +101,11 @@ class Data:
     def counts(self) -> np.ndarray:
         """Return the number of labelled rows of each class or label; none where y holds numbers."""
         return np.zeros(0, dtype=int) if self.labels.task == "regression" else self.labels.counts()
+
+    @property
+    def measure(self) -> Measure:
+        """How predictions of the labels are scored."""
+        return measure_for(self.labels.task, self.counts())
 
     def fingerprint(self, *settings: Any) -> str:
         """Return a digest of the rows, the labels and some settings: results are comparable where it is the same."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.app.compare._choice import Choice, OutOfFold, choose, measure_for
+from labelfold.app.compare._choice import Choice, OutOfFold, choose
 from labelfold.app.compare._data import Data
 from labelfold.app.compare._splits import fold_of_rows, fold_splits
 from labelfold.app.compare._words import percent
@@ -27,7 +27,7 @@ def expected(make: Callable[[Any], Any], data: Data, seed: int) -> Choice | None
     seed : int
         Of the folds.
     """
-    measure, truth = measure_for(data.labels.task, data.counts()), data.y[data.labels.index]
+    measure, truth = data.measure, data.y[data.labels.index]
     guess, place = np.zeros_like(truth), np.full(data.X.shape[0], -1)
     place[data.labels.index] = np.arange(len(truth))
     split = next(fold_splits(data, 1, seed), None)

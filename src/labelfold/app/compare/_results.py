@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labelfold.app.compare._choice import Choice, Measure, OutOfFold, choose, measure_for
+from labelfold.app.compare._choice import Choice, Measure, OutOfFold, choose
 from labelfold.app.compare._out_of_fold import predictions_of, whole
 from labelfold.app.compare._store import COLUMNS
 from labelfold.model_selection._scoring import one_standard_error
@@ -206,7 +206,7 @@ class Comparison:
         """How predictions are scored."""
         if self.data is None:
             return Measure("accuracy", "accuracy")
-        return measure_for(self.data.labels.task, self.data.counts())
+        return self.data.measure
 
     def _method_of(self, label: str) -> str:
         return str(self.ranking.set_index("label")["method"][label])

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import balanced_accuracy_score
 
-from labelfold.app.compare._choice import OutOfFold, choose, gap, measure_for
+from labelfold.app.compare._choice import OutOfFold, choose, gap
 from labelfold.app.compare._clock import Clock, TimeUp, default_limit
 from labelfold.app.compare._data import Data, outweighing, read_data
 from labelfold.app.compare._out_of_fold import out_of_fold
@@ -126,7 +126,6 @@ def compare(
     if time_limit is not None and not time_limit > 0:
         raise ValueError(f"time_limit is a number of seconds above 0, not {time_limit}.")
     data = read_data(X, y, unlabeled=unlabeled, ids=ids)
-    measure = measure_for(data.labels.task, data.counts())
     plan = make_plan(data, methods, budgets, components, test_size)
     if not n_folds(data) and not plan.budgets:
         raise ValueError(
@@ -144,7 +143,7 @@ def compare(
         "classes": data.classes,
         "counts": data.counts().tolist(),
         "n_labelled": data.labels.n_labelled,
-        "metric": measure.name,
+        "metric": data.measure.name,
         "folds": n_folds(data),
         "budgets": [*plan.budgets, data.labels.n_labelled],
         "components": plan.sizes,
@@ -215,7 +214,7 @@ class _Runs:
         self.data, self.runs, self.store, self.clock = data, runs, store, clock
         self.seed, self.scale = settings["random_state"], settings["scale"]
         self.repeats = settings["repeats"]
-        self.measure = measure_for(data.labels.task, data.counts())
+        self.measure = data.measure
         self.tell = tell
         self.given_up: dict[str, str] = {}
         self._too_large: dict[str, int] = {}
