@@ -15,23 +15,28 @@ from rich.table import Table as Grid
 from labelfold.app.commands._console import (
     accuracy_grid,
     console,
-    named_columns,
+    named_rows,
     note,
     read_labelled,
+    recipe_for,
     row_names,
     split_commas,
     whole_numbers,
 )
 from labelfold.app.commands._options import (
+    Category,
     Data,
+    Date,
     Drop,
     Format,
     Ids,
     LabelFree,
+    Number,
     SafeCsv,
     Scale,
     Seed,
     Target,
+    Text,
     app,
 )
 from labelfold.app.io._finished import write_finished
@@ -81,6 +86,10 @@ def compare_command(
     output: Folder = Path("labelfold-compare"),
     ids: Ids = None,
     drop: Drop = None,
+    text: Text = None,
+    category: Category = None,
+    number: Number = None,
+    date: Date = None,
     label_free: LabelFree = None,
     format: Format = None,
     scale: Scale = None,
@@ -104,6 +113,7 @@ def compare_command(
         existing_file(data)
         writable_folder(output)
         table, mark, _ = read_labelled(data, target, ids, drop, label_free, format)
+        recipe = recipe_for(table, text=text, category=category, number=number, date=date)
     settings: dict[str, Any] = {
         "methods": chosen,
         "budgets": counts,
@@ -114,10 +124,10 @@ def compare_command(
     _compare(
         table,
         mark,
-        target,
         output,
         save,
         safe_csv=safe_csv,
+        recipe=recipe,
         time_limit=time_limit,
         image_shape=shape,
         random_state=seed,
@@ -181,7 +191,6 @@ def demo(output: Folder = Path("demo"), seed: Seed = 0) -> None:
     _compare(
         table,
         -1,
-        [entry.target],
         output,
         True,
         command,
@@ -202,7 +211,6 @@ def demo(output: Folder = Path("demo"), seed: Seed = 0) -> None:
 def _compare(
     table: Any,
     mark: Any,
-    target: list[str] | None,
     output: Path,
     save: bool,
     command: str | None = None,
@@ -214,7 +222,7 @@ def _compare(
 
     with refusing():
         found = compare(
-            named_columns(table),
+            table.columns(),
             table.y,
             ids=row_names(table),
             unlabeled=mark,
@@ -239,7 +247,7 @@ def _compare(
         text = json.dumps(answer_of(found), indent=1, ensure_ascii=False) + "\n"
         write_finished(output / "answer.json", text.encode())
         if save:
-            written |= _save(found, table, target, output, safe_csv)
+            written |= _save(found, table, output, safe_csv)
     width = max(map(len, written))
     out.print("\n" + "\n".join(f"{what:<{width}}  {path}" for what, path in written.items()), soft_wrap=True)
     if interrupted:
@@ -278,7 +286,7 @@ def answer_of(found: Any) -> dict[str, Any]:
     return facts
 
 
-def _save(found: Any, table: Any, target: list[str] | None, output: Path, safe_csv: bool) -> dict[str, Path]:
+def _save(found: Any, table: Any, output: Path, safe_csv: bool) -> dict[str, Path]:
     """Write the best model, its embedding of all rows, and what it says of them; return the files."""
     from labelfold.app._explain import predict_with_confidence
     from labelfold.app.commands._model import fit_notes, predicted_columns
@@ -286,20 +294,15 @@ def _save(found: Any, table: Any, target: list[str] | None, output: Path, safe_c
     from labelfold.app.registry._tuned import settled
 
     data, method = found.data, found.methods[found.best_]
-    model = settled(found.refit())
-    X = data.table()
+    model, X = settled(found.fitted()), data.X
     embedded = np.asarray(model.transform(X)) if method.embeds else None
     written = {}
     try:
-        notes = fit_notes(method, table, data.labels, target, embedded)
-        written["Model"] = save_model(model, output / "model.skops", **notes)
+        notes = fit_notes(method, table, data, embedded)
+        written["Model"] = save_model(data.delivered(model), output / "model.skops", **notes)
     except FileProblem as error:
         note(str(error))
-    ids = table.ids
-    if ids is None:
-        import pandas as pd
-
-        ids = pd.DataFrame({"row": np.arange(1, len(data.y) + 1)})
+    ids = named_rows(table, data.recipe)
     if embedded is not None:
         columns = [str(c) for c in model.get_feature_names_out()]
         written["Embedding"] = write_table(output / "embedding.parquet", embedded, columns, ids=ids)

@@ -10,19 +10,32 @@ import typer
 from rich.table import Table as Grid
 
 from labelfold.app.commands import _compare as compare  # noqa: F401 - its commands belong to the app too
-from labelfold.app.commands._console import as_fitted, console, named_columns, note, read_labelled
+from labelfold.app.commands._console import (
+    as_fitted,
+    console,
+    note,
+    read_labelled,
+    recipe_for,
+    recipe_of,
+    row_names,
+    tell_recipe,
+)
 from labelfold.app.commands._options import (
+    Category,
     Data,
+    Date,
     Drop,
     Format,
     Ids,
     LabelFree,
     Model,
+    Number,
     SafeCsv,
     Scale,
     Seed,
     TableOut,
     Target,
+    Text,
     app,
 )
 from labelfold.app.io._problems import Refusal, count, existing_file, listed, refusing, writable_file
@@ -57,7 +70,7 @@ def list_methods() -> None:
 
 @app.command()
 def fit(
-    data: Data,
+    source: Data,
     output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write.")],
     target: Target = None,
     method: Annotated[
@@ -71,6 +84,10 @@ def fit(
     ] = None,
     ids: Ids = None,
     drop: Drop = None,
+    text: Text = None,
+    category: Category = None,
+    number: Number = None,
+    date: Date = None,
     label_free: LabelFree = None,
     format: Format = None,
     scale: Scale = None,
@@ -79,6 +96,7 @@ def fit(
     """Fit LabelFold, or another method, on a table, say what to expect of it on new rows, and save the model."""
     from sklearn.pipeline import Pipeline
 
+    from labelfold.app.compare._data import read_data
     from labelfold.app.io import save_model
     from labelfold.app.registry._column_forms import chosen_form
     from labelfold.app.registry._methods import get_method
@@ -97,22 +115,24 @@ def fit(
             wrong = f"--ridge is at least 0, not {ridge}" if ridge < 0 else f"{chosen.name!r} has no ridge"
             raise Refusal(f"{wrong}.")
         writable_file(output)
-        table, mark, labels = read_labelled(data, target, ids, drop, label_free, format)
-        X = named_columns(table)
+        table, mark, labels = read_labelled(source, target, ids, drop, label_free, format)
+        recipe = recipe_for(table, text=text, category=category, number=number, date=date)
+        data = read_data(table.columns(), table.y, unlabeled=mark, ids=row_names(table), recipe=recipe)
+        tell_recipe(data.recipe)
         penalty = {} if ridge is None else {"ridge": ridge}
-        form, why_form = chosen_form(table.X, scale, table.column)
+        form, why_form = chosen_form(data.X, scale, data.column)
 
         def make(rows: Any) -> Any:
             return chosen.make(components, X=rows, random_state=seed, scale=form, **penalty)
 
-        model = make(table.X)
+        model = make(data.X)
         if mark is None:
             model = only_missing(model)
-        model = settled(model.fit(X, table.y))
-    embedded = model.transform(X) if chosen.embeds else None
-    save_model(model, output, **fit_notes(chosen, table, labels, target, embedded))
-    expect = _expect(make, model, X, table.y, mark, seed)
-    n, d = table.X.shape
+        model = settled(model.fit(data.X, table.y))
+    embedded = model.transform(data.X) if chosen.embeds else None
+    save_model(data.delivered(model), output, **fit_notes(chosen, table, data, embedded))
+    expect = _expect(make, model, data, seed)
+    n, d = table.raw.shape
     last = model[-1] if isinstance(model, Pipeline) else model
     value = f", ridge {last.ridge:.3g}" if hasattr(last, "ridge") else ""
     size = "" if embedded is None else f" with {count(embedded.shape[1], 'component')}"
@@ -127,12 +147,10 @@ def fit(
     )
 
 
-def _expect(make: Any, model: Any, X: Any, y: Any, mark: Any, seed: int) -> str:
+def _expect(make: Any, model: Any, data: Any, seed: int) -> str:
     """Say what to expect of a method: by its own leave-one-out where it has that, otherwise by folds."""
-    from labelfold.app.compare._data import read_data
     from labelfold.app.compare._expect import expectation, expected
 
-    data = read_data(X, y, unlabeled=mark)
     if getattr(model, "task_", None) in ("binary", "multiclass") and hasattr(model, "loo_score_"):
         counted = int((data.counts()[data.labels.values] > 1).sum())
         if counted:
@@ -144,24 +162,22 @@ def _expect(make: Any, model: Any, X: Any, y: Any, mark: Any, seed: int) -> str:
     return expectation(found.expected, found.low, found.high, found.n_rows, data.measure.unit)
 
 
-def fit_notes(
-    method: Any, table: Any, labels: Any, target: list[str] | None, embedded: Any
-) -> dict[str, Any]:
+def fit_notes(method: Any, table: Any, data: Any, embedded: Any) -> dict[str, Any]:
     """Return what to keep beside a model: what it was fitted on, and what its components go along with."""
     from labelfold.app._explain import correlations, top_features
 
     tops = None
     if embedded is not None:
-        names = [table.column(j) for j in range(table.X.shape[1])]
-        tops = top_features(correlations(table.X, np.asarray(embedded)[:, :_MOST_TOLD]), names, _MOST_TOLD)
+        names = [data.column(j) for j in range(data.X.shape[1])]
+        tops = top_features(correlations(data.X, np.asarray(embedded)[:, :_MOST_TOLD]), names, _MOST_TOLD)
     return {
         "method": method.name,
-        "target": target,
+        "target": table.targets or None,
         "index_base": table.index_base,
         "n_components": None if embedded is None else int(embedded.shape[1]),
-        "n_rows": int(table.X.shape[0]),
-        "n_labelled": int(labels.n_labelled),
-        "counts": labels.counts().tolist(),
+        "n_rows": int(data.X.shape[0]),
+        "n_labelled": int(data.labels.n_labelled),
+        "counts": data.counts().tolist(),
         "top_features": tops,
     }
 
@@ -171,8 +187,13 @@ def transform(
     model: Model,
     data: Data,
     output: TableOut,
+    target: Target = None,
     ids: Ids = None,
     drop: Drop = None,
+    text: Text = None,
+    category: Category = None,
+    number: Number = None,
+    date: Date = None,
     format: Format = None,
     predict: Annotated[
         bool, typer.Option("--predict", help="Add a column with the predicted class.")
@@ -185,7 +206,10 @@ def transform(
     needed = {"transform": "gives no embedding; labelfold predict gives its classes"}
     if predict:
         needed["predict"] = "predicts no classes; leave out --predict"
-    saved, table, X = _read_both(model, data, output, ids, drop, format, needed)
+    roles = {"text": text, "category": category, "number": number, "date": date}
+    saved, table, X = _read_both(
+        model, data, output, [*(target or ()), *(drop or ())], ids, roles, format, needed
+    )
     with refusing():
         embedded = saved.model.transform(X)
         extra = predicted_columns(saved.model.predict(X), saved.meta.get("classes")) if predict else None
@@ -200,8 +224,13 @@ def predict(
     model: Model,
     data: Data,
     output: TableOut,
+    target: Target = None,
     ids: Ids = None,
     drop: Drop = None,
+    text: Text = None,
+    category: Category = None,
+    number: Number = None,
+    date: Date = None,
     format: Format = None,
     safe_csv: SafeCsv = False,
 ) -> None:
@@ -210,7 +239,10 @@ def predict(
     from labelfold.app.io import write_table
 
     needed = {"predict": "predicts no classes; labelfold transform gives its embedding"}
-    saved, table, X = _read_both(model, data, output, ids, drop, format, needed)
+    roles = {"text": text, "category": category, "number": number, "date": date}
+    saved, table, X = _read_both(
+        model, data, output, [*(target or ()), *(drop or ())], ids, roles, format, needed
+    )
     with refusing():
         predicted, confidence = predict_with_confidence(saved.model, X)
     extra = predicted_columns(predicted, saved.meta.get("classes")) | {"confidence": confidence}
@@ -230,8 +262,9 @@ def _read_both(
     model: Path,
     data: Path,
     output: Path,
+    drop: list[str],
     ids: list[str] | None,
-    drop: list[str] | None,
+    roles: dict[str, list[str] | None],
     format: str | None,
     needed: dict[str, str],
 ) -> tuple[Any, Any, Any]:
@@ -245,15 +278,34 @@ def _read_both(
     for method, lack in needed.items():
         if not hasattr(saved.model, method):
             raise Refusal(f"The model in {model} {lack}.")
-    names = saved.meta.get("feature_names")
-    base = saved.meta.get("index_base")
+    recipe = recipe_of(saved.model)
     table = read_table(
-        data, id_columns=ids or (), drop=drop or (), features=names, format=format, index_base=base
+        data,
+        id_columns=ids or (),
+        known_ids=recipe.ids_ if recipe is not None and ids is None else (),
+        drop=drop,
+        features=saved.meta.get("feature_names") if recipe is None else recipe.used_,
+        format=format,
+        index_base=saved.meta.get("index_base"),
     )
-    if table.ignored:
-        note(f"ignored {listed(table.ignored)}, which the model does not use.")
+    for sentence in table.notes:
+        note(sentence)
+    known = [] if recipe is None else recipe.feature_names_in_.tolist()
+    if ignored := [name for name in table.ignored if name not in known]:
+        note(f"ignored {listed(ignored)}, which the model does not use.")
+    if recipe is not None:
+        _tell_other_roles(recipe, roles)
     with refusing():
         return saved, table, as_fitted(table, saved, data)
+
+
+def _tell_other_roles(recipe: Any, roles: dict[str, list[str] | None]) -> None:
+    """Say where an option gives a column another role than the model learned to read it in."""
+    read = {column["name"]: column["role"] for column in recipe.columns_}
+    for role, names in roles.items():
+        for name in names or ():
+            if read.get(name, role) != role:
+                note(f"the model reads {name!r} as {read[name]}, as it was fitted, whatever --{role} says.")
 
 
 @app.command()
@@ -287,7 +339,8 @@ def _facts(saved: Any, method: Any) -> list[tuple[str, str]]:
     """Return what there is to say of a model, a line each."""
     from labelfold.features._column_kind import UNIT_VARIANCE
 
-    meta = saved.meta
+    meta, recipe = saved.meta, recipe_of(saved.model)
+    core = saved.model if recipe is None else saved.model[-1]
     facts = [("model", meta.get("model") or type(saved.model).__name__)]
     if method is not None:
         facts += [("method", f"{method.title}: {method.summary}"), ("paper", method.paper)]
@@ -299,6 +352,8 @@ def _facts(saved: Any, method: Any) -> list[tuple[str, str]]:
             ("fitted on", f"{meta['n_rows']:,} rows, {meta.get('n_labelled') or 0:,} of them labelled")
         )
     facts.append(("columns", f"{meta.get('n_features') or 0:,}" + _some(meta.get("feature_names"))))
+    if recipe is not None:
+        facts += [("column" if i else "recipe", line) for i, line in enumerate(recipe.lines())]
     if "scale" in getattr(saved.model, "named_steps", ()):
         facts.append(("form", f"the model brings the columns to {UNIT_VARIANCE} first"))
     classes = meta.get("classes")
@@ -311,7 +366,7 @@ def _facts(saved: Any, method: Any) -> list[tuple[str, str]]:
         facts.append(("target", target if isinstance(target, str) else ", ".join(target)))
     if meta.get("n_components"):
         facts.append(("components", str(meta["n_components"])))
-    return [*facts, *_views(saved.model), *_settings(saved.model)]
+    return [*facts, *_views(core), *_settings(core)]
 
 
 def _views(model: Any) -> list[tuple[str, str]]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array
 
 from labelfold.app.compare._choice import Measure, measure_for
@@ -17,6 +18,8 @@ from labelfold.app.io._problems import listed
 from labelfold.app.registry._multilabel import coded
 from labelfold.app.registry._suitability import Facts
 from labelfold.labels import Labels, read_labels
+from labelfold.tables import Recipe
+from labelfold.tables._arrow import is_table
 
 _FEW = 30  # labels: so many classes with one label each are believed
 _OUTWEIGHS = 30  # times the usual spread; pixels and counts stay far below
@@ -42,6 +45,8 @@ class Data:
         What methods have to get along with.
     notes : list of str
         What the user should know of it, each a sentence.
+    recipe : Recipe or None
+        What made X of the table that was given, where it was one.
     """
 
     X: Any
@@ -51,6 +56,7 @@ class Data:
     ids: list[str] | None
     facts: Facts
     notes: list[str]
+    recipe: Recipe | None = None
 
     @property
     def classes(self) -> list[str]:
@@ -63,13 +69,12 @@ class Data:
         """The rows without a label."""
         return np.flatnonzero(~self.labels.labelled)
 
-    def table(self, rows: Any = slice(None)) -> Any:
-        """Return some rows of X as a model should see them: with column names where there are any."""
-        if self.names is None or sp.issparse(self.X):
-            return self.X[rows]
-        import pandas as pd
-
-        return pd.DataFrame(self.X[rows], columns=self.names, copy=False)
+    def delivered(self, model: Any) -> Any:
+        """Return a model fitted on X as one that takes what the user holds: after the recipe, where there is one."""
+        if self.recipe is None:
+            return model
+        steps = model.steps if isinstance(model, Pipeline) else [("model", model)]
+        return Pipeline([("recipe", self.recipe), *steps])
 
     def column(self, j: int) -> str:
         """Return what a column is called."""
@@ -117,12 +122,16 @@ class Data:
         return digest.hexdigest()
 
 
-def read_data(X: Any, y: Any, *, unlabeled: Any = -1, ids: Sequence[Any] | None = None) -> Data:
+def read_data(
+    X: Any, y: Any, *, unlabeled: Any = -1, ids: Sequence[Any] | None = None, recipe: Recipe | None = None
+) -> Data:
     """Read the rows and labels of a comparison, or say in a sentence what is wrong with them."""
-    names = [str(c) for c in X.columns] if hasattr(X, "columns") else None
-    if names and len(set(names)) < len(names):
-        twice = [name for name, count in Counter(names).items() if count > 1]
-        raise ValueError(f"X has more than one column named {listed(twice)}; give each its own name.")
+    names, made = None, None
+    if is_table(X):
+        made = (Recipe() if recipe is None else clone(recipe)).set_params(unlabeled=unlabeled)
+        table, X = X, made.fit_transform(X, y)
+        names = [str(name) for name in made.get_feature_names_out()]
+        ids = made.row_names(table) if ids is None else ids
     X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
     tasks = ("binary", "multiclass", "multilabel")
     labels = read_labels(y, X.shape[0], unlabeled=unlabeled, allowed=tasks, estimator="compare")
@@ -137,6 +146,7 @@ def read_data(X: Any, y: Any, *, unlabeled: Any = -1, ids: Sequence[Any] | None 
         None if ids is None else [str(i) for i in ids],
         Facts.of(X, labels),
         _notes(X, names, labels),
+        made,
     )
 
 

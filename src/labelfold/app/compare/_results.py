@@ -179,7 +179,7 @@ class Comparison:
         if method != PREFERRED or self.measure.kind != "accuracy":
             return choice
         row = self.ranking.set_index("label").loc[choice.chosen]
-        model = self.refit(method, whole(row["k"]))
+        model = self.fitted(method, whole(row["k"]))
         low, high = model.loo_interval_
         counts = self.data.counts()[self.data.labels.values]
         return replace(choice, expected=model.loo_score_, low=low, high=high, n_rows=int((counts > 1).sum()))
@@ -263,9 +263,14 @@ class Comparison:
         Returns
         -------
         estimator
-            It has ``predict`` and, where the method embeds, ``transform``. Its classes are those of y. Asked for the
-            same again, it is the same object.
+            It has ``predict`` and, where the method embeds, ``transform``. Its classes are those of y. It takes rows
+            as they were given: where that was a table with named columns, it is a pipeline that begins with the
+            recipe.
         """
+        return self.data.delivered(self.fitted(method, components))
+
+    def fitted(self, method: str | None = None, components: int | None = None) -> Any:
+        """Return a method fitted on the rows as numbers; see `refit`. Asked for again, it is the same object."""
         from labelfold.app.compare._review import fit_on_all
 
         method = self.best_ if method is None else method

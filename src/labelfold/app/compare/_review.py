@@ -93,8 +93,8 @@ def review(found: Comparison) -> Review:
         return EMPTY
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they were noted in the runs
-        model = found.refit()
-        embedded = np.asarray(model.transform(found.data.table())) if hasattr(model, "transform") else None
+        model = found.fitted()
+        embedded = np.asarray(model.transform(found.data.X)) if hasattr(model, "transform") else None
         strengths = None if embedded is None else correlations(found.data.X, embedded[:, :_MOST_SHOWN])
         return Review(_maps(found), _confusion(found), strengths, *_next(found, model, embedded))
 
@@ -106,7 +106,7 @@ def fit_on_all(found: Comparison, method: str, k: int | None) -> Any:
     model = found.methods[method].make(k, X=data.X, random_state=s["random_state"], scale=s["scale"])
     if -1 in np.asarray(data.labels.classes).tolist():
         model = only_missing(model)
-    return model.fit(data.table(), data.targets())
+    return model.fit(data.X, data.targets())
 
 
 def _confusion(found: Comparison) -> np.ndarray | None:
@@ -150,9 +150,9 @@ def _maps(found: Comparison) -> list[Map]:
     best = ranked["method"] == found.best_
     for _, row in ranked.iloc[np.argsort(~best, kind="stable")].head(_MOST_MAPS).iterrows():
         try:
-            model = found.refit(row["method"], whole(row["k"]))
-            Z = np.asarray(model.transform(data.table(rows)), dtype=float)
-            predicted, confidence = predict_with_confidence(model, data.table(rows))
+            model = found.fitted(row["method"], whole(row["k"]))
+            Z = np.asarray(model.transform(data.X[rows]), dtype=float)
+            predicted, confidence = predict_with_confidence(model, data.X[rows])
         except Exception:  # the table already says what is wrong with this method
             continue
         flat = Z.shape[1] == 1
@@ -189,7 +189,7 @@ def _next(found: Comparison, model: Any, Z: np.ndarray | None) -> tuple[np.ndarr
     rows = data.unlabelled
     if not len(rows):
         return rows, [], np.empty(0)
-    predicted, confidence = predict_with_confidence(model, data.table(rows))
+    predicted, confidence = predict_with_confidence(model, data.X[rows])
     if np.isnan(confidence).all():
         return rows[:0], [], np.empty(0)
     # few enough to be near the boundary, and more than are shown, so that they can be spread out

@@ -1,0 +1,298 @@
+"""What each column of a table is: a number, a category, a date, text, a list, or nothing to learn from."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from labelfold.tables._arrow import arrow, distinct, is_text, text_cells
+from labelfold.tables._dates import instants, layouts_of
+from labelfold.tables._numbers import numbers, said, writing_of
+from labelfold.tables._steps import lists
+from labelfold.tables._target import LEAST_ROWS, Target
+
+# Kinds are told from at most this many rows, evenly spaced.
+_SAMPLE = 2000
+# Of the cells that are not missing, so many make a column of text one of numbers, dates or lists.
+_MOST = 0.9
+# Words a cell: so many make text of cells that mostly differ.
+_WORDS, _DIFFER = 3.0, 0.2
+# One column a value up to so many values, if they cover half of the rows; hashed to so many columns beyond.
+MOST_VALUES, HASHED = 50, 64
+# So many columns whose names only differ in their numbers are the places of one vector.
+_VECTOR = 16
+_FEWEST_COUNTED = 20
+_DATED = re.compile(r"date|time|day|dob|birth|_at$|_on$|stamp", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a column is and how it is read.
+
+    Attributes
+    ----------
+    name : str
+    role : {"number", "category", "date", "text", "list", "id", "left out"}
+    how : str
+        What is done with it, or why it is left out, in a few words.
+    reading : object
+        The writing of numbers, the layouts of dates, or the width of lists.
+    missing : int
+        Cells without a value.
+    levels : int
+        Distinct values of a category.
+    hashed, told : bool
+        Whether a category is hashed; whether missing cells tell something of the labels.
+    """
+
+    name: str
+    role: str
+    how: str = ""
+    reading: Any = None
+    missing: int = 0
+    levels: int = 0
+    hashed: bool = False
+    told: bool = False
+    data: Any = field(default=None, repr=False, compare=False)
+
+    @property
+    def used(self) -> bool:
+        """Whether it becomes part of X."""
+        return self.role not in ("id", "left out")
+
+
+def columns_of(table: Any, given: Mapping[str, str], target: Target) -> list[Column]:
+    """Return what each column of an Arrow table is.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        The rows to learn from.
+    given : mapping of str to str
+        Roles by name of column that are not to be told from the data.
+    target : Target
+        The labels, for leaks and telling gaps.
+    """
+    n = table.num_rows
+    sample = table.take(np.linspace(0, n - 1, _SAMPLE).astype(int)) if n > _SAMPLE else table
+    vectors = _vectors(table.column_names)
+    found: list[Column] = []
+    seen: dict[int, list[Column]] = {}
+    for name in table.column_names:
+        if given.get(name) in ("id", "left out"):
+            how = "it names the rows" if given[name] == "id" else "you left it out"
+            found.append(Column(name, given[name], how))
+            continue
+        column = _told(name, table.column(name), sample.column(name), given.get(name))
+        if name not in given and column.used and name not in vectors:
+            column = _left_out(column, target, seen)
+        if column.role == "number" and column.missing:
+            column = replace(column, told=target.told_by(np.isnan(column.data)))
+        found.append(replace(column, data=None) if name in vectors else column)
+    return found
+
+
+def _told(name: str, cells: Any, sample: Any, role: str | None) -> Column:
+    """Tell what a column is from its type and its cells, or read it in the role given."""
+    pa = arrow()
+    types, kind = pa.types, cells.type
+    if types.is_null(kind) or cells.null_count == len(cells):
+        return Column(name, "left out", "it is empty")
+    nested = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+    if nested and role is None:
+        return _list(name, cells) if _numeric(kind.value_type) else Column(name, "text", _TEXT)
+    if types.is_nested(kind) and not nested:
+        return Column(name, "left out", f"its cells are of type {str(kind)[:40]}, which is not read")
+    if types.is_binary(kind) or types.is_large_binary(kind):
+        return Column(name, "left out", "its cells are bytes, which are not read")
+    if role == "text":
+        return Column(name, "text", _TEXT)
+    if role == "number" or (role is None and (_numeric(kind) or types.is_duration(kind))):
+        return _number(name, cells, sample)
+    if role == "date" or (role is None and types.is_temporal(kind)):
+        return _date(name, cells, sample)
+    if role == "category" or types.is_boolean(kind) or types.is_dictionary(kind):
+        return _category(name, cells)
+    return _of_text(name, cells, sample)
+
+
+def _of_text(name: str, cells: Any, sample: Any) -> Column:
+    """Tell what a column of text holds."""
+    some = [cell for cell in text_cells(sample, numbers=True).to_pylist() if cell is not None]
+    if not some:
+        some = text_cells(cells, numbers=True).drop_null()[:_SAMPLE].to_pylist()
+    if not some:
+        return Column(name, "left out", "every cell is missing")
+    if (
+        _share(cell[:1] == "[" and cell[-1:] == "]" for cell in some) >= _MOST
+        and _share(map(_is_list, some)) >= _MOST
+    ):
+        return _list(name, cells)
+    coded = _share(re.fullmatch(r"0\d+", cell) is not None for cell in some) >= 0.1
+    dated = _DATED.search(name) is not None
+    if not coded and writing_of(some)[1] >= _MOST and not (dated and layouts_of(some)[1] >= _MOST):
+        return _number(name, cells, sample)
+    if layouts_of(some)[1] >= _MOST:
+        return _date(name, cells, sample)
+    # ids such as "order no 17" differ in their numbers alone
+    shapes = {re.sub(r"\d+", "#", cell) for cell in some}
+    words = np.mean([len(cell.split()) for cell in some])
+    if words >= _WORDS and len(shapes) > max(_DIFFER * len(some), 5):
+        return Column(name, "text", _TEXT)
+    return _category(name, cells)
+
+
+_TEXT = "tf-idf of its words and of groups of characters"
+
+
+def _number(name: str, cells: Any, sample: Any) -> Column:
+    writing, odd = None, ""
+    if is_text(cells.type):
+        some = [cell for cell in text_cells(sample, numbers=True).to_pylist() if cell is not None]
+        writing = writing_of(some)[0]
+    values = numbers(cells, writing)
+    missing = int(np.isnan(values).sum())
+    if writing is not None and missing:
+        written = text_cells(cells, numbers=True)
+        infinite = arrow().compute.match_substring_regex(written, r"^(?i:[+-]?inf(inity)?)$")
+        stray = written.filter(arrow().array(np.isnan(values))).drop_null()
+        infinities = arrow().compute.sum(infinite).as_py() or 0
+        strays = len(stray) - infinities
+        example = next((c for c in stray.to_pylist() if "inf" not in c.lower()), "")
+        odd = f"{_cells(strays)} no number ({example[:30]!r})" if strays else ""
+    else:
+        infinities = missing - cells.null_count - _nans(cells)
+    parts = [said(writing) if writing else "", odd]
+    parts += [f"{_cells(infinities)} infinite"] if infinities else []
+    if missing == len(values):
+        return Column(name, "left out", "no cell in it is a number")
+    return Column(name, "number", "; ".join(filter(None, parts)), writing, missing, data=values)
+
+
+def _nans(cells: Any) -> int:
+    pa = arrow()
+    return (pa.compute.sum(pa.compute.is_nan(cells)).as_py() or 0) if pa.types.is_floating(cells.type) else 0
+
+
+def _cells(count: int) -> str:
+    return f"{count:,} cell{'s are' if count > 1 else ' is'}"
+
+
+def _date(name: str, cells: Any, sample: Any) -> Column:
+    pa = arrow()
+    layouts: list[str] = []
+    if is_text(cells.type) or pa.types.is_integer(cells.type):
+        written = text_cells(sample.cast(pa.string()), numbers=True)
+        layouts = layouts_of([cell for cell in written.to_pylist() if cell is not None])[0]
+    local = instants(cells, layouts)[1]
+    missing = int(np.isnan(local).sum())
+    if missing == len(local):
+        return Column(name, "left out", "no cell in it is a date")
+    how = [" and ".join(layouts), "elapsed time and calendar parts"]
+    return Column(name, "date", "; ".join(filter(None, how)), layouts, missing, data=local)
+
+
+def _category(name: str, cells: Any) -> Column:
+    values, codes = distinct(text_cells(cells))
+    missing = int((codes < 0).sum())
+    counts = np.sort(np.bincount(codes[codes >= 0], minlength=1))[::-1]
+    covered = counts[:MOST_VALUES].sum()
+    hashed = len(values) > MOST_VALUES and covered < 0.5 * counts.sum()
+    how = f"{len(values):,} value{'s' * (len(values) != 1)}"
+    if hashed:
+        how += f", hashed to {HASHED} columns"
+    else:
+        how += ", one column each" + (
+            ", rare ones together" if len(values) > MOST_VALUES or counts[-1] < 2 else ""
+        )
+    return Column(name, "category", how, None, missing, len(values), hashed, data=codes)
+
+
+def _list(name: str, cells: Any) -> Column:
+    pa = arrow()
+    if is_text(cells.type):
+        some = text_cells(cells).drop_null()[:_SAMPLE].to_pylist()
+        widths = Counter(len(_items(cell)) for cell in some)
+    else:
+        lengths = pa.compute.list_value_length(cells).drop_null().to_numpy()
+        widths = Counter(lengths.tolist())
+    width, often = widths.most_common(1)[0] if widths else (0, 0)
+    if not width or often < _MOST * sum(widths.values()):
+        return Column(name, "left out", "its lists differ in length")
+    values = lists(cells, width)
+    missing = int(np.isnan(values).any(axis=1).sum())
+    return Column(name, "list", f"{width:,} columns", width, missing)
+
+
+def _items(cell: str) -> list[str]:
+    return [part for part in re.split(r"[\s,;]+", cell.strip("[]() ")) if part]
+
+
+def _is_list(cell: str) -> bool:
+    items = _items(cell)
+    return len(items) > 1 and all(re.fullmatch(r"[+-]?[\d.]+(?:[eE][+-]?\d+)?", item) for item in items[:50])
+
+
+def _share(tests: Any) -> float:
+    found = list(tests)
+    return sum(found) / len(found) if found else 0.0
+
+
+def _left_out(column: Column, target: Target, seen: dict[int, list[Column]]) -> Column:
+    """Return the column, or why there is nothing to learn from it."""
+    values = column.data
+    if values is None:
+        return column
+    n, whole = len(values), values.dtype.kind in "iu"
+    known = values[values >= 0] if whole else values[~np.isnan(values)]
+    if len(known) and (known == known[0]).all():
+        if len(known) == n:
+            return replace(column, role="left out", how="it holds one value")
+        # whether there is a value is all that it tells
+        return replace(column, role="category", how="1 value", reading=None, told=False)
+    if column.role == "number" and _counts_rows(column.name, values):
+        return replace(column, role="id", how="it counts the rows")
+    if column.role == "category" and column.levels == len(known) >= _FEWEST_COUNTED:
+        return replace(column, role="id", how="every row has another value, as ids have")
+    repeated = target.repeats(values)
+    if repeated >= LEAST_ROWS:
+        how = f"it maps one to one onto the target in all {repeated:,} labelled rows, so it is a leak"
+        return replace(column, role="left out", how=how)
+    key = hash((column.role, values[:: max(n // 1000, 1)].tobytes()))
+    for other in seen.setdefault(key, []):
+        if np.array_equal(values, other.data, equal_nan=not whole):
+            return replace(column, role="left out", how=f"it repeats {other.name!r}")
+    seen[key].append(column)
+    if repeated:
+        column = replace(
+            column,
+            how="; ".join(filter(None, [column.how, f"maps one to one onto the target ({repeated} rows)"])),
+        )
+    return column
+
+
+def _counts_rows(name: str, values: np.ndarray) -> bool:
+    """Tell whether numbers count the rows: every whole number from the first to the last, once."""
+    n = len(values)
+    if n < 3 or np.isnan(values).any() or values.max() - values.min() != n - 1:
+        return False
+    if n < _FEWEST_COUNTED or name == "" or name.startswith("Unnamed:"):
+        return bool((np.diff(values) == 1).all()) and n > 2
+    return bool((np.diff(np.sort(values)) == 1).all())
+
+
+def _vectors(names: list[str]) -> set[str]:
+    """Return the columns that are places of a vector, such as pixels: each stays where it is, constant or not."""
+    stems = Counter(re.sub(r"\d+", "#", name) for name in names if re.search(r"\d", name))
+    kept = {stem for stem, count in stems.items() if count >= _VECTOR}
+    return {name for name in names if re.sub(r"\d+", "#", name) in kept}
+
+
+def _numeric(kind: Any) -> bool:
+    types = arrow().types
+    return types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
