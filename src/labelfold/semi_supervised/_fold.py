@@ -15,7 +15,7 @@ from labelfold.semi_supervised._pieces import (
     mean_distance,
     squared_distances,
 )
-from labelfold.semi_supervised._recipe import View
+from labelfold.semi_supervised._view_list import View
 
 # An RBF view of more labelled rows than this is Nystroem's, with so many of them.
 LANDMARKS = 1000

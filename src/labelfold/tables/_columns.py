@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from labelfold.tables._arrow import arrow, distinct, is_text, text_cells
-from labelfold.tables._dates import instants, layouts_of
+from labelfold.tables._dates import TURNS, UNITS, calendar_parts, instants, layouts_of
 from labelfold.tables._numbers import numbers, said, writing_of
 from labelfold.tables._steps import lists
 from labelfold.tables._target import LEAST_ROWS, Target
@@ -88,7 +88,7 @@ def columns_of(table: Any, given: Mapping[str, str], target: Target) -> list[Col
             how = "it names the rows" if given[name] == "id" else "you left it out"
             found.append(Column(name, given[name], how))
             continue
-        column = _told(name, table.column(name), sample.column(name), given.get(name))
+        column = _told(name, table.column(name), sample.column(name), given.get(name), target)
         if name not in given and column.used and name not in vectors:
             column = _left_out(column, target, seen)
         if column.role == "number" and column.missing:
@@ -97,7 +97,7 @@ def columns_of(table: Any, given: Mapping[str, str], target: Target) -> list[Col
     return found
 
 
-def _told(name: str, cells: Any, sample: Any, role: str | None) -> Column:
+def _told(name: str, cells: Any, sample: Any, role: str | None, target: Target) -> Column:
     """Tell what a column is from its type and its cells, or read it in the role given."""
     pa = arrow()
     types, kind = pa.types, cells.type
@@ -115,13 +115,13 @@ def _told(name: str, cells: Any, sample: Any, role: str | None) -> Column:
     if role == "number" or (role is None and (_numeric(kind) or types.is_duration(kind))):
         return _number(name, cells, sample)
     if role == "date" or (role is None and types.is_temporal(kind)):
-        return _date(name, cells, sample)
+        return _date(name, cells, sample, target)
     if role == "category" or types.is_boolean(kind) or types.is_dictionary(kind):
         return _category(name, cells)
-    return _of_text(name, cells, sample)
+    return _of_text(name, cells, sample, target)
 
 
-def _of_text(name: str, cells: Any, sample: Any) -> Column:
+def _of_text(name: str, cells: Any, sample: Any, target: Target) -> Column:
     """Tell what a column of text holds."""
     some = [cell for cell in text_cells(sample, numbers=True).to_pylist() if cell is not None]
     if not some:
@@ -138,7 +138,7 @@ def _of_text(name: str, cells: Any, sample: Any) -> Column:
     if not coded and writing_of(some)[1] >= _MOST and not (dated and layouts_of(some)[1] >= _MOST):
         return _number(name, cells, sample)
     if layouts_of(some)[1] >= _MOST:
-        return _date(name, cells, sample)
+        return _date(name, cells, sample, target)
     # ids such as "order no 17" differ in their numbers alone
     shapes = {re.sub(r"\d+", "#", cell) for cell in some}
     words = np.mean([len(cell.split()) for cell in some])
@@ -183,18 +183,23 @@ def _cells(count: int) -> str:
     return f"{count:,} cell{'s are' if count > 1 else ' is'}"
 
 
-def _date(name: str, cells: Any, sample: Any) -> Column:
+def _date(name: str, cells: Any, sample: Any, target: Target) -> Column:
     pa = arrow()
     layouts: list[str] = []
     if is_text(cells.type) or pa.types.is_integer(cells.type):
         written = text_cells(sample.cast(pa.string()), numbers=True)
         layouts = layouts_of([cell for cell in written.to_pylist() if cell is not None])[0]
-    local = instants(cells, layouts)[1]
+    local, universal = instants(cells, layouts)
     missing = int(np.isnan(local).sum())
     if missing == len(local):
         return Column(name, "left out", "no cell in it is a date")
-    how = [" and ".join(layouts), "elapsed time and calendar parts"]
-    return Column(name, "date", "; ".join(filter(None, how)), layouts, missing, data=local)
+    parts = calendar_parts(local, universal)
+    kept, days = target.goes_with(parts), np.nanmax(parts[:, 0]) - np.nanmin(parts[:, 0])
+    # within one turn of the calendar a part says no more than the elapsed time
+    told = [unit for unit, places in UNITS.items() if kept[places].any() and days >= 2 * TURNS[unit]]
+    how = [" and ".join(layouts), ", ".join(["elapsed time", *told])]
+    reading = {"layouts": layouts, "units": told}
+    return Column(name, "date", "; ".join(filter(None, how)), reading, missing, data=universal)
 
 
 def _category(name: str, cells: Any) -> Column:

@@ -30,7 +30,7 @@ LAYOUTS = {
 _EITHER = ("day first", "month first")
 _DAY = 86_400.0
 
-# What a date becomes, after its elapsed time in days.
+# What a date becomes: its elapsed time in days, and parts of the calendar by their unit.
 PARTS = (
     "days",
     "day of month",
@@ -42,6 +42,9 @@ PARTS = (
     "hour sin",
     "hour cos",
 )
+# The places of each unit in it, and after how many days the unit begins anew.
+UNITS = {"day of month": slice(1, 2), "month": slice(2, 4), "weekday": slice(4, 7), "hour": slice(7, 9)}
+TURNS = {"day of month": 30.4, "month": 365.25, "weekday": 7.0, "hour": 1.0}
 
 
 def layouts_of(cells: Sequence[str]) -> tuple[list[str], float]:
@@ -163,6 +166,15 @@ def _read(text: Any, layout: str) -> tuple[np.ndarray, np.ndarray]:
     offset = pc.fill_null(digits.cast("int64"), 0).to_numpy()
     shift = np.sign(offset) * (np.abs(offset) // 100 * 3600 + np.abs(offset) % 100 * 60)
     return local, local - shift
+
+
+def places_of(units: Sequence[str]) -> list[int]:
+    """Return the places in `PARTS` of the elapsed time and of some units.
+
+    >>> places_of(["month"])
+    [0, 2, 3]
+    """
+    return [0, *(place for unit in units for place in range(len(PARTS))[UNITS[unit]])]
 
 
 def calendar_parts(local: np.ndarray, universal: np.ndarray) -> np.ndarray:

@@ -35,10 +35,10 @@ class Recipe(TransformerMixin, BaseEstimator):
 
     Numbers keep their place; missing ones become the median, beside a column that says so where the gaps tell
     something of the labels. Categories and flags become one column a value, with rare values together, or are hashed
-    where there are too many. Dates become elapsed days and calendar parts. Text becomes tf-idf of its words and of
-    groups of characters, and the result is then a sparse matrix. Lists of numbers become as many columns. Row
-    counters, ids, empty, constant and repeated columns are left out, and so is a column that maps one to one onto the
-    target.
+    where there are too many. Dates become elapsed days, and the parts of the calendar that go along with the labels.
+    Text becomes tf-idf of its words and of groups of characters, and the result is then a sparse matrix. Lists of
+    numbers become as many columns. Row counters, ids, empty, constant and repeated columns are left out, and so is a
+    column that maps one to one onto the target.
 
     Decimal commas, thousands, percent signs, units, and words for a missing cell are recognised where most of a
     column is written so. Values never seen in `fit` are no error in `transform`.
@@ -77,7 +77,7 @@ class Recipe(TransformerMixin, BaseEstimator):
     ...     print(line)
     age: number; 1 missing, the median in their place
     plan: category; 2 values, one column each, rare ones together; 1 missing, a value of its own
-    since: date; day first; elapsed time and calendar parts
+    since: date; day first; elapsed time, day of month, month, weekday, hour
     >>> recipe.transform(pd.DataFrame({"plan": ["new"], "since": [None], "age": [None]})).shape[0]
     1
     """

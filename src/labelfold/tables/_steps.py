@@ -11,7 +11,7 @@ from sklearn.feature_extraction import FeatureHasher
 from sklearn.utils.validation import check_is_fitted
 
 from labelfold.tables._arrow import arrow, distinct, is_text, text_cells, written
-from labelfold.tables._dates import PARTS, calendar_parts, instants
+from labelfold.tables._dates import PARTS, calendar_parts, instants, places_of
 from labelfold.tables._numbers import numbers
 
 # What scikit-learn calls a missing value and the rare ones together, and what people do.
@@ -55,27 +55,33 @@ class ReadNumbers(ReadStep):
 
 
 class ReadDates(ReadStep):
-    """Columns of dates as elapsed days and calendar parts.
+    """Columns of dates as elapsed days and parts of the calendar.
 
     Parameters
     ----------
-    layouts : dict
-        The layouts that the dates of a column of text are written in; see `labelfold.tables._dates`.
+    readings : dict
+        For each column the ``layouts`` that its dates are written in, where it is one of text, and the ``units`` of
+        the calendar to take; see `labelfold.tables._dates`.
     """
 
-    def __init__(self, layouts: dict | None = None) -> None:
-        self.layouts = layouts
+    def __init__(self, readings: dict | None = None) -> None:
+        self.readings = readings
 
     def transform(self, X: Any) -> np.ndarray:
-        """Return the columns as an array, nine columns a date."""
-        layouts = self.layouts or {}
-        return np.hstack(
-            [calendar_parts(*instants(X.column(n), layouts.get(n) or ())) for n in X.column_names]
-        )
+        """Return the columns as an array."""
+        made = []
+        for name in X.column_names:
+            reading = (self.readings or {})[name]
+            parts = calendar_parts(*instants(X.column(name), reading["layouts"]))
+            made.append(parts[:, places_of(reading["units"])])
+        return np.hstack(made)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return a name for each part of each date."""
-        return np.array([f"{name}: {part}" for name in input_features for part in PARTS], dtype=object)
+        units = {name: (self.readings or {})[name]["units"] for name in input_features}
+        return np.array(
+            [f"{n}: {PARTS[j]}" for n in input_features for j in places_of(units[n])], dtype=object
+        )
 
 
 class ReadLists(ReadStep):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from scipy import stats
+from sklearn.feature_selection import f_classif, f_regression
 
 from labelfold.labels import read_labels
 
@@ -81,10 +82,21 @@ class Target:
             return False
         if not self.classes:
             return bool(stats.mannwhitneyu(self.values[gone], self.values[~gone]).pvalue < _SIGNIFICANT)
-        counts = np.array([np.bincount(self.values[part].astype(int), minlength=2) for part in _sized(gone)])
+        codes = self.values.astype(int)
+        counts = np.array([np.bincount(codes[part], minlength=codes.max() + 1) for part in (gone, ~gone)])
         counts = counts[:, counts.sum(axis=0) > 0]
         return counts.shape[1] > 1 and bool(stats.chi2_contingency(counts).pvalue < _SIGNIFICANT)
 
-
-def _sized(gone: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return gone, ~gone
+    def goes_with(self, values: np.ndarray) -> np.ndarray:
+        """Return which columns of (n, k) go along with the labels (p below 0.01); all where there are no labels."""
+        if not len(self.index):
+            return np.ones(values.shape[1], dtype=bool)
+        columns = values[self.index]
+        known = ~np.isnan(columns).any(axis=1)
+        columns, labels = columns[known], self.values[known]
+        if len(columns) < _FEWEST_NAMED or len(np.unique(labels)) in (1, len(labels)):
+            return np.zeros(values.shape[1], dtype=bool)
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")  # of constant columns, which do not
+            chance = (f_classif if self.classes else f_regression)(columns, labels)[1]
+        return np.nan_to_num(chance, nan=1.0) < _SIGNIFICANT
