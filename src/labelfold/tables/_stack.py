@@ -20,6 +20,9 @@ from labelfold.tables._steps import EachValue, ReadDates, ReadLists, ReadNumbers
 _RARE = 0.001
 # Words and groups of characters of a column of text, at most; beyond so many rows they are hashed.
 _MOST_TERMS, _HASH_FROM, _HASHED_TERMS = 50_000, 200_000, 2**18
+# The length of all columns but text in a row of a sparse matrix, beside text of length 1.
+_BESIDE_TEXT = 0.5
+_TEXT = "text "
 # A wider matrix of which fewer entries are not 0 stays sparse; so does text.
 _WIDE, _SPARSE = 200, 0.1
 
@@ -27,8 +30,8 @@ _WIDE, _SPARSE = 200, 0.1
 def stack(columns: list[Column], n: int) -> ColumnTransformer:
     """Return the transformer of a table of n rows.
 
-    Where there is text, rows of a text have length 1, and the numbers (and the categories, the dates, the lists)
-    of a row together have about length 1, so that none outweighs the others.
+    In a sparse matrix a row of text has length 1, and all else of it together about half of that: a number varies
+    in one direction, words in many, so that numbers of the same length would outweigh them.
     """
     by_role = {
         role: [c for c in columns if c.role == role]
@@ -63,14 +66,12 @@ def stack(columns: list[Column], n: int) -> ColumnTransformer:
         read_lists = ReadLists({c.name: c.reading for c in by_role["list"]})
         impute = SimpleImputer(strategy="median", keep_empty_features=True)
         parts.append(("lists", Pipeline([("read", read_lists), ("impute", impute)]), _names(by_role["list"])))
-    parts += [(f"text {c.name}", _text(n), [c.name]) for c in by_role["text"]]
-    width = len(numbers) + 5 * len(dates) + sum(c.reading for c in by_role["list"])
-    width += sum(HASHED if c.hashed else min(c.levels, MOST_VALUES) for c in categories)
-    entries = (
-        width - sum(HASHED if c.hashed else min(c.levels, MOST_VALUES) for c in categories) + len(categories)
-    )
+    parts += [(f"{_TEXT}{c.name}", _text(n), [c.name]) for c in by_role["text"]]
+    full = len(numbers) + len(dates) + sum(c.reading for c in by_role["list"])
+    width = full + sum(HASHED if c.hashed else min(c.levels, MOST_VALUES) for c in categories)
+    entries = full + len(categories)
     sparse = bool(by_role["text"]) or (width > _WIDE and entries < _SPARSE * width)
-    weights = _weights(parts, by_role, sparse)
+    weights = _weights(parts, sparse)
     return ColumnTransformer(
         parts,
         sparse_threshold=1.0 if sparse else 0.0,
@@ -79,12 +80,12 @@ def stack(columns: list[Column], n: int) -> ColumnTransformer:
     )
 
 
-def _weights(parts: list, by_role: dict[str, list[Column]], sparse: bool) -> dict[str, float] | None:
+def _weights(parts: list, sparse: bool) -> dict[str, float] | None:
+    """Return what each part but text is multiplied by in a sparse matrix."""
     if not sparse:
         return None
-    of = {"numbers": "number", "numbers with telling gaps": "number", "categories": "category"}
-    of |= {"hashed categories": "category", "dates": "date", "lists": "list"}
-    return {title: 1 / np.sqrt(len(by_role[of[title]])) for title, _, _ in parts if title in of}
+    beside = {title: len(names) for title, _, names in parts if not title.startswith(_TEXT)}
+    return dict.fromkeys(beside, _BESIDE_TEXT / np.sqrt(sum(beside.values()))) if beside else None
 
 
 def _names(columns: list[Column]) -> list[str]:
@@ -122,7 +123,7 @@ def feature_names(transformer: ColumnTransformer) -> np.ndarray:
     for title, part, columns in transformer.transformers_:
         if title == "remainder":
             continue
-        if title.startswith("text "):
+        if title.startswith(_TEXT):
             names += [f"{columns[0]}: {term}" for term in _text_names(part)]
         else:
             names += list(part.get_feature_names_out(np.asarray(columns, dtype=object)))

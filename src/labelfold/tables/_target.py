@@ -34,12 +34,15 @@ class Target:
         self.index, self.values, self.classes = np.empty(0, dtype=int), np.empty(0), True
         if y is None:
             return
+        if np.shape(y)[0] != n:
+            raise ValueError(f"y has {np.shape(y)[0]} rows and X has {n}; pass one label a row.")
         tasks = ("binary", "multiclass", "multilabel", "regression")
-        with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # the estimator that learns from the labels says what there is to say
-            labels = read_labels(y, n, unlabeled=unlabeled, allowed=tasks, estimator="Recipe")
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the estimator that learns from the labels warns of them
+                labels = read_labels(y, n, unlabeled=unlabeled, allowed=tasks, estimator="Recipe")
+        except ValueError:  # fewer than two classes: they tell nothing of a column
+            return
         if np.ndim(labels.values) > 1:  # several labels a row: nothing is compared with a column
             return
         self.index, self.classes = np.asarray(labels.index), labels.task != "regression"

@@ -59,8 +59,8 @@ def dialect_of(path: Path, kind: str) -> Dialect:
         raise FileProblem(f"{path} is empty.")
     usual = "\t" if kind == "tsv" else ","
     separator = max(_SEPARATORS, key=lambda mark: (*_columns(lines, mark), mark == usual))
-    if _columns(lines, separator)[1] < 2:
-        separator = usual
+    if _columns(lines, separator)[1] < 2:  # one column: what separates no cells in it
+        separator = next((mark for mark in (usual, *_SEPARATORS) if _columns(lines, mark)[1] == 1), usual)
     rows = csv.reader(lines, delimiter=separator)
     names = next(row for row in rows if row)
     if any(ord(c) < 32 and c not in "\t\r\n" for name in names for c in name):
