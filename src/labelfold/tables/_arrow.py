@@ -170,4 +170,4 @@ def distinct(column: Any) -> tuple[Any, np.ndarray]:
         column = column.cast(pa.large_string()).combine_chunks()
     coded = column.dictionary_encode()
     codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    return coded.dictionary, codes.astype(np.int64)
+    return pa.chunked_array([coded.dictionary]), codes.astype(np.int64)

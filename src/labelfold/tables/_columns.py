@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from labelfold.tables._arrow import arrow, distinct, is_text, text_cells
+from labelfold.tables._column import Column, left_out, vector_columns
 from labelfold.tables._dates import TURNS, UNITS, calendar_parts, instants, layouts_of
 from labelfold.tables._numbers import numbers, said, writing_of
 from labelfold.tables._steps import lists
-from labelfold.tables._target import LEAST_ROWS, Target
+from labelfold.tables._target import Target
 
 # Kinds are told from at most this many rows, evenly spaced.
 _SAMPLE = 2000
@@ -24,55 +25,18 @@ _MOST = 0.9
 _WORDS, _DIFFER = 3.0, 0.2
 # One column a value up to so many values, if they cover half of the rows; hashed to so many columns beyond.
 MOST_VALUES, HASHED = 50, 64
-# So many columns whose names only differ in their numbers are the places of one vector.
-_VECTOR = 16
-_FEWEST_COUNTED = 20
 _DATED = re.compile(r"date|time|day|dob|birth|_at$|_on$|stamp", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class Column:
-    """What a column is and how it is read.
-
-    Attributes
-    ----------
-    name : str
-    role : {"number", "category", "date", "text", "list", "id", "left out"}
-    how : str
-        What is done with it, or why it is left out, in a few words.
-    reading : object
-        The writing of numbers, the layouts of dates, or the width of lists.
-    missing : int
-        Cells without a value.
-    levels : int
-        Distinct values of a category.
-    hashed, told : bool
-        Whether a category is hashed; whether missing cells tell something of the labels.
-    """
-
-    name: str
-    role: str
-    how: str = ""
-    reading: Any = None
-    missing: int = 0
-    levels: int = 0
-    hashed: bool = False
-    told: bool = False
-    data: Any = field(default=None, repr=False, compare=False)
-
-    @property
-    def used(self) -> bool:
-        """Whether it becomes part of X."""
-        return self.role not in ("id", "left out")
-
-
-def columns_of(table: Any, given: Mapping[str, str], target: Target) -> list[Column]:
+def columns_of(table: Any, places: np.ndarray, given: Mapping[str, str], target: Target) -> list[Column]:
     """Return what each column of an Arrow table is.
 
     Parameters
     ----------
     table : pyarrow.Table
         The rows to learn from.
+    places : ndarray
+        Which rows of the whole table these are, ascending.
     given : mapping of str to str
         Roles by name of column that are not to be told from the data.
     target : Target
@@ -80,7 +44,7 @@ def columns_of(table: Any, given: Mapping[str, str], target: Target) -> list[Col
     """
     n = table.num_rows
     sample = table.take(np.linspace(0, n - 1, _SAMPLE).astype(int)) if n > _SAMPLE else table
-    vectors = _vectors(table.column_names)
+    vectors = vector_columns(table.column_names)
     found: list[Column] = []
     seen: dict[int, list[Column]] = {}
     for name in table.column_names:
@@ -90,7 +54,7 @@ def columns_of(table: Any, given: Mapping[str, str], target: Target) -> list[Col
             continue
         column = _told(name, table.column(name), sample.column(name), given.get(name), target)
         if name not in given and column.used and name not in vectors:
-            column = _left_out(column, target, seen)
+            column = left_out(column, target, places, seen)
         if column.role == "number" and column.missing:
             column = replace(column, told=target.told_by(np.isnan(column.data)))
         found.append(replace(column, data=None) if name in vectors else column)
@@ -246,56 +210,6 @@ def _is_list(cell: str) -> bool:
 def _share(tests: Any) -> float:
     found = list(tests)
     return sum(found) / len(found) if found else 0.0
-
-
-def _left_out(column: Column, target: Target, seen: dict[int, list[Column]]) -> Column:
-    """Return the column, or why there is nothing to learn from it."""
-    values = column.data
-    if values is None:
-        return column
-    n, whole = len(values), values.dtype.kind in "iu"
-    known = values[values >= 0] if whole else values[~np.isnan(values)]
-    if len(known) and (known == known[0]).all():
-        if len(known) == n:
-            return replace(column, role="left out", how="it holds one value")
-        # whether there is a value is all that it tells
-        return replace(column, role="category", how="1 value", reading=None, told=False)
-    if column.role == "number" and _counts_rows(column.name, values):
-        return replace(column, role="id", how="it counts the rows")
-    if column.role == "category" and column.levels == len(known) >= _FEWEST_COUNTED:
-        return replace(column, role="id", how="every row has another value, as ids have")
-    repeated = target.repeats(values)
-    if repeated >= LEAST_ROWS:
-        how = f"it maps one to one onto the target in all {repeated:,} labelled rows, so it is a leak"
-        return replace(column, role="left out", how=how)
-    key = hash((column.role, values[:: max(n // 1000, 1)].tobytes()))
-    for other in seen.setdefault(key, []):
-        if np.array_equal(values, other.data, equal_nan=not whole):
-            return replace(column, role="left out", how=f"it repeats {other.name!r}")
-    seen[key].append(column)
-    if repeated:
-        column = replace(
-            column,
-            how="; ".join(filter(None, [column.how, f"maps one to one onto the target ({repeated} rows)"])),
-        )
-    return column
-
-
-def _counts_rows(name: str, values: np.ndarray) -> bool:
-    """Tell whether numbers count the rows: every whole number from the first to the last, once."""
-    n = len(values)
-    if n < 3 or np.isnan(values).any() or values.max() - values.min() != n - 1:
-        return False
-    if n < _FEWEST_COUNTED or name == "" or name.startswith("Unnamed:"):
-        return bool((np.diff(values) == 1).all()) and n > 2
-    return bool((np.diff(np.sort(values)) == 1).all())
-
-
-def _vectors(names: list[str]) -> set[str]:
-    """Return the columns that are places of a vector, such as pixels: each stays where it is, constant or not."""
-    stems = Counter(re.sub(r"\d+", "#", name) for name in names if re.search(r"\d", name))
-    kept = {stem for stem, count in stems.items() if count >= _VECTOR}
-    return {name for name in names if re.sub(r"\d+", "#", name) in kept}
 
 
 def _numeric(kind: Any) -> bool:

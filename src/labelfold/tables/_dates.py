@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.tables._arrow import arrow, is_text, text_cells
+from labelfold.tables._arrow import arrow, distinct, is_text, text_cells, written
 
 _TIME = (
     r"(?:(?:T|,?\s+)(?P<H>\d{1,2}):(?P<M>\d{2})(?::(?P<S>\d{2})(?:[.,]\d+)?)?\s*(?P<half>(?i:[ap]\.?m\.?)?))?"
@@ -93,7 +93,11 @@ def instants(column: Any, layouts: Sequence[str]) -> tuple[np.ndarray, np.ndarra
     types, kind = pa.types, column.type
     if types.is_integer(kind):
         column, kind = column.cast(pa.string()), pa.string()
-    if is_text(kind):
+    if is_text(kind) and len(column):
+        values, codes = distinct(written(column))
+        if len(values) < len(codes):  # days repeat
+            local, universal = (np.append(part, np.nan) for part in instants(values, layouts))
+            return local[codes], universal[codes]
         text = text_cells(column, numbers=True)
         local, universal = np.full(len(text), np.nan), np.full(len(text), np.nan)
         for name in layouts:

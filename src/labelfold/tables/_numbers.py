@@ -84,25 +84,34 @@ def parsed(column: Any, writing: Writing) -> Any:
     pa = arrow()
     pc = pa.compute
     text = column
-    marked = writing != PLAIN or pc.any(pc.match_substring_regex(text, r"[,'’\s()−]")).as_py()
+    marked = writing != PLAIN or _any(pc.match_substring_regex(text, r"[,'’\s()−]"))
+    decimal, other = (",", ".") if writing["decimal"] == "," else (".", ",")
     if marked:
-        text = pc.replace_substring(text, "−", "-")
-        text = pc.replace_substring_regex(text, r"^\((.*)\)$", r"-\1")
+        if _any(pc.match_substring(text, "−")):
+            text = pc.replace_substring(text, "−", "-")
+        if _any(pc.starts_with(text, "(")):
+            text = pc.replace_substring_regex(text, r"^\((.*)\)$", r"-\1")
         if writing["before"]:
             before = re.escape(writing["before"])
             text = pc.replace_substring_regex(text, rf"^([+-]?)\s*{before}\s*", r"\1")
         if writing["after"]:
-            text = pc.replace_substring_regex(text, rf"\s*{re.escape(writing['after'])}$", "")
-    decimal, other = (",", ".") if writing["decimal"] == "," else (".", ",")
-    pattern = _MARKED.format(decimal=re.escape(decimal), other=re.escape(other)) if marked else _PLAIN
-    good = pc.match_substring_regex(text, pattern)
+            ends = pc.ends_with(text, writing["after"])
+            shorter = pc.utf8_slice_codeunits(text, 0, -len(writing["after"]))
+            text = pc.utf8_rtrim_whitespace(pc.if_else(ends, shorter, text))
+        pattern = _MARKED.format(decimal=re.escape(decimal), other=re.escape(other))
+    good = pc.match_substring_regex(text, pattern if marked else _PLAIN)
     if not pc.all(good).as_py():
         named = pc.match_substring_regex(text, r"^(?i:[+-]?(?:inf|infinity))$")
         text = pc.if_else(pc.or_(good, named), text, pa.scalar(None, pa.string()))
     if marked:
-        text = pc.replace_substring_regex(text, rf"[\s'’{re.escape(other)}]", "")
+        if _any(pc.match_substring_regex(text, rf"[\s'’{re.escape(other)}]")):
+            text = pc.replace_substring_regex(text, rf"[\s'’{re.escape(other)}]", "")
         text = pc.replace_substring(text, decimal, ".") if decimal != "." else text
     return text.cast(pa.float64())
+
+
+def _any(tests: Any) -> bool:
+    return bool(arrow().compute.any(tests).as_py())
 
 
 def numbers(column: Any, writing: Writing | None) -> np.ndarray:

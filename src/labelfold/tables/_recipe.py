@@ -15,7 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 from labelfold._sklearn import _fit_context
 from labelfold._warn import warn_user
 from labelfold.tables._arrow import arrow, as_arrow, is_text, written
-from labelfold.tables._columns import Column, columns_of
+from labelfold.tables._blocks import LABELLED, LEARNED_FROM, Blocks, in_order, slices
+from labelfold.tables._column import Column
+from labelfold.tables._columns import columns_of
 from labelfold.tables._stack import feature_names, stack
 from labelfold.tables._target import Target
 
@@ -61,6 +63,9 @@ class Recipe(TransformerMixin, BaseEstimator):
         The columns that `transform` needs.
     ids_ : list of str
         The columns that name the rows.
+    n_rows_, n_learned_from_ : int
+        The number of rows in `fit`, and of those that were looked at: of more than 120,000 rows, 100,000 evenly
+        spaced ones and up to 20,000 with a label.
     n_features_in_ : int
         The number of columns in `fit`.
     feature_names_in_ : ndarray of str
@@ -124,10 +129,13 @@ class Recipe(TransformerMixin, BaseEstimator):
     def fit_transform(self, X: Any, y: Any = None) -> Any:
         """Learn what the columns are, and return the rows as numbers; see `fit` and `transform`."""
         table = self._table(X, reset=True)
-        if table.num_rows == 0:
+        n = table.num_rows
+        if n == 0:
             raise ValueError("Recipe was given a table with 0 samples (rows); at least 1 is expected.")
         given = self._given(table.column_names)
-        columns = columns_of(table, given, Target(y, table.num_rows, self.unlabeled))
+        target = Target(y, n, self.unlabeled)
+        some, places = _learned_from(table, target)
+        columns = columns_of(some, places, given, target.at(places))
         used = [column for column in columns if column.used]
         if not used:
             reasons = "; ".join(f"{c.name!r}: {c.how}" for c in columns[:5])
@@ -140,9 +148,10 @@ class Recipe(TransformerMixin, BaseEstimator):
         ]
         self.used_ = [column.name for column in used]
         self.ids_ = [column.name for column in columns if column.role == "id"]
-        self.transformer_: ColumnTransformer = stack(used, table.num_rows)
-        made = self.transformer_.fit_transform(_parsed(table, used))
-        return self._matrix(made)
+        self.n_rows_, self.n_learned_from_ = n, len(places)
+        self.transformer_: ColumnTransformer = stack(used, n)
+        made = self.transformer_.fit_transform(_parsed(some, used))
+        return self._matrix(made) if len(places) == n else self._transformed(table)
 
     def transform(self, X: Any) -> Any:
         """Return rows as numbers.
@@ -165,7 +174,7 @@ class Recipe(TransformerMixin, BaseEstimator):
                 f"X lacks {len(absent)} of the {len(self.used_)} columns the recipe reads: "
                 f"{', '.join(map(repr, absent[:5]))}; add them, with empty cells where nothing is known."
             )
-        return self._matrix(self.transformer_.transform(table.select(self.used_)))
+        return self._transformed(table)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the columns that `transform` makes, such as ``city=Paris`` and ``since: days``."""
@@ -198,10 +207,15 @@ class Recipe(TransformerMixin, BaseEstimator):
             if plain or column["role"] != "number" or column["how"] or gaps:
                 alike.setdefault((column["role"], column["how"], gaps), []).append(column)
         lines = [_line(columns) for columns in alike.values()]
+        if lines and self.n_learned_from_ < self.n_rows_:
+            lines.insert(
+                0, f"learned from {self.n_learned_from_:,} of {self.n_rows_:,} rows, which the counts are of"
+            )
         return lines if len(lines) <= most else [*lines[: most - 1], f"and {len(lines) - most + 1} more"]
 
     def _table(self, X: Any, *, reset: bool) -> Any:
-        table, named = as_arrow(X)
+        table: Any
+        table, named = (X, True) if isinstance(X, Blocks) else as_arrow(X)
         names = table.column_names
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
@@ -219,6 +233,17 @@ class Recipe(TransformerMixin, BaseEstimator):
             warn_user("X does not have valid feature names, but Recipe was fitted with feature names")
             return table.rename_columns(list(self.feature_names_in_))
         return table
+
+    def _transformed(self, table: Any) -> Any:
+        """Return the rows as numbers, a few blocks at a time on as many threads."""
+        blocks = table.read() if isinstance(table, Blocks) else slices(table)
+        parts = list(in_order(self._block, blocks))
+        if len(parts) == 1:
+            return parts[0]
+        return sp.vstack(parts, format="csr") if self.transformer_.sparse_output_ else np.concatenate(parts)
+
+    def _block(self, block: Any) -> Any:
+        return self._matrix(self.transformer_.transform(block.select(self.used_)))
 
     def _matrix(self, made: Any) -> Any:
         return sp.csr_array(made) if self.transformer_.sparse_output_ else made
@@ -263,6 +288,17 @@ def _line(columns: list[dict[str, Any]]) -> str:
         instead = _INSTEAD.get(first["role"], "the median in their place")
         parts.append(f"{many} missing" + (f", {instead}" if instead else ""))
     return f"{', '.join(names[:5])}{more}: {'; '.join(filter(None, parts))}"
+
+
+def _learned_from(table: Any, target: Target) -> tuple[Any, np.ndarray]:
+    """Return the rows to learn from and their places: all of them, or evenly spaced and labelled ones of many."""
+    if isinstance(table, Blocks):
+        return table.sample, table.places
+    n = table.num_rows
+    if n <= LEARNED_FROM + LABELLED:
+        return table, np.arange(n)
+    places = np.union1d(np.linspace(0, n - 1, LEARNED_FROM).astype(int), target.index[:LABELLED])
+    return table.take(places), places
 
 
 def _parsed(table: Any, used: list[Column]) -> Any:

@@ -13,7 +13,8 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from labelfold.tables._columns import HASHED, MOST_VALUES, Column
+from labelfold.tables._column import Column
+from labelfold.tables._columns import HASHED, MOST_VALUES
 from labelfold.tables._steps import EachValue, ReadDates, ReadLists, ReadNumbers, ReadText
 
 # A category of fewer rows than this share is rare, and one of fewer than two is in any case.
@@ -25,10 +26,12 @@ _BESIDE_TEXT = 0.5
 _TEXT = "text "
 # A wider matrix of which fewer entries are not 0 stays sparse; so does text.
 _WIDE, _SPARSE = 200, 0.1
+# So do a third or fewer where an array of all of them would be larger than this, in bytes.
+_LARGE, _THIRD = 2**30, 1 / 3
 
 
 def stack(columns: list[Column], n: int) -> ColumnTransformer:
-    """Return the transformer of a table of n rows.
+    """Return the transformer of a table of n rows in all.
 
     In a sparse matrix a row of text has length 1, and all else of it together about half of that: a number varies
     in one direction, words in many, so that numbers of the same length would outweigh them.
@@ -71,6 +74,7 @@ def stack(columns: list[Column], n: int) -> ColumnTransformer:
     width = full + sum(HASHED if c.hashed else min(c.levels, MOST_VALUES) for c in categories)
     entries = full + len(categories)
     sparse = bool(by_role["text"]) or (width > _WIDE and entries < _SPARSE * width)
+    sparse |= 8 * n * width > _LARGE and entries <= _THIRD * width
     weights = _weights(parts, sparse)
     return ColumnTransformer(
         parts,

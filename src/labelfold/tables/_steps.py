@@ -158,9 +158,9 @@ class EachValue(TransformerMixin, BaseEstimator):
 
 def _values(column: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the distinct cells of a column, None the last of them, and the place of each row's cell."""
-    values, codes = distinct(text_cells(column))
-    # a place past the end and -1 are both the last one
-    return np.array([*values.to_pylist(), None], dtype=object), codes
+    values, codes = distinct(written(column))
+    # a place of -1 is the last one
+    return np.array([*text_cells(values).to_pylist(), None], dtype=object), codes
 
 
 def _as_input(encoder: Any, values: np.ndarray) -> Any:

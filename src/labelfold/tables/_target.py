@@ -48,6 +48,14 @@ class Target:
         self.index, self.classes = np.asarray(labels.index), labels.task != "regression"
         self.values = np.asarray(labels.values)
 
+    def at(self, places: np.ndarray) -> Target:
+        """Return the labels of some rows, given by their places in ascending order."""
+        some = Target(None, len(places))
+        here = np.searchsorted(places, self.index)
+        there = (here < len(places)) & (places[np.minimum(here, len(places) - 1)] == self.index)
+        some.index, some.values, some.classes = here[there], self.values[there], self.classes
+        return some
+
     def repeats(self, codes: np.ndarray) -> int:
         """Return over how many labelled rows a column maps one to one onto the target; 0 where it does not.
 
