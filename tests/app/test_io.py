@@ -177,7 +177,7 @@ TEXT_PROBLEMS = {
     "infinite": (b"a,b\n1,2\n3,inf\n", {}, "it is infinite"),
     "binary": (bytes(range(1, 60)) * 10, {}, "binary data"),
     "ragged": (b"a,b\n1,2\n1,2,3\n", {}, "t.csv"),
-    "row names": (b"a,b\nr,1,2\ns,3,4\n", {}, "more cells than the header"),
+    "longer rows": (b"a,b\n1,2\nr,1,2\n3,4\n", {}, "more cells than the header has names in line 3: 3 for 2"),
 }
 
 

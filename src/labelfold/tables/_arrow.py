@@ -54,7 +54,8 @@ def arrow() -> Any:
 
 def is_table(X: Any) -> bool:
     """Tell whether X is a table with named columns of their own types, rather than a matrix."""
-    return hasattr(X, "__arrow_c_stream__") or (hasattr(X, "iloc") and hasattr(X, "dtypes"))
+    pandas = hasattr(X, "iloc") and hasattr(X, "dtypes")
+    return pandas or hasattr(X, "__arrow_c_stream__") or hasattr(X, "column_names")
 
 
 def as_arrow(X: Any) -> tuple[Any, bool]:

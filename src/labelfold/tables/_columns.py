@@ -157,10 +157,10 @@ def _date(name: str, cells: Any, sample: Any, target: Target) -> Column:
     missing = int(np.isnan(local).sum())
     if missing == len(local):
         return Column(name, "left out", "no cell in it is a date")
-    parts = calendar_parts(local, universal)
-    kept, days = target.goes_with(parts), np.nanmax(parts[:, 0]) - np.nanmin(parts[:, 0])
+    days = (np.nanmax(universal) - np.nanmin(universal)) / 86_400
     # within one turn of the calendar a part says no more than the elapsed time
-    told = [unit for unit, places in UNITS.items() if kept[places].any() and days >= 2 * TURNS[unit]]
+    units = [unit for unit in UNITS if days >= 2 * TURNS[unit]]
+    told = [unit for unit in units if target.goes_with(calendar_parts(local, universal, [unit])[:, 1:]).any()]
     how = [" and ".join(layouts), ", ".join(["elapsed time", *told])]
     reading = {"layouts": layouts, "units": told}
     return Column(name, "date", "; ".join(filter(None, how)), reading, missing, data=universal)

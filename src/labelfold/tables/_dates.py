@@ -30,20 +30,13 @@ LAYOUTS = {
 _EITHER = ("day first", "month first")
 _DAY = 86_400.0
 
-# What a date becomes: its elapsed time in days, and parts of the calendar by their unit.
-PARTS = (
-    "days",
-    "day of month",
-    "month sin",
-    "month cos",
-    "weekday sin",
-    "weekday cos",
-    "weekend",
-    "hour sin",
-    "hour cos",
-)
-# The places of each unit in it, and after how many days the unit begins anew.
-UNITS = {"day of month": slice(1, 2), "month": slice(2, 4), "weekday": slice(4, 7), "hour": slice(7, 9)}
+# The parts of each unit of the calendar, and after how many days the unit begins anew.
+UNITS = {
+    "day of month": ("day of month",),
+    "month": ("month sin", "month cos"),
+    "weekday": ("weekday sin", "weekday cos", "weekend"),
+    "hour": ("hour sin", "hour cos"),
+}
 TURNS = {"day of month": 30.4, "month": 365.25, "weekday": 7.0, "hour": 1.0}
 
 
@@ -172,32 +165,46 @@ def _read(text: Any, layout: str) -> tuple[np.ndarray, np.ndarray]:
     return local, local - shift
 
 
-def places_of(units: Sequence[str]) -> list[int]:
-    """Return the places in `PARTS` of the elapsed time and of some units.
+def calendar_parts(
+    local: np.ndarray, universal: np.ndarray, units: Sequence[str] = tuple(UNITS)
+) -> np.ndarray:
+    """Return elapsed days and the parts of some units of the calendar, (n, k); rows of NaN where there is no date.
 
-    >>> places_of(["month"])
-    [0, 2, 3]
-    """
-    return [0, *(place for unit in units for place in range(len(PARTS))[UNITS[unit]])]
-
-
-def calendar_parts(local: np.ndarray, universal: np.ndarray) -> np.ndarray:
-    """Return elapsed days and calendar parts, (n, 9), in the order of `PARTS`; rows of NaN where there is no date.
-
-    >>> calendar_parts(np.array([0.0]), np.array([0.0])).round(2).tolist()  # a Thursday, midnight
-    [[0.0, 1.0, 0.0, 1.0, 0.43, -0.9, 0.0, 0.0, 1.0]]
+    >>> calendar_parts(np.array([0.0]), np.array([0.0]), ["weekday"]).round(2).tolist()  # a Thursday
+    [[0.0, 0.43, -0.9, 0.0]]
     """
     known = ~np.isnan(local)
     stamps = np.where(known, local, 0).astype(np.int64).astype("datetime64[s]")
-    days = stamps.astype("datetime64[D]")
-    months = stamps.astype("datetime64[M]")
-    weekday = (days.astype(np.int64) + 3) % 7  # Monday is 0; 1970 began on a Thursday
-    hour = (stamps - days).astype(np.int64) / _DAY
-    of_month = (days - months.astype("datetime64[D]")).astype(np.int64) + 1
-    month = months.astype(np.int64) % 12 / 12
-    turns = [f(2 * np.pi * part) for part in (month, weekday / 7, hour) for f in (np.sin, np.cos)]
-    parts = np.column_stack(
-        [np.where(known, universal, 0) / _DAY, of_month, *turns[:4], weekday >= 5, *turns[4:]]
-    ).astype(float)
+    columns = [np.where(known, universal, 0) / _DAY]
+    for unit in units:
+        columns += _PARTS_OF[unit](stamps)
+    parts = np.column_stack(columns).astype(float)
     parts[~known] = np.nan
     return parts
+
+
+def _day_of_month(stamps: np.ndarray) -> list[np.ndarray]:
+    days, months = stamps.astype("datetime64[D]"), stamps.astype("datetime64[M]")
+    return [(days - months.astype("datetime64[D]")).astype(np.int64) + 1]
+
+
+def _month(stamps: np.ndarray) -> list[np.ndarray]:
+    return _turn(stamps.astype("datetime64[M]").astype(np.int64) % 12 / 12)
+
+
+def _weekday(stamps: np.ndarray) -> list[np.ndarray]:
+    weekday = (
+        stamps.astype("datetime64[D]").astype(np.int64) + 3
+    ) % 7  # Monday is 0; 1970 began on a Thursday
+    return [*_turn(weekday / 7), weekday >= 5]
+
+
+def _hour(stamps: np.ndarray) -> list[np.ndarray]:
+    return _turn((stamps - stamps.astype("datetime64[D]")).astype(np.int64) / _DAY)
+
+
+def _turn(share: np.ndarray) -> list[np.ndarray]:
+    return [np.sin(2 * np.pi * share), np.cos(2 * np.pi * share)]
+
+
+_PARTS_OF = {"day of month": _day_of_month, "month": _month, "weekday": _weekday, "hour": _hour}

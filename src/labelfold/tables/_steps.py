@@ -11,7 +11,7 @@ from sklearn.feature_extraction import FeatureHasher
 from sklearn.utils.validation import check_is_fitted
 
 from labelfold.tables._arrow import arrow, distinct, is_text, text_cells, written
-from labelfold.tables._dates import PARTS, calendar_parts, instants, places_of
+from labelfold.tables._dates import UNITS, calendar_parts, instants
 from labelfold.tables._numbers import numbers
 
 # What scikit-learn calls a missing value and the rare ones together, and what people do.
@@ -72,16 +72,16 @@ class ReadDates(ReadStep):
         made = []
         for name in X.column_names:
             reading = (self.readings or {})[name]
-            parts = calendar_parts(*instants(X.column(name), reading["layouts"]))
-            made.append(parts[:, places_of(reading["units"])])
+            made.append(calendar_parts(*instants(X.column(name), reading["layouts"]), reading["units"]))
         return np.hstack(made)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return a name for each part of each date."""
-        units = {name: (self.readings or {})[name]["units"] for name in input_features}
-        return np.array(
-            [f"{n}: {PARTS[j]}" for n in input_features for j in places_of(units[n])], dtype=object
-        )
+        names = []
+        for name in input_features:
+            parts = [part for unit in (self.readings or {})[name]["units"] for part in UNITS[unit]]
+            names += [f"{name}: {part}" for part in ("days", *parts)]
+        return np.array(names, dtype=object)
 
 
 class ReadLists(ReadStep):

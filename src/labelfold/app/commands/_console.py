@@ -193,7 +193,7 @@ def named_rows(table: Table, recipe: Recipe | None) -> Any:
 
     if table.ids is not None:
         return table.ids
-    if recipe is not None and recipe.ids_ and hasattr(table.raw, "column_names"):
+    if recipe is not None and recipe.ids_ and hasattr(table.raw, "select"):
         return as_written(table.raw, recipe.ids_)
     return pd.DataFrame({"row": range(1, table.raw.shape[0] + 1)})
 

@@ -6,8 +6,7 @@ import codecs
 import csv
 import io
 import re
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -58,31 +57,39 @@ def dialect_of(path: Path, kind: str) -> Dialect:
     if not any(line.strip() for line in lines):
         raise FileProblem(f"{path} is empty.")
     usual = "\t" if kind == "tsv" else ","
-    separator = max(_SEPARATORS, key=lambda mark: (*_columns(lines, mark), mark == usual))
-    if _columns(lines, separator)[1] < 2:  # one column: what separates no cells in it
-        separator = next((mark for mark in (usual, *_SEPARATORS) if _columns(lines, mark)[1] == 1), usual)
+    separator = max(_SEPARATORS, key=lambda mark: (_columns(lines, mark), mark == usual))
+    if _columns(lines, separator) < 2:
+        # rows of all lengths, or one column: then what separates no cells in it
+        alone = [mark for mark in _SEPARATORS if _columns(lines, mark) == 1]
+        separator = usual if usual in lines[0] or not alone else alone[0]
     rows = csv.reader(lines, delimiter=separator)
     names = next(row for row in rows if row)
+    skipped = rows.line_num
     if any(ord(c) < 32 and c not in "\t\r\n" for name in names for c in name):
         raise FileProblem(f"{path} holds binary data, not text; give its real format with --format.")
-    names = [name.strip() or f"Unnamed: {j}" for j, name in enumerate(names)]
-    return Dialect(separator, encoding, names, rows.line_num)
+    body = [row for row in rows if row]
+    if body and all(len(row) == len(names) + 1 for row in body) and any(row[-1] for row in body):
+        names = ["", *names]  # R writes no name above the names of rows
+    return Dialect(
+        separator, encoding, [name.strip() or f"Unnamed: {j}" for j, name in enumerate(names)], skipped
+    )
 
 
-def _columns(lines: list[str], separator: str) -> tuple[bool, int]:
-    """Return whether most lines have as many cells as the header, and how many that has."""
+def _columns(lines: list[str], separator: str) -> int:
+    """Return how many cells the header has where most lines have as many, or all one more; 0 otherwise."""
     try:
         widths = [len(row) for row in csv.reader(lines, delimiter=separator) if row]
     except csv.Error:
-        return False, 0
+        return 0
     if not widths:
-        return False, 0
-    alike = Counter(widths)[widths[0]] >= 0.9 * len(widths)
-    return alike and widths[0] > 1, widths[0] if alike else 0
+        return 0
+    header, body = widths[0], widths[1:] or widths
+    often = max(body.count(header), body.count(header + 1) if header > 1 else 0)
+    return header if often >= 0.9 * len(body) else 0
 
 
-def read_csv(path: Path, kind: str, note: Callable[[str], None]) -> Any:
-    """Return a CSV file as an Arrow table of text, null where a cell is empty.
+class CsvFile:
+    """A CSV file, read as text, null where a cell is empty: whole, or a block at a time.
 
     Parameters
     ----------
@@ -92,65 +99,78 @@ def read_csv(path: Path, kind: str, note: Callable[[str], None]) -> Any:
     note : callable
         Called with a sentence about what was done to read the file.
     """
-    dialect = dialect_of(path, kind)
-    repair, block = False, _BLOCK
-    while True:
-        try:
-            with _text(path, dialect, repair) as file:
-                return _read(file, dialect._replace(skipped=0) if repair else dialect, block)
-        except UnicodeDecodeError as error:
-            raise FileProblem(
-                f"{path} is not {dialect.encoding} text: {one_line(error)}; save it as UTF-8."
-            ) from error
-        except FileProblem:
-            raise
-        except Exception as error:  # pyarrow's, and what the packed file beneath it raises
-            text = one_line(error)
-            if "UTF8" in text and dialect.encoding == "utf-8":
-                dialect = dialect._replace(encoding="windows-1252")
-                note(f"{path} is not UTF-8 text throughout; other bytes were read as Windows-1252.")
-            elif "straddl" in text and block < _LARGEST_BLOCK:
-                block *= 16
-            elif "Expected" in text and not repair:
-                repair = True
-            else:
-                raise _no_table(path, kind, text) from error
+
+    def __init__(self, path: Path, kind: str, note: Callable[[str], None]) -> None:
+        self.path, self.kind, self.note = path, kind, note
+        self.dialect = dialect_of(path, kind)
+        self.repair, self.block = False, _BLOCK
+
+    def attempt(self, action: Callable[[], Any]) -> Any:
+        """Return what ``action`` makes of the file; where that fails on how it is written, read it another way."""
+        while True:
+            try:
+                return action()
+            except FileProblem:
+                raise
+            except Exception as error:  # pyarrow's, and what the packed file beneath it raises
+                text = one_line(error)
+                if "UTF8" in text and self.dialect.encoding == "utf-8":
+                    self.dialect = self.dialect._replace(encoding="windows-1252")
+                    self.note(
+                        f"{self.path} is not UTF-8 text throughout; other bytes were read as Windows-1252."
+                    )
+                elif "straddl" in text and self.block < _LARGEST_BLOCK:
+                    self.block *= 16
+                elif "Expected" in text and not self.repair:
+                    self.repair = True
+                else:
+                    raise _no_table(self.path, self.kind, text) from error
+
+    def table(self) -> Any:
+        """Return the whole file as an Arrow table."""
+        from pyarrow import csv
+
+        with self._open() as file:
+            return csv.read_csv(file, *self._options()).rename_columns(self.dialect.names)
+
+    def blocks(self) -> Iterator[Any]:
+        """Yield the file as Arrow tables, a block at a time."""
+        import pyarrow as pa
+        from pyarrow import csv
+
+        with self._open() as file, csv.open_csv(file, *self._options()) as reader:
+            for batch in reader:
+                yield pa.Table.from_batches([batch]).rename_columns(self.dialect.names)
+
+    def _options(self) -> tuple[Any, Any, Any]:
+        import pyarrow as pa
+        from pyarrow import csv
+
+        places = [str(j) for j in range(len(self.dialect.names))]  # names may be there twice
+        skipped = 0 if self.repair else self.dialect.skipped
+        return (
+            csv.ReadOptions(block_size=self.block, column_names=places, skip_rows=skipped),
+            csv.ParseOptions(delimiter=self.dialect.separator, newlines_in_values=True),
+            csv.ConvertOptions(
+                column_types=dict.fromkeys(places, pa.string()), strings_can_be_null=True, null_values=[""]
+            ),
+        )
+
+    def _open(self) -> BinaryIO:
+        """Open the file as UTF-8 bytes, with rows of a wrong length put right where they are to be repaired."""
+        file = open_text(self.path)
+        if self.dialect.encoding != "utf-8":
+            file = io.BufferedReader(_Made(file, _transcoded(file, self.dialect.encoding)), 1 << 20)
+        if self.repair:
+            file = io.BufferedReader(_Made(file, _repaired(self.path, file, self.dialect)), 1 << 20)
+        return file
 
 
-def _read(file: Any, dialect: Dialect, block: int) -> Any:
-    import pyarrow as pa
-    from pyarrow import csv as arrow_csv
+class _Made(io.RawIOBase):
+    """A file of bytes that are made from another file, which is closed with it."""
 
-    names = dialect.names
-    unique = names if len(set(names)) == len(names) else [str(j) for j in range(len(names))]
-    table = arrow_csv.read_csv(
-        file,
-        arrow_csv.ReadOptions(block_size=block, column_names=unique, skip_rows=dialect.skipped),
-        arrow_csv.ParseOptions(delimiter=dialect.separator, newlines_in_values=True),
-        arrow_csv.ConvertOptions(
-            column_types=dict.fromkeys(unique, pa.string()),
-            strings_can_be_null=True,
-            null_values=[""],
-        ),
-    )
-    return table.rename_columns(names)
-
-
-def _text(path: Path, dialect: Dialect, repair: bool) -> BinaryIO:
-    """Open a file as UTF-8 bytes, rows that are too short filled up where they are to be repaired."""
-    file = open_text(path)
-    if dialect.encoding != "utf-8":
-        file = io.BufferedReader(_Transcoded(file, dialect.encoding), 1 << 20)
-    return _repaired(path, file, dialect) if repair else file
-
-
-class _Transcoded(io.RawIOBase):
-    """A text file in another encoding, read as UTF-8."""
-
-    def __init__(self, file: BinaryIO, encoding: str) -> None:
-        self.file, self.left = file, b""
-        name = "utf-8" if encoding == "windows-1252" else encoding
-        self.decoder = codecs.getincrementaldecoder(name)(_WINDOWS)
+    def __init__(self, file: BinaryIO, parts: Iterator[bytes]) -> None:
+        self.file, self.parts, self.left = file, parts, b""
 
     def readable(self) -> bool:
         """Say that this can be read."""
@@ -159,10 +179,10 @@ class _Transcoded(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         """Read the next bytes."""
         while not self.left:
-            part = self.file.read(max(len(buffer) // 3, 1))
-            self.left = self.decoder.decode(part, final=not part).encode()
-            if not part:
-                break
+            part = next(self.parts, None)
+            if part is None:
+                return 0
+            self.left = part
         count = min(len(buffer), len(self.left))
         buffer[:count] = self.left[:count]
         self.left = self.left[count:]
@@ -174,9 +194,17 @@ class _Transcoded(io.RawIOBase):
         super().close()
 
 
-def _repaired(path: Path, file: BinaryIO, dialect: Dialect) -> BinaryIO:
-    """Return the rows below the header with empty cells where a row has too few, and without empty ones too many."""
-    made, width = io.StringIO(), len(dialect.names)
+def _transcoded(file: BinaryIO, encoding: str) -> Iterator[bytes]:
+    """Yield a text file in another encoding as UTF-8."""
+    decoder = codecs.getincrementaldecoder("utf-8" if encoding == "windows-1252" else encoding)(_WINDOWS)
+    while part := file.read(1 << 20):
+        yield decoder.decode(part).encode()
+    yield decoder.decode(b"", final=True).encode()
+
+
+def _repaired(path: Path, file: BinaryIO, dialect: Dialect) -> Iterator[bytes]:
+    """Yield the rows below the header with empty cells where a row has too few, and without empty ones too many."""
+    width, made = len(dialect.names), io.StringIO()
     rows = csv.reader(io.TextIOWrapper(file, "utf-8", newline=""), delimiter=dialect.separator)
     write = csv.writer(made, delimiter=dialect.separator, lineterminator="\n").writerow
     for row in rows:
@@ -188,7 +216,11 @@ def _repaired(path: Path, file: BinaryIO, dialect: Dialect) -> BinaryIO:
                 "give every column a name, and put cells that hold a separator in quotes."
             )
         write([*row, *[""] * (width - len(row))][:width])
-    return io.BytesIO(made.getvalue().encode())
+        if made.tell() > 1 << 20:
+            yield made.getvalue().encode()
+            made.seek(0)
+            made.truncate()
+    yield made.getvalue().encode()
 
 
 def _no_table(path: Path, kind: str, text: str) -> FileProblem:

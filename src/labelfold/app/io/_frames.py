@@ -3,27 +3,65 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from labelfold.app.io._csv import read_csv
+from labelfold.app.io._csv import CsvFile
 from labelfold.app.io._limits import refuse_bomb
 from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed, one_line
 from labelfold.tables._arrow import is_text, text_cells
+from labelfold.tables._blocks import BLOCK, Blocks, Sampler
 from labelfold.tables._numbers import numbers
+
+# Files of more bytes are read a block at a time; packed ones unpack to about so many times their size.
+LARGE, _PACKED = 1 << 29, 5
 
 
 def read_frame(path: Path, kind: str, note: Callable[[str], None]) -> Any:
-    """Read a table with named columns: typed ones of Parquet, text of anything else."""
-    table = _read_parquet(path) if kind == "parquet" else read_csv(path, kind, note)
+    """Read a table with named columns: typed ones of Parquet, text of anything else; a `Stream` of a large file."""
+    large = path.stat().st_size * (_PACKED if path.suffix.lower() in (".gz", ".bz2", ".zst") else 1) > LARGE
+    table: Any
+    if kind == "parquet":
+        table = _parquet_stream(path) if large else _read_parquet(path)
+    else:
+        file = CsvFile(path, kind, note)
+        table = Stream(file.dialect.names, file.blocks, file.attempt) if large else file.attempt(file.table)
     _check_names(path, table.column_names)
-    if not table.num_rows:
+    if not large and not table.num_rows:
         raise FileProblem(f"{path} has a header but no rows.")
     return table
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A file that is read a block at a time: its columns, a function that gives its blocks, and one that tries."""
+
+    column_names: list[str]
+    blocks: Callable[[], Iterator[Any]]
+    attempt: Callable[[Callable[[], Any]], Any] = field(default=lambda action: action())
+
+    def split(self, names: Sequence[str], targets: Sequence[str], ids: Sequence[str]) -> tuple[Any, Any]:
+        """Return some columns as blocks, with a sample to learn from, and the targets and ids in memory."""
+        return self.attempt(lambda: self._split(list(names), targets, ids))
+
+    def _split(self, names: list[str], targets: Sequence[str], ids: Sequence[str]) -> tuple[Any, Any]:
+        import pyarrow as pa
+
+        sampler, aside = Sampler(), []
+        for block in self.blocks():
+            labelled = np.zeros(block.num_rows, dtype=bool)
+            for name in targets:
+                labelled |= block.column(name).is_valid().to_numpy().astype(bool)
+            sampler.add(block.select(names), labelled)
+            aside.append(block.select([*targets, *ids]))
+        sample, places = sampler.result()
+        read = Blocks(names, sampler.rows, lambda: (b.select(names) for b in self.blocks()), sample, places)
+        return read, pa.concat_tables(aside)
 
 
 def matching(path: Path, columns: Sequence[str], role: str, wanted: Sequence[str]) -> list[str]:
@@ -91,9 +129,28 @@ def _read_parquet(path: Path) -> Any:
     except FileProblem:
         raise
     except Exception as error:  # what is written in the file about its columns can be wrong in any way
-        raise FileProblem(
-            f"{path} is not a whole Parquet file: {one_line(error)}; write or copy it again."
-        ) from error
+        raise _no_parquet(path, error) from error
+
+
+def _parquet_stream(path: Path) -> Stream:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    def blocks() -> Iterator[Any]:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(BLOCK):
+                yield pa.Table.from_batches([batch])
+
+    try:
+        with pq.ParquetFile(path) as file:
+            names = [name for name in file.schema_arrow.names if not name.startswith("__index_level")]
+    except Exception as error:
+        raise _no_parquet(path, error) from error
+    return Stream(names, blocks)
+
+
+def _no_parquet(path: Path, error: Exception) -> FileProblem:
+    return FileProblem(f"{path} is not a whole Parquet file: {one_line(error)}; write or copy it again.")
 
 
 def _check_names(path: Path, names: list[str]) -> None:

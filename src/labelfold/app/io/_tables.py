@@ -39,8 +39,9 @@ class Table:
 
     Attributes
     ----------
-    raw : pyarrow.Table, ndarray or csr_array of shape (n, d)
-        The columns as they are in a file that names them, for a recipe to read; otherwise the matrix.
+    raw : pyarrow.Table, Blocks, ndarray or csr_array of shape (n, d)
+        The columns as they are in a file that names them, for a recipe to read, a block at a time where the file is
+        large; otherwise the matrix.
     y : ndarray of shape (n,), DataFrame of shape (n, c), or None
         The target; ``None`` in it, or a row of NaN, marks an unlabelled row.
     feature_names : list of str, or None
@@ -79,7 +80,8 @@ class Table:
             return self.raw
         from labelfold.app.io._frames import plain_numbers
 
-        return plain_numbers(self.source, self.raw)
+        blocks = self.raw.read() if hasattr(self.raw, "read") else [self.raw]
+        return np.concatenate([plain_numbers(self.source, block) for block in blocks])
 
     def columns(self) -> Any:
         """Return the columns as a recipe reads them, where they have names, and the matrix otherwise."""
@@ -173,7 +175,10 @@ def read_table(
         id_columns = frames.matching(path, there, "id", id_columns) or [c for c in known_ids if c in there]
         aside = {*targets, *id_columns, *frames.matching(path, there, "dropped", drop)}
         names, ignored = _choose_features(path, [c for c in there if c not in aside], features)
-        X = frame.select(names)
+        if isinstance(frame, frames.Stream):
+            X, frame = frame.split(names, targets, id_columns)
+        else:
+            X = frame.select(names)
         y = frames.as_written(frame, targets) if targets else None
         y = y if y is None or len(targets) > 1 else y[targets[0]]
         ids = frames.as_written(frame, id_columns) if id_columns else None
