@@ -444,7 +444,7 @@ BAD = {
     "fit binary.parquet -t kind -o m": "Parquet",
     "fit one.csv -t kind -o m": "one class only",
     "fit none.csv -t kind -o m": "no labelled row",
-    "fit real.csv -t kind -o m": "fractions",
+    "fit real.csv -t kind --task classification -o m": "fractions",
     "fit nolabels.npz -o m": "--target",
     "transform nil wine.csv -o o.csv": "There is no file nil",
     "transform wine.csv wine.csv -o o.csv": "is not a labelfold model",

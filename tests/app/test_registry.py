@@ -28,7 +28,7 @@ from labelfold.app._explain import predict_with_confidence
 from labelfold.app.registry._methods import METHODS, available_methods, get_method
 from labelfold.app.registry._multilabel import PerLabel, right
 from labelfold.app.registry._partly_labelled import Coded, Labelled, ReduceThenClassify
-from labelfold.app.registry._suitability import Facts, why_not
+from labelfold.app.registry._suitability import Facts, takes, why_not
 from labelfold.app.registry._trees import Trees
 from labelfold.app.registry._tuned import Tuned, UnitSpread, _some, settled
 from labelfold.app.registry._yardsticks import ScikitLDA, Spreading, SupervisedUMAP
@@ -36,7 +36,8 @@ from labelfold.labels import read_labels
 
 YARDSTICKS = ("rbf-svm", "logistic", "extra-trees", "random-forest", "naive-bayes")
 FACTS = Facts(n_rows=150, n_columns=4, n_labelled=45, n_classes=3)
-NAMES = [m.name for m in available_methods()]
+NAMES = [m.name for m in available_methods() if takes(m, "classification") is None]
+REGRESSORS = [m.name for m in available_methods() if takes(m, "regression") is None]
 
 
 def needs(method, **facts):
@@ -56,7 +57,10 @@ def data():
 def test_the_registry_is_complete():
     assert {"lda", "pca-svm", "svm"} <= set(NAMES)
     assert {"nmf-alpha", "klnmf", "ssnmf", "cnmf"} <= set(NAMES)
-    assert {name for name, method in METHODS.items() if method.needs is None} <= set(NAMES)
+    assert {name for name, method in METHODS.items() if method.needs is None} <= {*NAMES, *REGRESSORS}
+    assert {"labelfold", "ridge", "svr", "pca-ridge", "extra-trees", "opls", "pcals", "laprls"} <= set(
+        REGRESSORS
+    )
     for name, method in METHODS.items():
         assert name == method.name == name.lower()
         assert method.summary.endswith(".")

@@ -16,7 +16,7 @@ from sklearn.dummy import DummyClassifier
 
 from labelfold.app._explain import correlations, predict_with_confidence
 from labelfold.app.compare import compare
-from labelfold.app.compare._review import spread_out
+from labelfold.app.compare._next_rows import spread_out
 from labelfold.app.io import FileProblem
 from labelfold.app.registry._methods import get_method
 from labelfold.app.report._figures import MOST_CLASSES, class_look, plain

@@ -10,7 +10,7 @@ import numpy as np
 
 from labelfold.app._explain import top_features
 from labelfold.app.compare._out_of_fold import whole
-from labelfold.app.compare._words import guess, percent, points, repeats_run, sized
+from labelfold.app.compare._words import guessing, repeats_run, sized
 from labelfold.app.io._problems import count
 from labelfold.app.report import _figures as figures
 from labelfold.app.report._thumbnails import picture
@@ -39,6 +39,7 @@ def all_of(found: Comparison) -> Iterator[str]:
     yield sizes(found)
     yield components(found)
     yield confusion(found)
+    yield held_back(found)
     yield next_rows(found)
     yield left_out(found)
 
@@ -67,21 +68,18 @@ def budgets(found: Comparison) -> str:
     """Show the score by label budget, where there is more than one."""
     if not has_curve(found):
         return ""
-    metric = found.settings["metric"]
+    measure = found.measure
     lines = [
         f"{label}: "
-        + ", ".join(f"{percent(m)} with {b}" for b, m in zip(rows["budget"], rows["mean"], strict=True))
+        + ", ".join(f"{measure.show(m)} with {b}" for b, m in zip(rows["budget"], rows["mean"], strict=True))
         for label, rows in found.lines.dropna(subset="mean").groupby("label", sort=False)
     ]
-    described = f"{metric.capitalize()} against the number of labels. {'; '.join(lines)}."
-    share = guess(found)
-    guessed = (
-        "" if share is None else f" Always guessing the most frequent class would give {percent(share)}."
-    )
+    described = f"{measure.sentence} against the number of labels. {'; '.join(lines)}."
+    guessed = f" {guessing(found)}." if guessing(found) else ""
     hidden = " Methods in grey are hidden; choose them in the legend." if len(found.ranking) > 6 else ""
     axis = " The horizontal axis is logarithmic." if figures.is_log(found) else ""
     caption = (
-        f"Mean {metric} on labelled rows held back, each method at the size chosen for it. The bands are one "
+        f"Mean {measure.name} on labelled rows held back, each method at the size chosen for it. The bands are one "
         f"standard deviation over {repeats_run(found)}.{guessed}{axis}{hidden}"
     )
     note = '<noscript><p class="note">The figures need JavaScript; the table has the same numbers.</p></noscript>'
@@ -95,7 +93,7 @@ def numbers(found: Comparison) -> str:
     body = []
     for label, rows in found.lines.groupby("label", sort=False):
         at = rows.set_index("budget")
-        cells = "".join(_cell(at.loc[b]) if b in at.index else "<td>–</td>" for b in asked)
+        cells = "".join(_cell(found, at.loc[b]) if b in at.index else "<td>–</td>" for b in asked)
         size, stored = whole(rows["components"].max()), whole(rows["embedding_size"].max())
         title = found.methods[rows["method"].iloc[0]].title
         recommended = ' class="chosen"' if found.winner is not None and label == found.winner["label"] else ""
@@ -106,8 +104,9 @@ def numbers(found: Comparison) -> str:
         )
     head = "".join(f'<th scope="col">{h}</th>' for h in heads)
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+    behind = "many percentage points" if found.measure.shares else "far"
     note = (
-        '<p class="note">Mean ± standard deviation over the repeats; below it, how many percentage points behind '
+        f'<p class="note">Mean ± standard deviation over the repeats; below it, how {behind} behind '
         "the best at that budget, paired by repeat (same rows, same labels). Seconds are means over all runs at that "
         "size on one machine; the embedding is that of all rows.</p>"
     )
@@ -115,13 +114,13 @@ def numbers(found: Comparison) -> str:
     return _section("numbers", "The numbers", _scrolled(described, table) + note)
 
 
-def _cell(row: Any) -> str:
+def _cell(found: Comparison, row: Any) -> str:
     if np.isnan(row["mean"]):
         return "<td>failed</td>"
-    spread = "" if np.isnan(row["spread"]) else f" ± {100 * row['spread']:.1f}"
     best = row["behind"] == 0
-    below = "best" if best else points(-row["behind"], row["behind_spread"])
-    return f"<td{' class=best' if best else ''}>{percent(row['mean'])}{spread}<small>{below}</small></td>"
+    below = "best" if best else found.measure.difference(-row["behind"], row["behind_spread"])
+    score = found.measure.with_spread(row["mean"], row["spread"])
+    return f"<td{' class=best' if best else ''}>{score}<small>{below}</small></td>"
 
 
 def _seconds(value: float) -> str:
@@ -147,12 +146,12 @@ def sizes(found: Comparison) -> str:
         return ""
     lines = [
         f"{found.methods[method].title}: "
-        + ", ".join(f"{percent(m)} with {k}" for k, m in zip(rows["components"], rows["mean"], strict=True))
+        + ", ".join(
+            f"{found.measure.show(m)} with {k}" for k, m in zip(rows["components"], rows["mean"], strict=True)
+        )
         for method, rows in at.groupby("method", sort=False)
     ]
-    described = (
-        f"{found.settings['metric'].capitalize()} against the number of components. {'; '.join(lines)}."
-    )
+    described = f"{found.measure.sentence} against the number of components. {'; '.join(lines)}."
     caption = f"With {found.budget_} labels. The bands are one standard deviation over the repeats."
     return _section("sizes", "How many components it takes", _plot("plot-sizes", described, caption))
 
@@ -162,8 +161,10 @@ def seconds(found: Comparison) -> str:
     at = found.lines[found.lines["budget"] == found.budget_].dropna(subset="mean")
     if at.empty:
         return ""
-    lines = [f"{r['label']}: {percent(r['mean'])} in {r['fit_seconds']:.2g} s" for _, r in at.iterrows()]
-    described = f"{found.settings['metric'].capitalize()} against seconds. {'; '.join(lines)}."
+    lines = [
+        f"{r['label']}: {found.measure.show(r['mean'])} in {r['fit_seconds']:.2g} s" for _, r in at.iterrows()
+    ]
+    described = f"{found.measure.sentence} against seconds. {'; '.join(lines)}."
     caption = (
         f"One fit with {found.budget_} labels, tuning included, on one machine. Up and to the left is better. The "
         "horizontal axis is logarithmic. Names that would cover another are left out: point at the mark, or tap it."
@@ -178,19 +179,24 @@ def maps(found: Comparison) -> str:
         return ""
     cards = []
     for i, m in enumerate(shown):
-        described = f"Map of {count(len(m.points), 'row')} by {m.title}, coloured by class"
+        by = "class" if m.numbers is None else "number"
+        described = f"Map of {count(len(m.points), 'row')} by {m.title}, coloured by {by}"
         flat = "This method gives one component here; the height of a point is random." if m.flat else ""
         cards.append(
             f'<figure class="card"><h3>{text(m.title)}</h3><div class="plot" id="plot-map-{i}" role="img" '
             f'aria-label="{text(described)}"></div><figcaption>{flat}</figcaption></figure>'
         )
+    numbers = found.data.facts.numbers
+    sure = "what the method predicts" if numbers else "what the method takes it for and how sure it is"
+    beyond = " Numbers beyond the scale have the colour of its end." if numbers else ""
     note = (
         f'<p class="note">{len(shown[0].rows):,} of {count(found.settings["n_rows"], "row")}, placed so that '
         "neighbours in all components stay neighbours; distances between islands mean little. Large points have a "
         "label; small points are rows without one, in the colour of their prediction. Point at one, or tap it, to "
-        "see which row it is, its label, what the method takes it for and how sure it is.</p>"
+        f"see which row it is, its label, and {sure}.{beyond}</p>"
     )
-    return _section("maps", "Maps", f'{note}{_key(found)}<div class="cards">{"".join(cards)}</div>')
+    key = "" if numbers else _key(found)
+    return _section("maps", "Maps", f'{note}{key}<div class="cards">{"".join(cards)}</div>')
 
 
 def _key(found: Comparison) -> str:
@@ -284,6 +290,24 @@ def confusion(found: Comparison) -> str:
     )
 
 
+def held_back(found: Comparison) -> str:
+    """Show numbers that were held back against what was predicted for them."""
+    pairs = found.review.held_back
+    if pairs is None:
+        return ""
+    described = f"Labels of {count(len(pairs), 'row')} against what was predicted without them"
+    choice = found.choice
+    within = (
+        "" if choice is None or choice.within is None else f" Nine of ten lie within {choice.within:.3g}."
+    )
+    caption = (
+        f"{text(sized(found, found.winner))}: each labelled row with what models that were not told its label "
+        f"predicted for it, mean over the repeats. On the line a prediction is exact.{within}"
+    )
+    plot = _plot("plot-held-back", described, caption)
+    return _section("held-back", "What was predicted for rows held back", plot)
+
+
 def _heads(first: str, others: Any) -> str:
     cells = "".join(f'<th scope="col">{h}</th>' for h in (first, *others))
     return f"<tr>{cells}</tr>"
@@ -319,15 +343,21 @@ def next_rows(found: Comparison) -> str:
     if not len(r.next_rows):
         return ""
     names = [data.row(i) for i in r.next_rows]
+    numbers = data.facts.numbers
+    heads = ("predicted",) if numbers else ("taken for", "confidence")
     rows = "".join(
-        f'<tr><th scope="row">{text(name)}</th><td>{text(guess)}</td><td>{sure:.0%}</td></tr>'
+        f'<tr><th scope="row">{text(name)}</th><td>{text(guess)}</td>'
+        f"{'' if numbers else f'<td>{sure:.0%}</td>'}</tr>"
         for name, guess, sure in zip(names, r.next_predicted, r.next_confidence, strict=True)
     )
-    table = f"<table><thead>{_heads('row', ('taken for', 'confidence'))}</thead><tbody>{rows}</tbody></table>"
-    note = (
-        f'<p class="note">Of {count(len(data.unlabelled), "row")} without a label those that '
-        f"{text(sized(found, found.winner))} is least sure of, spread out so that they do not all ask the same.</p>"
+    table = f"<table><thead>{_heads('row', heads)}</thead><tbody>{rows}</tbody></table>"
+    why = (
+        "differ most from every labelled row, in their columns and in the number that is predicted, and from each "
+        "other (Wu, Lin &amp; Huang 2019)"
+        if numbers
+        else f"{text(sized(found, found.winner))} is least sure of, spread out so that they do not all ask the same"
     )
+    note = f'<p class="note">Of {count(len(data.unlabelled), "row")} without a label those that {why}.</p>'
     copied = text("\n".join(names))
     listed = (
         '<div class="copy"><label for="next-list">As a list</label>'
