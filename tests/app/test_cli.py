@@ -78,6 +78,8 @@ def test_methods(capsys):
     out, _ = run(capsys, "methods")
     for name in METHODS:
         assert re.search(rf"^{name} ", out, re.MULTILINE)
+    assert re.search(r"^lda +labelled rows +classes +yes", out, re.MULTILINE)
+    assert re.search(r"^ridge +labelled rows +numbers +no", out, re.MULTILINE)
 
 
 def test_fit_saves_a_plain_model(wine, model, capsys):
@@ -571,7 +573,7 @@ def test_a_model_without_classes_predicts_none(wine, capsys):
 
     X = wine.drop(columns=["name", "kind"])
     save(PCA(2).fit(X), "pca")
-    refuse(capsys, "transform pca wine.csv -o o.csv --predict", "predicts no classes")
+    refuse(capsys, "transform pca wine.csv -o o.csv --predict", "predicts nothing")
     run(capsys, "transform pca wine.csv -o o.csv")
 
 

@@ -72,7 +72,7 @@ def r2_interval(truth: np.ndarray, guess: np.ndarray) -> tuple[float, float, flo
 
     It is 1.645 standard deviations over rows drawn again (bootstrap) to each side, and half as much more, since the
     labelled rows are also what the model has learned from. It held R^2 on other rows in 90 of 100 cases
-    (experiments/numbers.py).
+    (experiments/regression.py).
     """
     n = len(truth)
     own = float(r2_score(truth, guess)) if n > 1 else np.nan

@@ -37,9 +37,10 @@ _MOST_TOLD = 12  # components, and features of each
 def list_methods() -> None:
     """List the methods, those that need another package too."""
     from labelfold.app.registry._methods import METHODS, install
+    from labelfold.app.registry._suitability import takes
 
     there = Grid(title="Methods", title_justify="left", box=None, pad_edge=False)
-    for heading in ("name", "learns from", "embeds", "what it does"):
+    for heading in ("name", "learns from", "predicts", "embeds", "what it does"):
         there.add_column(heading, overflow="fold")
     others = Grid(title="\nNot installed", title_justify="left", box=None, pad_edge=False)
     for heading in ("name", "what it does", "how to get it"):
@@ -47,7 +48,9 @@ def list_methods() -> None:
     for m in METHODS.values():
         if m.available:
             rows = "labelled rows" if m.labels == "supervised" else "all rows"
-            there.add_row(m.name, rows, "yes" if m.embeds else "no", m.summary)
+            classes, numbers = (takes(m, task) is None for task in ("classification", "regression"))
+            what = "both" if classes and numbers else "classes" if classes else "numbers"
+            there.add_row(m.name, rows, what, "yes" if m.embeds else "no", m.summary)
         else:
             others.add_row(m.name, m.summary, install(m))
     out = console()
@@ -94,9 +97,7 @@ def fit(
     from labelfold.app.registry._tuned import settled
 
     with refusing():
-        if ridge is not None and method is None:
-            method = "lda" if task != "regression" else "ridge"
-        chosen = get_method(method or "labelfold")
+        chosen = get_method(method or ("labelfold" if ridge is None else "lda"))
         if chosen.needs:
             raise Refusal(
                 f"Models of {chosen.name} cannot be saved; labelfold compare --save writes its embedding."
@@ -110,6 +111,8 @@ def fit(
         table, mark, labels = read_labelled(data, target, ids, drop, label_free, format, task)
         X = named_columns(table)
         read = read_data(X, table.y, unlabeled=mark, task=task)
+        if method is None and ridge is not None and read.facts.numbers:
+            chosen = get_method("ridge")
         refuse_other_task(chosen, read.facts.task)
         penalty = {} if ridge is None else {"ridge": ridge}
         form, why_form = chosen_form(table.X, scale, table.column)

@@ -105,11 +105,16 @@ def _methods(data: Data, methods: Sequence[str | Method] | None) -> tuple[list[M
 
 
 def _default_size(method: Method, data: Data) -> int:
-    """Return the size of an embedding: all directions that labels can tell, or some more where rows decide."""
+    """Return the size of an embedding: all directions that labels can tell, or some more where rows decide.
+
+    A number has one direction; where the method has more to give it is two, for a map.
+    """
     n, d = data.X.shape
     natural = data.facts.most_directions
-    if method.by_labels or method.most is not None:
+    if method.most is not None:
         return natural
+    if method.by_labels:
+        return min(2, d) if data.facts.numbers else natural
     return max(min(max(2 * natural, 20), d - 1, n, _MOST_COMPONENTS), 1)
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from labelfold.app.registry._methods import Method
     from labelfold.labels import Labels
 
+_MOST_NAMED = 9  # methods, in a sentence
 _SLAB = 4096  # rows of X, or values of a sparse one
 
 
@@ -110,8 +111,10 @@ def refuse_other_task(method: Method, task: str) -> None:
 
     reason = takes(method, task)
     if reason:
-        others = ", ".join(other.name for other in available_methods() if takes(other, task) is None)
-        raise ValueError(f"The method {method.name!r} does not suit: {reason}; choose among {others}.")
+        others = [m.name for m in available_methods() if m.compared and takes(m, task) is None]
+        raise ValueError(
+            f"The method {method.name!r} does not suit: {reason}; choose among {', '.join(others[:_MOST_NAMED])}."
+        )
 
 
 def takes(method: Method, task: str) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -13,21 +12,12 @@ from labelfold.app.compare._out_of_fold import whole
 from labelfold.app.compare._words import guessing, repeats_run, sized
 from labelfold.app.io._problems import count
 from labelfold.app.report import _figures as figures
+from labelfold.app.report._held_back import confusion, held_back
+from labelfold.app.report._html import head_row, plot, scrolled, section, text
 from labelfold.app.report._thumbnails import picture
 
 if TYPE_CHECKING:
     from labelfold.app.compare._results import Comparison
-
-_MOST_IN_MATRIX = 25  # classes; beyond that a list of what is mistaken for what
-
-
-def text(value: Any) -> str:
-    """Return text for HTML.
-
-    >>> text("<script>")
-    '&lt;script&gt;'
-    """
-    return html.escape(str(value))
 
 
 def all_of(found: Comparison) -> Iterator[str]:
@@ -42,21 +32,6 @@ def all_of(found: Comparison) -> Iterator[str]:
     yield held_back(found)
     yield next_rows(found)
     yield left_out(found)
-
-
-def _section(name: str, title: str, content: str) -> str:
-    return f'<section aria-labelledby="{name}">\n<h2 id="{name}">{title}</h2>\n{content}\n</section>'
-
-
-def _plot(name: str, described: str, caption: str, kind: str = "curve") -> str:
-    return (
-        f'<figure class="{kind}"><div class="plot" id="{name}" role="img" aria-label="{text(described)}"></div>'
-        f"<figcaption>{caption}</figcaption></figure>"
-    )
-
-
-def _scrolled(described: str, table: str) -> str:
-    return f'<div class="scroll" tabindex="0" role="region" aria-label="{text(described)}">{table}</div>'
 
 
 def has_curve(found: Comparison) -> bool:
@@ -83,7 +58,7 @@ def budgets(found: Comparison) -> str:
         f"standard deviation over {repeats_run(found)}.{guessed}{axis}{hidden}"
     )
     note = '<noscript><p class="note">The figures need JavaScript; the table has the same numbers.</p></noscript>'
-    return _section("budgets", "How it grows with labels", _plot("plot-budgets", described, caption) + note)
+    return section("budgets", "How it grows with labels", plot("plot-budgets", described, caption) + note)
 
 
 def numbers(found: Comparison) -> str:
@@ -111,7 +86,7 @@ def numbers(found: Comparison) -> str:
         "size on one machine; the embedding is that of all rows.</p>"
     )
     described = "Scores of every method at every label budget"
-    return _section("numbers", "The numbers", _scrolled(described, table) + note)
+    return section("numbers", "The numbers", scrolled(described, table) + note)
 
 
 def _cell(found: Comparison, row: Any) -> str:
@@ -153,7 +128,7 @@ def sizes(found: Comparison) -> str:
     ]
     described = f"{found.measure.sentence} against the number of components. {'; '.join(lines)}."
     caption = f"With {found.budget_} labels. The bands are one standard deviation over the repeats."
-    return _section("sizes", "How many components it takes", _plot("plot-sizes", described, caption))
+    return section("sizes", "How many components it takes", plot("plot-sizes", described, caption))
 
 
 def seconds(found: Comparison) -> str:
@@ -169,7 +144,7 @@ def seconds(found: Comparison) -> str:
         f"One fit with {found.budget_} labels, tuning included, on one machine. Up and to the left is better. The "
         "horizontal axis is logarithmic. Names that would cover another are left out: point at the mark, or tap it."
     )
-    return _section("seconds", "What it costs", _plot("plot-seconds", described, caption))
+    return section("seconds", "What it costs", plot("plot-seconds", described, caption))
 
 
 def maps(found: Comparison) -> str:
@@ -196,7 +171,7 @@ def maps(found: Comparison) -> str:
         f"see which row it is, its label, and {sure}.{beyond}</p>"
     )
     key = "" if numbers else _key(found)
-    return _section("maps", "Maps", f'{note}{key}<div class="cards">{"".join(cards)}</div>')
+    return section("maps", "Maps", f'{note}{key}<div class="cards">{"".join(cards)}</div>')
 
 
 def _key(found: Comparison) -> str:
@@ -242,7 +217,7 @@ def components(found: Comparison) -> str:
         f"rows, from −1 to 1).{more}</p>"
     )
     kind = "cards images" if shape else "cards features"
-    return _section(
+    return section(
         "parts", "What the components are made of", f'{note}<div class="{kind}">{"".join(cards)}</div>'
     )
 
@@ -256,90 +231,12 @@ def _feature(name: str, value: float) -> str:
     )
 
 
-def confusion(found: Comparison) -> str:
-    """Show what the best model takes for what."""
-    total = found.review.confusion
-    if total is None or not total.sum():
-        return ""
-    names = found.data.classes
-    lead = (
-        f'<p class="note">{text(sized(found, found.winner))} with {found.budget_} labels, on the rows held back in '
-        "all folds and repeats"
-    )
-    if found.data.facts.multilabel:
-        heads = ("rightly given", "wrongly given", "missed", "rightly not given")
-        note, head, rows = (
-            f"{lead}, label by label.</p>",
-            _heads("label", heads),
-            list(zip(names, total, strict=True)),
-        )
-        body = "".join(
-            f'<tr><th scope="row">{text(name)}</th>{"".join(f"<td>{v:,}</td>" for v in row)}</tr>'
-            for name, row in rows
-        )
-    elif len(names) > _MOST_IN_MATRIX:
-        note = f"{lead}: what was taken for what most often.</p>"
-        head, body = _heads("class", ("taken for", "rows", "of its rows")), _mistakes(total, names)
-    else:
-        note = f"{lead}: a line is a true class, a column what it was taken for.</p>"
-        head = _heads("true class", [text(n) for n in names])
-        body = "".join(_line(name, row, i) for i, (name, row) in enumerate(zip(names, total, strict=True)))
-    table = f'<table class="matrix"><thead>{head}</thead><tbody>{body}</tbody></table>'
-    return _section(
-        "confusion", "What is taken for what", note + _scrolled("Confusion of the best model", table)
-    )
-
-
-def held_back(found: Comparison) -> str:
-    """Show numbers that were held back against what was predicted for them."""
-    pairs = found.review.held_back
-    if pairs is None:
-        return ""
-    described = f"Labels of {count(len(pairs), 'row')} against what was predicted without them"
-    choice = found.choice
-    within = (
-        "" if choice is None or choice.within is None else f" Nine of ten lie within {choice.within:.3g}."
-    )
-    caption = (
-        f"{text(sized(found, found.winner))}: each labelled row with what models that were not told its label "
-        f"predicted for it, mean over the repeats. On the line a prediction is exact.{within}"
-    )
-    plot = _plot("plot-held-back", described, caption)
-    return _section("held-back", "What was predicted for rows held back", plot)
-
-
-def _heads(first: str, others: Any) -> str:
-    cells = "".join(f'<th scope="col">{h}</th>' for h in (first, *others))
-    return f"<tr>{cells}</tr>"
-
-
-def _line(name: str, row: np.ndarray, own: int) -> str:
-    share = row / max(row.sum(), 1)
-    cells = "".join(
-        f'<td class="{"right" if j == own else "wrong"}" style="--share:{s:.3f}">{v:,}</td>'
-        for j, (v, s) in enumerate(zip(row, share, strict=True))
-    )
-    return f'<tr><th scope="row">{text(name)}</th>{cells}</tr>'
-
-
-def _mistakes(total: np.ndarray, names: list[str], most: int = 20) -> str:
-    wrong = total - np.diag(np.diag(total))
-    order = np.argsort(-wrong, axis=None, kind="stable")[:most]
-    pairs = [divmod(int(i), len(names)) for i in order]
-    return "".join(
-        f'<tr><th scope="row">{text(names[a])}</th><td>{text(names[b])}</td><td>{wrong[a, b]:,}</td>'
-        f"<td>{wrong[a, b] / total[a].sum():.0%}</td></tr>"
-        for a, b in pairs
-        if wrong[a, b]
-    )
-
-
 def next_rows(found: Comparison) -> str:
     """Show the rows to label next, and as a list to copy."""
     r, data = found.review, found.data
     if not len(data.unlabelled):
         lead = "<p>Every row has a label already.</p>"
-        return _section("next", "Rows most worth labelling next", lead)
+        return section("next", "Rows most worth labelling next", lead)
     if not len(r.next_rows):
         return ""
     names = [data.row(i) for i in r.next_rows]
@@ -350,7 +247,7 @@ def next_rows(found: Comparison) -> str:
         f"{'' if numbers else f'<td>{sure:.0%}</td>'}</tr>"
         for name, guess, sure in zip(names, r.next_predicted, r.next_confidence, strict=True)
     )
-    table = f"<table><thead>{_heads('row', heads)}</thead><tbody>{rows}</tbody></table>"
+    table = f"<table><thead>{head_row('row', heads)}</thead><tbody>{rows}</tbody></table>"
     why = (
         "differ most from every labelled row, in their columns and in the number that is predicted, and from each "
         "other (Wu, Lin &amp; Huang 2019)"
@@ -364,8 +261,8 @@ def next_rows(found: Comparison) -> str:
         f'<textarea id="next-list" readonly rows="{min(len(names), 10)}">{copied}</textarea>'
         '<button type="button" id="copy">Copy the list</button><span id="copied" role="status"></span></div>'
     )
-    content = f'{note}<div class="beside">{_scrolled("Rows to label next", table)}{listed}</div>'
-    return _section("next", "Rows most worth labelling next", content)
+    content = f'{note}<div class="beside">{scrolled("Rows to label next", table)}{listed}</div>'
+    return section("next", "Rows most worth labelling next", content)
 
 
 def left_out(found: Comparison) -> str:
@@ -378,7 +275,7 @@ def left_out(found: Comparison) -> str:
             for (label, why), runs in told.items()
         ]
     return (
-        _section("left-out", "What was left out, and what went wrong", f"<ul>{''.join(items)}</ul>")
+        section("left-out", "What was left out, and what went wrong", f"<ul>{''.join(items)}</ul>")
         if items
         else ""
     )
