@@ -35,7 +35,7 @@ class Plan:
 
     sets: tuple[str, ...] = SETS
     labels: tuple[int, ...] = (20, 50, 100)
-    draws: int = 25
+    draws: int = 12
 
 
 QUICK = Plan(sets=("diabetes", "heavy tail"), labels=(20,), draws=2)

@@ -235,7 +235,7 @@ def test_the_confusion_counts_every_row_held_back(found, text):
 
 
 def test_many_classes_are_a_list_of_mistakes(found):
-    from labelfold.app.report._sections import _mistakes
+    from labelfold.app.report._held_back import _mistakes
 
     total = np.diag(np.full(30, 9))
     total[3, 7] = 4
