@@ -329,7 +329,9 @@ def test_several_labels_a_row(data, two_folds):
     assert found.settings["metric"] == "F1 over all labels"
     assert "% F1 on new rows" in found.answer
     scored = found.results.set_index("method")["score"]
-    assert {m: found.out_of_fold[found.methods[m].title].score for m in scored.index} == pytest.approx(scored)
+    assert {m: found.out_of_fold[found.methods[m].title].score for m in scored.index} == pytest.approx(
+        scored.to_dict()
+    )
     assert found.refit().predict(X).shape == (150, 3)
     confusion = found.review.confusion
     assert (confusion.sum(axis=1) == confusion[0].sum()).all()
