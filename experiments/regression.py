@@ -38,7 +38,7 @@ class Plan:
     draws: int = 12
 
 
-QUICK = Plan(sets=("diabetes", "heavy tail"), labels=(20,), draws=2)
+QUICK = Plan(sets=("diabetes", "heavy tail"), labels=(20,), draws=1)
 
 
 def read(name: str) -> tuple[np.ndarray, np.ndarray, str]:
