@@ -58,6 +58,11 @@ def is_table(X: Any) -> bool:
     return pandas or hasattr(X, "__arrow_c_stream__") or hasattr(X, "column_names")
 
 
+def n_rows(X: Any) -> int:
+    """Return the number of rows of a table of any make."""
+    return int(X.num_rows) if hasattr(X, "num_rows") else len(X)
+
+
 def as_arrow(X: Any) -> tuple[Any, bool]:
     """Return X as an Arrow table, and whether its columns have names of their own.
 

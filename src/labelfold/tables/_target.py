@@ -9,7 +9,7 @@ import numpy as np
 from scipy import stats
 from sklearn.feature_selection import f_classif, f_regression
 
-from labelfold.labels import read_labels
+from labelfold.labels import Labels, read_labels
 
 # A column that maps one to one onto the target over so many labelled rows is called a leak.
 LEAST_ROWS = 30
@@ -22,8 +22,8 @@ class Target:
 
     Parameters
     ----------
-    y : array-like or None
-        Labels as the library takes them.
+    y : array-like, Labels or None
+        Labels as the library takes them, or read already.
     n : int
         The number of rows.
     unlabeled : default=-1
@@ -34,16 +34,10 @@ class Target:
         self.index, self.values, self.classes = np.empty(0, dtype=int), np.empty(0), True
         if y is None:
             return
-        if np.shape(y)[0] != n:
-            raise ValueError(f"y has {np.shape(y)[0]} rows and X has {n}; pass one label a row.")
-        tasks = ("binary", "multiclass", "multilabel", "regression")
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # the estimator that learns from the labels warns of them
-                labels = read_labels(y, n, unlabeled=unlabeled, allowed=tasks, estimator="Recipe")
-        except ValueError:  # fewer than two classes: they tell nothing of a column
-            return
-        if np.ndim(labels.values) > 1:  # several labels a row: nothing is compared with a column
+        labels = y if isinstance(y, Labels) else _read(y, n, unlabeled)
+        if (
+            labels is None or np.ndim(labels.values) > 1
+        ):  # several labels a row: nothing is compared with a column
             return
         self.index, self.classes = np.asarray(labels.index), labels.task != "regression"
         self.values = np.asarray(labels.values)
@@ -111,3 +105,16 @@ class Target:
             warnings.simplefilter("ignore")  # of constant columns, which do not
             chance = (f_classif if self.classes else f_regression)(columns, labels)[1]
         return np.nan_to_num(chance, nan=1.0) < _SIGNIFICANT
+
+
+def _read(y: Any, n: int, unlabeled: Any) -> Labels | None:
+    """Read labels as the library takes them; None where they are of fewer than two classes."""
+    if np.shape(y)[0] != n:
+        raise ValueError(f"y has {np.shape(y)[0]} rows and X has {n}; pass one label a row.")
+    tasks = ("binary", "multiclass", "multilabel", "regression")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the estimator that learns from the labels warns of them
+            return read_labels(y, n, unlabeled=unlabeled, allowed=tasks, estimator="Recipe")
+    except ValueError:
+        return None

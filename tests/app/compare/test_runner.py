@@ -328,6 +328,10 @@ def test_several_labels_a_row(data, two_folds):
     assert found.results["error"].isna().all()
     assert found.settings["metric"] == "F1 over all labels"
     assert "% F1 on new rows" in found.answer
+    scored = found.results.set_index("method")["score"]
+    assert {m: found.out_of_fold[found.methods[m].title].score for m in scored.index} == pytest.approx(
+        scored.to_dict()
+    )
     assert found.refit().predict(X).shape == (150, 3)
     confusion = found.review.confusion
     assert (confusion.sum(axis=1) == confusion[0].sum()).all()
@@ -536,8 +540,10 @@ def test_targets_that_cannot_be_compared(data):
         compare(X, np.arange(150), progress=False)
     with pytest.raises(ValueError, match="more than one column named 'a'"):
         compare(pd.DataFrame(X, columns=list("abca")), y, progress=False)
-    with pytest.raises(ValueError, match="continuous"):
-        compare(X, X[:, 0], progress=False)
+    with pytest.raises(
+        ValueError, match=r'continuous, since task is "classification".* pass task="regression"'
+    ):
+        compare(X, X[:, 0], task="classification", progress=False)
 
 
 def test_all_labelled_and_constant_columns_are_said(data):

@@ -1,4 +1,4 @@
-"""The commands about one model: methods, fit, transform, predict and inspect."""
+"""The commands about one model: methods, fit, transform and predict."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import typer
 from rich.table import Table as Grid
 
 from labelfold.app.commands import _compare as compare  # noqa: F401 - its commands belong to the app too
+from labelfold.app.commands import _inspect as inspect  # noqa: F401
 from labelfold.app.commands._console import (
+    MOST_TOLD,
     as_fitted,
     console,
     note,
@@ -35,6 +37,7 @@ from labelfold.app.commands._options import (
     Seed,
     TableOut,
     Target,
+    Task,
     Text,
     app,
 )
@@ -42,16 +45,15 @@ from labelfold.app.io._problems import Refusal, count, existing_file, listed, re
 
 __all__ = ["app"]
 
-_MOST_TOLD = 12  # components, and features of each
-
 
 @app.command("methods")
 def list_methods() -> None:
     """List the methods, those that need another package too."""
     from labelfold.app.registry._methods import METHODS, install
+    from labelfold.app.registry._suitability import takes
 
     there = Grid(title="Methods", title_justify="left", box=None, pad_edge=False)
-    for heading in ("name", "learns from", "embeds", "what it does"):
+    for heading in ("name", "learns from", "predicts", "embeds", "what it does"):
         there.add_column(heading, overflow="fold")
     others = Grid(title="\nNot installed", title_justify="left", box=None, pad_edge=False)
     for heading in ("name", "what it does", "how to get it"):
@@ -59,7 +61,9 @@ def list_methods() -> None:
     for m in METHODS.values():
         if m.available:
             rows = "labelled rows" if m.labels == "supervised" else "all rows"
-            there.add_row(m.name, rows, "yes" if m.embeds else "no", m.summary)
+            classes, numbers = (takes(m, task) is None for task in ("classification", "regression"))
+            what = "both" if classes and numbers else "classes" if classes else "numbers"
+            there.add_row(m.name, rows, what, "yes" if m.embeds else "no", m.summary)
         else:
             others.add_row(m.name, m.summary, install(m))
     out = console()
@@ -70,7 +74,7 @@ def list_methods() -> None:
 
 @app.command()
 def fit(
-    source: Data,
+    data: Data,
     output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write.")],
     target: Target = None,
     method: Annotated[
@@ -80,7 +84,10 @@ def fit(
         int | None, typer.Option("-k", "--components", help="Size of the embedding.")
     ] = None,
     ridge: Annotated[
-        float | None, typer.Option("--ridge", help="The ridge of lda; by cross-validation unless given.")
+        float | None,
+        typer.Option(
+            "--ridge", help="The ridge of lda, or of ridge for numbers; by cross-validation unless given."
+        ),
     ] = None,
     ids: Ids = None,
     drop: Drop = None,
@@ -91,16 +98,19 @@ def fit(
     label_free: LabelFree = None,
     format: Format = None,
     scale: Scale = None,
+    task: Task = "auto",
     seed: Seed = 0,
 ) -> None:
     """Fit LabelFold, or another method, on a table, say what to expect of it on new rows, and save the model."""
     from sklearn.pipeline import Pipeline
 
     from labelfold.app.compare._data import read_data
+    from labelfold.app.compare._expect import by_leave_one_out, expectation, expected
     from labelfold.app.io import save_model
     from labelfold.app.registry._column_forms import chosen_form
     from labelfold.app.registry._methods import get_method
     from labelfold.app.registry._partly_labelled import only_missing
+    from labelfold.app.registry._suitability import refuse_other_task
     from labelfold.app.registry._tuned import settled
 
     with refusing():
@@ -115,31 +125,44 @@ def fit(
             wrong = f"--ridge is at least 0, not {ridge}" if ridge < 0 else f"{chosen.name!r} has no ridge"
             raise Refusal(f"{wrong}.")
         writable_file(output)
-        table, mark, labels = read_labelled(source, target, ids, drop, label_free, format)
+        table, mark, labels = read_labelled(data, target, ids, drop, label_free, format, task)
         recipe = recipe_for(table, text=text, category=category, number=number, date=date)
-        data = read_data(table.columns(), table.y, unlabeled=mark, ids=row_names(table), recipe=recipe)
-        tell_recipe(data.recipe)
+        names = row_names(table)
+        read = read_data(table.columns(), table.y, unlabeled=mark, ids=names, recipe=recipe, task=task)
+        tell_recipe(read.recipe)
+        if method is None and ridge is not None and read.facts.numbers:
+            chosen = get_method("ridge")
+        refuse_other_task(chosen, read.facts.task)
         penalty = {} if ridge is None else {"ridge": ridge}
-        form, why_form = chosen_form(data.X, scale, data.column)
+        form, why_form = chosen_form(read.X, scale, read.column)
 
         def make(rows: Any) -> Any:
-            return chosen.make(components, X=rows, random_state=seed, scale=form, **penalty)
+            return chosen.make(
+                components, X=rows, random_state=seed, scale=form, task=read.facts.task, **penalty
+            )
 
-        model = make(data.X)
+        model = make(read.X)
         if mark is None:
             model = only_missing(model)
-        model = settled(model.fit(data.X, table.y))
-    embedded = model.transform(data.X) if chosen.embeds else None
-    save_model(data.delivered(model), output, **fit_notes(chosen, table, data, embedded))
-    expect = _expect(make, model, data, seed)
+        model = settled(model.fit(read.X, read.y if read.facts.numbers else table.y))
+    embedded = model.transform(read.X) if chosen.embeds else None
+    found = by_leave_one_out(model, read) or expected(make, read, seed)
+    save_model(read.delivered(model), output, **fit_notes(chosen, table, read, embedded, found))
+    expect = "No labelled row can be held back, so nothing can be said of new rows; label more rows."
+    if found is not None:
+        expect = expectation(found, read.measure)
     n, d = table.raw.shape
     last = model[-1] if isinstance(model, Pipeline) else model
     value = f", ridge {last.ridge:.3g}" if hasattr(last, "ridge") else ""
     size = "" if embedded is None else f" with {count(embedded.shape[1], 'component')}"
     everyone = " (all of them: supervised)" if labels.all_labelled else ""
+    known = f"in {labels.n_classes} classes"
+    if read.facts.numbers:
+        known = f"with numbers from {labels.values.min():g} to {labels.values.max():g}"
     console().print(
-        f"{chosen.title}{size}{value}, fitted on {n:,} rows × {d:,} columns, {labels.n_labelled:,} rows labelled in "
-        f"{labels.n_classes} classes{everyone}.\n"
+        f"{chosen.title}{size}{value}, fitted on {n:,} rows × {d:,} columns, {labels.n_labelled:,} rows labelled "
+        f"{known}{everyone}.\n"
+        + "".join(f"{doubt}\n" for doubt in read.doubts)
         + (f"{why_form}\n" if why_form and not chosen.own_forms else "")
         + f"{expect}\n"
         + f"Saved to {output}",
@@ -147,37 +170,26 @@ def fit(
     )
 
 
-def _expect(make: Any, model: Any, data: Any, seed: int) -> str:
-    """Say what to expect of a method: by its own leave-one-out where it has that, otherwise by folds."""
-    from labelfold.app.compare._expect import expectation, expected
-
-    if getattr(model, "task_", None) in ("binary", "multiclass") and hasattr(model, "loo_score_"):
-        counted = int((data.counts()[data.labels.values] > 1).sum())
-        if counted:
-            low, high = model.loo_interval_
-            return expectation(model.loo_score_, low, high, counted, "right")
-    found = expected(make, data, seed)
-    if found is None:
-        return "No labelled row can be held back, so nothing can be said of new rows; label more rows."
-    return expectation(found.expected, found.low, found.high, found.n_rows, data.measure.unit)
-
-
-def fit_notes(method: Any, table: Any, data: Any, embedded: Any) -> dict[str, Any]:
+def fit_notes(method: Any, table: Any, data: Any, embedded: Any, expected: Any) -> dict[str, Any]:
     """Return what to keep beside a model: what it was fitted on, and what its components go along with."""
     from labelfold.app._explain import correlations, top_features
 
+    labels = data.labels
+    numbers = labels.task == "regression"
     tops = None
     if embedded is not None:
         names = [data.column(j) for j in range(data.X.shape[1])]
-        tops = top_features(correlations(data.X, np.asarray(embedded)[:, :_MOST_TOLD]), names, _MOST_TOLD)
+        tops = top_features(correlations(data.X, np.asarray(embedded)[:, :MOST_TOLD]), names, MOST_TOLD)
     return {
         "method": method.name,
         "target": table.targets or None,
         "index_base": table.index_base,
         "n_components": None if embedded is None else int(embedded.shape[1]),
         "n_rows": int(data.X.shape[0]),
-        "n_labelled": int(data.labels.n_labelled),
-        "counts": data.counts().tolist(),
+        "n_labelled": int(labels.n_labelled),
+        "counts": None if numbers else labels.counts().tolist(),
+        "range": [float(labels.values.min()), float(labels.values.max())] if numbers else None,
+        "within": None if expected is None else expected.within,
         "top_features": tops,
     }
 
@@ -196,16 +208,16 @@ def transform(
     date: Date = None,
     format: Format = None,
     predict: Annotated[
-        bool, typer.Option("--predict", help="Add a column with the predicted class.")
+        bool, typer.Option("--predict", help="Add a column with the predicted class or number.")
     ] = False,
     safe_csv: SafeCsv = False,
 ) -> None:
     """Embed the rows of a table with a saved model."""
     from labelfold.app.io import write_table
 
-    needed = {"transform": "gives no embedding; labelfold predict gives its classes"}
+    needed = {"transform": "gives no embedding; labelfold predict gives its predictions"}
     if predict:
-        needed["predict"] = "predicts no classes; leave out --predict"
+        needed["predict"] = "predicts nothing; leave out --predict"
     roles = {"text": text, "category": category, "number": number, "date": date}
     saved, table, X = _read_both(
         model, data, output, [*(target or ()), *(drop or ())], ids, roles, format, needed
@@ -234,20 +246,33 @@ def predict(
     format: Format = None,
     safe_csv: SafeCsv = False,
 ) -> None:
-    """Predict the classes of the rows of a table with a saved model, and how sure it is of each."""
-    from labelfold.app._explain import predict_with_confidence
+    """Predict the classes, or numbers, of the rows of a table with a saved model, and how sure it is of each."""
     from labelfold.app.io import write_table
 
-    needed = {"predict": "predicts no classes; labelfold transform gives its embedding"}
+    needed = {"predict": "predicts nothing; labelfold transform gives its embedding"}
     roles = {"text": text, "category": category, "number": number, "date": date}
     saved, table, X = _read_both(
         model, data, output, [*(target or ()), *(drop or ())], ids, roles, format, needed
     )
     with refusing():
-        predicted, confidence = predict_with_confidence(saved.model, X)
-    extra = predicted_columns(predicted, saved.meta.get("classes")) | {"confidence": confidence}
-    write_table(output, np.empty((len(predicted), 0)), [], ids=table.ids, extra=extra, safe_csv=safe_csv)
-    console().print(f"{count(len(predicted), 'prediction')} written to {output}", soft_wrap=True)
+        extra = said_of(saved.model, X, saved.meta.get("classes"), saved.meta.get("within"))
+    n = table.X.shape[0]
+    write_table(output, np.empty((n, 0)), [], ids=table.ids, extra=extra, safe_csv=safe_csv)
+    console().print(f"{count(n, 'prediction')} written to {output}", soft_wrap=True)
+
+
+def said_of(model: Any, X: Any, classes: list[str] | None, within: float | None) -> dict[str, np.ndarray]:
+    """Return what a model says of rows as columns: predictions, and how sure they are.
+
+    Of numbers: what nine of ten rows are expected between, where the distance is known.
+    """
+    from labelfold.app._explain import predict_with_confidence
+
+    predicted, confidence = predict_with_confidence(model, X)
+    columns = predicted_columns(predicted, classes)
+    if hasattr(model, "classes_"):
+        return columns | {"confidence": confidence}
+    return columns if within is None else columns | {"low": predicted - within, "high": predicted + within}
 
 
 def predicted_columns(predicted: np.ndarray, classes: list[str] | None) -> dict[str, np.ndarray]:
@@ -306,85 +331,3 @@ def _tell_other_roles(recipe: Any, roles: dict[str, list[str] | None]) -> None:
         for name in names or ():
             if read.get(name, role) != role:
                 note(f"the model reads {name!r} as {read[name]}, as it was fitted, whatever --{role} says.")
-
-
-@app.command()
-def inspect(model: Model) -> None:
-    """Say what a saved model is, what it learned, and which features its components are made of."""
-    from labelfold.app.io import read_model
-    from labelfold.app.registry._methods import METHODS
-
-    saved = read_model(model)
-    meta = saved.meta
-    method = METHODS.get(str(meta.get("method")))
-    facts = Grid(box=None, show_header=False, pad_edge=False)
-    facts.add_column(style="dim", no_wrap=True)
-    facts.add_column(overflow="fold")
-    for name, value in _facts(saved, method):
-        facts.add_row(name, value)
-    out = console()
-    out.print(facts)
-    tops = meta.get("top_features")
-    if tops is None and (weights := getattr(saved.model, "components_", None)) is not None:
-        from labelfold.app._explain import top_features
-
-        names = meta.get("feature_names") or [f"column {j}" for j in range(weights.shape[1])]
-        tops = top_features(weights[:_MOST_TOLD], names, _MOST_TOLD)
-    for i, top in enumerate(tops or (), start=1):
-        features = ", ".join(f"{name} {value:+.2f}" for name, value in top)
-        out.print(f"component {i}: {features or 'constant'}", soft_wrap=True)
-
-
-def _facts(saved: Any, method: Any) -> list[tuple[str, str]]:
-    """Return what there is to say of a model, a line each."""
-    from labelfold.features._column_kind import UNIT_VARIANCE
-
-    meta, recipe = saved.meta, recipe_of(saved.model)
-    core = saved.model if recipe is None else saved.model[-1]
-    facts = [("model", meta.get("model") or type(saved.model).__name__)]
-    if method is not None:
-        facts += [("method", f"{method.title}: {method.summary}"), ("paper", method.paper)]
-    facts.append(
-        ("written by", f"labelfold {meta.get('labelfold')}, scikit-learn {meta.get('scikit-learn')}")
-    )
-    if meta.get("n_rows"):
-        facts.append(
-            ("fitted on", f"{meta['n_rows']:,} rows, {meta.get('n_labelled') or 0:,} of them labelled")
-        )
-    facts.append(("columns", f"{meta.get('n_features') or 0:,}" + _some(meta.get("feature_names"))))
-    if recipe is not None:
-        facts += [("column" if i else "recipe", line) for i, line in enumerate(recipe.lines())]
-    if "scale" in getattr(saved.model, "named_steps", ()):
-        facts.append(("form", f"the model brings the columns to {UNIT_VARIANCE} first"))
-    classes = meta.get("classes")
-    if classes:
-        counts = meta.get("counts") or [None] * len(classes)
-        named = [c if n is None else f"{c} ({n:,})" for c, n in zip(classes, counts, strict=False)]
-        facts.append(("classes", ", ".join(named[:30]) + (" ..." if len(named) > 30 else "")))
-    if meta.get("target"):
-        target = meta["target"]
-        facts.append(("target", target if isinstance(target, str) else ", ".join(target)))
-    if meta.get("n_components"):
-        facts.append(("components", str(meta["n_components"])))
-    return [*facts, *_views(core), *_settings(core)]
-
-
-def _views(model: Any) -> list[tuple[str, str]]:
-    """Return the views that carry most of a LabelFold, and how much each does."""
-    table = getattr(model, "view_weights_", None)
-    if table is None:
-        return []
-    named = zip(table["view"], table["form"], table["weight"], strict=True)
-    shown = [f"{view} of columns {form}: {weight:.0%}" for view, form, weight in named if weight >= 0.01]
-    return [("views", "; ".join(shown[:_MOST_TOLD]) or "none")]
-
-
-def _settings(model: Any) -> list[tuple[str, str]]:
-    """Return the settings of a model, of what is fitted inside an adapter: tuned values, not what they came from."""
-    inside = [(name, getattr(model, f"{name}_", None)) for name in ("reducer", "classifier")]
-    parts = [(name, part) for name, part in inside if part is not None] or [("settings", model)]
-    return [(name, " ".join(str(part).split())) for name, part in parts]
-
-
-def _some(names: list[str] | None) -> str:
-    return f": {', '.join(names[:8])}{' ...' if len(names) > 8 else ''}" if names else ""

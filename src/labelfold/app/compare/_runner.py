@@ -53,8 +53,9 @@ def compare(
     name: str = "the data",
     command: str | None = None,
     tell: Callable[[str], None] | None = None,
+    task: str = "auto",
 ) -> Comparison:
-    """Find the method that predicts best with these labels, and the accuracy to expect of it on new rows.
+    """Find the method that predicts best with these labels, and the accuracy, or R², to expect of it on new rows.
 
     Every labelled row is predicted by models that were not told its label: in each repeat the labelled rows are cut
     into folds, and the labels of each fold are hidden once. All rows stay in training. All methods see the same
@@ -69,7 +70,8 @@ def compare(
         The rows. The columns of a table (pandas, polars or pyarrow) may be numbers, categories, dates, text or lists
         of numbers, with cells missing; see `labelfold.Recipe`.
     y : array-like of shape (n,), or (n, c) of 0 and 1
-        Their classes, or several labels a row; None, NaN or ``unlabeled`` where unknown.
+        Their classes, several labels a row, or numbers; None, NaN or ``unlabeled`` (not among numbers) where
+        unknown.
     methods : str or Method, or sequence of them, optional
         All that suit the data unless given; ``left_out`` says which do not, and why.
     budgets : int or sequence of int, optional
@@ -109,6 +111,9 @@ def compare(
     tell : callable, optional
         Called with what was made of each column that is not plain numbers, and once with a first answer, when every
         quick method has been through all folds once; each time with a sentence.
+    task : {"auto", "classification", "regression"}, default="auto"
+        Whether y holds classes or numbers. "auto" reads fractions as numbers, and whole numbers as classes unless
+        nearly every labelled row has another; ``notes`` say how where that could be doubted.
 
     Returns
     -------
@@ -131,15 +136,18 @@ def compare(
         raise ValueError(f"repeats is the number of draws, at least 1, not {repeats}.")
     if time_limit is not None and not time_limit > 0:
         raise ValueError(f"time_limit is a number of seconds above 0, not {time_limit}.")
-    data = read_data(X, y, unlabeled=unlabeled, ids=ids, recipe=recipe)
+    data = read_data(X, y, unlabeled=unlabeled, ids=ids, recipe=recipe, task=task)
     if tell is not None and data.recipe is not None:
         for line in data.recipe.lines(most=20, plain=False):
             tell(f"{line}.")
     plan = make_plan(data, methods, budgets, components, test_size)
     if not n_folds(data) and not plan.budgets:
+        few = "every class has one labelled row only, so that none"
+        if data.facts.numbers:
+            few = f"y has a number in {count(data.labels.n_labelled, 'row')} only, so that too few"
         raise ValueError(
-            "every class has one labelled row only, so that none can be held back to compare methods by; fit "
-            "LabelFold (labelfold fit, or labelfold.LabelFold), or label more rows"
+            f"{few} can be held back to compare methods by; fit LabelFold (labelfold fit, or labelfold.LabelFold), "
+            "or label more rows"
         )
     image_shape = images_of(data, image_shape)
     form, why_form = chosen_form(data.X, scale, data.column)
@@ -149,6 +157,7 @@ def compare(
         "n_rows": data.X.shape[0],
         "n_columns": data.X.shape[1],
         "sparse": data.facts.sparse,
+        "task": data.facts.task,
         "classes": data.classes,
         "counts": data.counts().tolist(),
         "n_labelled": data.labels.n_labelled,
@@ -222,7 +231,7 @@ class _Runs:
     ):
         self.data, self.runs, self.store, self.clock = data, runs, store, clock
         self.seed, self.scale = settings["random_state"], settings["scale"]
-        self.repeats = settings["repeats"]
+        self.repeats, self.task = settings["repeats"], settings["task"]
         self.measure = data.measure
         self.tell = tell
         self.given_up: dict[str, str] = {}
@@ -289,7 +298,7 @@ class _Runs:
         if len(found) >= min(_FIRST, len(self.runs)):
             first, self._told = choose(found, list(found)), True
             self.tell(
-                f"First answer: {first.chosen}, about {first.expected:.0%} {self.measure.unit} on new rows."
+                f"First answer: {first.chosen}, about {self.measure.stated(first.expected)} on new rows."
             )
 
     def _one(self, run: Run, split: Split) -> None:
@@ -334,7 +343,8 @@ class _Runs:
                     embedded = model.transform(held)
                     transform_seconds = time.perf_counter() - start
                 predicted.append(np.asarray(model.predict(held)))
-        guess, truth = np.concatenate(predicted), self.data.y[tested]
+        place = np.searchsorted(self.data.labels.index, tested)
+        guess, truth = np.concatenate(predicted), self.data.truth[place]
         order = np.argsort(tested)
         size = None
         if embedded is not None:
@@ -356,7 +366,7 @@ class _Runs:
         if whole and run in self._views:
             return self._views[run].refit(part.y, full=True)
         rows = self.data.X if whole else self.data.X[part.train]
-        model = run.make(rows, self.seed, self.scale).fit(rows, part.y)
+        model = run.make(rows, self.seed, self.scale, self.task).fit(rows, part.y)
         if whole and callable(getattr(model, "refit", None)):  # of PCALS it is a parameter
             self._views[run] = model
         return model
@@ -378,6 +388,6 @@ class _Runs:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                run.make(X, self.seed, self.scale).fit(X, y[some]).predict(X[:2])
+                run.make(X, self.seed, self.scale, self.task).fit(X, y[some]).predict(X[:2])
             except Exception:  # it will fail again, and be reported, in the runs
                 return
