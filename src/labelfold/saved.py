@@ -48,6 +48,7 @@ _PLACES = {
     "ScikitLDA": "labelfold.app.registry._yardsticks:ScikitLDA",
     "Spreading": "labelfold.app.registry._yardsticks:Spreading",
     "SupervisedUMAP": "labelfold.app.registry._yardsticks:SupervisedUMAP",
+    "Terms": "labelfold.tables._steps:Terms",
     "TfIdf": "labelfold.features._forms:TfIdf",
     "Trees": "labelfold.app.registry._trees:Trees",
     "Tuned": "labelfold.app.registry._tuned:Tuned",

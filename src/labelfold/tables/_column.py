@@ -29,7 +29,7 @@ class Column:
     how : str
         What is done with it, or why it is left out, in a few words.
     reading : object
-        The writing of numbers, the layouts of dates, or the width of lists.
+        The writing of numbers, the layouts and units of dates, or the width and the root mean square length of lists.
     missing : int
         Cells without a value.
     levels : int

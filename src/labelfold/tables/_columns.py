@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.tables._arrow import arrow, distinct, is_text, text_cells
+from labelfold.tables._arrow import arrow, distinct, is_text, text_cells, written
 from labelfold.tables._column import Column, left_out, vector_columns
 from labelfold.tables._dates import TURNS, UNITS, calendar_parts, instants, layouts_of
 from labelfold.tables._numbers import numbers, said, writing_of
@@ -22,7 +22,7 @@ _SAMPLE = 2000
 # Of the cells that are not missing, so many make a column of text one of numbers, dates or lists.
 _MOST = 0.9
 # Words a cell: so many make text of cells that mostly differ.
-_WORDS, _DIFFER = 3.0, 0.2
+_WORDS, _DIFFER = 5.0, 0.2
 # One column a value up to so many values, if they cover half of the rows; hashed to so many columns beyond.
 MOST_VALUES, HASHED = 50, 64
 _DATED = re.compile(r"date|time|day|dob|birth|_at$|_on$|stamp", re.IGNORECASE)
@@ -58,6 +58,14 @@ def columns_of(table: Any, places: np.ndarray, given: Mapping[str, str], target:
         if column.role == "number" and column.missing:
             column = replace(column, told=target.told_by(np.isnan(column.data)))
         found.append(replace(column, data=None) if name in vectors else column)
+    if not any(column.used for column in found):
+        # names that all differ are no ids where there is nothing else to learn from
+        told = {
+            c.name
+            for c in found
+            if c.name not in given and c.role == "id" and is_text(table.column(c.name).type)
+        }
+        return [_text(c.name, table.column(c.name)) if c.name in told and c.levels else c for c in found]
     return found
 
 
@@ -69,13 +77,13 @@ def _told(name: str, cells: Any, sample: Any, role: str | None, target: Target) 
         return Column(name, "left out", "it is empty")
     nested = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
     if nested and role is None:
-        return _list(name, cells) if _numeric(kind.value_type) else Column(name, "text", _TEXT)
+        return _list(name, cells) if _numeric(kind.value_type) else _text(name, cells)
     if types.is_nested(kind) and not nested:
         return Column(name, "left out", f"its cells are of type {str(kind)[:40]}, which is not read")
     if types.is_binary(kind) or types.is_large_binary(kind):
         return Column(name, "left out", "its cells are bytes, which are not read")
     if role == "text":
-        return Column(name, "text", _TEXT)
+        return _text(name, cells)
     if role == "number" or (role is None and (_numeric(kind) or types.is_duration(kind))):
         return _number(name, cells, sample)
     if role == "date" or (role is None and types.is_temporal(kind)):
@@ -107,11 +115,15 @@ def _of_text(name: str, cells: Any, sample: Any, target: Target) -> Column:
     shapes = {re.sub(r"\d+", "#", cell) for cell in some}
     words = np.mean([len(cell.split()) for cell in some])
     if words >= _WORDS and len(shapes) > max(_DIFFER * len(some), 5):
-        return Column(name, "text", _TEXT)
+        return _text(name, cells)
     return _category(name, cells)
 
 
-_TEXT = "tf-idf of its words and of groups of characters"
+def _text(name: str, cells: Any) -> Column:
+    text = written(cells)
+    if not arrow().compute.any(arrow().compute.match_substring_regex(text, r"[\p{L}\p{N}]")).as_py():
+        return Column(name, "left out", "no cell in it has a word")
+    return Column(name, "text", "tf-idf of its words and of groups of characters", missing=text.null_count)
 
 
 def _number(name: str, cells: Any, sample: Any) -> Column:
@@ -195,7 +207,8 @@ def _list(name: str, cells: Any) -> Column:
         return Column(name, "left out", "its lists differ in length")
     values = lists(cells, width)
     missing = int(np.isnan(values).any(axis=1).sum())
-    return Column(name, "list", f"{width:,} columns", width, missing)
+    length = float(np.sqrt(np.nan_to_num(np.nanmean(np.sum(values * values, axis=1, dtype=np.float64)))))
+    return Column(name, "list", f"{width:,} columns", {"width": width, "length": length or 1.0}, missing)
 
 
 def _items(cell: str) -> list[str]:

@@ -11,9 +11,9 @@ import numpy as np
 
 from labelfold.tables._arrow import arrow, is_text, text_cells, written
 
-# A sign, a unit before, digits with marks between them, a unit after.
+# A sign, a currency, digits with marks between them, a unit. Letters right before digits make a code, not a number.
 _WRITTEN = re.compile(
-    r"(?P<sign>[+\-−(]?)\s*(?P<before>[^\d\s.,+\-−()'’]{0,3})\s*"
+    r"(?P<sign>[+\-−(]?)\s*(?P<before>[^\w\s.,+\-−()'’]{1,2}|(?:[A-Z]{3}|Rs\.?)(?=\s))?\s*"
     r"(?P<digits>[+\-−]?(?:\d[\d.,'’\s]*|[.,]\d+)(?:[eE][+-]?\d+)?)\s*(?P<after>[^\d\s.,][^\d]{0,11})?\)?"
 )
 _GROUPED = re.compile(r"[1-9]\d{0,2}(?:[,.]\d{3})+")

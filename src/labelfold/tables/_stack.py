@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction import FeatureHasher
-from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer, TfidfVectorizer
+from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
 from sklearn.feature_selection import VarianceThreshold
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
@@ -15,15 +15,15 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from labelfold.tables._column import Column
 from labelfold.tables._columns import HASHED, MOST_VALUES
-from labelfold.tables._steps import EachValue, ReadDates, ReadLists, ReadNumbers, ReadText
+from labelfold.tables._steps import EachValue, ReadDates, ReadLists, ReadNumbers, ReadText, Terms
 
 # A category of fewer rows than this share is rare, and one of fewer than two is in any case.
 _RARE = 0.001
 # Words and groups of characters of a column of text, at most; beyond so many rows they are hashed.
 _MOST_TERMS, _HASH_FROM, _HASHED_TERMS = 50_000, 200_000, 2**18
-# The length of all columns but text in a row of a sparse matrix, beside text of length 1.
+# The length of all other columns in a row, beside text or a list of length 1.
 _BESIDE_TEXT = 0.5
-_TEXT = "text "
+_TEXT, _LISTS = "text ", "lists"
 # A wider matrix of which fewer entries are not 0 stays sparse; so does text.
 _WIDE, _SPARSE = 200, 0.1
 # So do a third or fewer where an array of all of them would be larger than this, in bytes.
@@ -33,8 +33,8 @@ _LARGE, _THIRD = 2**30, 1 / 3
 def stack(columns: list[Column], n: int) -> ColumnTransformer:
     """Return the transformer of a table of n rows in all.
 
-    In a sparse matrix a row of text has length 1, and all else of it together about half of that: a number varies
-    in one direction, words in many, so that numbers of the same length would outweigh them.
+    Beside a text or a list, which has length 1, all other columns of a row together have about half of that: a number
+    varies in one direction, words in many, so that numbers of the same length would outweigh them.
     """
     by_role = {
         role: [c for c in columns if c.role == role]
@@ -66,16 +66,16 @@ def stack(columns: list[Column], n: int) -> ColumnTransformer:
         ]
         parts.append(("dates", Pipeline(steps), _names(dates)))
     if by_role["list"]:
-        read_lists = ReadLists({c.name: c.reading for c in by_role["list"]})
+        read_lists = ReadLists({c.name: c.reading["width"] for c in by_role["list"]})
         impute = SimpleImputer(strategy="median", keep_empty_features=True)
-        parts.append(("lists", Pipeline([("read", read_lists), ("impute", impute)]), _names(by_role["list"])))
+        parts.append((_LISTS, Pipeline([("read", read_lists), ("impute", impute)]), _names(by_role["list"])))
     parts += [(f"{_TEXT}{c.name}", _text(n), [c.name]) for c in by_role["text"]]
-    full = len(numbers) + len(dates) + sum(c.reading for c in by_role["list"])
+    full = len(numbers) + len(dates) + sum(c.reading["width"] for c in by_role["list"])
     width = full + sum(HASHED if c.hashed else min(c.levels, MOST_VALUES) for c in categories)
     entries = full + len(categories)
     sparse = bool(by_role["text"]) or (width > _WIDE and entries < _SPARSE * width)
     sparse |= 8 * n * width > _LARGE and entries <= _THIRD * width
-    weights = _weights(parts, sparse)
+    weights = _weights(parts, columns)
     return ColumnTransformer(
         parts,
         sparse_threshold=1.0 if sparse else 0.0,
@@ -84,12 +84,19 @@ def stack(columns: list[Column], n: int) -> ColumnTransformer:
     )
 
 
-def _weights(parts: list, sparse: bool) -> dict[str, float] | None:
-    """Return what each part but text is multiplied by in a sparse matrix."""
-    if not sparse:
+def _weights(parts: list, columns: list[Column]) -> dict[str, float] | None:
+    """Return what each part but text is multiplied by beside text and lists."""
+    lists = [c for c in columns if c.role == "list"]
+    if len(lists) == len(columns) or not any(c.role in ("list", "text") for c in columns):
         return None
-    beside = {title: len(names) for title, _, names in parts if not title.startswith(_TEXT)}
-    return dict.fromkeys(beside, _BESIDE_TEXT / np.sqrt(sum(beside.values()))) if beside else None
+    beside = [c for c in columns if c.role not in ("list", "text")]
+    weights = {}
+    for title, _, _ in parts:
+        if title == _LISTS:
+            weights[title] = 1 / np.sqrt(sum(c.reading["length"] ** 2 for c in lists))
+        elif not title.startswith(_TEXT):
+            weights[title] = _BESIDE_TEXT / np.sqrt(len(beside))
+    return weights
 
 
 def _names(columns: list[Column]) -> list[str]:
@@ -114,11 +121,13 @@ def _text(n: int) -> Pipeline:
 
 def _terms(n: int, analyzer: str, lengths: tuple[int, int]) -> Any:
     how: dict[str, Any] = {"analyzer": analyzer, "ngram_range": lengths, "strip_accents": "unicode"}
+    if analyzer == "word":
+        how["token_pattern"] = r"(?u)\b\w+\b"
     if n > _HASH_FROM:
         hashing = HashingVectorizer(**how, n_features=_HASHED_TERMS, norm=None, alternate_sign=False)
         return Pipeline([("hash", hashing), ("weigh", TfidfTransformer(sublinear_tf=True))])
     # a word of one row tells nothing of another, unless there are few rows
-    return TfidfVectorizer(**how, sublinear_tf=True, max_features=_MOST_TERMS, min_df=2 if n > 100 else 1)
+    return Terms(**how, sublinear_tf=True, max_features=_MOST_TERMS, min_df=2 if n > 100 else 1)
 
 
 def feature_names(transformer: ColumnTransformer) -> np.ndarray:

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.feature_extraction import FeatureHasher
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.utils.validation import check_is_fitted
 
 from labelfold.tables._arrow import arrow, distinct, is_text, text_cells, written
@@ -112,6 +113,18 @@ class ReadText(ReadStep):
     def transform(self, X: Any) -> np.ndarray:
         """Return the cells."""
         return written(X.column(0)).fill_null("").to_numpy()
+
+
+class Terms(TfidfVectorizer):
+    """scikit-learn's tf-idf of terms, those of one row too where none is in as many rows as asked for."""
+
+    def fit_transform(self, raw_documents: Any, y: Any = None) -> Any:
+        """Learn the terms and return their weights."""
+        try:
+            return super().fit_transform(raw_documents, y)
+        except ValueError:  # no term is left
+            self.min_df = 1
+            return super().fit_transform(raw_documents, y)
 
 
 class EachValue(TransformerMixin, BaseEstimator):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -219,9 +220,7 @@ def transform(
     if predict:
         needed["predict"] = "predicts nothing; leave out --predict"
     roles = {"text": text, "category": category, "number": number, "date": date}
-    saved, table, X = _read_both(
-        model, data, output, [*(target or ()), *(drop or ())], ids, roles, format, needed
-    )
+    saved, table, X = _read_both(model, data, output, target or [], ids, drop or [], roles, format, needed)
     with refusing():
         embedded = saved.model.transform(X)
         extra = predicted_columns(saved.model.predict(X), saved.meta.get("classes")) if predict else None
@@ -251,12 +250,10 @@ def predict(
 
     needed = {"predict": "predicts nothing; labelfold transform gives its embedding"}
     roles = {"text": text, "category": category, "number": number, "date": date}
-    saved, table, X = _read_both(
-        model, data, output, [*(target or ()), *(drop or ())], ids, roles, format, needed
-    )
+    saved, table, X = _read_both(model, data, output, target or [], ids, drop or [], roles, format, needed)
     with refusing():
         extra = said_of(saved.model, X, saved.meta.get("classes"), saved.meta.get("within"))
-    n = table.X.shape[0]
+    n = table.raw.shape[0]
     write_table(output, np.empty((n, 0)), [], ids=table.ids, extra=extra, safe_csv=safe_csv)
     console().print(f"{count(n, 'prediction')} written to {output}", soft_wrap=True)
 
@@ -287,8 +284,9 @@ def _read_both(
     model: Path,
     data: Path,
     output: Path,
-    drop: list[str],
+    target: list[str],
     ids: list[str] | None,
+    drop: list[str],
     roles: dict[str, list[str] | None],
     format: str | None,
     needed: dict[str, str],
@@ -315,8 +313,9 @@ def _read_both(
     )
     for sentence in table.notes:
         note(sentence)
-    known = [] if recipe is None else recipe.feature_names_in_.tolist()
-    if ignored := [name for name in table.ignored if name not in known]:
+    known = {*target, *(() if recipe is None else recipe.feature_names_in_)}
+    left = [name for name in table.ignored if name not in known]
+    if ignored := [name for name in left if not any(fnmatchcase(name, pattern) for pattern in target)]:
         note(f"ignored {listed(ignored)}, which the model does not use.")
     if recipe is not None:
         _tell_other_roles(recipe, roles)
