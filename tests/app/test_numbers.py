@@ -246,3 +246,13 @@ def test_with_many_labels_quick_methods_come_before_labelfold():
     few = np.where(np.arange(1001) < 1000, X[:, 0], np.nan)
     first = [make_plan(read_data(X, y), None, None, None, 0.3).runs[0].method.name for y in (few, X[:, 0])]
     assert first == ["labelfold", "ridge"]
+
+
+def test_one_column_of_numbers_at_a_time(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    X = pd.DataFrame(np.random.default_rng(0).standard_normal((30, 3)), columns=list("abc"))
+    X.to_csv("t.csv", index=False)
+    _, err = run(capsys, "fit t.csv -t a -t b -o m", status=2)
+    assert "The target of t.csv has 2 columns of numbers, and one is predicted at a time" in err
+    with pytest.raises(ValueError, match="y has 2 columns of numbers, and one is predicted at a time"):
+        compare(X, X[["a", "b"]], progress=False)
