@@ -15,6 +15,8 @@ from sklearn.preprocessing import StandardScaler
 
 from labelfold.app._cli import main
 from labelfold.app.compare import compare
+from labelfold.app.compare._data import read_data
+from labelfold.app.compare._plan import make_plan
 from labelfold.app.compare._target import read_target_labels
 from labelfold.app.io import load_model
 from labelfold.app.registry._methods import available_methods
@@ -237,3 +239,20 @@ def test_rows_to_label_next_are_far_from_the_labelled_ones():
     assert rows[0] == 5
     assert not kept[rows].any()
     assert len(set(rows)) == len(rows) == 20
+
+
+def test_with_many_labels_quick_methods_come_before_labelfold():
+    X = np.random.default_rng(0).standard_normal((1001, 2))
+    few = np.where(np.arange(1001) < 1000, X[:, 0], np.nan)
+    first = [make_plan(read_data(X, y), None, None, None, 0.3).runs[0].method.name for y in (few, X[:, 0])]
+    assert first == ["labelfold", "ridge"]
+
+
+def test_one_column_of_numbers_at_a_time(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    X = pd.DataFrame(np.random.default_rng(0).standard_normal((30, 3)), columns=list("abc"))
+    X.to_csv("t.csv", index=False)
+    _, err = run(capsys, "fit t.csv -t a -t b -o m", status=2)
+    assert "The target of t.csv has 2 columns of numbers, and one is predicted at a time" in err
+    with pytest.raises(ValueError, match="y has 2 columns of numbers, and one is predicted at a time"):
+        compare(X, X[["a", "b"]], progress=False)

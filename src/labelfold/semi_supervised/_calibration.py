@@ -71,7 +71,7 @@ def r2_interval(truth: np.ndarray, guess: np.ndarray) -> tuple[float, float, flo
     """Return R^2 of left-out predictions (l, t), mean over the targets, and an interval for it.
 
     It is 1.645 standard deviations over rows drawn again (bootstrap) to each side, and half as much more, since the
-    labelled rows are also what the model has learned from. It held R^2 on other rows in 90 of 100 cases
+    labelled rows are also what the model has learned from. It held R^2 on other rows in 89 of 100 cases
     (experiments/regression.py).
     """
     n = len(truth)

@@ -109,7 +109,7 @@ class LabelFold(FoldPredictions):
         that are the only ones of their class are not counted.
     loo_interval_ : tuple of float
         A 90% interval for the accuracy, or R^2, on other rows; in experiments/label_fold.py it held in 87 to 91 of
-        100 cases, in experiments/regression.py (R^2) in 90.
+        100 cases, in experiments/regression.py (R^2) in 89.
     loo_predictions_ : ndarray of shape (l,) or (l, c)
         What is predicted for each labelled row, in their order, without its own label.
     transduction_ : ndarray of shape (n,) or (n, c)

@@ -178,8 +178,9 @@ def test_all_labels_come_first_and_then_the_curve(data, tmp_path):
     assert rows["repeat"].tolist() == [0, 1, 2, 0, 0, 1, 1, 2, 2]
 
 
-def test_the_time_limit_ends_a_run_in_its_midst(data):
-    """A sleep of a minute in the second fit, after the warm-up, is cut after a seventh of the limit."""
+def test_the_time_limit_ends_a_run_in_its_midst(data, monkeypatch):
+    """A sleep of a minute in the second fit, after the warm-up, is cut after its share of the limit."""
+    monkeypatch.setattr(Clock, "shared", lambda limit, n_methods: Clock(limit))
     began, left = time.perf_counter(), iter([0, 60])
     methods = [scripted("asleep", doing(lambda: time.sleep(next(left)))), "lda"]
     found = compare(*data, methods, **(QUICK | {"time_limit": 20.0}))
@@ -187,7 +188,14 @@ def test_the_time_limit_ends_a_run_in_its_midst(data):
     assert found.best_ == "lda"
     assert found.stopped is None
     assert len(found.results) == 9
-    assert "longer than 3 s, a seventh of the time limit" in found.left_out["asleep"]
+    assert "longer than 3 s of the time limit" in found.left_out["asleep"]
+
+
+def test_no_run_within_its_share_is_said(data):
+    naps = iter([0, 60] * 2)
+    methods = [scripted(name, doing(lambda: time.sleep(next(naps)))) for name in ("asleep", "slow")]
+    with pytest.raises(ValueError, match="No run ended within its share of the time limit of 3 s; give more"):
+        compare(*data, methods, **(QUICK | {"time_limit": 3.0}))
 
 
 def test_an_alarm_waits_for_the_compiler():

@@ -16,6 +16,8 @@ from labelfold.app.registry._suitability import refuse_other_task, why_not
 from labelfold.model_selection import LabelBudgetSplit
 
 _MOST_COMPONENTS = 50
+# Of more labelled rows the weighing of views takes long: what is quick gives a first answer before it.
+_MANY_LABELLED = 1000
 _PIXEL = re.compile(r"(?:pixel|px|p)[ _.-]?(\d+)(?:[ _.x,-](\d+))?", re.IGNORECASE)
 
 
@@ -71,7 +73,8 @@ def make_plan(
         if method.embeds:
             ks = sorted({min(k, most) for k in sizes or [_default_size(method, data)]})
         runs += [Run(method, k) for k in ks]
-    runs.sort(key=lambda run: run.method.slow)
+    late = data.labels.n_labelled > _MANY_LABELLED
+    runs.sort(key=lambda run: run.method.slow or (late and run.method.own_forms))
     return Plan(runs, budgets, sizes or [], left_out)
 
 

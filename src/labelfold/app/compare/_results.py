@@ -151,7 +151,7 @@ class Comparison:
             sizes = runs.drop_duplicates("label").set_index("label")["k"]
             label = _chosen(wide.reindex(columns=sizes.index), sizes.fillna(0).to_numpy(float))
             rows.append({"method": method, "label": label, "k": sizes[label]})
-        ranking = pd.DataFrame(rows).astype({"k": "Int64"})
+        ranking = pd.DataFrame(rows, columns=["method", "label", "k"]).astype({"k": "Int64"})
         scores = wide.reindex(columns=ranking["label"])
         ranking = ranking.merge(_gaps(scores), left_on="label", right_index=True, how="left")
         ranking["mean"] = ranking["label"].map(scores.mean())

@@ -82,7 +82,8 @@ def compare(
         How often the folds, and the labels of the curve, are drawn.
     time_limit : float, optional
         Seconds for the runs, which end with what there is; 40 and more with the size of X unless given. A run that
-        alone would take a seventh of it is stopped, and its method not tried again at that size or a larger one.
+        alone would take a seventh of it, or a method's share where they are few, is stopped, and its method not tried
+        again at that size or a larger one.
     random_state : int, default=0
         Seed of everything.
     test_size : float, default=0.3
@@ -173,7 +174,8 @@ def compare(
         "image_shape": image_shape,
     }
     store = Store(folder, data.fingerprint(random_state, test_size, form, version("labelfold")))
-    clock = Clock(default_limit(data.X.shape) if time_limit is None else time_limit)
+    methods = {run.method.name for run in plan.runs}
+    clock = Clock.shared(default_limit(data.X.shape) if time_limit is None else time_limit, len(methods))
     runs = _Runs(data, plan.runs, store, clock, settings, tell)
     curve = list(budget_splits(data, plan.budgets, repeats, test_size, random_state))
     try:
@@ -189,6 +191,11 @@ def compare(
         and row["budget"] in settings["budgets"]
         and row["repeat"] < repeats
     ]
+    if not rows and runs.given_up:
+        raise ValueError(
+            f"No run ended within its share of the time limit of {clock.limit:g} s; give more, or name quicker "
+            "methods."
+        )
     if stopped and not rows:
         if stopped == "ctrl-c":
             raise KeyboardInterrupt
@@ -312,7 +319,7 @@ class _Runs:
                     self._warm_up(run, split)
                 self._warm.add(name)
             # LabelFold is what is delivered if nothing is better: it may take what time there is
-            with self.clock.turn(*([1.0] if name == PREFERRED else [])):
+            with self.clock.turn(1.0 if name == PREFERRED else None):
                 row |= self._fit(run, split)
         except TimeUp:
             if self.clock.over():
@@ -320,7 +327,7 @@ class _Runs:
             self._too_large[name] = run.k or 0
             size = "" if run.k is None else f" with {run.k} components or more"
             self.given_up[f"{run.method.title}{size}"] = (
-                f"a run took longer than {self.clock.most() or 0:.3g} s, a seventh of the time limit"
+                f"a run took longer than {self.clock.most() or 0:.3g} s of the time limit"
             )
             return  # no row: another run, with more time, should try it
         except Exception as error:  # the reason is the method's result; the others go on

@@ -272,7 +272,7 @@ _ENTRIES = (
     Method(
         "extra-trees",
         "extra trees",
-        "300 extremely randomised trees on all columns, no reduction.",
+        "300 extremely randomised trees (100 for numbers) on all columns, no reduction.",
         "supervised",
         False,
         "Geurts, Ernst & Wehenkel, Extremely randomized trees, Machine Learning 2006",
@@ -281,7 +281,7 @@ _ENTRIES = (
     Method(
         "random-forest",
         "random forest",
-        "A random forest of 300 trees on all columns, no reduction.",
+        "A random forest of 300 trees (100 for numbers) on all columns, no reduction.",
         "supervised",
         False,
         "Breiman, Random forests, Machine Learning 2001",

@@ -27,8 +27,8 @@ class Trees(ClassifierMixin, BaseEstimator):
     ----------
     kind : {"extra trees", "random forest"}, default="extra trees"
         Which ensemble.
-    n_estimators : int, default=300
-        Trees.
+    n_estimators : int, optional
+        Trees; 300 unless given, and 100 for numbers, where every split looks at all columns.
     random_state : int, optional
         Seed.
     task : {"classification", "regression"}, default="classification"
@@ -60,7 +60,7 @@ class Trees(ClassifierMixin, BaseEstimator):
         self,
         kind: str = "extra trees",
         *,
-        n_estimators: int = 300,
+        n_estimators: int | None = None,
         random_state: int | None = None,
         task: str = "classification",
     ) -> None:
@@ -78,24 +78,25 @@ class Trees(ClassifierMixin, BaseEstimator):
         if not numbers:
             check_classification_targets(y)
         make = getattr(ensemble, f"{_KINDS[self.kind]}{'Regressor' if numbers else 'Classifier'}")
-        forest = make(self.n_estimators, random_state=self.random_state).fit(X, y)
+        trees = self.n_estimators or (100 if numbers else 300)
+        forest = make(trees, random_state=self.random_state).fit(X, y)
         self.several_ = not numbers and isinstance(forest.classes_, list)
         if not numbers:
             self.classes_ = np.arange(len(forest.classes_)) if self.several_ else forest.classes_
-        trees = [one.tree_ for one in forest.estimators_]
-        counts = [tree.node_count for tree in trees]
+        grown = [one.tree_ for one in forest.estimators_]
+        counts = [tree.node_count for tree in grown]
         self.roots_ = np.cumsum([0, *counts[:-1]])
-        self.depth_ = max(tree.max_depth for tree in trees)
+        self.depth_ = max(tree.max_depth for tree in grown)
         start, itself = np.repeat(self.roots_, counts), np.arange(sum(counts))
         left, right = (
-            np.concatenate([getattr(t, f"children_{s}") for t in trees]) for s in ("left", "right")
+            np.concatenate([getattr(t, f"children_{s}") for t in grown]) for s in ("left", "right")
         )
         leaf = left < 0
         self.left_, self.right_ = np.where(leaf, itself, left + start), np.where(leaf, itself, right + start)
-        self.threshold_ = np.where(leaf, np.inf, np.concatenate([tree.threshold for tree in trees]))
-        split = np.where(leaf, 0, np.concatenate([tree.feature for tree in trees]))
+        self.threshold_ = np.where(leaf, np.inf, np.concatenate([tree.threshold for tree in grown]))
+        split = np.where(leaf, 0, np.concatenate([tree.feature for tree in grown]))
         self.columns_, self.column_ = np.unique(split, return_inverse=True)
-        self.shares_ = self._shares(np.concatenate([tree.value for tree in trees]), forest)
+        self.shares_ = self._shares(np.concatenate([tree.value for tree in grown]), forest)
         return self
 
     def _shares(self, value: np.ndarray, forest: Any) -> np.ndarray:
