@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from labelfold._sklearn import _fit_context
 from labelfold._warn import warn_user
 from labelfold.tables._arrow import arrow, as_arrow, is_text, written
-from labelfold.tables._blocks import LABELLED, LEARNED_FROM, Blocks, in_order, slices
+from labelfold.tables._blocks import LABELLED, LEARNED_FROM, Blocks, in_order, slices, stacked
 from labelfold.tables._column import Column
 from labelfold.tables._columns import columns_of
 from labelfold.tables._stack import feature_names, stack
@@ -240,7 +240,7 @@ class Recipe(TransformerMixin, BaseEstimator):
         parts = list(in_order(self._block, blocks))
         if len(parts) == 1:
             return parts[0]
-        return sp.vstack(parts, format="csr") if self.transformer_.sparse_output_ else np.concatenate(parts)
+        return stacked(parts) if self.transformer_.sparse_output_ else np.concatenate(parts)
 
     def _block(self, block: Any) -> Any:
         return self._matrix(self.transformer_.transform(block.select(self.used_)))

@@ -181,7 +181,7 @@ def read_table(
             X, frame = frame.split(names, targets, id_columns)
         else:
             X = frame.select(names)
-        y = frames.as_written(frame, targets) if targets else None
+        y = frames.as_written(frame, targets, coded=True) if targets else None
         y = y if y is None or len(targets) > 1 else y[targets[0]]
         ids = frames.as_written(frame, id_columns) if id_columns else None
     if names is None or not hasattr(X, "column_names"):
@@ -255,11 +255,24 @@ def read_target(values: Any, unlabeled_values: Sequence[str] | None = None) -> n
     import pandas as pd
 
     values = pd.Series(values, dtype=None if hasattr(values, "dtype") else object)
+    codes, distinct = pd.factorize(values)  # millions of rows have few labels
+    labels = [*_labels_of(pd.Series(distinct), unlabeled_values), None]
+    known = np.array([label is not None for label in labels])[codes]
+    if known.all():
+        return np.asarray(labels[:-1])[codes]
+    y = np.empty(len(labels), dtype=object)
+    y[:] = labels
+    return y[codes]
+
+
+def _labels_of(values: Any, unlabeled_values: Sequence[str] | None) -> list:
+    """Return distinct values as labels, None where one means that there is none."""
+    import pandas as pd
+
     text = values.astype(str).str.strip()
     spellings = {_WHOLE.sub(r"\1", str(v).strip()) for v in unlabeled_values or _EMPTY} | {""}
-    missing = (values.isna() | text.str.replace(_WHOLE, r"\1", regex=True).isin(spellings)).to_numpy(
-        dtype=bool
-    )
+    named = text.str.replace(_WHOLE, r"\1", regex=True).isin(spellings)
+    missing = (values.isna() | named).to_numpy(dtype=bool)
     present = values[~missing]
     if isinstance(values.dtype, pd.CategoricalDtype):
         present = present.astype(values.cat.categories.dtype)
@@ -272,11 +285,8 @@ def read_target(values: Any, unlabeled_values: Sequence[str] | None = None) -> n
         labels = [bool(v) for v in present]
     else:
         labels = _numbers_or_names([str(v).strip() for v in present])
-    if not missing.any():
-        return np.asarray(labels)
-    y = np.full(len(values), None, dtype=object)
-    y[~missing] = labels
-    return y
+    found = iter(labels)
+    return [None if gone else next(found) for gone in missing]
 
 
 def _numbers_or_names(labels: list[str]) -> list:
