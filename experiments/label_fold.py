@@ -24,6 +24,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from common import (
     Results,
@@ -46,7 +48,7 @@ from common import (
     words,
 )
 from label_fold_report import write_report
-from labelfold import LabelFold
+from labelfold import PCALS, LabelFold
 from labelfold.app.registry import METHODS
 
 MOST = 3000
@@ -84,8 +86,8 @@ PEERS = (
     "tsvm",
     "kernel-laprls",
     "label-spreading",
-    "umap",
-    "pcals",
+    "UMAP + kNN",
+    "PCA-LS",
     "extra-trees",
     "logistic",
     "sklearn-lda",
@@ -95,6 +97,8 @@ PEERS = (
 ONLY_OPEN = ("extra-trees", "logistic", "sklearn-lda", "naive-bayes", "tf-idf + logistic")
 ONLY_COUNTS = ("naive-bayes", "tf-idf + logistic")
 ONLY_DENSE = ("sklearn-lda",)
+# Draws at other numbers of labels than 50.
+SLOW = {"UMAP + kNN": 0, "PCA-LS": 3, "kernel-laprls": 3}
 FAMILIES = ("linear", "principal", "rbf", "graph")
 FORMS = ("as they are", "unit variance", "ranks")
 
@@ -184,8 +188,15 @@ def peer(name: str, data: Set, scale: str) -> Callable[[np.ndarray], np.ndarray]
     def classifier(model: Any) -> Callable[[np.ndarray], np.ndarray]:
         return lambda labelled: model.fit(X[labelled], data.y[labelled]).predict(X)
 
+    def scaled(model: Any) -> Any:
+        return make_pipeline(StandardScaler(), model) if scale == "unit variance" else model
+
     if name == "1-NN":
         return classifier(KNeighborsClassifier(1))
+    if name == "PCA-LS":
+        return lambda labelled: scaled(PCALS("cv")).fit(X, masked(data.y, labelled)).predict(X)
+    if name == "UMAP + kNN":
+        return _umap(data, scale) if find_spec("umap") else None
     if name == "tf-idf + logistic":
         return classifier(
             make_pipeline(TfidfTransformer(sublinear_tf=True), LogisticRegression(max_iter=1000))
@@ -196,6 +207,22 @@ def peer(name: str, data: Set, scale: str) -> Callable[[np.ndarray], np.ndarray]
 
     def run(labelled: np.ndarray) -> np.ndarray:
         return method.make(X=X, scale=scale).fit(X, masked(data.y, labelled)).predict(X)
+
+    return run
+
+
+def _umap(data: Set, scale: str) -> Callable[[np.ndarray], np.ndarray]:
+    """Return UMAP of all rows in ten dimensions, told the labels, and the nearest labelled row in it."""
+    from umap import UMAP
+
+    X = StandardScaler().fit_transform(data.X) if scale == "unit variance" else data.X
+    X = sparse.csr_matrix(X) if sparse.issparse(X) else X
+
+    def run(labelled: np.ndarray) -> np.ndarray:
+        layout = UMAP(n_components=10, metric="cosine" if sparse.issparse(X) else "euclidean", random_state=0)
+        Z = layout.fit(X, masked(data.y, labelled)).embedding_
+        n_neighbors = 1 if len(labelled) < 10 * len(np.unique(data.y)) else 5
+        return KNeighborsClassifier(n_neighbors).fit(Z[labelled], data.y[labelled]).predict(Z)
 
     return run
 
@@ -275,7 +302,8 @@ def open_sets(results: Results, methods: list[str], quick: bool) -> None:
             scale = "as they are" if sparse.issparse(data.X) else "unit variance"
             run = peer(method, data, scale)
             if run is not None:
-                chosen = [budget for budget in budgets if method != "umap" or budget[0] == 50]
+                most = SLOW.get(method, draws)
+                chosen = [budget for budget in budgets if budget[0] == 50 or budget[1] < most]
                 record(results, "open", data, method, run, chosen)
 
 
