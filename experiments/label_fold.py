@@ -23,10 +23,12 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import lru_cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from scipy import sparse
@@ -50,6 +52,7 @@ from common import (
 from label_fold_report import write_report
 from labelfold import PCALS, LabelFold
 from labelfold.app.registry import METHODS
+from labelfold.semi_supervised import _solver, _view_weights
 
 MOST = 3000
 BOOK = ("Digit1", "USPS", "COIL", "BCI", "g241c", "g241d", "Text")
@@ -99,7 +102,15 @@ ONLY_COUNTS = ("naive-bayes", "tf-idf + logistic")
 ONLY_DENSE = ("sklearn-lda",)
 # Draws at other numbers of labels than 50.
 SLOW = {"UMAP + kNN": 0, "PCA-LS": 3, "kernel-laprls": 3}
-FAMILIES = ("linear", "principal", "rbf", "graph")
+FAMILIES = ("linear", "principal", "rbf", "laplace", "graph")
+# Constants of the weights: equal but for the prior; all weight to the best view; no say of unlabelled rows; no share
+# reserved for linear and Laplace views.
+WEIGHTS: dict[str, dict[str, Any]] = {
+    "equal weights": {"_POWER": 1e-9, "RESERVED": {}},
+    "best view alone": {"_POWER": 100.0, "RESERVED": {}},
+    "leave-one-out alone": {"_MORE_ROWS": 0},
+    "nothing reserved": {"RESERVED": {}},
+}
 FORMS = ("as they are", "unit variance", "ranks")
 
 
@@ -256,7 +267,7 @@ def record(
         spent = time.process_time() - start
         accuracy = right(data.y, guess, labelled)
         results.add(**key, ours=accuracy, seconds=spent)
-        if isinstance(run, Fold) and method == "LabelFold" and part != "parts":
+        if method == "LabelFold" and isinstance(run, Fold) and part != "parts":
             low, high = run.model.loo_interval_
             within = float(low <= accuracy / 100 <= high) if data.y.ndim == 1 else np.nan
             results.add(**key | {"method": "leave-one-out"}, ours=100 * run.model.loo_score_, relative=within)
@@ -307,11 +318,21 @@ def open_sets(results: Results, methods: list[str], quick: bool) -> None:
                 record(results, "open", data, method, run, chosen)
 
 
+@contextmanager
+def weighted(**constants: Any) -> Iterator[None]:
+    """Change constants of the rule that weighs the views."""
+    with ExitStack() as stack:
+        for name, value in constants.items():
+            module = _solver if name == "RESERVED" else _view_weights
+            stack.enter_context(mock.patch.object(module, name, value))
+        yield
+
+
 def parts(results: Results, methods: list[str], quick: bool) -> None:
-    """Part (c): LabelFold without a family, with one family or one form, at 20 and 50 labels."""
+    """Part (c): LabelFold without a family, with one family or one form, and with other weights, at 20 and 50 labels."""
     for name in OPEN:
         data = the_set(name, quick)
-        budgets = [(size, seed) for size in (20, 50) for seed in range(2 if quick else 10)]
+        budgets = [(size, seed) for size in (20, 50) for seed in range(2 if quick else 5)]
         dense = not sparse.issparse(data.X)
         variants: dict[str, dict[str, Any]] = {"LabelFold": {}}
         variants |= {f"without {one}": {"views": [f for f in FAMILIES if f != one]} for one in FAMILIES}
@@ -320,6 +341,10 @@ def parts(results: Results, methods: list[str], quick: bool) -> None:
         variants |= {form: {"forms": [form]} for form in forms}
         for variant, parameters in variants.items():
             record(results, "parts", data, variant, Fold(data, **parameters), budgets)
+        every = Fold(data)
+        for variant, constants in WEIGHTS.items():
+            with weighted(**constants):
+                record(results, "parts", data, variant, every, budgets)
 
 
 def anchors(results: Results, methods: list[str], quick: bool) -> None:
