@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 from scipy.stats import binom
 from sklearn.datasets import make_moons
+from sklearn.metrics import r2_score
 
 import labelfold
 from labelfold import LabelFold
@@ -130,6 +131,19 @@ def test_leave_one_out_score_is_that_of_folds_fitted_without_the_row(clusters):
         )
     # Whether a row is labelled has a say in how decided unlabelled rows are: one in 46 may differ.
     assert abs(fold.loo_score_ - np.mean(right)) <= 1 / len(right) + 1e-12
+
+
+def test_left_out_predictions_of_numbers_are_what_the_score_and_its_interval_stand_on(clusters):
+    X, _ = clusters
+    y = X[:, 0] + np.sin(3 * X[:, 1])
+    known = np.where(np.arange(len(y)) % 4 == 0, y, np.nan)
+    fold = LabelFold(views=["linear", "graph"], forms=["as they are"]).fit(X, known)
+    assert fold.loo_score_ == r2_score(y[::4], fold.loo_predictions_)
+    assert not np.allclose(fold.loo_predictions_, fold.predict(X[::4]))
+    low, high = fold.loo_interval_
+    assert low < fold.loo_score_ < high <= 1
+    other = LabelFold(views=["linear", "graph"], forms=["as they are"]).fit(X, 1024 * known)
+    np.testing.assert_allclose(other.loo_interval_, fold.loo_interval_)
 
 
 @pytest.mark.parametrize("form", ["as they are", "unit variance", "ranks"])

@@ -108,7 +108,10 @@ class LabelFold(FoldPredictions):
         Leave-one-out accuracy (R^2 for numbers) on the labelled rows, with weights recomputed without the row. Rows
         that are the only ones of their class are not counted.
     loo_interval_ : tuple of float
-        An interval for the accuracy on other rows; in experiments/label_fold.py it held in 87 to 91 of 100 cases.
+        A 90% interval for the accuracy, or R^2, on other rows; in experiments/label_fold.py it held in 87 to 91 of
+        100 cases, in experiments/regression.py (R^2) in 89.
+    loo_predictions_ : ndarray of shape (l,) or (l, c)
+        What is predicted for each labelled row, in their order, without its own label.
     transduction_ : ndarray of shape (n,) or (n, c)
         The predictions for the training rows.
     classes_ : ndarray of shape (c,)

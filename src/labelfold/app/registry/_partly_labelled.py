@@ -1,4 +1,4 @@
-"""Adapters for labels with gaps: a classifier, a reducer and a classifier, class codes."""
+"""Adapters for labels with gaps: a classifier or regressor, a reducer and one of them, class codes."""
 
 from __future__ import annotations
 
@@ -19,27 +19,33 @@ from sklearn.svm import LinearSVC
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from labelfold._decisions import TaskScore
 from labelfold._sklearn import available_if
-from labelfold.app.registry._multilabel import PerLabel, coded, read_any_labels
+from labelfold.app.registry._multilabel import PerLabel, coded, read_any_labels, tags_of_task
 from labelfold.labels import Labels, read_labels
 
 
-class Labelled(ClassifierMixin, BaseEstimator):
-    """Fit a classifier on the labelled rows and leave the others out.
+class Labelled(TaskScore, ClassifierMixin, BaseEstimator):
+    """Fit a classifier, or a regressor, on the labelled rows and leave the others out.
 
     Parameters
     ----------
-    classifier : classifier, optional
+    classifier : classifier or regressor, optional
         Fitted on the labelled rows; a linear SVM unless given.
+    task : {"classification", "regression"}, default="classification"
+        Whether y holds classes or numbers.
     unlabeled : number or str, default=-1
-        The label of rows without one; missing values always are.
+        The label of rows without one; missing values always are, and among numbers only they.
 
     Attributes
     ----------
-    classifier_ : classifier
-        As fitted, on class codes.
+    classifier_ : classifier or regressor
+        As fitted, on class codes or on numbers of mean 0 and variance 1: an SVM's tolerance has their unit.
     classes_ : ndarray of shape (c,)
-        The classes.
+        The classes; not there for numbers.
+    center_, spread_ : float
+        The mean and the standard deviation of the numbers; 0 and 1 for classes.
+    task_ : {"binary", "multiclass", "multilabel", "regression"}
 
     Examples
     --------
@@ -48,8 +54,9 @@ class Labelled(ClassifierMixin, BaseEstimator):
     ['low', 'high']
     """
 
-    def __init__(self, classifier: Any = None, *, unlabeled: Any = -1) -> None:
+    def __init__(self, classifier: Any = None, *, task: str = "classification", unlabeled: Any = -1) -> None:
         self.classifier = classifier
+        self.task = task
         self.unlabeled = unlabeled
 
     def fit(self, X: Any, y: Any) -> Labelled:
@@ -58,15 +65,23 @@ class Labelled(ClassifierMixin, BaseEstimator):
         labels = read_any_labels(y, X.shape[0], self)
         self._fit_reducer(X, labels)
         classifier = PerLabel(LinearSVC()) if self.classifier is None else self.classifier
-        self.classes_ = labels.classes
-        self.classifier_ = clone(classifier).fit(self._reduced(X[labels.index]), labels.values)
+        self.task_, values = labels.task, labels.values
+        self.center_, self.spread_ = 0.0, 1.0
+        if self.task_ == "regression":
+            self.center_, self.spread_ = float(values.mean()), float(values.std()) or 1.0
+            values = (values - self.center_) / self.spread_
+        else:
+            self.classes_ = labels.classes
+        self.classifier_ = clone(classifier).fit(self._reduced(X[labels.index]), values)
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return each row's class."""
+        """Return each row's class or number."""
         X = self._checked(X)
-        codes = self.classifier_.predict(self._reduced(X))
-        return codes if codes.ndim == 2 else self.classes_[codes]
+        said = self.classifier_.predict(self._reduced(X))
+        if self.task_ == "regression":
+            return self.center_ + self.spread_ * said
+        return said if said.ndim == 2 else self.classes_[said]
 
     @available_if(lambda self: self.classifier is None or hasattr(self.classifier, "decision_function"))
     def decision_function(self, X: Any) -> np.ndarray:
@@ -91,22 +106,24 @@ class Labelled(ClassifierMixin, BaseEstimator):
         return _short_indices(validate_data(self, X, accept_sparse="csr", reset=False))
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
+        tags = tags_of_task(super().__sklearn_tags__(), self.task)
         tags.input_tags.sparse = True
         return tags
 
 
 class ReduceThenClassify(TransformerMixin, Labelled):
-    """Fit a reducer on all rows, with the labels there are, then a classifier on the labelled ones.
+    """Fit a reducer on all rows, with the labels there are, then a classifier or regressor on the labelled ones.
 
     Parameters
     ----------
     reducer : transformer, optional
         Fitted on all rows, without labels; PCA unless given.
-    classifier : classifier, optional
+    classifier : classifier or regressor, optional
         Fitted on the labelled rows; a linear SVM unless given.
+    task : {"classification", "regression"}, default="classification"
+        Whether y holds classes or numbers.
     unlabeled : number or str, default=-1
-        The label of rows without one; missing values always are.
+        The label of rows without one; missing values always are, and among numbers only they.
 
     Attributes
     ----------
@@ -125,8 +142,15 @@ class ReduceThenClassify(TransformerMixin, Labelled):
     ((150, 2), (150,))
     """
 
-    def __init__(self, reducer: Any = None, classifier: Any = None, *, unlabeled: Any = -1) -> None:
-        super().__init__(classifier, unlabeled=unlabeled)
+    def __init__(
+        self,
+        reducer: Any = None,
+        classifier: Any = None,
+        *,
+        task: str = "classification",
+        unlabeled: Any = -1,
+    ) -> None:
+        super().__init__(classifier, task=task, unlabeled=unlabeled)
         self.reducer = reducer
 
     def transform(self, X: Any) -> np.ndarray:
