@@ -25,6 +25,8 @@ _MOST = 0.9
 _WORDS, _DIFFER = 5.0, 0.2
 # One column a value up to so many values, if they cover half of the rows; hashed to so many columns beyond.
 MOST_VALUES, HASHED = 50, 64
+# Values that are there fewer times than this on average tell little: only the frequent ones have a column.
+_OFTEN = 3
 _DATED = re.compile(r"date|time|day|dob|birth|_at$|_on$|stamp", re.IGNORECASE)
 
 
@@ -183,14 +185,15 @@ def _category(name: str, cells: Any) -> Column:
     missing = int((codes < 0).sum())
     counts = np.sort(np.bincount(codes[codes >= 0], minlength=1))[::-1]
     covered = counts[:MOST_VALUES].sum()
-    hashed = len(values) > MOST_VALUES and covered < 0.5 * counts.sum()
-    how = f"{len(values):,} value{'s' * (len(values) != 1)}"
+    often = counts.sum() >= _OFTEN * len(values)
+    hashed = len(values) > MOST_VALUES and covered < 0.5 * counts.sum() and often
+    how = f"{len(values):,} value{'s' * (len(values) != 1)}, "
     if hashed:
-        how += f", hashed to {HASHED} columns"
+        how += f"hashed to {HASHED} columns"
+    elif len(values) > MOST_VALUES:
+        how += "one column for each frequent one, others together"
     else:
-        how += ", one column each" + (
-            ", rare ones together" if len(values) > MOST_VALUES or counts[-1] < 2 else ""
-        )
+        how += "one column each" + (", rare ones together" if counts[-1] < 2 else "")
     return Column(name, "category", how, None, missing, len(values), hashed, data=codes)
 
 

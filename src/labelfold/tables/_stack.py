@@ -18,7 +18,7 @@ from labelfold.tables._columns import HASHED, MOST_VALUES
 from labelfold.tables._steps import AsSparse, EachValue, ReadDates, ReadLists, ReadNumbers, ReadText, Terms
 
 # A category of fewer rows than this share is rare, and one of fewer than two is in any case.
-_RARE = 0.001
+_RARE = 0.002
 # Words and groups of characters of a column of text, at most; beyond so many rows they are hashed.
 _MOST_TERMS, _HASH_FROM, _HASHED_TERMS = 50_000, 200_000, 2**18
 # The length of all other columns in a row, beside text or a list of length 1.
