@@ -60,15 +60,21 @@ def columns_of(table: Any, places: np.ndarray, given: Mapping[str, str], target:
         if column.role == "number" and column.missing:
             column = replace(column, told=target.told_by(np.isnan(column.data)))
         found.append(replace(column, data=None) if name in vectors else column)
-    if not any(column.used for column in found):
-        # names that all differ are no ids where there is nothing else to learn from
-        told = {
-            c.name
-            for c in found
-            if c.name not in given and c.role == "id" and is_text(table.column(c.name).type)
-        }
-        return [_text(c.name, table.column(c.name)) if c.name in told and c.levels else c for c in found]
-    return found
+    return _nothing_but_names(found, table, given)
+
+
+def _nothing_but_names(found: list[Column], table: Any, given: Mapping[str, str]) -> list[Column]:
+    """Return the columns, those of names that hardly repeat as text where there is nothing else to learn from."""
+    free = [c for c in found if c.name not in given and c.levels and is_text(table.column(c.name).type)]
+    rare = [
+        c
+        for c in free
+        if c.role == "category" and c.levels * _OFTEN > table.num_rows and c.levels > MOST_VALUES
+    ]
+    if any(c.used and c not in rare for c in found):
+        return found
+    names = {c.name for c in rare or (c for c in free if c.role == "id")}
+    return [_text(c.name, table.column(c.name)) if c.name in names else c for c in found]
 
 
 def _told(name: str, cells: Any, sample: Any, role: str | None, target: Target) -> Column:

@@ -29,6 +29,8 @@ SUFFIXES = {
     ".libsvm": "svmlight",
 }
 _EMPTY = ("NA", "N/A", "n/a", "<NA>", "NaN", "nan", "NULL", "null", "None")
+# More labels than these that are numbers with a decimal comma or a unit are a target of numbers, not classes.
+_MANY = 20
 _PACKED = (".gz", ".bz2", ".zst")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
@@ -293,11 +295,23 @@ def _numbers_or_names(labels: list[str]) -> list:
     """Return text labels as numbers where all of them are; '007' is a name, 'inf' one beside whole ones."""
     finite = [v for v in labels if not _INFINITE.fullmatch(v)]
     if not all(_NUMBER.fullmatch(v) and not re.match(r"[+-]?0\d", v) for v in finite):
-        return labels
+        return _written_numbers(labels) if len(labels) > _MANY else labels
     whole = all(float(v).is_integer() for v in finite)
     if len(finite) < len(labels):
         return labels if whole else [float(v) for v in labels]
     return [int(float(v)) for v in labels] if whole else [float(v) for v in labels]
+
+
+def _written_numbers(labels: list[str]) -> list:
+    """Return many distinct labels as numbers where all are written with a decimal comma, thousands or one unit."""
+    import pyarrow as pa
+
+    from labelfold.tables._numbers import PLAIN, parsed, writing_of
+
+    writing, share = writing_of(labels)
+    if share < 1 or writing == PLAIN:
+        return labels
+    return parsed(pa.chunked_array([labels]), writing).to_pylist()
 
 
 def _check_numbers(path: Path, X: Any, names: list[str] | None) -> None:
