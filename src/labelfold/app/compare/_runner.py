@@ -174,8 +174,8 @@ def compare(
         "image_shape": image_shape,
     }
     store = Store(folder, data.fingerprint(random_state, test_size, form, version("labelfold")))
-    methods = {run.method.name for run in plan.runs}
-    clock = Clock.shared(default_limit(data.X.shape) if time_limit is None else time_limit, len(methods))
+    limit = default_limit(data.X.shape) if time_limit is None else time_limit
+    clock = Clock.shared(limit, len({run.method.name for run in plan.runs}))
     runs = _Runs(data, plan.runs, store, clock, settings, tell)
     curve = list(budget_splits(data, plan.budgets, repeats, test_size, random_state))
     try:
