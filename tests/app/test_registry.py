@@ -87,7 +87,10 @@ def test_every_method_fits_labels_with_gaps(data, name, kind):
 
 @pytest.mark.parametrize(
     ("name", "scale"),
-    [*((n, False) for n in NAMES if METHODS[n].needs is None), ("lda", True), ("nmf-svm", True)],
+    [
+        *((n, False) for n in NAMES if METHODS[n].needs is None),
+        *(("lda", True), ("nmf-svm", True), ("lda", "ranks"), ("nmf-svm", "ranks"), ("ssnmf", "tf-idf")),
+    ],
 )
 def test_every_method_is_saved_and_loaded_and_names_its_components(data, tmp_path, name, scale):
     X, y = load_iris(as_frame=True).data, data[1]
@@ -103,6 +106,28 @@ def test_every_method_is_saved_and_loaded_and_names_its_components(data, tmp_pat
         with zipfile.ZipFile(path) as archive:
             named = re.findall(r'"(labelfold[^"]*)"', archive.read("schema.json").decode())
         assert set(named) <= {"labelfold", "labelfold.saved"}
+
+
+def test_forms_of_the_columns_suit_the_method():
+    rng = np.random.default_rng(0)
+    X = rng.lognormal(0, 2, size=(60, 4))
+    ranks = get_method("lda").make(X=X, scale="ranks")[0].fit_transform(X)
+    np.testing.assert_allclose(ranks.mean(axis=0), 0, atol=1e-12)
+    from_zero = get_method("nmf-svm").make(X=X, scale="ranks")[0].fit_transform(X)
+    np.testing.assert_allclose(from_zero, ranks - ranks.min(axis=0), atol=1e-12)
+    with pytest.raises(
+        ValueError, match="'ranks' was given with a sparse X, where a dense one is expected; pass"
+    ):
+        get_method("lda").make(X=sp.csr_array(X), scale="ranks")
+    with pytest.raises(
+        ValueError, match=r"scale='zscore' was given, where .* as they are, unit variance, ranks"
+    ):
+        get_method("lda").make(X=X, scale="zscore")
+    counts = sp.csr_array(rng.poisson(0.2, size=(30, 9)).astype(float))
+    weighed = get_method("svm").make(X=counts, scale="tf-idf")[0].fit_transform(counts)
+    assert sp.issparse(weighed)
+    np.testing.assert_allclose(np.sqrt(weighed.multiply(weighed).sum(axis=1)), np.diff(counts.indptr) > 0)
+    assert not isinstance(get_method("naive-bayes").make(X=counts, scale="tf-idf"), Pipeline)
 
 
 @pytest.mark.parametrize("name", NAMES)

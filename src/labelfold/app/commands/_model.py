@@ -120,7 +120,7 @@ def fit(
     console().print(
         f"{chosen.title}{size}{value}, fitted on {n:,} rows × {d:,} columns, {labels.n_labelled:,} rows labelled in "
         f"{labels.n_classes} classes{everyone}.\n"
-        + (f"{why_form}\n" if why_form and not chosen.own_forms else "")
+        + (f"{why_form}\n" if why_form and chosen.form(form) == form else "")
         + f"{expect}\n"
         + f"Saved to {output}",
         soft_wrap=True,
@@ -285,7 +285,8 @@ def inspect(model: Model) -> None:
 
 def _facts(saved: Any, method: Any) -> list[tuple[str, str]]:
     """Return what there is to say of a model, a line each."""
-    from labelfold.features._column_kind import UNIT_VARIANCE
+    from labelfold.app.registry._column_forms import form_of
+    from labelfold.features._column_kind import AS_IS
 
     meta = saved.meta
     facts = [("model", meta.get("model") or type(saved.model).__name__)]
@@ -299,8 +300,9 @@ def _facts(saved: Any, method: Any) -> list[tuple[str, str]]:
             ("fitted on", f"{meta['n_rows']:,} rows, {meta.get('n_labelled') or 0:,} of them labelled")
         )
     facts.append(("columns", f"{meta.get('n_features') or 0:,}" + _some(meta.get("feature_names"))))
-    if "scale" in getattr(saved.model, "named_steps", ()):
-        facts.append(("form", f"the model brings the columns to {UNIT_VARIANCE} first"))
+    form = form_of(saved.model)
+    if form != AS_IS:
+        facts.append(("form", f"the model brings the columns to {form} first"))
     classes = meta.get("classes")
     if classes:
         counts = meta.get("counts") or [None] * len(classes)

@@ -82,10 +82,11 @@ def compare(
         Seed of everything.
     test_size : float, default=0.3
         The share of labelled rows held back for the curve.
-    scale : "auto" or bool, default="auto"
-        Whether to bring the columns to unit variance first. "auto" does so where they differ in kind, as
-        measurements in several units do, and leaves them as they are where they share one, as pixels do; ``notes``
-        say what was done and why.
+    scale : "auto", bool or str, default="auto"
+        The form that the columns are brought to first: "unit variance" (True), "ranks", "tf-idf" or "as they are"
+        (False). "auto" takes tf-idf for counts of words, ranks for heavy tails, unit variance where columns differ in
+        kind, as measurements in several units do, and leaves them as they are where they share one, as pixels do;
+        ``notes`` say what was done and why. LabelFold makes forms of its own.
     unlabeled : default=-1
         The label of rows without one; None where only missing values are.
     ids : sequence, optional

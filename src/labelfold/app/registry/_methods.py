@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import scipy.sparse as sp
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.semi_supervised import LabelPropagation, LabelSpreading
 
 from labelfold.app.registry import _builders as builders
-from labelfold.app.registry._column_forms import column_form
+from labelfold.app.registry._column_forms import column_form, make_form
 from labelfold.app.registry._yardsticks import ScikitLDA, Spreading
-from labelfold.features._column_kind import UNIT_VARIANCE
+from labelfold.features._column_kind import AS_IS, TF_IDF
 
 if TYPE_CHECKING:
     from labelfold.app.registry._suitability import Facts
@@ -60,6 +59,8 @@ class Method:
         Whether X must not be negative: scaling then leaves its columns where they are.
     own_forms : bool, default=False
         Whether it makes forms of the columns itself, and so is given them as they are.
+    counts : bool, default=False
+        Whether it is made for counts, and so is given them as they are.
     by_labels : bool, default=False
         Whether its components are by default those that tell the labels apart, and no more.
     slow : bool, default=False
@@ -80,6 +81,7 @@ class Method:
     needs: str | None = None
     nonnegative: bool = False
     own_forms: bool = False
+    counts: bool = False
     by_labels: bool = False
     slow: bool = False
 
@@ -108,8 +110,10 @@ class Method:
         random_state : int, optional
             Seed.
         scale : bool or str, default=False
-            Which form of the columns the method is given: one of `FORMS`, True for unit variance (centred where X is
-            dense and the method takes negative numbers), False for the columns as they are.
+            Which form of the columns the method is given: "as they are", "unit variance", "ranks" or "tf-idf".
+            True is unit variance, False as they are. Unit variance is centred, and ranks are around 0, where X is
+            dense and the method takes negative numbers. A method made for counts takes them as they are in place of
+            tf-idf.
         **penalty : float
             The method's own penalty by its name, in place of tuning: ``ridge=0.1``.
 
@@ -122,10 +126,17 @@ class Method:
         if unknown:
             raise ValueError(f"The method {self.name!r} has no parameter {unknown[0]!r}.")
         model = self.build(n_components, X, random_state, **penalty)
-        if column_form(scale) == UNIT_VARIANCE and not self.own_forms:
-            centred = not (sp.issparse(X) or self.nonnegative)
-            model = Pipeline([("scale", StandardScaler(with_mean=centred)), ("model", model)])
-        return model
+        form = make_form(self.form(scale), sparse=sp.issparse(X), nonnegative=self.nonnegative)
+        return model if form is None else Pipeline([("scale", form), ("model", model)])
+
+    def form(self, scale: bool | str) -> str:
+        """Return the form of the columns that the method is given where ``scale`` is asked for.
+
+        >>> METHODS["naive-bayes"].form("tf-idf"), METHODS["svm"].form("tf-idf")
+        ('as they are', 'tf-idf')
+        """
+        form = column_form(scale)
+        return AS_IS if self.own_forms or (self.counts and form == TF_IDF) else form
 
 
 def _most_directions(facts: Facts) -> int:
@@ -259,6 +270,7 @@ _ENTRIES = (
         "alpha",
         suits=_needs_counts,
         nonnegative=True,
+        counts=True,
     ),
     Method(
         "opls",
@@ -473,6 +485,7 @@ _ENTRIES = (
         builders.parts_svm("NMFAlpha", size=20),
         "C",
         nonnegative=True,
+        counts=True,
     ),
     Method(
         "klnmf",
@@ -486,6 +499,7 @@ _ENTRIES = (
         "C",
         compared=False,
         nonnegative=True,
+        counts=True,
     ),
     Method(
         "ssnmf",
