@@ -23,9 +23,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from labelfold._sklearn import available_if
+from labelfold.app.registry._left_out import left_out_splits, size_without_folds
 from labelfold.app.registry._multilabel import read_any_labels, right
 from labelfold.app.registry._partly_labelled import Labelled
-from labelfold.model_selection import SemiSupervisedKFold
 
 
 def _chosen_has(name: str) -> Any:
@@ -37,9 +37,9 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     r"""Choose a penalty, or several together, by cross-validation on the labelled rows, then fit on all rows.
 
     Few labels make the penalty matter, and its size depends on the units of the data, so the candidates are
-    multiples of :math:`u^p`, with :math:`u` the mean squared distance of the labelled rows (or of all, where all are
-    learned from) from their mean. A class with one label keeps it in every fold. Where less than half of the labelled
-    rows are of other classes, nothing is compared.
+    multiples of :math:`u^p` where p is not 0, with :math:`u` the mean squared distance of the labelled rows (or of
+    all, where all are learned from) from their mean. A class with one label keeps it in every fold. Where less than
+    half of the labelled rows are of other classes, nothing is compared.
 
     Parameters
     ----------
@@ -54,7 +54,8 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     per_label : bool, default=False
         Whether the candidates are multiples of the number of labelled rows, too.
     fallback : object, default=None
-        What is taken where too few labels can be spared for folds; the first candidate when None. A single label a
+        What is taken where too few labels can be spared for folds; the first candidate when None, and one more than
+        there are classes when "classes". A single label a
         class leaves `LDA` no choice: whichever its ridge, a row goes to the class of the nearest labelled row.
     cv : int, default=5
         Folds, fewer where a class has fewer labels.
@@ -63,6 +64,11 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     hide : bool, default=False
         Whether the labels of a fold are hidden, and its rows stay: for methods that learn from all rows. Otherwise
         candidates are fitted on labelled rows alone.
+    most_unlabeled : int, optional
+        With ``hide``: how many unlabelled rows the candidates are compared with, drawn at random; all when None.
+    nested : bool, default=False
+        Whether the parameter is the number of components and a model with more holds those with fewer, which its
+        ``predict(X, n_components)`` asks for: the largest alone is fitted in a fold.
     random_state : int, optional
         Seed of the folds.
     unlabeled : number or str, default=-1
@@ -89,6 +95,8 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         fallback: Any = None,
         cv: int = 5,
         hide: bool = False,
+        most_unlabeled: int | None = None,
+        nested: bool = False,
         most_rows: int = 2000,
         random_state: int | None = None,
         unlabeled: Any = -1,
@@ -102,6 +110,8 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.cv = cv
         self.most_rows = most_rows
         self.hide = hide
+        self.most_unlabeled = most_unlabeled
+        self.nested = nested
         self.random_state = random_state
         self.unlabeled = unlabeled
 
@@ -109,15 +119,22 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """Choose the penalty on the labelled rows of X and fit."""
         checked = validate_data(self, X, accept_sparse="csr")
         labels = read_any_labels(y, checked.shape[0], self)
-        rows = checked if self.hide else checked[labels.index]
-        unit = _mean_square(rows) ** np.asarray(self.power, dtype=float)
-        unit = unit * (len(labels.index) if self.per_label else 1)
-        candidates = [np.multiply(g, unit).tolist() for g in self.grid]
+        candidates: list[Any] = [list(g) if isinstance(g, tuple) else g for g in self.grid]
+        if np.any(self.power) or self.per_label:
+            rows = checked if self.hide else checked[labels.index]
+            unit = _mean_square(rows) ** np.asarray(self.power, dtype=float)
+            unit = unit * (len(labels.index) if self.per_label else 1)
+            candidates = [np.multiply(g, unit).tolist() for g in self.grid]
         some = _some(labels.values, self.most_rows, self.random_state)
+        index, known = labels.index[some], labels.values[some]
+        kept = self._kept(checked.shape[0], index, labels.index)
         # many small fits: BLAS threads that wait for each other cost more than the work
         with threadpool_limits(1, user_api="blas"):
-            self.scores_ = self._score(checked, labels.index[some], labels.values[some], candidates)
+            rows = checked if len(kept) == checked.shape[0] else checked[kept]
+            self.scores_ = self._score(rows, np.searchsorted(kept, index), known, candidates)
         self.best_value_ = candidates[0] if self.fallback is None else self.fallback
+        if self.fallback == "classes":
+            self.best_value_ = size_without_folds(labels, candidates)
         if len(self.scores_):
             self.best_value_ = candidates[int(np.argmax(self.scores_))]
         # X as it was given, so that the model chosen learns the column names too
@@ -132,28 +149,32 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _score(self, X: Any, index: np.ndarray, known: np.ndarray, candidates: Sequence[Any]) -> np.ndarray:
         """Return each candidate's score on the rows left out; nothing where too few can be."""
-        folds = self.cv
-        tested = np.ones(len(known), dtype=bool)
-        if known.ndim == 1:
-            counts = np.bincount(known)
-            folds = counts[counts > 1].min(initial=folds)
-            tested = counts[known] > 1  # folds leave the only row of a class in training
-        if 2 * tested.sum() < len(known):
+        splits, tested = left_out_splits(known, self.cv, self.random_state)
+        if not splits or len(candidates) < 2:
             return np.empty(0)
-        splitter = SemiSupervisedKFold(folds, shuffle=True, random_state=self.random_state)
         guessed = np.zeros((len(candidates), *known.shape))
-        try:
-            splits = list(splitter.split(None, known))
-        except ValueError:  # so few rows with several labels each that none can be spared
-            return np.empty(0)
         for train, test in splits:
             rows, y = self._fold(X, index, known, train)
-            for i, value in enumerate(candidates):
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # what matters is said once, by the fit that is kept
-                    model = self._with(value).fit(rows, y)
-                guessed[i, test] = model.predict(X[index[test]])
+            held = X[index[test]]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what matters is said once, by the fit that is kept
+                if self.nested:
+                    model = self._with(max(candidates)).fit(rows, y)
+                    for i, size in enumerate(candidates):
+                        guessed[i, test] = model.predict(held, min(size, model.n_components_))
+                else:
+                    for i, value in enumerate(candidates):
+                        guessed[i, test] = self._with(value).fit(rows, y).predict(held)
         return np.array([right(known[tested], guess[tested]) for guess in guessed])
+
+    def _kept(self, n: int, index: np.ndarray, labelled: np.ndarray) -> np.ndarray:
+        """Return the rows that candidates are compared on: these labelled ones, and some without a label."""
+        if not self.hide:
+            return index
+        others = np.setdiff1d(np.arange(n), labelled)
+        if self.most_unlabeled is not None and len(others) > self.most_unlabeled:
+            others = np.random.default_rng(self.random_state).permutation(others)[: self.most_unlabeled]
+        return np.union1d(index, others)
 
     def _fold(
         self, X: Any, index: np.ndarray, known: np.ndarray, train: np.ndarray
@@ -161,7 +182,9 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """Return what a candidate is fitted on: the labelled rows of a fold, or all rows with only those labelled."""
         if not self.hide:
             return X[index[train]], known[train]
-        y = np.full((X.shape[0], *known.shape[1:]), -1 if known.ndim == 1 else np.nan)
+        y = np.full(
+            (X.shape[0], *known.shape[1:]), np.nan
+        )  # missing, whatever else is told to mean unlabelled
         y[index[train]] = known[train]
         return X, y
 
