@@ -79,6 +79,7 @@ def fit(
     """Fit LabelFold, or another method, on a table, say what to expect of it on new rows, and save the model."""
     from sklearn.pipeline import Pipeline
 
+    from labelfold.app.compare._data import read_data
     from labelfold.app.io import save_model
     from labelfold.app.registry._column_forms import chosen_form
     from labelfold.app.registry._methods import get_method
@@ -109,9 +110,9 @@ def fit(
         if mark is None:
             model = only_missing(model)
         model = settled(model.fit(X, table.y))
+        expect = _expect(make, model, read_data(X, table.y, unlabeled=mark), seed)
     embedded = model.transform(X) if chosen.embeds else None
     save_model(model, output, **fit_notes(chosen, table, labels, target, embedded))
-    expect = _expect(make, model, X, table.y, mark, seed)
     n, d = table.X.shape
     last = model[-1] if isinstance(model, Pipeline) else model
     value = f", ridge {last.ridge:.3g}" if hasattr(last, "ridge") else ""
@@ -127,20 +128,24 @@ def fit(
     )
 
 
-def _expect(make: Any, model: Any, X: Any, y: Any, mark: Any, seed: int) -> str:
-    """Say what to expect of a method: by its own leave-one-out where it has that, otherwise by folds."""
-    from labelfold.app.compare._data import read_data
-    from labelfold.app.compare._expect import expectation, expected
+def _expect(make: Any, model: Any, data: Any, seed: int) -> str:
+    """Say what to expect of a method: by its own leave-one-out where it has that, otherwise by folds.
 
-    data = read_data(X, y, unlabeled=mark)
+    The folds also turn the model's scores into probabilities.
+    """
+    from labelfold.app._calibrate import calibrate
+    from labelfold.app.compare._expect import expectation, expected, hold_back
+
     if getattr(model, "task_", None) in ("binary", "multiclass") and hasattr(model, "loo_score_"):
         counted = int((data.counts()[data.labels.values] > 1).sum())
         if counted:
             low, high = model.loo_interval_
             return expectation(model.loo_score_, low, high, counted, "right")
-    found = expected(make, data, seed)
-    if found is None:
+    held = hold_back(make, data, seed)
+    if held is None:
         return "No labelled row can be held back, so nothing can be said of new rows; label more rows."
+    calibrate(model, held)
+    found = expected(held)
     return expectation(found.expected, found.low, found.high, found.n_rows, data.measure.unit)
 
 

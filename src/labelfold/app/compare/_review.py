@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labelfold._layout import layout
+from labelfold.app._calibrate import calibrate, is_calibrated
 from labelfold.app._explain import correlations, predict_with_confidence
+from labelfold.app.compare._expect import hold_back
 from labelfold.app.compare._out_of_fold import whole
 from labelfold.app.compare._splits import fold_of_rows, from_text
 from labelfold.app.registry._partly_labelled import only_missing
@@ -103,10 +105,17 @@ def fit_on_all(found: Comparison, method: str, k: int | None) -> Any:
     """Return a method fitted on all rows with all labels."""
     data = found.data
     s = found.settings
-    model = found.methods[method].make(k, X=data.X, random_state=s["random_state"], scale=s["scale"])
+
+    def make(X: Any) -> Any:
+        return found.methods[method].make(k, X=X, random_state=s["random_state"], scale=s["scale"])
+
+    model = make(data.X)
     if -1 in np.asarray(data.labels.classes).tolist():
         model = only_missing(model)
-    return model.fit(data.table(), data.targets())
+    model.fit(data.table(), data.targets())
+    if method != found.best_ or is_calibrated(model):
+        return model
+    return calibrate(model, hold_back(make, data, s["random_state"]))
 
 
 def _confusion(found: Comparison) -> np.ndarray | None:

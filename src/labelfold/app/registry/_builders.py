@@ -100,9 +100,8 @@ def pca_svm(k: int | None, X: Any, random_state: int | None, C: float | None = N
 
 def _principal(k: int | None, X: Any, random_state: int | None) -> tuple[Any, tuple[int, ...] | None]:
     """Return a reducer to principal components, and candidates for their number unless given."""
-    # of the randomised solver's making: one component fewer than columns is the most it gives for sparse rows
-    most = min(X.shape) - sp.issparse(X)
-    make = TruncatedSVD if sp.issparse(X) else PCA
+    # one component fewer than columns is the most that the randomised solver for sparse rows gives
+    make, most = (TruncatedSVD, min(X.shape) - 1) if sp.issparse(X) else (PCA, min(X.shape))
     sizes = None if k else _fitting((_MOST_PRINCIPAL, *SIZES), most)
     return make(min(k or _MOST_PRINCIPAL, most), random_state=random_state), sizes
 

@@ -258,14 +258,17 @@ class UnitSpread(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
 def settled(model: Any) -> Any:
     """Return a fitted model with the estimator that tuning chose in the place of the tuning."""
+    chosen = model
     if isinstance(model, Tuned):
-        return model.estimator_
-    if isinstance(model, Pipeline):
-        model = Pipeline([(name, settled(step)) for name, step in model.steps])
+        chosen = model.estimator_
+    elif isinstance(model, Pipeline):
+        chosen = Pipeline([(name, settled(step)) for name, step in model.steps])
     elif isinstance(model, Labelled):
-        model = copy.copy(model)
-        model.classifier_ = settled(model.classifier_)
-    return model
+        chosen = copy.copy(model)
+        chosen.classifier_ = settled(model.classifier_)
+    if hasattr(model, "confidence_curve_"):  # see labelfold.app._calibrate
+        chosen.confidence_curve_ = model.confidence_curve_
+    return chosen
 
 
 def _some(known: np.ndarray, most: int, seed: int | None) -> Any:
