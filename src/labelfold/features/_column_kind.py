@@ -59,10 +59,10 @@ def column_kind(X: Any) -> ColumnKind:
     """Choose a form for the columns of X: tf-idf, ranks, unit variance, or as they are.
 
     Counts of words are given as tf-idf. Other columns are left as they are if they hold two values only (one-hot
-    columns, answers), if most of them fill one range (pixels, shares, correlations), or if neighbours go closely
-    together (spectra). Of the rest, columns with heavy tails are given as ranks, columns that differ in kind with
-    unit variance, and columns that vary by about as much as they are. Sparse columns that are no counts of words are
-    left as they are, unless one of them has most of the sum of squares.
+    columns, answers), if most of them fill one range and they vary alike (pixels, shares, correlations), or if
+    neighbours go closely together (spectra). Of the rest, columns with heavy tails are given as ranks, columns that
+    differ in kind with unit variance, and columns that vary by about as much as they are. Sparse columns that are no
+    counts of words are left as they are, unless one of them has most of the sum of squares.
 
     Parameters
     ----------
@@ -101,7 +101,10 @@ def column_kind(X: Any) -> ColumnKind:
     lively = np.sort(spread[np.mean(np.median(X, axis=0) == X, axis=0) < _MOSTLY_ONE])
     median = np.quantile(spread, 0.5, method="lower")
     fills = np.mean(high - low >= _FILLS * (high.max() - low.min())) > 0.5
-    if fills and lively.min(initial=np.inf) * _NEGLIGIBLE >= median:
+    times = 1.0
+    if len(lively) > 1:
+        times = np.quantile(lively, 0.9, method="higher") / np.quantile(lively, 0.1, method="lower")
+    if fills and times <= _SPREAD and lively.min(initial=np.inf) * _NEGLIGIBLE >= median:
         return ColumnKind(AS_IS, "they share one range")
     if looks_like_counts(X):
         return _COUNTS
@@ -119,10 +122,8 @@ def column_kind(X: Any) -> ColumnKind:
     if spread[widest] > _OUTWEIGHS * median and _effective(spread) <= max(_FEW, _FEW_OF * len(spread)):
         reason = f"varies {spread[widest] / median:,.0f} times as much as the columns usually do"
         return ColumnKind(UNIT_VARIANCE, reason, int(varying[widest]))
-    if len(lively) > 1:
-        least, most = np.quantile(lively, 0.1, method="lower"), np.quantile(lively, 0.9, method="higher")
-        if most > _SPREAD * least:
-            return ColumnKind(UNIT_VARIANCE, f"some vary {most / least:,.0f} times as much as others")
+    if times > _SPREAD:
+        return ColumnKind(UNIT_VARIANCE, f"some vary {times:,.0f} times as much as others")
     return ColumnKind(AS_IS, "they vary by about as much")
 
 

@@ -138,16 +138,16 @@ def umap_svm(k: int | None, X: Any, random_state: int | None, C: float | None = 
     return ReduceThenClassify(SupervisedUMAP(k or 2, random_state=random_state), linear_svm(random_state, C))
 
 
-def parts_svm(name: str, size: int = 10, **options: Any) -> Callable[..., Any]:
-    """One of the library's non-negative factorisations, of ``size`` parts unless told, and a linear SVM."""
+def parts_svm(name: str, size: int | None = None, **options: Any) -> Callable[..., Any]:
+    """One of the library's non-negative factorisations and a linear SVM; so many parts unless told, or chosen."""
 
     def build(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
         import labelfold
 
-        reducer = getattr(labelfold, name)(min(k or size, *X.shape), random_state=random_state, **options)
-        return ReduceThenClassify(
-            reducer, linear_svm(random_state, C), sizes=None if k else _fitting(SIZES, min(X.shape))
-        )
+        most = min(X.shape)
+        reducer = getattr(labelfold, name)(min(k or size or 10, most), random_state=random_state, **options)
+        sizes = None if k or size else _fitting(SIZES, most)
+        return ReduceThenClassify(reducer, linear_svm(random_state, C), sizes=sizes)
 
     return build
 

@@ -482,6 +482,7 @@ _ENTRIES = (
         "semi-supervised",
         True,
         "Cho & Saul, Nonnegative matrix factorization for semi-supervised dimensionality reduction, 2011",
+        # its parts keep what tells the labelled rows apart, so that these cannot say how many there should be
         builders.parts_svm("NMFAlpha", size=20),
         "C",
         nonnegative=True,
@@ -495,7 +496,7 @@ _ENTRIES = (
         "semi-supervised",
         True,
         "Lee & Seung, Learning the parts of objects by non-negative matrix factorization, Nature 1999",
-        builders.parts_svm("KLNMF", size=20, corrected=True),
+        builders.parts_svm("KLNMF", corrected=True),
         "C",
         compared=False,
         nonnegative=True,
