@@ -95,7 +95,7 @@ PEERS = (
 ONLY_OPEN = ("extra-trees", "logistic", "sklearn-lda", "naive-bayes", "tf-idf + logistic")
 ONLY_COUNTS = ("naive-bayes", "tf-idf + logistic")
 ONLY_DENSE = ("sklearn-lda",)
-FAMILIES = ("linear", "principal", "rbf", "graph")
+FAMILIES = ("linear", "principal", "rbf", "laplace", "graph")
 FORMS = ("as they are", "unit variance", "ranks")
 
 

@@ -434,3 +434,14 @@ def test_label_fold(experiment, tmp_path, monkeypatch):
     again = path.read_text().splitlines(keepends=True)
     assert again[: len(lines) - 1] == lines[:3] + lines[4:]
     assert {line.split(",")[3] for line in again[len(lines) - 1 :]} <= {"LabelFold", "leave-one-out"}
+
+
+def test_regression(experiment, tmp_path):
+    regression = experiment("regression")
+    quick = ["--quick", "--output", str(tmp_path)]
+    text = regression.main(quick).read_text()
+    path = tmp_path / "regression.csv"
+    assert len(regression.Results(path).rows) == 2 * (4 + 3)  # sets, methods and promises
+    assert "| diabetes | 20 | 1 |" in text
+    assert "of 2 cases" in text
+    assert lost_and_made_again(path, 5, lambda: regression.main(quick))

@@ -37,7 +37,7 @@ _PLACES = {
     "Principal": "labelfold.features._principal:Principal",
     "PrincipalCoordinates": "labelfold.semi_supervised._pieces:PrincipalCoordinates",
     "Ranks": "labelfold.features._forms:Ranks",
-    "RbfPart": "labelfold.semi_supervised._fold:RbfPart",
+    "KernelPart": "labelfold.semi_supervised._fold:KernelPart",
     "ReduceThenClassify": "labelfold.app.registry._partly_labelled:ReduceThenClassify",
     "RootCounts": "labelfold.features._forms:RootCounts",
     "ScikitLDA": "labelfold.app.registry._yardsticks:ScikitLDA",

@@ -78,6 +78,8 @@ def test_methods(capsys):
     out, _ = run(capsys, "methods")
     for name in METHODS:
         assert re.search(rf"^{name} ", out, re.MULTILINE)
+    assert re.search(r"^lda +labelled rows +classes +yes", out, re.MULTILINE)
+    assert re.search(r"^ridge +labelled rows +numbers +no", out, re.MULTILINE)
 
 
 def test_fit_saves_a_plain_model(wine, model, capsys):
@@ -450,7 +452,7 @@ BAD = {
     "fit binary.parquet -t kind -o m": "Parquet",
     "fit one.csv -t kind -o m": "one class only",
     "fit none.csv -t kind -o m": "no labelled row",
-    "fit real.csv -t kind -o m": "fractions",
+    "fit real.csv -t kind --task classification -o m": "fractions",
     "fit nolabels.npz -o m": "--target",
     "transform nil wine.csv -o o.csv": "There is no file nil",
     "transform wine.csv wine.csv -o o.csv": "is not a labelfold model",
@@ -577,7 +579,7 @@ def test_a_model_without_classes_predicts_none(wine, capsys):
 
     X = wine.drop(columns=["name", "kind"])
     save(PCA(2).fit(X), "pca")
-    refuse(capsys, "transform pca wine.csv -o o.csv --predict", "predicts no classes")
+    refuse(capsys, "transform pca wine.csv -o o.csv --predict", "predicts nothing")
     run(capsys, "transform pca wine.csv -o o.csv")
 
 

@@ -12,7 +12,12 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris
 from sklearn.decomposition import PCA, TruncatedSVD
-from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.naive_bayes import MultinomialNB
@@ -28,7 +33,7 @@ from labelfold.app._explain import predict_with_confidence
 from labelfold.app.registry._methods import METHODS, available_methods, get_method
 from labelfold.app.registry._multilabel import PerLabel, right
 from labelfold.app.registry._partly_labelled import Coded, Labelled, ReduceThenClassify, only_missing
-from labelfold.app.registry._suitability import Facts, why_not
+from labelfold.app.registry._suitability import Facts, takes, why_not
 from labelfold.app.registry._trees import Trees
 from labelfold.app.registry._tuned import Tuned, UnitSpread, _some, settled
 from labelfold.app.registry._yardsticks import ScikitLDA, Spreading, SupervisedUMAP
@@ -36,7 +41,8 @@ from labelfold.labels import read_labels
 
 YARDSTICKS = ("rbf-svm", "logistic", "extra-trees", "random-forest", "naive-bayes")
 FACTS = Facts(n_rows=150, n_columns=4, n_labelled=45, n_classes=3)
-NAMES = [m.name for m in available_methods()]
+NAMES = [m.name for m in available_methods() if takes(m, "classification") is None]
+REGRESSORS = [m.name for m in available_methods() if takes(m, "regression") is None]
 
 
 def needs(method, **facts):
@@ -56,7 +62,10 @@ def data():
 def test_the_registry_is_complete():
     assert {"lda", "pca-svm", "svm"} <= set(NAMES)
     assert {"nmf-alpha", "klnmf", "ssnmf", "cnmf"} <= set(NAMES)
-    assert {name for name, method in METHODS.items() if method.needs is None} <= set(NAMES)
+    assert {name for name, method in METHODS.items() if method.needs is None} <= {*NAMES, *REGRESSORS}
+    assert {"labelfold", "ridge", "svr", "pca-ridge", "extra-trees", "opls", "pcals", "laprls"} <= set(
+        REGRESSORS
+    )
     for name, method in METHODS.items():
         assert name == method.name == name.lower()
         assert method.summary.endswith(".")
@@ -662,3 +671,38 @@ def test_tuning_looks_at_so_many_rows_and_no_more(counts):
     assert len(set(some)) == len(some)
     assert _some(known, 10_000, 0) == slice(None)
     assert len(_some(np.eye(300), 50, 0)) == 50
+
+
+@pytest.mark.parametrize("name", REGRESSORS)
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_every_regressor_takes_gaps_whole_numbers_and_any_unit_and_is_saved(tmp_path, name, kind):
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((60, 4))
+    truth = np.round(20 * X[:, 0] + 10 * X[:, 1])
+    y = np.where(np.arange(60) < 40, truth, np.nan)
+    X = sp.csr_array(X) if kind == "sparse" else X
+    method = get_method(name)
+    if reason := why_not(replace(method, suits=None), replace(FACTS, sparse=kind == "sparse", numbers=True)):
+        pytest.skip(reason)
+    k = 1 if method.most else 2
+    model = method.make(k, X=X, task="regression").fit(X, y)
+    assert not hasattr(model, "classes_")
+    said = model.predict(X)
+    assert said.shape == (60,)
+    assert model.score(X, np.where(np.arange(60) < 40, np.nan, truth)) > 0.5
+    # a power of two changes no digit, so that trees split at the same places
+    other = method.make(k, X=X, task="regression").fit(X, 1024 * y).predict(X)
+    np.testing.assert_allclose(other, 1024 * said, atol=1e-6 * 1024 * np.nanstd(y))
+    loaded = labelfold.load(labelfold.save(settled(model), tmp_path / "model.skops"))
+    np.testing.assert_allclose(loaded.predict(X), said)
+
+
+@pytest.mark.parametrize(
+    ("kind", "peer"), [("extra trees", ExtraTreesRegressor), ("random forest", RandomForestRegressor)]
+)
+def test_trees_of_numbers_say_what_scikit_learns_say(kind, peer):
+    X, y = load_iris().data[:, 1:], load_iris().data[:, 0]
+    ours = Trees(kind, n_estimators=20, random_state=0, task="regression").fit(X[::2], y[::2])
+    theirs = peer(20, random_state=0).fit(X[::2], y[::2])
+    np.testing.assert_allclose(ours.predict(X), theirs.predict(X))
+    assert not hasattr(ours, "predict_proba")

@@ -116,6 +116,21 @@ def test_continuous_targets_are_spread_by_size():
         assert abs(np.sum(y[test] > overall) - np.sum(y[test] < overall)) <= 2
 
 
+def test_whole_numbers_are_spread_by_size_where_they_are_numbers():
+    y = np.r_[np.arange(30.0), np.nan]  # every value once: as classes none could be held back
+    with pytest.raises(ValueError, match="labelled rows that can be held back"):
+        next(SemiSupervisedKFold(5).split(None, y))
+    splits = list(
+        RepeatedSemiSupervisedKFold(5, n_repeats=1, random_state=0, task="regression").split(None, y)
+    )
+    check_folds(splits, 31, np.arange(30))
+    for _, test in splits:
+        assert (np.sort(y[test]) // 5).tolist() == [0, 1, 2, 3, 4, 5]
+    whole = np.arange(-5, 25)
+    problem = next(LabelBudgetSplit([10], task="regression").problems(None, whole))
+    assert sum(value is not None for value in problem.y) == 10
+
+
 def test_repeats_and_seeds():
     y = np.repeat([0, 1, -1], [15, 15, 20])
 

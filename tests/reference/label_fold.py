@@ -25,7 +25,11 @@ def kernel(view, T, labelled):
     elif view.family == "graph":
         phi = graph_features(C, int(view.value), view.filter)
     else:
-        D = ((C[:, None] - C[None]) ** 2).sum(axis=2)
+        D = (
+            np.abs(T[:, None] - T[None]).sum(axis=2)
+            if view.family == "laplace"
+            else ((C[:, None] - C[None]) ** 2).sum(axis=2)
+        )
         K = np.exp(-view.value * D / D.mean())
         K = K / (1 - K.mean())
         return (
@@ -85,16 +89,26 @@ def blend(forms, views, Y, labelled, ridges, constant, decided):
                 u = np.mean([doubt(f) for f in F[rest]])
                 logs[v, r] = -(size + 20) / 3 * np.log((size * e + 20 * u) / (size + 20))
             scores.append(F)
-    w = np.zeros_like(logs)
-    for chosen, mass in ((range(len(views)), 0.9), ([0], 0.1)):  # the first view is the linear one
-        best = {v: np.log(views[v].prior) + logs[v].max() for v in chosen}
-        total = sum(np.exp(one - max(best.values())) for one in best.values())
-        for v in chosen:
-            within = np.exp(logs[v] - logs[v].max())
-            w[v] += mass * np.exp(best[v] - max(best.values())) / total * within / within.sum()
+    w = shared(views, logs, lambda view: True)
+    if any(view.family == "laplace" for view in views):
+        best = {view: np.log(view.prior) + log.max() for view, log in zip(views, logs, strict=True)}
+        laplace = max(value for view, value in best.items() if view.family == "laplace")
+        share = 0.5 * np.exp(0.05 * (laplace - max(best.values())))
+        w = (1 - share) * w + share * shared(views, logs, lambda view: view.family == "laplace")
+    w = 0.9 * w + 0.1 * shared(views, logs, lambda view: view.family == "linear")
     w[w < 1e-4 * w.max()] = 0
     w /= w.sum()
     return np.tensordot(w.ravel(), np.array(scores), axes=1), w.sum(axis=1)
+
+
+def shared(views, logs, chosen):
+    """Return weights (v, r) that sum to 1 over some views: each by its best ridge, its ridges among themselves."""
+    w = np.zeros_like(logs)
+    for v, view in enumerate(views):
+        if chosen(view):
+            w[v] = np.exp(logs[v] - logs[v].max())
+            w[v] *= view.prior * np.exp(logs[v].max() - logs.max()) / w[v].sum()
+    return w / w.sum()
 
 
 def doubt(f):

@@ -7,12 +7,13 @@ import pytest
 from scipy import sparse
 from scipy.stats import binom
 from sklearn.datasets import make_moons
+from sklearn.metrics import r2_score
 
 import labelfold
 from labelfold import LabelFold
 from labelfold.labels import read_labels
 from labelfold.semi_supervised._calibration import accuracy_interval, steepness
-from labelfold.semi_supervised._recipe import RIDGES, View, forms_for, views_of
+from labelfold.semi_supervised._recipe import KERNELS, RIDGES, View, forms_for, views_of
 from labelfold.semi_supervised._view_weights import errors_without_each, leave_one_out, spectrum
 from reference import label_fold as reference
 
@@ -24,6 +25,8 @@ VIEWS = [
     View("as they are", "principal", 3, 0.5),
     View("as they are", "rbf", 0, 2.0),
     View("as they are", "rbf", 2, 8.0),
+    View("as they are", "laplace", 0, 0.25),
+    View("as they are", "laplace", 0, 1.0, prior=2.0),
     View("as they are", "graph", 0, 6, "1/(t+.02)^2"),
     View("as they are", "graph", 3, 9, "exp(-30t)"),
 ]
@@ -67,7 +70,7 @@ def test_numbers_and_labels_are_those_of_the_transcription(clusters, rng):
     target = X[:, 0] - 2 * X[:, 1] ** 2 + 100
     known = np.where(np.arange(60) % 3, np.nan, target)
     labelled = np.flatnonzero(~np.isnan(known))
-    views = VIEWS[:5]
+    views = VIEWS[:7]
     fold = LabelFold(views=views, forms=[], ridges=RIDGE).fit(X, known)
     mean, spread = known[labelled].mean(), known[labelled].std()
     F, _ = reference.blend(
@@ -117,7 +120,7 @@ def test_leave_one_out_is_refitting_without_the_row(rng, is_kernel):
 def test_leave_one_out_score_is_that_of_folds_fitted_without_the_row(clusters):
     X, y = clusters
     known = some_labels(y)
-    views = [view for view in VIEWS if view.family != "rbf"]  # which are centred over the labelled rows
+    views = [view for view in VIEWS if view.family not in KERNELS]  # which are centred over the labelled rows
     fold = LabelFold(views=views, forms=[], ridges=RIDGE).fit(X, known)
     right = []
     for i in np.flatnonzero(known >= 0):
@@ -128,6 +131,19 @@ def test_leave_one_out_score_is_that_of_folds_fitted_without_the_row(clusters):
         )
     # Whether a row is labelled has a say in how decided unlabelled rows are: one in 46 may differ.
     assert abs(fold.loo_score_ - np.mean(right)) <= 1 / len(right) + 1e-12
+
+
+def test_left_out_predictions_of_numbers_are_what_the_score_and_its_interval_stand_on(clusters):
+    X, _ = clusters
+    y = X[:, 0] + np.sin(3 * X[:, 1])
+    known = np.where(np.arange(len(y)) % 4 == 0, y, np.nan)
+    fold = LabelFold(views=["linear", "graph"], forms=["as they are"]).fit(X, known)
+    assert fold.loo_score_ == r2_score(y[::4], fold.loo_predictions_)
+    assert not np.allclose(fold.loo_predictions_, fold.predict(X[::4]))
+    low, high = fold.loo_interval_
+    assert low < fold.loo_score_ < high <= 1
+    other = LabelFold(views=["linear", "graph"], forms=["as they are"]).fit(X, 1024 * known)
+    np.testing.assert_allclose(other.loo_interval_, fold.loo_interval_)
 
 
 @pytest.mark.parametrize("form", ["as they are", "unit variance", "ranks"])
@@ -400,12 +416,25 @@ def test_many_labelled_rows_take_landmarks(rng, monkeypatch):
     monkeypatch.setattr("labelfold.semi_supervised._fold.LANDMARKS", 30)
     monkeypatch.setattr("labelfold.semi_supervised._fold.KERNEL_ROWS", 40)
     X, y = make_moons(150, noise=0.1, random_state=0)
-    fold = LabelFold(forms=["as they are"], views=["linear", "rbf"]).fit(X, y)
+    fold = LabelFold(forms=["as they are"], views=["linear", "rbf", "laplace"]).fit(X, y)
     np.testing.assert_allclose(fold.transform(X), fold.embedding_, atol=1e-9)
     assert fold.score(X, y) > 0.95
     wide = np.hstack([X, rng.standard_normal((150, 200))])
     fold = LabelFold(forms=["as they are"], views=["linear"]).fit(wide, y)
     np.testing.assert_allclose(fold.transform(wide), fold.embedding_, atol=1e-9)
+
+
+def test_laplace_views_are_for_tables(rng):
+    y = np.arange(40) % 2
+    X = rng.standard_normal((40, 120)) + y[:, None]
+    known = some_labels(y, 3)
+    assert "laplace" not in LabelFold().fit(X, known).view_weights_["family"]
+    table = LabelFold().fit(X[:, :100], known)
+    assert "laplace" in table.view_weights_["family"]
+    asked = LabelFold(views=["laplace"], forms=["as they are"]).fit(X, known)
+    np.testing.assert_allclose(asked.view_weights_["weight"].sum(), 1.0)
+    sparse_rows = LabelFold(views=["laplace"], forms=["as they are"]).fit(sparse.csr_array(X), known)
+    np.testing.assert_allclose(sparse_rows.transform(sparse.csr_array(X)), asked.transform(X), atol=1e-9)
 
 
 def test_several_labels_a_row(clusters, rng):

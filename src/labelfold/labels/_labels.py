@@ -181,7 +181,7 @@ def read_labels(
         task = "regression"
     can_regress = "regression" in allowed and task != "classification"
     if array.ndim == 2 and task == "auto" and not can_regress and array.dtype.kind == "f":
-        _refuse_continuous(array[np.isfinite(array)], estimator)
+        _refuse_continuous(array[np.isfinite(array)], estimator, allowed)
     if task == "regression" or (array.ndim == 2 and not can_regress):
         _check_allowed("regression" if task == "regression" else "multilabel", allowed, estimator)
 
@@ -196,7 +196,7 @@ def read_labels(
                 "pass unlabeled=None to say so and silence this warning."
             )
         if found == "regression" and not can_regress:
-            _refuse_continuous(values, estimator)
+            _refuse_continuous(values, estimator, allowed)
     # The marks as messages name them; a number is none in regression.
     mark = None if found == "regression" and isinstance(unlabeled, Real) else unlabeled
     marks = "missing" if mark is None else f"missing or {mark!r}"
@@ -317,11 +317,17 @@ def _check_options(unlabeled: Any, task: str) -> Any:
     return None if unlabeled != unlabeled else unlabeled
 
 
-def _refuse_continuous(values: np.ndarray, estimator: str) -> None:
+def _refuse_continuous(values: np.ndarray, estimator: str, allowed: Collection[str]) -> None:
     """Refuse values that are not whole numbers, if there are any."""
     some = fractions(values)
     if len(some):
-        raise ValueError(_continuous(estimator, f"fractions such as {show(some[0])}"))
+        what = f"fractions such as {show(some[0])}"
+        if "regression" in allowed:  # the task given is classification
+            raise ValueError(
+                f'Unknown label type: continuous, since task is "classification" and y holds {what}; cut y into '
+                'classes, or pass task="regression".'
+            )
+        raise ValueError(_continuous(estimator, what))
 
 
 def _continuous(estimator: str, what: str) -> str:

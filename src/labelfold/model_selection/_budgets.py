@@ -69,6 +69,8 @@ class LabelBudgetSplit(BaseCrossValidator):
         Seed. More repeats with the same seed leave the first ones as they were.
     unlabeled : number, str or None, default=-1
         The value of y that marks an unlabelled row; missing values always do.
+    task : {"auto", "classification", "regression"}, default="auto"
+        Whether y holds classes or numbers; "auto" reads floats with fractions as numbers.
 
     Examples
     --------
@@ -89,16 +91,18 @@ class LabelBudgetSplit(BaseCrossValidator):
         test_size: float = 0.3,
         random_state: Any = 0,
         unlabeled: Any = -1,
+        task: str = "auto",
     ) -> None:
         self.budgets = budgets
         self.n_repeats = n_repeats
         self.test_size = test_size
         self.random_state = random_state
         self.unlabeled = unlabeled
+        self.task = task
 
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield the rows to train on, the unlabelled ones and ``budget`` others, and the rows to test on."""
-        known = LabelStrata.of(X, y, self.unlabeled)
+        known = LabelStrata.of(X, y, self.unlabeled, self.task)
         never = np.setdiff1d(np.arange(known.n), known.index)
         for _, _, test, kept in self._draws(known):
             yield np.union1d(never, kept), test
@@ -118,17 +122,18 @@ class LabelBudgetSplit(BaseCrossValidator):
         LabelProblem
             ``n_repeats * len(budgets)`` of them.
         """
-        known = LabelStrata.of(X, y, self.unlabeled)
+        known = LabelStrata.of(X, y, self.unlabeled, self.task)
+        mark = None if self.task == "regression" else self.unlabeled  # among numbers -1 is one
         for repeat, budget, test, kept in self._draws(known):
             train = known.without(test)
-            hidden = hide(y, np.setdiff1d(known.index, kept), self.unlabeled)
+            hidden = hide(y, np.setdiff1d(known.index, kept), mark)
             yield LabelProblem(repeat, budget, train, hidden[train], test, kept)
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
         """Return the number of splits; y is needed where the budgets follow from it."""
         if self.budgets is not None:
             return self.n_repeats * len(self.budgets)
-        return self.n_repeats * len(_budgets(LabelStrata.of(X, y, self.unlabeled), self.test_size))
+        return self.n_repeats * len(_budgets(LabelStrata.of(X, y, self.unlabeled, self.task), self.test_size))
 
     def _draws(self, known: LabelStrata) -> Iterator[tuple[int, int, np.ndarray, np.ndarray]]:
         budgets = _budgets(known, self.test_size) if self.budgets is None else self.budgets

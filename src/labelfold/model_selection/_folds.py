@@ -29,6 +29,8 @@ class SemiSupervisedKFold(BaseCrossValidator):
         Seed of the shuffling.
     unlabeled : number, str or None, default=-1
         The value of y that marks an unlabelled row; missing values always do.
+    task : {"auto", "classification", "regression"}, default="auto"
+        Whether y holds classes or numbers; "auto" reads floats with fractions as numbers.
 
     Examples
     --------
@@ -41,12 +43,19 @@ class SemiSupervisedKFold(BaseCrossValidator):
     """
 
     def __init__(
-        self, n_splits: int = 5, *, shuffle: bool = False, random_state: Any = None, unlabeled: Any = -1
+        self,
+        n_splits: int = 5,
+        *,
+        shuffle: bool = False,
+        random_state: Any = None,
+        unlabeled: Any = -1,
+        task: str = "auto",
     ) -> None:
         self.n_splits = n_splits
         self.shuffle = shuffle
         self.random_state = random_state
         self.unlabeled = unlabeled
+        self.task = task
 
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield the rows to train on and the rows to test on, fold by fold.
@@ -66,7 +75,7 @@ class SemiSupervisedKFold(BaseCrossValidator):
         """
         if not isinstance(self.n_splits, int | np.integer) or self.n_splits < 2:
             raise ValueError(f"n_splits is the number of folds, at least 2, not {self.n_splits!r}.")
-        known = LabelStrata.of(X, y, self.unlabeled)
+        known = LabelStrata.of(X, y, self.unlabeled, self.task)
         rng = check_random_state(self.random_state) if self.shuffle else None
         fold = _FOLDS[known.kind](known, self.n_splits, rng)
         n_held = len(set(fold.tolist()) - {-1})
@@ -98,6 +107,8 @@ class RepeatedSemiSupervisedKFold(BaseCrossValidator):
         Seed. More repeats with the same seed leave the first ones as they were.
     unlabeled : number, str or None, default=-1
         The value of y that marks an unlabelled row; missing values always do.
+    task : {"auto", "classification", "regression"}, default="auto"
+        Whether y holds classes or numbers; "auto" reads floats with fractions as numbers.
 
     Examples
     --------
@@ -107,12 +118,19 @@ class RepeatedSemiSupervisedKFold(BaseCrossValidator):
     """
 
     def __init__(
-        self, n_splits: int = 5, *, n_repeats: int = 10, random_state: Any = None, unlabeled: Any = -1
+        self,
+        n_splits: int = 5,
+        *,
+        n_repeats: int = 10,
+        random_state: Any = None,
+        unlabeled: Any = -1,
+        task: str = "auto",
     ) -> None:
         self.n_splits = n_splits
         self.n_repeats = n_repeats
         self.random_state = random_state
         self.unlabeled = unlabeled
+        self.task = task
 
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield the rows to train on and the rows to test on, as `SemiSupervisedKFold.split` does."""
@@ -121,7 +139,11 @@ class RepeatedSemiSupervisedKFold(BaseCrossValidator):
         rng = check_random_state(self.random_state)
         for _ in range(self.n_repeats):
             once = SemiSupervisedKFold(
-                self.n_splits, shuffle=True, random_state=rng.randint(2**31 - 1), unlabeled=self.unlabeled
+                self.n_splits,
+                shuffle=True,
+                random_state=rng.randint(2**31 - 1),
+                unlabeled=self.unlabeled,
+                task=self.task,
             )
             yield from once.split(X, y)
 

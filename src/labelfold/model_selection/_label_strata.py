@@ -32,14 +32,14 @@ class LabelStrata:
     values: np.ndarray
 
     @classmethod
-    def of(cls, X: Any, y: Any, unlabeled: Any) -> LabelStrata:
+    def of(cls, X: Any, y: Any, unlabeled: Any, task: str = "auto") -> LabelStrata:
         """Read y; X is looked at for its number of rows only."""
         if y is None:
             raise ValueError(
                 "A split of partly labelled rows needs y; pass one label a row, with -1, NaN or None where there is "
                 "none."
             )
-        kind, mask, values = read_batch(y, unlabeled=unlabeled)
+        kind, mask, values = read_batch(y, unlabeled=unlabeled, task=task)
         n = len(mask) if X is None else (X.shape[0] if hasattr(X, "shape") else len(X))
         if n != len(mask):
             raise ValueError(

@@ -5,11 +5,14 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, logsumexp
-from scipy.stats import beta
+from scipy.stats import beta, norm
 from sklearn.metrics import r2_score
 
 # As many rows a left-out row counts for.
 _EFFECTIVE = 0.8
+
+# Draws of rows, and how much wider than their spread an interval for R^2 is.
+_DRAWS, _R2_WIDER = 300, 1.5
 
 # Scores are steep by so much before anything is seen; the deviation is that of the logarithm.
 _STEEP, _SPREAD = 4.0, 0.3
@@ -65,13 +68,21 @@ def accuracy_interval(right: np.ndarray) -> tuple[float, float, float]:
 
 
 def r2_interval(truth: np.ndarray, guess: np.ndarray) -> tuple[float, float, float]:
-    """Return R^2 of left-out predictions, and its 95 % interval over rows drawn again (bootstrap)."""
-    rng = np.random.default_rng(0)
-    values = []
-    for _ in range(200):
-        drawn = rng.integers(0, len(truth), len(truth))
-        if np.ptp(truth[drawn], axis=0).all():
-            values.append(r2_score(truth[drawn], guess[drawn]))
-    own = r2_score(truth, guess) if len(truth) > 1 else np.nan
-    low, high = np.quantile(values, [0.025, 0.975]) if values else (own, own)
-    return float(own), float(low), float(high)
+    """Return R^2 of left-out predictions (l, t), mean over the targets, and an interval for it.
+
+    It is 1.645 standard deviations over rows drawn again (bootstrap) to each side, and half as much more, since the
+    labelled rows are also what the model has learned from. It held R^2 on other rows in 89 of 100 cases
+    (experiments/regression.py).
+    """
+    n = len(truth)
+    own = float(r2_score(truth, guess)) if n > 1 else np.nan
+    drawn = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), size=_DRAWS)
+    centred = truth - truth.mean(axis=0)
+    lost = drawn @ (truth - guess) ** 2
+    total = drawn @ centred**2 - (drawn @ centred) ** 2 / n
+    kept = (total > np.finfo(np.float64).eps * n * (centred**2).max(initial=0)).all(axis=1)
+    values = 1 - (lost[kept] / total[kept]).mean(axis=1)
+    if len(values) < _DRAWS / 2:  # so few rows that most draws repeat one of them
+        return own, -np.inf, 1.0
+    half = norm.ppf(0.95) * _R2_WIDER * values.std()
+    return own, float(own - half), float(min(own + half, 1.0))

@@ -13,9 +13,9 @@ from labelfold.rows import Centered, Featurized, Rows
 from labelfold.semi_supervised._fold import BlendedScores, kernel_root
 from labelfold.semi_supervised._pieces import (
     FormPieces,
+    distances,
     graph_weights,
-    mean_distance,
-    squared_distances,
+    width,
 )
 from labelfold.semi_supervised._solver import Solution
 
@@ -53,11 +53,13 @@ class BlendedFeatures:
     Views that differ only in how they weigh the same coordinates add up to one weight a coordinate.
     """
 
-    def __init__(self, pieces: FormPieces, shares: dict[Any, float], points: dict[int, Any]) -> None:
+    def __init__(
+        self, pieces: FormPieces, shares: dict[Any, float], points: dict[tuple[str, int], Any]
+    ) -> None:
         q = len(pieces.deviations)
         squares = np.zeros(q)  # of each principal coordinate
         graphs: dict[tuple[int, int], np.ndarray] = {}
-        kernels: dict[int, list[tuple[float, float]]] = {}
+        kernels: dict[tuple[str, int], list[tuple[float, float]]] = {}
         for view, share in shares.items():
             share = share / pieces.scales[view.name]
             if view.family == "linear":
@@ -69,17 +71,17 @@ class BlendedFeatures:
                 key = (view.space, int(view.value))
                 graphs[key] = graphs.get(key, 0.0) + share * graph_weights(view, pieces)
             else:
-                kernels.setdefault(view.space, []).append((view.value / mean_distance(view, pieces), share))
+                kernels.setdefault((view.family, view.space), []).append((width(view, pieces), share))
         self.size = np.sqrt(squares * (squares * pieces.deviations**2 > _NEGLIGIBLE))
         self.used = np.flatnonzero(self.size)
         self.graphs = [(*key, _heavy(w, pieces.graph(*key).map)) for key, w in graphs.items()]
         self.kernels = [
-            (q, points[q], terms, kernel_root(_kernel(points[q], points[q], terms)))
-            for q, terms in kernels.items()
+            (*key, points[key], terms, kernel_root(_kernel(key[0], points[key], points[key], terms)))
+            for key, terms in kernels.items()
         ]
 
         spaces = {space for space, *_ in self.graphs}
-        most = max([0, *spaces, *kernels, *(self.used[-1:] + 1)])
+        most = max([0, *spaces, *(space for _, space in kernels), *(self.used[-1:] + 1)])
         self.pieces = pieces.only(spaces, int(most))
 
     def __call__(self, X: Any) -> np.ndarray:
@@ -88,8 +90,8 @@ class BlendedFeatures:
         parts = [placed.C[:, self.used] * self.size[self.used]]
         for space, s, turn in self.graphs:
             parts.append(self.pieces.join(space, s, placed) @ turn)
-        for space, points, terms, root in self.kernels:
-            parts.append(_kernel(placed.C[:, :space] if space else placed.T, points, terms) @ root)
+        for family, space, points, terms, root in self.kernels:
+            parts.append(_kernel(family, placed.C[:, :space] if space else placed.T, points, terms) @ root)
         return np.hstack(parts)
 
 
@@ -158,7 +160,7 @@ def _go_on(embedding: FoldEmbedding, found: Solution, k: int, rows: Rows, pieces
         shares = {
             view: w for view, w in zip(found.views, total, strict=True) if view.form == piece.name and w > 0
         }
-        points = {rbf.space: rbf.points for rbf in folded.rbfs}
+        points = {(kernel.family, kernel.space): kernel.points for kernel in folded.kernels}
         embedding.blends.append(BlendedFeatures(by_name[piece.name], shares, points))
     own = embedding.turn.shape[1]
     both = Centered(Featurized(rows, _Both(embedding)))
@@ -194,6 +196,6 @@ def _heavy(weights: np.ndarray, map: np.ndarray) -> np.ndarray:
     return map[:, used] * np.sqrt(weights[used])
 
 
-def _kernel(X: Any, points: Any, terms: list[tuple[float, float]]) -> np.ndarray:
-    D = squared_distances(X, points)
-    return np.sum([share * np.exp(-width * D) for width, share in terms], axis=0)
+def _kernel(family: str, X: Any, points: Any, terms: list[tuple[float, float]]) -> np.ndarray:
+    D = distances(family, X, points)
+    return np.sum([share * np.exp(-g * D) for g, share in terms], axis=0)

@@ -11,24 +11,24 @@ from labelfold.rows import Featurized, Rows
 from labelfold.semi_supervised._pieces import (
     FormPieces,
     Placed,
+    distances,
     graph_weights,
-    mean_distance,
-    squared_distances,
+    width,
 )
-from labelfold.semi_supervised._recipe import View
+from labelfold.semi_supervised._recipe import KERNELS, View
 
-# An RBF view of more labelled rows than this is Nystroem's, with so many of them.
+# A kernel view of more labelled rows than this is Nystroem's, with so many of them.
 LANDMARKS = 1000
 
 # A linear view of more labelled rows, and of more columns, than this is that of its principal coordinates.
 KERNEL_ROWS = 1500
 
 
-class RbfPart:
-    """The RBF views of one space: kernels with some labelled rows, times coefficients."""
+class KernelPart:
+    """The RBF or Laplace views of one space: kernels with some labelled rows, times coefficients."""
 
-    def __init__(self, space: int, points: Any) -> None:
-        self.space, self.points = space, points
+    def __init__(self, family: str, space: int, points: Any) -> None:
+        self.family, self.space, self.points = family, space, points
         self.widths: list[float] = []
         self.coefs: list[np.ndarray] = []
 
@@ -41,25 +41,26 @@ class AnchorPart:
 
 
 class FoldedForm:
-    """All views of one form, folded: coefficients of the columns (d, c), of RBF kernels and of anchors."""
+    """All views of one form, folded: coefficients of the columns (d, c), of kernels and of anchors."""
 
     def __init__(self, d: int, c: int) -> None:
         self.coef = np.zeros((d, c))
-        self.rbfs: list[RbfPart] = []
+        self.kernels: list[KernelPart] = []
         self.joins: list[AnchorPart] = []
 
     def needs(self) -> tuple[set[int], int]:
         """Return the spaces in which anchors are needed, and how many principal coordinates are."""
         spaces = {join.space for join in self.joins}
-        return spaces, max([0, *spaces, *(rbf.space for rbf in self.rbfs)])
+        return spaces, max([0, *spaces, *(kernel.space for kernel in self.kernels)])
 
     def columns(self, placed: Placed) -> np.ndarray:
         """Return the part of the score that comes from columns and kernels, (n, c)."""
         F = placed.T @ self.coef
-        for rbf in self.rbfs:
-            D = squared_distances(placed.C[:, : rbf.space] if rbf.space else placed.T, rbf.points)
-            for width, coef in zip(rbf.widths, rbf.coefs, strict=True):
-                F = F + np.exp(-width * D) @ coef
+        for kernel in self.kernels:
+            points = placed.C[:, : kernel.space] if kernel.space else placed.T
+            D = distances(kernel.family, points, kernel.points)
+            for g, coef in zip(kernel.widths, kernel.coefs, strict=True):
+                F = F + np.exp(-g * D) @ coef
         return F
 
     def anchors(self, pieces: FormPieces, placed: Placed) -> Any:
@@ -96,11 +97,11 @@ def regressors(view: View, pieces: FormPieces, placed: Placed, others: Placed) -
             return Regressors(own / scale, cross / scale, True)
         own, cross = ((_dense(rows.T) - pieces.mean if n > d else rows.C) for rows in (placed, others))
         return Regressors(own / np.sqrt(scale), cross / np.sqrt(scale), False)
-    if view.family == "rbf":
+    if view.family in KERNELS:
         points, chosen = _points(view, placed), landmarks(n)
-        width = view.value / mean_distance(view, pieces)
+        g = width(view, pieces)
         K, L = (
-            np.exp(-width * squared_distances(_points(view, rows), points[chosen])) / scale
+            np.exp(-g * distances(view.family, _points(view, rows), points[chosen])) / scale
             for rows in (placed, others)
         )
         if len(chosen) == n:
@@ -124,8 +125,8 @@ def fold_in(view: View, pieces: FormPieces, placed: Placed, alpha: np.ndarray, f
             folded.coef += (placed.T.T @ alpha - np.outer(pieces.mean, alpha.sum(axis=0))) / scale
     elif view.family == "principal":
         folded.coef += _map(view, pieces) @ (_spread(view, pieces, placed).T @ alpha)
-    elif view.family == "rbf":
-        _fold_rbf(view, pieces, placed, alpha / scale, folded)
+    elif view.family in KERNELS:
+        _fold_kernel(view, pieces, placed, alpha / scale, folded)
     else:
         coef = _map(view, pieces) @ (_spread(view, pieces, placed).T @ alpha)
         join = next((j for j in folded.joins if (j.space, j.s) == (view.space, int(view.value))), None)
@@ -145,24 +146,26 @@ def coordinates_for(views: list[View], pieces: FormPieces, n_labelled: int) -> i
 
 
 def landmarks(n: int) -> np.ndarray:
-    """Return which of the labelled rows stand for all of them in RBF views."""
+    """Return which of the labelled rows stand for all of them in kernel views."""
     return np.arange(n) if n <= LANDMARKS else np.unique(np.linspace(0, n - 1, LANDMARKS).astype(int))
 
 
-def _fold_rbf(view: View, pieces: FormPieces, placed: Placed, alpha: np.ndarray, folded: FoldedForm) -> None:
+def _fold_kernel(
+    view: View, pieces: FormPieces, placed: Placed, alpha: np.ndarray, folded: FoldedForm
+) -> None:
     points, chosen = _points(view, placed), landmarks(len(alpha))
-    width = view.value / mean_distance(view, pieces)
-    rbf = next((rbf for rbf in folded.rbfs if rbf.space == view.space), None)
-    if rbf is None:
-        rbf = RbfPart(view.space, points[chosen])
-        folded.rbfs.append(rbf)
+    g, key = width(view, pieces), (view.family, view.space)
+    part = next((kernel for kernel in folded.kernels if (kernel.family, kernel.space) == key), None)
+    if part is None:
+        part = KernelPart(*key, points[chosen])
+        folded.kernels.append(part)
     alpha = alpha - alpha.mean(axis=0)
     if len(chosen) < len(alpha):
-        K = np.exp(-width * squared_distances(points, points[chosen]))
+        K = np.exp(-g * distances(view.family, points, points[chosen]))
         root = kernel_root(K[chosen])
         alpha = root @ ((K @ root).T @ alpha)
-    rbf.widths.append(width)
-    rbf.coefs.append(alpha)
+    part.widths.append(g)
+    part.coefs.append(alpha)
 
 
 def _map(view: View, pieces: FormPieces) -> np.ndarray:
@@ -239,7 +242,7 @@ class _Columns:
         self.pieces, self.folded = pieces, folded
 
     def __call__(self, T: Any) -> np.ndarray:
-        q = max((rbf.space for rbf in self.folded.rbfs), default=0)
+        q = max((kernel.space for kernel in self.folded.kernels), default=0)
         return self.folded.columns(self.pieces.place(T, (), q))
 
 
@@ -251,7 +254,7 @@ def training_scores(scores: BlendedScores, pieces: list[FormPieces], held: dict[
         F = F + folded.anchors(
             known, Placed(None, None, {space.q: space.joins for space in known.spaces}, {})
         )
-        if folded.rbfs or folded.coef.any():
+        if folded.kernels or folded.coef.any():
             rows = held[piece.name]
             F = F + rows.get(Featurized(rows, _Columns(piece, folded)).values())
     return F

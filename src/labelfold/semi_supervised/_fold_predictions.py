@@ -28,6 +28,7 @@ class FoldPredictions(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMix
     _flat: bool
     _steepness: float
     _offset: float
+    loo_predictions_: np.ndarray
 
     def transform(self, X: Any) -> Any:
         """Place rows, each by itself, in the embedding.
@@ -112,6 +113,7 @@ class FoldPredictions(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMix
             self._steepness = steepness(F, codes)
             own, *interval = accuracy_interval(F.argmax(axis=1) == codes)
         self.loo_score_, self.loo_interval_ = own, tuple(interval)
+        self.loo_predictions_ = self._decide(left_out)
 
     def _blended(self, X: Any) -> np.ndarray:
         check_is_fitted(self)

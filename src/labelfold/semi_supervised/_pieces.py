@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn.metrics.pairwise import euclidean_distances
+from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
 from sklearn.utils import check_random_state
 
 from labelfold.features._anchors import (
@@ -29,7 +29,7 @@ from labelfold.features._principal import DIRECT, principal_axes
 from labelfold.rows import Block, Featurized, Rows, as_rows
 from labelfold.rows import _threads as threads
 from labelfold.rows._host import host
-from labelfold.semi_supervised._recipe import FILTERS, N_EIGENVECTORS, View, instead, merged
+from labelfold.semi_supervised._recipe import FILTERS, KERNELS, N_EIGENVECTORS, View, instead, merged
 
 # Principal coordinates made where the smaller side of X is decomposed directly, and otherwise.
 _COORDINATES, _FEWER_COORDINATES = 1000, 100
@@ -96,6 +96,8 @@ class FormPieces:
         The form.
     mean, total : ndarray of shape (d,), float
         The mean row in the form, and the mean squared distance from it.
+    mean_absolute : float
+        The mean over pairs of rows of the sum of absolute differences; 0 where no view needs it.
     coordinates, deviations : PrincipalCoordinates, ndarray of shape (q,)
         Principal coordinates and their deviations.
     spaces, graphs : list of AnchorSpace, list of SpaceGraph
@@ -112,6 +114,7 @@ class FormPieces:
 
     def __init__(self, name: str, form: ColumnForm) -> None:
         self.name, self.form = name, form
+        self.mean_absolute = 0.0
         self.spaces: list[AnchorSpace] = []
         self.graphs: list[SpaceGraph] = []
         self.scales: dict[str, float] = {}
@@ -204,7 +207,9 @@ def make_pieces(
         pieces, rows, [view for view in left if view.family == "graph"], n_anchors, random_state, reasons
     )
     pieces.views = [view for view in left if view not in reasons]
-    sample = _sample(rows, random_state) if any(view.family == "rbf" for view in left) else None
+    sample = _sample(rows, random_state) if any(view.family in KERNELS for view in left) else None
+    if any(view.family == "laplace" for view in left):
+        pieces.mean_absolute = float(distances("laplace", sample, sample).mean())
     for view in list(pieces.views):
         scale = _scale(view, pieces, rows.shape[0], sample)
         if scale > 0:
@@ -345,11 +350,9 @@ def _scale(view: View, pieces: FormPieces, n: int, sample: Any) -> float:
         return pieces.total
     if view.family == "principal":
         return float((squares ** (1 - view.value)).sum())
-    if view.family == "rbf":
+    if view.family in KERNELS:
         points = sample if not view.space else pieces.coordinates.first(view.space)(sample)
-        return 1 - float(
-            np.exp(-view.value / mean_distance(view, pieces) * squared_distances(points, points)).mean()
-        )
+        return 1 - float(np.exp(-width(view, pieces) * distances(view.family, points, points)).mean())
     return float(graph_weights(view, pieces).sum() / n)
 
 
@@ -358,16 +361,20 @@ def graph_weights(view: View, pieces: FormPieces) -> np.ndarray:
     return FILTERS[view.filter](pieces.graph(view.space, view.value).eigenvalues)
 
 
-def mean_distance(view: View, pieces: FormPieces) -> float:
-    """Return the mean squared distance between two rows in the space of an RBF view."""
-    return 2 * (float((pieces.deviations[: view.space] ** 2).sum()) if view.space else pieces.total)
+def width(view: View, pieces: FormPieces) -> float:
+    """Return what distances are multiplied by in a kernel view: its g over the mean distance of two rows."""
+    if view.family == "laplace":
+        mean = pieces.mean_absolute
+    else:
+        mean = 2 * (float((pieces.deviations[: view.space] ** 2).sum()) if view.space else pieces.total)
+    return view.value / mean
 
 
-def squared_distances(X: Any, Y: Any) -> np.ndarray:
-    """Return squared distances between rows."""
+def distances(family: str, X: Any, Y: Any) -> np.ndarray:
+    """Return the distances between rows that a kernel is a function of: squared, or sums of absolute differences."""
     if not X.shape[0]:
         return np.zeros((0, Y.shape[0]))
-    return euclidean_distances(X, Y, squared=True)
+    return manhattan_distances(X, Y) if family == "laplace" else euclidean_distances(X, Y, squared=True)
 
 
 def hold(rows: Rows, most_bytes: float) -> tuple[Rows, float]:

@@ -21,7 +21,10 @@ FORMS = {
     "root counts": RootCounts,
 }
 
-FAMILIES = ("linear", "principal", "rbf", "graph")
+FAMILIES = ("linear", "principal", "rbf", "laplace", "graph")
+
+# Functions of a distance, exp(-g d / mean d): d is the squared distance, or the sum of absolute differences.
+KERNELS = ("rbf", "laplace")
 
 # w(lambda): how much a function on the graph counts, given its eigenvalue.
 FILTERS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -32,6 +35,11 @@ FILTERS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 RIDGES = tuple(10.0**p for p in range(-3, 2))
+
+# Families that get a share of all weight beside what the labels give them, and how fast it falls with their loss.
+# Linear views are a floor. Laplace views, those of tables, differ most from the others, so a blend gains by them even
+# where their own loss is larger.
+RESERVED = {"laplace": (0.5, 0.05), "linear": (0.1, 0.0)}
 
 # Functions kept of each graph.
 N_EIGENVECTORS = 150
@@ -51,12 +59,12 @@ class View:
     ----------
     form : str
         The form of the columns it starts from, a name of `FORMS`.
-    family : {"linear", "principal", "rbf", "graph"}
+    family : {"linear", "principal", "rbf", "laplace", "graph"}
     space : int
         It works on the first so many principal coordinates; on all columns where 0.
     value : float
         The power of the deviations that coordinates are divided by (principal: 0 plain, 1 whitened); the width g
-        (rbf); the number of nearest anchors (graph).
+        (rbf, laplace); the number of nearest anchors (graph).
     filter : str
         What graph functions are weighed by, a name of `FILTERS`.
     prior : float
@@ -77,8 +85,8 @@ class View:
         if self.family == "principal":
             kind = {0.0: "", 0.5: ", half whitened", 1.0: ", whitened"}[self.value]
             return f"principal {self.space or 'all'}{kind}"
-        if self.family == "rbf":
-            return f"rbf {self.value:g}{where}"
+        if self.family in KERNELS:
+            return f"{self.family} {self.value:g}{where}"
         if self.family == "graph":
             return f"graph {self.value:g}{where}, {self.filter}"
         return self.family
@@ -91,9 +99,10 @@ def views_of(form: str) -> tuple[View, ...]:
     principal += [View(form, "principal", q, 0.5, prior=0.5) for q in (100, 0)]
     principal += [View(form, "principal", q, 1.0, prior=0.5) for q in (20, 50, 0)]
     rbf = [View(form, "rbf", q, g, prior=p) for q, p in ((0, 0.5), (20, 1.0)) for g in (2.0, 8.0)]
+    laplace = [View(form, "laplace", 0, g) for g in (0.25, 1.0)]
     graph = [View(form, "graph", 20, 21, w) for w in ("1/(t+.02)^2", "1/(t+.02)^6", "exp(-30t)")]
     graph += [View(form, "graph", 50, 6, w) for w in ("1/(t+.02)^3", "1/(t+.02)^6", "exp(-30t)")]
-    return (*linear, *principal, *rbf, *graph)
+    return (*linear, *principal, *rbf, *laplace, *graph)
 
 
 def instead(view: View) -> View:
@@ -115,7 +124,11 @@ def chosen_views(rows: Rows, forms: Any, views: Any) -> list[View]:
     """Return the views to make of some rows, as the parameters of `LabelFold` say."""
     forms = forms_for(rows) if isinstance(forms, str) else _known(forms, FORMS, "forms")
     if isinstance(views, str):
-        return [view for form in forms for view in views_of(form)]
+        table = (
+            rows.shape[1] <= _TABLE_COLUMNS
+        )  # absolute distances in many columns are costly, and tell little more
+        families = [family for family in FAMILIES if table or family != "laplace"]
+        return [view for form in forms for view in views_of(form) if view.family in families]
     given = [view for view in views if isinstance(view, View)]
     families = _known([view for view in views if not isinstance(view, View)], FAMILIES, "views")
     return given + [view for form in forms for view in views_of(form) if view.family in families]

@@ -10,9 +10,10 @@ import numpy as np
 from labelfold.labels import Labels
 from labelfold.semi_supervised._fold import BlendedScores, FoldedForm, Regressors, fold_in, regressors
 from labelfold.semi_supervised._pieces import FormPieces, Placed
-from labelfold.semi_supervised._recipe import View
+from labelfold.semi_supervised._recipe import RESERVED, View
 from labelfold.semi_supervised._view_weights import (
     LeftOut,
+    Reserved,
     Spectrum,
     coefficients,
     errors_without_each,
@@ -178,9 +179,11 @@ def _doubt(seen: Regressors, found: Spectrum, targets: Targets, ridges: np.ndarr
     return undecided(psi @ (phi.T @ alpha))
 
 
-def _prior(views: list[View]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the views' priors, and which are linear."""
-    return np.array([view.prior for view in views]), np.array([view.family == "linear" for view in views])
+def _prior(views: list[View]) -> tuple[np.ndarray, list[Reserved]]:
+    """Return the views' priors, and the shares reserved for some families."""
+    families = np.array([view.family for view in views])
+    reserved = [Reserved(families == family, *terms) for family, terms in RESERVED.items()]
+    return np.array([view.prior for view in views]), reserved
 
 
 def _fold(fits: list[_Fitted], w: np.ndarray, problem: _Problem) -> BlendedScores:

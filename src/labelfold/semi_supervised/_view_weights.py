@@ -11,6 +11,7 @@ r_i is the residual of row i where it is left out. Of two rows left out together
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -30,8 +31,23 @@ _MORE_ROWS = 20
 # Weights are this power of the error, for each row.
 _POWER = 1 / 3
 
-# The share of all weight that goes to the linear views, beside what they have by the rule.
-_LINEAR = 0.1
+
+class Reserved(NamedTuple):
+    """A share of all weight that goes to some views, beside what they have by the rule.
+
+    Attributes
+    ----------
+    views : ndarray of shape (v,), bool
+        Which views.
+    share : float
+        The share, where their loss is the least.
+    power : float
+        How fast it falls with their loss, as a multiple of the power that the rule has.
+    """
+
+    views: np.ndarray
+    share: float
+    power: float
 
 
 class Spectrum(NamedTuple):
@@ -108,13 +124,17 @@ def undecided(F: np.ndarray) -> np.ndarray:
 
 
 def weights(
-    errors: np.ndarray, n_labelled: int, doubts: np.ndarray | None, prior: np.ndarray, linear: np.ndarray
+    errors: np.ndarray,
+    n_labelled: int,
+    doubts: np.ndarray | None,
+    prior: np.ndarray,
+    reserved: Sequence[Reserved] = (),
 ) -> np.ndarray:
     """Return the weight of each view and ridge (v, r, ...); they sum to 1 over both.
 
     A view's loss is its mean over the l labelled rows and 20 more, whose loss is how undecided the view is on
     unlabelled rows. That tells views apart where labels are few, and fades where they are many. A view counts by its
-    best ridge, and its ridges share what it has. A tenth of all goes to the linear views.
+    best ridge, and its ridges share what it has.
 
     Parameters
     ----------
@@ -126,8 +146,8 @@ def weights(
         How undecided scores are on unlabelled rows; None where there is nothing to decide.
     prior : ndarray of shape (v,)
         Weights before the labels are seen.
-    linear : ndarray of shape (v,), bool
-        Which views are linear.
+    reserved : sequence of Reserved
+        Shares that go to some views, one after the other.
     """
     more = 0 if doubts is None else _MORE_ROWS
     loss = errors if doubts is None else (n_labelled * errors + more * doubts) / (n_labelled + more)
@@ -142,9 +162,11 @@ def weights(
         return w / w.sum(axis=0)
 
     w = shared(best)
-    if linear.any() and np.isfinite(best[linear]).any(axis=0).all():
-        w = (1 - _LINEAR) * w
-        w[linear] += _LINEAR * shared(best[linear])
+    for views, most, power in reserved:
+        if views.any() and np.isfinite(best[views]).any(axis=0).all():
+            share = most * np.exp(power * (best[views].max(axis=0) - best.max(axis=0)))
+            w = (1 - share) * w
+            w[views] += share * shared(best[views])
     w = w * within
     w[w < _NEGLIGIBLE * w.max(axis=(0, 1))] = 0.0
     return w / w.sum(axis=(0, 1))

@@ -5,9 +5,11 @@ import pytest
 from scipy import stats
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score, r2_score
 
-from labelfold.app.compare._choice import Measure, OutOfFold, choose, gap, measure_for
+from labelfold.app.compare._choice import OutOfFold, choose, gap
+from labelfold.app.compare._measure import Measure, measure_for
 
 ACCURACY = Measure("accuracy", "accuracy")
+R2 = Measure("R²", "r2")
 
 
 def folds(n, k=5, repeats=1, seed=0):
@@ -113,3 +115,19 @@ def test_intervals_of_other_measures_are_from_the_bootstrap(rng):
     one = choose(found, [])
     assert one.expected == pytest.approx(balanced_accuracy_score(truth, guess))
     assert 0.05 < one.high - one.low < 0.16
+
+
+def test_numbers_keep_to_the_distance_that_nine_of_ten_left_out_rows_kept():
+    truth, fold = np.arange(19.0), np.arange(19)[None] % 5
+    guess = truth + np.arange(1, 20) * (-1.0) ** np.arange(19)
+    one = OutOfFold(R2, R2.terms(truth, guess)[None], fold)
+    assert one.within == 18  # 0.9 (19 + 1) = 18 of the distances 1, ..., 19
+    assert OutOfFold(R2, R2.terms(truth[:8], guess[:8])[None], fold[:, :8]).within is None
+    assert rights(np.ones((1, 10)), folds(10, repeats=1)).within is None
+
+
+def test_a_fold_of_numbers_that_hardly_differ_is_scored_by_the_variance_of_all():
+    truth, fold = np.array([0.0, 10.0, 5.0, 5.0]), np.array([[0, 0, 1, 1]])
+    one = OutOfFold(R2, R2.terms(truth, truth + 1.0)[None], fold)
+    assert one.by_fold().tolist() == [[1 - 2 / 25, 1 - 2 / 25]]
+    assert one.score == pytest.approx(r2_score(truth, truth + 1))

@@ -178,8 +178,9 @@ def test_all_labels_come_first_and_then_the_curve(data, tmp_path):
     assert rows["repeat"].tolist() == [0, 1, 2, 0, 0, 1, 1, 2, 2]
 
 
-def test_the_time_limit_ends_a_run_in_its_midst(data):
-    """A sleep of a minute in the second fit, after the warm-up, is cut after a seventh of the limit."""
+def test_the_time_limit_ends_a_run_in_its_midst(data, monkeypatch):
+    """A sleep of a minute in the second fit, after the warm-up, is cut after its share of the limit."""
+    monkeypatch.setattr(Clock, "shared", lambda limit, n_methods: Clock(limit))
     began, left = time.perf_counter(), iter([0, 60])
     methods = [scripted("asleep", doing(lambda: time.sleep(next(left)))), "lda"]
     found = compare(*data, methods, **(QUICK | {"time_limit": 20.0}))
@@ -187,7 +188,14 @@ def test_the_time_limit_ends_a_run_in_its_midst(data):
     assert found.best_ == "lda"
     assert found.stopped is None
     assert len(found.results) == 9
-    assert "longer than 3 s, a seventh of the time limit" in found.left_out["asleep"]
+    assert "longer than 3 s of the time limit" in found.left_out["asleep"]
+
+
+def test_no_run_within_its_share_is_said(data):
+    naps = iter([0, 60] * 2)
+    methods = [scripted(name, doing(lambda: time.sleep(next(naps)))) for name in ("asleep", "slow")]
+    with pytest.raises(ValueError, match="No run ended within its share of the time limit of 3 s; give more"):
+        compare(*data, methods, **(QUICK | {"time_limit": 3.0}))
 
 
 def test_an_alarm_waits_for_the_compiler():
@@ -328,6 +336,10 @@ def test_several_labels_a_row(data, two_folds):
     assert found.results["error"].isna().all()
     assert found.settings["metric"] == "F1 over all labels"
     assert "% F1 on new rows" in found.answer
+    scored = found.results.set_index("method")["score"]
+    assert {m: found.out_of_fold[found.methods[m].title].score for m in scored.index} == pytest.approx(
+        scored.to_dict()
+    )
     assert found.refit().predict(X).shape == (150, 3)
     confusion = found.review.confusion
     assert (confusion.sum(axis=1) == confusion[0].sum()).all()
@@ -536,8 +548,10 @@ def test_targets_that_cannot_be_compared(data):
         compare(X, np.arange(150), progress=False)
     with pytest.raises(ValueError, match="more than one column named 'a'"):
         compare(pd.DataFrame(X, columns=list("abca")), y, progress=False)
-    with pytest.raises(ValueError, match="continuous"):
-        compare(X, X[:, 0], progress=False)
+    with pytest.raises(
+        ValueError, match=r'continuous, since task is "classification".* pass task="regression"'
+    ):
+        compare(X, X[:, 0], task="classification", progress=False)
 
 
 def test_all_labelled_and_constant_columns_are_said(data):

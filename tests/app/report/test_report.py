@@ -16,7 +16,7 @@ from sklearn.dummy import DummyClassifier
 
 from labelfold.app._explain import correlations, predict_with_confidence
 from labelfold.app.compare import compare
-from labelfold.app.compare._review import spread_out
+from labelfold.app.compare._next_rows import spread_out
 from labelfold.app.io import FileProblem
 from labelfold.app.registry._methods import get_method
 from labelfold.app.report._figures import MOST_CLASSES, class_look, plain
@@ -235,7 +235,7 @@ def test_the_confusion_counts_every_row_held_back(found, text):
 
 
 def test_many_classes_are_a_list_of_mistakes(found):
-    from labelfold.app.report._sections import _mistakes
+    from labelfold.app.report._held_back import _mistakes
 
     total = np.diag(np.full(30, 9))
     total[3, 7] = 4

@@ -32,6 +32,7 @@ from labelfold.app.commands._options import (
     Scale,
     Seed,
     Target,
+    Task,
     app,
 )
 from labelfold.app.io._finished import write_finished
@@ -84,9 +85,10 @@ def compare_command(
     label_free: LabelFree = None,
     format: Format = None,
     scale: Scale = None,
+    task: Task = "auto",
     safe_csv: SafeCsv = False,
 ) -> None:
-    """Find the best method for a table, and what accuracy to expect of it on new rows: a table and an HTML report.
+    """Find the best method for a table, and what accuracy (R² for numbers) to expect of it: a table and a report.
 
     Each result is on disk when it is made: the same command goes on where it was stopped or killed.
     """
@@ -103,12 +105,13 @@ def compare_command(
         shape = _shape(image_shape)
         existing_file(data)
         writable_folder(output)
-        table, mark, _ = read_labelled(data, target, ids, drop, label_free, format)
+        table, mark, _ = read_labelled(data, target, ids, drop, label_free, format, task)
     settings: dict[str, Any] = {
         "methods": chosen,
         "budgets": counts,
         "components": sizes,
         "repeats": repeats,
+        "task": task,
         "scale": "auto" if scale is None else scale,
     }
     _compare(
@@ -273,6 +276,7 @@ def answer_of(found: Any) -> dict[str, Any]:
             "low": choice.low,
             "high": choice.high,
             "n_rows": choice.n_rows,
+            "within": choice.within,
             "equal": choice.equal,
         }
     return facts
@@ -280,8 +284,7 @@ def answer_of(found: Any) -> dict[str, Any]:
 
 def _save(found: Any, table: Any, target: list[str] | None, output: Path, safe_csv: bool) -> dict[str, Path]:
     """Write the best model, its embedding of all rows, and what it says of them; return the files."""
-    from labelfold.app._explain import predict_with_confidence
-    from labelfold.app.commands._model import fit_notes, predicted_columns
+    from labelfold.app.commands._model import fit_notes, said_of
     from labelfold.app.io import save_model, write_table
     from labelfold.app.registry._tuned import settled
 
@@ -290,8 +293,8 @@ def _save(found: Any, table: Any, target: list[str] | None, output: Path, safe_c
     X = data.table()
     embedded = np.asarray(model.transform(X)) if method.embeds else None
     written = {}
+    notes = fit_notes(method, table, data.labels, target, embedded, found.choice)
     try:
-        notes = fit_notes(method, table, data.labels, target, embedded)
         written["Model"] = save_model(model, output / "model.skops", **notes)
     except FileProblem as error:
         note(str(error))
@@ -303,10 +306,9 @@ def _save(found: Any, table: Any, target: list[str] | None, output: Path, safe_c
     if embedded is not None:
         columns = [str(c) for c in model.get_feature_names_out()]
         written["Embedding"] = write_table(output / "embedding.parquet", embedded, columns, ids=ids)
-    predicted, confidence = predict_with_confidence(model, X)
-    given = {"label": [data.named(y) for y in data.y]}
-    extra = given | predicted_columns(predicted, data.classes) | {"confidence": confidence}
-    nothing = np.empty((len(predicted), 0))
+    given = {"label": data.y if data.facts.numbers else [data.named(y) for y in data.y]}
+    extra = given | said_of(model, X, data.classes, notes["within"])
+    nothing = np.empty((len(data.y), 0))
     written["Predictions"] = write_table(
         output / "predictions.csv", nothing, [], ids=ids, extra=extra, safe_csv=safe_csv
     )

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from labelfold.app.io import SavedModel, Table
     from labelfold.labels import Labels
 
+TASKS = ("auto", "classification", "regression")
 # Labels that are somebody's way to write "no label", and are no spelling of a missing value that files.py knows.
 _LIKE_NONE = {
     "?",
@@ -40,12 +41,12 @@ _LIKE_NONE = {
 
 def accuracy_grid(found: Comparison) -> Grid:
     """Show a comparison: a row a method, a column a budget."""
-    from labelfold.app.compare._words import percent, repeats_run
+    from labelfold.app.compare._words import repeats_run
 
     budgets = sorted(found.lines["budget"].unique())
-    metric = found.settings["metric"]
+    measure = found.measure
     grid = Grid(
-        title=f"{metric[0].upper()}{metric[1:]} on rows held back, ± spread over {repeats_run(found)}, "
+        title=f"{measure.sentence} on rows held back, ± spread over {repeats_run(found)}, "
         "each method at the size that suits it",
         title_justify="left",
     )
@@ -56,10 +57,8 @@ def accuracy_grid(found: Comparison) -> Grid:
         at = rows.set_index("budget")
         cells = []
         for b in budgets:
-            spread = at["spread"].get(b)
-            known = b in at.index and at["mean"][b] == at["mean"][b]
-            text = percent(at["mean"][b]) if known else "–"
-            cells.append(text + (f" ±{100 * spread:.1f}" if known and spread == spread else ""))
+            mean, spread = (at[name].get(b, float("nan")) for name in ("mean", "spread"))
+            cells.append(measure.with_spread(mean, float("nan") if mean != mean else spread))
         sizes = rows["components"].dropna()
         seconds = rows["fit_seconds"].mean()
         fit_time = "–" if seconds != seconds else f"{seconds:.2f} s"
@@ -75,6 +74,7 @@ def read_labelled(
     drop: list[str] | None,
     label_free: list[str] | None,
     format: str | None,
+    task: str = "auto",
 ) -> tuple[Table, int | None, Labels]:
     """Read a table that has to have labels.
 
@@ -89,6 +89,8 @@ def read_labelled(
     from labelfold.app.io._tables import read_table, table_format
 
     kind = table_format(existing_file(data), format)
+    if task not in TASKS:
+        raise Refusal(f"--task is {listed(TASKS)}, not {task!r}.")
     if not target and kind not in ("npz", "svmlight"):
         raise Refusal(f"Which column of {data} holds the labels? Name it with --target.")
     table = read_table(
@@ -103,37 +105,42 @@ def read_labelled(
         raise Refusal(f"{data} has no array y of labels; name the one that holds them with --target.")
     # where what counts as unlabelled was said, it is None in y by now
     mark = -1 if label_free is None else None
-    labels = _labels(table, mark)
+    labels = _labels(table, mark, task)
     if label_free is None and table.y.ndim == 1:
-        _note_marks(table.y)
+        _note_marks(table.y, labels)
     return table, mark, labels
 
 
-def _labels(table: Table, mark: int | None) -> Labels:
+def _labels(table: Table, mark: int | None, task: str) -> Labels:
     """Read the target, or say what is wrong with it in the words of the command line."""
-    from labelfold.app.compare._data import refuse_ids_for_labels
-    from labelfold.labels import read_labels
+    from labelfold.app.compare._target import read_target_labels
 
     where = f"The target of {table.source}"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the fit reads the labels again and warns then
-            tasks = ("binary", "multiclass", "multilabel")
-            labels = read_labels(table.y, unlabeled=mark, allowed=tasks, estimator="labelfold")
+            return read_target_labels(table.y, unlabeled=mark, task=task, estimator="labelfold", where=where)[
+                0
+            ]
     except ValueError as error:
         text = re.sub(r"^y\b", where, one_line(error)).replace("and y holds", "and the target holds")
         option = ', or give --label-free "" if only an empty cell is no label' if mark is not None else ""
         text = text.replace(", or pass unlabeled=None if every value is a class", option)
+        text = text.replace('pass task="regression"', "give --task regression")
+        text = text.replace('task is "classification" and y', "--task is classification and the target")
+        text = text.replace("cut y into", "cut it into")
         raise Refusal(f"{text}.") from error
-    refuse_ids_for_labels(labels, where)
-    return labels
 
 
-def _note_marks(y: Any) -> None:
+def _note_marks(y: Any, labels: Labels) -> None:
     """Say of labels that look like none whether they are taken as one."""
     counts = Counter(y.tolist())
+    if labels.task == "regression" and (labels.values == -1).any():
+        note(
+            f"{count(counts[-1], 'row')} with -1: taken as a number; --label-free -1 says that it means no label."
+        )
     # where +1 is all there is besides, -1 is a class; labels.py says so
-    if -1 in counts and not {-1, 1} >= {v for v in counts if v is not None}:
+    elif -1 in counts and not {-1, 1} >= {v for v in counts if v is not None}:
         note(
             f"{count(counts[-1], 'row')} labelled -1 {'are' if counts[-1] > 1 else 'is'} taken as "
             "unlabelled; give that class another name if it is one."

@@ -23,6 +23,7 @@ from labelfold.app.commands._options import (
     Seed,
     TableOut,
     Target,
+    Task,
     app,
 )
 from labelfold.app.io._problems import Refusal, count, existing_file, listed, refusing, writable_file
@@ -36,9 +37,10 @@ _MOST_TOLD = 12  # components, and features of each
 def list_methods() -> None:
     """List the methods, those that need another package too."""
     from labelfold.app.registry._methods import METHODS, install
+    from labelfold.app.registry._suitability import takes
 
     there = Grid(title="Methods", title_justify="left", box=None, pad_edge=False)
-    for heading in ("name", "learns from", "embeds", "what it does"):
+    for heading in ("name", "learns from", "predicts", "embeds", "what it does"):
         there.add_column(heading, overflow="fold")
     others = Grid(title="\nNot installed", title_justify="left", box=None, pad_edge=False)
     for heading in ("name", "what it does", "how to get it"):
@@ -46,7 +48,9 @@ def list_methods() -> None:
     for m in METHODS.values():
         if m.available:
             rows = "labelled rows" if m.labels == "supervised" else "all rows"
-            there.add_row(m.name, rows, "yes" if m.embeds else "no", m.summary)
+            classes, numbers = (takes(m, task) is None for task in ("classification", "regression"))
+            what = "both" if classes and numbers else "classes" if classes else "numbers"
+            there.add_row(m.name, rows, what, "yes" if m.embeds else "no", m.summary)
         else:
             others.add_row(m.name, m.summary, install(m))
     out = console()
@@ -67,23 +71,30 @@ def fit(
         int | None, typer.Option("-k", "--components", help="Size of the embedding.")
     ] = None,
     ridge: Annotated[
-        float | None, typer.Option("--ridge", help="The ridge of lda; by cross-validation unless given.")
+        float | None,
+        typer.Option(
+            "--ridge", help="The ridge of lda, or of ridge for numbers; by cross-validation unless given."
+        ),
     ] = None,
     ids: Ids = None,
     drop: Drop = None,
     label_free: LabelFree = None,
     format: Format = None,
     scale: Scale = None,
+    task: Task = "auto",
     seed: Seed = 0,
 ) -> None:
     """Fit LabelFold, or another method, on a table, say what to expect of it on new rows, and save the model."""
     from sklearn.pipeline import Pipeline
 
+    from labelfold.app._calibrate import calibrate
     from labelfold.app.compare._data import read_data
+    from labelfold.app.compare._expect import by_leave_one_out, expectation, expected, hold_back
     from labelfold.app.io import save_model
     from labelfold.app.registry._column_forms import chosen_form
     from labelfold.app.registry._methods import get_method
     from labelfold.app.registry._partly_labelled import only_missing
+    from labelfold.app.registry._suitability import refuse_other_task
     from labelfold.app.registry._tuned import settled
 
     with refusing():
@@ -98,29 +109,46 @@ def fit(
             wrong = f"--ridge is at least 0, not {ridge}" if ridge < 0 else f"{chosen.name!r} has no ridge"
             raise Refusal(f"{wrong}.")
         writable_file(output)
-        table, mark, labels = read_labelled(data, target, ids, drop, label_free, format)
+        table, mark, labels = read_labelled(data, target, ids, drop, label_free, format, task)
         X = named_columns(table)
+        read = read_data(X, table.y, unlabeled=mark, task=task)
+        if method is None and ridge is not None and read.facts.numbers:
+            chosen = get_method("ridge")
+        refuse_other_task(chosen, read.facts.task)
         penalty = {} if ridge is None else {"ridge": ridge}
         form, why_form = chosen_form(table.X, scale, table.column)
 
         def make(rows: Any) -> Any:
-            return chosen.make(components, X=rows, random_state=seed, scale=form, **penalty)
+            return chosen.make(
+                components, X=rows, random_state=seed, scale=form, task=read.facts.task, **penalty
+            )
 
         model = make(table.X)
         if mark is None:
             model = only_missing(model)
-        model = settled(model.fit(X, table.y))
-        expect = _expect(make, model, read_data(X, table.y, unlabeled=mark), seed)
+        model = settled(model.fit(X, read.y if read.facts.numbers else table.y))
+        found = by_leave_one_out(model, read)
+        if found is None:
+            held = hold_back(make, read, seed)
+            found = None if held is None else expected(held)
+            calibrate(model, held)
     embedded = model.transform(X) if chosen.embeds else None
-    save_model(model, output, **fit_notes(chosen, table, labels, target, embedded))
+    save_model(model, output, **fit_notes(chosen, table, labels, target, embedded, found))
+    expect = "No labelled row can be held back, so nothing can be said of new rows; label more rows."
+    if found is not None:
+        expect = expectation(found, read.measure)
     n, d = table.X.shape
     last = model[-1] if isinstance(model, Pipeline) else model
     value = f", ridge {last.ridge:.3g}" if hasattr(last, "ridge") else ""
     size = "" if embedded is None else f" with {count(embedded.shape[1], 'component')}"
     everyone = " (all of them: supervised)" if labels.all_labelled else ""
+    known = f"in {labels.n_classes} classes"
+    if read.facts.numbers:
+        known = f"with numbers from {labels.values.min():g} to {labels.values.max():g}"
     console().print(
-        f"{chosen.title}{size}{value}, fitted on {n:,} rows × {d:,} columns, {labels.n_labelled:,} rows labelled in "
-        f"{labels.n_classes} classes{everyone}.\n"
+        f"{chosen.title}{size}{value}, fitted on {n:,} rows × {d:,} columns, {labels.n_labelled:,} rows labelled "
+        f"{known}{everyone}.\n"
+        + "".join(f"{doubt}\n" for doubt in read.doubts)
         + (f"{why_form}\n" if why_form and chosen.form(form) == form else "")
         + f"{expect}\n"
         + f"Saved to {output}",
@@ -128,31 +156,11 @@ def fit(
     )
 
 
-def _expect(make: Any, model: Any, data: Any, seed: int) -> str:
-    """Say what to expect of a method: by its own leave-one-out where it has that, otherwise by folds.
-
-    The folds also turn the model's scores into probabilities.
-    """
-    from labelfold.app._calibrate import calibrate
-    from labelfold.app.compare._expect import expectation, expected, hold_back
-
-    if getattr(model, "task_", None) in ("binary", "multiclass") and hasattr(model, "loo_score_"):
-        counted = int((data.counts()[data.labels.values] > 1).sum())
-        if counted:
-            low, high = model.loo_interval_
-            return expectation(model.loo_score_, low, high, counted, "right")
-    held = hold_back(make, data, seed)
-    if held is None:
-        return "No labelled row can be held back, so nothing can be said of new rows; label more rows."
-    calibrate(model, held)
-    found = expected(held)
-    return expectation(found.expected, found.low, found.high, found.n_rows, data.measure.unit)
-
-
 def fit_notes(
-    method: Any, table: Any, labels: Any, target: list[str] | None, embedded: Any
+    method: Any, table: Any, labels: Any, target: list[str] | None, embedded: Any, expected: Any
 ) -> dict[str, Any]:
     """Return what to keep beside a model: what it was fitted on, and what its components go along with."""
+    numbers = labels.task == "regression"
     from labelfold.app._explain import correlations, top_features
 
     tops = None
@@ -166,7 +174,9 @@ def fit_notes(
         "n_components": None if embedded is None else int(embedded.shape[1]),
         "n_rows": int(table.X.shape[0]),
         "n_labelled": int(labels.n_labelled),
-        "counts": labels.counts().tolist(),
+        "counts": None if numbers else labels.counts().tolist(),
+        "range": [float(labels.values.min()), float(labels.values.max())] if numbers else None,
+        "within": None if expected is None else expected.within,
         "top_features": tops,
     }
 
@@ -180,16 +190,16 @@ def transform(
     drop: Drop = None,
     format: Format = None,
     predict: Annotated[
-        bool, typer.Option("--predict", help="Add a column with the predicted class.")
+        bool, typer.Option("--predict", help="Add a column with the predicted class or number.")
     ] = False,
     safe_csv: SafeCsv = False,
 ) -> None:
     """Embed the rows of a table with a saved model."""
     from labelfold.app.io import write_table
 
-    needed = {"transform": "gives no embedding; labelfold predict gives its classes"}
+    needed = {"transform": "gives no embedding; labelfold predict gives its predictions"}
     if predict:
-        needed["predict"] = "predicts no classes; leave out --predict"
+        needed["predict"] = "predicts nothing; leave out --predict"
     saved, table, X = _read_both(model, data, output, ids, drop, format, needed)
     with refusing():
         embedded = saved.model.transform(X)
@@ -210,17 +220,30 @@ def predict(
     format: Format = None,
     safe_csv: SafeCsv = False,
 ) -> None:
-    """Predict the classes of the rows of a table with a saved model, and how sure it is of each."""
-    from labelfold.app._explain import predict_with_confidence
+    """Predict the classes, or numbers, of the rows of a table with a saved model, and how sure it is of each."""
     from labelfold.app.io import write_table
 
-    needed = {"predict": "predicts no classes; labelfold transform gives its embedding"}
+    needed = {"predict": "predicts nothing; labelfold transform gives its embedding"}
     saved, table, X = _read_both(model, data, output, ids, drop, format, needed)
     with refusing():
-        predicted, confidence = predict_with_confidence(saved.model, X)
-    extra = predicted_columns(predicted, saved.meta.get("classes")) | {"confidence": confidence}
-    write_table(output, np.empty((len(predicted), 0)), [], ids=table.ids, extra=extra, safe_csv=safe_csv)
-    console().print(f"{count(len(predicted), 'prediction')} written to {output}", soft_wrap=True)
+        extra = said_of(saved.model, X, saved.meta.get("classes"), saved.meta.get("within"))
+    n = table.X.shape[0]
+    write_table(output, np.empty((n, 0)), [], ids=table.ids, extra=extra, safe_csv=safe_csv)
+    console().print(f"{count(n, 'prediction')} written to {output}", soft_wrap=True)
+
+
+def said_of(model: Any, X: Any, classes: list[str] | None, within: float | None) -> dict[str, np.ndarray]:
+    """Return what a model says of rows as columns: predictions, and how sure they are.
+
+    Of numbers: what nine of ten rows are expected between, where the distance is known.
+    """
+    from labelfold.app._explain import predict_with_confidence
+
+    predicted, confidence = predict_with_confidence(model, X)
+    columns = predicted_columns(predicted, classes)
+    if hasattr(model, "classes_"):
+        return columns | {"confidence": confidence}
+    return columns if within is None else columns | {"low": predicted - within, "high": predicted + within}
 
 
 def predicted_columns(predicted: np.ndarray, classes: list[str] | None) -> dict[str, np.ndarray]:
@@ -313,6 +336,11 @@ def _facts(saved: Any, method: Any) -> list[tuple[str, str]]:
         counts = meta.get("counts") or [None] * len(classes)
         named = [c if n is None else f"{c} ({n:,})" for c, n in zip(classes, counts, strict=False)]
         facts.append(("classes", ", ".join(named[:30]) + (" ..." if len(named) > 30 else "")))
+    if meta.get("range"):
+        low, high = meta["range"]
+        facts.append(("numbers", f"{low:g} to {high:g} in the labelled rows"))
+    if meta.get("within"):
+        facts.append(("expected", f"nine of ten new rows within {meta['within']:.3g} of their prediction"))
     if meta.get("target"):
         target = meta["target"]
         facts.append(("target", target if isinstance(target, str) else ", ".join(target)))

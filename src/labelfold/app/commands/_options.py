@@ -25,7 +25,7 @@ Target = Annotated[
     typer.Option(
         "--target",
         "-t",
-        help="The column of labels. Repeated: columns of 0 and 1, for several labels a row.",
+        help="The column of labels, or of numbers. Repeated: columns of 0 and 1, for several labels a row.",
         show_default=False,
     ),
 ]
@@ -62,6 +62,14 @@ SafeCsv = Annotated[
     typer.Option(
         "--safe-csv",
         help="Put an apostrophe before labels and ids that a spreadsheet would run as a formula (= + - @).",
+    ),
+]
+Task = Annotated[
+    str,
+    typer.Option(
+        "--task",
+        help="classification or regression: whether the target holds classes or numbers. Unless given: fractions are "
+        "numbers, text and most whole numbers are classes.",
     ),
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of everything random.")]

@@ -13,76 +13,15 @@ from functools import cached_property
 import numpy as np
 from scipy import stats
 
+from labelfold.app.compare._measure import Measure
+
 LEVEL = 0.9  # of every interval
 # Labelled rows are a sample, and so is the training set: an interval for the first alone is this much too narrow.
 _WIDER = 1.2
+_R2_WIDER = 1.5  # as LabelFold's own interval is
 _DRAWS = 1000
 # Differences below half a percentage point are of no use to anyone.
 _NEGLIGIBLE = 0.005
-
-
-@dataclass(frozen=True)
-class Measure:
-    """A score that is a function of sums over rows.
-
-    Attributes
-    ----------
-    name : str
-        What it is called in print.
-    kind : {"accuracy", "balanced", "f1", "r2"}
-        Which it is.
-    """
-
-    name: str
-    kind: str
-
-    @property
-    def unit(self) -> str:
-        """What a figure of it counts, after the percentage."""
-        return {"accuracy": "right", "f1": "F1"}.get(self.kind, self.name)
-
-    def terms(self, truth: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-        """Return what each row adds to the sums, (l, q); NaN where there is no prediction."""
-        if self.kind == "f1":
-            tp = (truth * predicted).sum(axis=1)
-            return np.column_stack([2 * tp, truth.sum(axis=1) + predicted.sum(axis=1)])
-        if self.kind == "r2":
-            truth, predicted = truth.reshape(len(truth), -1), predicted.reshape(len(truth), -1)
-            scale = np.maximum(truth.var(axis=0), np.finfo(np.float64).tiny)
-            lost = ((truth - predicted) ** 2 / scale).mean(axis=1)
-            return np.column_stack([((truth - truth.mean(axis=0)) ** 2 / scale).mean(axis=1) - lost,
-                                    ((truth - truth.mean(axis=0)) ** 2 / scale).mean(axis=1)])  # fmt: skip
-        right = (truth == predicted).astype(float)
-        if self.kind == "accuracy":
-            return np.column_stack([right, np.ones(len(truth))])
-        member = (np.arange(int(truth.max(initial=0)) + 1) == truth[:, None]).astype(float)
-        return np.hstack([right[:, None] * member, member])
-
-    def value(self, sums: np.ndarray) -> np.ndarray:
-        """Return the score from sums (..., q)."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            if self.kind != "balanced":
-                empty = 1.0 if self.kind == "f1" else np.nan
-                return np.where(sums[..., 1] > 0, sums[..., 0] / sums[..., 1], empty)
-            half = sums.shape[-1] // 2
-            there = sums[..., half:] > 0
-            recall = np.where(there, sums[..., :half] / sums[..., half:], 0.0)
-            return recall.sum(axis=-1) / np.maximum(there.sum(axis=-1), 1)
-
-
-def measure_for(task: str, counts: np.ndarray) -> Measure:
-    """Return the measure that suits a target: balanced accuracy where one class is five times another.
-
-    >>> measure_for("multiclass", np.array([50, 4])).name
-    'balanced accuracy'
-    """
-    if task == "multilabel":
-        return Measure("F1 over all labels", "f1")
-    if task == "regression":
-        return Measure("R²", "r2")
-    if counts.max() >= 5 * counts.min():
-        return Measure("balanced accuracy", "balanced")
-    return Measure("accuracy", "accuracy")
 
 
 @dataclass
@@ -114,6 +53,17 @@ class OutOfFold:
         return int((self.fold >= 0).any(axis=0).sum())
 
     @property
+    def within(self) -> float | None:
+        """How far at most nine of ten new numbers lie from their prediction, as many as rows held back did.
+
+        Of l rows it is the distance that 0.9 (l + 1) of them keep to, which holds for one more row drawn as they were
+        (split conformal prediction). None for classes, and where l is below 9.
+        """
+        place = int(np.ceil(LEVEL * (self.n_rows + 1) * len(self.terms)))
+        away = np.sort(np.sqrt(self.terms[self.fold >= 0, 0]))
+        return float(away[place - 1]) if self.measure.kind == "r2" and place <= len(away) else None
+
+    @property
     def score(self) -> float:
         """The score over all rows and repeats."""
         return float(self.measure.value(self.mean_terms.sum(axis=0)))
@@ -122,7 +72,7 @@ class OutOfFold:
         """Return the score in each fold of each repeat, (r, folds)."""
         folds = int(self.fold.max()) + 1
         member = self.fold[:, None, :] == np.arange(folds)[:, None]  # (r, folds, l)
-        return self.measure.value(np.einsum("rfl,rlq->rfq", member.astype(float), self.terms))
+        return self.measure.by_part(np.einsum("rfl,rlq->rfq", member.astype(float), self.terms))
 
     def first(self, repeats: int) -> OutOfFold:
         """Return the predictions of the first repeats only."""
@@ -162,6 +112,8 @@ class Choice:
         Its 90% interval.
     n_rows : int
         How many labelled rows that stands on.
+    within : float or None
+        Where numbers are predicted: nine of ten new ones are expected within this distance of their prediction.
     """
 
     chosen: str
@@ -170,6 +122,7 @@ class Choice:
     low: float
     high: float
     n_rows: int
+    within: float | None = None
 
 
 def choose(found: dict[str, OutOfFold], preferred: Sequence[str], seed: int = 0) -> Choice:
@@ -199,12 +152,13 @@ def choose(found: dict[str, OutOfFold], preferred: Sequence[str], seed: int = 0)
     chosen = next((name for name in preferred if name in equal), order[0])
     margin = {name: max(min(gaps[name][1], 1.0), _NEGLIGIBLE) for name in preferred if name in found}
     expected, draws = _corrected(found, margin, chosen, seed)
-    return Choice(chosen, equal, expected, *interval(found[chosen], expected, draws), found[chosen].n_rows)
+    own = found[chosen]
+    return Choice(chosen, equal, expected, *interval(own, expected, draws), own.n_rows, own.within)
 
 
 def interval(one: OutOfFold, expected: float, draws: np.ndarray) -> tuple[float, float]:
     """Return a 90% interval of the score on new rows: Wilson's for shares of rows, otherwise from the bootstrap."""
-    z = stats.norm.ppf((1 + LEVEL) / 2) * _WIDER
+    z = stats.norm.ppf((1 + LEVEL) / 2) * (_R2_WIDER if one.measure.kind == "r2" else _WIDER)
     if one.measure.kind == "accuracy":
         n, p = one.n_rows, min(max(expected, 0.0), 1.0)
         middle = (p + z**2 / (2 * n)) / (1 + z**2 / n)

@@ -31,6 +31,8 @@ class Clock:
     ----------
     limit : float, optional
         Seconds for everything; endless unless given.
+    run : float, default=0.15
+        The share of all time that a single run may take.
 
     Examples
     --------
@@ -39,13 +41,18 @@ class Clock:
     (15.0, False)
     """
 
-    def __init__(self, limit: float | None):
+    def __init__(self, limit: float | None, run: float = _RUN):
         self._began = time.perf_counter()
-        self.limit = limit
+        self.limit, self._run = limit, run
 
-    def most(self, share: float = _RUN) -> float | None:
-        """Return the most seconds that something may take: a share of all, and a second at least."""
-        return None if self.limit is None else _at_most(self.limit, share)
+    @classmethod
+    def shared(cls, limit: float | None, n_methods: int) -> Clock:
+        """Return a clock for so many methods: where they are few, a run may take a method's share."""
+        return cls(limit, max(_RUN, 1 / max(n_methods, 1)))
+
+    def most(self) -> float | None:
+        """Return the most seconds that a run may take: a share of all, and a second at least."""
+        return None if self.limit is None else _at_most(self.limit, self._run)
 
     def seconds(self) -> float:
         """Return how long it has been."""
@@ -56,7 +63,7 @@ class Clock:
         return self.limit is not None and self.seconds() >= self.limit
 
     @contextmanager
-    def turn(self, share: float = _RUN) -> Iterator[None]:
+    def turn(self, share: float | None = None) -> Iterator[None]:
         """Give a run its turn: raise TimeUp, also in the midst of it, when its share of time or all time is over.
 
         In the midst of it only on the main thread of a system with alarms; elsewhere before the next turn.
@@ -75,7 +82,9 @@ class Clock:
 
         before = signal.signal(signal.SIGALRM, ring)
         try:
-            left = min(_at_most(self.limit, share), self.limit - self.seconds())
+            left = min(
+                _at_most(self.limit, self._run if share is None else share), self.limit - self.seconds()
+            )
             signal.setitimer(signal.ITIMER_REAL, max(left, 1e-3))
             yield
         finally:

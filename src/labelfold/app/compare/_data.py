@@ -12,13 +12,13 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_array
 
-from labelfold.app.compare._choice import Measure, measure_for
+from labelfold.app.compare._measure import Measure, measure_for
+from labelfold.app.compare._target import read_target_labels
 from labelfold.app.io._problems import listed
 from labelfold.app.registry._multilabel import coded
 from labelfold.app.registry._suitability import Facts
-from labelfold.labels import Labels, read_labels
+from labelfold.labels import Labels
 
-_FEW = 30  # labels: so many classes with one label each are believed
 _OUTWEIGHS = 30  # times the usual spread; pixels and counts stay far below
 
 
@@ -31,7 +31,7 @@ class Data:
     X : ndarray or CSR of shape (n, d)
         The rows.
     y : ndarray
-        Class codes, -1 where unlabelled; or 0 and 1 for several labels a row, with rows of NaN.
+        Class codes, -1 where unlabelled; 0 and 1 for several labels a row, or numbers, with NaN there.
     labels : Labels
         As read.
     names : list of str, or None
@@ -42,6 +42,8 @@ class Data:
         What methods have to get along with.
     notes : list of str
         What the user should know of it, each a sentence.
+    doubts : list of str
+        How y was read, where that could be doubted; among the notes too.
     """
 
     X: Any
@@ -51,12 +53,18 @@ class Data:
     ids: list[str] | None
     facts: Facts
     notes: list[str]
+    doubts: list[str]
 
     @property
     def classes(self) -> list[str]:
-        """The classes, or labels, as text."""
+        """The classes, or labels, as text; none where y holds numbers."""
         # whole numbers that came as floats, for the sake of NaN beside them, are whole numbers
         return [str(int(c)) if isinstance(c, float) and c == int(c) else str(c) for c in self.labels.classes]
+
+    @property
+    def truth(self) -> np.ndarray:
+        """What is known of the labelled rows: class codes (l,), 0 and 1 (l, c), or numbers (l,)."""
+        return self.labels.values.astype(int) if self.facts.multilabel else self.labels.values
 
     @property
     def unlabelled(self) -> np.ndarray:
@@ -80,7 +88,9 @@ class Data:
         return self.ids[i] if self.ids else f"row {i + 1}"
 
     def named(self, y: Any) -> str:
-        """Return a class code, or a row of 0 and 1, as text."""
+        """Return a class code, a row of 0 and 1, or a number, as text."""
+        if self.facts.numbers:
+            return "" if np.isnan(y) else f"{y:.6g}"
         if np.ndim(y) == 0:
             return "" if y < 0 else self.classes[int(y)]
         if np.isnan(y).any():
@@ -89,7 +99,7 @@ class Data:
 
     def targets(self) -> np.ndarray:
         """Return y as the user wrote it, None where unlabelled, so that a model will speak of the same classes."""
-        if self.facts.multilabel:
+        if self.facts.multilabel or self.facts.numbers:
             return self.y
         values = np.asarray(self.labels.classes)[self.labels.values]
         if self.labels.all_labelled:
@@ -100,7 +110,7 @@ class Data:
 
     def counts(self) -> np.ndarray:
         """Return the number of labelled rows of each class or label; none where y holds numbers."""
-        return np.zeros(0, dtype=int) if self.labels.task == "regression" else self.labels.counts()
+        return np.zeros(0, dtype=int) if self.facts.numbers else self.labels.counts()
 
     @property
     def measure(self) -> Measure:
@@ -117,16 +127,16 @@ class Data:
         return digest.hexdigest()
 
 
-def read_data(X: Any, y: Any, *, unlabeled: Any = -1, ids: Sequence[Any] | None = None) -> Data:
+def read_data(
+    X: Any, y: Any, *, unlabeled: Any = -1, ids: Sequence[Any] | None = None, task: str = "auto"
+) -> Data:
     """Read the rows and labels of a comparison, or say in a sentence what is wrong with them."""
     names = [str(c) for c in X.columns] if hasattr(X, "columns") else None
     if names and len(set(names)) < len(names):
         twice = [name for name, count in Counter(names).items() if count > 1]
         raise ValueError(f"X has more than one column named {listed(twice)}; give each its own name.")
     X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
-    tasks = ("binary", "multiclass", "multilabel")
-    labels = read_labels(y, X.shape[0], unlabeled=unlabeled, allowed=tasks, estimator="compare")
-    refuse_ids_for_labels(labels)
+    labels, doubts = read_target_labels(y, X.shape[0], unlabeled=unlabeled, task=task)
     if ids is not None and len(ids) != X.shape[0]:
         raise ValueError(f"There are {len(ids)} ids for {X.shape[0]} rows; pass one a row.")
     return Data(
@@ -136,19 +146,9 @@ def read_data(X: Any, y: Any, *, unlabeled: Any = -1, ids: Sequence[Any] | None 
         names,
         None if ids is None else [str(i) for i in ids],
         Facts.of(X, labels),
-        _notes(X, names, labels),
+        [*doubts, *_notes(X, names, labels)],
+        doubts,
     )
-
-
-def refuse_ids_for_labels(labels: Labels, where: str = "y") -> None:
-    """Refuse labels that are all different, as those of an id column are; a few may be one label a class."""
-    many = labels.all_labelled or labels.n_labelled > _FEW
-    if labels.task == "multiclass" and labels.n_classes == labels.n_labelled and many:
-        example = ", ".join(repr(str(c)) for c in labels.classes[:2])
-        raise ValueError(
-            f"{where} has another label for each of its {labels.n_labelled} labelled rows ({example}, ...), as a "
-            "column of ids has; pass one with classes that rows share, or label more rows."
-        )
 
 
 def _notes(X: Any, names: list[str] | None, labels: Labels) -> list[str]:

@@ -11,8 +11,8 @@ import numpy as np
 from labelfold.app._explain import score_gap
 from labelfold.app.compare._choice import Choice, OutOfFold, choose
 from labelfold.app.compare._data import Data
-from labelfold.app.compare._splits import fold_of_rows, fold_splits
-from labelfold.app.compare._words import percent
+from labelfold.app.compare._measure import R2_GLOSS, Measure
+from labelfold.app.compare._splits import fold_of_rows, fold_splits, n_folds
 from labelfold.app.io._problems import count
 
 
@@ -52,7 +52,7 @@ def hold_back(make: Callable[[Any], Any], data: Data, seed: int) -> HeldBack | N
     seed : int
         Of the folds.
     """
-    truth = data.y[data.labels.index]
+    truth = data.truth
     place = np.full(data.X.shape[0], -1)
     place[data.labels.index] = np.arange(len(truth))
     found = HeldBack(
@@ -74,18 +74,45 @@ def hold_back(make: Callable[[Any], Any], data: Data, seed: int) -> HeldBack | N
 
 def expected(held: HeldBack) -> Choice:
     """Return the score to expect of a method on new rows."""
-    measure, truth = held.data.measure, held.data.y[held.data.labels.index]
+    measure, truth = held.data.measure, held.data.truth
     terms = measure.terms(truth, held.guess)[None]
     return choose({"it": OutOfFold(measure, terms, fold_of_rows(held.data, 1, held.seed))}, [], held.seed)
 
 
-def expectation(score: float, low: float, high: float, n_rows: int, unit: str) -> str:
+def by_leave_one_out(model: Any, data: Data) -> Choice | None:
+    """Return what to expect of a fitted model by its own leave-one-out; None where it has none that is meant.
+
+    It counts rows that are right, or gives R²: where another measure suits, or too few rows are there, folds decide.
+    """
+    if not hasattr(model, "loo_score_") or data.measure.kind not in ("accuracy", "r2") or not n_folds(data):
+        return None
+    low, high = model.loo_interval_
+    if not data.facts.numbers:
+        counted = int((data.counts()[data.labels.values] > 1).sum())
+        return Choice("it", ["it"], model.loo_score_, low, high, counted) if counted else None
+    truth = data.truth
+    left_out = OutOfFold(
+        data.measure, data.measure.terms(truth, model.loo_predictions_)[None], np.arange(len(truth))[None]
+    )
+    return Choice("it", ["it"], model.loo_score_, low, high, len(truth), left_out.within)
+
+
+def expectation(found: Choice, measure: Measure) -> str:
     """Say what to expect.
 
-    >>> expectation(0.913, 0.84, 0.962, 60, "right")
+    >>> found = Choice("it", ["it"], 0.913, 0.84, 0.962, 60)
+    >>> expectation(found, Measure("accuracy", "accuracy"))
     'Expect 91.3% right on new rows (90% interval 84.0% to 96.2%, from 60 labelled rows).'
     """
-    return (
-        f"Expect {percent(score)} {unit} on new rows (90% interval {percent(low)} to {percent(high)}, from "
-        f"{count(n_rows, 'labelled row')})."
+    said = (
+        f"Expect {measure.stated(found.expected)} on new rows (90% interval {measure.show(found.low)} to "
+        f"{measure.show(found.high)}, from {count(found.n_rows, 'labelled row')})."
     )
+    return said if measure.shares else " ".join([said, *distance(found), R2_GLOSS])
+
+
+def distance(found: Choice) -> list[str]:
+    """Say how far from their prediction numbers are to be expected, where that is known."""
+    if found.within is None:
+        return []
+    return [f"Nine of ten new rows are expected within {found.within:.3g} of their prediction."]

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labelfold.app.compare._choice import Measure, OutOfFold
+from labelfold.app.compare._choice import OutOfFold
+from labelfold.app.compare._measure import Measure
 from labelfold.app.compare._splits import fold_of_rows, from_text
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def predictions_of(
     data: Data, measure: Measure, rows: list[dict[str, Any]], pairs: list[tuple], repeats: int, seed: int
 ) -> dict[tuple, OutOfFold]:
     """Read the out-of-fold predictions of methods and sizes from rows of results: as many repeats as each has."""
-    fold, truth = fold_of_rows(data, repeats, seed), data.y[data.labels.index]
+    fold, truth = fold_of_rows(data, repeats, seed), data.truth
     cells = {
         (row["method"], whole(row["k"]), int(row["repeat"])): row["predicted"]
         for row in rows

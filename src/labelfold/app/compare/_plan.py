@@ -12,10 +12,12 @@ import numpy as np
 
 from labelfold.app.compare._data import Data
 from labelfold.app.registry._methods import METHODS, Method, get_method, install
-from labelfold.app.registry._suitability import why_not
+from labelfold.app.registry._suitability import refuse_other_task, why_not
 from labelfold.model_selection import LabelBudgetSplit
 
 _MOST_COMPONENTS = 50
+# Of more labelled rows the weighing of views takes long: what is quick gives a first answer before it.
+_MANY_LABELLED = 1000
 _PIXEL = re.compile(r"(?:pixel|px|p)[ _.-]?(\d+)(?:[ _.x,-](\d+))?", re.IGNORECASE)
 
 
@@ -31,9 +33,9 @@ class Run:
         """What it is called in print."""
         return self.method.title if self.k is None else f"{self.method.title}, {self.k}"
 
-    def make(self, X: Any, seed: int, scale: bool | str) -> Any:
+    def make(self, X: Any, seed: int, scale: bool | str, task: str) -> Any:
         """Make the estimator."""
-        return self.method.make(self.k, X=X, random_state=seed, scale=scale)
+        return self.method.make(self.k, X=X, random_state=seed, scale=scale, task=task)
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,8 @@ def make_plan(
     chosen, left_out = _methods(data, methods)
     budgets = [] if budgets is None else _whole("budgets", budgets)
     if budgets:  # refuses, before any work, those that the labels do not allow
-        next(LabelBudgetSplit(budgets, n_repeats=1, test_size=test_size).split(None, data.y))
+        splitter = LabelBudgetSplit(budgets, n_repeats=1, test_size=test_size, task=data.facts.task)
+        next(splitter.split(None, data.y))
     sizes = None if components is None else _sizes(components, data)
     runs = []
     for method in chosen:
@@ -70,7 +73,8 @@ def make_plan(
         if method.embeds:
             ks = sorted({min(k, most) for k in sizes or [_default_size(method, data)]})
         runs += [Run(method, k) for k in ks]
-    runs.sort(key=lambda run: run.method.slow)
+    late = data.labels.n_labelled > _MANY_LABELLED
+    runs.sort(key=lambda run: run.method.slow or (late and run.method.own_forms))
     return Plan(runs, budgets, sizes or [], left_out)
 
 
@@ -81,6 +85,8 @@ def _methods(data: Data, methods: Sequence[str | Method] | None) -> tuple[list[M
         chosen = [m if isinstance(m, Method) else get_method(m) for m in methods]
         if not chosen:
             raise ValueError("There is no method to compare; name at least one.")
+        for method in chosen:
+            refuse_other_task(method, data.facts.task)
         return list({m.name: m for m in chosen}.values()), {}
     chosen, left_out = [], {}
     reason: str | None
@@ -102,11 +108,16 @@ def _methods(data: Data, methods: Sequence[str | Method] | None) -> tuple[list[M
 
 
 def _default_size(method: Method, data: Data) -> int:
-    """Return the size of an embedding: all directions that labels can tell, or some more where rows decide."""
+    """Return the size of an embedding: all directions that labels can tell, or some more where rows decide.
+
+    A number has one direction; where the method has more to give it is two, for a map.
+    """
     n, d = data.X.shape
     natural = data.facts.most_directions
-    if method.by_labels or method.most is not None:
+    if method.most is not None:
         return natural
+    if method.by_labels:
+        return min(2, d) if data.facts.numbers else natural
     return max(min(max(2 * natural, 20), d - 1, n, _MOST_COMPONENTS), 1)
 
 

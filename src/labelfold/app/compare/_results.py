@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labelfold.app.compare._choice import Choice, Measure, OutOfFold, choose
+from labelfold.app.compare._choice import Choice, OutOfFold, choose
+from labelfold.app.compare._expect import by_leave_one_out
+from labelfold.app.compare._measure import Measure
 from labelfold.app.compare._out_of_fold import predictions_of, whole
 from labelfold.app.compare._store import COLUMNS
 from labelfold.model_selection._scoring import one_standard_error
@@ -149,7 +151,7 @@ class Comparison:
             sizes = runs.drop_duplicates("label").set_index("label")["k"]
             label = _chosen(wide.reindex(columns=sizes.index), sizes.fillna(0).to_numpy(float))
             rows.append({"method": method, "label": label, "k": sizes[label]})
-        ranking = pd.DataFrame(rows).astype({"k": "Int64"})
+        ranking = pd.DataFrame(rows, columns=["method", "label", "k"]).astype({"k": "Int64"})
         scores = wide.reindex(columns=ranking["label"])
         ranking = ranking.merge(_gaps(scores), left_on="label", right_index=True, how="left")
         ranking["mean"] = ranking["label"].map(scores.mean())
@@ -176,13 +178,11 @@ class Comparison:
     def _leave_one_out(self, choice: Choice) -> Choice:
         """Put LabelFold's own leave-one-out in the place of folds, which cost it labels to learn from."""
         method = self._method_of(choice.chosen)
-        if method != PREFERRED or self.measure.kind != "accuracy":
+        if method != PREFERRED:
             return choice
         row = self.ranking.set_index("label").loc[choice.chosen]
-        model = self.refit(method, whole(row["k"]))
-        low, high = model.loo_interval_
-        counts = self.data.counts()[self.data.labels.values]
-        return replace(choice, expected=model.loo_score_, low=low, high=high, n_rows=int((counts > 1).sum()))
+        own = by_leave_one_out(self.refit(method, whole(row["k"])), self.data)
+        return choice if own is None else replace(own, chosen=choice.chosen, equal=choice.equal)
 
     @cached_property
     def out_of_fold(self) -> dict[str, OutOfFold]:
@@ -356,6 +356,6 @@ def _gaps(wide: pd.DataFrame) -> pd.DataFrame:
         return pd.DataFrame({"behind": [], "behind_spread": [], "behind_in": []})
     # a method that failed in some repeats is no yardstick: its mean is over fewer, perhaps easier, ones
     whole = wide.loc[:, wide.count() == wide.count().max()]
-    gap = wide.rsub(wide[whole.mean().fillna(-1).idxmax()], axis=0)
+    gap = wide.rsub(wide[whole.mean().fillna(-np.inf).idxmax()], axis=0)
     behind_in = (gap > 0).sum().where(gap.count() > 0)
     return pd.DataFrame({"behind": gap.mean(), "behind_spread": gap.std(), "behind_in": behind_in})

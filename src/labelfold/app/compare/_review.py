@@ -1,4 +1,4 @@
-"""What a report shows beside scores: maps of the best methods, confusion, components, rows to label next."""
+"""What a report shows beside scores: maps of the best methods, what was predicted for rows held back, components."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from labelfold._layout import layout
 from labelfold.app._calibrate import calibrate, is_calibrated
 from labelfold.app._explain import correlations, predict_with_confidence
 from labelfold.app.compare._expect import hold_back
+from labelfold.app.compare._next_rows import next_rows
 from labelfold.app.compare._out_of_fold import whole
 from labelfold.app.compare._splits import fold_of_rows, from_text
 from labelfold.app.registry._partly_labelled import only_missing
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 _MOST_MAPS = 2
 _MOST_POINTS = 2000  # of each kind: a browser draws that many at once
-_MOST_NEXT = 20
 _MOST_SHOWN = 12  # components
 
 
@@ -46,6 +46,8 @@ class Map:
         How sure it is.
     flat : bool
         Whether the method gives one component only, so that the second coordinate is random.
+    numbers : ndarray of shape (m,), or None
+        The number of each row, predicted where it has none, where y holds numbers.
     """
 
     title: str
@@ -55,6 +57,7 @@ class Map:
     predicted: list[str]
     confidence: np.ndarray
     flat: bool
+    numbers: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -68,10 +71,12 @@ class Review:
     confusion : ndarray of shape (c, c), or (c, 4), or None
         Rows held back, over all repeats: true class by predicted class; with several labels a row, for each label how
         often it was rightly and wrongly given, and missed, and rightly not given.
+    held_back : ndarray of shape (l, 2), or None
+        Where y holds numbers: those of the labelled rows, and their out-of-fold predictions, mean over the repeats.
     strengths : ndarray of shape (k, d), or None
         Correlation of the best model's components with the columns.
     next_rows : ndarray
-        Unlabelled rows most worth a label: those the best model is least sure of, spread out.
+        Unlabelled rows most worth a label; see `_next_rows`.
     next_predicted : list of str
         What it takes them for.
     next_confidence : ndarray
@@ -80,13 +85,14 @@ class Review:
 
     maps: list[Map]
     confusion: np.ndarray | None
+    held_back: np.ndarray | None
     strengths: np.ndarray | None
     next_rows: np.ndarray
     next_predicted: list[str]
     next_confidence: np.ndarray
 
 
-EMPTY = Review([], None, None, np.empty(0, dtype=int), [], np.empty(0))
+EMPTY = Review([], None, None, None, np.empty(0, dtype=int), [], np.empty(0))
 
 
 def review(found: Comparison) -> Review:
@@ -98,7 +104,10 @@ def review(found: Comparison) -> Review:
         model = found.refit()
         embedded = np.asarray(model.transform(found.data.table())) if hasattr(model, "transform") else None
         strengths = None if embedded is None else correlations(found.data.X, embedded[:, :_MOST_SHOWN])
-        return Review(_maps(found), _confusion(found), strengths, *_next(found, model, embedded))
+        rows, predicted, sure = next_rows(found, model, embedded)
+        text = [as_label(found.data, p) for p in predicted]
+        shown = _maps(found), _confusion(found), _held_back(found), strengths
+        return Review(*shown, rows, text, sure)
 
 
 def fit_on_all(found: Comparison, method: str, k: int | None) -> Any:
@@ -107,42 +116,54 @@ def fit_on_all(found: Comparison, method: str, k: int | None) -> Any:
     s = found.settings
 
     def make(X: Any) -> Any:
-        return found.methods[method].make(k, X=X, random_state=s["random_state"], scale=s["scale"])
+        how = {"random_state": s["random_state"], "scale": s["scale"], "task": data.facts.task}
+        return found.methods[method].make(k, X=X, **how)
 
     model = make(data.X)
     if -1 in np.asarray(data.labels.classes).tolist():
         model = only_missing(model)
     model.fit(data.table(), data.targets())
-    if method != found.best_ or is_calibrated(model):
+    if is_calibrated(model) or method != found.best_:
         return model
     return calibrate(model, hold_back(make, data, s["random_state"]))
 
 
 def _confusion(found: Comparison) -> np.ndarray | None:
     """Count, over all repeats, what the recommended method took each row held back for."""
-    data, best = found.data, found.winner
-    assert best is not None
-    if data.labels.task == "regression":
+    data = found.data
+    if data.facts.numbers:
         return None
-    rows = found.results[
-        (found.results["method"] == best["method"])
-        & (found.results["budget"] == data.labels.n_labelled)
-        & (found.results["k"].fillna(-1) == (-1 if whole(best["k"]) is None else best["k"]))
-    ].dropna(subset="predicted")
-    c, truth = len(data.classes), data.y[data.labels.index]
+    c, truth = len(data.classes), data.truth
     fold = fold_of_rows(data, found.settings["repeats"], found.settings["random_state"])
     total = np.zeros((c, 4 if data.facts.multilabel else c), dtype=int)
-    for _, row in rows.iterrows():
-        true, guess = (
-            truth[fold[row["repeat"]] >= 0].astype(int),
-            from_text(row["predicted"], truth.astype(int)),
-        )
+    for repeat, text in _predicted(found):
+        true, guess = truth[fold[repeat] >= 0], from_text(text, truth)
         if data.facts.multilabel:
             for j, (has, given) in enumerate(((1, 1), (0, 1), (1, 0), (0, 0))):
                 total[:, j] += np.sum((true == has) & (guess == given), axis=0)
         else:
             np.add.at(total, (true, guess), 1)
     return total
+
+
+def _held_back(found: Comparison) -> np.ndarray | None:
+    """Return the numbers of the labelled rows, and what the recommended method predicted without them."""
+    data, told = found.data, _predicted(found)
+    if not data.facts.numbers or not told:
+        return None
+    return np.column_stack([data.truth, np.mean([from_text(text, data.truth) for _, text in told], axis=0)])
+
+
+def _predicted(found: Comparison) -> list[tuple[int, str]]:
+    """Return the repeats of the recommended method, and what it predicted for the rows held back in each."""
+    best = found.winner
+    assert best is not None
+    rows = found.results[
+        (found.results["method"] == best["method"])
+        & (found.results["budget"] == found.data.labels.n_labelled)
+        & (found.results["k"].fillna(-1) == (-1 if whole(best["k"]) is None else best["k"]))
+    ].dropna(subset="predicted")
+    return list(zip(rows["repeat"], rows["predicted"], strict=True))
 
 
 def _maps(found: Comparison) -> list[Map]:
@@ -168,7 +189,9 @@ def _maps(found: Comparison) -> list[Map]:
         points = np.column_stack([Z[:, 0], rng.uniform(-1, 1, len(Z))]) if flat else plane(Z)
         title = found.methods[row["method"]].title
         said = [as_label(data, p) for p in predicted]
-        maps.append(Map(title, points, rows, role, said, confidence, flat))
+        known = data.y[rows]
+        numbers = np.where(np.isnan(known), predicted, known) if data.facts.numbers else None
+        maps.append(Map(title, points, rows, role, said, confidence, flat, numbers))
     return maps
 
 
@@ -189,36 +212,4 @@ def as_label(data: Any, predicted: Any) -> str:
     """Return what a model said of a row as text."""
     if np.ndim(predicted):
         return ", ".join(np.asarray(data.classes)[np.asarray(predicted) > 0]) or "none of them"
-    return str(predicted)
-
-
-def _next(found: Comparison, model: Any, Z: np.ndarray | None) -> tuple[np.ndarray, list[str], np.ndarray]:
-    """Return the unlabelled rows to label next, with what the model takes them for and how sure it is."""
-    data = found.data
-    rows = data.unlabelled
-    if not len(rows):
-        return rows, [], np.empty(0)
-    predicted, confidence = predict_with_confidence(model, data.table(rows))
-    if np.isnan(confidence).all():
-        return rows[:0], [], np.empty(0)
-    # few enough to be near the boundary, and more than are shown, so that they can be spread out
-    pool = max(_MOST_NEXT, min(4 * _MOST_NEXT, len(rows) // 5), len(rows) // 200)
-    near = np.argsort(confidence, kind="stable")[:pool]
-    chosen = near[:_MOST_NEXT] if Z is None else near[spread_out(Z[rows[near]], _MOST_NEXT)]
-    text = [as_label(data, p) for p in predicted[chosen]]
-    return rows[chosen], text, confidence[chosen]
-
-
-def spread_out(Z: np.ndarray, most: int) -> np.ndarray:
-    """Return up to ``most`` rows of Z, the first one first and each the farthest from those before it."""
-    spread = Z.std(axis=0)
-    Z = Z / np.where(spread > 0, spread, 1.0)
-    chosen = [0]
-    distance = np.linalg.norm(Z - Z[0], axis=1)
-    while len(chosen) < min(most, len(Z)):
-        farthest = int(np.argmax(distance))
-        if distance[farthest] <= 0:
-            break
-        chosen.append(farthest)
-        distance = np.minimum(distance, np.linalg.norm(Z - Z[farthest], axis=1))
-    return np.array(chosen)
+    return f"{predicted:.6g}" if data.facts.numbers else str(predicted)

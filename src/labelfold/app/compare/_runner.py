@@ -51,8 +51,9 @@ def compare(
     name: str = "the data",
     command: str | None = None,
     tell: Callable[[str], None] | None = None,
+    task: str = "auto",
 ) -> Comparison:
-    """Find the method that predicts best with these labels, and the accuracy to expect of it on new rows.
+    """Find the method that predicts best with these labels, and the accuracy, or R², to expect of it on new rows.
 
     Every labelled row is predicted by models that were not told its label: in each repeat the labelled rows are cut
     into folds, and the labels of each fold are hidden once. All rows stay in training. All methods see the same
@@ -66,7 +67,8 @@ def compare(
     X : array-like, sparse matrix or DataFrame of shape (n, d)
         The rows.
     y : array-like of shape (n,), or (n, c) of 0 and 1
-        Their classes, or several labels a row; None, NaN or ``unlabeled`` where unknown.
+        Their classes, several labels a row, or numbers; None, NaN or ``unlabeled`` (not among numbers) where
+        unknown.
     methods : str or Method, or sequence of them, optional
         All that suit the data unless given; ``left_out`` says which do not, and why.
     budgets : int or sequence of int, optional
@@ -77,7 +79,8 @@ def compare(
         How often the folds, and the labels of the curve, are drawn.
     time_limit : float, optional
         Seconds for the runs, which end with what there is; 40 and more with the size of X unless given. A run that
-        alone would take a seventh of it is stopped, and its method not tried again at that size or a larger one.
+        alone would take a seventh of it, or a method's share where they are few, is stopped, and its method not tried
+        again at that size or a larger one.
     random_state : int, default=0
         Seed of everything.
     test_size : float, default=0.3
@@ -104,6 +107,9 @@ def compare(
         How it was started, for the report.
     tell : callable, optional
         Called once with a first answer, a sentence, when every quick method has been through all folds once.
+    task : {"auto", "classification", "regression"}, default="auto"
+        Whether y holds classes or numbers. "auto" reads fractions as numbers, and whole numbers as classes unless
+        nearly every labelled row has another; ``notes`` say how where that could be doubted.
 
     Returns
     -------
@@ -126,12 +132,15 @@ def compare(
         raise ValueError(f"repeats is the number of draws, at least 1, not {repeats}.")
     if time_limit is not None and not time_limit > 0:
         raise ValueError(f"time_limit is a number of seconds above 0, not {time_limit}.")
-    data = read_data(X, y, unlabeled=unlabeled, ids=ids)
+    data = read_data(X, y, unlabeled=unlabeled, ids=ids, task=task)
     plan = make_plan(data, methods, budgets, components, test_size)
     if not n_folds(data) and not plan.budgets:
+        few = "every class has one labelled row only, so that none"
+        if data.facts.numbers:
+            few = f"y has a number in {count(data.labels.n_labelled, 'row')} only, so that too few"
         raise ValueError(
-            "every class has one labelled row only, so that none can be held back to compare methods by; fit "
-            "LabelFold (labelfold fit, or labelfold.LabelFold), or label more rows"
+            f"{few} can be held back to compare methods by; fit LabelFold (labelfold fit, or labelfold.LabelFold), "
+            "or label more rows"
         )
     image_shape = images_of(data, image_shape)
     form, why_form = chosen_form(data.X, scale, data.column)
@@ -141,6 +150,7 @@ def compare(
         "n_rows": data.X.shape[0],
         "n_columns": data.X.shape[1],
         "sparse": data.facts.sparse,
+        "task": data.facts.task,
         "classes": data.classes,
         "counts": data.counts().tolist(),
         "n_labelled": data.labels.n_labelled,
@@ -156,7 +166,8 @@ def compare(
         "image_shape": image_shape,
     }
     store = Store(folder, data.fingerprint(random_state, test_size, form, version("labelfold")))
-    clock = Clock(default_limit(data.X.shape) if time_limit is None else time_limit)
+    methods = {run.method.name for run in plan.runs}
+    clock = Clock.shared(default_limit(data.X.shape) if time_limit is None else time_limit, len(methods))
     runs = _Runs(data, plan.runs, store, clock, settings, tell)
     curve = list(budget_splits(data, plan.budgets, repeats, test_size, random_state))
     try:
@@ -172,6 +183,11 @@ def compare(
         and row["budget"] in settings["budgets"]
         and row["repeat"] < repeats
     ]
+    if not rows and runs.given_up:
+        raise ValueError(
+            f"No run ended within its share of the time limit of {clock.limit:g} s; give more, or name quicker "
+            "methods."
+        )
     if stopped and not rows:
         if stopped == "ctrl-c":
             raise KeyboardInterrupt
@@ -214,7 +230,7 @@ class _Runs:
     ):
         self.data, self.runs, self.store, self.clock = data, runs, store, clock
         self.seed, self.scale = settings["random_state"], settings["scale"]
-        self.repeats = settings["repeats"]
+        self.repeats, self.task = settings["repeats"], settings["task"]
         self.measure = data.measure
         self.tell = tell
         self.given_up: dict[str, str] = {}
@@ -281,7 +297,7 @@ class _Runs:
         if len(found) >= min(_FIRST, len(self.runs)):
             first, self._told = choose(found, list(found)), True
             self.tell(
-                f"First answer: {first.chosen}, about {first.expected:.0%} {self.measure.unit} on new rows."
+                f"First answer: {first.chosen}, about {self.measure.stated(first.expected)} on new rows."
             )
 
     def _one(self, run: Run, split: Split) -> None:
@@ -295,7 +311,7 @@ class _Runs:
                     self._warm_up(run, split)
                 self._warm.add(name)
             # LabelFold is what is delivered if nothing is better: it may take what time there is
-            with self.clock.turn(*([1.0] if name == PREFERRED else [])):
+            with self.clock.turn(1.0 if name == PREFERRED else None):
                 row |= self._fit(run, split)
         except TimeUp:
             if self.clock.over():
@@ -303,7 +319,7 @@ class _Runs:
             self._too_large[name] = run.k or 0
             size = "" if run.k is None else f" with {run.k} components or more"
             self.given_up[f"{run.method.title}{size}"] = (
-                f"a run took longer than {self.clock.most() or 0:.3g} s, a seventh of the time limit"
+                f"a run took longer than {self.clock.most() or 0:.3g} s of the time limit"
             )
             return  # no row: another run, with more time, should try it
         except Exception as error:  # the reason is the method's result; the others go on
@@ -326,7 +342,8 @@ class _Runs:
                     embedded = model.transform(held)
                     transform_seconds = time.perf_counter() - start
                 predicted.append(np.asarray(model.predict(held)))
-        guess, truth = np.concatenate(predicted), self.data.y[tested]
+        place = np.searchsorted(self.data.labels.index, tested)
+        guess, truth = np.concatenate(predicted), self.data.truth[place]
         order = np.argsort(tested)
         size = None
         if embedded is not None:
@@ -348,7 +365,7 @@ class _Runs:
         if whole and run in self._views:
             return self._views[run].refit(part.y, full=True)
         rows = self.data.X if whole else self.data.X[part.train]
-        model = run.make(rows, self.seed, self.scale).fit(rows, part.y)
+        model = run.make(rows, self.seed, self.scale, self.task).fit(rows, part.y)
         if whole and callable(getattr(model, "refit", None)):  # of PCALS it is a parameter
             self._views[run] = model
         return model
@@ -370,6 +387,6 @@ class _Runs:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                run.make(X, self.seed, self.scale).fit(X, y[some]).predict(X[:2])
+                run.make(X, self.seed, self.scale, self.task).fit(X, y[some]).predict(X[:2])
             except Exception:  # it will fail again, and be reported, in the runs
                 return

@@ -13,6 +13,8 @@ from labelfold.model_selection import LabelBudgetSplit, RepeatedSemiSupervisedKF
 
 # With few labels a fold less matters: more folds leave more labels to learn from.
 _FOLDS, _MORE_FOLDS, _FEW_LABELS = 5, 10, 40
+# Of fewer numbers R² says nothing: their own variance is not known.
+_LEAST_NUMBERS = 8
 
 
 class Part(NamedTuple):
@@ -41,10 +43,16 @@ class Split(NamedTuple):
 
 def n_folds(data: Data) -> int:
     """Return the number of folds that the labels allow; 0 where no row can be held back."""
+    if data.facts.numbers and data.labels.n_labelled < _LEAST_NUMBERS:
+        return 0
     wanted = _MORE_FOLDS if data.labels.n_labelled < _FEW_LABELS else _FOLDS
     for folds in range(wanted, 1, -1):
         try:
-            next(SemiSupervisedKFold(folds, shuffle=True, random_state=0).split(None, data.y))
+            next(
+                SemiSupervisedKFold(folds, shuffle=True, random_state=0, task=data.facts.task).split(
+                    None, data.y
+                )
+            )
         except ValueError:
             continue
         return folds
@@ -61,7 +69,8 @@ def fold_splits(data: Data, repeats: int, seed: int) -> Iterator[Split]:
     if not folds:
         return
     everything = np.arange(data.X.shape[0])
-    drawn = RepeatedSemiSupervisedKFold(folds, n_repeats=repeats, random_state=seed).split(None, data.y)
+    splitter = RepeatedSemiSupervisedKFold(folds, n_repeats=repeats, random_state=seed, task=data.facts.task)
+    drawn = splitter.split(None, data.y)
     for repeat in range(repeats):
         parts = [Part(everything, _hidden(data.y, test), test) for _, test in islice(drawn, folds)]
         yield Split(repeat, data.labels.n_labelled, parts)
@@ -81,7 +90,11 @@ def budget_splits(
     if not budgets:
         return
     splitter = LabelBudgetSplit(
-        list(budgets)[::-1], n_repeats=repeats, test_size=test_size, random_state=seed
+        list(budgets)[::-1],
+        n_repeats=repeats,
+        test_size=test_size,
+        random_state=seed,
+        task=data.facts.task,
     )
     for problem in splitter.problems(None, data.y):
         yield Split(problem.repeat, problem.budget, [Part(problem.train, problem.y, problem.test)])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from labelfold.app.compare._choice import gap
+from labelfold.app.compare._expect import distance
+from labelfold.app.compare._measure import R2_GLOSS
 from labelfold.app.compare._out_of_fold import whole
 from labelfold.app.io._problems import count
 
@@ -16,44 +16,19 @@ if TYPE_CHECKING:
     from labelfold.app.compare._results import Comparison
 
 
-def percent(value: float) -> str:
-    """Write a share as a percentage.
-
-    >>> percent(0.9134)
-    '91.3%'
-    """
-    return "–" if value is None or np.isnan(value) else f"{100 * value:.1f}%"
-
-
-def points(value: float, spread: float) -> str:
-    """Write a difference of shares in percentage points, with its spread where there is one.
-
-    >>> points(0.0213, 0.004), points(-0.0213, np.nan), points(-1e-17, 0.01)
-    ('2.1 ± 0.4', '−2.1', '0.0 ± 1.0')
-    """
-    # + 0.0 so that a round-off below zero is no "-0.0"
-    number = f"{round(100 * value, 1) + 0.0:.1f}".replace("-", "−")
-    return number if np.isnan(spread) else f"{number} ± {100 * spread:.1f}"
-
-
 def answer(found: Comparison) -> str:
     """Say what is recommended, what to expect of it on new rows, and on how much that stands."""
-    best, choice = found.winner, found.choice
+    best, choice, measure = found.winner, found.choice, found.measure
     if best is None:
         return "No method could be fitted; the table says why for each."
     name = sized(found, best)
     if choice is None:
-        return f"{name} reached {percent(best['mean'])} {found.measure.unit} on rows held back."
+        return f"{name} reached {measure.stated(best['mean'])} on rows held back."
     return (
-        f"{name}: expect {score(found, choice.expected)} {found.measure.unit} on new rows "
-        f"(90% interval {score(found, choice.low)} to {score(found, choice.high)}, from "
+        f"{name}: expect {measure.stated(choice.expected)} on new rows "
+        f"(90% interval {measure.show(choice.low)} to {measure.show(choice.high)}, from "
         f"{count(choice.n_rows, 'labelled row')}, each predicted by models that were not told its label)."
     )
-
-
-def score(found: Comparison, value: float) -> str:
-    """Write a score: shares as percentages, R² as a number."""
-    return f"{value:.2f}" if found.measure.kind == "r2" else percent(value)
 
 
 def _standing(found: Comparison) -> list[str]:
@@ -63,7 +38,7 @@ def _standing(found: Comparison) -> list[str]:
         return []
     others = [label for label in choice.equal if label != choice.chosen]
     if others:
-        named = [f"{label} ({score(found, found.out_of_fold[label].score)})" for label in others[:3]]
+        named = [f"{label} ({found.measure.show(found.out_of_fold[label].score)})" for label in others[:3]]
         more = [count(len(others) - 3, "other")] if len(others) > 3 else []
         these = "This one" if len(others) == 1 else "These"
         return [
@@ -72,7 +47,7 @@ def _standing(found: Comparison) -> list[str]:
     rest = {label: one for label, one in found.out_of_fold.items() if label != choice.chosen}
     second = max(rest, key=lambda label: rest[label].score)
     ahead, half = gap(found.out_of_fold[choice.chosen], rest[second])
-    how = f"{points(ahead, half)} points" if found.measure.kind != "r2" else f"{ahead:.2f}"
+    how = f"{found.measure.difference(ahead, half)}{' points' * found.measure.shares}"
     return [f"It is ahead of the next, {second}, by {how} (90% interval)."]
 
 
@@ -82,6 +57,8 @@ def details(found: Comparison) -> list[str]:
     said = []
     if best is not None:
         said += [
+            *([] if found.choice is None else distance(found.choice)),
+            *([] if found.measure.shares else [R2_GLOSS]),
             *_standing(found),
             *_size(found, best),
             *_without(found, best),
@@ -126,11 +103,11 @@ def _between(found: Comparison, first: Any, second: Any) -> pd.Series:
     return wide[first["label"]] - wide[second["label"]]
 
 
-def _tied(gap: pd.Series) -> bool:
+def _tied(found: Comparison, gap: pd.Series) -> bool:
     """Tell whether two methods cannot be told apart: neither was ahead in all repeats, or by nothing to speak of."""
     if gap.empty:
         return False
-    return not ((gap > 0).all() or (gap < 0).all()) or round(100 * gap.mean(), 1) == 0
+    return not ((gap > 0).all() or (gap < 0).all()) or found.measure.negligible(gap.mean())
 
 
 def _joined(parts: list[str]) -> str:
@@ -144,8 +121,8 @@ def _size(found: Comparison, best: Any) -> list[str]:
     if top["label"] == best["label"]:
         return []
     return [
-        f"With {count(int(top['components']), 'component')} it reached {percent(top['mean'])}, which is within one "
-        "standard error: the smaller size was taken."
+        f"With {count(int(top['components']), 'component')} it reached {found.measure.show(top['mean'])}, which is "
+        "within one standard error: the smaller size was taken."
     ]
 
 
@@ -161,13 +138,11 @@ def _without(found: Comparison, best: Any) -> list[str]:
     if gap.empty:
         return []
     verdict = "about as good"
-    if not _tied(gap):
-        size = points(abs(gap.mean()), gap.std())
-        verdict = (
-            f"{size} points {'better' if gap.mean() > 0 else 'worse'}{', in one draw' * (len(gap) == 1)}"
-        )
+    if not _tied(found, gap):
+        size = f"{found.measure.difference(abs(gap.mean()), gap.std())}{' points' * found.measure.shares}"
+        verdict = f"{size} {'better' if gap.mean() > 0 else 'worse'}{', in one draw' * (len(gap) == 1)}"
     lead = "Without a reduction" if reduces else "It does not reduce the columns; with a reduction"
-    return [f"{lead}, {sized(found, other)} reached {score(found, other['mean'])}: {verdict}."]
+    return [f"{lead}, {sized(found, other)} reached {found.measure.show(other['mean'])}: {verdict}."]
 
 
 def _elsewhere(found: Comparison, best: Any) -> list[str]:
@@ -191,12 +166,22 @@ def _guessing(found: Comparison, best: Any) -> list[str]:
     at = found.table[(found.table["label"] == best["label"]) & (found.table["budget"] == found.budget_)]
     if share is None or best["mean"] - at["spread"].fillna(0).max() > share:
         return []
-    return [
-        f"Always guessing the most frequent class would give {percent(share)}: hardly anything has been learned."
-    ]
+    return [f"{guessing(found)}: hardly anything has been learned."]
 
 
 def guess(found: Comparison) -> float | None:
-    """Return how often the most frequent class would be right; None where rows have several labels."""
+    """Return the score without a look at the columns: the most frequent class, or the mean; None where unclear."""
+    if found.measure.kind == "r2":
+        return 0.0
     counts = found.settings.get("counts")
     return max(counts) / sum(counts) if counts and found.measure.kind == "accuracy" else None
+
+
+def guessing(found: Comparison) -> str:
+    """Say what a guess would score; nothing where that is unclear."""
+    share = guess(found)
+    if share is None:
+        return ""
+    if found.measure.kind == "r2":
+        return "Always giving the mean would have an R² of 0"
+    return f"Always guessing the most frequent class would give {found.measure.show(share)}"

@@ -258,12 +258,18 @@ def _weighed(value: Any) -> bool:
     )
 
 
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 _KINDS = {
     **dict.fromkeys(("model", "method", *_VERSIONS), _text),
     **dict.fromkeys(("n_rows", "n_labelled", "n_components", "index_base"), _whole),
     "classes": _listing(_text),
     "target": lambda value: _text(value) or _listing(_text)(value),
     "counts": _listing(_whole),
+    "range": lambda value: _listing(_number)(value) and len(value) == 2,
+    "within": _number,
     "top_features": _listing(_listing(_weighed)),
 }
 

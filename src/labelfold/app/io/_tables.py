@@ -28,6 +28,8 @@ SUFFIXES = {
 _EMPTY = ("NA", "N/A", "n/a", "<NA>", "NaN", "nan", "NULL", "null", "None")
 _PACKED = (".gz", ".bz2")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
+_WHOLE = re.compile(r"^([+-]?\d+)\.0+$")  # -1.0 is -1 in another spelling
 
 
 @dataclass(frozen=True)
@@ -217,10 +219,10 @@ def read_target(values: Any, unlabeled_values: Sequence[str] | None = None) -> n
 
     values = pd.Series(values, dtype=None if hasattr(values, "dtype") else object)
     text = values.astype(str).str.strip()
-    spellings = {str(v).strip() for v in unlabeled_values or _EMPTY} | {""}
-    if unlabeled_values:
-        text = text.str.replace(r"\.0$", "", regex=True) if values.dtype.kind == "f" else text
-    missing = (values.isna() | text.isin(spellings)).to_numpy(dtype=bool)
+    spellings = {_WHOLE.sub(r"\1", str(v).strip()) for v in unlabeled_values or _EMPTY} | {""}
+    missing = (values.isna() | text.str.replace(_WHOLE, r"\1", regex=True).isin(spellings)).to_numpy(
+        dtype=bool
+    )
     present = values[~missing]
     if isinstance(values.dtype, pd.CategoricalDtype):
         present = present.astype(values.cat.categories.dtype)
@@ -241,11 +243,14 @@ def read_target(values: Any, unlabeled_values: Sequence[str] | None = None) -> n
 
 
 def _numbers_or_names(labels: list[str]) -> list:
-    """Return text labels as numbers where all of them are; '007' is a name."""
-    if not all(_NUMBER.fullmatch(v) and not re.match(r"[+-]?0\d", v) for v in labels):
+    """Return text labels as numbers where all of them are; '007' is a name, 'inf' one beside whole ones."""
+    finite = [v for v in labels if not _INFINITE.fullmatch(v)]
+    if not all(_NUMBER.fullmatch(v) and not re.match(r"[+-]?0\d", v) for v in finite):
         return labels
-    numbers = [float(v) for v in labels]
-    return [int(v) for v in numbers] if all(v.is_integer() for v in numbers) else numbers
+    whole = all(float(v).is_integer() for v in finite)
+    if len(finite) < len(labels):
+        return labels if whole else [float(v) for v in labels]
+    return [int(float(v)) for v in labels] if whole else [float(v) for v in labels]
 
 
 def _check_numbers(path: Path, X: Any, names: list[str] | None) -> None:

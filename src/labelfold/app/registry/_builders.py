@@ -7,11 +7,11 @@ from typing import Any
 
 import scipy.sparse as sp
 from sklearn.decomposition import NMF, PCA, TruncatedSVD
-from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.naive_bayes import MultinomialNB
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC, LinearSVC
+from sklearn.svm import SVC, SVR, LinearSVC
 
 from labelfold.app.registry._multilabel import PerLabel
 from labelfold.app.registry._partly_labelled import Coded, Labelled, ReduceThenClassify
@@ -180,6 +180,22 @@ def pca_rls(k: int | None, X: Any, random_state: int | None, ridge: float | None
     return ReduceThenClassify(reducer, rls, sizes=sizes, nested=True)
 
 
+def ridge_regression(k: int | None, X: Any, random_state: int | None, ridge: float | None = None) -> Any:
+    """Make a ridge regression of a number on all columns, its ridge tuned unless given."""
+    return Labelled(_tuned(Ridge(), "alpha", GRID, ridge, random_state))
+
+
+def pca_ridge(k: int | None, X: Any, random_state: int | None, ridge: float | None = None) -> Any:
+    """Principal components and ridge regression of a number."""
+    model = pca_svm(k, X, random_state)
+    return model.set_params(classifier=_tuned(Ridge(), "alpha", GRID, ridge, random_state))
+
+
+def svr(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
+    """Make an RBF support vector regression on all columns, its width tuned, and its C unless given."""
+    return Labelled(_rbf(SVR(), "svm__", C, random_state))
+
+
 def pcals(k: int | None, X: Any, random_state: int | None) -> Any:
     """PCA-LS, whose weights suit any unit."""
     from labelfold import PCALS
@@ -252,10 +268,15 @@ def trees(kind: str) -> Callable[..., Any]:
 
 def rbf_svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
     """Make an RBF SVM on all columns, its width tuned, and its C unless given."""
-    model = Pipeline([("unit", UnitSpread()), ("svm", PerLabel(SVC()))])
-    names = ("svm__estimator__C", "svm__estimator__gamma")
+    return Labelled(_rbf(PerLabel(SVC()), "svm__estimator__", C, random_state))
+
+
+def _rbf(machine: Any, path: str, C: float | None, random_state: int | None) -> Any:
+    """Tune the width, and unless given the C, of a machine with an RBF kernel."""
+    model = Pipeline([("unit", UnitSpread()), ("svm", machine)])
     grid = tuple((c, g) for g in _WIDTHS for c in (_RBF_GRID if C is None else (C,)))
-    return Labelled(Tuned(model, names, grid, power=(0, 0), most_rows=500, random_state=random_state))
+    names = (f"{path}C", f"{path}gamma")
+    return Tuned(model, names, grid, power=(0, 0), most_rows=500, random_state=random_state)
 
 
 def logistic(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:

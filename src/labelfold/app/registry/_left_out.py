@@ -22,7 +22,7 @@ def left_out_splits(
     Parameters
     ----------
     known : ndarray of shape (l,) or (l, c)
-        Class codes, or 0 and 1 for several labels a row.
+        Class codes, numbers, or 0 and 1 for several labels a row.
     cv : int
         Folds, fewer where a class has fewer labels.
     seed : int, optional
@@ -36,16 +36,18 @@ def left_out_splits(
         Which rows are left out once.
     """
     tested = np.ones(len(known), dtype=bool)
-    if known.ndim == 1:
+    numbers = known.ndim == 1 and known.dtype.kind == "f"
+    if known.ndim == 1 and not numbers:
         counts = np.bincount(known)
         cv = int(counts[counts > 1].min(initial=cv))
         tested = counts[known] > 1
     if 2 * tested.sum() < len(known):
         return [], tested
-    splitter = SemiSupervisedKFold(cv, shuffle=True, random_state=seed)
+    task = "regression" if numbers else "classification"
+    splitter = SemiSupervisedKFold(min(cv, len(known)), shuffle=True, random_state=seed, task=task)
     try:
         return list(splitter.split(None, known)), tested
-    except ValueError:  # so few rows with several labels each that none can be spared
+    except ValueError:  # so few rows that none can be spared
         return [], tested
 
 
@@ -56,11 +58,11 @@ def size_without_folds(labels: Labels, sizes: Sequence[int]) -> int:
     (Digit1, waveform, image, pima, COIL, USPS, 4 against 9 of MNIST, two of newsgroups) it is 4 points better than 20
     in the mean.
     """
-    return min(labels.n_classes + 1, max(sizes))
+    return min(max(labels.n_classes + 1, 2), max(sizes))
 
 
 def left_out_score(classifier: Any, Z: np.ndarray, known: np.ndarray) -> float:
-    """Return the share of rows that a classifier has right when they are left out; of a tuned one, that of the best.
+    """Return how well a classifier predicts rows that are left out (see `right`); of a tuned one, the best score.
 
     Parameters
     ----------
@@ -69,19 +71,19 @@ def left_out_score(classifier: Any, Z: np.ndarray, known: np.ndarray) -> float:
     Z : ndarray of shape (l, k)
         The labelled rows.
     known : ndarray of shape (l,) or (l, c)
-        Their class codes, or 0 and 1 for several labels a row.
+        Their class codes, numbers, or 0 and 1 for several labels a row.
 
     Returns
     -------
     score : float
-        0 where no row can be left out.
+        Minus infinity where no row can be left out.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what matters is said once, by the fit that is kept
         if hasattr(classifier, "grid"):
-            return float(clone(classifier).fit(Z, known).scores_.max(initial=0.0))
+            return float(clone(classifier).fit(Z, known).scores_.max(initial=-np.inf))
         splits, tested = left_out_splits(known, 5, 0)
         guessed = np.zeros(known.shape)
         for train, test in splits:
             guessed[test] = clone(classifier).fit(Z[train], known[train]).predict(Z[test])
-    return right(known[tested], guessed[tested]) if splits else 0.0
+    return right(known[tested], guessed[tested]) if splits else -np.inf

@@ -16,6 +16,7 @@ from sklearn.semi_supervised import LabelPropagation, LabelSpreading
 
 from labelfold.app.registry import _builders as builders
 from labelfold.app.registry._column_forms import column_form, make_form
+from labelfold.app.registry._multilabel import for_task
 from labelfold.app.registry._yardsticks import ScikitLDA, Spreading
 from labelfold.features._column_kind import AS_IS, TF_IDF
 
@@ -50,7 +51,7 @@ class Method:
         much the same.
     suits : callable, optional
         ``suits(facts)`` gives the reason why it does not suit some data, or None; `_suitability` already
-        asks the estimator about signs, sparsity and several labels a row.
+        asks the estimator about signs, sparsity, several labels a row and numbers.
     most : callable, optional
         ``most(facts)`` gives the largest embedding it can give.
     needs : str, optional
@@ -97,6 +98,7 @@ class Method:
         X: Any,
         random_state: int | None = 0,
         scale: bool | str = False,
+        task: str = "classification",
         **penalty: float,
     ) -> Any:
         """Make the estimator, to be fitted on X and a y in which unlabelled rows are marked.
@@ -114,18 +116,22 @@ class Method:
             True is unit variance, False as they are. Unit variance is centred, and ranks are around 0, where X is
             dense and the method takes negative numbers. A method made for counts takes them as they are in place of
             tf-idf.
+        task : {"classification", "regression"}, default="classification"
+            Whether y holds classes, one or several a row, or numbers; `why_not` says which methods take which.
         **penalty : float
             The method's own penalty by its name, in place of tuning: ``ridge=0.1``.
 
         Returns
         -------
         estimator
-            A classifier, with ``transform`` where the method embeds.
+            A classifier or a regressor, with ``transform`` where the method embeds.
         """
         unknown = [p for p in penalty if p != self.penalty]
         if unknown:
             raise ValueError(f"The method {self.name!r} has no parameter {unknown[0]!r}.")
         model = self.build(n_components, X, random_state, **penalty)
+        if task == "regression":
+            model = for_task(model, task)
         form = make_form(self.form(scale), sparse=sp.issparse(X), nonnegative=self.nonnegative)
         return model if form is None else Pipeline([("scale", form), ("model", model)])
 
@@ -144,6 +150,8 @@ def _most_directions(facts: Facts) -> int:
 
 
 def _needs_label_columns(facts: Facts) -> str | None:
+    if facts.numbers:
+        return "with one number a row it gives what OPLS gives"
     return None if facts.multilabel else "with one class a row it gives what LDA gives"
 
 
@@ -241,9 +249,41 @@ _ENTRIES = (
         "C",
     ),
     Method(
+        "ridge",
+        "ridge regression",
+        f"Ridge regression of a number on all columns, no reduction; its ridge is {_TUNED}.",
+        "supervised",
+        False,
+        "Hoerl & Kennard, Ridge regression, Technometrics 1970",
+        builders.ridge_regression,
+        "ridge",
+    ),
+    Method(
+        "pca-ridge",
+        "PCA + ridge",
+        "Principal components of all rows (singular vectors where X is sparse), then ridge regression of a number; "
+        f"its ridge is {_TUNED}.",
+        "semi-supervised",
+        True,
+        "the usual baseline",
+        builders.pca_ridge,
+        "ridge",
+    ),
+    Method(
+        "svr",
+        "RBF SVR",
+        f"Support vector regression of a number with an RBF kernel, no reduction; its C and gamma are {_TUNED}.",
+        "supervised",
+        False,
+        "Drucker, Burges, Kaufman, Smola & Vapnik, Support vector regression machines, NIPS 1996",
+        builders.svr,
+        "C",
+        suits=_few_labelled,
+    ),
+    Method(
         "extra-trees",
         "extra trees",
-        "300 extremely randomised trees on all columns, no reduction.",
+        "300 extremely randomised trees (100 for numbers) on all columns, no reduction.",
         "supervised",
         False,
         "Geurts, Ernst & Wehenkel, Extremely randomized trees, Machine Learning 2006",
@@ -252,7 +292,7 @@ _ENTRIES = (
     Method(
         "random-forest",
         "random forest",
-        "A random forest of 300 trees on all columns, no reduction.",
+        "A random forest of 300 trees (100 for numbers) on all columns, no reduction.",
         "supervised",
         False,
         "Breiman, Random forests, Machine Learning 2001",

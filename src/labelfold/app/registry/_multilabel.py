@@ -1,4 +1,4 @@
-"""One class a row or several labels: what lets the adapters take both."""
+"""One class a row, several labels or a number: what lets the adapters take each."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
-from sklearn.metrics import f1_score
-from sklearn.utils import column_or_1d, get_tags
+from sklearn.metrics import f1_score, r2_score
+from sklearn.utils import RegressorTags, column_or_1d, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -17,17 +17,18 @@ from labelfold.labels import Labels, read_labels
 
 
 def read_any_labels(y: Any, n_rows: int, estimator: Any) -> Labels:
-    """Read classes, or several labels a row, for one of the adapters."""
-    tasks = ("binary", "multiclass", "multilabel")
+    """Read classes, several labels a row or, where its task is regression, numbers for one of the adapters."""
+    numbers = estimator.task == "regression"
+    tasks = ("regression",) if numbers else ("binary", "multiclass", "multilabel")
     name = type(estimator).__name__
     return read_labels(y, n_rows, unlabeled=estimator.unlabeled, allowed=tasks, estimator=name)
 
 
 def coded(labels: Labels) -> np.ndarray:
-    """Return y as class codes, -1 where unlabelled; where rows have several, as 0 and 1 with rows of NaN."""
+    """Return y as class codes, -1 where unlabelled; several labels a row, and numbers, as floats with NaN there."""
     Y: np.ndarray
-    if labels.task == "multilabel":
-        Y = np.full((labels.n_rows, labels.n_classes), np.nan)
+    if labels.task in ("multilabel", "regression"):
+        Y = np.full((labels.n_rows, *labels.values.shape[1:]), np.nan)
     else:
         Y = np.full(labels.n_rows, -1)
     Y[labels.index] = labels.values
@@ -35,14 +36,28 @@ def coded(labels: Labels) -> np.ndarray:
 
 
 def right(truth: np.ndarray, guess: np.ndarray) -> float:
-    """Return the share of rows that are right, or, with several labels a row, F1 over all of them together.
+    """Return the share of rows that are right; with several labels a row F1 over all of them; of numbers R².
 
     >>> right(np.array([0, 1, 1]), np.array([0, 1, 0])).__round__(2)
     0.67
     """
+    if truth.dtype.kind == "f" and truth.ndim == 1:
+        return float(r2_score(truth, guess))
     if truth.ndim == 1:
         return float(np.mean(truth == guess))
     return float(f1_score(truth, guess, average="micro", zero_division=1.0))
+
+
+def tags_of_task(tags: Any, task: str) -> Any:
+    """Return the tags of an adapter that predicts classes, or numbers where that is its task."""
+    if task == "regression":
+        tags.estimator_type, tags.classifier_tags, tags.regressor_tags = "regressor", None, RegressorTags()
+    return tags
+
+
+def for_task(model: Any, task: str) -> Any:
+    """Tell a model and all its parts that y holds classes or numbers, where they ask."""
+    return model.set_params(**{p: task for p in model.get_params() if p.rpartition("__")[2] == "task"})
 
 
 def _all_have(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Adapters for labels with gaps: a classifier, a reducer and a classifier, class codes."""
+"""Adapters for labels with gaps: a classifier or regressor, a reducer and one of them, class codes."""
 
 from __future__ import annotations
 
@@ -21,28 +21,34 @@ from sklearn.svm import LinearSVC
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from labelfold._decisions import TaskScore
 from labelfold._sklearn import available_if
 from labelfold.app.registry._left_out import left_out_score, left_out_splits, size_without_folds
-from labelfold.app.registry._multilabel import PerLabel, coded, read_any_labels
+from labelfold.app.registry._multilabel import PerLabel, coded, read_any_labels, tags_of_task
 from labelfold.labels import Labels, read_labels
 
 
-class Labelled(ClassifierMixin, BaseEstimator):
-    """Fit a classifier on the labelled rows and leave the others out.
+class Labelled(TaskScore, ClassifierMixin, BaseEstimator):
+    """Fit a classifier, or a regressor, on the labelled rows and leave the others out.
 
     Parameters
     ----------
-    classifier : classifier, optional
+    classifier : classifier or regressor, optional
         Fitted on the labelled rows; a linear SVM unless given.
+    task : {"classification", "regression"}, default="classification"
+        Whether y holds classes or numbers.
     unlabeled : number or str, default=-1
-        The label of rows without one; missing values always are.
+        The label of rows without one; missing values always are, and among numbers only they.
 
     Attributes
     ----------
-    classifier_ : classifier
-        As fitted, on class codes.
+    classifier_ : classifier or regressor
+        As fitted, on class codes or on numbers of mean 0 and variance 1: an SVM's tolerance has their unit.
     classes_ : ndarray of shape (c,)
-        The classes.
+        The classes; not there for numbers.
+    center_, spread_ : float
+        The mean and the standard deviation of the numbers; 0 and 1 for classes.
+    task_ : {"binary", "multiclass", "multilabel", "regression"}
 
     Examples
     --------
@@ -51,24 +57,33 @@ class Labelled(ClassifierMixin, BaseEstimator):
     ['low', 'high']
     """
 
-    def __init__(self, classifier: Any = None, *, unlabeled: Any = -1) -> None:
+    def __init__(self, classifier: Any = None, *, task: str = "classification", unlabeled: Any = -1) -> None:
         self.classifier = classifier
+        self.task = task
         self.unlabeled = unlabeled
 
     def fit(self, X: Any, y: Any) -> Labelled:
         """Fit on the labelled rows of X."""
         X = _short_indices(validate_data(self, X, accept_sparse="csr"))
         labels = read_any_labels(y, X.shape[0], self)
-        self._fit_reducer(X, labels)
-        self.classes_ = labels.classes
-        self.classifier_ = clone(self._classifier()).fit(self._reduced(X[labels.index]), labels.values)
+        self.task_, values = labels.task, labels.values
+        self.center_, self.spread_ = 0.0, 1.0
+        if self.task_ == "regression":
+            self.center_, self.spread_ = float(values.mean()), float(values.std()) or 1.0
+            values = (values - self.center_) / self.spread_
+        else:
+            self.classes_ = labels.classes
+        self._fit_reducer(X, labels, values)
+        self.classifier_ = clone(self._classifier()).fit(self._reduced(X[labels.index]), values)
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return each row's class."""
+        """Return each row's class or number."""
         X = self._checked(X)
-        codes = self.classifier_.predict(self._reduced(X))
-        return codes if codes.ndim == 2 else self.classes_[codes]
+        said = self.classifier_.predict(self._reduced(X))
+        if self.task_ == "regression":
+            return self.center_ + self.spread_ * said
+        return said if said.ndim == 2 else self.classes_[said]
 
     @available_if(lambda self: self.classifier is None or hasattr(self.classifier, "decision_function"))
     def decision_function(self, X: Any) -> np.ndarray:
@@ -85,7 +100,7 @@ class Labelled(ClassifierMixin, BaseEstimator):
     def _classifier(self) -> Any:
         return PerLabel(LinearSVC()) if self.classifier is None else self.classifier
 
-    def _fit_reducer(self, X: Any, labels: Labels) -> None:
+    def _fit_reducer(self, X: Any, labels: Labels, values: np.ndarray) -> None:
         """Do nothing: the classifier sees the columns as they are."""
 
     def _reduced(self, X: Any) -> Any:
@@ -96,19 +111,19 @@ class Labelled(ClassifierMixin, BaseEstimator):
         return _short_indices(validate_data(self, X, accept_sparse="csr", reset=False))
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
+        tags = tags_of_task(super().__sklearn_tags__(), self.task)
         tags.input_tags.sparse = True
         return tags
 
 
 class ReduceThenClassify(TransformerMixin, Labelled):
-    """Fit a reducer on all rows, with the labels there are, then a classifier on the labelled ones.
+    """Fit a reducer on all rows, with the labels there are, then a classifier or regressor on the labelled ones.
 
     Parameters
     ----------
     reducer : transformer, optional
         Fitted on all rows, without labels; PCA unless given.
-    classifier : classifier, optional
+    classifier : classifier or regressor, optional
         Fitted on the labelled rows; a linear SVM unless given.
     sizes : sequence of int, optional
         Candidates for the reducer's number of components, most trusted first. The one is taken with which the
@@ -116,8 +131,10 @@ class ReduceThenClassify(TransformerMixin, Labelled):
         is not fitted again without their labels.
     nested : bool, default=False
         Whether a reducer with more components holds those with fewer, as PCA does: the largest alone is fitted.
+    task : {"classification", "regression"}, default="classification"
+        Whether y holds classes or numbers.
     unlabeled : number or str, default=-1
-        The label of rows without one; missing values always are.
+        The label of rows without one; missing values always are, and among numbers only they.
 
     Attributes
     ----------
@@ -143,9 +160,10 @@ class ReduceThenClassify(TransformerMixin, Labelled):
         *,
         sizes: Sequence[int] | None = None,
         nested: bool = False,
+        task: str = "classification",
         unlabeled: Any = -1,
     ) -> None:
-        super().__init__(classifier, unlabeled=unlabeled)
+        super().__init__(classifier, task=task, unlabeled=unlabeled)
         self.reducer = reducer
         self.sizes = sizes
         self.nested = nested
@@ -160,20 +178,20 @@ class ReduceThenClassify(TransformerMixin, Labelled):
         check_is_fitted(self)
         return self.reducer_.get_feature_names_out()
 
-    def _fit_reducer(self, X: Any, labels: Labels) -> None:
+    def _fit_reducer(self, X: Any, labels: Labels, values: np.ndarray) -> None:
         y = coded(labels)
         if self.sizes is None:
             self.reducer_ = self._sized(None).fit(X, y)
             return
         sizes = list(self.sizes)
-        if not left_out_splits(labels.values, 5, 0)[0]:
+        if not left_out_splits(values, 5, 0)[0]:
             sizes = [size_without_folds(labels, sizes)]
         largest = max(sizes)
         fitted = {size: self._sized(size).fit(X, y) for size in ([largest] if self.nested else sizes)}
         scores = []
         for size in sizes if len(sizes) > 1 else ():
             Z = fitted[largest if self.nested else size].transform(X[labels.index])[:, :size]
-            scores.append(left_out_score(self._classifier(), Z, labels.values))
+            scores.append(left_out_score(self._classifier(), Z, values))
         best = sizes[int(np.argmax(scores))] if scores else sizes[0]
         self.reducer_ = fitted[best] if best in fitted else self._sized(best).fit(X, y)
 

@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-_KINDS = {"extra trees": "ExtraTreesClassifier", "random forest": "RandomForestClassifier"}
+from labelfold.app.registry._multilabel import tags_of_task
+
+_KINDS = {"extra trees": "ExtraTrees", "random forest": "RandomForest"}
 _SLAB = 2**18  # places of rows in trees at a time
 
 
@@ -24,15 +27,17 @@ class Trees(ClassifierMixin, BaseEstimator):
     ----------
     kind : {"extra trees", "random forest"}, default="extra trees"
         Which ensemble.
-    n_estimators : int, default=300
-        Trees.
+    n_estimators : int, optional
+        Trees; 300 unless given, and 100 for numbers, where every split looks at all columns.
     random_state : int, optional
         Seed.
+    task : {"classification", "regression"}, default="classification"
+        Whether y holds classes or numbers.
 
     Attributes
     ----------
     classes_ : ndarray of shape (c,)
-        The classes, or the numbers of the labels where rows have several.
+        The classes, or the numbers of the labels where rows have several; not there for numbers.
     columns_ : ndarray of shape (m,)
         The columns that some tree splits on.
     roots_ : ndarray of shape (n_estimators,)
@@ -40,7 +45,7 @@ class Trees(ClassifierMixin, BaseEstimator):
     column_, threshold_, left_, right_ : ndarrays of shape (nodes,)
         A row goes left where its value in this one of `columns_` is at most the threshold; a leaf leads to itself.
     shares_ : ndarray of shape (nodes, c)
-        The share of each class, or of each label, among the rows that a node was fitted on.
+        The share of each class, or of each label, among the rows that a node was fitted on, or their mean number.
     depth_ : int
         The longest way from a root to a leaf.
 
@@ -52,40 +57,52 @@ class Trees(ClassifierMixin, BaseEstimator):
     """
 
     def __init__(
-        self, kind: str = "extra trees", *, n_estimators: int = 300, random_state: int | None = None
+        self,
+        kind: str = "extra trees",
+        *,
+        n_estimators: int | None = None,
+        random_state: int | None = None,
+        task: str = "classification",
     ) -> None:
         self.kind = kind
         self.n_estimators = n_estimators
         self.random_state = random_state
+        self.task = task
 
     def fit(self, X: Any, y: Any) -> Trees:
         """Fit scikit-learn's ensemble, and keep its nodes."""
         from sklearn import ensemble
 
-        X, y = validate_data(self, X, y, accept_sparse="csr", multi_output=True)
-        check_classification_targets(y)
-        make = getattr(ensemble, _KINDS[self.kind])
-        forest = make(self.n_estimators, random_state=self.random_state).fit(X, y)
-        self.several_ = isinstance(forest.classes_, list)
-        self.classes_ = np.arange(len(forest.classes_)) if self.several_ else forest.classes_
-        trees = [one.tree_ for one in forest.estimators_]
-        counts = [tree.node_count for tree in trees]
+        numbers = self.task == "regression"
+        X, y = validate_data(self, X, y, accept_sparse="csr", multi_output=not numbers, y_numeric=numbers)
+        if not numbers:
+            check_classification_targets(y)
+        make = getattr(ensemble, f"{_KINDS[self.kind]}{'Regressor' if numbers else 'Classifier'}")
+        trees = self.n_estimators or (100 if numbers else 300)
+        forest = make(trees, random_state=self.random_state).fit(X, y)
+        self.several_ = not numbers and isinstance(forest.classes_, list)
+        if not numbers:
+            self.classes_ = np.arange(len(forest.classes_)) if self.several_ else forest.classes_
+        grown = [one.tree_ for one in forest.estimators_]
+        counts = [tree.node_count for tree in grown]
         self.roots_ = np.cumsum([0, *counts[:-1]])
-        self.depth_ = max(tree.max_depth for tree in trees)
+        self.depth_ = max(tree.max_depth for tree in grown)
         start, itself = np.repeat(self.roots_, counts), np.arange(sum(counts))
         left, right = (
-            np.concatenate([getattr(t, f"children_{s}") for t in trees]) for s in ("left", "right")
+            np.concatenate([getattr(t, f"children_{s}") for t in grown]) for s in ("left", "right")
         )
         leaf = left < 0
         self.left_, self.right_ = np.where(leaf, itself, left + start), np.where(leaf, itself, right + start)
-        self.threshold_ = np.where(leaf, np.inf, np.concatenate([tree.threshold for tree in trees]))
-        split = np.where(leaf, 0, np.concatenate([tree.feature for tree in trees]))
+        self.threshold_ = np.where(leaf, np.inf, np.concatenate([tree.threshold for tree in grown]))
+        split = np.where(leaf, 0, np.concatenate([tree.feature for tree in grown]))
         self.columns_, self.column_ = np.unique(split, return_inverse=True)
-        self.shares_ = self._shares(np.concatenate([tree.value for tree in trees]), forest)
+        self.shares_ = self._shares(np.concatenate([tree.value for tree in grown]), forest)
         return self
 
     def _shares(self, value: np.ndarray, forest: Any) -> np.ndarray:
-        """Return the nodes' shares of classes; with several labels a row, the share of rows that have each."""
+        """Return the nodes' shares of classes; of several labels the share of rows that have each; mean numbers."""
+        if self.task == "regression":
+            return value[:, 0]
         value = value / value.sum(axis=2, keepdims=True)  # (nodes, outputs, values of an output)
         if not self.several_:
             return value[:, 0]
@@ -93,8 +110,13 @@ class Trees(ClassifierMixin, BaseEstimator):
         labels = [value[:, j, : len(values)] @ values for j, values in enumerate(forest.classes_)]
         return np.column_stack(labels)
 
+    @available_if(lambda self: self.task != "regression")
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return each row's class probabilities, or the probability of each label."""
+        return self._means(X)
+
+    def _means(self, X: Any) -> np.ndarray:
+        """Return the mean over the trees of the shares of the leaves that rows come to."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", reset=False)[:, self.columns_]
         size = max(_SLAB // len(self.roots_), 1)
@@ -112,12 +134,14 @@ class Trees(ClassifierMixin, BaseEstimator):
         return sum(self.shares_[places] for places in node.T) / len(self.roots_)
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return each row's class, or a column of 0 and 1 for each label."""
-        shares = self.predict_proba(X)
+        """Return each row's class, a column of 0 and 1 for each label, or its number."""
+        shares = self._means(X)
+        if self.task == "regression":
+            return shares[:, 0]
         return (shares > 0.5).astype(int) if self.several_ else self.classes_[shares.argmax(axis=1)]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.classifier_tags.multi_label = True
-        return tags
+        return tags_of_task(tags, self.task)

@@ -22,9 +22,10 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
+from labelfold._decisions import TaskScore
 from labelfold._sklearn import available_if
 from labelfold.app.registry._left_out import left_out_splits, size_without_folds
-from labelfold.app.registry._multilabel import read_any_labels, right
+from labelfold.app.registry._multilabel import read_any_labels, right, tags_of_task
 from labelfold.app.registry._partly_labelled import Labelled
 
 _FEW = 200  # labelled rows
@@ -35,7 +36,7 @@ def _chosen_has(name: str) -> Any:
     return available_if(lambda self: hasattr(getattr(self, "estimator_", self.estimator), name))
 
 
-class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     r"""Choose a penalty, or several together, by cross-validation on the labelled rows, then fit on all rows.
 
     Few labels make the penalty matter, and its size depends on the units of the data, so the candidates are
@@ -45,7 +46,7 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     Parameters
     ----------
-    estimator : classifier
+    estimator : classifier or regressor
         What is tuned.
     parameter : str or tuple of str
         The name of its penalty, or of several that are chosen together.
@@ -77,17 +78,20 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         ``predict(X, n_components)`` asks for: the largest alone is fitted in a fold.
     random_state : int, optional
         Seed of the folds.
+    task : {"classification", "regression"}, default="classification"
+        Whether y holds classes or numbers.
     unlabeled : number or str, default=-1
-        The label of rows without one; missing values always are.
+        The label of rows without one; missing values always are, and among numbers only they.
 
     Attributes
     ----------
-    estimator_ : classifier
+    estimator_ : classifier or regressor
         Fitted on all rows with the penalty chosen.
     best_value_ : float or list of float
         That penalty, or those.
     scores_ : ndarray of shape (len(grid),)
-        Mean accuracy of each candidate on the labelled rows left out; empty where no fold could be made.
+        Accuracy, or R², of each candidate on the labelled rows left out; empty where no fold could be made.
+    task_ : {"binary", "multiclass", "multilabel", "regression"}
     """
 
     def __init__(
@@ -106,6 +110,7 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         nested: bool = False,
         most_rows: int = 2000,
         random_state: int | None = None,
+        task: str = "classification",
         unlabeled: Any = -1,
     ) -> None:
         self.estimator = estimator
@@ -121,6 +126,7 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.most_unlabeled = most_unlabeled
         self.nested = nested
         self.random_state = random_state
+        self.task = task
         self.unlabeled = unlabeled
 
     def fit(self, X: Any, y: Any) -> Tuned:
@@ -147,7 +153,9 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             self.best_value_ = candidates[int(np.argmax(self.scores_))]
         # X as it was given, so that the model chosen learns the column names too
         self.estimator_ = self._with(self.best_value_).fit(X, y)
-        self.classes_ = self.estimator_.classes_
+        self.task_ = labels.task
+        if self.task_ != "regression":
+            self.classes_ = self.estimator_.classes_
         return self
 
     def _with(self, value: Any) -> Any:
@@ -201,9 +209,8 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """Return what a candidate is fitted on: the labelled rows of a fold, or all rows with only those labelled."""
         if not self.hide:
             return X[index[train]], known[train]
-        y = np.full(
-            (X.shape[0], *known.shape[1:]), np.nan
-        )  # missing, whatever else is told to mean unlabelled
+        # missing, whatever else is told to mean unlabelled
+        y = np.full((X.shape[0], *known.shape[1:]), np.nan)
         y[index[train]] = known[train]
         return X, y
 
@@ -213,7 +220,7 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return self._fitted().transform(X)
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return each row's class."""
+        """Return each row's class or number."""
         return self._fitted().predict(X)
 
     @_chosen_has("predict_proba")
@@ -236,7 +243,7 @@ class Tuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return self.estimator_
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
+        tags = tags_of_task(super().__sklearn_tags__(), self.task)
         tags.input_tags.sparse = get_tags(self.estimator).input_tags.sparse
         return tags
 
@@ -295,7 +302,7 @@ def _some(known: np.ndarray, most: int, seed: int | None) -> Any:
     if len(known) <= most:
         return slice(None)
     order = np.random.default_rng(seed).permutation(len(known))
-    if known.ndim == 2:
+    if known.ndim == 2 or known.dtype.kind == "f":
         return np.sort(order[:most])
     order = order[np.argsort(known[order], kind="stable")]
     counts = np.bincount(known)

@@ -47,7 +47,7 @@ class Spreading(Labelled):
         """Spread the labels over all rows of X."""
         X = validate_data(self, X, accept_sparse="csr")
         labels = read_labels(y, X.shape[0], unlabeled=self.unlabeled, estimator="Spreading")
-        self.classes_ = labels.classes
+        self.task_, self.classes_ = labels.task, labels.classes
         neighbours = min(self.n_neighbors, X.shape[0] - 1)
         graph = LabelSpreading(kernel="knn", n_neighbors=neighbours, alpha=self.alpha, max_iter=1000)
         # neighbourhoods that no label reaches divide nothing by nothing; such rows fall to the first class
@@ -103,7 +103,7 @@ class ScikitLDA(TransformerMixin, Labelled):
         """Fit on the labelled rows of X."""
         X = validate_data(self, X)
         labels = read_labels(y, X.shape[0], unlabeled=self.unlabeled, estimator="ScikitLDA")
-        self.classes_ = labels.classes
+        self.task_, self.classes_ = labels.task, labels.classes
         rows, codes = X[labels.index], labels.values
         most = min(labels.n_classes - 1, X.shape[1])
         model = LinearDiscriminantAnalysis(n_components=min(self.n_components or most, most))

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labelfold.app.compare._words import percent
 from labelfold.app.report._label_placement import log_marks, place_names
 
 if TYPE_CHECKING:
@@ -39,6 +38,10 @@ GLYPHS = ("●", "■", "▲", "◆")
 DASHES = ("solid", "dash", "dot", "dashdot")
 GREY = "#8a93a0"
 MOST_CLASSES = len(COLOURS) * len(SYMBOLS)
+_ROLES: dict[str, dict[str, Any]] = {
+    "unlabelled": {"size": 6, "opacity": 0.45},
+    "labelled": {"size": 10, "opacity": 1.0, "line": {"width": 1.5, "color": "#ffffff"}},
+}
 _AT_FIRST = 6  # lines drawn at first; the legend has the others
 
 
@@ -55,7 +58,10 @@ def by_budget(found: Comparison) -> dict[str, Any]:
     """Draw the score against the label budget, a line with a band for each method at its size."""
     data = []
     for label, rows in found.lines.dropna(subset="mean").groupby("label", sort=False):
-        hover = [f"{plain(label)}, {b} labels: {_score(m, s)}" for b, m, s in _triples(rows, "budget")]
+        hover = [
+            f"{plain(label)}, {b} labels: {found.measure.with_spread(m, s)}"
+            for b, m, s in _triples(rows, "budget")
+        ]
         data += _line(found, rows, "budget", label, hover)
     budgets = found.settings["budgets"]
     layout = _lines_layout(found, "labels given")
@@ -76,7 +82,8 @@ def by_size(found: Comparison) -> dict[str, Any] | None:
         if rows["components"].nunique() > 1:
             title = found.methods[method].title
             hover = [
-                f"{plain(title)}, {k} components: {_score(m, s)}" for k, m, s in _triples(rows, "components")
+                f"{plain(title)}, {k} components: {found.measure.with_spread(m, s)}"
+                for k, m, s in _triples(rows, "components")
             ]
             data += _line(found, rows, "components", title, hover)
     if not data:
@@ -110,7 +117,8 @@ def by_seconds(found: Comparison) -> dict[str, Any]:
                 "textposition": place or "middle right",
                 "cliponaxis": False,
                 "hovertext": [
-                    f"{plain(row['label'])}: {_score(row['mean'], spread)} in {row['fit_seconds']:.2g} s"
+                    f"{plain(row['label'])}: {found.measure.with_spread(row['mean'], spread)} in "
+                    f"{row['fit_seconds']:.2g} s"
                 ],
                 "hoverinfo": "text",
                 "marker": {"color": colour, "symbol": symbol, "size": 11},
@@ -122,7 +130,7 @@ def by_seconds(found: Comparison) -> dict[str, Any]:
         low, high = seconds.min() / 1.3, seconds.max() * 1.3
         marks = log_marks(low, high)
         layout["xaxis"] |= {"tickvals": marks, "ticktext": [f"{mark:g}" for mark in marks]}
-    layout["yaxis"] |= {"title": {"text": found.settings["metric"], "standoff": 12}, "tickformat": ".0%"}
+    layout["yaxis"] |= _score_axis(found)
     layout |= {"margin": {"l": 60, "r": 60, "t": 24, "b": 50}, "hovermode": "closest"}
     return {"data": data, "layout": layout}
 
@@ -146,30 +154,19 @@ def groups(data: Data) -> tuple[list[str], np.ndarray]:
 
 def embedding(shown: Map, data: Data) -> dict[str, Any]:
     """Draw a map: bold where a label was given, faint and in the colour of the prediction where not."""
-    names, code = groups(data)
-    looks: dict[str, dict[str, Any]] = {
-        "unlabelled": {"size": 6, "opacity": 0.45},
-        "labelled": {"size": 10, "opacity": 1.0, "line": {"width": 1.5, "color": "#ffffff"}},
-    }
-    place = {name: i for i, name in enumerate(names)}
-    said = np.array([place.get(label, -1) for label in shown.predicted])
-    code = np.where(shown.role == "unlabelled", said, code[shown.rows])
-    traces = []
-    for role, marker in looks.items():
-        for group in np.unique(code[shown.role == role]):
-            at = np.flatnonzero((shown.role == role) & (code == group))
-            colour, symbol = class_look(int(group))
-            traces.append(
-                {
-                    "type": "scatter",
-                    "mode": "markers",
-                    "x": _rounded(shown.points[at, 0]),
-                    "y": _rounded(shown.points[at, 1]),
-                    "text": [_hover(shown, int(i), data) for i in at],
-                    "hoverinfo": "text",
-                    "marker": marker | {"color": colour, "symbol": symbol},
-                }
-            )
+    looks = _by_class(shown, data) if shown.numbers is None else _by_number(shown)
+    traces = [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "x": _rounded(shown.points[at, 0]),
+            "y": _rounded(shown.points[at, 1]),
+            "text": [_hover(shown, int(i), data) for i in at],
+            "hoverinfo": "text",
+            "marker": marker,
+        }
+        for at, marker in looks
+    ]
     layout = _layout()
     first, second = ("the component", "at random, no meaning") if shown.flat else ("", "")
     layout["xaxis"] |= {"title": {"text": first}, "zeroline": False, "showticklabels": False}
@@ -178,15 +175,75 @@ def embedding(shown: Map, data: Data) -> dict[str, Any]:
     return {"data": traces, "layout": layout}
 
 
+def _by_class(shown: Map, data: Data) -> list[tuple[np.ndarray, dict[str, Any]]]:
+    """Return the points of each class in each role, and how they look."""
+    names, code = groups(data)
+    place = {name: i for i, name in enumerate(names)}
+    said = np.array([place.get(label, -1) for label in shown.predicted])
+    code = np.where(shown.role == "unlabelled", said, code[shown.rows])
+    looks = []
+    for role, marker in _ROLES.items():
+        for group in np.unique(code[shown.role == role]):
+            colour, symbol = class_look(int(group))
+            at = np.flatnonzero((shown.role == role) & (code == group))
+            looks.append((at, marker | {"color": colour, "symbol": symbol}))
+    return looks
+
+
+def _by_number(shown: Map) -> list[tuple[np.ndarray, dict[str, Any]]]:
+    """Return the points in each role, coloured on one scale, which stands beside the map."""
+    assert shown.numbers is not None
+    # a few extreme numbers would leave the others one colour
+    low, high = (float(v) for v in np.quantile(shown.numbers, [0.02, 0.98]))
+    scale = {"colorscale": "Viridis", "cmin": low, "cmax": high}
+    looks = []
+    for role, marker in _ROLES.items():
+        at = np.flatnonzero(shown.role == role)
+        own = marker | scale | {"color": _rounded(shown.numbers[at]), "symbol": "circle"}
+        if role == "labelled":
+            own["colorbar"] = {"thickness": 12, "outlinewidth": 0}
+        if len(at):
+            looks.append((at, own))
+    return looks
+
+
 def _hover(shown: Map, i: int, data: Data) -> str:
     row = shown.rows[i]
     label = data.named(data.y[row])
     sure = shown.confidence[i]
+    confidence = "" if data.facts.numbers else f"<br>confidence: {'–' if np.isnan(sure) else f'{sure:.0%}'}"
     return (
         f"{plain(data.row(row))}<br>label: {plain(label) if label else 'none'}"
-        f"<br>prediction: {plain(shown.predicted[i])}"
-        f"<br>confidence: {'–' if np.isnan(sure) else f'{sure:.0%}'}"
+        f"<br>prediction: {plain(shown.predicted[i])}{confidence}"
     )
+
+
+def held_back(found: Comparison) -> dict[str, Any] | None:
+    """Draw the numbers of rows held back against what was predicted for them; None where y holds classes."""
+    pairs = found.review.held_back
+    if pairs is None:
+        return None
+    true, said = pairs.T
+    ends = _rounded([pairs.min(), pairs.max()])
+    names = [found.data.row(i) for i in found.data.labels.index]
+    line = {"type": "scatter", "mode": "lines", "x": ends, "y": ends, "hoverinfo": "skip"}
+    points = {
+        "type": "scatter",
+        "mode": "markers",
+        "x": _rounded(said),
+        "y": _rounded(true),
+        "text": [
+            f"{plain(name)}<br>label: {t:.6g}<br>predicted without it: {s:.6g}"
+            for name, t, s in zip(names, true, said, strict=True)
+        ],
+        "hoverinfo": "text",
+        "marker": {"color": COLOURS[0], "symbol": "circle", "size": 8, "opacity": 0.7},
+    }
+    layout = _layout()
+    layout["xaxis"] |= {"title": {"text": "predicted without the label", "standoff": 12}}
+    layout["yaxis"] |= {"title": {"text": "label", "standoff": 12}}
+    layout |= {"margin": {"l": 60, "r": 12, "t": 12, "b": 50}, "hovermode": "closest"}
+    return {"data": [line | {"line": {"color": GREY, "width": 1.5}}, points], "layout": layout}
 
 
 def class_look(code: int) -> tuple[str, str]:
@@ -245,14 +302,14 @@ def _triples(rows: pd.DataFrame, x: str) -> Any:
     return zip(rows[x], rows["mean"], rows["spread"], strict=True)
 
 
-def _score(mean: float, spread: float) -> str:
-    return percent(mean) if np.isnan(spread) else f"{percent(mean)} ± {100 * spread:.1f}"
+def _score_axis(found: Comparison) -> dict[str, Any]:
+    return {"title": {"text": found.settings["metric"], "standoff": 12}, "tickformat": found.measure.ticks}
 
 
 def _lines_layout(found: Comparison, x: str) -> dict[str, Any]:
     layout = _layout()
     layout["xaxis"] |= {"title": {"text": x, "standoff": 12}}
-    layout["yaxis"] |= {"title": {"text": found.settings["metric"], "standoff": 12}, "tickformat": ".0%"}
+    layout["yaxis"] |= _score_axis(found)
     layout |= {
         "margin": {"l": 60, "r": 12, "t": 12, "b": 50},
         "hovermode": "closest",

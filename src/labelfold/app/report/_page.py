@@ -51,6 +51,8 @@ def render(found: Comparison) -> str:
         drawn["plot-budgets"] = figures.by_budget(found)
     if sizes := figures.by_size(found):
         drawn["plot-sizes"] = sizes
+    if held_back := figures.held_back(found):
+        drawn["plot-held-back"] = held_back
     for i, shown in enumerate(found.review.maps):
         drawn[f"plot-map-{i}"] = figures.embedding(shown, found.data)
     return Template(_part("report.html")).substitute(
@@ -84,9 +86,11 @@ def _embedded(value: Any) -> str:
 def _facts(found: Comparison) -> str:
     s = found.settings
     kind = "sparse column" if s["sparse"] else "column"
-    labels = "labels" if found.data.facts.multilabel else "classes"
+    labels = f"{len(s['classes'])} {'labels' if found.data.facts.multilabel else 'classes'}"
+    if found.data.facts.numbers:
+        labels = f"numbers from {found.data.truth.min():g} to {found.data.truth.max():g}"
     return (
-        f"{count(s['n_rows'], 'row')} × {count(s['n_columns'], kind)}, {len(s['classes'])} {labels}, "
+        f"{count(s['n_rows'], 'row')} × {count(s['n_columns'], kind)}, {labels}, "
         f"{count(s['n_labelled'], 'row')} labelled; {repeats_run(found)} of {count(s['folds'], 'fold')}."
     )
 
@@ -94,6 +98,11 @@ def _facts(found: Comparison) -> str:
 def _how(found: Comparison) -> str:
     s = found.settings
     repeats = repeats_run(found)
+    interval = (
+        "Wilson's for that many rows, a fifth"
+        if found.measure.kind == "accuracy"
+        else (f"from these draws, {'a fifth' if found.measure.shares else 'half'}")
+    )
     packages = ("labelfold", "scikit-learn", "numpy", "scipy", "numba")
     facts = {
         "Command": s["command"] or "labelfold.compare(...) in Python",
@@ -111,7 +120,7 @@ def _how(found: Comparison) -> str:
         "Expected score": (
             "Labelled rows were drawn with replacement, the choice was made again on those drawn and scored on the "
             "others, so that it is never scored on the rows it was made on (Tsamardinos et al. 2018). The 90% "
-            "interval is Wilson's for that many rows, a fifth wider for the draw of the training rows. Where "
+            f"interval is {interval} wider for the draw of the training rows. Where "
             "LabelFold is taken it is its leave-one-out score, with all weights recomputed without the row."
         ),
         "Reading it": (

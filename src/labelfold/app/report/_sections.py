@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -10,24 +9,15 @@ import numpy as np
 
 from labelfold.app._explain import top_features
 from labelfold.app.compare._out_of_fold import whole
-from labelfold.app.compare._words import guess, percent, points, repeats_run, sized
+from labelfold.app.compare._words import guessing, repeats_run, sized
 from labelfold.app.io._problems import count
 from labelfold.app.report import _figures as figures
+from labelfold.app.report._held_back import confusion, held_back
+from labelfold.app.report._html import head_row, plot, scrolled, section, text
 from labelfold.app.report._thumbnails import picture
 
 if TYPE_CHECKING:
     from labelfold.app.compare._results import Comparison
-
-_MOST_IN_MATRIX = 25  # classes; beyond that a list of what is mistaken for what
-
-
-def text(value: Any) -> str:
-    """Return text for HTML.
-
-    >>> text("<script>")
-    '&lt;script&gt;'
-    """
-    return html.escape(str(value))
 
 
 def all_of(found: Comparison) -> Iterator[str]:
@@ -39,23 +29,9 @@ def all_of(found: Comparison) -> Iterator[str]:
     yield sizes(found)
     yield components(found)
     yield confusion(found)
+    yield held_back(found)
     yield next_rows(found)
     yield left_out(found)
-
-
-def _section(name: str, title: str, content: str) -> str:
-    return f'<section aria-labelledby="{name}">\n<h2 id="{name}">{title}</h2>\n{content}\n</section>'
-
-
-def _plot(name: str, described: str, caption: str, kind: str = "curve") -> str:
-    return (
-        f'<figure class="{kind}"><div class="plot" id="{name}" role="img" aria-label="{text(described)}"></div>'
-        f"<figcaption>{caption}</figcaption></figure>"
-    )
-
-
-def _scrolled(described: str, table: str) -> str:
-    return f'<div class="scroll" tabindex="0" role="region" aria-label="{text(described)}">{table}</div>'
 
 
 def has_curve(found: Comparison) -> bool:
@@ -67,25 +43,22 @@ def budgets(found: Comparison) -> str:
     """Show the score by label budget, where there is more than one."""
     if not has_curve(found):
         return ""
-    metric = found.settings["metric"]
+    measure = found.measure
     lines = [
         f"{label}: "
-        + ", ".join(f"{percent(m)} with {b}" for b, m in zip(rows["budget"], rows["mean"], strict=True))
+        + ", ".join(f"{measure.show(m)} with {b}" for b, m in zip(rows["budget"], rows["mean"], strict=True))
         for label, rows in found.lines.dropna(subset="mean").groupby("label", sort=False)
     ]
-    described = f"{metric.capitalize()} against the number of labels. {'; '.join(lines)}."
-    share = guess(found)
-    guessed = (
-        "" if share is None else f" Always guessing the most frequent class would give {percent(share)}."
-    )
+    described = f"{measure.sentence} against the number of labels. {'; '.join(lines)}."
+    guessed = f" {guessing(found)}." if guessing(found) else ""
     hidden = " Methods in grey are hidden; choose them in the legend." if len(found.ranking) > 6 else ""
     axis = " The horizontal axis is logarithmic." if figures.is_log(found) else ""
     caption = (
-        f"Mean {metric} on labelled rows held back, each method at the size chosen for it. The bands are one "
+        f"Mean {measure.name} on labelled rows held back, each method at the size chosen for it. The bands are one "
         f"standard deviation over {repeats_run(found)}.{guessed}{axis}{hidden}"
     )
     note = '<noscript><p class="note">The figures need JavaScript; the table has the same numbers.</p></noscript>'
-    return _section("budgets", "How it grows with labels", _plot("plot-budgets", described, caption) + note)
+    return section("budgets", "How it grows with labels", plot("plot-budgets", described, caption) + note)
 
 
 def numbers(found: Comparison) -> str:
@@ -95,7 +68,7 @@ def numbers(found: Comparison) -> str:
     body = []
     for label, rows in found.lines.groupby("label", sort=False):
         at = rows.set_index("budget")
-        cells = "".join(_cell(at.loc[b]) if b in at.index else "<td>–</td>" for b in asked)
+        cells = "".join(_cell(found, at.loc[b]) if b in at.index else "<td>–</td>" for b in asked)
         size, stored = whole(rows["components"].max()), whole(rows["embedding_size"].max())
         title = found.methods[rows["method"].iloc[0]].title
         recommended = ' class="chosen"' if found.winner is not None and label == found.winner["label"] else ""
@@ -106,22 +79,23 @@ def numbers(found: Comparison) -> str:
         )
     head = "".join(f'<th scope="col">{h}</th>' for h in heads)
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+    behind = "many percentage points" if found.measure.shares else "far"
     note = (
-        '<p class="note">Mean ± standard deviation over the repeats; below it, how many percentage points behind '
+        f'<p class="note">Mean ± standard deviation over the repeats; below it, how {behind} behind '
         "the best at that budget, paired by repeat (same rows, same labels). Seconds are means over all runs at that "
         "size on one machine; the embedding is that of all rows.</p>"
     )
     described = "Scores of every method at every label budget"
-    return _section("numbers", "The numbers", _scrolled(described, table) + note)
+    return section("numbers", "The numbers", scrolled(described, table) + note)
 
 
-def _cell(row: Any) -> str:
+def _cell(found: Comparison, row: Any) -> str:
     if np.isnan(row["mean"]):
         return "<td>failed</td>"
-    spread = "" if np.isnan(row["spread"]) else f" ± {100 * row['spread']:.1f}"
     best = row["behind"] == 0
-    below = "best" if best else points(-row["behind"], row["behind_spread"])
-    return f"<td{' class=best' if best else ''}>{percent(row['mean'])}{spread}<small>{below}</small></td>"
+    below = "best" if best else found.measure.difference(-row["behind"], row["behind_spread"])
+    score = found.measure.with_spread(row["mean"], row["spread"])
+    return f"<td{' class=best' if best else ''}>{score}<small>{below}</small></td>"
 
 
 def _seconds(value: float) -> str:
@@ -147,14 +121,14 @@ def sizes(found: Comparison) -> str:
         return ""
     lines = [
         f"{found.methods[method].title}: "
-        + ", ".join(f"{percent(m)} with {k}" for k, m in zip(rows["components"], rows["mean"], strict=True))
+        + ", ".join(
+            f"{found.measure.show(m)} with {k}" for k, m in zip(rows["components"], rows["mean"], strict=True)
+        )
         for method, rows in at.groupby("method", sort=False)
     ]
-    described = (
-        f"{found.settings['metric'].capitalize()} against the number of components. {'; '.join(lines)}."
-    )
+    described = f"{found.measure.sentence} against the number of components. {'; '.join(lines)}."
     caption = f"With {found.budget_} labels. The bands are one standard deviation over the repeats."
-    return _section("sizes", "How many components it takes", _plot("plot-sizes", described, caption))
+    return section("sizes", "How many components it takes", plot("plot-sizes", described, caption))
 
 
 def seconds(found: Comparison) -> str:
@@ -162,13 +136,15 @@ def seconds(found: Comparison) -> str:
     at = found.lines[found.lines["budget"] == found.budget_].dropna(subset="mean")
     if at.empty:
         return ""
-    lines = [f"{r['label']}: {percent(r['mean'])} in {r['fit_seconds']:.2g} s" for _, r in at.iterrows()]
-    described = f"{found.settings['metric'].capitalize()} against seconds. {'; '.join(lines)}."
+    lines = [
+        f"{r['label']}: {found.measure.show(r['mean'])} in {r['fit_seconds']:.2g} s" for _, r in at.iterrows()
+    ]
+    described = f"{found.measure.sentence} against seconds. {'; '.join(lines)}."
     caption = (
         f"One fit with {found.budget_} labels, tuning included, on one machine. Up and to the left is better. The "
         "horizontal axis is logarithmic. Names that would cover another are left out: point at the mark, or tap it."
     )
-    return _section("seconds", "What it costs", _plot("plot-seconds", described, caption))
+    return section("seconds", "What it costs", plot("plot-seconds", described, caption))
 
 
 def maps(found: Comparison) -> str:
@@ -178,19 +154,24 @@ def maps(found: Comparison) -> str:
         return ""
     cards = []
     for i, m in enumerate(shown):
-        described = f"Map of {count(len(m.points), 'row')} by {m.title}, coloured by class"
+        by = "class" if m.numbers is None else "number"
+        described = f"Map of {count(len(m.points), 'row')} by {m.title}, coloured by {by}"
         flat = "This method gives one component here; the height of a point is random." if m.flat else ""
         cards.append(
             f'<figure class="card"><h3>{text(m.title)}</h3><div class="plot" id="plot-map-{i}" role="img" '
             f'aria-label="{text(described)}"></div><figcaption>{flat}</figcaption></figure>'
         )
+    numbers = found.data.facts.numbers
+    sure = "what the method predicts" if numbers else "what the method takes it for and how sure it is"
+    beyond = " Numbers beyond the scale have the colour of its end." if numbers else ""
     note = (
         f'<p class="note">{len(shown[0].rows):,} of {count(found.settings["n_rows"], "row")}, placed so that '
         "neighbours in all components stay neighbours; distances between islands mean little. Large points have a "
         "label; small points are rows without one, in the colour of their prediction. Point at one, or tap it, to "
-        "see which row it is, its label, what the method takes it for and how sure it is.</p>"
+        f"see which row it is, its label, and {sure}.{beyond}</p>"
     )
-    return _section("maps", "Maps", f'{note}{_key(found)}<div class="cards">{"".join(cards)}</div>')
+    key = "" if numbers else _key(found)
+    return section("maps", "Maps", f'{note}{key}<div class="cards">{"".join(cards)}</div>')
 
 
 def _key(found: Comparison) -> str:
@@ -236,7 +217,7 @@ def components(found: Comparison) -> str:
         f"rows, from −1 to 1).{more}</p>"
     )
     kind = "cards images" if shape else "cards features"
-    return _section(
+    return section(
         "parts", "What the components are made of", f'{note}<div class="{kind}">{"".join(cards)}</div>'
     )
 
@@ -250,92 +231,38 @@ def _feature(name: str, value: float) -> str:
     )
 
 
-def confusion(found: Comparison) -> str:
-    """Show what the best model takes for what."""
-    total = found.review.confusion
-    if total is None or not total.sum():
-        return ""
-    names = found.data.classes
-    lead = (
-        f'<p class="note">{text(sized(found, found.winner))} with {found.budget_} labels, on the rows held back in '
-        "all folds and repeats"
-    )
-    if found.data.facts.multilabel:
-        heads = ("rightly given", "wrongly given", "missed", "rightly not given")
-        note, head, rows = (
-            f"{lead}, label by label.</p>",
-            _heads("label", heads),
-            list(zip(names, total, strict=True)),
-        )
-        body = "".join(
-            f'<tr><th scope="row">{text(name)}</th>{"".join(f"<td>{v:,}</td>" for v in row)}</tr>'
-            for name, row in rows
-        )
-    elif len(names) > _MOST_IN_MATRIX:
-        note = f"{lead}: what was taken for what most often.</p>"
-        head, body = _heads("class", ("taken for", "rows", "of its rows")), _mistakes(total, names)
-    else:
-        note = f"{lead}: a line is a true class, a column what it was taken for.</p>"
-        head = _heads("true class", [text(n) for n in names])
-        body = "".join(_line(name, row, i) for i, (name, row) in enumerate(zip(names, total, strict=True)))
-    table = f'<table class="matrix"><thead>{head}</thead><tbody>{body}</tbody></table>'
-    return _section(
-        "confusion", "What is taken for what", note + _scrolled("Confusion of the best model", table)
-    )
-
-
-def _heads(first: str, others: Any) -> str:
-    cells = "".join(f'<th scope="col">{h}</th>' for h in (first, *others))
-    return f"<tr>{cells}</tr>"
-
-
-def _line(name: str, row: np.ndarray, own: int) -> str:
-    share = row / max(row.sum(), 1)
-    cells = "".join(
-        f'<td class="{"right" if j == own else "wrong"}" style="--share:{s:.3f}">{v:,}</td>'
-        for j, (v, s) in enumerate(zip(row, share, strict=True))
-    )
-    return f'<tr><th scope="row">{text(name)}</th>{cells}</tr>'
-
-
-def _mistakes(total: np.ndarray, names: list[str], most: int = 20) -> str:
-    wrong = total - np.diag(np.diag(total))
-    order = np.argsort(-wrong, axis=None, kind="stable")[:most]
-    pairs = [divmod(int(i), len(names)) for i in order]
-    return "".join(
-        f'<tr><th scope="row">{text(names[a])}</th><td>{text(names[b])}</td><td>{wrong[a, b]:,}</td>'
-        f"<td>{wrong[a, b] / total[a].sum():.0%}</td></tr>"
-        for a, b in pairs
-        if wrong[a, b]
-    )
-
-
 def next_rows(found: Comparison) -> str:
     """Show the rows to label next, and as a list to copy."""
     r, data = found.review, found.data
     if not len(data.unlabelled):
         lead = "<p>Every row has a label already.</p>"
-        return _section("next", "Rows most worth labelling next", lead)
+        return section("next", "Rows most worth labelling next", lead)
     if not len(r.next_rows):
         return ""
     names = [data.row(i) for i in r.next_rows]
+    numbers = data.facts.numbers
+    heads = ("predicted",) if numbers else ("taken for", "confidence")
     rows = "".join(
-        f'<tr><th scope="row">{text(name)}</th><td>{text(guess)}</td><td>{sure:.0%}</td></tr>'
+        f'<tr><th scope="row">{text(name)}</th><td>{text(guess)}</td>'
+        f"{'' if numbers else f'<td>{sure:.0%}</td>'}</tr>"
         for name, guess, sure in zip(names, r.next_predicted, r.next_confidence, strict=True)
     )
-    table = f"<table><thead>{_heads('row', ('taken for', 'confidence'))}</thead><tbody>{rows}</tbody></table>"
-    note = (
-        f'<p class="note">Of {count(len(data.unlabelled), "row")} without a label those that '
-        f"{text(sized(found, found.winner))} is least sure of, spread out so that they do not all ask the same.</p>"
+    table = f"<table><thead>{head_row('row', heads)}</thead><tbody>{rows}</tbody></table>"
+    why = (
+        "differ most from every labelled row, in their columns and in the number that is predicted, and from each "
+        "other (Wu, Lin &amp; Huang 2019)"
+        if numbers
+        else f"{text(sized(found, found.winner))} is least sure of, spread out so that they do not all ask the same"
     )
+    note = f'<p class="note">Of {count(len(data.unlabelled), "row")} without a label those that {why}.</p>'
     copied = text("\n".join(names))
     listed = (
         '<div class="copy"><label for="next-list">As a list</label>'
         f'<textarea id="next-list" readonly rows="{min(len(names), 10)}">{copied}</textarea>'
         '<button type="button" id="copy">Copy the list</button><span id="copied" role="status"></span></div>'
     )
-    content = f'{note}<div class="beside">{_scrolled("Rows to label next", table)}{listed}</div>'
-    return _section("next", "Rows most worth labelling next", content)
+    content = f'{note}<div class="beside">{scrolled("Rows to label next", table)}{listed}</div>'
+    return section("next", "Rows most worth labelling next", content)
 
 
 def left_out(found: Comparison) -> str:
@@ -348,7 +275,7 @@ def left_out(found: Comparison) -> str:
             for (label, why), runs in told.items()
         ]
     return (
-        _section("left-out", "What was left out, and what went wrong", f"<ul>{''.join(items)}</ul>")
+        section("left-out", "What was left out, and what went wrong", f"<ul>{''.join(items)}</ul>")
         if items
         else ""
     )

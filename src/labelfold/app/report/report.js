@@ -55,7 +55,7 @@ Promise.all(Object.entries(figures).map(([id, figure]) => {
   if (touch) figure.layout.dragmode = false;
   // on a phone names beside points would cover each other: the legend has them
   if (narrow && id === "plot-seconds") figure.data.forEach((trace) => { trace.mode = "markers"; });
-  if (id === "plot-seconds" ? narrow : !id.startsWith("plot-map")) legend(id, figure.data);
+  if (id === "plot-seconds" ? narrow : !/^plot-(map|held)/.test(id)) legend(id, figure.data);
   return Plotly.newPlot(id, figure.data, figure.layout, config).then(() => Plotly.relayout(id, themed(false)));
 })).then(() => { document.documentElement.dataset.drawn = "yes"; });
 

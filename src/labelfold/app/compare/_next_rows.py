@@ -1,0 +1,92 @@
+"""Which unlabelled rows are most worth a label, given what the delivered model says of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.metrics.pairwise import euclidean_distances
+from sklearn.preprocessing import StandardScaler
+
+from labelfold.app._explain import predict_with_confidence
+from labelfold.features._column_kind import UNIT_VARIANCE
+
+if TYPE_CHECKING:
+    from labelfold.app.compare._results import Comparison
+
+_MOST_NEXT = 20
+_MOST_LOOKED_AT = 5000  # unlabelled rows, and labelled ones, that distances are taken between
+
+
+def next_rows(found: Comparison, model: Any, Z: np.ndarray | None) -> tuple[np.ndarray, Any, np.ndarray]:
+    """Return the unlabelled rows to label next, what the model predicts for them and how sure it is.
+
+    Classes: those the model is least sure of, spread out over the embedding Z. Numbers: see `greedy_sample`.
+    """
+    data = found.data
+    rows = data.unlabelled
+    if not len(rows):
+        return rows, [], np.empty(0)
+    if data.facts.numbers:
+        return _next_numbers(found, model)
+    predicted, confidence = predict_with_confidence(model, data.table(rows))
+    if np.isnan(confidence).all():
+        return rows[:0], [], np.empty(0)
+    # few enough to be near the boundary, and more than are shown, so that they can be spread out
+    pool = max(_MOST_NEXT, min(4 * _MOST_NEXT, len(rows) // 5), len(rows) // 200)
+    near = np.argsort(confidence, kind="stable")[:pool]
+    chosen = near[:_MOST_NEXT] if Z is None else near[spread_out(Z[rows[near]], _MOST_NEXT)]
+    return rows[chosen], predicted[chosen], confidence[chosen]
+
+
+def _next_numbers(found: Comparison, model: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    data = found.data
+    rng = np.random.default_rng(found.settings["random_state"])
+    rows = np.sort(rng.permutation(data.unlabelled)[:_MOST_LOOKED_AT])
+    known = np.sort(rng.permutation(data.labels.n_labelled)[:_MOST_LOOKED_AT])
+    own, others = data.X[data.labels.index[known]], data.X[rows]
+    if found.settings["scale"] == UNIT_VARIANCE:
+        scaler = StandardScaler(with_mean=False).fit(data.X)
+        own, others = scaler.transform(own), scaler.transform(others)
+    predicted = np.asarray(model.predict(data.table(rows)))
+    chosen = greedy_sample(others, predicted, own, data.truth[known], _MOST_NEXT)
+    return rows[chosen], predicted[chosen], np.full(len(chosen), np.nan)
+
+
+def greedy_sample(X: Any, predicted: np.ndarray, X_known: Any, y_known: np.ndarray, most: int) -> np.ndarray:
+    """Return rows that differ from all labelled ones in their columns and in their number, each from those before.
+
+    The row taken has the largest least product of the two distances (improved greedy sampling: Wu, Lin & Huang,
+    Active learning for regression using greedy sampling, Information Sciences 2019). A row taken counts as labelled
+    with its prediction.
+
+    >>> X = np.array([[0.1], [5.0], [5.1]])
+    >>> greedy_sample(X, np.array([0.0, 9.0, 9.0]), np.array([[0.0]]), np.array([1.0]), 2).tolist()
+    [2, 0]
+    """
+    away = euclidean_distances(X, X_known) * np.abs(predicted[:, None] - y_known)
+    least = away.min(axis=1)
+    chosen: list[int] = []
+    while len(chosen) < min(most, len(predicted)):
+        farthest = int(np.argmax(least))
+        if least[farthest] <= 0:
+            break
+        chosen.append(farthest)
+        away = euclidean_distances(X, X[[farthest]])[:, 0] * np.abs(predicted - predicted[farthest])
+        least = np.minimum(least, away)
+    return np.array(chosen, dtype=int)
+
+
+def spread_out(Z: np.ndarray, most: int) -> np.ndarray:
+    """Return up to ``most`` rows of Z, the first one first and each the farthest from those before it."""
+    spread = Z.std(axis=0)
+    Z = Z / np.where(spread > 0, spread, 1.0)
+    chosen = [0]
+    distance = np.linalg.norm(Z - Z[0], axis=1)
+    while len(chosen) < min(most, len(Z)):
+        farthest = int(np.argmax(distance))
+        if distance[farthest] <= 0:
+            break
+        chosen.append(farthest)
+        distance = np.minimum(distance, np.linalg.norm(Z - Z[farthest], axis=1))
+    return np.array(chosen)

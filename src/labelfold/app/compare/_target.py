@@ -1,0 +1,119 @@
+"""How a target is read: as classes, several labels a row or numbers, and what is wrong with one that cannot be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from labelfold.app.io._problems import count
+from labelfold.labels import Labels, read_labels
+
+_TASKS = ("binary", "multiclass", "multilabel", "regression")
+_FEW = 30  # labels: so many classes with one label each are believed
+_MANY = 20  # different whole numbers: fewer are classes
+_CODES = 0.75  # the share of the numbers from 0 or 1 up that class codes take
+
+
+def read_target_labels(
+    y: Any,
+    n_rows: int | None = None,
+    *,
+    unlabeled: Any = -1,
+    task: str = "auto",
+    estimator: str = "compare",
+    where: str = "y",
+) -> tuple[Labels, list[str]]:
+    """Read a target, or say in a sentence what is wrong with it.
+
+    Fractions are numbers, and text is classes. Whole numbers are classes, unless there are more than 20 different
+    ones, more than one for two labelled rows, and they are no codes that count up from 0 or 1.
+
+    Parameters
+    ----------
+    y : array-like
+        As `labelfold.labels.read_labels` takes it.
+    n_rows : int, optional
+        Rows of X.
+    unlabeled : number, str or None, default=-1
+        The label of rows without one.
+    task : {"auto", "classification", "regression"}, default="auto"
+        What y holds, where the rule above is not to decide.
+    estimator, where : str
+        Who reads it, and what y is called, for messages.
+
+    Returns
+    -------
+    labels : Labels
+    notes : list of str
+        How it was read, where that could be doubted.
+
+    Examples
+    --------
+    >>> rents = [410, 395, 1200, 655, 880, 540] * 4 + list(range(2000, 2060, 3))
+    >>> labels, notes = read_target_labels(rents)
+    >>> labels.task, notes[0][:56]
+    ('regression', 'The target holds 26 different whole numbers in 44 labell')
+    """
+    labels = read_labels(y, n_rows, unlabeled=unlabeled, task=task, allowed=_TASKS, estimator=estimator)
+    notes: list[str] = []
+    if labels.task == "multiclass" and task == "auto":
+        _refuse_ids(labels, where)
+        many = labels.n_classes > max(_MANY, labels.n_labelled / 2)
+        if many and labels.classes.dtype.kind in "iuf":
+            as_numbers = not _are_codes(labels.classes)
+            notes = [_how_it_was_read(labels, as_numbers)]
+            labels = _as_numbers(labels) if as_numbers else labels
+    if labels.task == "regression":
+        _refuse_constant(labels, where)
+    return labels, notes
+
+
+def _refuse_ids(labels: Labels, where: str) -> None:
+    """Refuse labels that are all different, as those of an id column are; a few may be one label a class."""
+    many = labels.all_labelled or labels.n_labelled > _FEW
+    if labels.n_classes < labels.n_labelled or not many:
+        return
+    example = ", ".join(repr(str(c)) for c in labels.classes[:2])
+    numbers = ""
+    if labels.classes.dtype.kind in "iuf":
+        numbers = ', or give --task regression (in Python task="regression") where they are amounts'
+    raise ValueError(
+        f"{where} has another label for each of its {labels.n_labelled} labelled rows ({example}, ...), as a "
+        f"column of ids has; pass one with classes that rows share, or label more rows{numbers}."
+    )
+
+
+def _are_codes(classes: np.ndarray) -> bool:
+    """Tell whether whole numbers count up from 0 or 1 with few gaps, as codes of classes do."""
+    low, high = float(classes[0]), float(classes[-1])
+    return low in (0.0, 1.0) and len(classes) >= _CODES * (high - low + 1)
+
+
+def _how_it_was_read(labels: Labels, as_numbers: bool) -> str:
+    read, other, option = ("numbers", "classes", "classification") if as_numbers else (
+        "classes", "numbers", "regression")  # fmt: skip
+    return (
+        f"The target holds {labels.n_classes} different whole numbers in {count(labels.n_labelled, 'labelled row')} "
+        f'and was read as {read}; --task {option} (in Python task="{option}") reads it as {other}.'
+    )
+
+
+def _as_numbers(labels: Labels) -> Labels:
+    """Return classes that are whole numbers as numbers; rows without a label stay without one."""
+    values = labels.classes.astype(np.float64)[labels.values]
+    return Labels("regression", np.empty(0), labels.labelled, labels.index, values)
+
+
+def _refuse_constant(labels: Labels, where: str) -> None:
+    """Refuse numbers in several columns, or of one value only."""
+    if labels.values.ndim == 2:
+        raise ValueError(
+            f"{where} has {labels.values.shape[1]} columns of numbers, and one is predicted at a time; pass one of "
+            "them."
+        )
+    if np.ptp(labels.values) == 0:
+        raise ValueError(
+            f"{where} has one value only, {labels.values[0]:g}, in {count(labels.n_labelled, 'labelled row')}, so "
+            "that there is nothing to predict; pass a column whose numbers differ, or label more rows."
+        )
