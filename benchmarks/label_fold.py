@@ -33,7 +33,7 @@ from sklearn.svm import SVC
 
 from _common import peak_beyond, pinned, slope
 from labelfold import LabelFold
-from labelfold.semi_supervised._recipe import FILTERS, View, views_of
+from labelfold.semi_supervised._view_list import FILTERS, View, views_of
 
 THREADS = 2
 LABELLED = 50

@@ -2,8 +2,9 @@
 
     python experiments/label_fold.py                          everything, hours on two cores
     python experiments/label_fold.py --quick                  a taste on small pieces
-    python experiments/label_fold.py --part book open         some parts: book, open, parts, anchors, new
+    python experiments/label_fold.py --part book open         some parts: book, open, parts, anchors, new, aside
     python experiments/label_fold.py --methods LabelFold svm  some methods
+    python experiments/label_fold.py --sets wine usps         some sets
     python experiments/label_fold.py --report                 only the page, from the rows there are
 
 Real data comes from the folder named by LABELFOLD_DATA (see DATA.md); without it every set is generated in its shape.
@@ -12,20 +13,22 @@ label_fold.md is made from the CSV alone.
 
 What was chosen on what: views by Digit1, g241c, Text, waveform, optdigits, ionosphere, wine; half-whitening by BCI;
 the weights' constants while looking at the mean of all seven sets of the book; the share of the linear views by pima;
-forms, intervals and probabilities by all open sets. satimage, image, sonar, usps and mnist49 decided on forms and
-calibration only, but their means were seen. No set here was kept aside.
+forms, intervals and probabilities by all open sets; Laplace views and their share by wine, ionosphere, sonar, pima,
+image, satimage, waveform and optdigits. usps and mnist49 decided on forms and calibration only, but their means were
+seen. The sets of the part "aside" decided on nothing.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from functools import lru_cache, partial
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from scipy import sparse
@@ -34,49 +37,17 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from common import (
-    Results,
-    dense_classes,
-    dense_labels,
-    load,
-    result_folder,
-    rng_of,
-    sparse_text,
-    words,
-)
+from common import Results, result_folder, rng_of, words
 from label_fold_report import write_report
-from labelfold import LabelFold
+from label_fold_sets import ASIDE, BOOK, COUNTS, OPEN, SETS, SEVERAL, Set, masked, the_set
+from labelfold import PCALS, LabelFold
 from labelfold.app.registry import METHODS
+from labelfold.semi_supervised import _solver, _view_weights
 
-MOST = 3000
-BOOK = ("Digit1", "USPS", "COIL", "BCI", "g241c", "g241d", "Text")
-NINE = ("g241c", "g241d", "BCI", "USPS", "waveform", "optdigits", "usps", "mnist49", "Text")
-OPEN = (*NINE, "wine", "satimage", "ionosphere", "sonar", "pima", "image", "autos", "medicine", "atheism")
-SEVERAL = ("scene", "yeast")
-# File, rows and columns and classes where it is generated, and the classes that are kept.
-SETS: dict[str, tuple[str, int, int, int, tuple[int, ...] | None]] = {
-    **{name: (f"ssl_{name}", 1500, 241, 2, None) for name in ("Digit1", "USPS", "g241c", "g241d")},
-    "COIL": ("ssl_COIL", 1500, 241, 6, None),
-    "BCI": ("ssl_BCI", 400, 117, 2, None),
-    "Text": ("ssl_Text", 1500, 11_960, 2, None),
-    "waveform": ("ida_waveform", 3000, 21, 2, None),
-    "optdigits": ("optdigits", 3000, 64, 10, None),
-    "usps": ("usps", 3000, 256, 10, None),
-    "mnist49": ("mnist", 3000, 784, 2, (4, 9)),
-    "wine": ("wine", 178, 13, 3, None),
-    "satimage": ("satimage", 3000, 36, 6, None),
-    "ionosphere": ("ionosphere", 351, 34, 2, None),
-    "sonar": ("sonar", 208, 60, 2, None),
-    "pima": ("pima", 768, 8, 2, None),
-    "image": ("ida_image", 2310, 18, 2, None),
-    "autos": ("news20_bydate_counts", 1986, 20_000, 2, (7, 8)),
-    "medicine": ("news20_bydate_counts", 1977, 20_000, 2, (13, 14)),
-    "atheism": ("news20_bydate_counts", 1796, 20_000, 2, (0, 15)),
-    "scene": ("scene", 2407, 294, 6, None),
-    "yeast": ("yeast", 2417, 103, 14, None),
-}
-COUNTS = ("autos", "medicine", "atheism")
+Chosen = Callable[[Sequence[str]], list[str]]
+
 PEERS = (
     "1-NN",
     "svm",
@@ -84,8 +55,8 @@ PEERS = (
     "tsvm",
     "kernel-laprls",
     "label-spreading",
-    "umap",
-    "pcals",
+    "UMAP + kNN",
+    "PCA-LS",
     "extra-trees",
     "logistic",
     "sklearn-lda",
@@ -95,70 +66,19 @@ PEERS = (
 ONLY_OPEN = ("extra-trees", "logistic", "sklearn-lda", "naive-bayes", "tf-idf + logistic")
 ONLY_COUNTS = ("naive-bayes", "tf-idf + logistic")
 ONLY_DENSE = ("sklearn-lda",)
+# Draws at other numbers of labels than 50; these have the first of the book's twelve splits.
+BOOK_SPLITS = 4
+SLOW = {"UMAP + kNN": 0, "PCA-LS": 3, "kernel-laprls": 1}
 FAMILIES = ("linear", "principal", "rbf", "laplace", "graph")
+# Constants of the weights: equal but for the prior; all weight to the best view; no say of unlabelled rows; no share
+# reserved for linear and Laplace views.
+WEIGHTS: dict[str, dict[str, Any]] = {
+    "equal weights": {"_POWER": 1e-9, "RESERVED": {}},
+    "best view alone": {"_POWER": 100.0, "RESERVED": {}},
+    "leave-one-out alone": {"_MORE_ROWS": 0},
+    "nothing reserved": {"RESERVED": {}},
+}
 FORMS = ("as they are", "unit variance", "ranks")
-
-
-class Set:
-    """A data set of at most 3,000 rows, with the book's splits where it has some."""
-
-    def __init__(self, name: str, quick: bool) -> None:
-        file, n, d, c, kept = SETS[name]
-        self.name = name
-        data = load(file, partial(_generate, name, n, d, c))
-        X, y, self.source = data.X, data.y, data.source
-        if kept is not None and self.source == "real":
-            X, y = X[np.isin(y, kept)], y[np.isin(y, kept)]
-        if name in COUNTS and self.source == "real":
-            X = X[:, np.asarray((X > 0).sum(axis=0)).ravel() >= 2]
-        most = 200 if quick else MOST
-        self.splits = _splits(file) if X.shape[0] <= most else {}
-        if X.shape[0] > most:
-            drawn = rng_of(name, "rows").permutation(X.shape[0])[:most]
-            X, y = X[drawn], y[drawn]
-        self.X, self.y = X, y if y.ndim == 2 else np.unique(y, return_inverse=True)[1]
-
-    def draw(self, n_labelled: int, seed: int) -> np.ndarray:
-        """Return which rows are labelled: the book's split where there is one, else one of each class and others."""
-        if n_labelled in self.splits:
-            return self.splits[n_labelled][seed]
-        rng = rng_of(self.name, n_labelled, seed)
-        order = rng.permutation(len(self.y))
-        if self.y.ndim == 2:
-            return order[:n_labelled]
-        first = np.unique(self.y[order], return_index=True)[1]
-        rest = np.setdiff1d(np.arange(len(order)), first)
-        return order[np.concatenate([first, rest])[:n_labelled]]
-
-
-def _splits(file: str) -> dict[int, np.ndarray]:
-    """Return the book's labelled rows, a row for each split, by their number."""
-    path = Path(os.environ.get("LABELFOLD_DATA", "")) / f"{file}.npz"
-    if not file.startswith("ssl_") or not path.is_file():
-        return {}
-    with np.load(path) as data:
-        return {size: np.asarray(data[f"idxLabs_{size}"], dtype=int) for size in (10, 100)}
-
-
-def _generate(
-    name: str, n: int, d: int, c: int, rng: np.random.Generator
-) -> tuple[np.ndarray | sparse.csr_array, np.ndarray]:
-    if name in SEVERAL:
-        return dense_labels(rng, n, d, c)
-    return sparse_text(rng, n, d, c, 60) if d > 2000 else dense_classes(rng, n, d, c)
-
-
-@lru_cache(maxsize=1)
-def the_set(name: str, quick: bool) -> Set:
-    """Return a data set; the last one is kept."""
-    return Set(name, quick)
-
-
-def masked(y: np.ndarray, labelled: np.ndarray) -> np.ndarray:
-    """Return y with -1, or rows of NaN, where it is not labelled."""
-    known = np.full(len(y), -1) if y.ndim == 1 else np.full(y.shape, np.nan)
-    known[labelled] = y[labelled]
-    return known
 
 
 class Fold:
@@ -184,8 +104,15 @@ def peer(name: str, data: Set, scale: str) -> Callable[[np.ndarray], np.ndarray]
     def classifier(model: Any) -> Callable[[np.ndarray], np.ndarray]:
         return lambda labelled: model.fit(X[labelled], data.y[labelled]).predict(X)
 
+    def scaled(model: Any) -> Any:
+        return make_pipeline(StandardScaler(), model) if scale == "unit variance" else model
+
     if name == "1-NN":
         return classifier(KNeighborsClassifier(1))
+    if name == "PCA-LS":
+        return lambda labelled: scaled(PCALS("cv")).fit(X, masked(data.y, labelled)).predict(X)
+    if name == "UMAP + kNN":
+        return _umap(data, scale) if find_spec("umap") else None
     if name == "tf-idf + logistic":
         return classifier(
             make_pipeline(TfidfTransformer(sublinear_tf=True), LogisticRegression(max_iter=1000))
@@ -196,6 +123,22 @@ def peer(name: str, data: Set, scale: str) -> Callable[[np.ndarray], np.ndarray]
 
     def run(labelled: np.ndarray) -> np.ndarray:
         return method.make(X=X, scale=scale).fit(X, masked(data.y, labelled)).predict(X)
+
+    return run
+
+
+def _umap(data: Set, scale: str) -> Callable[[np.ndarray], np.ndarray]:
+    """Return UMAP of all rows in ten dimensions, told the labels, and the nearest labelled row in it."""
+    from umap import UMAP
+
+    X = StandardScaler().fit_transform(data.X) if scale == "unit variance" else data.X
+    X = sparse.csr_matrix(X) if sparse.issparse(X) else X
+
+    def run(labelled: np.ndarray) -> np.ndarray:
+        layout = UMAP(n_components=10, metric="cosine" if sparse.issparse(X) else "euclidean", random_state=0)
+        Z = layout.fit(X, masked(data.y, labelled)).embedding_
+        n_neighbors = 1 if len(labelled) < 10 * len(np.unique(data.y)) else 5
+        return KNeighborsClassifier(n_neighbors).fit(Z[labelled], data.y[labelled]).predict(Z)
 
     return run
 
@@ -229,15 +172,15 @@ def record(
         spent = time.process_time() - start
         accuracy = right(data.y, guess, labelled)
         results.add(**key, ours=accuracy, seconds=spent)
-        if isinstance(run, Fold) and method == "LabelFold" and part != "parts":
+        if method == "LabelFold" and isinstance(run, Fold) and part != "parts":
             low, high = run.model.loo_interval_
             within = float(low <= accuracy / 100 <= high) if data.y.ndim == 1 else np.nan
             results.add(**key | {"method": "leave-one-out"}, ours=100 * run.model.loo_score_, relative=within)
 
 
-def book(results: Results, methods: list[str], quick: bool) -> None:
+def book(results: Results, methods: list[str], chosen: Chosen, quick: bool) -> None:
     """Part (a): the book's sets and splits, columns as they are."""
-    for name in BOOK:
+    for name in chosen(BOOK):
         data = the_set(name, quick)
         budgets = [(size, seed) for size in (100, 10) for seed in range(2 if quick else 12)]
         if "LabelFold" in methods:
@@ -255,12 +198,13 @@ def book(results: Results, methods: list[str], quick: bool) -> None:
             if method in PEERS and method not in ONLY_OPEN:
                 run = peer(method, data, "as they are")
                 if run is not None:
-                    record(results, "book", data, method, run, budgets)
+                    some = [budget for budget in budgets if method not in SLOW or budget[1] < BOOK_SPLITS]
+                    record(results, "book", data, method, run, some)
 
 
-def open_sets(results: Results, methods: list[str], quick: bool) -> None:
+def open_sets(results: Results, methods: list[str], chosen: Chosen, quick: bool) -> None:
     """Part (b): the open sets; columns of unit variance for the peers, where X is dense."""
-    for name in (*OPEN, *SEVERAL):
+    for name in chosen((*OPEN, *SEVERAL)):
         data = the_set(name, quick)
         sizes = [20, 50] if quick else [50, 20, 100, 200]
         most = len(data.y) // 2
@@ -275,15 +219,26 @@ def open_sets(results: Results, methods: list[str], quick: bool) -> None:
             scale = "as they are" if sparse.issparse(data.X) else "unit variance"
             run = peer(method, data, scale)
             if run is not None:
-                chosen = [budget for budget in budgets if method != "umap" or budget[0] == 50]
-                record(results, "open", data, method, run, chosen)
+                most = SLOW.get(method, draws)
+                some = [budget for budget in budgets if budget[0] == 50 or budget[1] < most]
+                record(results, "open", data, method, run, some)
 
 
-def parts(results: Results, methods: list[str], quick: bool) -> None:
-    """Part (c): LabelFold without a family, with one family or one form, at 20 and 50 labels."""
-    for name in OPEN:
+@contextmanager
+def weighted(**constants: Any) -> Iterator[None]:
+    """Change constants of the rule that weighs the views."""
+    with ExitStack() as stack:
+        for name, value in constants.items():
+            module = _solver if name == "RESERVED" else _view_weights
+            stack.enter_context(mock.patch.object(module, name, value))
+        yield
+
+
+def parts(results: Results, methods: list[str], chosen: Chosen, quick: bool) -> None:
+    """Part (c): LabelFold without a family, with one family or one form, or with other weights."""
+    for name in chosen(OPEN):
         data = the_set(name, quick)
-        budgets = [(size, seed) for size in (20, 50) for seed in range(2 if quick else 10)]
+        budgets = [(size, seed) for size in (20, 50) for seed in range(2 if quick else 5)]
         dense = not sparse.issparse(data.X)
         variants: dict[str, dict[str, Any]] = {"LabelFold": {}}
         variants |= {f"without {one}": {"views": [f for f in FAMILIES if f != one]} for one in FAMILIES}
@@ -292,11 +247,15 @@ def parts(results: Results, methods: list[str], quick: bool) -> None:
         variants |= {form: {"forms": [form]} for form in forms}
         for variant, parameters in variants.items():
             record(results, "parts", data, variant, Fold(data, **parameters), budgets)
+        every = Fold(data)
+        for variant, constants in WEIGHTS.items():
+            with weighted(**constants):
+                record(results, "parts", data, variant, every, budgets)
 
 
-def anchors(results: Results, methods: list[str], quick: bool) -> None:
+def anchors(results: Results, methods: list[str], chosen: Chosen, quick: bool) -> None:
     """Part (d): graphs of few anchors, of 1,000, and of all rows as anchors."""
-    for name in ("waveform", "optdigits", "usps", "mnist49", "satimage", "image"):
+    for name in chosen(("waveform", "optdigits", "usps", "mnist49", "satimage", "image")):
         data = the_set(name, quick)
         budgets = [(50, seed) for seed in range(2 if quick else 10)]
         for m in (300, 1000, len(data.y)):
@@ -304,9 +263,9 @@ def anchors(results: Results, methods: list[str], quick: bool) -> None:
             record(results, "anchors", data, variant, Fold(data, views=["graph"], n_anchors=m), budgets)
 
 
-def new_rows(results: Results, methods: list[str], quick: bool) -> None:
+def new_rows(results: Results, methods: list[str], chosen: Chosen, quick: bool) -> None:
     """Part (e): a fifth of the rows are new. They are predicted with and without them in training, same labels."""
-    for name in OPEN:
+    for name in chosen(OPEN):
         data = the_set(name, quick)
         for seed in range(2 if quick else 10):
             order = rng_of(name, "fifths", seed).permutation(len(data.y))
@@ -327,7 +286,21 @@ def new_rows(results: Results, methods: list[str], quick: bool) -> None:
             results.add(**key, method="new rows", ours=100 * float(np.mean(new == truth)))
 
 
-PARTS = {"book": book, "open": open_sets, "parts": parts, "anchors": anchors, "new": new_rows}
+def aside(results: Results, methods: list[str], chosen: Chosen, quick: bool) -> None:
+    """Tables that no choice was made on: LabelFold with and without its Laplace views, beside quick peers."""
+    for name in chosen(ASIDE):
+        data = the_set(name, quick)
+        budgets = [(size, seed) for size in (20, 50, 100) for seed in range(2 if quick else 10)]
+        record(results, "aside", data, "LabelFold", Fold(data), budgets)
+        others = [family for family in FAMILIES if family != "laplace"]
+        record(results, "aside", data, "without laplace", Fold(data, views=others), budgets)
+        for method in ("1-NN", "svm", "rbf-svm", "extra-trees", "logistic", "sklearn-lda", "label-spreading"):
+            run = peer(method, data, "as they are" if sparse.issparse(data.X) else "unit variance")
+            if method in methods and run is not None:
+                record(results, "aside", data, method, run, budgets)
+
+
+PARTS = {"book": book, "open": open_sets, "parts": parts, "anchors": anchors, "new": new_rows, "aside": aside}
 
 
 def main(arguments: list[str] | None = None) -> Path:
@@ -336,15 +309,20 @@ def main(arguments: list[str] | None = None) -> Path:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--part", nargs="+", choices=list(PARTS), default=list(PARTS))
     parser.add_argument("--methods", nargs="+", default=["LabelFold", *PEERS])
+    parser.add_argument("--sets", nargs="+", choices=list(SETS))
     parser.add_argument("--report", action="store_true")
     parser.add_argument("--output")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     folder = result_folder(options.quick, options.output)
     results = Results(folder / "label_fold.csv")
+
+    def chosen(names: Sequence[str]) -> list[str]:
+        return [name for name in names if options.sets is None or name in options.sets]
+
     if not options.report:
         for part in options.part:
-            PARTS[part](results, options.methods, options.quick)
+            PARTS[part](results, options.methods, chosen, options.quick)
     write_report(results, folder / "label_fold.md")
     return folder / "label_fold.md"
 

@@ -16,7 +16,14 @@ def write_report(results: Results, path: Path) -> None:
     """Write the page: a section for each part that has rows."""
     report = Report(path)
     report.text("# LabelFold beside its peers")
-    sections = {"book": _book, "open": _open, "parts": _parts, "anchors": _anchors, "new": _new}
+    sections = {
+        "book": _book,
+        "open": _open,
+        "parts": _parts,
+        "anchors": _anchors,
+        "new": _new,
+        "aside": _aside,
+    }
     for part, section in sections.items():
         if results.select(part=part):
             section(report, results)
@@ -125,7 +132,7 @@ def _coverage(report: Report, results: Results) -> None:
 
 
 def _parts(report: Report, results: Results) -> None:
-    report.text("## What each family of views and each form brings: accuracy, %")
+    report.text("## What each family of views, each form and the weights bring: accuracy, %, five draws")
     for n_labelled in (20, 50):
         report.text(f"### {n_labelled} labels")
         _grid(report, _accuracies(results, "parts", n_labelled))
@@ -139,3 +146,12 @@ def _anchors(report: Report, results: Results) -> None:
 def _new(report: Report, results: Results) -> None:
     report.text("## New rows: accuracy on a fifth of the rows, seen in training and not, %, 50 labels")
     _grid(report, _accuracies(results, "new", 50))
+
+
+def _aside(report: Report, results: Results) -> None:
+    report.text("## Tables that no choice was made on: accuracy, %")
+    for n_labelled in (20, 50, 100):
+        table = _accuracies(results, "aside", n_labelled)
+        if table:
+            report.text(f"### {n_labelled} labels")
+            _grid(report, table)

@@ -28,20 +28,23 @@ LAYERS = [
     {"_linear_reducer", "_decisions", "_layout", "model_selection"},
     {"discriminant", "factorization"},
     {"subspace", "semi_supervised"},
+    {"tables"},
     {"saved"},
     {"app"},
 ]
 # A module whose very path is public: model files name classes by it.
 PUBLIC = {"saved.py"}
-FAMILIES = ["discriminant", "factorization", "subspace", "semi_supervised"]
+FAMILIES = ["discriminant", "factorization", "subspace", "semi_supervised", "tables"]
 APP_ONLY = {"pandas", "plotly", "pyarrow", "rich", "skops", "typer"}
+# What else may import one of them, when it is used.
+ALSO = {"tables": {"pyarrow"}}
 
 # Files over the limit, and files that ask what container they hold, with how often. Both lists are to shrink.
 LONG = {"app/registry/_methods.py"}
 ASKING = {
     "app/_explain.py": 2,
     "app/commands/_console.py": 1,
-    "app/compare/_data.py": 4,
+    "app/compare/_data.py": 3,
     "app/registry/_builders.py": 1,
     "app/registry/_methods.py": 1,
     "app/registry/_partly_labelled.py": 1,
@@ -136,7 +139,7 @@ def test_the_library_imports_none_of_the_apps_packages():
         for path in FILES
         if room(path) != "app"
         for module, _ in imports(path)
-        if module.split(".")[0] in APP_ONLY
+        if module.split(".")[0] in APP_ONLY - ALSO.get(room(path), set())
     ]
     assert found == []
 

@@ -22,6 +22,7 @@ from labelfold import (
     LabelFold,
     LapRLS,
     NMFAlpha,
+    Recipe,
 )
 
 
@@ -60,6 +61,7 @@ ESTIMATORS = [
     KernelPCALS(task="classification", n_landmarks=10),
     LSDR(2, tol=1e-3),
     NSDR(2, tol=1e-3),
+    Recipe(),
 ]
 
 

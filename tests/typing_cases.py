@@ -27,6 +27,7 @@ from labelfold import (
     LabelFold,
     LapRLS,
     NMFAlpha,
+    Recipe,
     discriminant,
     factorization,
     model_selection,
@@ -69,6 +70,7 @@ def wrong_keywords(X: Any, y: Any) -> None:
     PCALS(n_component=1)  # type: ignore[call-arg]
     LabelFold(n_component=1)  # type: ignore[call-arg]
     LapRLS(rigde=1.0)  # type: ignore[call-arg]
+    Recipe(dates=["a"])  # type: ignore[call-arg]
     TSVM(c=1.0)  # type: ignore[call-arg]
     LDA().fit(X, y, weights=y)  # type: ignore[call-arg]
     LDA().partial_fit(X, y, klasses=[0, 1])  # type: ignore[call-arg]

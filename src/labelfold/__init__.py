@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from labelfold.rows import as_rows
     from labelfold.semi_supervised import TSVM, LabelFold, LapRLS
     from labelfold.subspace import PCALS, KernelPCALS
+    from labelfold.tables import Recipe
 
 __version__ = version("labelfold")
 
@@ -37,6 +38,7 @@ _ESTIMATORS = {
     "NSDR": "labelfold.factorization:NSDR",
     "OPLS": "labelfold.discriminant:OPLS",
     "PCALS": "labelfold.subspace:PCALS",
+    "Recipe": "labelfold.tables:Recipe",
     "SSDR": "labelfold.discriminant:SSDR",
     "SSNMF": "labelfold.factorization:SSNMF",
     "TSVM": "labelfold.semi_supervised:TSVM",
@@ -67,6 +69,7 @@ __all__ = [
     "LabelFold",
     "LapRLS",
     "NMFAlpha",
+    "Recipe",
     "__version__",
     "as_rows",
     "compare",

@@ -158,23 +158,26 @@ TEXT_PROBLEMS = {
     "header only": (b"a,kind\n", {}, "no rows"),
     "target": (b"a,kind\n1,x\n", {"target": "knid"}, "no target column 'knid' (did you mean 'kind'?)"),
     "target, nothing near": (b"a,kind\n1,x\n", {"target": "zzz"}, "(it has 'a', 'kind')"),
-    "semicolons": (b"a;kind\n1;x\n", {"target": "kind"}, "separated by ';'"),
     "id": (b"a,name\n1,x\n", {"id_columns": ["nam"]}, "no id column 'nam' (did you mean 'name'?)"),
     "dropped": (b"a,name\n1,x\n", {"drop": ["nme"]}, "no dropped column 'nme'"),
     "features": (b"a,name\n1,x\n", {"features": ["a", "b"]}, "lacks 1 of the 2 columns"),
     "nothing left": (b"kind\nx\n", {"target": "kind"}, "no column left"),
     "duplicates": (b"a,b,a\n1,2,3\n", {}, "more than one column named 'a'"),
-    "words": (b"a,city\n1,Oslo\n", {}, "not numeric: 'city' (for example 'Oslo')"),
-    "words, remedy": (b"a,city\n1,Oslo\n", {}, "--drop"),
-    "hole": (b"a,b\n1,2\n3,\n5,\n", {}, "2 cells without a usable number, the first in column 'b', row 2"),
-    "empty column": (b"a,b\n1,\n3,\n", {}, "2 cells without a usable number, the first in column 'b', row 1"),
+    "words": (
+        b"a,city\n1,Oslo\n",
+        {},
+        "without a usable number in column 'city', the first in row 1: it is 'Oslo'",
+    ),
+    "hole": (b"a,b\n1,2\n3,\n5,\n", {}, "2 cells without a usable number in column 'b', the first in row 2"),
+    "empty column": (
+        b"a,b\n1,\n3,\n",
+        {},
+        "2 cells without a usable number in column 'b', the first in row 1",
+    ),
     "infinite": (b"a,b\n1,2\n3,inf\n", {}, "it is infinite"),
-    "latin-1": ("a,größe\n1,2\n".encode("latin-1"), {}, "not UTF-8"),
-    "latin-1 below": ("a,b\n1,Größe\n".encode("latin-1"), {}, "not UTF-8"),
-    "utf-16": ("a,b\n1,2\n".encode("utf-16"), {}, "not UTF-8"),
     "binary": (bytes(range(1, 60)) * 10, {}, "binary data"),
     "ragged": (b"a,b\n1,2\n1,2,3\n", {}, "t.csv"),
-    "row names": (b"a,b\nr,1,2\ns,3,4\n", {}, "more cells than the header"),
+    "longer rows": (b"a,b\n1,2\nr,1,2\n3,4\n", {}, "more cells than the header has names in line 3: 3 for 2"),
 }
 
 
@@ -183,7 +186,7 @@ def test_text_problems_are_one_sentence(tmp_path, case):
     content, options, words = TEXT_PROBLEMS[case]
     path = tmp_path / "t.csv"
     path.write_bytes(content)
-    check_sentence(lambda: read_table(path, **options), words, path)
+    check_sentence(lambda: read_table(path, **options).X, words, path)
 
 
 def check_sentence(action, words, path):
@@ -328,20 +331,6 @@ def test_a_model_saved_through_a_link_leaves_the_link(tmp_path):
     save_model(model, link)
     assert link.is_symlink()
     np.testing.assert_array_equal(load_model(real).transform(X), model.transform(X))
-
-
-def test_row_numbers_without_a_name_are_refused(tmp_path):
-    path = tmp_path / "t.csv"
-    path.write_text(",a,kind\n0,1.5,x\n1,2.5,y\n2,0.5,x\n")
-    check_sentence(lambda: read_table(path, target="kind"), "--drop 'Unnamed: 0'", path)
-    assert read_table(path, target="kind", drop=["Unnamed: 0"]).feature_names == ["a"]
-    assert read_table(path, features=["a"]).X.ravel().tolist() == [1.5, 2.5, 0.5]
-
-
-def test_decimal_commas_are_not_blamed_on_the_rows(tmp_path):
-    path = tmp_path / "t.csv"
-    path.write_text("a;b;kind\n1,5;2,5;x\n2,5;3,5;y\n")
-    check_sentence(lambda: read_table(path, target="kind"), "separated by ';'", path)
 
 
 @pytest.mark.parametrize("meta", [{"feature_names": 5}, {"feature_names": [1]}, {"n_features": "x"}])
@@ -605,19 +594,6 @@ def test_decimals_of_parquet_are_numbers(tmp_path):
     prices = pa.array([Decimal("1.25"), Decimal("-3.50")], type=pa.decimal128(10, 2))
     pq.write_table(pa.table({"price": prices, "n": [1, 2]}), tmp_path / "t.parquet")
     np.testing.assert_array_equal(read_table(tmp_path / "t.parquet").X, [[1.25, 1.0], [-3.5, 2.0]])
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [("t.csv", "a,b\n1,2\n3,n/k\n5,6\n"), ("t.parquet", None)],
-)
-def test_mixed_types_name_the_cell(tmp_path, name, content):
-    path = tmp_path / name
-    if content is None:
-        pd.DataFrame({"a": [1, 3, 5], "b": ["2", "n/k", "6"]}).to_parquet(path)
-    else:
-        path.write_text(content)
-    check_sentence(lambda: read_table(path), "mixed types: 'n/k' in row 2 among numbers", path)
 
 
 def test_ids_and_labels_are_read_as_they_are_written(tmp_path):

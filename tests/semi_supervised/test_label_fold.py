@@ -13,7 +13,7 @@ import labelfold
 from labelfold import LabelFold
 from labelfold.labels import read_labels
 from labelfold.semi_supervised._calibration import accuracy_interval, steepness
-from labelfold.semi_supervised._recipe import KERNELS, RIDGES, View, forms_for, views_of
+from labelfold.semi_supervised._view_list import KERNELS, RIDGES, View, forms_for, views_of
 from labelfold.semi_supervised._view_weights import errors_without_each, leave_one_out, spectrum
 from reference import label_fold as reference
 

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from labelfold.app._explain import last_step
 from labelfold.app.compare._expect import HeldBack
 
 # Deviations of the normal priors on log a and b, in the unit of the median gap.
@@ -17,7 +18,7 @@ _SPREAD_SLOPE, _SPREAD_INTERCEPT = 1.0, 1.0
 def is_calibrated(model: Any) -> bool:
     """Say whether nothing is to be done: the model is calibrated by its own leave-one-out, or has no classes."""
     scores = hasattr(model, "predict_proba") or hasattr(model, "decision_function")
-    return not scores or hasattr(model, "loo_score_")
+    return not scores or hasattr(last_step(model), "loo_score_")
 
 
 def calibrate(model: Any, held: HeldBack | None) -> Any:
@@ -26,7 +27,7 @@ def calibrate(model: Any, held: HeldBack | None) -> Any:
     Parameters
     ----------
     model : classifier
-        Fitted on all labels; ``confidence_curve_`` is set, and saved with it.
+        Fitted on all labels; ``confidence_curve_`` of its last step is set, and saved with it.
     held : HeldBack or None
         What the method said of labelled rows whose label it was not told; nothing is done without.
 
@@ -36,9 +37,9 @@ def calibrate(model: Any, held: HeldBack | None) -> Any:
         The same.
     """
     if held is not None and not is_calibrated(model):
-        right = held.guess == held.data.y[held.data.labels.index]
-        all_right = right.reshape(len(right), -1).all(axis=1)
-        model.confidence_curve_ = np.array(confidence_curve(held.gaps[held.tested], all_right[held.tested]))
+        right = (held.guess == held.data.truth).reshape(len(held.gaps), -1).all(axis=1)
+        curve = confidence_curve(held.gaps[held.tested], right[held.tested])
+        last_step(model).confidence_curve_ = np.array(curve)
     return model
 
 

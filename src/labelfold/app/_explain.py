@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit
+from sklearn.pipeline import Pipeline
 
 _SLAB = 16384  # rows
 _LEAST_SHARE = 1e-3  # a share below this says no more
@@ -33,7 +34,7 @@ def predict_with_confidence(model: Any, X: Any) -> tuple[np.ndarray, np.ndarray]
     confidence : ndarray of shape (n,)
     """
     predicted = np.asarray(model.predict(X))
-    curve = getattr(model, "confidence_curve_", None)
+    curve = getattr(last_step(model), "confidence_curve_", None)
     shares = _shares(model, X, predicted) if curve is None else None
     if shares is not None:
         if predicted.ndim == 2:
@@ -41,6 +42,11 @@ def predict_with_confidence(model: Any, X: Any) -> tuple[np.ndarray, np.ndarray]
         return predicted, shares.max(axis=1)
     slope, intercept = (1.0, 0.0) if curve is None else curve
     return predicted, expit(slope * score_gap(model, X, predicted) + intercept)
+
+
+def last_step(model: Any) -> Any:
+    """Return what predicts: the last step of a pipeline, or the model itself."""
+    return model[-1] if isinstance(model, Pipeline) else model
 
 
 def score_gap(model: Any, X: Any, predicted: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ from labelfold.semi_supervised._pieces import (
     graph_weights,
     width,
 )
-from labelfold.semi_supervised._recipe import KERNELS, View
+from labelfold.semi_supervised._view_list import KERNELS, View
 
 # A kernel view of more labelled rows than this is Nystroem's, with so many of them.
 LANDMARKS = 1000

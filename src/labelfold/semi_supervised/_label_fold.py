@@ -23,8 +23,8 @@ from labelfold.semi_supervised._embedding import embedding_of
 from labelfold.semi_supervised._fold import coordinates_for, training_scores
 from labelfold.semi_supervised._fold_predictions import FoldPredictions
 from labelfold.semi_supervised._pieces import FormPieces, Placed, hold, make_pieces
-from labelfold.semi_supervised._recipe import FORMS, RIDGES, View, chosen_views
 from labelfold.semi_supervised._solver import Solution, solve, targets_of
+from labelfold.semi_supervised._view_list import FORMS, RIDGES, View, chosen_views
 
 # `refit` weighs so many views for one labelled row, and fewer for more.
 _REFIT_WORK = 2400

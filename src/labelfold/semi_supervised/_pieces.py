@@ -29,7 +29,7 @@ from labelfold.features._principal import DIRECT, principal_axes
 from labelfold.rows import Block, Featurized, Rows, as_rows
 from labelfold.rows import _threads as threads
 from labelfold.rows._host import host
-from labelfold.semi_supervised._recipe import FILTERS, KERNELS, N_EIGENVECTORS, View, instead, merged
+from labelfold.semi_supervised._view_list import FILTERS, KERNELS, N_EIGENVECTORS, View, instead, merged
 
 # Principal coordinates made where the smaller side of X is decomposed directly, and otherwise.
 _COORDINATES, _FEWER_COORDINATES = 1000, 100

@@ -10,7 +10,7 @@ import numpy as np
 from labelfold.labels import Labels
 from labelfold.semi_supervised._fold import BlendedScores, FoldedForm, Regressors, fold_in, regressors
 from labelfold.semi_supervised._pieces import FormPieces, Placed
-from labelfold.semi_supervised._recipe import RESERVED, View
+from labelfold.semi_supervised._view_list import RESERVED, View
 from labelfold.semi_supervised._view_weights import (
     LeftOut,
     Reserved,

@@ -15,24 +15,29 @@ from rich.table import Table as Grid
 from labelfold.app.commands._console import (
     accuracy_grid,
     console,
-    named_columns,
+    named_rows,
     note,
     read_labelled,
+    recipe_for,
     row_names,
     split_commas,
     whole_numbers,
 )
 from labelfold.app.commands._options import (
+    Category,
     Data,
+    Date,
     Drop,
     Format,
     Ids,
     LabelFree,
+    Number,
     SafeCsv,
     Scale,
     Seed,
     Target,
     Task,
+    Text,
     app,
 )
 from labelfold.app.io._finished import write_finished
@@ -82,6 +87,10 @@ def compare_command(
     output: Folder = Path("labelfold-compare"),
     ids: Ids = None,
     drop: Drop = None,
+    text: Text = None,
+    category: Category = None,
+    number: Number = None,
+    date: Date = None,
     label_free: LabelFree = None,
     format: Format = None,
     scale: Scale = None,
@@ -106,6 +115,7 @@ def compare_command(
         existing_file(data)
         writable_folder(output)
         table, mark, _ = read_labelled(data, target, ids, drop, label_free, format, task)
+        recipe = recipe_for(table, text=text, category=category, number=number, date=date)
     settings: dict[str, Any] = {
         "methods": chosen,
         "budgets": counts,
@@ -117,10 +127,10 @@ def compare_command(
     _compare(
         table,
         mark,
-        target,
         output,
         save,
         safe_csv=safe_csv,
+        recipe=recipe,
         time_limit=time_limit,
         image_shape=shape,
         random_state=seed,
@@ -184,7 +194,6 @@ def demo(output: Folder = Path("demo"), seed: Seed = 0) -> None:
     _compare(
         table,
         -1,
-        [entry.target],
         output,
         True,
         command,
@@ -205,7 +214,6 @@ def demo(output: Folder = Path("demo"), seed: Seed = 0) -> None:
 def _compare(
     table: Any,
     mark: Any,
-    target: list[str] | None,
     output: Path,
     save: bool,
     command: str | None = None,
@@ -217,7 +225,7 @@ def _compare(
 
     with refusing():
         found = compare(
-            named_columns(table),
+            table.columns(),
             table.y,
             ids=row_names(table),
             unlabeled=mark,
@@ -242,7 +250,7 @@ def _compare(
         text = json.dumps(answer_of(found), indent=1, ensure_ascii=False) + "\n"
         write_finished(output / "answer.json", text.encode())
         if save:
-            written |= _save(found, table, target, output, safe_csv)
+            written |= _save(found, table, output, safe_csv)
     width = max(map(len, written))
     out.print("\n" + "\n".join(f"{what:<{width}}  {path}" for what, path in written.items()), soft_wrap=True)
     if interrupted:
@@ -282,27 +290,22 @@ def answer_of(found: Any) -> dict[str, Any]:
     return facts
 
 
-def _save(found: Any, table: Any, target: list[str] | None, output: Path, safe_csv: bool) -> dict[str, Path]:
+def _save(found: Any, table: Any, output: Path, safe_csv: bool) -> dict[str, Path]:
     """Write the best model, its embedding of all rows, and what it says of them; return the files."""
     from labelfold.app.commands._model import fit_notes, said_of
     from labelfold.app.io import save_model, write_table
     from labelfold.app.registry._tuned import settled
 
     data, method = found.data, found.methods[found.best_]
-    model = settled(found.refit())
-    X = data.table()
+    model, X = settled(found.fitted()), data.X
     embedded = np.asarray(model.transform(X)) if method.embeds else None
     written = {}
-    notes = fit_notes(method, table, data.labels, target, embedded, found.choice)
+    notes = fit_notes(method, table, data, embedded, found.choice)
     try:
-        written["Model"] = save_model(model, output / "model.skops", **notes)
+        written["Model"] = save_model(data.delivered(model), output / "model.skops", **notes)
     except FileProblem as error:
         note(str(error))
-    ids = table.ids
-    if ids is None:
-        import pandas as pd
-
-        ids = pd.DataFrame({"row": np.arange(1, len(data.y) + 1)})
+    ids = named_rows(table, data.recipe)
     if embedded is not None:
         columns = [str(c) for c in model.get_feature_names_out()]
         written["Embedding"] = write_table(output / "embedding.parquet", embedded, columns, ids=ids)

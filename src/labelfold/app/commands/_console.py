@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from labelfold.app.compare import Comparison
     from labelfold.app.io import SavedModel, Table
     from labelfold.labels import Labels
+    from labelfold.tables import Recipe
 
 TASKS = ("auto", "classification", "regression")
 # Labels that are somebody's way to write "no label", and are no spelling of a missing value that files.py knows.
@@ -37,6 +37,9 @@ _LIKE_NONE = {
     "n.a.",
     "tbd",
 }
+
+
+MOST_TOLD = 12  # components of a model, and features of each
 
 
 def accuracy_grid(found: Comparison) -> Grid:
@@ -101,8 +104,12 @@ def read_labelled(
         format=format,
         unlabeled_values=label_free,
     )
+    for sentence in table.notes:
+        note(sentence)
     if table.y is None:
         raise Refusal(f"{data} has no array y of labels; name the one that holds them with --target.")
+    if label_free is None and table.y.ndim == 1:
+        _refuse_marks(table)
     # where what counts as unlabelled was said, it is None in y by now
     mark = -1 if label_free is None else None
     labels = _labels(table, mark, task)
@@ -132,6 +139,35 @@ def _labels(table: Table, mark: int | None, task: str) -> Labels:
         raise Refusal(f"{text}.") from error
 
 
+def _refuse_marks(table: Table) -> None:
+    """Refuse a target that mostly holds one word for a missing value: whether it is a class is not to be guessed."""
+    assert table.y is not None
+    counts = Counter(v for v in table.y.tolist() if v is not None)
+    for value in (v for v in counts if isinstance(v, str) and v.lower() in _LIKE_NONE):
+        if counts[value] > 0.5 * sum(counts.values()):
+            raise Refusal(
+                f"{counts[value] / sum(counts.values()):.0%} of the labels of {table.source} are {value!r}; give "
+                f'--label-free "{value}" if that means no label, or --label-free "" if it is a class.'
+            )
+
+
+def recipe_for(table: Table, **roles: list[str] | None) -> Recipe:
+    """Return a recipe with the roles that options give to columns, e.g. ``text=["comment"]``."""
+    from labelfold.app.io._frames import matching
+    from labelfold.tables import Recipe
+
+    names = table.feature_names or []
+    return Recipe(
+        **{role: matching(table.source, names, role, wanted or ()) for role, wanted in roles.items()}
+    )
+
+
+def tell_recipe(recipe: Recipe | None) -> None:
+    """Say what was made of the columns that are not plain numbers, a line each."""
+    for line in recipe.lines(plain=False, most=20) if recipe is not None else ():
+        note(f"{line}.")
+
+
 def _note_marks(y: Any, labels: Labels) -> None:
     """Say of labels that look like none whether they are taken as one."""
     counts = Counter(y.tolist())
@@ -159,16 +195,30 @@ def row_names(table: Table) -> list[str] | None:
     return [", ".join(map(str, row)) for row in table.ids.itertuples(index=False)]
 
 
-def named_columns(table: Table) -> Any:
-    """Return X as the estimator should see it: with column names where there are any."""
+def named_rows(table: Table, recipe: Recipe | None) -> Any:
+    """Return the columns that name the rows, as written or as a recipe found them; their places where none do."""
     import pandas as pd
 
-    named = table.feature_names is not None and hasattr(table.X, "__array__")
-    return pd.DataFrame(table.X, columns=table.feature_names, copy=False) if named else table.X
+    from labelfold.app.io._frames import as_written
+
+    if table.ids is not None:
+        return table.ids
+    if recipe is not None and recipe.ids_ and hasattr(table.raw, "select"):
+        return as_written(table.raw, recipe.ids_)
+    return pd.DataFrame({"row": range(1, table.raw.shape[0] + 1)})
+
+
+def recipe_of(model: Any) -> Recipe | None:
+    """Return the recipe that a model begins with, if it does."""
+    return getattr(model, "named_steps", {}).get("recipe")
 
 
 def as_fitted(table: Table, saved: SavedModel, data: Path) -> Any:
-    """Return the X of a table as the model was fitted on, or say what is different."""
+    """Return the rows of a table as the model was fitted on, or say what is different."""
+    if recipe_of(saved.model) is not None and table.feature_names is not None:
+        return table.columns()
+    import pandas as pd
+
     expected, found = saved.meta.get("n_features"), table.X.shape[1]
     X = table.X
     if sp.issparse(X) and table.feature_names is None and expected is not None and found < expected:
@@ -179,9 +229,9 @@ def as_fitted(table: Table, saved: SavedModel, data: Path) -> Any:
             f"{data} has {found} columns for X where the model was fitted on {expected}; leave out others "
             "with --drop."
         )
-    if saved.meta.get("feature_names") is None:
-        return X
-    return named_columns(replace(table, X=X, feature_names=saved.meta["feature_names"]))
+    names = saved.meta.get("feature_names")
+    named = names is not None and hasattr(X, "__array__")
+    return pd.DataFrame(X, columns=names, copy=False) if named else X
 
 
 def split_commas(values: list[str] | None) -> list[str] | None:

@@ -1,7 +1,8 @@
-"""The commands about one model: methods, fit, transform, predict and inspect."""
+"""The commands about one model: methods, fit, transform and predict."""
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,27 +11,40 @@ import typer
 from rich.table import Table as Grid
 
 from labelfold.app.commands import _compare as compare  # noqa: F401 - its commands belong to the app too
-from labelfold.app.commands._console import as_fitted, console, named_columns, note, read_labelled
+from labelfold.app.commands import _inspect as inspect  # noqa: F401
+from labelfold.app.commands._console import (
+    MOST_TOLD,
+    as_fitted,
+    console,
+    note,
+    read_labelled,
+    recipe_for,
+    recipe_of,
+    row_names,
+    tell_recipe,
+)
 from labelfold.app.commands._options import (
+    Category,
     Data,
+    Date,
     Drop,
     Format,
     Ids,
     LabelFree,
     Model,
+    Number,
     SafeCsv,
     Scale,
     Seed,
     TableOut,
     Target,
     Task,
+    Text,
     app,
 )
 from labelfold.app.io._problems import Refusal, count, existing_file, listed, refusing, writable_file
 
 __all__ = ["app"]
-
-_MOST_TOLD = 12  # components, and features of each
 
 
 @app.command("methods")
@@ -78,6 +92,10 @@ def fit(
     ] = None,
     ids: Ids = None,
     drop: Drop = None,
+    text: Text = None,
+    category: Category = None,
+    number: Number = None,
+    date: Date = None,
     label_free: LabelFree = None,
     format: Format = None,
     scale: Scale = None,
@@ -110,34 +128,36 @@ def fit(
             raise Refusal(f"{wrong}.")
         writable_file(output)
         table, mark, labels = read_labelled(data, target, ids, drop, label_free, format, task)
-        X = named_columns(table)
-        read = read_data(X, table.y, unlabeled=mark, task=task)
+        recipe = recipe_for(table, text=text, category=category, number=number, date=date)
+        names = row_names(table)
+        read = read_data(table.columns(), table.y, unlabeled=mark, ids=names, recipe=recipe, task=task)
+        tell_recipe(read.recipe)
         if method is None and ridge is not None and read.facts.numbers:
             chosen = get_method("ridge")
         refuse_other_task(chosen, read.facts.task)
         penalty = {} if ridge is None else {"ridge": ridge}
-        form, why_form = chosen_form(table.X, scale, table.column)
+        form, why_form = chosen_form(read.X, scale, read.column)
 
         def make(rows: Any) -> Any:
             return chosen.make(
                 components, X=rows, random_state=seed, scale=form, task=read.facts.task, **penalty
             )
 
-        model = make(table.X)
+        model = make(read.X)
         if mark is None:
             model = only_missing(model)
-        model = settled(model.fit(X, read.y if read.facts.numbers else table.y))
+        model = settled(model.fit(read.X, read.y if read.facts.numbers else table.y))
         found = by_leave_one_out(model, read)
         if found is None:
             held = hold_back(make, read, seed)
             found = None if held is None else expected(held)
             calibrate(model, held)
-    embedded = model.transform(X) if chosen.embeds else None
-    save_model(model, output, **fit_notes(chosen, table, labels, target, embedded, found))
+    embedded = model.transform(read.X) if chosen.embeds else None
+    save_model(read.delivered(model), output, **fit_notes(chosen, table, read, embedded, found))
     expect = "No labelled row can be held back, so nothing can be said of new rows; label more rows."
     if found is not None:
         expect = expectation(found, read.measure)
-    n, d = table.X.shape
+    n, d = table.raw.shape
     last = model[-1] if isinstance(model, Pipeline) else model
     value = f", ridge {last.ridge:.3g}" if hasattr(last, "ridge") else ""
     size = "" if embedded is None else f" with {count(embedded.shape[1], 'component')}"
@@ -156,23 +176,22 @@ def fit(
     )
 
 
-def fit_notes(
-    method: Any, table: Any, labels: Any, target: list[str] | None, embedded: Any, expected: Any
-) -> dict[str, Any]:
+def fit_notes(method: Any, table: Any, data: Any, embedded: Any, expected: Any) -> dict[str, Any]:
     """Return what to keep beside a model: what it was fitted on, and what its components go along with."""
-    numbers = labels.task == "regression"
     from labelfold.app._explain import correlations, top_features
 
+    labels = data.labels
+    numbers = labels.task == "regression"
     tops = None
     if embedded is not None:
-        names = [table.column(j) for j in range(table.X.shape[1])]
-        tops = top_features(correlations(table.X, np.asarray(embedded)[:, :_MOST_TOLD]), names, _MOST_TOLD)
+        names = [data.column(j) for j in range(data.X.shape[1])]
+        tops = top_features(correlations(data.X, np.asarray(embedded)[:, :MOST_TOLD]), names, MOST_TOLD)
     return {
         "method": method.name,
-        "target": target,
+        "target": table.targets or None,
         "index_base": table.index_base,
         "n_components": None if embedded is None else int(embedded.shape[1]),
-        "n_rows": int(table.X.shape[0]),
+        "n_rows": int(data.X.shape[0]),
         "n_labelled": int(labels.n_labelled),
         "counts": None if numbers else labels.counts().tolist(),
         "range": [float(labels.values.min()), float(labels.values.max())] if numbers else None,
@@ -186,8 +205,13 @@ def transform(
     model: Model,
     data: Data,
     output: TableOut,
+    target: Target = None,
     ids: Ids = None,
     drop: Drop = None,
+    text: Text = None,
+    category: Category = None,
+    number: Number = None,
+    date: Date = None,
     format: Format = None,
     predict: Annotated[
         bool, typer.Option("--predict", help="Add a column with the predicted class or number.")
@@ -200,7 +224,8 @@ def transform(
     needed = {"transform": "gives no embedding; labelfold predict gives its predictions"}
     if predict:
         needed["predict"] = "predicts nothing; leave out --predict"
-    saved, table, X = _read_both(model, data, output, ids, drop, format, needed)
+    roles = {"text": text, "category": category, "number": number, "date": date}
+    saved, table, X = _read_both(model, data, output, target or [], ids, drop or [], roles, format, needed)
     with refusing():
         embedded = saved.model.transform(X)
         extra = predicted_columns(saved.model.predict(X), saved.meta.get("classes")) if predict else None
@@ -215,8 +240,13 @@ def predict(
     model: Model,
     data: Data,
     output: TableOut,
+    target: Target = None,
     ids: Ids = None,
     drop: Drop = None,
+    text: Text = None,
+    category: Category = None,
+    number: Number = None,
+    date: Date = None,
     format: Format = None,
     safe_csv: SafeCsv = False,
 ) -> None:
@@ -224,10 +254,11 @@ def predict(
     from labelfold.app.io import write_table
 
     needed = {"predict": "predicts nothing; labelfold transform gives its embedding"}
-    saved, table, X = _read_both(model, data, output, ids, drop, format, needed)
+    roles = {"text": text, "category": category, "number": number, "date": date}
+    saved, table, X = _read_both(model, data, output, target or [], ids, drop or [], roles, format, needed)
     with refusing():
         extra = said_of(saved.model, X, saved.meta.get("classes"), saved.meta.get("within"))
-    n = table.X.shape[0]
+    n = table.raw.shape[0]
     write_table(output, np.empty((n, 0)), [], ids=table.ids, extra=extra, safe_csv=safe_csv)
     console().print(f"{count(n, 'prediction')} written to {output}", soft_wrap=True)
 
@@ -258,8 +289,10 @@ def _read_both(
     model: Path,
     data: Path,
     output: Path,
+    target: list[str],
     ids: list[str] | None,
-    drop: list[str] | None,
+    drop: list[str],
+    roles: dict[str, list[str] | None],
     format: str | None,
     needed: dict[str, str],
 ) -> tuple[Any, Any, Any]:
@@ -273,98 +306,32 @@ def _read_both(
     for method, lack in needed.items():
         if not hasattr(saved.model, method):
             raise Refusal(f"The model in {model} {lack}.")
-    names = saved.meta.get("feature_names")
-    base = saved.meta.get("index_base")
+    recipe = recipe_of(saved.model)
     table = read_table(
-        data, id_columns=ids or (), drop=drop or (), features=names, format=format, index_base=base
+        data,
+        id_columns=ids or (),
+        known_ids=recipe.ids_ if recipe is not None and ids is None else (),
+        drop=drop,
+        features=saved.meta.get("feature_names") if recipe is None else recipe.used_,
+        format=format,
+        index_base=saved.meta.get("index_base"),
     )
-    if table.ignored:
-        note(f"ignored {listed(table.ignored)}, which the model does not use.")
+    for sentence in table.notes:
+        note(sentence)
+    known = {*target, *(() if recipe is None else recipe.feature_names_in_)}
+    left = [name for name in table.ignored if name not in known]
+    if ignored := [name for name in left if not any(fnmatchcase(name, pattern) for pattern in target)]:
+        note(f"ignored {listed(ignored)}, which the model does not use.")
+    if recipe is not None:
+        _tell_other_roles(recipe, roles)
     with refusing():
         return saved, table, as_fitted(table, saved, data)
 
 
-@app.command()
-def inspect(model: Model) -> None:
-    """Say what a saved model is, what it learned, and which features its components are made of."""
-    from labelfold.app.io import read_model
-    from labelfold.app.registry._methods import METHODS
-
-    saved = read_model(model)
-    meta = saved.meta
-    method = METHODS.get(str(meta.get("method")))
-    facts = Grid(box=None, show_header=False, pad_edge=False)
-    facts.add_column(style="dim", no_wrap=True)
-    facts.add_column(overflow="fold")
-    for name, value in _facts(saved, method):
-        facts.add_row(name, value)
-    out = console()
-    out.print(facts)
-    tops = meta.get("top_features")
-    if tops is None and (weights := getattr(saved.model, "components_", None)) is not None:
-        from labelfold.app._explain import top_features
-
-        names = meta.get("feature_names") or [f"column {j}" for j in range(weights.shape[1])]
-        tops = top_features(weights[:_MOST_TOLD], names, _MOST_TOLD)
-    for i, top in enumerate(tops or (), start=1):
-        features = ", ".join(f"{name} {value:+.2f}" for name, value in top)
-        out.print(f"component {i}: {features or 'constant'}", soft_wrap=True)
-
-
-def _facts(saved: Any, method: Any) -> list[tuple[str, str]]:
-    """Return what there is to say of a model, a line each."""
-    from labelfold.app.registry._column_forms import form_of
-    from labelfold.features._column_kind import AS_IS
-
-    meta = saved.meta
-    facts = [("model", meta.get("model") or type(saved.model).__name__)]
-    if method is not None:
-        facts += [("method", f"{method.title}: {method.summary}"), ("paper", method.paper)]
-    facts.append(
-        ("written by", f"labelfold {meta.get('labelfold')}, scikit-learn {meta.get('scikit-learn')}")
-    )
-    if meta.get("n_rows"):
-        facts.append(
-            ("fitted on", f"{meta['n_rows']:,} rows, {meta.get('n_labelled') or 0:,} of them labelled")
-        )
-    facts.append(("columns", f"{meta.get('n_features') or 0:,}" + _some(meta.get("feature_names"))))
-    form = form_of(saved.model)
-    if form != AS_IS:
-        facts.append(("form", f"the model brings the columns to {form} first"))
-    classes = meta.get("classes")
-    if classes:
-        counts = meta.get("counts") or [None] * len(classes)
-        named = [c if n is None else f"{c} ({n:,})" for c, n in zip(classes, counts, strict=False)]
-        facts.append(("classes", ", ".join(named[:30]) + (" ..." if len(named) > 30 else "")))
-    if meta.get("range"):
-        low, high = meta["range"]
-        facts.append(("numbers", f"{low:g} to {high:g} in the labelled rows"))
-    if meta.get("within"):
-        facts.append(("expected", f"nine of ten new rows within {meta['within']:.3g} of their prediction"))
-    if meta.get("target"):
-        target = meta["target"]
-        facts.append(("target", target if isinstance(target, str) else ", ".join(target)))
-    if meta.get("n_components"):
-        facts.append(("components", str(meta["n_components"])))
-    return [*facts, *_views(saved.model), *_settings(saved.model)]
-
-
-def _views(model: Any) -> list[tuple[str, str]]:
-    """Return the views that carry most of a LabelFold, and how much each does."""
-    table = getattr(model, "view_weights_", None)
-    if table is None:
-        return []
-    named = zip(table["view"], table["form"], table["weight"], strict=True)
-    shown = [f"{view} of columns {form}: {weight:.0%}" for view, form, weight in named if weight >= 0.01]
-    return [("views", "; ".join(shown[:_MOST_TOLD]) or "none")]
-
-
-def _settings(model: Any) -> list[tuple[str, str]]:
-    """Return the settings of a model, of what is fitted inside an adapter: tuned values, not what they came from."""
-    inside = [(name, getattr(model, f"{name}_", None)) for name in ("reducer", "classifier")]
-    parts = [(name, part) for name, part in inside if part is not None] or [("settings", model)]
-    return [(name, " ".join(str(part).split())) for name, part in parts]
-
-
-def _some(names: list[str] | None) -> str:
-    return f": {', '.join(names[:8])}{' ...' if len(names) > 8 else ''}" if names else ""
+def _tell_other_roles(recipe: Any, roles: dict[str, list[str] | None]) -> None:
+    """Say where an option gives a column another role than the model learned to read it in."""
+    read = {column["name"]: column["role"] for column in recipe.columns_}
+    for role, names in roles.items():
+        for name in names or ():
+            if read.get(name, role) != role:
+                note(f"the model reads {name!r} as {read[name]}, as it was fitted, whatever --{role} says.")

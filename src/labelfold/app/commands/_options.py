@@ -17,7 +17,11 @@ app = typer.Typer(
 )
 
 Data = Annotated[
-    Path, typer.Argument(help="A .csv, .tsv, .parquet, .npz or .svmlight file.", show_default=False)
+    Path,
+    typer.Argument(
+        help="A .csv, .txt, .tsv, .parquet, .npz or .svmlight file, text also as .gz, .bz2 or .zst.",
+        show_default=False,
+    ),
 ]
 Model = Annotated[Path, typer.Argument(help="A model that labelfold wrote.", show_default=False)]
 Target = Annotated[
@@ -25,7 +29,8 @@ Target = Annotated[
     typer.Option(
         "--target",
         "-t",
-        help="The column of labels, or of numbers. Repeated: columns of 0 and 1, for several labels a row.",
+        help='The column of labels, or of numbers. Repeated, or a pattern such as "label_*": columns of 0 and 1, for '
+        "several labels a row.",
         show_default=False,
     ),
 ]
@@ -34,6 +39,19 @@ Ids = Annotated[
     typer.Option("--id", help="A column that names the rows, carried through (may be repeated)."),
 ]
 Drop = Annotated[list[str] | None, typer.Option("--drop", help="A column to leave out (may be repeated).")]
+Text = Annotated[
+    list[str] | None,
+    typer.Option("--text", help="A column to read as text, whatever it looks like (may be repeated)."),
+]
+Category = Annotated[
+    list[str] | None, typer.Option("--category", help="A column to read as a category (may be repeated).")
+]
+Number = Annotated[
+    list[str] | None, typer.Option("--number", help="A column to read as numbers (may be repeated).")
+]
+Date = Annotated[
+    list[str] | None, typer.Option("--date", help="A column to read as dates (may be repeated).")
+]
 LabelFree = Annotated[
     list[str] | None,
     typer.Option(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array
 
 from labelfold.app.compare._measure import Measure, measure_for
@@ -18,6 +19,8 @@ from labelfold.app.io._problems import listed
 from labelfold.app.registry._multilabel import coded
 from labelfold.app.registry._suitability import Facts
 from labelfold.labels import Labels
+from labelfold.tables import Recipe
+from labelfold.tables._arrow import is_table, n_rows
 
 _OUTWEIGHS = 30  # times the usual spread; pixels and counts stay far below
 
@@ -44,6 +47,8 @@ class Data:
         What the user should know of it, each a sentence.
     doubts : list of str
         How y was read, where that could be doubted; among the notes too.
+    recipe : Recipe or None
+        What made X of the table that was given, where it was one.
     """
 
     X: Any
@@ -54,6 +59,7 @@ class Data:
     facts: Facts
     notes: list[str]
     doubts: list[str]
+    recipe: Recipe | None = None
 
     @property
     def classes(self) -> list[str]:
@@ -71,13 +77,12 @@ class Data:
         """The rows without a label."""
         return np.flatnonzero(~self.labels.labelled)
 
-    def table(self, rows: Any = slice(None)) -> Any:
-        """Return some rows of X as a model should see them: with column names where there are any."""
-        if self.names is None or sp.issparse(self.X):
-            return self.X[rows]
-        import pandas as pd
-
-        return pd.DataFrame(self.X[rows], columns=self.names, copy=False)
+    def delivered(self, model: Any) -> Any:
+        """Return a model fitted on X as one that takes what the user holds: after the recipe, where there is one."""
+        if self.recipe is None:
+            return model
+        steps = model.steps if isinstance(model, Pipeline) else [("model", model)]
+        return Pipeline([("recipe", self.recipe), *steps])
 
     def column(self, j: int) -> str:
         """Return what a column is called."""
@@ -128,15 +133,25 @@ class Data:
 
 
 def read_data(
-    X: Any, y: Any, *, unlabeled: Any = -1, ids: Sequence[Any] | None = None, task: str = "auto"
+    X: Any,
+    y: Any,
+    *,
+    unlabeled: Any = -1,
+    ids: Sequence[Any] | None = None,
+    recipe: Recipe | None = None,
+    task: str = "auto",
 ) -> Data:
     """Read the rows and labels of a comparison, or say in a sentence what is wrong with them."""
-    names = [str(c) for c in X.columns] if hasattr(X, "columns") else None
-    if names and len(set(names)) < len(names):
-        twice = [name for name, count in Counter(names).items() if count > 1]
-        raise ValueError(f"X has more than one column named {listed(twice)}; give each its own name.")
-    X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
-    labels, doubts = read_target_labels(y, X.shape[0], unlabeled=unlabeled, task=task)
+    names, made = None, None
+    if is_table(X):
+        labels, doubts = read_target_labels(y, n_rows(X), unlabeled=unlabeled, task=task)
+        made = Recipe() if recipe is None else clone(recipe)
+        table, X = X, made.fit_transform(X, labels)
+        names = [str(name) for name in made.get_feature_names_out()]
+        ids = made.row_names(table) if ids is None else ids
+    else:
+        X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        labels, doubts = read_target_labels(y, X.shape[0], unlabeled=unlabeled, task=task)
     if ids is not None and len(ids) != X.shape[0]:
         raise ValueError(f"There are {len(ids)} ids for {X.shape[0]} rows; pass one a row.")
     return Data(
@@ -148,6 +163,7 @@ def read_data(
         Facts.of(X, labels),
         [*doubts, *_notes(X, names, labels)],
         doubts,
+        made,
     )
 
 

@@ -29,7 +29,7 @@ def next_rows(found: Comparison, model: Any, Z: np.ndarray | None) -> tuple[np.n
         return rows, [], np.empty(0)
     if data.facts.numbers:
         return _next_numbers(found, model)
-    predicted, confidence = predict_with_confidence(model, data.table(rows))
+    predicted, confidence = predict_with_confidence(model, data.X[rows])
     if np.isnan(confidence).all():
         return rows[:0], [], np.empty(0)
     # few enough to be near the boundary, and more than are shown, so that they can be spread out
@@ -48,7 +48,7 @@ def _next_numbers(found: Comparison, model: Any) -> tuple[np.ndarray, np.ndarray
     if found.settings["scale"] == UNIT_VARIANCE:
         scaler = StandardScaler(with_mean=False).fit(data.X)
         own, others = scaler.transform(own), scaler.transform(others)
-    predicted = np.asarray(model.predict(data.table(rows)))
+    predicted = np.asarray(model.predict(data.X[rows]))
     chosen = greedy_sample(others, predicted, own, data.truth[known], _MOST_NEXT)
     return rows[chosen], predicted[chosen], np.full(len(chosen), np.nan)
 

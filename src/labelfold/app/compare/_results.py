@@ -181,7 +181,7 @@ class Comparison:
         if method != PREFERRED:
             return choice
         row = self.ranking.set_index("label").loc[choice.chosen]
-        own = by_leave_one_out(self.refit(method, whole(row["k"])), self.data)
+        own = by_leave_one_out(self.fitted(method, whole(row["k"])), self.data)
         return choice if own is None else replace(own, chosen=choice.chosen, equal=choice.equal)
 
     @cached_property
@@ -263,9 +263,14 @@ class Comparison:
         Returns
         -------
         estimator
-            It has ``predict`` and, where the method embeds, ``transform``. Its classes are those of y. Asked for the
-            same again, it is the same object.
+            It has ``predict`` and, where the method embeds, ``transform``. Its classes are those of y. It takes rows
+            as they were given: where that was a table with named columns, it is a pipeline that begins with the
+            recipe.
         """
+        return self.data.delivered(self.fitted(method, components))
+
+    def fitted(self, method: str | None = None, components: int | None = None) -> Any:
+        """Return a method fitted on the rows as numbers; see `refit`. Asked for again, it is the same object."""
         from labelfold.app.compare._review import fit_on_all
 
         method = self.best_ if method is None else method

@@ -101,8 +101,8 @@ def review(found: Comparison) -> Review:
         return EMPTY
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they were noted in the runs
-        model = found.refit()
-        embedded = np.asarray(model.transform(found.data.table())) if hasattr(model, "transform") else None
+        model = found.fitted()
+        embedded = np.asarray(model.transform(found.data.X)) if hasattr(model, "transform") else None
         strengths = None if embedded is None else correlations(found.data.X, embedded[:, :_MOST_SHOWN])
         rows, predicted, sure = next_rows(found, model, embedded)
         text = [as_label(found.data, p) for p in predicted]
@@ -122,7 +122,7 @@ def fit_on_all(found: Comparison, method: str, k: int | None) -> Any:
     model = make(data.X)
     if -1 in np.asarray(data.labels.classes).tolist():
         model = only_missing(model)
-    model.fit(data.table(), data.targets())
+    model.fit(data.X, data.targets())
     if is_calibrated(model) or method != found.best_:
         return model
     return calibrate(model, hold_back(make, data, s["random_state"]))
@@ -180,9 +180,9 @@ def _maps(found: Comparison) -> list[Map]:
     best = ranked["method"] == found.best_
     for _, row in ranked.iloc[np.argsort(~best, kind="stable")].head(_MOST_MAPS).iterrows():
         try:
-            model = found.refit(row["method"], whole(row["k"]))
-            Z = np.asarray(model.transform(data.table(rows)), dtype=float)
-            predicted, confidence = predict_with_confidence(model, data.table(rows))
+            model = found.fitted(row["method"], whole(row["k"]))
+            Z = np.asarray(model.transform(data.X[rows]), dtype=float)
+            predicted, confidence = predict_with_confidence(model, data.X[rows])
         except Exception:  # the table already says what is wrong with this method
             continue
         flat = Z.shape[1] == 1

@@ -24,6 +24,7 @@ from labelfold.app.io._problems import count, one_line
 from labelfold.app.registry._column_forms import chosen_form
 from labelfold.app.registry._methods import Method
 from labelfold.features._column_kind import AS_IS
+from labelfold.tables import Recipe
 
 # After the first repeat, methods this far behind the best, and surely behind, are not run again.
 _FAR_BEHIND = 0.01
@@ -45,6 +46,7 @@ def compare(
     scale: bool | str = "auto",
     unlabeled: Any = -1,
     ids: Sequence[Any] | None = None,
+    recipe: Recipe | None = None,
     image_shape: tuple[int, int] | None = None,
     folder: str | os.PathLike | None = None,
     progress: bool = True,
@@ -64,8 +66,9 @@ def compare(
 
     Parameters
     ----------
-    X : array-like, sparse matrix or DataFrame of shape (n, d)
-        The rows.
+    X : array-like, sparse matrix or table of shape (n, d)
+        The rows. The columns of a table (pandas, polars or pyarrow) may be numbers, categories, dates, text or lists
+        of numbers, with cells missing; see `labelfold.Recipe`.
     y : array-like of shape (n,), or (n, c) of 0 and 1
         Their classes, several labels a row, or numbers; None, NaN or ``unlabeled`` (not among numbers) where
         unknown.
@@ -86,14 +89,15 @@ def compare(
     test_size : float, default=0.3
         The share of labelled rows held back for the curve.
     scale : "auto", bool or str, default="auto"
-        The form that the columns are brought to first: "unit variance" (True), "ranks", "tf-idf" or "as they are"
-        (False). "auto" takes tf-idf for counts of words, ranks for heavy tails, unit variance where columns differ in
-        kind, as measurements in several units do, and leaves them as they are where they share one, as pixels do;
-        ``notes`` say what was done and why. LabelFold makes forms of its own.
+        The form of the columns: "unit variance" (True), "ranks", "tf-idf" or "as they are" (False). "auto" takes
+        tf-idf for counts of words, ranks for heavy tails, unit variance where columns differ in kind, and leaves
+        them as they are where they share one; ``notes`` say why. LabelFold makes forms of its own.
     unlabeled : default=-1
         The label of rows without one; None where only missing values are.
     ids : sequence, optional
-        Names of the rows, for the report.
+        Names of the rows, for the report; columns of a table that name its rows unless given.
+    recipe : Recipe, optional
+        How to read a table where it should not be told from the data, such as ``Recipe(category=["zip"])``.
     image_shape : pair of int, optional
         Height and width, where the columns are the pixels of an image; names like ``pixel_0_7`` say so too.
     folder : path, optional
@@ -106,7 +110,8 @@ def compare(
     command : str, optional
         How it was started, for the report.
     tell : callable, optional
-        Called once with a first answer, a sentence, when every quick method has been through all folds once.
+        Called with what was made of each column that is not plain numbers, and once with a first answer, when every
+        quick method has been through all folds once; each time with a sentence.
     task : {"auto", "classification", "regression"}, default="auto"
         Whether y holds classes or numbers. "auto" reads fractions as numbers, and whole numbers as classes unless
         nearly every labelled row has another; ``notes`` say how where that could be doubted.
@@ -132,7 +137,10 @@ def compare(
         raise ValueError(f"repeats is the number of draws, at least 1, not {repeats}.")
     if time_limit is not None and not time_limit > 0:
         raise ValueError(f"time_limit is a number of seconds above 0, not {time_limit}.")
-    data = read_data(X, y, unlabeled=unlabeled, ids=ids, task=task)
+    data = read_data(X, y, unlabeled=unlabeled, ids=ids, recipe=recipe, task=task)
+    if tell is not None and data.recipe is not None:
+        for line in data.recipe.lines(most=20, plain=False):
+            tell(f"{line}.")
     plan = make_plan(data, methods, budgets, components, test_size)
     if not n_folds(data) and not plan.budgets:
         few = "every class has one labelled row only, so that none"
@@ -166,8 +174,8 @@ def compare(
         "image_shape": image_shape,
     }
     store = Store(folder, data.fingerprint(random_state, test_size, form, version("labelfold")))
-    methods = {run.method.name for run in plan.runs}
-    clock = Clock.shared(default_limit(data.X.shape) if time_limit is None else time_limit, len(methods))
+    n_methods = len({run.method.name for run in plan.runs})
+    clock = Clock.shared(default_limit(data.X.shape) if time_limit is None else time_limit, n_methods)
     runs = _Runs(data, plan.runs, store, clock, settings, tell)
     curve = list(budget_splits(data, plan.budgets, repeats, test_size, random_state))
     try:

@@ -1,130 +1,120 @@
-"""Files with named columns: CSV, TSV and Parquet."""
+"""Files with named columns: CSV, TSV and Parquet, as Arrow tables."""
 
 from __future__ import annotations
 
-import re
-import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
-from labelfold.app.io._limits import open_text, refuse_bomb
-from labelfold.app.io._problems import FileProblem, did_you_mean, listed, one_line
+from labelfold.app.io._csv import CsvFile
+from labelfold.app.io._limits import refuse_bomb
+from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed, one_line
+from labelfold.tables._arrow import is_text, text_cells
+from labelfold.tables._blocks import BLOCK, Blocks, Sampler
+from labelfold.tables._numbers import numbers
+
+# Files of more bytes are read a block at a time; packed ones unpack to about so many times their size.
+LARGE, _PACKED = 1 << 29, 5
 
 
-def read_frame(path: Path, kind: str, aside: Sequence[str]) -> pd.DataFrame:
-    """Read a table with named columns, those that stay aside (targets and ids) of a text file as text."""
-    frame = _read_parquet(path) if kind == "parquet" else _read_text(path, kind, aside)
-    if not len(frame):
+def read_frame(path: Path, kind: str, note: Callable[[str], None]) -> Any:
+    """Read a table with named columns: typed ones of Parquet, text of anything else; a `Stream` of a large file."""
+    large = path.stat().st_size * (_PACKED if path.suffix.lower() in (".gz", ".bz2", ".zst") else 1) > LARGE
+    table: Any
+    if kind == "parquet":
+        table = _parquet_stream(path) if large else _read_parquet(path)
+    else:
+        file = CsvFile(path, kind, note)
+        table = Stream(file.dialect.names, file.blocks, file.attempt) if large else file.attempt(file.table)
+    _check_names(path, table.column_names)
+    if not large and not table.num_rows:
         raise FileProblem(f"{path} has a header but no rows.")
-    return frame
+    return table
 
 
-def need_columns(path: Path, frame: pd.DataFrame, **roles: Sequence[str]) -> None:
-    """Refuse a table without one of the columns named, e.g. ``target=["kind"]``."""
-    columns = list(frame.columns)
-    for role, names in roles.items():
-        for name in names:
-            if name not in columns:
-                raise FileProblem(f"{path} has no {role} column {name!r}{_near_columns(name, columns)}.")
+@dataclass(frozen=True)
+class Stream:
+    """A file that is read a block at a time: its columns, a function that gives its blocks, and one that tries."""
+
+    column_names: list[str]
+    blocks: Callable[[], Iterator[Any]]
+    attempt: Callable[[Callable[[], Any]], Any] = field(default=lambda action: action())
+
+    def split(self, names: Sequence[str], targets: Sequence[str], ids: Sequence[str]) -> tuple[Any, Any]:
+        """Return some columns as blocks, with a sample to learn from, and the targets and ids in memory."""
+        return self.attempt(lambda: self._split(list(names), targets, ids))
+
+    def _split(self, names: list[str], targets: Sequence[str], ids: Sequence[str]) -> tuple[Any, Any]:
+        import pyarrow as pa
+
+        sampler, aside = Sampler(), []
+        for block in self.blocks():
+            labelled = np.zeros(block.num_rows, dtype=bool)
+            for name in targets:
+                labelled |= block.column(name).is_valid().to_numpy().astype(bool)
+            sampler.add(block.select(names), labelled)
+            aside.append(block.select([*targets, *ids]))
+        sample, places = sampler.result()
+        read = Blocks(names, sampler.rows, lambda: (b.select(names) for b in self.blocks()), sample, places)
+        return read, pa.concat_tables(aside)
 
 
-def refuse_row_numbers(path: Path, frame: pd.DataFrame, wanted: list[str]) -> None:
-    """Refuse the row numbers that pandas writes as a first column without a name: no measurement, but a leak."""
-    first = frame.columns[0]
-    if not (first in wanted and first == "Unnamed: 0" and is_numeric_dtype(frame[first])):
-        return
-    if (frame[first].diff().dropna() == 1).all():
-        raise FileProblem(
-            f"{path} has a first column without a name that only counts the rows; leave it out with "
-            f"--drop {first!r}."
+def matching(path: Path, columns: Sequence[str], role: str, wanted: Sequence[str]) -> list[str]:
+    """Return the columns that some names and patterns stand for, or say which name is none.
+
+    >>> matching(Path("t.csv"), ["label_a", "label_b", "x"], "target", ["label_*"])
+    ['label_a', 'label_b']
+    """
+    found: dict[str, None] = {}
+    for name in wanted:
+        named = [name] if name in columns else [c for c in columns if fnmatchcase(c, name)]
+        if not named:
+            hint = did_you_mean(name, columns) or f" (it has {listed(columns)})"
+            raise FileProblem(f"{path} has no {role} column {name!r}{hint}.")
+        found |= dict.fromkeys(named)
+    return list(found)
+
+
+def as_written(table: Any, names: Sequence[str]) -> Any:
+    """Return some columns as a pandas frame, those of text as they are written."""
+    import pandas as pd
+
+    columns = {}
+    for name in names:
+        column = table.column(name)
+        columns[name] = (
+            column.fill_null("").to_pandas().astype(object) if is_text(column.type) else column.to_pandas()
         )
+    return pd.DataFrame(columns)
 
 
-def numeric_part(path: Path, frame: pd.DataFrame, wanted: list[str]) -> np.ndarray:
-    """Return those columns as one array, float32 where all of them are, float64 otherwise."""
-    part = frame[wanted]
-    words = [c for c, dtype in part.dtypes.items() if not (is_numeric_dtype(dtype) or is_bool_dtype(dtype))]
-    # a column with nothing in it has no type either; its empty cells are what to complain of
-    empty = [c for c in words if part[c].isna().all()]
-    words = [c for c in words if c not in empty]
-    if words:
-        which = "1 column that is" if len(words) == 1 else f"{len(words)} columns that are"
-        raise FileProblem(
-            f"{path} has {which} not numeric: {listed(words)} ({_example(part[words[0]])}); encode as numbers, "
-            "leave out with --drop, or keep beside the data with --id."
-        )
-    single = all(str(dtype).lower() == "float32" for dtype in part.dtypes)
-    if empty:  # pandas would go through all columns, however many, for none of them
-        part = part.astype(dict.fromkeys(empty, float))
-    return part.to_numpy(dtype=np.float32 if single else np.float64, na_value=np.nan)
+def plain_numbers(path: Path, table: Any) -> np.ndarray:
+    """Return a table of plain numbers as one array, float32 where all are, or name the first cell that is none."""
+    columns = []
+    for name in table.column_names:
+        cells = table.column(name)
+        values = numbers(cells, None)
+        bad = np.isnan(values)
+        if bad.any():
+            row = int(np.flatnonzero(bad)[0])
+            cell = text_cells(cells, numbers=True)[row].as_py()
+            infinite = cell is not None and cell.lower().lstrip("+-").startswith("inf")
+            what = "empty" if cell is None else "infinite" if infinite else repr(cell[:40])
+            raise FileProblem(
+                f"{path} has {count(int(bad.sum()), 'cell')} without a usable number in column {name!r}, the first "
+                f"in row {row + 1}: it is {what}; a model of labelfold fit or labelfold compare --save takes such "
+                "tables."
+            )
+        columns.append(values)
+    return np.column_stack(columns)
 
 
-def _example(column: pd.Series) -> str:
-    """Give the first cell that is no number, and say so where others are."""
-    wrong = column.notna() & pd.to_numeric(column, errors="coerce").isna()
-    row = int(np.flatnonzero(wrong)[0]) if wrong.any() else 0
-    example = repr(str(column.iloc[row])[:40])
-    if wrong.sum() == column.notna().sum():
-        return f"for example {example}"
-    return f"mixed types: {example} in row {row + 1} among numbers"
-
-
-def _near_columns(name: str, columns: list[str]) -> str:
-    return _other_separator(columns) or did_you_mean(name, columns) or f" (it has {listed(columns)})"
-
-
-def _other_separator(columns: list[str]) -> str:
-    separator = re.search(r"[;\t|,]", columns[0]) if len(columns) == 1 else None
-    if not separator:
-        return ""
-    return (
-        f": its only column is {columns[0][:60]!r}, so its cells seem to be separated by {separator[0]!r}; save it "
-        "with commas, or with tabs as .tsv"
-    )
-
-
-def _read_text(path: Path, kind: str, aside: Sequence[str]) -> pd.DataFrame:
-    how: dict[str, Any] = {"sep": "\t" if kind == "tsv" else ",", "encoding": "utf-8-sig"}
-    try:
-        # pandas renames repeated columns, so the header is looked at as a row first
-        with open_text(path) as file:
-            header = pd.read_csv(file, header=None, nrows=1, dtype=str, keep_default_na=False, **how)
-        names = header.iloc[0].tolist()
-        if any(ord(c) < 32 and c not in "\t\r\n" for name in names for c in str(name)):
-            raise FileProblem(f"{path} holds binary data, not text; give its real format with --format.")
-        _check_names(path, names)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            # a sign in front keeps pandas from reading "NA" as nothing and "007" as 7
-            as_text = dict.fromkeys(set(aside) & set(names), "={}".format)
-            with open_text(path) as file:
-                frame = pd.read_csv(file, index_col=False, low_memory=False, converters=as_text, **how)
-        return frame.assign(**{name: frame[name].astype(str).str[1:] for name in as_text})
-    except pd.errors.EmptyDataError:
-        raise FileProblem(f"{path} is empty.") from None
-    except UnicodeDecodeError as error:
-        byte = error.object[error.start]
-        raise FileProblem(
-            f"{path} is not UTF-8 text (it has a byte {byte:#04x}); save it as UTF-8."
-        ) from error
-    except pd.errors.ParserWarning:
-        hint = _other_separator(names) or "; give every column a name"
-        raise FileProblem(f"{path} has rows with more cells than the header has names{hint}.") from None
-    except (pd.errors.ParserError, EOFError, OSError) as error:
-        raise FileProblem(
-            f"{path} is not a whole {kind.upper()} table: {one_line(error)}; every row needs as many cells as the "
-            "header."
-        ) from error
-
-
-def _read_parquet(path: Path) -> pd.DataFrame:
-    import pyarrow as pa
+def _read_parquet(path: Path) -> Any:
     import pyarrow.parquet as pq
 
     try:
@@ -133,22 +123,38 @@ def _read_parquet(path: Path) -> pd.DataFrame:
             cells = file.metadata.num_rows * len(file.schema_arrow.names)
             refuse_bomb(path, path.stat().st_size, 8 * cells)
             table = file.read()
-            for i, field in enumerate(table.schema):
-                if pa.types.is_decimal(field.type):
-                    table = table.set_column(i, field.name, table.column(i).cast(pa.float64()))
-            frame = table.to_pandas()
+            stored = (table.schema.pandas_metadata or {}).get("index_columns", [])
+            index = [name for name in stored if isinstance(name, str) and name.startswith("__index_level")]
+            return table.drop_columns([name for name in index if name in table.column_names])
     except FileProblem:
         raise
     except Exception as error:  # what is written in the file about its columns can be wrong in any way
-        raise FileProblem(
-            f"{path} is not a whole Parquet file: {one_line(error)}; write or copy it again."
-        ) from error
-    frame.columns = frame.columns.map(str)
-    return frame
+        raise _no_parquet(path, error) from error
+
+
+def _parquet_stream(path: Path) -> Stream:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    def blocks() -> Iterator[Any]:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(BLOCK):
+                yield pa.Table.from_batches([batch])
+
+    try:
+        with pq.ParquetFile(path) as file:
+            names = [name for name in file.schema_arrow.names if not name.startswith("__index_level")]
+    except Exception as error:
+        raise _no_parquet(path, error) from error
+    return Stream(names, blocks)
+
+
+def _no_parquet(path: Path, error: Exception) -> FileProblem:
+    return FileProblem(f"{path} is not a whole Parquet file: {one_line(error)}; write or copy it again.")
 
 
 def _check_names(path: Path, names: list[str]) -> None:
-    if repeated := [name for name, count in Counter(names).items() if count > 1]:
+    if repeated := [name for name, times in Counter(names).items() if times > 1]:
         raise FileProblem(
             f"{path} has more than one column named {listed(repeated)}; give each its own name."
         )

@@ -36,11 +36,17 @@ def most_unpacked(packed: int) -> int:
 
 
 def open_text(path: Path) -> BinaryIO:
-    """Open a text file, unpacked where it ends in .gz or .bz2 and then within the bounds."""
-    opener: Any = {".gz": gzip.open, ".bz2": bz2.open}.get(path.suffix.lower())
+    """Open a text file, unpacked where it ends in .gz, .bz2 or .zst and then within the bounds."""
+    opener: Any = {".gz": gzip.open, ".bz2": bz2.open, ".zst": _open_zstd}.get(path.suffix.lower())
     if opener is None:
         return path.open("rb")
     return io.BufferedReader(_Bounded(path, opener(path, "rb")), 1 << 20)
+
+
+def _open_zstd(path: Path, mode: str) -> Any:
+    import pyarrow as pa
+
+    return pa.input_stream(path, compression="zstd")
 
 
 class _Bounded(io.RawIOBase):

@@ -32,8 +32,8 @@ _SCHEMA = "schema.json"
 _VERSIONS = ("labelfold", "scikit-learn")
 _NOTE_LIMIT = 256 * 2**20
 
-# Arrays that skops knows only under their older names.
-_HARMLESS = {"scipy.sparse._csr.csr_array", "scipy.sparse._csr.csr_matrix"}
+# Arrays that skops knows only under their older names, and the type of an array, which it stores as an empty one.
+_HARMLESS = {"scipy.sparse._csr.csr_array", "scipy.sparse._csr.csr_matrix", "numpy.dtype"}
 
 
 @dataclass(frozen=True)

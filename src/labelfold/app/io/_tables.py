@@ -1,4 +1,4 @@
-"""Tables on disk: CSV, TSV, Parquet, NPZ and svmlight, read into X, y, names and identifiers."""
+"""Tables on disk: CSV, TSV, Parquet, NPZ and svmlight, read into columns or a matrix, y, names and identifiers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ from labelfold.app.io._problems import FileProblem, did_you_mean, existing_file,
 
 SUFFIXES = {
     ".csv": "csv",
+    ".txt": "csv",
     ".tsv": "tsv",
+    ".tab": "tsv",
     ".parquet": "parquet",
     ".pq": "parquet",
     ".npz": "npz",
@@ -26,7 +29,7 @@ SUFFIXES = {
     ".libsvm": "svmlight",
 }
 _EMPTY = ("NA", "N/A", "n/a", "<NA>", "NaN", "nan", "NULL", "null", "None")
-_PACKED = (".gz", ".bz2")
+_PACKED = (".gz", ".bz2", ".zst")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 _WHOLE = re.compile(r"^([+-]?\d+)\.0+$")  # -1.0 is -1 in another spelling
@@ -38,12 +41,13 @@ class Table:
 
     Attributes
     ----------
-    X : ndarray or csr_array of shape (n, d)
-        The numbers; float32 where the file holds nothing else, float64 otherwise.
+    raw : pyarrow.Table, Blocks, ndarray or csr_array of shape (n, d)
+        The columns as they are in a file that names them, for a recipe to read, a block at a time where the file is
+        large; otherwise the matrix.
     y : ndarray of shape (n,), DataFrame of shape (n, c), or None
         The target; ``None`` in it, or a row of NaN, marks an unlabelled row.
     feature_names : list of str, or None
-        Column names of X, where the format has them.
+        Column names, where the format has them.
     ids : DataFrame or None
         The identifier columns.
     source : Path
@@ -52,19 +56,42 @@ class Table:
         Columns of the file that were not asked for.
     index_base : int or None
         For svmlight, the index of the first column in the file: 0 or 1.
+    targets : list of str
+        The target columns, where the format names them.
+    notes : list of str
+        What was done to read the file, each a sentence.
     """
 
-    X: Any
+    raw: Any
     y: np.ndarray | None
     feature_names: list[str] | None
     ids: Any
     source: Path
     ignored: list[str] = field(default_factory=list)
     index_base: int | None = None
+    targets: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
-    def column(self, j: int) -> str:
-        """Return what a column of X is called."""
-        return self.feature_names[j] if self.feature_names else f"column {j}"
+    @cached_property
+    def X(self) -> Any:
+        """The rows as a matrix of plain numbers, or a sentence about the first cell that is none.
+
+        float32 where the file holds nothing else, float64 otherwise.
+        """
+        if not hasattr(self.raw, "column_names"):
+            return self.raw
+        from labelfold.app.io._frames import plain_numbers
+
+        blocks = self.raw.read() if hasattr(self.raw, "read") else [self.raw]
+        return np.concatenate([plain_numbers(self.source, block) for block in blocks])
+
+    def columns(self) -> Any:
+        """Return the columns as a recipe reads them, where they have names, and the matrix otherwise."""
+        import pandas as pd
+
+        if self.feature_names is None or not isinstance(self.raw, np.ndarray):
+            return self.raw
+        return pd.DataFrame(self.raw, columns=self.feature_names, copy=False)
 
 
 def read_table(
@@ -72,25 +99,29 @@ def read_table(
     *,
     target: str | Sequence[str] | None = None,
     id_columns: Sequence[str] = (),
+    known_ids: Sequence[str] = (),
     drop: Sequence[str] = (),
     features: Sequence[str] | None = None,
     format: str | None = None,
     unlabeled_values: Sequence[str] | None = None,
     index_base: int | None = None,
 ) -> Table:
-    r"""Read a table of numbers with, perhaps, a target column.
+    r"""Read a table with, perhaps, a target column.
 
     Parameters
     ----------
     path : path
-        A .csv, .tsv, .parquet, .npz or .svmlight file (text formats also packed as .gz or .bz2). An NPZ holds
-        a dense ``X``, or ``X_data``, ``X_indices``, ``X_indptr`` and ``X_shape``, or what
-        ``scipy.sparse.save_npz`` writes; and ``y`` where there are labels.
+        A .csv, .txt, .tsv, .parquet, .npz or .svmlight file (text formats also packed as .gz, .bz2 or .zst). The
+        separator (comma, semicolon, tab or bar) and the encoding of text are found from it. An NPZ holds a dense
+        ``X``, or ``X_data``, ``X_indices``, ``X_indptr`` and ``X_shape``, or what ``scipy.sparse.save_npz`` writes;
+        and ``y`` where there are labels.
     target : str or sequence of str, optional
         The column (NPZ: the array, ``y`` unless said) that holds the labels. Empty cells are unlabelled rows. Several
-        columns of 0 and 1 are several labels a row.
+        columns of 0 and 1 are several labels a row; a pattern such as ``label_*`` stands for them.
     id_columns : sequence of str
         Columns (NPZ: arrays) that name the rows: kept beside X, not in it, and in a text file as they are written.
+    known_ids : sequence of str
+        Columns that name the rows where the file has them.
     drop : sequence of str
         Columns to leave out.
     features : sequence of str, optional
@@ -120,6 +151,7 @@ def read_table(
     kind = table_format(path, format)
     ids = None
     ignored: list[str] = []
+    notes: list[str] = []
     targets = [] if target is None else [target] if isinstance(target, str) else list(target)
     if kind in ("npz", "svmlight"):
         if drop or (id_columns and kind == "svmlight"):
@@ -139,19 +171,24 @@ def read_table(
     else:
         from labelfold.app.io import _frames as frames
 
-        frame = frames.read_frame(path, kind, [*targets, *id_columns])
-        frames.need_columns(path, frame, target=targets, id=id_columns, dropped=drop)
-        aside = {*targets, *id_columns, *drop}
-        names, ignored = _choose_features(path, [c for c in frame if c not in aside], features)
-        if features is None:
-            frames.refuse_row_numbers(path, frame, names)
-        X = frames.numeric_part(path, frame, names)
-        y = frame[targets] if len(targets) > 1 else frame[targets[0]] if targets else None
-        ids = frame[list(id_columns)] if id_columns else None
-    _check_numbers(path, X, names)
+        frame = frames.read_frame(path, kind, notes.append)
+        there = frame.column_names
+        targets = frames.matching(path, there, "target", targets)
+        id_columns = frames.matching(path, there, "id", id_columns) or [c for c in known_ids if c in there]
+        aside = {*targets, *id_columns, *frames.matching(path, there, "dropped", drop)}
+        names, ignored = _choose_features(path, [c for c in there if c not in aside], features)
+        if isinstance(frame, frames.Stream):
+            X, frame = frame.split(names, targets, id_columns)
+        else:
+            X = frame.select(names)
+        y = frames.as_written(frame, targets) if targets else None
+        y = y if y is None or len(targets) > 1 else y[targets[0]]
+        ids = frames.as_written(frame, id_columns) if id_columns else None
+    if names is None or not hasattr(X, "column_names"):
+        _check_numbers(path, X, names)
     if y is not None:
         y = read_target(y, unlabeled_values) if y.ndim == 1 else _read_several(path, y, unlabeled_values)
-    return Table(X, y, names, ids, path, ignored, index_base)
+    return Table(X, y, names, ids, path, ignored, index_base, targets, notes)
 
 
 def _choose_features(

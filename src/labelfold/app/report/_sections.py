@@ -31,6 +31,7 @@ def all_of(found: Comparison) -> Iterator[str]:
     yield confusion(found)
     yield held_back(found)
     yield next_rows(found)
+    yield columns(found)
     yield left_out(found)
 
 
@@ -263,6 +264,19 @@ def next_rows(found: Comparison) -> str:
     )
     content = f'{note}<div class="beside">{scrolled("Rows to label next", table)}{listed}</div>'
     return section("next", "Rows most worth labelling next", content)
+
+
+def columns(found: Comparison) -> str:
+    """Say how the columns of a table were read, where they are not all plain numbers."""
+    recipe = None if found.data is None else found.data.recipe
+    if recipe is None or not recipe.lines(plain=False):
+        return ""
+    lines = "".join(f"<li>{text(line)}</li>" for line in recipe.lines())
+    note = (
+        '<p class="note">The model reads new rows in the same way. On the command line --number, --category, --date, '
+        "--text, --id and --drop say otherwise; in Python labelfold.Recipe does.</p>"
+    )
+    return section("columns", "How the columns were read", f"{note}<ul>{lines}</ul>")
 
 
 def left_out(found: Comparison) -> str:

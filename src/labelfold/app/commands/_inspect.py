@@ -1,0 +1,99 @@
+"""The command that says what a saved model is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.table import Table as Grid
+
+from labelfold.app.commands._console import MOST_TOLD, console, recipe_of
+from labelfold.app.commands._options import Model, app
+
+
+@app.command()
+def inspect(model: Model) -> None:
+    """Say what a saved model is, what it learned, and which features its components are made of."""
+    from labelfold.app.io import read_model
+    from labelfold.app.registry._methods import METHODS
+
+    saved = read_model(model)
+    meta = saved.meta
+    method = METHODS.get(str(meta.get("method")))
+    facts = Grid(box=None, show_header=False, pad_edge=False)
+    facts.add_column(style="dim", no_wrap=True)
+    facts.add_column(overflow="fold")
+    for name, value in _facts(saved, method):
+        facts.add_row(name, value)
+    out = console()
+    out.print(facts)
+    tops = meta.get("top_features")
+    if tops is None and (weights := getattr(saved.model, "components_", None)) is not None:
+        from labelfold.app._explain import top_features
+
+        names = meta.get("feature_names") or [f"column {j}" for j in range(weights.shape[1])]
+        tops = top_features(weights[:MOST_TOLD], names, MOST_TOLD)
+    for i, top in enumerate(tops or (), start=1):
+        features = ", ".join(f"{name} {value:+.2f}" for name, value in top)
+        out.print(f"component {i}: {features or 'constant'}", soft_wrap=True)
+
+
+def _facts(saved: Any, method: Any) -> list[tuple[str, str]]:
+    """Return what there is to say of a model, a line each."""
+    from labelfold.app.registry._column_forms import form_of
+    from labelfold.features._column_kind import AS_IS
+
+    meta, recipe = saved.meta, recipe_of(saved.model)
+    core = saved.model if recipe is None else saved.model[-1]
+    facts = [("model", meta.get("model") or type(saved.model).__name__)]
+    if method is not None:
+        facts += [("method", f"{method.title}: {method.summary}"), ("paper", method.paper)]
+    facts.append(
+        ("written by", f"labelfold {meta.get('labelfold')}, scikit-learn {meta.get('scikit-learn')}")
+    )
+    if meta.get("n_rows"):
+        facts.append(
+            ("fitted on", f"{meta['n_rows']:,} rows, {meta.get('n_labelled') or 0:,} of them labelled")
+        )
+    facts.append(("columns", f"{meta.get('n_features') or 0:,}" + _some(meta.get("feature_names"))))
+    if recipe is not None:
+        facts += [("column" if i else "recipe", line) for i, line in enumerate(recipe.lines())]
+    form = form_of(saved.model)
+    if form != AS_IS:
+        facts.append(("form", f"the model brings the columns to {form} first"))
+    classes = meta.get("classes")
+    if classes:
+        counts = meta.get("counts") or [None] * len(classes)
+        named = [c if n is None else f"{c} ({n:,})" for c, n in zip(classes, counts, strict=False)]
+        facts.append(("classes", ", ".join(named[:30]) + (" ..." if len(named) > 30 else "")))
+    if meta.get("range"):
+        low, high = meta["range"]
+        facts.append(("numbers", f"{low:g} to {high:g} in the labelled rows"))
+    if meta.get("within"):
+        facts.append(("expected", f"nine of ten new rows within {meta['within']:.3g} of their prediction"))
+    if meta.get("target"):
+        target = meta["target"]
+        facts.append(("target", target if isinstance(target, str) else ", ".join(target)))
+    if meta.get("n_components"):
+        facts.append(("components", str(meta["n_components"])))
+    return [*facts, *_views(core), *_settings(core)]
+
+
+def _views(model: Any) -> list[tuple[str, str]]:
+    """Return the views that carry most of a LabelFold, and how much each does."""
+    table = getattr(model, "view_weights_", None)
+    if table is None:
+        return []
+    named = zip(table["view"], table["form"], table["weight"], strict=True)
+    shown = [f"{view} of columns {form}: {weight:.0%}" for view, form, weight in named if weight >= 0.01]
+    return [("views", "; ".join(shown[:MOST_TOLD]) or "none")]
+
+
+def _settings(model: Any) -> list[tuple[str, str]]:
+    """Return the settings of a model, of what is fitted inside an adapter: tuned values, not what they came from."""
+    inside = [(name, getattr(model, f"{name}_", None)) for name in ("reducer", "classifier")]
+    parts = [(name, part) for name, part in inside if part is not None] or [("settings", model)]
+    return [(name, " ".join(str(part).split())) for name, part in parts]
+
+
+def _some(names: list[str] | None) -> str:
+    return f": {', '.join(names[:8])}{' ...' if len(names) > 8 else ''}" if names else ""

@@ -1,0 +1,230 @@
+"""CSV as people have it, read by pyarrow: the separator and the encoding are found from the file."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from labelfold.app.io._limits import open_text
+from labelfold.app.io._problems import FileProblem, one_line
+
+_SEPARATORS = ",;\t|"
+_LOOKED_AT, _LINES = 1 << 18, 200
+# pyarrow reads so many bytes at a time; a cell is never longer.
+_BLOCK, _LARGEST_BLOCK = 1 << 23, 1 << 30
+_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16", codecs.BOM_UTF8: "utf-8-sig"}
+_WINDOWS = "labelfold.windows-1252"
+codecs.register_error(
+    _WINDOWS,
+    lambda error: (error.object[error.start : error.end].decode("cp1252", "replace"), error.end),  # type: ignore[attr-defined]
+)
+
+
+class Dialect(NamedTuple):
+    """How a file is written.
+
+    Attributes
+    ----------
+    separator : str
+    encoding : str
+        utf-8, utf-16, or what bytes that are not UTF-8 are read by.
+    names : list of str
+        The header.
+    skipped : int
+        Lines up to the end of the header.
+    """
+
+    separator: str
+    encoding: str
+    names: list[str]
+    skipped: int
+
+
+def dialect_of(path: Path, kind: str) -> Dialect:
+    """Find how a file is written from its first lines."""
+    with open_text(path) as file:
+        start = file.read(_LOOKED_AT)
+    encoding = next((name for mark, name in _MARKS.items() if start.startswith(mark)), "utf-8")
+    text = codecs.getincrementaldecoder(encoding)(_WINDOWS).decode(start)
+    lines = io.StringIO(text, newline="").readlines()
+    # the last line may be cut short
+    lines = lines[: max(len(lines) - (len(start) == _LOOKED_AT), 1)][:_LINES]
+    if not any(line.strip() for line in lines):
+        raise FileProblem(f"{path} is empty.")
+    usual = "\t" if kind == "tsv" else ","
+    separator = max(_SEPARATORS, key=lambda mark: (_columns(lines, mark), mark == usual))
+    if _columns(lines, separator) < 2:
+        # rows of all lengths, or one column: then what separates no cells in it
+        alone = [mark for mark in _SEPARATORS if _columns(lines, mark) == 1]
+        separator = usual if usual in lines[0] or not alone else alone[0]
+    rows = csv.reader(lines, delimiter=separator)
+    names = next(row for row in rows if row)
+    skipped = rows.line_num
+    if any(ord(c) < 32 and c not in "\t\r\n" for name in names for c in name):
+        raise FileProblem(f"{path} holds binary data, not text; give its real format with --format.")
+    body = [row for row in rows if row]
+    if body and all(len(row) == len(names) + 1 for row in body) and any(row[-1] for row in body):
+        names = ["", *names]  # R writes no name above the names of rows
+    return Dialect(
+        separator, encoding, [name.strip() or f"Unnamed: {j}" for j, name in enumerate(names)], skipped
+    )
+
+
+def _columns(lines: list[str], separator: str) -> int:
+    """Return how many cells the header has where most lines have as many, or all one more; 0 otherwise."""
+    try:
+        widths = [len(row) for row in csv.reader(lines, delimiter=separator) if row]
+    except csv.Error:
+        return 0
+    if not widths:
+        return 0
+    header, body = widths[0], widths[1:] or widths
+    often = max(body.count(header), body.count(header + 1) if header > 1 else 0)
+    return header if often >= 0.9 * len(body) else 0
+
+
+class CsvFile:
+    """A CSV file, read as text, null where a cell is empty: whole, or a block at a time.
+
+    Parameters
+    ----------
+    path : Path
+    kind : {"csv", "tsv"}
+        What the file's ending says of its separator, where its lines do not say.
+    note : callable
+        Called with a sentence about what was done to read the file.
+    """
+
+    def __init__(self, path: Path, kind: str, note: Callable[[str], None]) -> None:
+        self.path, self.kind, self.note = path, kind, note
+        self.dialect = dialect_of(path, kind)
+        self.repair, self.block = False, _BLOCK
+
+    def attempt(self, action: Callable[[], Any]) -> Any:
+        """Return what ``action`` makes of the file; where that fails on how it is written, read it another way."""
+        while True:
+            try:
+                return action()
+            except FileProblem:
+                raise
+            except Exception as error:  # pyarrow's, and what the packed file beneath it raises
+                text = one_line(error)
+                if "UTF8" in text and self.dialect.encoding == "utf-8":
+                    self.dialect = self.dialect._replace(encoding="windows-1252")
+                    self.note(
+                        f"{self.path} is not UTF-8 text throughout; other bytes were read as Windows-1252."
+                    )
+                elif "straddl" in text and self.block < _LARGEST_BLOCK:
+                    self.block *= 16
+                elif "Expected" in text and not self.repair:
+                    self.repair = True
+                else:
+                    raise _no_table(self.path, self.kind, text) from error
+
+    def table(self) -> Any:
+        """Return the whole file as an Arrow table."""
+        from pyarrow import csv
+
+        with self._open() as file:
+            return csv.read_csv(file, *self._options()).rename_columns(self.dialect.names)
+
+    def blocks(self) -> Iterator[Any]:
+        """Yield the file as Arrow tables, a block at a time."""
+        import pyarrow as pa
+        from pyarrow import csv
+
+        with self._open() as file, csv.open_csv(file, *self._options()) as reader:
+            for batch in reader:
+                yield pa.Table.from_batches([batch]).rename_columns(self.dialect.names)
+
+    def _options(self) -> tuple[Any, Any, Any]:
+        import pyarrow as pa
+        from pyarrow import csv
+
+        places = [str(j) for j in range(len(self.dialect.names))]  # names may be there twice
+        skipped = 0 if self.repair else self.dialect.skipped
+        return (
+            csv.ReadOptions(block_size=self.block, column_names=places, skip_rows=skipped),
+            csv.ParseOptions(delimiter=self.dialect.separator, newlines_in_values=True),
+            csv.ConvertOptions(
+                column_types=dict.fromkeys(places, pa.string()), strings_can_be_null=True, null_values=[""]
+            ),
+        )
+
+    def _open(self) -> BinaryIO:
+        """Open the file as UTF-8 bytes, with rows of a wrong length put right where they are to be repaired."""
+        file = open_text(self.path)
+        if self.dialect.encoding != "utf-8":
+            file = io.BufferedReader(_Made(file, _transcoded(file, self.dialect.encoding)), 1 << 20)
+        if self.repair:
+            file = io.BufferedReader(_Made(file, _repaired(self.path, file, self.dialect)), 1 << 20)
+        return file
+
+
+class _Made(io.RawIOBase):
+    """A file of bytes that are made from another file, which is closed with it."""
+
+    def __init__(self, file: BinaryIO, parts: Iterator[bytes]) -> None:
+        self.file, self.parts, self.left = file, parts, b""
+
+    def readable(self) -> bool:
+        """Say that this can be read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read the next bytes."""
+        while not self.left:
+            part = next(self.parts, None)
+            if part is None:
+                return 0
+            self.left = part
+        count = min(len(buffer), len(self.left))
+        buffer[:count] = self.left[:count]
+        self.left = self.left[count:]
+        return count
+
+    def close(self) -> None:
+        """Close the file beneath."""
+        self.file.close()
+        super().close()
+
+
+def _transcoded(file: BinaryIO, encoding: str) -> Iterator[bytes]:
+    """Yield a text file in another encoding as UTF-8."""
+    decoder = codecs.getincrementaldecoder("utf-8" if encoding == "windows-1252" else encoding)(_WINDOWS)
+    while part := file.read(1 << 20):
+        yield decoder.decode(part).encode()
+    yield decoder.decode(b"", final=True).encode()
+
+
+def _repaired(path: Path, file: BinaryIO, dialect: Dialect) -> Iterator[bytes]:
+    """Yield the rows below the header with empty cells where a row has too few, and without empty ones too many."""
+    width, made = len(dialect.names), io.StringIO()
+    rows = csv.reader(io.TextIOWrapper(file, "utf-8", newline=""), delimiter=dialect.separator)
+    write = csv.writer(made, delimiter=dialect.separator, lineterminator="\n").writerow
+    for row in rows:
+        if rows.line_num <= dialect.skipped or not row:
+            continue
+        if any(cell.strip() for cell in row[width:]):
+            raise FileProblem(
+                f"{path} has more cells than the header has names in line {rows.line_num}: {len(row)} for {width}; "
+                "give every column a name, and put cells that hold a separator in quotes."
+            )
+        write([*row, *[""] * (width - len(row))][:width])
+        if made.tell() > 1 << 20:
+            yield made.getvalue().encode()
+            made.seek(0)
+            made.truncate()
+    yield made.getvalue().encode()
+
+
+def _no_table(path: Path, kind: str, text: str) -> FileProblem:
+    text = re.sub(r"^CSV parse error: ", "", text)
+    return FileProblem(
+        f"{path} is not a whole {kind.upper()} table: {text}; every row needs as many cells as the header."
+    )

@@ -1,0 +1,179 @@
+"""Tables of any make as Arrow tables, and the words that stand for a missing cell."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array
+
+# Lower case, without blanks around. The empty cell is one of them.
+_MARKS = (
+    "",
+    "?",
+    "??",
+    "-",
+    "--",
+    "---",
+    ".",
+    "na",
+    "n/a",
+    "n.a.",
+    "#n/a",
+    "#na",
+    "<na>",
+    "nan",
+    "nat",
+    "null",
+)
+_WORDS = (
+    "nil",
+    "unknown",
+    "missing",
+    "undefined",
+    "unspecified",
+    "not available",
+    "not known",
+    "no data",
+    "tbd",
+)
+MISSING = frozenset([*_MARKS, *_WORDS])
+# A name in a category, missing among numbers and dates.
+_MISSING_NUMBERS = ("none",)
+
+
+def arrow() -> Any:
+    """Import pyarrow and its kernels, or say how to get it."""
+    if find_spec("pyarrow") is None:
+        raise ImportError("Recipe reads tables with pyarrow: pip install 'labelfold[app]'.")
+    import pyarrow.compute
+
+    return pyarrow
+
+
+def is_table(X: Any) -> bool:
+    """Tell whether X is a table with named columns of their own types, rather than a matrix."""
+    pandas = hasattr(X, "iloc") and hasattr(X, "dtypes")
+    return pandas or hasattr(X, "__arrow_c_stream__") or hasattr(X, "column_names")
+
+
+def n_rows(X: Any) -> int:
+    """Return the number of rows of a table of any make."""
+    return int(X.num_rows) if hasattr(X, "num_rows") else len(X)
+
+
+def as_arrow(X: Any) -> tuple[Any, bool]:
+    """Return X as an Arrow table, and whether its columns have names of their own.
+
+    Parameters
+    ----------
+    X : pyarrow, pandas or polars table, or array-like of shape (n, d)
+        Anything with the Arrow interface, or an array.
+
+    Returns
+    -------
+    table : pyarrow.Table
+        Columns of an array are called x0, x1, ...
+    named : bool
+    """
+    pa = arrow()
+    if isinstance(X, pa.Table):
+        return X, True
+    if hasattr(X, "iloc") and hasattr(X, "dtypes"):
+        return _from_pandas(X), True
+    if hasattr(X, "__arrow_c_stream__"):
+        return pa.table(X), True
+    X = check_array(X, dtype=None, ensure_all_finite=False, accept_sparse=False, estimator="Recipe")
+    columns = [_array(np.ascontiguousarray(X[:, j])) for j in range(X.shape[1])]
+    return pa.table(columns, names=[f"x{j}" for j in range(X.shape[1])]), False
+
+
+def _from_pandas(X: Any) -> Any:
+    """Return a pandas frame as an Arrow table, column by column: cells of mixed types become text."""
+    pa = arrow()
+    columns = []
+    for j in range(X.shape[1]):
+        column = X.iloc[:, j]
+        try:
+            columns.append(pa.chunked_array(pa.Array.from_pandas(column)) if len(column) else pa.array([]))
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            columns.append(_array(column.to_numpy(dtype=object)))
+    return pa.table(columns, names=[str(name) for name in X.columns])
+
+
+def _array(values: np.ndarray) -> Any:
+    """Return one array as an Arrow column; objects of one type as that type, others as text."""
+    pa = arrow()
+    if values.dtype.kind in "biufM":
+        return pa.array(values, from_pandas=True)
+    cells = values.tolist()
+    missing = [cell is None or cell != cell for cell in cells]
+    kept = [None if gone else cell for cell, gone in zip(cells, missing, strict=True)]
+    try:
+        return pa.array(kept)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return pa.array([None if cell is None else str(cell) for cell in kept], type=pa.string())
+
+
+def is_text(kind: Any) -> bool:
+    """Tell whether an Arrow type is one of text, dictionaries of text included."""
+    types = arrow().types
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    return types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+
+
+def written(column: Any) -> Any:
+    """Return a column of any type as text; lists have a blank between their items, other nested cells are null."""
+    pa = arrow()
+    if pa.types.is_string(column.type):
+        return column
+    try:
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+            column = pa.compute.binary_join(column.cast(pa.list_(pa.string())), " ")
+        return column.cast(pa.string())
+    except pa.ArrowException:
+        return pa.chunked_array([pa.nulls(len(column), pa.string())])
+
+
+def text_cells(column: Any, *, numbers: bool = False) -> Any:
+    """Return a column as text without blanks around, null where a cell is empty or a word for missing.
+
+    Parameters
+    ----------
+    column : pyarrow.ChunkedArray
+        Of any type that can be written as text.
+    numbers : bool, default=False
+        Whether the column holds numbers or dates, so that "none" is missing too.
+    """
+    pa = arrow()
+    pc = pa.compute
+    text = pc.utf8_trim_whitespace(written(column))
+    words = [*MISSING, *(_MISSING_NUMBERS if numbers else ())]
+    # few cells are as short as such a word; only those are brought to lower case
+    short = pc.less_equal(pc.utf8_length(text), max(map(len, words)))
+    if not pc.any(short).as_py():
+        return text
+    gone = pc.and_(short, pc.is_in(pc.utf8_lower(text), value_set=pa.array(words)))
+    return pc.if_else(gone, pa.scalar(None, pa.string()), text)
+
+
+def distinct(column: Any) -> tuple[Any, np.ndarray]:
+    """Return the distinct cells of a column of text and the place of each row's cell in them, -1 where null.
+
+    >>> import pyarrow as pa
+    >>> values, codes = distinct(pa.chunked_array([["b", "a"], [None, "b"]]))
+    >>> values.to_pylist(), codes.tolist()
+    (['b', 'a'], [0, 1, -1, 0])
+    """
+    pa = arrow()
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if isinstance(column, pa.ChunkedArray):  # of more text than one chunk takes
+        column = column.cast(pa.large_string()).combine_chunks()
+    coded = column.dictionary_encode()
+    codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    return pa.chunked_array([coded.dictionary]), codes.astype(np.int64)

@@ -1,0 +1,113 @@
+"""Tables a block at a time: rows that a recipe learns from, and blocks that it transforms side by side."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from labelfold.rows._threads import n_threads
+from labelfold.tables._arrow import arrow
+
+# A recipe is learned from so many evenly spaced rows, and so many labelled ones.
+LEARNED_FROM, LABELLED = 100_000, 20_000
+# Rows that are transformed at a time.
+BLOCK = 131_072
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """A table that is read anew, a block at a time, because it may be larger than memory.
+
+    Attributes
+    ----------
+    column_names : list of str
+    num_rows : int
+    read : callable
+        Gives the blocks, Arrow tables, from the first to the last.
+    sample : pyarrow.Table
+        The rows to learn from.
+    places : ndarray
+        Which rows these are, ascending.
+    """
+
+    column_names: list[str]
+    num_rows: int
+    read: Callable[[], Iterable[Any]] = field(repr=False)
+    sample: Any = field(repr=False)
+    places: np.ndarray = field(repr=False)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.num_rows, len(self.column_names)
+
+
+class Sampler:
+    """Keeps evenly spaced rows of blocks that pass by, and those that are wanted, without knowing how many come.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> sampler = Sampler(most=4)
+    >>> for start in range(0, 20, 5):
+    ...     sampler.add(pa.table({"x": list(range(start, start + 5))}), np.zeros(5, dtype=bool))
+    >>> sampler.result()[1].tolist()
+    [0, 8, 16]
+    """
+
+    def __init__(self, most: int = LEARNED_FROM) -> None:
+        self.most, self.stride, self.rows, self.wanted = most, 1, 0, 0
+        self.kept: list[tuple[Any, np.ndarray, np.ndarray]] = []
+
+    def add(self, block: Any, wanted: np.ndarray) -> None:
+        """Look at a block; ``wanted`` says which of its rows are to be kept in any case, the first 20,000 of all."""
+        places = np.arange(self.rows, self.rows + block.num_rows)
+        wanted = wanted & (self.wanted + np.cumsum(wanted) <= LABELLED)
+        self.rows, self.wanted = self.rows + len(places), self.wanted + int(wanted.sum())
+        self.kept.append((block, places, wanted))
+        self._thin()
+
+    def _thin(self) -> None:
+        while self.rows // self.stride > 2 * self.most:
+            self.stride *= 2
+        for i, (block, places, wanted) in enumerate(self.kept):
+            keep = (places % self.stride == 0) | wanted
+            if not keep.all():
+                self.kept[i] = (block.filter(arrow().array(keep)), places[keep], wanted[keep])
+
+    def result(self) -> tuple[Any, np.ndarray]:
+        """Return the rows kept and their places."""
+        pa = arrow()
+        while self.rows // self.stride > self.most:
+            self.stride *= 2
+        self._thin()
+        table = pa.concat_tables([block for block, _, _ in self.kept], promote_options="permissive")
+        return table, np.concatenate([places for _, places, _ in self.kept])
+
+
+def in_order(work: Callable[[Any], Any], blocks: Iterable[Any]) -> Iterator[Any]:
+    """Yield what ``work`` makes of each block, a few blocks at a time on as many threads.
+
+    >>> list(in_order(abs, [-1, 2, -3]))
+    [1, 2, 3]
+    """
+    threads = n_threads()
+    with ThreadPoolExecutor(threads) as pool:
+        waiting: deque[Future] = deque()
+        for block in blocks:
+            waiting.append(pool.submit(work, block))
+            if len(waiting) > threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def slices(table: Any) -> Iterator[Any]:
+    """Yield the rows of an Arrow table, a block at a time."""
+    for start in range(0, table.num_rows, BLOCK):
+        yield table.slice(start, BLOCK)

@@ -1,0 +1,230 @@
+"""What each column of a table is: a number, a category, a date, text, a list, or nothing to learn from."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from labelfold.tables._arrow import arrow, distinct, is_text, text_cells, written
+from labelfold.tables._column import Column, left_out, vector_columns
+from labelfold.tables._dates import TURNS, UNITS, calendar_parts, instants, layouts_of
+from labelfold.tables._numbers import numbers, said, writing_of
+from labelfold.tables._steps import lists
+from labelfold.tables._target import Target
+
+# Kinds are told from at most this many rows, evenly spaced.
+_SAMPLE = 2000
+# Of the cells that are not missing, so many make a column of text one of numbers, dates or lists.
+_MOST = 0.9
+# Words a cell: so many make text of cells that mostly differ.
+_WORDS, _DIFFER = 5.0, 0.2
+# One column a value up to so many values, if they cover half of the rows; hashed to so many columns beyond.
+MOST_VALUES, HASHED = 50, 64
+_DATED = re.compile(r"date|time|day|dob|birth|_at$|_on$|stamp", re.IGNORECASE)
+
+
+def columns_of(table: Any, places: np.ndarray, given: Mapping[str, str], target: Target) -> list[Column]:
+    """Return what each column of an Arrow table is.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        The rows to learn from.
+    places : ndarray
+        Which rows of the whole table these are, ascending.
+    given : mapping of str to str
+        Roles by name of column that are not to be told from the data.
+    target : Target
+        The labels, for leaks and telling gaps.
+    """
+    n = table.num_rows
+    sample = table.take(np.linspace(0, n - 1, _SAMPLE).astype(int)) if n > _SAMPLE else table
+    vectors = vector_columns(table.column_names)
+    found: list[Column] = []
+    seen: dict[int, list[Column]] = {}
+    for name in table.column_names:
+        if given.get(name) in ("id", "left out"):
+            how = "it names the rows" if given[name] == "id" else "you left it out"
+            found.append(Column(name, given[name], how))
+            continue
+        column = _told(name, table.column(name), sample.column(name), given.get(name), target)
+        if name not in given and column.used and name not in vectors:
+            column = left_out(column, target, places, seen)
+        if column.role == "number" and column.missing:
+            column = replace(column, told=target.told_by(np.isnan(column.data)))
+        found.append(replace(column, data=None) if name in vectors else column)
+    if not any(column.used for column in found):
+        # names that all differ are no ids where there is nothing else to learn from
+        told = {
+            c.name
+            for c in found
+            if c.name not in given and c.role == "id" and is_text(table.column(c.name).type)
+        }
+        return [_text(c.name, table.column(c.name)) if c.name in told and c.levels else c for c in found]
+    return found
+
+
+def _told(name: str, cells: Any, sample: Any, role: str | None, target: Target) -> Column:
+    """Tell what a column is from its type and its cells, or read it in the role given."""
+    pa = arrow()
+    types, kind = pa.types, cells.type
+    if types.is_null(kind) or cells.null_count == len(cells):
+        return Column(name, "left out", "it is empty")
+    nested = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+    if nested and role is None:
+        return _list(name, cells) if _numeric(kind.value_type) else _text(name, cells)
+    if types.is_nested(kind) and not nested:
+        return Column(name, "left out", f"its cells are of type {str(kind)[:40]}, which is not read")
+    if types.is_binary(kind) or types.is_large_binary(kind):
+        return Column(name, "left out", "its cells are bytes, which are not read")
+    if role == "text":
+        return _text(name, cells)
+    if role == "number" or (role is None and (_numeric(kind) or types.is_duration(kind))):
+        return _number(name, cells, sample)
+    if role == "date" or (role is None and types.is_temporal(kind)):
+        return _date(name, cells, sample, target)
+    if role == "category" or types.is_boolean(kind) or types.is_dictionary(kind):
+        return _category(name, cells)
+    return _of_text(name, cells, sample, target)
+
+
+def _of_text(name: str, cells: Any, sample: Any, target: Target) -> Column:
+    """Tell what a column of text holds."""
+    some = [cell for cell in text_cells(sample, numbers=True).to_pylist() if cell is not None]
+    if not some:
+        some = text_cells(cells, numbers=True).drop_null()[:_SAMPLE].to_pylist()
+    if not some:
+        return Column(name, "left out", "every cell is missing")
+    if (
+        _share(cell[:1] == "[" and cell[-1:] == "]" for cell in some) >= _MOST
+        and _share(map(_is_list, some)) >= _MOST
+    ):
+        return _list(name, cells)
+    coded = _share(re.fullmatch(r"0\d+", cell) is not None for cell in some) >= 0.1
+    dated = _DATED.search(name) is not None
+    if not coded and writing_of(some)[1] >= _MOST and not (dated and layouts_of(some)[1] >= _MOST):
+        return _number(name, cells, sample)
+    if layouts_of(some)[1] >= _MOST:
+        return _date(name, cells, sample, target)
+    # ids such as "order no 17" differ in their numbers alone
+    shapes = {re.sub(r"\d+", "#", cell) for cell in some}
+    words = np.mean([len(cell.split()) for cell in some])
+    if words >= _WORDS and len(shapes) > max(_DIFFER * len(some), 5):
+        return _text(name, cells)
+    return _category(name, cells)
+
+
+def _text(name: str, cells: Any) -> Column:
+    text = written(cells)
+    if not arrow().compute.any(arrow().compute.match_substring_regex(text, r"[\p{L}\p{N}]")).as_py():
+        return Column(name, "left out", "no cell in it has a word")
+    return Column(name, "text", "tf-idf of its words and of groups of characters", missing=text.null_count)
+
+
+def _number(name: str, cells: Any, sample: Any) -> Column:
+    writing, odd = None, ""
+    if is_text(cells.type):
+        some = [cell for cell in text_cells(sample, numbers=True).to_pylist() if cell is not None]
+        writing = writing_of(some)[0]
+    values = numbers(cells, writing)
+    missing = int(np.isnan(values).sum())
+    if writing is not None and missing:
+        written = text_cells(cells, numbers=True)
+        infinite = arrow().compute.match_substring_regex(written, r"^(?i:[+-]?inf(inity)?)$")
+        stray = written.filter(arrow().array(np.isnan(values))).drop_null()
+        infinities = arrow().compute.sum(infinite).as_py() or 0
+        strays = len(stray) - infinities
+        example = next((c for c in stray.to_pylist() if "inf" not in c.lower()), "")
+        odd = f"{_cells(strays)} no number ({example[:30]!r})" if strays else ""
+    else:
+        infinities = missing - cells.null_count - _nans(cells)
+    parts = [said(writing) if writing else "", odd]
+    parts += [f"{_cells(infinities)} infinite"] if infinities else []
+    if missing == len(values):
+        return Column(name, "left out", "no cell in it is a number")
+    return Column(name, "number", "; ".join(filter(None, parts)), writing, missing, data=values)
+
+
+def _nans(cells: Any) -> int:
+    pa = arrow()
+    return (pa.compute.sum(pa.compute.is_nan(cells)).as_py() or 0) if pa.types.is_floating(cells.type) else 0
+
+
+def _cells(count: int) -> str:
+    return f"{count:,} cell{'s are' if count > 1 else ' is'}"
+
+
+def _date(name: str, cells: Any, sample: Any, target: Target) -> Column:
+    pa = arrow()
+    layouts: list[str] = []
+    if is_text(cells.type) or pa.types.is_integer(cells.type):
+        written = text_cells(sample.cast(pa.string()), numbers=True)
+        layouts = layouts_of([cell for cell in written.to_pylist() if cell is not None])[0]
+    local, universal = instants(cells, layouts)
+    missing = int(np.isnan(local).sum())
+    if missing == len(local):
+        return Column(name, "left out", "no cell in it is a date")
+    days = (np.nanmax(universal) - np.nanmin(universal)) / 86_400
+    # within one turn of the calendar a part says no more than the elapsed time
+    units = [unit for unit in UNITS if days >= 2 * TURNS[unit]]
+    told = [unit for unit in units if target.goes_with(calendar_parts(local, universal, [unit])[:, 1:]).any()]
+    how = [" and ".join(layouts), ", ".join(["elapsed time", *told])]
+    reading = {"layouts": layouts, "units": told}
+    return Column(name, "date", "; ".join(filter(None, how)), reading, missing, data=universal)
+
+
+def _category(name: str, cells: Any) -> Column:
+    values, codes = distinct(text_cells(cells))
+    missing = int((codes < 0).sum())
+    counts = np.sort(np.bincount(codes[codes >= 0], minlength=1))[::-1]
+    covered = counts[:MOST_VALUES].sum()
+    hashed = len(values) > MOST_VALUES and covered < 0.5 * counts.sum()
+    how = f"{len(values):,} value{'s' * (len(values) != 1)}"
+    if hashed:
+        how += f", hashed to {HASHED} columns"
+    else:
+        how += ", one column each" + (
+            ", rare ones together" if len(values) > MOST_VALUES or counts[-1] < 2 else ""
+        )
+    return Column(name, "category", how, None, missing, len(values), hashed, data=codes)
+
+
+def _list(name: str, cells: Any) -> Column:
+    pa = arrow()
+    if is_text(cells.type):
+        some = text_cells(cells).drop_null()[:_SAMPLE].to_pylist()
+        widths = Counter(len(_items(cell)) for cell in some)
+    else:
+        lengths = pa.compute.list_value_length(cells).drop_null().to_numpy()
+        widths = Counter(lengths.tolist())
+    width, often = widths.most_common(1)[0] if widths else (0, 0)
+    if not width or often < _MOST * sum(widths.values()):
+        return Column(name, "left out", "its lists differ in length")
+    values = lists(cells, width)
+    missing = int(np.isnan(values).any(axis=1).sum())
+    length = float(np.sqrt(np.nan_to_num(np.nanmean(np.sum(values * values, axis=1, dtype=np.float64)))))
+    return Column(name, "list", f"{width:,} columns", {"width": width, "length": length or 1.0}, missing)
+
+
+def _items(cell: str) -> list[str]:
+    return [part for part in re.split(r"[\s,;]+", cell.strip("[]() ")) if part]
+
+
+def _is_list(cell: str) -> bool:
+    items = _items(cell)
+    return len(items) > 1 and all(re.fullmatch(r"[+-]?[\d.]+(?:[eE][+-]?\d+)?", item) for item in items[:50])
+
+
+def _share(tests: Any) -> float:
+    found = list(tests)
+    return sum(found) / len(found) if found else 0.0
+
+
+def _numeric(kind: Any) -> bool:
+    types = arrow().types
+    return types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)

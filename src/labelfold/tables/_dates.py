@@ -1,0 +1,210 @@
+"""Dates and times as people write them, and the columns of numbers that they become."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from labelfold.tables._arrow import arrow, distinct, is_text, text_cells, written
+
+_TIME = (
+    r"(?:(?:T|,?\s+)(?P<H>\d{1,2}):(?P<M>\d{2})(?::(?P<S>\d{2})(?:[.,]\d+)?)?\s*(?P<half>(?i:[ap]\.?m\.?)?))?"
+    r"\s*(?P<zone>Z|UTC|GMT|[+-]\d{2}:?\d{2}|[+-]\d{2})?"
+)
+_WEEKDAY = r"^(?:(?i:mon|tue|wed|thu|fri|sat|sun)[a-z]*\.?,?\s+)?"
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_NAME = rf"(?P<name>(?i:{'|'.join(_MONTHS)})[a-z]*)\.?"
+# Each layout with what it is called. Of the two that only differ in what stands first, one is used.
+LAYOUTS = {
+    "year first": rf"^(?P<y>\d{{4}})[-/.](?P<m>\d{{1,2}})[-/.](?P<d>\d{{1,2}}){_TIME}$",
+    "day first": rf"^(?P<d>\d{{1,2}})[-/.](?P<m>\d{{1,2}})[-/.](?P<y>\d{{4}}|\d{{2}}){_TIME}$",
+    "month first": rf"^(?P<m>\d{{1,2}})[-/.](?P<d>\d{{1,2}})[-/.](?P<y>\d{{4}}|\d{{2}}){_TIME}$",
+    "day and month by name": rf"{_WEEKDAY}(?P<d>\d{{1,2}})[\s.-]*{_NAME}[\s,-]*(?P<y>\d{{4}}|\d{{2}}){_TIME}$",
+    "month by name": rf"{_WEEKDAY}{_NAME}\s+(?P<d>\d{{1,2}})(?:st|nd|rd|th)?,?\s+(?P<y>\d{{4}}){_TIME}$",
+    "year and month": r"^(?P<y>\d{4})[-/](?P<m>\d{1,2})$",
+    "digits alone": rf"^(?P<y>(?:1[89]|20)\d{{2}})(?P<m>\d{{2}})(?P<d>\d{{2}}){_TIME}$",
+    "time of day": r"^(?P<H>\d{1,2}):(?P<M>\d{2})(?::(?P<S>\d{2})(?:[.,]\d+)?)?\s*(?P<half>(?i:[ap]\.?m\.?)?)$",
+}
+_EITHER = ("day first", "month first")
+_DAY = 86_400.0
+
+# The parts of each unit of the calendar, and after how many days the unit begins anew.
+UNITS = {
+    "day of month": ("day of month",),
+    "month": ("month sin", "month cos"),
+    "weekday": ("weekday sin", "weekday cos", "weekend"),
+    "hour": ("hour sin", "hour cos"),
+}
+TURNS = {"day of month": 30.4, "month": 365.25, "weekday": 7.0, "hour": 1.0}
+
+
+def layouts_of(cells: Sequence[str]) -> tuple[list[str], float]:
+    """Return the layouts that some cells are written in, most frequent first, and the share of cells they read.
+
+    Parameters
+    ----------
+    cells : sequence of str
+        Not missing, without blanks around.
+
+    Examples
+    --------
+    >>> layouts_of(["31.12.1960", "1.2.2003", "2003-02-01"])
+    (['day first', 'year first'], 1.0)
+    """
+    if not cells:
+        return [], 0.0
+    pa = arrow()
+    left = pa.chunked_array([list(cells)], type=pa.string())
+    read = {name: ~np.isnan(_read(left, name)[0]) for name in LAYOUTS}
+    # where both read as many, a slash is American
+    usual = "month first" if np.mean(["/" in cell for cell in cells]) > 0.5 else "day first"
+    read.pop(min(_EITHER, key=lambda name: (read[name].sum(), name == usual)))
+    found, done = [], np.zeros(len(left), dtype=bool)
+    while not done.all():
+        best = max(read, key=lambda name: (read[name] & ~done).sum())
+        if not (read[best] & ~done).any():
+            break
+        found.append(best)
+        done |= read[best]
+    return found, float(done.mean())
+
+
+def instants(column: Any, layouts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Return local and universal time of each cell in seconds since 1970, NaN where there is none.
+
+    Parameters
+    ----------
+    column : pyarrow.ChunkedArray
+        Dates, times, timestamps (with or without a time zone), or text in one of the layouts.
+    layouts : sequence of str
+        Names of `LAYOUTS`, each tried on what those before it did not read.
+    """
+    pa = arrow()
+    pc = pa.compute
+    types, kind = pa.types, column.type
+    if types.is_integer(kind):
+        column, kind = column.cast(pa.string()), pa.string()
+    if is_text(kind) and len(column):
+        values, codes = distinct(written(column))
+        if len(values) < len(codes):  # days repeat
+            local, universal = (np.append(part, np.nan) for part in instants(values, layouts))
+            return local[codes], universal[codes]
+        text = text_cells(column, numbers=True)
+        local, universal = np.full(len(text), np.nan), np.full(len(text), np.nan)
+        for name in layouts:
+            left = np.isnan(local)
+            if not left.any():
+                break
+            part = text if left.all() else text.filter(pa.array(left))
+            local[left], universal[left] = _read(part, name)
+        return local, universal
+    if types.is_time(kind):
+        ticks = column.cast(pa.time64("us")).cast(pa.int64()).cast(pa.float64(), safe=False).to_numpy() / 1e6
+        return ticks, ticks
+    if types.is_date(kind):
+        column = column.cast(pa.timestamp("s"))
+    elif not types.is_timestamp(kind):
+        empty = np.full(len(column), np.nan)
+        return empty, empty
+    zoned = column.type.tz is not None
+    local_time = pc.local_timestamp(column) if zoned else column
+    return _seconds(local_time), _seconds(column)
+
+
+def _seconds(column: Any) -> np.ndarray:
+    pa = arrow()
+    whole = column.cast(pa.timestamp("s", column.type.tz), safe=False).cast(pa.int64())
+    return whole.cast(pa.float64(), safe=False).to_numpy()
+
+
+def _read(text: Any, layout: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return local and universal seconds of text in one layout."""
+    pc = arrow().compute
+    fields = pc.extract_regex(text, LAYOUTS[layout])
+    names = [field.name for field in fields.type]
+    n = len(text)
+
+    def whole(name: str, default: int) -> np.ndarray:
+        if name not in names:
+            return np.full(n, default, dtype=np.int64)
+        cells = pc.struct_field(fields, name)
+        cells = pc.if_else(pc.equal(cells, ""), str(default), cells)
+        return pc.fill_null(cells.cast("int64"), default).to_numpy()
+
+    good = pc.is_valid(fields).to_numpy().astype(bool)
+    year, day = whole("y", 1970), whole("d", 1)
+    year = np.where(year < 100, np.where(year < 50, 2000, 1900) + year, year)
+    month = whole("m", 1)
+    if "name" in names:
+        short = pc.utf8_lower(pc.utf8_slice_codeunits(pc.struct_field(fields, "name"), 0, 3))
+        places = pc.index_in(short, value_set=arrow().array(_MONTHS))
+        month = pc.fill_null(places, 0).to_numpy().astype(np.int64) + 1
+    hour, minute, second = whole("H", 0), whole("M", 0), whole("S", 0)
+    if "half" in names:
+        half = pc.utf8_lower(pc.utf8_slice_codeunits(pc.struct_field(fields, "half"), 0, 1))
+        after = pc.fill_null(pc.equal(half, "p"), False).to_numpy().astype(bool)
+        before = pc.fill_null(pc.equal(half, "a"), False).to_numpy().astype(bool)
+        hour = np.where(after & (hour < 12), hour + 12, np.where(before & (hour == 12), 0, hour))
+    good &= (
+        (month >= 1) & (month <= 12) & (day >= 1) & (hour <= 24) & (minute < 60) & (second < 61) & (year > 0)
+    )
+    first = ((year - 1970) * 12 + np.where(good, month, 1) - 1).astype("datetime64[M]")
+    days = first.astype("datetime64[D]").astype(np.int64)
+    good &= day <= (first + 1).astype("datetime64[D]").astype(np.int64) - days
+    local = np.where(good, (days + day - 1) * _DAY + hour * 3600 + minute * 60 + second, np.nan)
+    if "zone" not in names:
+        return local, local
+    digits = pc.replace_substring_regex(pc.struct_field(fields, "zone"), r"[^\d+-]", "")
+    digits = pc.replace_substring_regex(digits, r"^([+-]\d{2})$", r"\100")
+    digits = pc.if_else(pc.match_substring_regex(digits, r"^[+-]\d{4}$"), digits, "0")
+    digits = pc.replace_substring(digits, "+", "")
+    offset = pc.fill_null(digits.cast("int64"), 0).to_numpy()
+    shift = np.sign(offset) * (np.abs(offset) // 100 * 3600 + np.abs(offset) % 100 * 60)
+    return local, local - shift
+
+
+def calendar_parts(
+    local: np.ndarray, universal: np.ndarray, units: Sequence[str] = tuple(UNITS)
+) -> np.ndarray:
+    """Return elapsed days and the parts of some units of the calendar, (n, k); rows of NaN where there is no date.
+
+    >>> calendar_parts(np.array([0.0]), np.array([0.0]), ["weekday"]).round(2).tolist()  # a Thursday
+    [[0.0, 0.43, -0.9, 0.0]]
+    """
+    known = ~np.isnan(local)
+    stamps = np.where(known, local, 0).astype(np.int64).astype("datetime64[s]")
+    columns = [np.where(known, universal, 0) / _DAY]
+    for unit in units:
+        columns += _PARTS_OF[unit](stamps)
+    parts = np.column_stack(columns).astype(float)
+    parts[~known] = np.nan
+    return parts
+
+
+def _day_of_month(stamps: np.ndarray) -> list[np.ndarray]:
+    days, months = stamps.astype("datetime64[D]"), stamps.astype("datetime64[M]")
+    return [(days - months.astype("datetime64[D]")).astype(np.int64) + 1]
+
+
+def _month(stamps: np.ndarray) -> list[np.ndarray]:
+    return _turn(stamps.astype("datetime64[M]").astype(np.int64) % 12 / 12)
+
+
+def _weekday(stamps: np.ndarray) -> list[np.ndarray]:
+    weekday = (
+        stamps.astype("datetime64[D]").astype(np.int64) + 3
+    ) % 7  # Monday is 0; 1970 began on a Thursday
+    return [*_turn(weekday / 7), weekday >= 5]
+
+
+def _hour(stamps: np.ndarray) -> list[np.ndarray]:
+    return _turn((stamps - stamps.astype("datetime64[D]")).astype(np.int64) / _DAY)
+
+
+def _turn(share: np.ndarray) -> list[np.ndarray]:
+    return [np.sin(2 * np.pi * share), np.cos(2 * np.pi * share)]
+
+
+_PARTS_OF = {"day of month": _day_of_month, "month": _month, "weekday": _weekday, "hour": _hour}

@@ -1,0 +1,157 @@
+"""Numbers as people write them: decimal commas, thousands, percent signs and units."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, TypedDict
+
+import numpy as np
+
+from labelfold.tables._arrow import arrow, is_text, text_cells, written
+
+# A sign, a currency, digits with marks between them, a unit. Letters right before digits make a code, not a number.
+_WRITTEN = re.compile(
+    r"(?P<sign>[+\-−(]?)\s*(?P<before>[^\w\s.,+\-−()'’]{1,2}|(?:[A-Z]{3}|Rs\.?)(?=\s))?\s*"
+    r"(?P<digits>[+\-−]?(?:\d[\d.,'’\s]*|[.,]\d+)(?:[eE][+-]?\d+)?)\s*(?P<after>[^\d\s.,][^\d]{0,11})?\)?"
+)
+_GROUPED = re.compile(r"[1-9]\d{0,2}(?:[,.]\d{3})+")
+_INTEGER = r"\d{{1,3}}(?:{other}\d{{3}})+|\d{{1,3}}(?:[\s'’]\d{{3}})+|\d+"
+_MARKED = rf"^[+-]?(?:(?:{_INTEGER})(?:{{decimal}}\d*)?|{{decimal}}\d+)(?:[eE][+-]?\d+)?$"
+_PLAIN = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
+_NAMED = re.compile(r"[+-]?(?:inf|infinity)", re.IGNORECASE)
+
+
+class Writing(TypedDict):
+    """How numbers are written in a column: the decimal mark and the units around them."""
+
+    decimal: str
+    before: str
+    after: str
+
+
+PLAIN: Writing = {"decimal": ".", "before": "", "after": ""}
+
+
+def writing_of(cells: Sequence[str]) -> tuple[Writing, float]:
+    """Return how the numbers among some cells are written, and which share of the cells are such numbers.
+
+    Parameters
+    ----------
+    cells : sequence of str
+        Not missing, without blanks around.
+
+    Examples
+    --------
+    >>> writing_of(["1.234,50 €", "7,25 €"])
+    ({'decimal': ',', 'before': '', 'after': '€'}, 1.0)
+    >>> writing_of(["1,234", "98", "unsure", "12"])
+    ({'decimal': '.', 'before': '', 'after': ''}, 0.75)
+    """
+    found = [m for m in map(_WRITTEN.fullmatch, cells) if m]
+    if not found:
+        return PLAIN, float(np.mean([_NAMED.fullmatch(c) is not None for c in cells])) if cells else 0.0
+    before = Counter(m["before"] for m in found if m["before"]).most_common(1)
+    after = Counter((m["after"] or "").strip(" )") for m in found if m["after"]).most_common(1)
+    writing: Writing = {
+        "decimal": _decimal([m["digits"] for m in found]),
+        "before": before[0][0] if before else "",
+        "after": after[0][0] if after else "",
+    }
+    pa = arrow()
+    read = parsed(pa.chunked_array([list(cells)], type=pa.string()), writing)
+    return writing, 1 - read.null_count / len(read)
+
+
+def _decimal(digits: list[str]) -> str:
+    """Return the decimal mark: a comma where one stands as only a decimal mark can."""
+    for text in digits:
+        text = re.sub(r"[\s'’]", "", text.lstrip("+-−"))
+        comma, dot = text.rfind(","), text.rfind(".")
+        if comma < 0:
+            continue
+        if dot > comma:
+            return "."
+        if dot >= 0 or (text.count(",") == 1 and not _GROUPED.fullmatch(text)):
+            return ","
+    several = any(text.count(".") > 1 for text in digits)
+    return "," if several else "."
+
+
+def parsed(column: Any, writing: Writing) -> Any:
+    """Return a column of text as float64, null where a cell is no number of this writing."""
+    pa = arrow()
+    pc = pa.compute
+    text = column
+    marked = writing != PLAIN or _any(pc.match_substring_regex(text, r"[,'’\s()−]"))
+    decimal, other = (",", ".") if writing["decimal"] == "," else (".", ",")
+    if marked:
+        if _any(pc.match_substring(text, "−")):
+            text = pc.replace_substring(text, "−", "-")
+        if _any(pc.starts_with(text, "(")):
+            text = pc.replace_substring_regex(text, r"^\((.*)\)$", r"-\1")
+        if writing["before"]:
+            before = re.escape(writing["before"])
+            text = pc.replace_substring_regex(text, rf"^([+-]?)\s*{before}\s*", r"\1")
+        if writing["after"]:
+            ends = pc.ends_with(text, writing["after"])
+            shorter = pc.utf8_slice_codeunits(text, 0, -len(writing["after"]))
+            text = pc.utf8_rtrim_whitespace(pc.if_else(ends, shorter, text))
+        pattern = _MARKED.format(decimal=re.escape(decimal), other=re.escape(other))
+    good = pc.match_substring_regex(text, pattern if marked else _PLAIN)
+    if not pc.all(good).as_py():
+        named = pc.match_substring_regex(text, r"^(?i:[+-]?(?:inf|infinity))$")
+        text = pc.if_else(pc.or_(good, named), text, pa.scalar(None, pa.string()))
+    if marked:
+        if _any(pc.match_substring_regex(text, rf"[\s'’{re.escape(other)}]")):
+            text = pc.replace_substring_regex(text, rf"[\s'’{re.escape(other)}]", "")
+        text = pc.replace_substring(text, decimal, ".") if decimal != "." else text
+    return text.cast(pa.float64())
+
+
+def _any(tests: Any) -> bool:
+    return bool(arrow().compute.any(tests).as_py())
+
+
+def numbers(column: Any, writing: Writing | None) -> np.ndarray:
+    """Return a column of numbers, typed or written, as an array with NaN where there is none.
+
+    Infinite cells count as missing. The array is float32 where the column is, float64 otherwise.
+    """
+    pa = arrow()
+    types = pa.types
+    if types.is_duration(column.type):
+        column = column.cast(pa.duration("us"), safe=False).cast(pa.int64())
+        return numbers(column, None) / 1e6
+    if types.is_boolean(column.type):
+        column = column.cast(pa.int8())
+    if not (types.is_integer(column.type) or types.is_floating(column.type) or types.is_decimal(column.type)):
+        column = written(column)
+        column = _plain(column) if writing in (None, PLAIN) else column
+        if is_text(column.type):
+            column = parsed(text_cells(column, numbers=True), writing or PLAIN)
+    single = types.is_float32(column.type)
+    values = column.cast(pa.float32() if single else pa.float64(), safe=False).to_numpy()
+    infinite = np.isinf(values)
+    return np.where(infinite, np.nan, values) if infinite.any() else values
+
+
+def _plain(column: Any) -> Any:
+    """Return text as numbers where every cell is a plain one, as in most columns, and as it is otherwise."""
+    pa = arrow()
+    try:
+        return column.cast(pa.float64())
+    except pa.ArrowInvalid:
+        return column
+
+
+def said(writing: Writing) -> str:
+    """Say what is special about a writing, "" where nothing is.
+
+    >>> said({"decimal": ",", "before": "", "after": "%"})
+    "decimal comma, '%' removed"
+    """
+    unit = " and ".join(repr(u) for u in (writing["before"], writing["after"]) if u)
+    parts = ["decimal comma"] if writing["decimal"] == "," else []
+    return ", ".join([*parts, *([f"{unit} removed"] if unit else [])])

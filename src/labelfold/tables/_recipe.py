@@ -1,0 +1,311 @@
+"""Recipe: from a table as people have it to a matrix of numbers, learned once and applied to new rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.compose import ColumnTransformer
+from sklearn.utils.validation import check_is_fitted
+
+from labelfold._sklearn import _fit_context
+from labelfold._warn import warn_user
+from labelfold.tables._arrow import arrow, as_arrow, is_text, written
+from labelfold.tables._blocks import LABELLED, LEARNED_FROM, Blocks, in_order, slices
+from labelfold.tables._column import Column
+from labelfold.tables._columns import columns_of
+from labelfold.tables._stack import feature_names, stack
+from labelfold.tables._target import Target
+
+# The parameters that name columns, with the role that each gives.
+ROLES = {
+    "number": "number",
+    "category": "category",
+    "date": "date",
+    "text": "text",
+    "id": "id",
+    "drop": "left out",
+}
+
+
+class Recipe(TransformerMixin, BaseEstimator):
+    """Tell what each column of a table is, and make numbers of it.
+
+    Numbers keep their place; missing ones become the median, beside a column that says so where the gaps tell
+    something of the labels. Categories and flags become one column a value, with rare values together, or are hashed
+    where there are too many. Dates become elapsed days, and the parts of the calendar that go along with the labels.
+    Text becomes tf-idf of its words and of groups of characters, and the result is then a sparse matrix. Lists of
+    numbers become as many columns. Row counters, ids, empty, constant and repeated columns are left out, and so is a
+    column that maps one to one onto the target.
+
+    Decimal commas, thousands, percent signs, units, and words for a missing cell are recognised where most of a
+    column is written so. Values never seen in `fit` are no error in `transform`.
+
+    Parameters
+    ----------
+    number, category, date, text, id, drop : sequence of str
+        Columns whose role is given rather than told from the data; ``*`` and ``?`` stand for any characters. Those of
+        `id` and `drop` are left out.
+    unlabeled : number, str or None, default=-1
+        What marks a row without a label in y, besides missing values.
+
+    Attributes
+    ----------
+    columns_ : list of dict
+        For each column its ``name``, ``role`` and ``how`` it is read, or why it is left out.
+    transformer_ : ColumnTransformer
+        scikit-learn's imputers, encoders and vectorisers over the columns in use.
+    used_ : list of str
+        The columns that `transform` needs.
+    ids_ : list of str
+        The columns that name the rows.
+    n_rows_, n_learned_from_ : int
+        The number of rows in `fit`, and of those that were looked at: of more than 120,000 rows, 100,000 evenly
+        spaced ones and up to 20,000 with a label.
+    n_features_in_ : int
+        The number of columns in `fit`.
+    feature_names_in_ : ndarray of str
+        Their names, where X had them.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from labelfold import Recipe
+    >>> since = ["1.2.2019", "1.2.2019", "7.5.2021", "1.3.2020"]
+    >>> table = pd.DataFrame({"age": [31, None, 50, 44], "plan": ["a", "b", "a", "?"], "since": since})
+    >>> recipe = Recipe().fit(table)
+    >>> for line in recipe.lines():
+    ...     print(line)
+    age: number; 1 missing, the median in their place
+    plan: category; 2 values, one column each, rare ones together; 1 missing, a value of its own
+    since: date; day first; elapsed time, day of month, month, weekday, hour
+    >>> recipe.transform(pd.DataFrame({"plan": ["new"], "since": [None], "age": [None]})).shape[0]
+    1
+    """
+
+    _parameter_constraints: dict = {name: ["array-like", str] for name in ROLES}
+
+    def __init__(
+        self,
+        *,
+        number: Sequence[str] = (),
+        category: Sequence[str] = (),
+        date: Sequence[str] = (),
+        text: Sequence[str] = (),
+        id: Sequence[str] = (),
+        drop: Sequence[str] = (),
+        unlabeled: Any = -1,
+    ) -> None:
+        self.number = number
+        self.category = category
+        self.date = date
+        self.text = text
+        self.id = id
+        self.drop = drop
+        self.unlabeled = unlabeled
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn what the columns are.
+
+        Parameters
+        ----------
+        X : DataFrame, Arrow table or array of shape (n, d)
+            pandas, polars, pyarrow, or anything with the Arrow interface.
+        y : array-like of shape (n,), optional
+            Labels, for leaks and for gaps that tell something; they are not learned from otherwise.
+
+        Returns
+        -------
+        self : Recipe
+        """
+        self.fit_transform(X, y)
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        """Learn what the columns are, and return the rows as numbers; see `fit` and `transform`."""
+        table = self._table(X, reset=True)
+        n = table.num_rows
+        if n == 0:
+            raise ValueError("Recipe was given a table with 0 samples (rows); at least 1 is expected.")
+        given = self._given(table.column_names)
+        target = Target(y, n, self.unlabeled)
+        some, places = _learned_from(table, target)
+        columns = columns_of(some, places, given, target.at(places))
+        used = [column for column in columns if column.used]
+        if not used:
+            reasons = "; ".join(f"{c.name!r}: {c.how}" for c in columns[:5])
+            raise ValueError(
+                f"No column is left to learn from ({reasons}); name one to keep as a number, a category, a date or "
+                "text."
+            )
+        self.columns_: list[dict[str, Any]] = [
+            {"name": c.name, "role": c.role, "how": c.how, "missing": c.missing} for c in columns
+        ]
+        self.used_ = [column.name for column in used]
+        self.ids_ = [column.name for column in columns if column.role == "id"]
+        self.n_rows_, self.n_learned_from_ = n, len(places)
+        self.transformer_: ColumnTransformer = stack(used, n)
+        made = self.transformer_.fit_transform(_parsed(some, used))
+        return self._matrix(made) if len(places) == n else self._transformed(table)
+
+    def transform(self, X: Any) -> Any:
+        """Return rows as numbers.
+
+        Parameters
+        ----------
+        X : DataFrame, Arrow table or array
+            With the columns in use, in any order; others are ignored.
+
+        Returns
+        -------
+        X_out : ndarray or csr_array of shape (n, k)
+            Sparse where there is text, or categories of very many values.
+        """
+        check_is_fitted(self)
+        table = self._table(X, reset=False)
+        absent = [name for name in self.used_ if name not in table.column_names]
+        if absent:
+            raise ValueError(
+                f"X lacks {len(absent)} of the {len(self.used_)} columns the recipe reads: "
+                f"{', '.join(map(repr, absent[:5]))}; add them, with empty cells where nothing is known."
+            )
+        return self._transformed(table)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return the names of the columns that `transform` makes, such as ``city=Paris`` and ``since: days``."""
+        check_is_fitted(self)
+        return feature_names(self.transformer_)
+
+    def row_names(self, X: Any) -> list[str] | None:
+        """Return what the rows of a table are called by the columns that name them; None where it has none."""
+        check_is_fitted(self)
+        table = self._table(X, reset=False)
+        columns = [
+            written(table.column(name)).to_pylist() for name in self.ids_ if name in table.column_names
+        ]
+        return [", ".join(map(str, row)) for row in zip(*columns, strict=True)] if columns else None
+
+    def lines(self, most: int = 40, *, plain: bool = True) -> list[str]:
+        """Return what was made of each column in a line; columns treated alike share one.
+
+        Parameters
+        ----------
+        most : int, default=40
+            Of so many lines at most; the last says how many more there are.
+        plain : bool, default=True
+            Whether to name columns of plain numbers without a gap too.
+        """
+        check_is_fitted(self)
+        alike: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+        for column in self.columns_:
+            gaps = column["missing"] > 0
+            if plain or column["role"] != "number" or column["how"] or gaps:
+                alike.setdefault((column["role"], column["how"], gaps), []).append(column)
+        lines = [_line(columns) for columns in alike.values()]
+        if lines and self.n_learned_from_ < self.n_rows_:
+            lines.insert(
+                0, f"learned from {self.n_learned_from_:,} of {self.n_rows_:,} rows, which the counts are of"
+            )
+        return lines if len(lines) <= most else [*lines[: most - 1], f"and {len(lines) - most + 1} more"]
+
+    def _table(self, X: Any, *, reset: bool) -> Any:
+        table: Any
+        table, named = (X, True) if isinstance(X, Blocks) else as_arrow(X)
+        names = table.column_names
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f"X has more than one column named {twice!r}; give each its own name.")
+        if reset:
+            self.n_features_in_ = len(names)
+            self.__dict__.pop("feature_names_in_", None)
+            if named:
+                self.feature_names_in_: np.ndarray = np.array(names, dtype=object)
+        elif not named and len(names) != self.n_features_in_:
+            raise ValueError(
+                f"X has {len(names)} features, but Recipe is expecting {self.n_features_in_} features as input."
+            )
+        elif not named and hasattr(self, "feature_names_in_"):
+            warn_user("X does not have valid feature names, but Recipe was fitted with feature names")
+            return table.rename_columns(list(self.feature_names_in_))
+        return table
+
+    def _transformed(self, table: Any) -> Any:
+        """Return the rows as numbers, a few blocks at a time on as many threads."""
+        blocks = table.read() if isinstance(table, Blocks) else slices(table)
+        parts = list(in_order(self._block, blocks))
+        if len(parts) == 1:
+            return parts[0]
+        return sp.vstack(parts, format="csr") if self.transformer_.sparse_output_ else np.concatenate(parts)
+
+    def _block(self, block: Any) -> Any:
+        return self._matrix(self.transformer_.transform(block.select(self.used_)))
+
+    def _matrix(self, made: Any) -> Any:
+        return sp.csr_array(made) if self.transformer_.sparse_output_ else made
+
+    def _given(self, names: list[str]) -> dict[str, str]:
+        """Return the roles that the parameters give, by column."""
+        given: dict[str, str] = {}
+        for parameter, role in ROLES.items():
+            wanted = getattr(self, parameter)
+            for pattern in [wanted] if isinstance(wanted, str) else wanted:
+                found = [name for name in names if name == pattern or fnmatchcase(name, pattern)]
+                if not found:
+                    raise ValueError(
+                        f"{parameter} names the column {pattern!r}, which X does not have; it has "
+                        f"{', '.join(map(repr, names[:8]))}."
+                    )
+                given |= dict.fromkeys(found, role)
+        return given
+
+    def __sklearn_tags__(self) -> Any:
+        """Declare that text and missing cells are taken, and labels are not needed."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.target_tags.required = False
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+# What stands in the place of a missing cell.
+_INSTEAD = {"category": "a value of its own", "text": "no words", "id": ""}
+
+
+def _line(columns: list[dict[str, Any]]) -> str:
+    """Say what was made of some columns that are treated alike."""
+    first, names = columns[0], [column["name"] for column in columns]
+    more = f" and {len(names) - 5:,} more" if len(names) > 5 else ""
+    parts = [first["role"], first["how"]]
+    if first["missing"] and first["role"] != "left out":
+        counts = sorted({column["missing"] for column in columns})
+        many = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
+        instead = _INSTEAD.get(first["role"], "the median in their place")
+        parts.append(f"{many} missing" + (f", {instead}" if instead else ""))
+    return f"{', '.join(names[:5])}{more}: {'; '.join(filter(None, parts))}"
+
+
+def _learned_from(table: Any, target: Target) -> tuple[Any, np.ndarray]:
+    """Return the rows to learn from and their places: all of them, or evenly spaced and labelled ones of many."""
+    if isinstance(table, Blocks):
+        return table.sample, table.places
+    n = table.num_rows
+    if n <= LEARNED_FROM + LABELLED:
+        return table, np.arange(n)
+    places = np.union1d(np.linspace(0, n - 1, LEARNED_FROM).astype(int), target.index[:LABELLED])
+    return table.take(places), places
+
+
+def _parsed(table: Any, used: list[Column]) -> Any:
+    """Return the columns in use, numbers that are written as text in the form that was read already."""
+    pa = arrow()
+    table = table.select([column.name for column in used])
+    for j, column in enumerate(used):
+        if column.role == "number" and column.data is not None and is_text(table.column(j).type):
+            table = table.set_column(j, column.name, pa.array(column.data))
+    return table

@@ -1,0 +1,154 @@
+"""The ColumnTransformer of a recipe: which of scikit-learn's encoders reads which columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.compose import ColumnTransformer
+from sklearn.feature_extraction import FeatureHasher
+from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
+from sklearn.feature_selection import VarianceThreshold
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from labelfold.tables._column import Column
+from labelfold.tables._columns import HASHED, MOST_VALUES
+from labelfold.tables._steps import EachValue, ReadDates, ReadLists, ReadNumbers, ReadText, Terms
+
+# A category of fewer rows than this share is rare, and one of fewer than two is in any case.
+_RARE = 0.001
+# Words and groups of characters of a column of text, at most; beyond so many rows they are hashed.
+_MOST_TERMS, _HASH_FROM, _HASHED_TERMS = 50_000, 200_000, 2**18
+# The length of all other columns in a row, beside text or a list of length 1.
+_BESIDE_TEXT = 0.5
+_TEXT, _LISTS = "text ", "lists"
+# A wider matrix of which fewer entries are not 0 stays sparse; so does text.
+_WIDE, _SPARSE = 200, 0.1
+# So do a third or fewer where an array of all of them would be larger than this, in bytes.
+_LARGE, _THIRD = 2**30, 1 / 3
+
+
+def stack(columns: list[Column], n: int) -> ColumnTransformer:
+    """Return the transformer of a table of n rows in all.
+
+    Beside a text or a list, which has length 1, all other columns of a row together have about half of that: a number
+    varies in one direction, words in many, so that numbers of the same length would outweigh them.
+    """
+    by_role = {
+        role: [c for c in columns if c.role == role]
+        for role in ("number", "category", "date", "list", "text")
+    }
+    numbers, categories, dates = by_role["number"], by_role["category"], by_role["date"]
+    mixed = any(by_role[role] for role in ("category", "date", "list", "text"))
+    scale = [("scale", StandardScaler())] if mixed else []
+    parts: list[tuple[str, Any, list[str]]] = []
+    for title, told in (("numbers", False), ("numbers with telling gaps", True)):
+        some = [c for c in numbers if c.told == told]
+        if some:
+            read = ReadNumbers({c.name: c.reading for c in some if c.reading is not None})
+            impute = SimpleImputer(strategy="median", add_indicator=told, keep_empty_features=True)
+            parts.append((title, Pipeline([("read", read), ("impute", impute), *scale]), _names(some)))
+    for title, hashed in (("categories", False), ("hashed categories", True)):
+        some = [c for c in categories if c.hashed == hashed]
+        if some:
+            encoder = FeatureHasher(HASHED, input_type="string") if hashed else _one_hot(n)
+            parts.append((title, EachValue(encoder), _names(some)))
+    if dates:
+        read_dates = ReadDates({c.name: c.reading for c in dates})
+        impute = SimpleImputer(strategy="median", keep_empty_features=True)
+        steps = [
+            ("read", read_dates),
+            ("impute", impute),
+            ("vary", VarianceThreshold()),
+            ("scale", StandardScaler()),
+        ]
+        parts.append(("dates", Pipeline(steps), _names(dates)))
+    if by_role["list"]:
+        read_lists = ReadLists({c.name: c.reading["width"] for c in by_role["list"]})
+        impute = SimpleImputer(strategy="median", keep_empty_features=True)
+        parts.append((_LISTS, Pipeline([("read", read_lists), ("impute", impute)]), _names(by_role["list"])))
+    parts += [(f"{_TEXT}{c.name}", _text(n), [c.name]) for c in by_role["text"]]
+    full = len(numbers) + len(dates) + sum(c.reading["width"] for c in by_role["list"])
+    width = full + sum(HASHED if c.hashed else min(c.levels, MOST_VALUES) for c in categories)
+    entries = full + len(categories)
+    sparse = bool(by_role["text"]) or (width > _WIDE and entries < _SPARSE * width)
+    sparse |= 8 * n * width > _LARGE and entries <= _THIRD * width
+    weights = _weights(parts, columns)
+    return ColumnTransformer(
+        parts,
+        sparse_threshold=1.0 if sparse else 0.0,
+        transformer_weights=weights,
+        verbose_feature_names_out=False,
+    )
+
+
+def _weights(parts: list, columns: list[Column]) -> dict[str, float] | None:
+    """Return what each part but text is multiplied by beside text and lists."""
+    lists = [c for c in columns if c.role == "list"]
+    if len(lists) == len(columns) or not any(c.role in ("list", "text") for c in columns):
+        return None
+    beside = [c for c in columns if c.role not in ("list", "text")]
+    weights = {}
+    for title, _, _ in parts:
+        if title == _LISTS:
+            weights[title] = 1 / np.sqrt(sum(c.reading["length"] ** 2 for c in lists))
+        elif not title.startswith(_TEXT):
+            weights[title] = _BESIDE_TEXT / np.sqrt(len(beside))
+    return weights
+
+
+def _names(columns: list[Column]) -> list[str]:
+    return [column.name for column in columns]
+
+
+def _one_hot(n: int) -> OneHotEncoder:
+    return OneHotEncoder(
+        handle_unknown="infrequent_if_exist",
+        min_frequency=max(2, int(_RARE * n)),
+        max_categories=MOST_VALUES,
+    )
+
+
+def _text(n: int) -> Pipeline:
+    """Tf-idf of words and pairs of words, and of groups of three to five characters, each half of a row's length."""
+    kinds = {"words": ("word", (1, 2)), "characters": ("char_wb", (3, 5))}
+    made = [(name, _terms(n, analyzer, lengths)) for name, (analyzer, lengths) in kinds.items()]
+    half = dict.fromkeys(kinds, 0.5**0.5)
+    return Pipeline([("read", ReadText()), ("terms", FeatureUnion(made, transformer_weights=half))])
+
+
+def _terms(n: int, analyzer: str, lengths: tuple[int, int]) -> Any:
+    how: dict[str, Any] = {"analyzer": analyzer, "ngram_range": lengths, "strip_accents": "unicode"}
+    if analyzer == "word":
+        how["token_pattern"] = r"(?u)\b\w+\b"
+    if n > _HASH_FROM:
+        hashing = HashingVectorizer(**how, n_features=_HASHED_TERMS, norm=None, alternate_sign=False)
+        return Pipeline([("hash", hashing), ("weigh", TfidfTransformer(sublinear_tf=True))])
+    # a word of one row tells nothing of another, unless there are few rows
+    return Terms(**how, sublinear_tf=True, max_features=_MOST_TERMS, min_df=2 if n > 100 else 1)
+
+
+def feature_names(transformer: ColumnTransformer) -> np.ndarray:
+    """Return the names of the columns that a recipe's transformer makes."""
+    names: list[str] = []
+    for title, part, columns in transformer.transformers_:
+        if title == "remainder":
+            continue
+        if title.startswith(_TEXT):
+            names += [f"{columns[0]}: {term}" for term in _text_names(part)]
+        else:
+            names += list(part.get_feature_names_out(np.asarray(columns, dtype=object)))
+    return np.array(names, dtype=object)
+
+
+def _text_names(part: Pipeline) -> list[str]:
+    names: list[str] = []
+    for kind, terms in part["terms"].transformer_list:
+        if isinstance(terms, Pipeline):
+            names += [f"{kind} #{j}" for j in range(_HASHED_TERMS)]
+        else:
+            quoted = kind == "characters"
+            names += [f"'{term}'" if quoted else term for term in terms.get_feature_names_out()]
+    return names

@@ -1,0 +1,89 @@
+"""CSV as people have it: separators, encodings, packing, rows of a wrong length, files read in blocks."""
+
+import gzip
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from labelfold import Recipe
+from labelfold.app.io import FileProblem, read_table
+from labelfold.app.io import _frames as frames
+
+TEXT = 'größe{s}note{s}kind\n1{d}5{s}"quoted {s} and ""more""\nin two lines"{s}x\n2{d}25{s}größer{s}\n'
+COLUMNS = {"größe": ["1{d}5", "2{d}25"], "note": ['quoted {s} and "more"\nin two lines', "größer"]}
+
+
+def packed(name, content):
+    if name.endswith(".gz"):
+        return gzip.compress(content)
+    return pa.Codec("zstd").compress(content, asbytes=True) if name.endswith(".zst") else content
+
+
+@pytest.mark.parametrize("name", ["t.txt", "t.tsv", "t.csv.gz", "t.csv.zst"])
+@pytest.mark.parametrize(("separator", "decimal"), [(",", "."), (";", ","), ("\t", ","), ("|", ".")])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
+def test_separators_encodings_and_packing(tmp_path, name, separator, decimal, encoding):
+    path = tmp_path / name
+    path.write_bytes(packed(name, TEXT.format(s=separator, d=decimal).encode(encoding)))
+    table = read_table(path, target="kind")
+    expected = {k: [cell.format(s=separator, d=decimal) for cell in cells] for k, cells in COLUMNS.items()}
+    assert table.raw.to_pydict() == expected
+    assert table.y.tolist() == ["x", None]
+    assert bool(table.notes) == (encoding == "cp1252")
+
+
+def test_lines_in_two_encodings(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes("a,b\nschön,1\n".encode() + "schön,2\n".encode("latin-1"))
+    table = read_table(path)
+    assert table.raw.column("a").to_pylist() == ["schön", "schön"]
+    assert table.notes == [f"{path} is not UTF-8 text throughout; other bytes were read as Windows-1252."]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("a,b,c\n1,2\n3,4,5\n", {"a": ["1", "3"], "b": ["2", "4"], "c": [None, "5"]}),
+        ("a,b\n1,2,\n3,4,\n", {"a": ["1", "3"], "b": ["2", "4"]}),
+        ("a,b\nr1,1,2\nr2,3,4\n", {"Unnamed: 0": ["r1", "r2"], "a": ["1", "3"], "b": ["2", "4"]}),
+        ("\n\na;b\n1;2\n\n3;4\n", {"a": ["1", "3"], "b": ["2", "4"]}),
+        ("text\none, two\nthree\n", {"text": ["one, two", "three"]}),
+        (",a\n0,5\n1,6\n", {"Unnamed: 0": ["0", "1"], "a": ["5", "6"]}),
+    ],
+)
+def test_rows_of_every_length(tmp_path, content, expected):
+    (tmp_path / "t.csv").write_text(content)
+    assert read_table(tmp_path / "t.csv").raw.to_pydict() == expected
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.csv.gz"])
+def test_a_large_file_is_read_in_blocks(tmp_path, monkeypatch, name):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {"x": rng.normal(size=400), "city": rng.choice(["a", "b"], 400), "id": np.arange(400)}
+    )
+    table["kind"] = np.where(rng.random(400) < 0.1, rng.choice(["p", "q"], 400), None)
+    path = tmp_path / name
+    table.to_parquet(path) if name == "t.parquet" else table.to_csv(path, index=False)
+    whole = read_table(path, target="kind", id_columns=["id"])
+    monkeypatch.setattr(frames, "LARGE", 100)
+    monkeypatch.setattr(frames, "BLOCK", 90)
+    monkeypatch.setattr("labelfold.app.io._csv._BLOCK", 3000)
+    blocks = read_table(path, target="kind", id_columns=["id"])
+    assert blocks.raw.shape == whole.raw.shape == (400, 2)
+    assert len(list(blocks.raw.read())) > 3
+    assert blocks.y.tolist() == whole.y.tolist()
+    assert blocks.ids["id"].tolist() == whole.ids["id"].tolist()
+    np.testing.assert_array_equal(
+        Recipe().fit_transform(blocks.raw, blocks.y), Recipe().fit_transform(whole.raw, whole.y)
+    )
+
+
+def test_a_large_file_with_a_wrong_row_is_refused_in_a_sentence(tmp_path, monkeypatch):
+    monkeypatch.setattr(frames, "LARGE", 10)
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n" + "1,2\n" * 50 + "1,2,3\n")
+    with pytest.raises(FileProblem, match="more cells than the header has names in line 52: 3 for 2"):
+        read_table(path)

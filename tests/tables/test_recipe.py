@@ -1,0 +1,273 @@
+"""Recipe: what each column of a table becomes, on the rows it was learned from and on new ones."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+from sklearn.pipeline import make_pipeline
+
+import labelfold.tables._blocks as blocks
+import labelfold.tables._recipe as recipes
+from labelfold import LDA, Recipe, load, save
+from labelfold.tables._arrow import as_arrow
+from labelfold.tables._dates import instants, layouts_of
+from labelfold.tables._numbers import numbers, parsed, writing_of
+
+N = 60
+
+
+def messy(n=N, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 2
+    days = pd.Timestamp("1965-01-01") + pd.to_timedelta(rng.integers(0, 9000, n), "D")
+    table = pd.DataFrame(
+        {
+            "row": np.arange(1, n + 1),
+            "code": [f"A-{i}" for i in rng.permutation(n)],
+            "size": rng.normal(size=n) + 2 * y,
+            "price": [f"{1000 + 900 * v:,.2f} €".translate(str.maketrans(",.", ".,")) for v in rng.random(n)],
+            "city": rng.choice(["Oslo", "Rome", "Wien"], n),
+            "member": rng.choice([True, False], n),
+            "seen": [f"{d:%d.%m.%Y}" for d in days],
+            "at": pd.date_range("2020-01-01", periods=n, freq="31h", tz="Europe/Paris"),
+            "vector": list(rng.normal(size=(n, 4)).astype(np.float32)),
+            "empty": None,
+            "same": 7,
+            "again": 0.0,
+            "answer": np.where(y, "yes", "no"),
+        }
+    )  # fmt: skip
+    table["again"] = table["size"]
+    table.loc[::9, ["size", "again"]] = np.nan
+    table.loc[::11, "city"] = "?"
+    table.loc[4, "price"] = "on request"
+    return table, y
+
+
+@pytest.fixture(scope="module")
+def learned():
+    table, y = messy()
+    return Recipe().fit(table, y)
+
+
+def told(recipe):
+    return {column["name"]: (column["role"], column["how"]) for column in recipe.columns_}
+
+
+def test_each_column_is_told(learned):
+    found = told(learned)
+    assert {name: role for name, (role, _) in found.items()} == {
+        "row": "id",
+        "code": "id",
+        "size": "number",
+        "price": "number",
+        "city": "category",
+        "member": "category",
+        "seen": "date",
+        "at": "date",
+        "vector": "list",
+        "empty": "left out",
+        "same": "left out",
+        "again": "left out",
+        "answer": "left out",
+    }
+    assert found["price"][1] == "decimal comma, '€' removed; 1 cell is no number ('on request')"
+    assert found["seen"][1].startswith("day first; elapsed time")
+    assert found["again"][1] == "it repeats 'size'"
+    assert found["answer"][1] == "it maps one to one onto the target in all 60 labelled rows, so it is a leak"
+    assert "city: category; 3 values, one column each; 6 missing, a value of its own" in learned.lines()
+    assert learned.ids_ == ["row", "code"]
+    table, _ = messy()
+    assert learned.row_names(table)[0] == f"1, {table['code'][0]}"
+
+
+def test_every_value_has_its_place(learned):
+    table, _ = messy()
+    names = list(learned.get_feature_names_out())
+    X = pd.DataFrame(learned.transform(table), columns=names)
+    price = table["price"].str.replace(" €", "").str.replace(".", "").str.replace(",", ".")
+    price = pd.to_numeric(price, errors="coerce")
+    price = price.fillna(price.median())
+    beside = 0.5 / np.sqrt(6)  # six columns beside the list share half of its length
+    expected = beside * (price - price.mean()) / price.std(ddof=0)
+    np.testing.assert_allclose(X["price"], expected, atol=1e-9)
+    np.testing.assert_allclose(X["city=Oslo"], beside * (table["city"] == "Oslo"))
+    np.testing.assert_allclose(X["city=(missing)"], beside * (table["city"] == "?"))
+    days = pd.to_datetime(table["seen"], format="%d.%m.%Y").astype("int64")
+    assert np.corrcoef(X["seen: days"], days)[0, 1] == pytest.approx(1)
+    vectors = np.stack(table["vector"])
+    length = np.sqrt(np.mean(np.sum(vectors**2, axis=1)))
+    np.testing.assert_allclose(X[[f"vector[{j}]" for j in range(4)]], vectors / length, rtol=1e-6)
+
+
+def test_new_rows_may_hold_anything(learned):
+    table, _ = messy()
+    expected = learned.transform(table)
+    shuffled = table[learned.used_[::-1]].assign(unknown=1)  # neither order nor company matters
+    np.testing.assert_array_equal(learned.transform(shuffled), expected)
+    new = pd.DataFrame({name: ["Atlantis", None] for name in learned.used_})
+    X = learned.transform(new)
+    assert np.isfinite(X).all()
+    cities = [name.startswith("city=") for name in learned.get_feature_names_out()]
+    assert (X[0, cities] == 0).all()  # a city never seen is none of those
+    with pytest.raises(
+        ValueError, match="X lacks 2 of the 7 columns the recipe reads: 'size', 'city'; add them"
+    ):
+        learned.transform(table.drop(columns=["size", "city"]))
+
+
+def test_a_pipeline_with_a_recipe_comes_back_from_a_file(tmp_path):
+    table, y = messy()
+    words = np.random.default_rng(0).choice(list("uvwxyz"), (N, 6))
+    table["note"] = [f"{' '.join(some)} {'good' if k else 'bad'}" for some, k in zip(words, y, strict=True)]
+    model = make_pipeline(Recipe(), LDA()).fit(table, y)
+    assert sp.issparse(model[0].transform(table))
+    back = load(save(model, tmp_path / "m.skops"))
+    np.testing.assert_array_equal(back.predict(table), model.predict(table))
+    assert back[0].lines() == model[0].lines()
+
+
+def test_roles_can_be_given():
+    table = pd.DataFrame({"zip": [1010, 1020, 1030] * 10, "x": np.arange(30.0), "n": ["1", "2", "3"] * 10})
+    recipe = Recipe(category=["zip"], text="n", drop=["x*"]).fit(table)
+    assert {name: role for name, (role, _) in told(recipe).items()} == {
+        "zip": "category",
+        "x": "left out",
+        "n": "text",
+    }
+    with pytest.raises(ValueError, match="date names the column 'day', which X does not have"):
+        Recipe(date=["day"]).fit(table)
+    with pytest.raises(ValueError, match=r"No column is left to learn from \('x': it counts the rows\)"):
+        Recipe().fit(table[["x"]])
+
+
+@pytest.mark.parametrize("rows", [12, 40])
+def test_a_leak_is_left_out_from_30_labelled_rows_on(rows):
+    y = np.array(["a", "b", "c"] * 20, dtype=object)
+    y[rows:] = None
+    table = pd.DataFrame({"x": np.sin(np.arange(60)), "coded": np.tile([3, 1, 2], 20)})
+    role, how = told(Recipe().fit(table, y))["coded"]
+    assert role == ("left out" if rows >= 30 else "number")
+    assert f"maps one to one onto the target in {'all ' * (rows >= 30)}{rows} labelled rows" in how
+
+
+def test_whole_numbers_that_differ_are_numbers_unless_they_count_the_rows():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {"income": rng.permutation(np.arange(100) * 7), "mixed": rng.permutation(100), "x": rng.random(100)}
+    )
+    roles = {name: role for name, (role, _) in told(Recipe().fit(table)).items()}
+    assert roles == {"income": "number", "mixed": "id", "x": "number"}
+
+
+def test_pixels_stay_where_they_are():
+    X = pd.DataFrame(np.zeros((5, 16)), columns=[f"pixel_{i}_{j}" for i in range(4) for j in range(4)])
+    X["pixel_1_1"] = np.arange(5.0)
+    np.testing.assert_array_equal(Recipe().fit_transform(X), X)
+    assert Recipe().fit_transform(X.astype(np.float32)).dtype == np.float32
+
+
+def test_gaps_that_tell_something_have_a_column():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 50)
+    table = pd.DataFrame({"a": rng.normal(size=100), "b": rng.normal(size=100)})
+    table.loc[(y == 1) & (rng.random(100) < 0.5), "a"] = np.nan
+    table.loc[rng.random(100) < 0.2, "b"] = np.nan
+    names = Recipe().fit(table, y).get_feature_names_out().tolist()
+    assert names == ["b", "a", "missingindicator_a"]
+    assert Recipe().fit(table).get_feature_names_out().tolist() == ["a", "b"]
+
+
+def test_parts_of_the_calendar_that_go_along_with_the_labels():
+    days = pd.date_range("2019-01-01", periods=400)
+    table = pd.DataFrame({"day": days})
+    names = Recipe().fit(table, np.asarray(days.day_of_week >= 5)).get_feature_names_out().tolist()
+    assert names == ["day: days", "day: weekday sin", "day: weekday cos", "day: weekend"]
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (["1,5", "-2,25", "1.000,5"], [1.5, -2.25, 1000.5]),
+        (["1,234", "2,345,678", "5"], [1234, 2345678, 5]),
+        (["$1,200.50", "$3", "-$7"], [1200.5, 3, -7]),
+        (["12 %", "7%", "3"], [12, 7, 3]),
+        (["1 234,5 kg", "12 kg", "(3)"], [1234.5, 12, -3]),
+        (["1'000", "2", "1e3"], [1000, 2, 1000]),
+        (["5", "1.2.3", ","], [5, None, None]),
+    ],
+)
+def test_numbers_as_people_write_them(cells, expected):
+    column = pa.chunked_array([cells])
+    assert parsed(column, writing_of(cells)[0]).to_pylist() == expected
+    np.testing.assert_array_equal(numbers(column, writing_of(cells)[0]), np.array(expected, dtype=float))
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (["31.12.1965", "1.2.2003"], ["1965-12-31", "2003-02-01"]),
+        (["12/31/65", "1/2/2003 3:05 pm"], ["1965-12-31", "2003-01-02T15:05:00"]),
+        (["2020-05-01T10:00:00+02:00", "2020-05-01 10:00:00.5Z"], ["2020-05-01T08:00:00", "2020-05-01T10:00:00"]),
+        (["3 March 2021", "Mar 4, 2021", "2021-03-05"], ["2021-03-03", "2021-03-04", "2021-03-05"]),
+        (["30.02.2020", "29.02.2020"], ["NaT", "2020-02-29"]),
+    ],
+)  # fmt: skip
+def test_dates_as_people_write_them(cells, expected):
+    universal = instants(pa.chunked_array([cells]), layouts_of(cells)[0])[1]
+    assert (
+        universal.astype("datetime64[s]").astype(str) == np.array(expected, "datetime64[s]").astype(str)
+    ).all()
+
+
+BAD = {
+    "a category with one value and gaps": ({"a": ["x", None] * 15}, "category", (30, 2)),
+    "100,000 categories": ({"a": [f"k{i % 90_000}" for i in range(100_000)]}, "category", (100_000, 64)),
+    "dates in two formats": ({"a": ["1.2.1901", "1903-04-05", "7.8.1999"] * 9}, "date", None),
+    "a stray word": ({"a": [*map(str, range(50)), "broken"]}, "number", (51, 1)),
+    "a sentence for a number": ({"a": ["12", "no idea"] * 20}, "category", (40, 2)),
+    "codes with zeros in front": ({"a": ["00123", "04512"] * 20}, "category", (40, 2)),
+    "lists in a CSV": ({"a": ["[1, 2.5]", "[3e1, -4]"] * 9}, "list", (18, 2)),
+    "names alone": ({"a": [f"name{chr(97 + i % 26)}{chr(97 + i % 7)}" for i in range(50)]}, "text", None),
+    "infinite numbers": ({"a": [1.0, np.inf, 3.0, -np.inf]}, "number", (4, 1)),
+    "mixed types": ({"a": [1, "2", 3.5, None] * 5}, "number", (20, 1)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_columns_of_every_kind(case):
+    columns, role, shape = BAD[case]
+    recipe = Recipe()
+    X = recipe.fit_transform(pd.DataFrame(columns))
+    assert told(recipe)["a"][0] == role
+    assert shape is None or X.shape == shape
+    assert np.isfinite(X.data if sp.issparse(X) else X).all()
+
+
+def test_tables_of_any_make():
+    table, y = messy()
+    expected = Recipe().fit_transform(table, y)
+    arrow = as_arrow(table)[0]
+
+    class Foreign:  # what polars and others have in common
+        def __arrow_c_stream__(self, requested_schema=None):
+            return arrow.__arrow_c_stream__(requested_schema)
+
+    for other in (arrow, Foreign()):
+        np.testing.assert_array_equal(Recipe().fit_transform(other, y), expected)
+
+
+def test_many_rows_are_learned_from_a_sample_and_read_in_blocks(monkeypatch):
+    table, y = messy(3000)
+    recipe = Recipe().fit(table, y)
+    expected = recipe.transform(table)
+    monkeypatch.setattr(blocks, "BLOCK", 700)
+    np.testing.assert_array_equal(recipe.transform(table), expected)
+    monkeypatch.setattr(recipes, "LEARNED_FROM", 500)
+    monkeypatch.setattr(recipes, "LABELLED", 100)
+    some = Recipe()
+    X = some.fit_transform(table, y)
+    assert len(X) == len(expected)
+    assert some.lines()[0] == f"learned from {some.n_learned_from_} of 3,000 rows, which the counts are of"
+    assert told(some)["row"] == told(recipe)["row"]
