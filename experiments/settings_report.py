@@ -82,7 +82,7 @@ def _line(one: Compared, key: tuple[str, str]) -> list[str]:
     elif not why and one.ours >= one.apart - BAR:
         why = "the luck of so many tries: within the bar of settings chosen apart"
     elif not why:
-        why = "50 labels do not tell which setting is best"
+        why = f"open: settings chosen apart are {_number(one.apart - one.ours)} points better"
     difference = f"{_number(one.gap)} ± {_number(one.error)}"
     return [_number(one.ours), _number(one.best), one.which, difference, _number(one.apart), why]
 

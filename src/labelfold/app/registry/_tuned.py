@@ -62,7 +62,7 @@ class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         class leaves `LDA` no choice: whichever its ridge, a row goes to the class of the nearest labelled row.
     cv : int, default=5
         Folds, fewer where a class has fewer labels.
-    repeats : int, default=3
+    repeats : int, default=2
         How often folds are drawn where there are at most 200 labelled rows; once where there are more, or with
         ``hide``, where a fit costs more. Four draws instead of one gained 0.6 to 1.0 points with 50 labels, in the
         mean over six tables (image, waveform, usps, Digit1, BCI, COIL) for LDA, SVM and logistic regression.
@@ -104,7 +104,7 @@ class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         per_label: bool = False,
         fallback: Any = None,
         cv: int = 5,
-        repeats: int = 3,
+        repeats: int = 2,
         hide: bool = False,
         most_unlabeled: int | None = None,
         nested: bool = False,
