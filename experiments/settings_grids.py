@@ -41,9 +41,9 @@ class Grid(NamedTuple):
     levels: dict[str, Sequence[float]]
 
     def settings(self, most: int = MOST) -> list[dict[str, float]]:
-        """Return all combinations, or so many of them drawn at random."""
+        """Return combinations in random order, so many of them at most."""
         points = list(product(*self.levels.values()))
-        chosen = np.sort(rng_of("settings", *self.levels).permutation(len(points))[:most])
+        chosen = rng_of("settings", *self.levels).permutation(len(points))[:most]
         return [dict(zip(self.levels, points[i], strict=True)) for i in chosen]
 
 
@@ -114,23 +114,39 @@ def _graph(make: Callable[..., Any], **options: Any) -> Grid:
 
 _LAPRLS = {"ridge": (1e-4, 1e-3, 0.01, 0.1, 1.0), "smoothness": (0.0, 0.1, 1.0, 10.0), "neighbours": (5, 10)}
 
+# Cheapest first.
 GRIDS: dict[str, Grid] = {
     "lda": _two_stage("LDA"),
     "opls": _two_stage("OPLS"),
     "svm": Grid(lambda X, C: Labelled(_svm(C)), {"C": _DECADES} | _SCALE),
+    "sklearn-lda": Grid(lambda X: ScikitLDA(), _SCALE),
+    "label-spreading": Grid(
+        lambda X, neighbours, alpha: Spreading(int(neighbours), alpha=alpha),
+        {"neighbours": (3, 5, 7, 10, 20), "alpha": (0.2, 0.8, 0.99)} | _SCALE,
+    ),
+    "naive-bayes": Grid(
+        lambda X, alpha: Labelled(_in_unit(MultinomialNB(alpha=alpha))), {"alpha": _DECADES} | _SCALE
+    ),
+    "pca-rls": Grid(
+        lambda X, k, alpha: ReduceThenClassify(_components(X, k), _in_unit(RidgeClassifier(alpha))),
+        {"k": _SIZES, "alpha": _DECADES[:6]} | _SCALE,
+    ),
     "pca-svm": Grid(
         lambda X, k, C: ReduceThenClassify(_components(X, k), _svm(C)), {"k": _SIZES, "C": _SOME} | _SCALE
-    ),
-    "rbf-svm": Grid(
-        lambda X, C, gamma: Labelled(_in_unit(SVC(C=C, gamma=gamma))),
-        {"C": (0.1, 1.0, 10.0, 100.0), "gamma": (0.1, 0.3, 1.0, 3.0)} | _SCALE,
     ),
     "logistic": Grid(
         lambda X, C: Labelled(_in_unit(LogisticRegression(C=C, max_iter=1000))),
         {"C": (*_DECADES[1:], 1e4)} | _SCALE,
     ),
-    "naive-bayes": Grid(
-        lambda X, alpha: Labelled(_in_unit(MultinomialNB(alpha=alpha))), {"alpha": _DECADES} | _SCALE
+    "rbf-svm": Grid(
+        lambda X, C, gamma: Labelled(_in_unit(SVC(C=C, gamma=gamma))),
+        {"C": (0.1, 1.0, 10.0, 100.0), "gamma": (0.1, 0.3, 1.0, 3.0)} | _SCALE,
+    ),
+    "ssdr": Grid(
+        lambda X, k, must_link_weight, C: ReduceThenClassify(
+            labelfold.SSDR(_size(k, X), must_link_weight=must_link_weight, random_state=0), _svm(C)
+        ),
+        {"k": _SIZES, "must_link_weight": (1.0, 20.0, 400.0), "C": _SOME} | _SCALE,
     ),
     "drsvm": Grid(
         lambda X, k, svm_penalty, reconstruction: labelfold.DRSVM(
@@ -143,26 +159,21 @@ GRIDS: dict[str, Grid] = {
         ),
         {"k": _SIZES, "svm_penalty": _DECADES[1:6], "reconstruction": _DECADES[1:6:2]} | _SCALE,
     ),
-    "ssdr": Grid(
-        lambda X, k, must_link_weight, C: ReduceThenClassify(
-            labelfold.SSDR(_size(k, X), must_link_weight=must_link_weight, random_state=0), _svm(C)
-        ),
-        {"k": _SIZES, "must_link_weight": (1.0, 20.0, 400.0), "C": _SOME} | _SCALE,
+    "lsdr": _offsets("LSDR", {"classifier_penalty": (1e-2, 0.1, 1.0)}),
+    "nsdr": _offsets("NSDR", {"C": (0.1, 1.0, 10.0), "degree": (1, 2)}),
+    "tsvm": Grid(
+        lambda X, C, weight: _in_unit(labelfold.TSVM(C, unlabeled_weight=weight)),
+        {"C": _DECADES, "weight": (0.1, 1.0)} | _SCALE,
     ),
-    "nmf-svm": _parts(
-        lambda k, random_state: NMF(k, init="nndsvda", max_iter=500, random_state=random_state), {}
-    ),
-    "label-spreading": Grid(
-        lambda X, neighbours, alpha: Spreading(int(neighbours), alpha=alpha),
-        {"neighbours": (3, 5, 7, 10, 20), "alpha": (0.2, 0.8, 0.99)} | _SCALE,
-    ),
-    "sklearn-lda": Grid(lambda X: ScikitLDA(), _SCALE),
     "pcals": Grid(
         lambda X, k, reconstruction, ridge: labelfold.PCALS(
             _size(k, X), reconstruction=reconstruction, ridge=ridge, random_state=0
         ),
         {"k": _SIZES, "reconstruction": _DECADES[1:6], "ridge": (0.0, 1.0)} | _SCALE,
     ),
+    "laprls": Grid(_laprls, _LAPRLS | _SCALE),
+    "ssnmf": _parts(labelfold.SSNMF, {"supervision": (0.01, 0.1, 1.0, 10.0)}),
+    "cnmf": _parts(labelfold.CNMF, {}),
     "kernel-pcals": Grid(
         # width 1: as wide as two rows are apart, in quadratic mean
         lambda X, k, reconstruction, width: labelfold.KernelPCALS(
@@ -170,27 +181,17 @@ GRIDS: dict[str, Grid] = {
         ),
         {"k": _SIZES, "reconstruction": _DECADES[3:], "width": (0.5, 1.0, 2.0)} | _SCALE,
     ),
-    "laprls": Grid(_laprls, _LAPRLS | _SCALE),
     "kernel-laprls": Grid(
         lambda X, **weights: _laprls(X, kernel="rbf", **weights),
         _LAPRLS | _SCALE,
     ),
-    "grf": _graph(LabelPropagation),
-    "llgc": _graph(LabelSpreading, alpha=0.99, max_iter=1000),
-    "pca-rls": Grid(
-        lambda X, k, alpha: ReduceThenClassify(_components(X, k), _in_unit(RidgeClassifier(alpha))),
-        {"k": _SIZES, "alpha": _DECADES[:6]} | _SCALE,
+    "nmf-svm": _parts(
+        lambda k, random_state: NMF(k, init="nndsvda", max_iter=500, random_state=random_state), {}
     ),
-    "lsdr": _offsets("LSDR", {"classifier_penalty": (1e-2, 0.1, 1.0)}),
-    "nsdr": _offsets("NSDR", {"C": (0.1, 1.0, 10.0), "degree": (1, 2)}),
     "nmf-alpha": _parts(labelfold.NMFAlpha, {"supervision": (0.01, 0.1, 1.0, 10.0)}),
     "klnmf": _parts(
         lambda k, random_state: labelfold.KLNMF(k, corrected=True, random_state=random_state), {}
     ),
-    "ssnmf": _parts(labelfold.SSNMF, {"supervision": (0.01, 0.1, 1.0, 10.0)}),
-    "cnmf": _parts(labelfold.CNMF, {}),
-    "tsvm": Grid(
-        lambda X, C, weight: _in_unit(labelfold.TSVM(C, unlabeled_weight=weight)),
-        {"C": _DECADES, "weight": (0.1, 1.0)} | _SCALE,
-    ),
+    "llgc": _graph(LabelSpreading, alpha=0.99, max_iter=1000),
+    "grf": _graph(LabelPropagation),
 }

@@ -139,6 +139,12 @@ def test_the_form_of_the_columns_is_part_of_the_model(wine, capsys):
     assert "the model brings the columns to unit variance first" in out
     run(capsys, "predict auto raw.csv --id name -o p.csv")
     assert (pd.read_csv("p.csv")["predicted"] == load_model("auto").predict(X)).all()
+    heavy = raw.assign(**np.sinh(8 * (X - X.mean()) / X.std()).add_suffix(" amount")).drop(columns=X.columns)
+    heavy.to_csv("heavy.csv", index=False)
+    out, _ = run(capsys, "fit heavy.csv --target kind --id name -k 2 --ridge 1 -o ranked")
+    assert "The columns were brought to ranks: 100% of them have heavy tails" in out
+    out, _ = run(capsys, "inspect ranked")
+    assert "the model brings the columns to ranks first" in out
 
 
 @pytest.mark.parametrize("output", ["out.parquet", "out.csv", "out.tsv", "out.npz"])

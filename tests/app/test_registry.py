@@ -32,7 +32,7 @@ from labelfold import LDA, PCALS, LapRLS
 from labelfold.app._explain import predict_with_confidence
 from labelfold.app.registry._methods import METHODS, available_methods, get_method
 from labelfold.app.registry._multilabel import PerLabel, right
-from labelfold.app.registry._partly_labelled import Coded, Labelled, ReduceThenClassify
+from labelfold.app.registry._partly_labelled import Coded, Labelled, ReduceThenClassify, only_missing
 from labelfold.app.registry._suitability import Facts, takes, why_not
 from labelfold.app.registry._trees import Trees
 from labelfold.app.registry._tuned import Tuned, UnitSpread, _some, settled
@@ -96,7 +96,10 @@ def test_every_method_fits_labels_with_gaps(data, name, kind):
 
 @pytest.mark.parametrize(
     ("name", "scale"),
-    [*((n, False) for n in NAMES if METHODS[n].needs is None), ("lda", True), ("nmf-svm", True)],
+    [
+        *((n, False) for n in NAMES if METHODS[n].needs is None),
+        *(("lda", True), ("nmf-svm", True), ("lda", "ranks"), ("nmf-svm", "ranks"), ("ssnmf", "tf-idf")),
+    ],
 )
 def test_every_method_is_saved_and_loaded_and_names_its_components(data, tmp_path, name, scale):
     X, y = load_iris(as_frame=True).data, data[1]
@@ -112,6 +115,28 @@ def test_every_method_is_saved_and_loaded_and_names_its_components(data, tmp_pat
         with zipfile.ZipFile(path) as archive:
             named = re.findall(r'"(labelfold[^"]*)"', archive.read("schema.json").decode())
         assert set(named) <= {"labelfold", "labelfold.saved"}
+
+
+def test_forms_of_the_columns_suit_the_method():
+    rng = np.random.default_rng(0)
+    X = rng.lognormal(0, 2, size=(60, 4))
+    ranks = get_method("lda").make(X=X, scale="ranks")[0].fit_transform(X)
+    np.testing.assert_allclose(ranks.mean(axis=0), 0, atol=1e-12)
+    from_zero = get_method("nmf-svm").make(X=X, scale="ranks")[0].fit_transform(X)
+    np.testing.assert_allclose(from_zero, ranks - ranks.min(axis=0), atol=1e-12)
+    with pytest.raises(
+        ValueError, match="'ranks' was given with a sparse X, where a dense one is expected; pass"
+    ):
+        get_method("lda").make(X=sp.csr_array(X), scale="ranks")
+    with pytest.raises(
+        ValueError, match=r"scale='zscore' was given, where .* as they are, unit variance, ranks"
+    ):
+        get_method("lda").make(X=X, scale="zscore")
+    counts = sp.csr_array(rng.poisson(0.2, size=(30, 9)).astype(float))
+    weighed = get_method("svm").make(X=counts, scale="tf-idf")[0].fit_transform(counts)
+    assert sp.issparse(weighed)
+    np.testing.assert_allclose(np.sqrt(weighed.multiply(weighed).sum(axis=1)), np.diff(counts.indptr) > 0)
+    assert not isinstance(get_method("naive-bayes").make(X=counts, scale="tf-idf"), Pipeline)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -233,16 +258,17 @@ def test_tuning_that_hides_keeps_all_rows(data):
             seen.append((len(X), np.array(y)))
             return super().fit(X, y)
 
-    tuned = Tuned(Watched(), "ridge", (1.0, 2.0), hide=True, random_state=0).fit(X, y)
+    tuned = Tuned(Watched(), "ridge", (1.0, 9.0), power=0, hide=True, random_state=0).fit(X, y)
     *tried, last = seen
     assert len(tried) == 2 * 5
     assert all(n == len(X) for n, _ in seen)
     np.testing.assert_array_equal(last[1], y)
-    hidden = sum((y >= 0) & (fold < 0) for _, fold in tried)
+    hidden = sum((y >= 0) & np.isnan(fold) for _, fold in tried)
     np.testing.assert_array_equal(hidden, np.where(y >= 0, 2, 0))
     for _, fold in tried:
         np.testing.assert_array_equal(fold[fold >= 0], truth[fold >= 0])
-    alone = Tuned(LDA(), "ridge", (1.0, 2.0), random_state=0).fit(X, y)  # LDA sees labelled rows only
+    # LDA sees labelled rows only
+    alone = Tuned(LDA(), "ridge", (1.0, 9.0), power=0, repeats=1, random_state=0).fit(X, y)
     np.testing.assert_allclose(tuned.scores_, alone.scores_)
 
 
@@ -569,6 +595,71 @@ def test_umap_is_offered_where_it_is_installed(data, monkeypatch):
     assert told[0] == (15, 0, 1)
     assert SupervisedUMAP(3).fit(X[:5], y[:5]).umap_.k == 3
     assert told[-2][0] == 4  # no more neighbours than other rows
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    """Three classes that differ along the 3rd and 4th of ten columns, which vary least of the first four."""
+    rng = np.random.default_rng(0)
+    y = np.arange(240) % 3
+    X = rng.standard_normal((240, 10)) * np.array([9.0, 8.0, 1.0, 1.0, *6 * [0.1]])
+    X[:, 2:4] += 6 * np.array([[1, 0], [0, 1], [-1, -1]])[y]
+    return X, np.where(np.arange(240) < 60, y, -1), y
+
+
+@pytest.mark.parametrize("name", ["pca-svm", "pca-rls", "pcals", "drsvm", "lsdr", "nsdr"])
+def test_the_number_of_components_is_chosen_from_the_labels(blobs, name):
+    """Two components hold next to nothing of the classes, ten all of it."""
+    X, few, y = blobs
+    model = METHODS[name].make(X=X, random_state=0).fit(X, few)
+    assert model.transform(X).shape[1] > 2
+    assert (
+        np.mean(model.predict(X) == y) > 0.9 > np.mean(METHODS[name].make(2, X=X).fit(X, few).predict(X) == y)
+    )
+
+
+@pytest.mark.parametrize("name", ["pca-svm", "drsvm", "ssdr", "nmf-svm"])
+def test_the_number_of_components_without_a_label_to_spare(blobs, name):
+    X, _, y = blobs
+    X = X - X.min()
+    few = np.where(np.arange(len(y)) < 3, y, -1)
+    size = 10 if name == "ssdr" else 4
+    assert METHODS[name].make(X=X).fit(X, few).transform(X).shape[1] == size
+
+
+def test_nested_sizes_are_scored_as_separate_fits_are(blobs):
+    X, few, _ = blobs
+    how = {"power": 0, "hide": True, "random_state": 0}
+    nested, apart = (
+        Tuned(PCALS(), "n_components", (4, 2, 6), nested=n, **how).fit(X, few) for n in (True, False)
+    )
+    np.testing.assert_array_equal(nested.scores_, apart.scores_)
+    assert nested.scores_[0] > nested.scores_[1]
+
+
+def test_few_of_the_rows_without_a_label_help_to_choose(blobs):
+    X, few, _ = blobs
+    sizes = []
+
+    class Watched(PCALS):
+        def fit(self, X, y):
+            sizes.append(len(X))
+            return super().fit(X, y)
+
+    Tuned(Watched(), "n_components", (2, 3), power=0, hide=True, most_unlabeled=50).fit(X, few)
+    assert sizes == [60 + 50] * 10 + [240]
+
+
+@pytest.mark.parametrize("name", ["ssdr", "ssnmf", "grf", "pcals"])
+def test_minus_one_may_be_a_class(data, name):
+    """Class codes that reducers and folds are told must not be mistaken for classes."""
+    X, y, truth = data
+    hidden = y < 0
+    text, shifted = truth.astype(str).astype(object), (truth - 1).astype(object)
+    text[hidden] = shifted[hidden] = None
+    named = METHODS[name].make(2, X=X).fit(X, text).predict(X)
+    numbered = only_missing(METHODS[name].make(2, X=X)).fit(X, shifted).predict(X)
+    np.testing.assert_array_equal(named.astype(int), numbered + 1)
 
 
 @pytest.mark.parametrize("counts", [[900, 90, 10], [1, 500, 2]])

@@ -1,11 +1,11 @@
-"""The form of the columns: unit variance where they differ in kind, as they are where they share one."""
+"""The form of the columns: tf-idf of counts, ranks of heavy tails, unit variance where they differ in kind."""
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn import datasets
 
-from labelfold.features._column_kind import AS_IS, UNIT_VARIANCE, column_kind
+from labelfold.features._column_kind import AS_IS, RANKS, TF_IDF, UNIT_VARIANCE, column_kind
 
 
 def pixels(rng):
@@ -35,7 +35,7 @@ SHARED = {
     "spectra": spectra,
     "one-hot": one_hot,
     "answers": lambda rng: rng.choice([1.0, 2.0], size=(100, 20)),
-    "word counts": lambda rng: rng.poisson(np.geomspace(0.002, 3, 200), size=(300, 200)).astype(float),
+    "counts of few things": lambda rng: rng.poisson(0.4, size=(300, 20)).astype(float),
     "correlations": lambda rng: np.tanh(rng.normal(size=(100, 15))),
     "Gaussian": lambda rng: rng.normal(size=(200, 40)),
     "lengths in cm": lambda rng: rng.gamma(5, [1.0, 0.5, 2.0, 0.8], size=(150, 4)),
@@ -51,17 +51,41 @@ DIFFERENT = {
     "cells": lambda rng: datasets.load_breast_cancer().data,
     "two units": lambda rng: rng.normal(size=(50, 2)) * [1, 20],
     "half large": lambda rng: rng.normal(size=(90, 10)) * ([1] * 4 + [1000] * 6),
-    "shares and lengths": lambda rng: np.column_stack(
-        [
-            rng.exponential(0.1, size=(300, 50)) * (rng.random((300, 50)) < 0.3),
-            rng.lognormal(4, 1.5, size=(300, 3)),
-        ]
-    ),
+    "exponential": lambda rng: rng.exponential(np.geomspace(1, 100, 8), size=(300, 8)),
     "one-hot and income": lambda rng: np.column_stack([one_hot(rng), rng.lognormal(10, 0.5, 300)]),
     "sparse one-hot and income": lambda rng: sp.csr_array(
         np.column_stack([one_hot(rng), rng.lognormal(10, 0.5, 300)])
     ),
 }
+
+
+def words(rng):
+    return rng.poisson(np.geomspace(0.002, 1, 200), size=(300, 200)).astype(float)
+
+
+def frequencies(rng):
+    """Percentages of words that most texts have not, and lengths of texts."""
+    shares = rng.exponential(0.1, size=(300, 50)) * (rng.random((300, 50)) < 0.1)
+    return np.column_stack([shares, rng.lognormal(4, 1.5, size=(300, 3))])
+
+
+OTHERS = {
+    "word counts": (words, TF_IDF),
+    "sparse word counts": (lambda rng: sp.csr_array(words(rng)), TF_IDF),
+    "word frequencies and lengths": (frequencies, RANKS),
+    "amounts of one unit": (lambda rng: rng.lognormal(0, 2, size=(400, 12)), RANKS),
+    "answers and amounts": (
+        lambda rng: np.column_stack([rng.integers(0, 2, (400, 9)), rng.lognormal(0, 2, size=(400, 2))]),
+        RANKS,
+    ),
+}
+ALL = SHARED | DIFFERENT | {name: make for name, (make, _) in OTHERS.items()}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_counts_of_words_become_tf_idf_and_heavy_tails_ranks(name, rng):
+    make, form = OTHERS[name]
+    assert column_kind(make(rng)).form == form
 
 
 @pytest.mark.parametrize("name", SHARED)
@@ -74,18 +98,19 @@ def test_columns_of_several_kinds_are_brought_to_unit_variance(name, rng):
     assert column_kind(DIFFERENT[name](rng)).form == UNIT_VARIANCE
 
 
-@pytest.mark.parametrize("name", [*SHARED, *DIFFERENT])
+@pytest.mark.parametrize("name", ALL)
 def test_neither_the_unit_nor_the_order_of_rows_matters(name, rng):
-    X = (SHARED | DIFFERENT)[name](rng)
+    X = ALL[name](rng)
     kind = column_kind(X)
-    assert column_kind(X * 0.125) == kind or kind.reason == "they are counts"
+    # counts have a unit: 1
+    assert column_kind(X * 0.125) == kind or kind.reason.startswith("they are counts")
     order = rng.permutation(X.shape[0])
     assert column_kind(X[order]).form == kind.form
 
 
-@pytest.mark.parametrize("name", ["pixels", "wine", "two units"])
+@pytest.mark.parametrize("name", ["pixels", "wine", "two units", "amounts of one unit"])
 def test_shifts_do_not_matter(name, rng):
-    X = (SHARED | DIFFERENT)[name](rng)
+    X = ALL[name](rng)
     assert column_kind(X + 1000).form == column_kind(X).form
 
 

@@ -6,17 +6,20 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import expit
+from sklearn.pipeline import Pipeline
 
 _SLAB = 16384  # rows
+_LEAST_SHARE = 1e-3  # a share below this says no more
 
 
 def predict_with_confidence(model: Any, X: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return each row's prediction and a number from 0 to 1 that says how sure the model is of it.
 
-    The probability of the class, where the model has probabilities; with several labels a row, that of the least sure
-    label. Otherwise 1 / (1 + exp(-m)) with m the gap
-    between the two best scores (twice the score's size for two classes; with several labels a row, for the least
-    sure one): a number to sort rows by, each row by itself, but no probability. NaN where the model has neither.
+    A model that `calibrate` has been through has a and b such that 1 / (1 + exp(-a m - b)), with m the gap of
+    `score_gap`, is the probability that the prediction is right. Of others it is the model's own probability of the
+    class (with several labels a row, of the least sure label), or where it has none the same with 1 and 0: a number
+    to sort rows by, each row by itself. NaN where the model has neither.
 
     Parameters
     ----------
@@ -31,24 +34,53 @@ def predict_with_confidence(model: Any, X: Any) -> tuple[np.ndarray, np.ndarray]
     confidence : ndarray of shape (n,)
     """
     predicted = np.asarray(model.predict(X))
-    if hasattr(model, "predict_proba"):
-        shares = np.asarray(model.predict_proba(X))
-        if predicted.ndim == 2 and shares.shape == predicted.shape:
+    curve = getattr(last_step(model), "confidence_curve_", None)
+    shares = _shares(model, X, predicted) if curve is None else None
+    if shares is not None:
+        if predicted.ndim == 2:
             return predicted, np.maximum(shares, 1 - shares).min(axis=1)
-        if predicted.ndim == 1 and shares.ndim == 2:
-            # a row that label spreading never reached has a share of nothing
-            return predicted, np.nan_to_num(shares.max(axis=1))
-    if not hasattr(model, "decision_function"):
-        return predicted, np.full(len(predicted), np.nan)
-    scores = np.asarray(model.decision_function(X), dtype=float)
-    if predicted.ndim == 2:
-        gap = 2 * np.abs(scores).min(axis=1)
-    elif scores.ndim == 1:
-        gap = 2 * np.abs(scores)
+        return predicted, shares.max(axis=1)
+    slope, intercept = (1.0, 0.0) if curve is None else curve
+    return predicted, expit(slope * score_gap(model, X, predicted) + intercept)
+
+
+def last_step(model: Any) -> Any:
+    """Return what predicts: the last step of a pipeline, or the model itself."""
+    return model[-1] if isinstance(model, Pipeline) else model
+
+
+def score_gap(model: Any, X: Any, predicted: np.ndarray) -> np.ndarray:
+    """Return how far apart the two best scores of each row are, from 0 up; NaN where the model has no scores.
+
+    Twice the size of the score for two classes, and with several labels a row of the label with the smallest. The
+    scores of a model with probabilities alone are their logarithms.
+    """
+    if hasattr(model, "decision_function"):
+        scores = np.asarray(model.decision_function(X), dtype=float)
+        if predicted.ndim == 2:
+            return 2 * np.abs(scores).min(axis=1)
+        if scores.ndim == 1:
+            return 2 * np.abs(scores)
     else:
-        best = np.partition(scores, -2, axis=1)
-        gap = best[:, -1] - best[:, -2]
-    return predicted, 1 / (1 + np.exp(-gap))
+        shares = _shares(model, X, predicted)
+        if shares is None:
+            return np.full(len(predicted), np.nan)
+        if predicted.ndim == 2:
+            shares = np.stack([shares, 1 - shares], axis=-1)
+        scores = np.log(np.maximum(shares, _LEAST_SHARE))
+    best = np.partition(scores, -2, axis=-1)
+    gap = best[..., -1] - best[..., -2]
+    return gap if gap.ndim == 1 else gap.min(axis=1)
+
+
+def _shares(model: Any, X: Any, predicted: np.ndarray) -> np.ndarray | None:
+    """Return probabilities of classes, or of labels, where the model has them."""
+    if not hasattr(model, "predict_proba"):
+        return None
+    shares = np.asarray(model.predict_proba(X))
+    fits = shares.shape == predicted.shape if predicted.ndim == 2 else shares.ndim == 2
+    # a row that label spreading never reached has a share of nothing
+    return np.nan_to_num(shares) if fits else None
 
 
 def correlations(X: Any, Z: np.ndarray) -> np.ndarray:

@@ -141,6 +141,12 @@ class Ranks(ColumnForm):
     The rank is piecewise linear between the values of a bounded sample of rows. Equal values share their mean rank.
     Values beyond those of the sample have the first or the last rank.
 
+    Parameters
+    ----------
+    from_zero : bool, default=False
+        Whether the lowest value of each column becomes 0, for methods that take no negative numbers; otherwise the
+        mean rank does.
+
     Attributes
     ----------
     values_, ranks_ : ndarray
@@ -158,12 +164,15 @@ class Ranks(ColumnForm):
 
     keeps_zeros = False
 
+    def __init__(self, from_zero: bool = False) -> None:
+        self.from_zero = from_zero
+
     def _learn(self, rows: Rows) -> None:
         X = _dense(_sample(rows))
         most = int(np.clip(_ALL_POINTS // X.shape[1], 64, _POINTS))
         points = [_rank_function(np.sort(column), most) for column in X.T]
         self.values_ = np.concatenate([values for values, _ in points])
-        self.ranks_ = np.concatenate([ranks for _, ranks in points])
+        self.ranks_ = np.concatenate([ranks - ranks[0] if self.from_zero else ranks for _, ranks in points])
         self.ends_ = np.cumsum([0, *(len(values) for values, _ in points)])
 
     def _form(self, X: Any) -> np.ndarray:

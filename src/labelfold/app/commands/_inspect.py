@@ -39,7 +39,8 @@ def inspect(model: Model) -> None:
 
 def _facts(saved: Any, method: Any) -> list[tuple[str, str]]:
     """Return what there is to say of a model, a line each."""
-    from labelfold.features._column_kind import UNIT_VARIANCE
+    from labelfold.app.registry._column_forms import form_of
+    from labelfold.features._column_kind import AS_IS
 
     meta, recipe = saved.meta, recipe_of(saved.model)
     core = saved.model if recipe is None else saved.model[-1]
@@ -56,8 +57,9 @@ def _facts(saved: Any, method: Any) -> list[tuple[str, str]]:
     facts.append(("columns", f"{meta.get('n_features') or 0:,}" + _some(meta.get("feature_names"))))
     if recipe is not None:
         facts += [("column" if i else "recipe", line) for i, line in enumerate(recipe.lines())]
-    if "scale" in getattr(saved.model, "named_steps", ()):
-        facts.append(("form", f"the model brings the columns to {UNIT_VARIANCE} first"))
+    form = form_of(saved.model)
+    if form != AS_IS:
+        facts.append(("form", f"the model brings the columns to {form} first"))
     classes = meta.get("classes")
     if classes:
         counts = meta.get("counts") or [None] * len(classes)

@@ -105,8 +105,9 @@ def fit(
     """Fit LabelFold, or another method, on a table, say what to expect of it on new rows, and save the model."""
     from sklearn.pipeline import Pipeline
 
+    from labelfold.app._calibrate import calibrate
     from labelfold.app.compare._data import read_data
-    from labelfold.app.compare._expect import by_leave_one_out, expectation, expected
+    from labelfold.app.compare._expect import by_leave_one_out, expectation, expected, hold_back
     from labelfold.app.io import save_model
     from labelfold.app.registry._column_forms import chosen_form
     from labelfold.app.registry._methods import get_method
@@ -146,8 +147,12 @@ def fit(
         if mark is None:
             model = only_missing(model)
         model = settled(model.fit(read.X, read.y if read.facts.numbers else table.y))
+        found = by_leave_one_out(model, read)
+        if found is None:
+            held = hold_back(make, read, seed)
+            found = None if held is None else expected(held)
+            calibrate(model, held)
     embedded = model.transform(read.X) if chosen.embeds else None
-    found = by_leave_one_out(model, read) or expected(make, read, seed)
     save_model(read.delivered(model), output, **fit_notes(chosen, table, read, embedded, found))
     expect = "No labelled row can be held back, so nothing can be said of new rows; label more rows."
     if found is not None:
@@ -164,7 +169,7 @@ def fit(
         f"{chosen.title}{size}{value}, fitted on {n:,} rows × {d:,} columns, {labels.n_labelled:,} rows labelled "
         f"{known}{everyone}.\n"
         + "".join(f"{doubt}\n" for doubt in read.doubts)
-        + (f"{why_form}\n" if why_form and not chosen.own_forms else "")
+        + (f"{why_form}\n" if why_form and chosen.form(form) == form else "")
         + f"{expect}\n"
         + f"Saved to {output}",
         soft_wrap=True,

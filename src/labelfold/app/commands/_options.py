@@ -70,7 +70,8 @@ Scale = Annotated[
     bool | None,
     typer.Option(
         "--scale/--no-scale",
-        help="Bring the columns to unit variance first, or leave them as they are. Unless given: as the data says.",
+        help="Bring the columns to unit variance first, or leave them as they are. Unless given: as the data says "
+        "(unit variance, ranks, tf-idf or as they are).",
         show_default=False,
     ),
 ]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from labelfold.app._explain import score_gap
 from labelfold.app.compare._choice import Choice, OutOfFold, choose
 from labelfold.app.compare._data import Data
 from labelfold.app.compare._measure import R2_GLOSS, Measure
@@ -15,8 +16,32 @@ from labelfold.app.compare._splits import fold_of_rows, fold_splits, n_folds
 from labelfold.app.io._problems import count
 
 
-def expected(make: Callable[[Any], Any], data: Data, seed: int) -> Choice | None:
-    """Return what to expect of a method by one round of folds; None where no labelled row can be held back.
+class HeldBack(NamedTuple):
+    """What a method says of labelled rows whose label it was not told, in one round of folds.
+
+    Attributes
+    ----------
+    data : Data
+        Rows and labels.
+    seed : int
+        Of the folds.
+    guess : ndarray of shape (l,) or (l, c)
+        Predictions of the labelled rows.
+    gaps : ndarray of shape (l,)
+        How far apart the two best scores are; see `score_gap`.
+    tested : ndarray of bool of shape (l,)
+        Which labelled rows were held back once.
+    """
+
+    data: Data
+    seed: int
+    guess: np.ndarray
+    gaps: np.ndarray
+    tested: np.ndarray
+
+
+def hold_back(make: Callable[[Any], Any], data: Data, seed: int) -> HeldBack | None:
+    """Predict every labelled row by a model that was not told its label; None where no label can be held back.
 
     Parameters
     ----------
@@ -27,19 +52,31 @@ def expected(make: Callable[[Any], Any], data: Data, seed: int) -> Choice | None
     seed : int
         Of the folds.
     """
-    measure, truth = data.measure, data.truth
-    guess, place = np.zeros_like(truth), np.full(data.X.shape[0], -1)
+    truth = data.truth
+    place = np.full(data.X.shape[0], -1)
     place[data.labels.index] = np.arange(len(truth))
+    found = HeldBack(
+        data, seed, np.zeros_like(truth), np.full(len(truth), np.nan), np.zeros(len(truth), bool)
+    )
     split = next(fold_splits(data, 1, seed), None)
     if split is None:
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit that is kept says what matters
         for part in split.parts:
-            rows = data.X[part.train]
-            guess[place[part.test]] = make(rows).fit(rows, part.y).predict(data.X[part.test])
-    terms = measure.terms(truth, guess)[None]
-    return choose({"it": OutOfFold(measure, terms, fold_of_rows(data, 1, seed))}, [], seed)
+            rows, held, at = data.X[part.train], data.X[part.test], place[part.test]
+            model = make(rows).fit(rows, part.y)
+            found.guess[at] = model.predict(held)
+            found.gaps[at] = score_gap(model, held, found.guess[at])
+            found.tested[at] = True
+    return found
+
+
+def expected(held: HeldBack) -> Choice:
+    """Return the score to expect of a method on new rows."""
+    measure, truth = held.data.measure, held.data.truth
+    terms = measure.terms(truth, held.guess)[None]
+    return choose({"it": OutOfFold(measure, terms, fold_of_rows(held.data, 1, held.seed))}, [], held.seed)
 
 
 def by_leave_one_out(model: Any, data: Data) -> Choice | None:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labelfold._layout import layout
+from labelfold.app._calibrate import calibrate, is_calibrated
 from labelfold.app._explain import correlations, predict_with_confidence
+from labelfold.app.compare._expect import hold_back
 from labelfold.app.compare._next_rows import next_rows
 from labelfold.app.compare._out_of_fold import whole
 from labelfold.app.compare._splits import fold_of_rows, from_text
@@ -112,12 +114,18 @@ def fit_on_all(found: Comparison, method: str, k: int | None) -> Any:
     """Return a method fitted on all rows with all labels."""
     data = found.data
     s = found.settings
-    model = found.methods[method].make(
-        k, X=data.X, random_state=s["random_state"], scale=s["scale"], task=data.facts.task
-    )
+
+    def make(X: Any) -> Any:
+        how = {"random_state": s["random_state"], "scale": s["scale"], "task": data.facts.task}
+        return found.methods[method].make(k, X=X, **how)
+
+    model = make(data.X)
     if -1 in np.asarray(data.labels.classes).tolist():
         model = only_missing(model)
-    return model.fit(data.X, data.targets())
+    model.fit(data.X, data.targets())
+    if is_calibrated(model) or method != found.best_:
+        return model
+    return calibrate(model, hold_back(make, data, s["random_state"]))
 
 
 def _confusion(found: Comparison) -> np.ndarray | None:

@@ -88,10 +88,10 @@ def compare(
         Seed of everything.
     test_size : float, default=0.3
         The share of labelled rows held back for the curve.
-    scale : "auto" or bool, default="auto"
-        Whether to bring the columns to unit variance first. "auto" does so where they differ in kind, as
-        measurements in several units do, and leaves them as they are where they share one, as pixels do; ``notes``
-        say what was done and why.
+    scale : "auto", bool or str, default="auto"
+        The form of the columns: "unit variance" (True), "ranks", "tf-idf" or "as they are" (False). "auto" takes
+        tf-idf for counts of words, ranks for heavy tails, unit variance where columns differ in kind, and leaves
+        them as they are where they share one; ``notes`` say why. LabelFold makes forms of its own.
     unlabeled : default=-1
         The label of rows without one; None where only missing values are.
     ids : sequence, optional
@@ -174,8 +174,8 @@ def compare(
         "image_shape": image_shape,
     }
     store = Store(folder, data.fingerprint(random_state, test_size, form, version("labelfold")))
-    kinds = {run.method.name for run in plan.runs}
-    clock = Clock.shared(default_limit(data.X.shape) if time_limit is None else time_limit, len(kinds))
+    n_methods = len({run.method.name for run in plan.runs})
+    clock = Clock.shared(default_limit(data.X.shape) if time_limit is None else time_limit, n_methods)
     runs = _Runs(data, plan.runs, store, clock, settings, tell)
     curve = list(budget_splits(data, plan.budgets, repeats, test_size, random_state))
     try:

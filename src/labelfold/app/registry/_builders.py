@@ -24,6 +24,14 @@ from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
 # The same candidates for every method: none gets more tries than another.
 GRID = (1.0, 10.0, 0.1, 100.0, 0.01)
 
+# Numbers of components, most trusted first. Of eight tables that are not those of
+# experiments/settings.py the best number was 20 to 40 on six, and 2 to 5 on two, by up to 7 points.
+SIZES = (20, 40, 10, 5, 2)
+# PCA costs little, and of many components a linear SVM makes what it would of all columns.
+_MOST_PRINCIPAL = 100
+# Of all the rows without a label, so many help to choose.
+_MOST_UNLABELED = 2000
+
 # Of a ridge as a multiple of the number of labelled rows, too.
 _MEAN_GRID = (0.01, 0.1, 0.001, 1.0, 1e-4)
 # 1 / (2 sigma^2) of graphs of which sigma is 1/4, 1/2, 1/8, 1 and 1/16 of the distance between two rows, in quadratic
@@ -36,6 +44,26 @@ _WIDTHS = (1.0, 0.3, 0.1, 3.0)
 _LOGISTIC_GRID = (10.0, 100.0, 1.0, 1000.0, 0.1)
 # Counts added to every word, of rows of unit spread.
 _SMOOTHING = (0.1, 0.01, 1.0, 0.001, 10.0)
+
+
+def _fitting(sizes: tuple[int, ...], most: int) -> tuple[int, ...]:
+    """Return candidates for the number of components, of which there can be so many at most."""
+    return tuple(dict.fromkeys(min(size, most) for size in sizes))
+
+
+def _sized(
+    model: Any, k: int | None, most: int, random_state: int | None, sizes: tuple[int, ...] = SIZES, **how: Any
+) -> Any:
+    """Return a model that learns from all rows, its number of components given or chosen with labels hidden."""
+    if k is not None:
+        return model.set_params(n_components=min(k, most))
+    how |= {
+        "hide": True,
+        "fallback": "classes",
+        "most_unlabeled": _MOST_UNLABELED,
+        "random_state": random_state,
+    }
+    return Tuned(model, "n_components", _fitting(sizes, most), power=0, **how)
 
 
 def label_fold(k: int | None, X: Any, random_state: int | None) -> Any:
@@ -66,20 +94,24 @@ def svm(k: int | None, X: Any, random_state: int | None, C: float | None = None)
 
 def pca_svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
     """Principal components, or singular vectors where X is sparse, and a linear SVM."""
-    most = min(X.shape)
-    if sp.issparse(X):
-        # of the randomised solver's making: one component fewer than columns is the most it gives
-        reducer = TruncatedSVD(min(k or most, most - 1), random_state=random_state)
-    else:
-        reducer = PCA(min(k or most, most), random_state=random_state)
-    return ReduceThenClassify(reducer, linear_svm(random_state, C))
+    reducer, sizes = _principal(k, X, random_state)
+    return ReduceThenClassify(reducer, linear_svm(random_state, C), sizes=sizes, nested=True)
+
+
+def _principal(k: int | None, X: Any, random_state: int | None) -> tuple[Any, tuple[int, ...] | None]:
+    """Return a reducer to principal components, and candidates for their number unless given."""
+    # one component fewer than columns is the most that the randomised solver for sparse rows gives
+    make, most = (TruncatedSVD, min(X.shape) - 1) if sp.issparse(X) else (PCA, min(X.shape))
+    sizes = None if k else _fitting((_MOST_PRINCIPAL, *SIZES), most)
+    return make(min(k or _MOST_PRINCIPAL, most), random_state=random_state), sizes
 
 
 def ssdr_svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
     """SSDR and a linear SVM."""
     from labelfold import SSDR
 
-    reducer = SSDR(min(k or 2, X.shape[1]), random_state=random_state)
+    # more components bring it closer to a linear SVM on all columns, which is better than few
+    reducer = SSDR(min(k or max(SIZES), X.shape[1]), random_state=random_state)
     return ReduceThenClassify(reducer, linear_svm(random_state, C))
 
 
@@ -87,31 +119,37 @@ def drsvm(k: int | None, X: Any, random_state: int | None) -> Any:
     """DRSVM with an intercept, its weights chosen from the size of the data."""
     from labelfold import DRSVM
 
-    return DRSVM(min(k or 10, *X.shape), center=True, fit_intercept=True, random_state=random_state)
+    model = DRSVM(center=True, fit_intercept=True, random_state=random_state)
+    return _sized(model, k, min(X.shape), random_state)
 
 
 def nmf_svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
     """NMF without labels and a linear SVM."""
     reducer = NMF(min(k or 10, *X.shape), init="nndsvda", max_iter=500, random_state=random_state)
     # scikit-learn's start takes numbers below 1e-6 for zeros, whatever the unit of X
+    in_unit = Pipeline([("unit", UnitSpread()), ("nmf", reducer)])
     return ReduceThenClassify(
-        Pipeline([("unit", UnitSpread()), ("nmf", reducer)]), linear_svm(random_state, C)
+        in_unit, linear_svm(random_state, C), sizes=None if k else _fitting(SIZES, min(X.shape))
     )
 
 
 def umap_svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
     """UMAP told the labels, and a linear SVM."""
-    return ReduceThenClassify(SupervisedUMAP(k or 2, random_state=random_state), linear_svm(random_state, C))
+    # A fit is too slow to choose by: 10 were 3 to 33 points better than 2 on usps, COIL, image and newsgroups.
+    size = k or max(min(10, X.shape[0] - 2), 1)
+    return ReduceThenClassify(SupervisedUMAP(size, random_state=random_state), linear_svm(random_state, C))
 
 
-def parts_svm(name: str, size: int = 10, **options: Any) -> Callable[..., Any]:
-    """One of the library's non-negative factorisations, of ``size`` parts unless told, and a linear SVM."""
+def parts_svm(name: str, size: int | None = None, **options: Any) -> Callable[..., Any]:
+    """One of the library's non-negative factorisations and a linear SVM; so many parts unless told, or chosen."""
 
     def build(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
         import labelfold
 
-        reducer = getattr(labelfold, name)(min(k or size, *X.shape), random_state=random_state, **options)
-        return ReduceThenClassify(reducer, linear_svm(random_state, C))
+        most = min(X.shape)
+        reducer = getattr(labelfold, name)(min(k or size or 10, most), random_state=random_state, **options)
+        sizes = None if k or size else _fitting(SIZES, most)
+        return ReduceThenClassify(reducer, linear_svm(random_state, C), sizes=sizes)
 
     return build
 
@@ -129,18 +167,19 @@ def offsets(name: str) -> Callable[..., Any]:
     def build(k: int | None, X: Any, random_state: int | None) -> Any:
         import labelfold
 
-        return getattr(labelfold, name)(min(k or 10, *X.shape), random_state=random_state)
+        return _sized(getattr(labelfold, name)(random_state=random_state), k, min(X.shape), random_state)
 
     return build
 
 
 def pca_rls(k: int | None, X: Any, random_state: int | None, ridge: float | None = None) -> Any:
     """Principal components and regularised least squares."""
-    model = pca_svm(k, X, random_state)
-    if ridge is not None:
-        return model.set_params(classifier=RidgeClassifier(ridge))
-    rls = Pipeline([("unit", UnitSpread()), ("rls", RidgeClassifier())])
-    return model.set_params(classifier=Tuned(rls, "rls__alpha", GRID, power=0, random_state=random_state))
+    reducer, sizes = _principal(k, X, random_state)
+    rls: Any = RidgeClassifier(1.0 if ridge is None else ridge)
+    if ridge is None:
+        in_unit = Pipeline([("unit", UnitSpread()), ("rls", rls)])
+        rls = Tuned(in_unit, "rls__alpha", GRID, power=0, random_state=random_state)
+    return ReduceThenClassify(reducer, rls, sizes=sizes, nested=True)
 
 
 def ridge_regression(k: int | None, X: Any, random_state: int | None, ridge: float | None = None) -> Any:
@@ -163,14 +202,17 @@ def pcals(k: int | None, X: Any, random_state: int | None) -> Any:
     """PCA-LS, whose weights suit any unit."""
     from labelfold import PCALS
 
-    return PCALS(min(k or 2, *X.shape), random_state=random_state)
+    # the last directions cost most, and beyond 20 they help little
+    sizes, model = tuple(size for size in SIZES if size <= 20), PCALS(random_state=random_state)
+    return _sized(model, k, min(X.shape), random_state, sizes, nested=True, cv=3)
 
 
 def kernel_pcals(k: int | None, X: Any, random_state: int | None) -> Any:
     """PCA-LS in the space of an RBF kernel."""
     from labelfold import KernelPCALS
 
-    return KernelPCALS(min(k or 2, X.shape[0]), random_state=random_state)
+    model = KernelPCALS(random_state=random_state)
+    return _sized(model, k, X.shape[0], random_state, nested=True, cv=3)
 
 
 def laprls(kernel: str | None) -> Callable[..., Any]:

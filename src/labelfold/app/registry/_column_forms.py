@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from labelfold.features._column_kind import AS_IS, FORMS, UNIT_VARIANCE, column_kind
+from sklearn.base import TransformerMixin
+from sklearn.preprocessing import StandardScaler
+
+from labelfold.features import Ranks, TfIdf
+from labelfold.features._column_kind import AS_IS, FORMS, RANKS, TF_IDF, UNIT_VARIANCE, column_kind
 
 
 def column_form(scale: bool | str) -> str:
@@ -21,6 +25,38 @@ def column_form(scale: bool | str) -> str:
             )
         return scale
     return UNIT_VARIANCE if scale else AS_IS
+
+
+def make_form(form: str, *, sparse: bool, nonnegative: bool) -> TransformerMixin | None:
+    """Return the transformer that brings columns to a form; None where they stay as they are.
+
+    Parameters
+    ----------
+    form : str
+        One of `FORMS`.
+    sparse : bool
+        Whether X is sparse, which it stays.
+    nonnegative : bool
+        Whether the result must not be negative where X is not: ranks begin at 0, and unit variance is not centred.
+    """
+    if form == RANKS and sparse:
+        raise ValueError(
+            "scale='ranks' was given with a sparse X, where a dense one is expected; pass 'unit variance' or "
+            "'tf-idf', which keep it sparse."
+        )
+    makers: dict[str, Callable[[], Any]] = {
+        UNIT_VARIANCE: lambda: StandardScaler(with_mean=not (sparse or nonnegative)),
+        RANKS: lambda: Ranks(from_zero=nonnegative),
+        TF_IDF: TfIdf,
+    }
+    return makers[form]() if form in makers else None
+
+
+def form_of(model: Any) -> str:
+    """Return the form that a model of the registry brings the columns to."""
+    step = getattr(model, "named_steps", {}).get("scale")
+    names = {StandardScaler: UNIT_VARIANCE, Ranks: RANKS, TfIdf: TF_IDF}
+    return names.get(type(step), AS_IS)
 
 
 def chosen_form(X: Any, scale: bool | str | None, name_of: Callable[[int], str]) -> tuple[str, str]:

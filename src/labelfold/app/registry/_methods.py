@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import scipy.sparse as sp
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.semi_supervised import LabelPropagation, LabelSpreading
 
 from labelfold.app.registry import _builders as builders
-from labelfold.app.registry._column_forms import column_form
+from labelfold.app.registry._column_forms import column_form, make_form
 from labelfold.app.registry._multilabel import for_task
 from labelfold.app.registry._yardsticks import ScikitLDA, Spreading
-from labelfold.features._column_kind import UNIT_VARIANCE
+from labelfold.features._column_kind import AS_IS, TF_IDF
 
 if TYPE_CHECKING:
     from labelfold.app.registry._suitability import Facts
@@ -61,6 +60,8 @@ class Method:
         Whether X must not be negative: scaling then leaves its columns where they are.
     own_forms : bool, default=False
         Whether it makes forms of the columns itself, and so is given them as they are.
+    counts : bool, default=False
+        Whether it is made for counts, and so is given them as they are.
     by_labels : bool, default=False
         Whether its components are by default those that tell the labels apart, and no more.
     slow : bool, default=False
@@ -81,6 +82,7 @@ class Method:
     needs: str | None = None
     nonnegative: bool = False
     own_forms: bool = False
+    counts: bool = False
     by_labels: bool = False
     slow: bool = False
 
@@ -110,8 +112,10 @@ class Method:
         random_state : int, optional
             Seed.
         scale : bool or str, default=False
-            Which form of the columns the method is given: one of `FORMS`, True for unit variance (centred where X is
-            dense and the method takes negative numbers), False for the columns as they are.
+            Which form of the columns the method is given: "as they are", "unit variance", "ranks" or "tf-idf".
+            True is unit variance, False as they are. Unit variance is centred, and ranks are around 0, where X is
+            dense and the method takes negative numbers. A method made for counts takes them as they are in place of
+            tf-idf.
         task : {"classification", "regression"}, default="classification"
             Whether y holds classes, one or several a row, or numbers; `why_not` says which methods take which.
         **penalty : float
@@ -128,10 +132,17 @@ class Method:
         model = self.build(n_components, X, random_state, **penalty)
         if task == "regression":
             model = for_task(model, task)
-        if column_form(scale) == UNIT_VARIANCE and not self.own_forms:
-            centred = not (sp.issparse(X) or self.nonnegative)
-            model = Pipeline([("scale", StandardScaler(with_mean=centred)), ("model", model)])
-        return model
+        form = make_form(self.form(scale), sparse=sp.issparse(X), nonnegative=self.nonnegative)
+        return model if form is None else Pipeline([("scale", form), ("model", model)])
+
+    def form(self, scale: bool | str) -> str:
+        """Return the form of the columns that the method is given where ``scale`` is asked for.
+
+        >>> METHODS["naive-bayes"].form("tf-idf"), METHODS["svm"].form("tf-idf")
+        ('as they are', 'tf-idf')
+        """
+        form = column_form(scale)
+        return AS_IS if self.own_forms or (self.counts and form == TF_IDF) else form
 
 
 def _most_directions(facts: Facts) -> int:
@@ -299,6 +310,7 @@ _ENTRIES = (
         "alpha",
         suits=_needs_counts,
         nonnegative=True,
+        counts=True,
     ),
     Method(
         "opls",
@@ -510,9 +522,11 @@ _ENTRIES = (
         "semi-supervised",
         True,
         "Cho & Saul, Nonnegative matrix factorization for semi-supervised dimensionality reduction, 2011",
+        # its parts keep what tells the labelled rows apart, so that these cannot say how many there should be
         builders.parts_svm("NMFAlpha", size=20),
         "C",
         nonnegative=True,
+        counts=True,
     ),
     Method(
         "klnmf",
@@ -522,10 +536,11 @@ _ENTRIES = (
         "semi-supervised",
         True,
         "Lee & Seung, Learning the parts of objects by non-negative matrix factorization, Nature 1999",
-        builders.parts_svm("KLNMF", size=20, corrected=True),
+        builders.parts_svm("KLNMF", corrected=True),
         "C",
         compared=False,
         nonnegative=True,
+        counts=True,
     ),
     Method(
         "ssnmf",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,14 @@ from sklearn.base import (
 )
 from sklearn.decomposition import PCA
 from sklearn.neighbors import NearestNeighbors
+from sklearn.pipeline import Pipeline
 from sklearn.svm import LinearSVC
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labelfold._decisions import TaskScore
 from labelfold._sklearn import available_if
+from labelfold.app.registry._left_out import left_out_score, left_out_splits, size_without_folds
 from labelfold.app.registry._multilabel import PerLabel, coded, read_any_labels, tags_of_task
 from labelfold.labels import Labels, read_labels
 
@@ -63,8 +66,6 @@ class Labelled(TaskScore, ClassifierMixin, BaseEstimator):
         """Fit on the labelled rows of X."""
         X = _short_indices(validate_data(self, X, accept_sparse="csr"))
         labels = read_any_labels(y, X.shape[0], self)
-        self._fit_reducer(X, labels)
-        classifier = PerLabel(LinearSVC()) if self.classifier is None else self.classifier
         self.task_, values = labels.task, labels.values
         self.center_, self.spread_ = 0.0, 1.0
         if self.task_ == "regression":
@@ -72,7 +73,8 @@ class Labelled(TaskScore, ClassifierMixin, BaseEstimator):
             values = (values - self.center_) / self.spread_
         else:
             self.classes_ = labels.classes
-        self.classifier_ = clone(classifier).fit(self._reduced(X[labels.index]), values)
+        self._fit_reducer(X, labels, values)
+        self.classifier_ = clone(self._classifier()).fit(self._reduced(X[labels.index]), values)
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -95,7 +97,10 @@ class Labelled(TaskScore, ClassifierMixin, BaseEstimator):
         X = self._checked(X)
         return self.classifier_.predict_proba(self._reduced(X))
 
-    def _fit_reducer(self, X: Any, labels: Labels) -> None:
+    def _classifier(self) -> Any:
+        return PerLabel(LinearSVC()) if self.classifier is None else self.classifier
+
+    def _fit_reducer(self, X: Any, labels: Labels, values: np.ndarray) -> None:
         """Do nothing: the classifier sees the columns as they are."""
 
     def _reduced(self, X: Any) -> Any:
@@ -120,6 +125,12 @@ class ReduceThenClassify(TransformerMixin, Labelled):
         Fitted on all rows, without labels; PCA unless given.
     classifier : classifier or regressor, optional
         Fitted on the labelled rows; a linear SVM unless given.
+    sizes : sequence of int, optional
+        Candidates for the reducer's number of components, most trusted first. The one is taken with which the
+        classifier, its penalty tuned too, predicts most labelled rows that are left out of its own fit. The reducer
+        is not fitted again without their labels.
+    nested : bool, default=False
+        Whether a reducer with more components holds those with fewer, as PCA does: the largest alone is fitted.
     task : {"classification", "regression"}, default="classification"
         Whether y holds classes or numbers.
     unlabeled : number or str, default=-1
@@ -147,11 +158,15 @@ class ReduceThenClassify(TransformerMixin, Labelled):
         reducer: Any = None,
         classifier: Any = None,
         *,
+        sizes: Sequence[int] | None = None,
+        nested: bool = False,
         task: str = "classification",
         unlabeled: Any = -1,
     ) -> None:
         super().__init__(classifier, task=task, unlabeled=unlabeled)
         self.reducer = reducer
+        self.sizes = sizes
+        self.nested = nested
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the reduced rows."""
@@ -163,9 +178,30 @@ class ReduceThenClassify(TransformerMixin, Labelled):
         check_is_fitted(self)
         return self.reducer_.get_feature_names_out()
 
-    def _fit_reducer(self, X: Any, labels: Labels) -> None:
+    def _fit_reducer(self, X: Any, labels: Labels, values: np.ndarray) -> None:
+        y = coded(labels)
+        if self.sizes is None:
+            self.reducer_ = self._sized(None).fit(X, y)
+            return
+        sizes = list(self.sizes)
+        if not left_out_splits(values, 5, 0)[0]:
+            sizes = [size_without_folds(labels, sizes)]
+        largest = max(sizes)
+        fitted = {size: self._sized(size).fit(X, y) for size in ([largest] if self.nested else sizes)}
+        scores = []
+        for size in sizes if len(sizes) > 1 else ():
+            Z = fitted[largest if self.nested else size].transform(X[labels.index])[:, :size]
+            scores.append(left_out_score(self._classifier(), Z, values))
+        best = sizes[int(np.argmax(scores))] if scores else sizes[0]
+        self.reducer_ = fitted[best] if best in fitted else self._sized(best).fit(X, y)
+
+    def _sized(self, size: int | None) -> Any:
+        """Return the reducer, to be fitted, with so many components, or as it was given."""
         reducer = PCA() if self.reducer is None else clone(self.reducer)
-        self.reducer_ = reducer.fit(X, coded(labels))
+        if size is not None:
+            last = reducer[-1] if isinstance(reducer, Pipeline) else reducer
+            last.set_params(n_components=size)
+        return reducer
 
     def _reduced(self, X: Any) -> Any:
         return self.reducer_.transform(X)
@@ -232,8 +268,13 @@ def without_tree(graph: Any, X: Any) -> Any:
 
 
 def only_missing(model: Any) -> Any:
-    """Let missing values alone mean unlabelled, in a model and all its parts: -1 is a class like any other then."""
-    return model.set_params(**{p: None for p in model.get_params() if p.rpartition("__")[2] == "unlabeled"})
+    """Let missing values alone mean unlabelled, in a model and its parts: -1 is a class like any other then.
+
+    A reducer is told class codes, of which -1 always means unlabelled.
+    """
+    names = [name.split("__") for name in model.get_params()]
+    readers = [name for name in names if name[-1] == "unlabeled" and "reducer" not in name]
+    return model.set_params(**{"__".join(name): None for name in readers})
 
 
 def _short_indices(X: Any) -> Any:
