@@ -10,10 +10,10 @@ from __future__ import annotations
 import inspect
 from pathlib import Path
 
-from labelfold import discriminant, factorization, semi_supervised, subspace
+from labelfold import discriminant, factorization, semi_supervised, subspace, tables
 
 PAGE = Path(__file__).with_suffix(".md")
-FAMILIES = (discriminant, subspace, semi_supervised, factorization)
+FAMILIES = (discriminant, subspace, semi_supervised, factorization, tables)
 
 # One meaning a name, and the scale that a value is on.
 MEANINGS = {
@@ -98,6 +98,12 @@ MEANINGS = {
     "random_state": ("seed of whatever is drawn", "an int, a RandomState or None"),
     "verbose": ("1 shows a progress bar", "0 or 1"),
     "on_interrupt": ("what Ctrl-C does", '"raise" or "keep"'),
+    "number": ("columns to read as numbers", "names, or patterns with *"),
+    "category": ("columns to read as categories", "names, or patterns with *"),
+    "date": ("columns to read as dates", "names, or patterns with *"),
+    "text": ("columns to read as text", "names, or patterns with *"),
+    "id": ("columns that name the rows", "names, or patterns with *"),
+    "drop": ("columns to leave out", "names, or patterns with *"),
     "unlabeled": ("the value of y that marks a row as unlabelled", "missing values always do"),
 }
 

@@ -22,6 +22,7 @@ _PLACES = {
     "AnchorPart": "labelfold.semi_supervised._fold:AnchorPart",
     "AnchorSpace": "labelfold.semi_supervised._pieces:AnchorSpace",
     "Anchors": "labelfold.features._anchors:Anchors",
+    "AsSparse": "labelfold.tables._steps:AsSparse",
     "AsTheyAre": "labelfold.features._forms:AsTheyAre",
     "BlendedFeatures": "labelfold.semi_supervised._embedding:BlendedFeatures",
     "BlendedScores": "labelfold.semi_supervised._fold:BlendedScores",

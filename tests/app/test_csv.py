@@ -58,6 +58,17 @@ def test_rows_of_every_length(tmp_path, content, expected):
     assert read_table(tmp_path / "t.csv").raw.to_pydict() == expected
 
 
+def test_a_target_of_prices(tmp_path):
+    (tmp_path / "t.csv").write_text(
+        "a;rent\n" + "".join(f"{i};1.{i:03d},50 €\n" for i in range(30)) + "30;\n"
+    )
+    y = read_table(tmp_path / "t.csv", target="rent").y
+    assert y.tolist() == [*(1000.5 + i for i in range(30)), None]
+    few = "a;share\n1;5%\n2;10%\n3;5%\n"
+    (tmp_path / "few.csv").write_text(few)
+    assert read_table(tmp_path / "few.csv", target="share").y.tolist() == ["5%", "10%", "5%"]
+
+
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.csv.gz"])
 def test_a_large_file_is_read_in_blocks(tmp_path, monkeypatch, name):
     rng = np.random.default_rng(0)

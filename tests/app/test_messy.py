@@ -66,6 +66,12 @@ def test_fit_inspect_and_predict_without_a_word_about_the_columns(tables, capsys
     assert 100 * np.mean(said["predicted"] == truth) >= low
     new = pd.read_csv(folder / "new.csv")
     assert load("model").predict(new).tolist() == said["predicted"].tolist()
+    new.assign(cost="cheap").to_csv("odd.csv", index=False)
+    _, err = run(capsys, "predict", "model", "odd.csv", "-o", "said.csv")
+    assert (
+        f"Note: cost: {len(new)} of {len(new)} cells hold no number as the model reads it, such as 'cheap'"
+        in err
+    )
     new.drop(columns=["band", "patient"]).to_csv("less.csv", index=False)
     assert main(["predict", "model", "less.csv", "-o", "said.csv"]) == 2
     assert "lacks 1 of the 10 columns the model was fitted on: 'band'" in capsys.readouterr().err

@@ -221,9 +221,11 @@ def test_dates_as_people_write_them(cells, expected):
     ).all()
 
 
+MANY = np.random.default_rng(0).random(100_000)
 BAD = {
     "a category with one value and gaps": ({"a": ["x", None] * 15}, "category", (30, 2)),
-    "100,000 categories": ({"a": [f"k{i % 90_000}" for i in range(100_000)]}, "category", (100_000, 64)),
+    "100,000 categories": ({"a": [f"k{i % 99_000}" for i in range(100_000)], "b": MANY}, "category", (100_000, 2)),
+    "categories to hash": ({"a": [f"k{i % 1000}" for i in range(5000)]}, "category", (5000, 64)),
     "dates in two formats": ({"a": ["1.2.1901", "1903-04-05", "7.8.1999"] * 9}, "date", None),
     "a stray word": ({"a": [*map(str, range(50)), "broken"]}, "number", (51, 1)),
     "a sentence for a number": ({"a": ["12", "no idea"] * 20}, "category", (40, 2)),

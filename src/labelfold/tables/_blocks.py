@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from labelfold.rows._threads import n_threads
 from labelfold.tables._arrow import arrow
@@ -111,3 +112,23 @@ def slices(table: Any) -> Iterator[Any]:
     """Yield the rows of an Arrow table, a block at a time."""
     for start in range(0, table.num_rows, BLOCK):
         yield table.slice(start, BLOCK)
+
+
+def stacked(parts: list[sp.csr_array]) -> sp.csr_array:
+    """Return sparse rows below each other; the list is emptied meanwhile, so that they are not there twice.
+
+    >>> stacked([sp.csr_array([[0, 1]]), sp.csr_array([[2, 0], [0, 3]])]).toarray().tolist()
+    [[0, 1], [2, 0], [0, 3]]
+    """
+    shape = sum(part.shape[0] for part in parts), parts[0].shape[1]
+    counts = np.concatenate([np.diff(part.indptr) for part in parts])
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    small = np.int32 if max(indptr[-1], shape[1]) < 2**31 else np.int64
+    data = np.empty(indptr[-1], dtype=parts[0].dtype)
+    indices = np.empty(indptr[-1], dtype=small)
+    start = 0
+    while parts:
+        part = parts.pop(0)
+        data[start : start + part.nnz], indices[start : start + part.nnz] = part.data, part.indices
+        start += part.nnz
+    return sp.csr_array((data, indices, indptr.astype(small)), shape=shape)

@@ -25,6 +25,8 @@ _MOST = 0.9
 _WORDS, _DIFFER = 5.0, 0.2
 # One column a value up to so many values, if they cover half of the rows; hashed to so many columns beyond.
 MOST_VALUES, HASHED = 50, 64
+# Values that are there fewer times than this on average tell little: only the frequent ones have a column.
+_OFTEN = 3
 _DATED = re.compile(r"date|time|day|dob|birth|_at$|_on$|stamp", re.IGNORECASE)
 
 
@@ -58,15 +60,21 @@ def columns_of(table: Any, places: np.ndarray, given: Mapping[str, str], target:
         if column.role == "number" and column.missing:
             column = replace(column, told=target.told_by(np.isnan(column.data)))
         found.append(replace(column, data=None) if name in vectors else column)
-    if not any(column.used for column in found):
-        # names that all differ are no ids where there is nothing else to learn from
-        told = {
-            c.name
-            for c in found
-            if c.name not in given and c.role == "id" and is_text(table.column(c.name).type)
-        }
-        return [_text(c.name, table.column(c.name)) if c.name in told and c.levels else c for c in found]
-    return found
+    return _nothing_but_names(found, table, given)
+
+
+def _nothing_but_names(found: list[Column], table: Any, given: Mapping[str, str]) -> list[Column]:
+    """Return the columns, those of names that hardly repeat as text where there is nothing else to learn from."""
+    free = [c for c in found if c.name not in given and c.levels and is_text(table.column(c.name).type)]
+    rare = [
+        c
+        for c in free
+        if c.role == "category" and c.levels * _OFTEN > table.num_rows and c.levels > MOST_VALUES
+    ]
+    if any(c.used and c not in rare for c in found):
+        return found
+    names = {c.name for c in rare or (c for c in free if c.role == "id")}
+    return [_text(c.name, table.column(c.name)) if c.name in names else c for c in found]
 
 
 def _told(name: str, cells: Any, sample: Any, role: str | None, target: Target) -> Column:
@@ -183,14 +191,15 @@ def _category(name: str, cells: Any) -> Column:
     missing = int((codes < 0).sum())
     counts = np.sort(np.bincount(codes[codes >= 0], minlength=1))[::-1]
     covered = counts[:MOST_VALUES].sum()
-    hashed = len(values) > MOST_VALUES and covered < 0.5 * counts.sum()
-    how = f"{len(values):,} value{'s' * (len(values) != 1)}"
+    often = counts.sum() >= _OFTEN * len(values)
+    hashed = len(values) > MOST_VALUES and covered < 0.5 * counts.sum() and often
+    how = f"{len(values):,} value{'s' * (len(values) != 1)}, "
     if hashed:
-        how += f", hashed to {HASHED} columns"
+        how += f"hashed to {HASHED} columns"
+    elif len(values) > MOST_VALUES:
+        how += "one column for each frequent one, others together"
     else:
-        how += ", one column each" + (
-            ", rare ones together" if len(values) > MOST_VALUES or counts[-1] < 2 else ""
-        )
+        how += "one column each" + (", rare ones together" if counts[-1] < 2 else "")
     return Column(name, "category", how, None, missing, len(values), hashed, data=codes)
 
 

@@ -15,11 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 from labelfold._sklearn import _fit_context
 from labelfold._warn import warn_user
 from labelfold.tables._arrow import arrow, as_arrow, is_text, written
-from labelfold.tables._blocks import LABELLED, LEARNED_FROM, Blocks, in_order, slices
+from labelfold.tables._blocks import LABELLED, LEARNED_FROM, Blocks, in_order, slices, stacked
 from labelfold.tables._column import Column
 from labelfold.tables._columns import columns_of
 from labelfold.tables._stack import feature_names, stack
 from labelfold.tables._target import Target
+from labelfold.tables._words import lines_of, unread_cells
 
 # The parameters that name columns, with the role that each gives.
 ROLES = {
@@ -190,6 +191,16 @@ class Recipe(TransformerMixin, BaseEstimator):
         ]
         return [", ".join(map(str, row)) for row in zip(*columns, strict=True)] if columns else None
 
+    def unread(self, X: Any) -> list[str]:
+        """Return a sentence for each column of numbers or dates of which new rows have cells that are neither.
+
+        Such cells count as missing in `transform`. Rows that are read in blocks are not looked at.
+        """
+        check_is_fitted(self)
+        if isinstance(X, Blocks):
+            return []
+        return unread_cells(self._table(X, reset=False), self.transformer_)
+
     def lines(self, most: int = 40, *, plain: bool = True) -> list[str]:
         """Return what was made of each column in a line; columns treated alike share one.
 
@@ -201,12 +212,7 @@ class Recipe(TransformerMixin, BaseEstimator):
             Whether to name columns of plain numbers without a gap too.
         """
         check_is_fitted(self)
-        alike: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-        for column in self.columns_:
-            gaps = column["missing"] > 0
-            if plain or column["role"] != "number" or column["how"] or gaps:
-                alike.setdefault((column["role"], column["how"], gaps), []).append(column)
-        lines = [_line(columns) for columns in alike.values()]
+        lines = lines_of(self.columns_, plain=plain)
         if lines and self.n_learned_from_ < self.n_rows_:
             lines.insert(
                 0, f"learned from {self.n_learned_from_:,} of {self.n_rows_:,} rows, which the counts are of"
@@ -240,7 +246,7 @@ class Recipe(TransformerMixin, BaseEstimator):
         parts = list(in_order(self._block, blocks))
         if len(parts) == 1:
             return parts[0]
-        return sp.vstack(parts, format="csr") if self.transformer_.sparse_output_ else np.concatenate(parts)
+        return stacked(parts) if self.transformer_.sparse_output_ else np.concatenate(parts)
 
     def _block(self, block: Any) -> Any:
         return self._matrix(self.transformer_.transform(block.select(self.used_)))
@@ -271,23 +277,6 @@ class Recipe(TransformerMixin, BaseEstimator):
         tags.target_tags.required = False
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-# What stands in the place of a missing cell.
-_INSTEAD = {"category": "a value of its own", "text": "no words", "id": ""}
-
-
-def _line(columns: list[dict[str, Any]]) -> str:
-    """Say what was made of some columns that are treated alike."""
-    first, names = columns[0], [column["name"] for column in columns]
-    more = f" and {len(names) - 5:,} more" if len(names) > 5 else ""
-    parts = [first["role"], first["how"]]
-    if first["missing"] and first["role"] != "left out":
-        counts = sorted({column["missing"] for column in columns})
-        many = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
-        instead = _INSTEAD.get(first["role"], "the median in their place")
-        parts.append(f"{many} missing" + (f", {instead}" if instead else ""))
-    return f"{', '.join(names[:5])}{more}: {'; '.join(filter(None, parts))}"
 
 
 def _learned_from(table: Any, target: Target) -> tuple[Any, np.ndarray]:

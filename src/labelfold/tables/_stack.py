@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
-from sklearn.feature_selection import VarianceThreshold
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from labelfold.tables._column import Column
 from labelfold.tables._columns import HASHED, MOST_VALUES
-from labelfold.tables._steps import EachValue, ReadDates, ReadLists, ReadNumbers, ReadText, Terms
+from labelfold.tables._steps import AsSparse, EachValue, ReadDates, ReadLists, ReadNumbers, ReadText, Terms
 
 # A category of fewer rows than this share is rare, and one of fewer than two is in any case.
-_RARE = 0.001
+_RARE = 0.002
 # Words and groups of characters of a column of text, at most; beyond so many rows they are hashed.
 _MOST_TERMS, _HASH_FROM, _HASHED_TERMS = 50_000, 200_000, 2**18
 # The length of all other columns in a row, beside text or a list of length 1.
@@ -40,48 +40,45 @@ def stack(columns: list[Column], n: int) -> ColumnTransformer:
         role: [c for c in columns if c.role == role]
         for role in ("number", "category", "date", "list", "text")
     }
-    numbers, categories, dates = by_role["number"], by_role["category"], by_role["date"]
+    sparse = _stays_sparse(by_role, n)
     mixed = any(by_role[role] for role in ("category", "date", "list", "text"))
-    scale = [("scale", StandardScaler())] if mixed else []
+    scaled = [("scale", StandardScaler())] if mixed else []
     parts: list[tuple[str, Any, list[str]]] = []
-    for title, told in (("numbers", False), ("numbers with telling gaps", True)):
-        some = [c for c in numbers if c.told == told]
+
+    def add(title: str, some: list[Column], read: Any, *, told: bool = False, after: Sequence = ()) -> None:
         if some:
-            read = ReadNumbers({c.name: c.reading for c in some if c.reading is not None})
             impute = SimpleImputer(strategy="median", add_indicator=told, keep_empty_features=True)
-            parts.append((title, Pipeline([("read", read), ("impute", impute), *scale]), _names(some)))
+            last = [("sparse", AsSparse())] if sparse else []
+            steps = [("read", read), ("impute", impute), *after, *last]
+            parts.append((title, Pipeline(steps), _names(some)))
+
+    for title, told in (("numbers", False), ("numbers with telling gaps", True)):
+        some = [c for c in by_role["number"] if c.told == told]
+        writings = {c.name: c.reading for c in some if c.reading is not None}
+        add(title, some, ReadNumbers(writings), told=told, after=scaled)
     for title, hashed in (("categories", False), ("hashed categories", True)):
-        some = [c for c in categories if c.hashed == hashed]
+        some = [c for c in by_role["category"] if c.hashed == hashed]
         if some:
             encoder = FeatureHasher(HASHED, input_type="string") if hashed else _one_hot(n)
             parts.append((title, EachValue(encoder), _names(some)))
-    if dates:
-        read_dates = ReadDates({c.name: c.reading for c in dates})
-        impute = SimpleImputer(strategy="median", keep_empty_features=True)
-        steps = [
-            ("read", read_dates),
-            ("impute", impute),
-            ("vary", VarianceThreshold()),
-            ("scale", StandardScaler()),
-        ]
-        parts.append(("dates", Pipeline(steps), _names(dates)))
-    if by_role["list"]:
-        read_lists = ReadLists({c.name: c.reading["width"] for c in by_role["list"]})
-        impute = SimpleImputer(strategy="median", keep_empty_features=True)
-        parts.append((_LISTS, Pipeline([("read", read_lists), ("impute", impute)]), _names(by_role["list"])))
+    add("dates", by_role["date"], ReadDates({c.name: c.reading for c in by_role["date"]}), after=scaled)
+    add(_LISTS, by_role["list"], ReadLists({c.name: c.reading["width"] for c in by_role["list"]}))
     parts += [(f"{_TEXT}{c.name}", _text(n), [c.name]) for c in by_role["text"]]
-    full = len(numbers) + len(dates) + sum(c.reading["width"] for c in by_role["list"])
-    width = full + sum(HASHED if c.hashed else min(c.levels, MOST_VALUES) for c in categories)
-    entries = full + len(categories)
-    sparse = bool(by_role["text"]) or (width > _WIDE and entries < _SPARSE * width)
-    sparse |= 8 * n * width > _LARGE and entries <= _THIRD * width
-    weights = _weights(parts, columns)
     return ColumnTransformer(
         parts,
         sparse_threshold=1.0 if sparse else 0.0,
-        transformer_weights=weights,
+        transformer_weights=_weights(parts, columns),
         verbose_feature_names_out=False,
     )
+
+
+def _stays_sparse(by_role: dict[str, list[Column]], n: int) -> bool:
+    """Tell whether the matrix of n rows is a sparse one."""
+    full = len(by_role["number"]) + len(by_role["date"]) + sum(c.reading["width"] for c in by_role["list"])
+    width = full + sum(HASHED if c.hashed else min(c.levels, MOST_VALUES) for c in by_role["category"])
+    share = (full + len(by_role["category"])) / max(width, 1)
+    large = 8 * n * width > _LARGE and share <= _THIRD
+    return bool(by_role["text"]) or (width > _WIDE and share < _SPARSE) or large
 
 
 def _weights(parts: list, columns: list[Column]) -> dict[str, float] | None:

@@ -115,6 +115,17 @@ class ReadText(ReadStep):
         return written(X.column(0)).fill_null("").to_numpy()
 
 
+class AsSparse(ReadStep):
+    """An array as a sparse matrix that stores every entry, so that no pass looks for zeros."""
+
+    def transform(self, X: Any) -> Any:
+        """Return the sparse matrix."""
+        n, d = X.shape
+        kind = np.int32 if n * d < 2**31 else np.int64  # of both, or scipy widens the other
+        places, ends = np.tile(np.arange(d, dtype=kind), n), d * np.arange(n + 1, dtype=kind)
+        return sp.csr_array((np.ravel(X), places, ends), shape=(n, d))
+
+
 class Terms(TfidfVectorizer):
     """scikit-learn's tf-idf of terms, those of one row too where none is in as many rows as asked for."""
 

@@ -325,7 +325,10 @@ def _read_both(
     if recipe is not None:
         _tell_other_roles(recipe, roles)
     with refusing():
-        return saved, table, as_fitted(table, saved, data)
+        X = as_fitted(table, saved, data)
+        for sentence in recipe.unread(X) if recipe is not None else ():
+            note(sentence)
+        return saved, table, X
 
 
 def _tell_other_roles(recipe: Any, roles: dict[str, list[str] | None]) -> None:

@@ -80,16 +80,18 @@ def matching(path: Path, columns: Sequence[str], role: str, wanted: Sequence[str
     return list(found)
 
 
-def as_written(table: Any, names: Sequence[str]) -> Any:
-    """Return some columns as a pandas frame, those of text as they are written."""
+def as_written(table: Any, names: Sequence[str], *, coded: bool = False) -> Any:
+    """Return some columns as a pandas frame, those of text as they are written, or as categories of that."""
     import pandas as pd
 
     columns = {}
     for name in names:
         column = table.column(name)
-        columns[name] = (
-            column.fill_null("").to_pandas().astype(object) if is_text(column.type) else column.to_pandas()
-        )
+        if is_text(column.type):
+            written = column.fill_null("").dictionary_encode().to_pandas()
+            columns[name] = written if coded else written.astype(object)
+        else:
+            columns[name] = column.to_pandas()
     return pd.DataFrame(columns)
 
 

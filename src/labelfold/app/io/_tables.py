@@ -29,6 +29,8 @@ SUFFIXES = {
     ".libsvm": "svmlight",
 }
 _EMPTY = ("NA", "N/A", "n/a", "<NA>", "NaN", "nan", "NULL", "null", "None")
+# More labels than these that are numbers with a decimal comma or a unit are a target of numbers, not classes.
+_MANY = 20
 _PACKED = (".gz", ".bz2", ".zst")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
@@ -181,7 +183,7 @@ def read_table(
             X, frame = frame.split(names, targets, id_columns)
         else:
             X = frame.select(names)
-        y = frames.as_written(frame, targets) if targets else None
+        y = frames.as_written(frame, targets, coded=True) if targets else None
         y = y if y is None or len(targets) > 1 else y[targets[0]]
         ids = frames.as_written(frame, id_columns) if id_columns else None
     if names is None or not hasattr(X, "column_names"):
@@ -255,11 +257,24 @@ def read_target(values: Any, unlabeled_values: Sequence[str] | None = None) -> n
     import pandas as pd
 
     values = pd.Series(values, dtype=None if hasattr(values, "dtype") else object)
+    codes, distinct = pd.factorize(values)  # millions of rows have few labels
+    labels = [*_labels_of(pd.Series(distinct), unlabeled_values), None]
+    known = np.array([label is not None for label in labels])[codes]
+    if known.all():
+        return np.asarray(labels[:-1])[codes]
+    y = np.empty(len(labels), dtype=object)
+    y[:] = labels
+    return y[codes]
+
+
+def _labels_of(values: Any, unlabeled_values: Sequence[str] | None) -> list:
+    """Return distinct values as labels, None where one means that there is none."""
+    import pandas as pd
+
     text = values.astype(str).str.strip()
     spellings = {_WHOLE.sub(r"\1", str(v).strip()) for v in unlabeled_values or _EMPTY} | {""}
-    missing = (values.isna() | text.str.replace(_WHOLE, r"\1", regex=True).isin(spellings)).to_numpy(
-        dtype=bool
-    )
+    named = text.str.replace(_WHOLE, r"\1", regex=True).isin(spellings)
+    missing = (values.isna() | named).to_numpy(dtype=bool)
     present = values[~missing]
     if isinstance(values.dtype, pd.CategoricalDtype):
         present = present.astype(values.cat.categories.dtype)
@@ -272,22 +287,31 @@ def read_target(values: Any, unlabeled_values: Sequence[str] | None = None) -> n
         labels = [bool(v) for v in present]
     else:
         labels = _numbers_or_names([str(v).strip() for v in present])
-    if not missing.any():
-        return np.asarray(labels)
-    y = np.full(len(values), None, dtype=object)
-    y[~missing] = labels
-    return y
+    found = iter(labels)
+    return [None if gone else next(found) for gone in missing]
 
 
 def _numbers_or_names(labels: list[str]) -> list:
     """Return text labels as numbers where all of them are; '007' is a name, 'inf' one beside whole ones."""
     finite = [v for v in labels if not _INFINITE.fullmatch(v)]
     if not all(_NUMBER.fullmatch(v) and not re.match(r"[+-]?0\d", v) for v in finite):
-        return labels
+        return _written_numbers(labels) if len(labels) > _MANY else labels
     whole = all(float(v).is_integer() for v in finite)
     if len(finite) < len(labels):
         return labels if whole else [float(v) for v in labels]
     return [int(float(v)) for v in labels] if whole else [float(v) for v in labels]
+
+
+def _written_numbers(labels: list[str]) -> list:
+    """Return many distinct labels as numbers where all are written with a decimal comma, thousands or one unit."""
+    import pyarrow as pa
+
+    from labelfold.tables._numbers import PLAIN, parsed, writing_of
+
+    writing, share = writing_of(labels)
+    if share < 1 or writing == PLAIN:
+        return labels
+    return parsed(pa.chunked_array([labels]), writing).to_pylist()
 
 
 def _check_numbers(path: Path, X: Any, names: list[str] | None) -> None:

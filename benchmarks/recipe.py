@@ -1,0 +1,118 @@
+"""A large CSV of mixed columns: reading it and learning and applying a recipe, beside reading it alone.
+
+    python benchmarks/recipe.py                         1 GB
+    python benchmarks/recipe.py --megabytes 20
+
+Writes a CSV file of numbers, prices, categories, dates and flags to a temporary folder, reads it in one fresh process
+a case, and deletes it. The reader alone is pyarrow with the types that it infers. Seconds are the processor's, on as
+many threads as there are, so that neighbours on the machine matter less; memory is the most that the process held
+beyond what it had after its imports. Linux only: the figures come from /proc.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import csv
+
+from _common import peak_beyond
+
+ROWS = 50_000  # written at a time
+CITIES = ["Paris", "Rome", "Oslo", "Berlin", "Wien", "?"]
+
+
+def block(rng: np.random.Generator, start: int, n: int) -> pa.Table:
+    """Return some rows: an id, six numbers, two categories, one of 5,000 values, a date, a flag and few labels."""
+    x = rng.normal(size=(n, 6)).round(5)
+    days = np.datetime64("2015-01-01") + rng.integers(0, 3000, n).astype("timedelta64[D]")
+    columns = {"id": np.arange(start, start + n)}
+    columns |= {f"m{j}": np.where(rng.random(n) < 0.05, "", x[:, j].astype(str)) for j in range(5)}
+    columns["price"] = np.char.add(np.char.replace((100 * x[:, 5] ** 2).round(2).astype(str), ".", ","), " €")
+    columns["city"] = rng.choice(CITIES, n)
+    columns["plan"] = rng.choice(["free", "pro", "team"], n)
+    columns["shop"] = np.char.add("shop ", rng.integers(0, 5000, n).astype(str))
+    columns["seen"] = days.astype(str)
+    columns["flag"] = rng.choice(["yes", "no"], n)
+    columns["label"] = np.where(rng.random(n) < 2e-4, np.where(x[:, 0] > 0, "a", "b"), "")
+    return pa.table(columns)
+
+
+def write(path: Path, n_bytes: int) -> int:
+    """Write a file of about this size, a block at a time; return its rows."""
+    rng, rows = np.random.default_rng(0), 0
+    with open(path, "wb") as file:
+        while file.tell() < n_bytes:
+            options = csv.WriteOptions(include_header=rows == 0, delimiter=";")
+            csv.write_csv(block(rng, rows, ROWS), file, options)
+            rows += ROWS
+    return rows
+
+
+def reader(path: Path) -> None:
+    """Read the file with pyarrow alone."""
+    csv.read_csv(path, parse_options=csv.ParseOptions(delimiter=";"))
+
+
+def recipe(path: Path) -> None:
+    """Read the file and make a matrix of it."""
+    from labelfold import Recipe
+    from labelfold.app.io import read_table
+
+    table = read_table(path, target="label")
+    Recipe().fit_transform(table.raw, table.y)
+
+
+CASES = {run.__name__: run for run in (reader, recipe)}
+
+
+def measure(case: str, path: Path) -> dict[str, float]:
+    """Return the seconds and the memory of a case, in this process."""
+    import labelfold.app.io
+    import labelfold.tables  # noqa: F401
+
+    start, seconds = time.process_time(), time.perf_counter()
+    held = peak_beyond(lambda: CASES[case](path))
+    return {
+        "processor": time.process_time() - start,
+        "clock": time.perf_counter() - seconds,
+        "megabytes": held / 1e6,
+    }
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--megabytes", type=float, default=1000)
+    parser.add_argument("--case", choices=CASES, help="run one case on --path and print its figures as JSON")
+    parser.add_argument("--path", type=Path)
+    given = parser.parse_args(argv)
+    if given.case:
+        print(json.dumps(measure(given.case, given.path)))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "table.csv")
+        rows = write(path, int(given.megabytes * 1e6))
+        print(f"{path.stat().st_size / 1e6:,.0f} MB, {rows:,} rows")
+        found = {}
+        for case in CASES:
+            command = [sys.executable, __file__, "--case", case, "--path", str(path)]
+            found[case] = json.loads(
+                subprocess.run(command, capture_output=True, text=True, check=True).stdout
+            )
+            print(
+                f"{case:8} {found[case]['processor']:6.1f} s of the processor, {found[case]['clock']:6.1f} s by the "
+                f"clock, {found[case]['megabytes']:,.0f} MB"
+            )
+        ratio = found["recipe"]["processor"] / found["reader"]["processor"]
+        print(f"reading and the recipe take {ratio:.2f} times what the reader alone does")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""What a recipe has to say of columns, in a line each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from labelfold.tables._arrow import arrow, is_text, text_cells
+
+# What stands in the place of a missing cell.
+_INSTEAD = {"category": "a value of its own", "text": "no words", "id": ""}
+
+
+def lines_of(columns: Sequence[dict[str, Any]], *, plain: bool) -> list[str]:
+    """Return what was made of columns, those treated alike in one line; plain numbers without a gap if asked for."""
+    alike: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for column in columns:
+        gaps = column["missing"] > 0
+        if plain or column["role"] != "number" or column["how"] or gaps:
+            alike.setdefault((column["role"], column["how"], gaps), []).append(column)
+    return [_line(some) for some in alike.values()]
+
+
+def _line(columns: list[dict[str, Any]]) -> str:
+    """Say what was made of some columns that are treated alike."""
+    first, names = columns[0], [column["name"] for column in columns]
+    more = f" and {len(names) - 5:,} more" if len(names) > 5 else ""
+    parts = [first["role"], first["how"]]
+    if first["missing"] and first["role"] != "left out":
+        counts = sorted({column["missing"] for column in columns})
+        many = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
+        instead = _INSTEAD.get(first["role"], "the median in their place")
+        parts.append(f"{many} missing" + (f", {instead}" if instead else ""))
+    return f"{', '.join(names[:5])}{more}: {'; '.join(filter(None, parts))}"
+
+
+def unread_cells(table: Any, transformer: Any) -> list[str]:
+    """Return a sentence for each column of written numbers or dates with cells that a transformer does not read."""
+    found = []
+    for title, part, names in transformer.transformers_:
+        kind = {"numbers": "number", "dates": "date"}.get(title.split()[0])
+        for name in names if kind else ():
+            column = table.column(name)
+            if not is_text(column.type):
+                continue
+            read = part["read"].transform(table.select([name]))[:, 0]
+            odd = text_cells(column, numbers=True).filter(arrow().array(np.isnan(read))).drop_null()
+            if len(odd):
+                found.append(
+                    f"{name}: {len(odd):,} of {len(column):,} cells hold no {kind} as the model reads it, such as "
+                    f"{odd[0].as_py()[:30]!r}, and count as missing."
+                )
+    return found
