@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
 from sklearn.utils import check_random_state
 
 from labelfold.features._anchors import (
@@ -24,6 +23,7 @@ from labelfold.features._anchors import (
     rows_around,
     sample_size,
 )
+from labelfold.features._distances import distances
 from labelfold.features._forms import ColumnForm, Formed
 from labelfold.features._principal import DIRECT, principal_axes
 from labelfold.rows import Block, Featurized, Rows, as_rows
@@ -368,22 +368,6 @@ def width(view: View, pieces: FormPieces) -> float:
     else:
         mean = 2 * (float((pieces.deviations[: view.space] ** 2).sum()) if view.space else pieces.total)
     return view.value / mean
-
-
-def distances(family: str, X: Any, Y: Any) -> np.ndarray:
-    """Return the distances between rows that a kernel is a function of: squared, or sums of absolute differences."""
-    if not X.shape[0]:
-        return np.zeros((0, Y.shape[0]))
-    if family == "laplace":
-        return manhattan_distances(_narrow(X), _narrow(Y))
-    return euclidean_distances(X, Y, squared=True)
-
-
-def _narrow(X: Any) -> Any:
-    """Return sparse rows with 32-bit indices, which are all that scikit-learn's absolute distances take."""
-    if not sparse.issparse(X) or X.indices.dtype == np.int32:
-        return X
-    return sparse.csr_array((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
 
 
 def hold(rows: Rows, most_bytes: float) -> tuple[Rows, float]:
