@@ -54,6 +54,7 @@ ASKING = {
     "app/registry/_yardsticks.py": 1,
     "factorization/_nmf_alpha.py": 1,
     "features/_anchors.py": 1,
+    "features/_distances.py": 1,
     "features/_forms.py": 7,
     "features/_kernel_map.py": 3,
     "numerics/_nonnegative.py": 1,

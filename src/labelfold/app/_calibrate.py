@@ -65,7 +65,7 @@ def confidence_curve(gaps: np.ndarray, right: np.ndarray) -> tuple[float, float]
     --------
     >>> a, b = confidence_curve(np.repeat([0.1, 3.0], 50), np.repeat([True, False, True], [25, 25, 50]))
     >>> [round(float(expit(a * gap + b)), 1) for gap in (0.1, 3.0)]
-    [0.6, 1.0]
+    [0.5, 1.0]
     """
     finite = np.isfinite(gaps)
     gaps, hit = gaps[finite], np.asarray(right, dtype=float)[finite]

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from labelfold._warn import warn_user
+from labelfold.features._distances import distances
 from labelfold.labels import Labels
 from labelfold.numerics._eigen import signed
 from labelfold.rows import Centered, Featurized, Rows
 from labelfold.semi_supervised._fold import BlendedScores, kernel_root
 from labelfold.semi_supervised._pieces import (
     FormPieces,
-    distances,
     graph_weights,
     width,
 )

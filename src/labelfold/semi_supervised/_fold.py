@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from labelfold.features._distances import distances
 from labelfold.rows import Featurized, Rows
 from labelfold.semi_supervised._pieces import (
     FormPieces,
     Placed,
-    distances,
     graph_weights,
     width,
 )

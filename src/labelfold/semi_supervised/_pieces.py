@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
 from sklearn.utils import check_random_state
 
 from labelfold.features._anchors import (
@@ -24,6 +23,7 @@ from labelfold.features._anchors import (
     rows_around,
     sample_size,
 )
+from labelfold.features._distances import distances
 from labelfold.features._forms import ColumnForm, Formed
 from labelfold.features._principal import DIRECT, principal_axes
 from labelfold.rows import Block, Featurized, Rows, as_rows
@@ -368,13 +368,6 @@ def width(view: View, pieces: FormPieces) -> float:
     else:
         mean = 2 * (float((pieces.deviations[: view.space] ** 2).sum()) if view.space else pieces.total)
     return view.value / mean
-
-
-def distances(family: str, X: Any, Y: Any) -> np.ndarray:
-    """Return the distances between rows that a kernel is a function of: squared, or sums of absolute differences."""
-    if not X.shape[0]:
-        return np.zeros((0, Y.shape[0]))
-    return manhattan_distances(X, Y) if family == "laplace" else euclidean_distances(X, Y, squared=True)
 
 
 def hold(rows: Rows, most_bytes: float) -> tuple[Rows, float]:

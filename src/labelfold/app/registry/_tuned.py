@@ -65,7 +65,8 @@ class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     repeats : int, default=2
         How often folds are drawn where there are at most 200 labelled rows; once where there are more, or with
         ``hide``, where a fit costs more. Four draws instead of one gained 0.6 to 1.0 points with 50 labels, in the
-        mean over six tables (image, waveform, usps, Digit1, BCI, COIL) for LDA, SVM and logistic regression.
+        mean over six tables (image, waveform, usps, Digit1, BCI, COIL) for LDA, SVM and logistic regression; two
+        cost half as much.
     most_rows : int, default=2000
         How many labelled rows the candidates are compared on, of each class in proportion.
     hide : bool, default=False
