@@ -77,7 +77,7 @@ def test_what_was_learned_reads_its_own_rows_and_any_others(seed):
     assert np.isfinite(dense(recipe.transform(new))).all()
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(5))
 def test_a_file_that_can_be_fitted_can_be_predicted(seed, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(seed)
@@ -90,7 +90,7 @@ def test_a_file_that_can_be_fitted_can_be_predicted(seed, tmp_path, monkeypatch,
         sep=str(rng.choice(list(",;\t|"))),
         encoding=str(rng.choice(["utf-8", "utf-16"])),
     )
-    status = main(["fit", "t.csv", "-t", "kind", "-m", "lda", "-o", "model"])
+    status = main(["fit", "t.csv", "-t", "kind", "-m", "lda", "--ridge", "1", "-o", "model"])
     err = capsys.readouterr().err
     assert status in (0, 2), err
     if status == 0:

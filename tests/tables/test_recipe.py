@@ -161,6 +161,19 @@ def test_whole_numbers_that_differ_are_numbers_unless_they_count_the_rows():
     assert roles == {"income": "number", "mixed": "id", "x": "number"}
 
 
+def test_numbers_that_are_said_to_be_dates():
+    seconds = np.linspace(1.5e9, 1.6e9, 40)
+    table = pd.DataFrame(
+        {"s": seconds, "ms": seconds[::-1] * 1000, "days": [f"{20200101 + i % 28}" for i in range(40)]}
+    )
+    recipe = Recipe(date=["s", "ms", "days"]).fit(table)
+    how = {name: how.split(";")[0] for name, (_, how) in told(recipe).items()}
+    assert how == {"s": "seconds since 1970", "ms": "milliseconds since 1970", "days": "digits alone"}
+    names = list(recipe.get_feature_names_out())
+    X = recipe.transform(table)
+    np.testing.assert_allclose(X[:, names.index("s: days")], X[::-1, names.index("ms: days")])
+
+
 def test_pixels_stay_where_they_are():
     X = pd.DataFrame(np.zeros((5, 16)), columns=[f"pixel_{i}_{j}" for i in range(4) for j in range(4)])
     X["pixel_1_1"] = np.arange(5.0)

@@ -73,7 +73,7 @@ def left_out(column: Column, target: Target, places: np.ndarray, seen: dict[int,
         return column
     n, coded = len(values), values.dtype.kind in "iu"
     known = values[values >= 0] if coded else values[~np.isnan(values)]
-    if len(known) and (known == known[0]).all():
+    if n > 1 and len(known) and (known == known[0]).all():
         if len(known) == n:
             return replace(column, role="left out", how="it holds one value")
         # whether there is a value is all that it tells

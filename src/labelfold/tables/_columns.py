@@ -12,8 +12,8 @@ import numpy as np
 
 from labelfold.tables._arrow import arrow, distinct, is_text, text_cells, written
 from labelfold.tables._column import Column, left_out, vector_columns
-from labelfold.tables._dates import TURNS, UNITS, calendar_parts, instants, layouts_of
-from labelfold.tables._numbers import numbers, said, writing_of
+from labelfold.tables._dates import EPOCHS, TURNS, UNITS, calendar_parts, instants, layouts_of
+from labelfold.tables._numbers import any_match, numbers, plain, said, writing_of
 from labelfold.tables._steps import lists
 from labelfold.tables._target import Target
 
@@ -27,6 +27,8 @@ _WORDS, _DIFFER = 5.0, 0.2
 MOST_VALUES, HASHED = 50, 64
 # Values that are there fewer times than this on average tell little: only the frequent ones have a column.
 _OFTEN = 3
+# Seconds since 1970 reach this in the year 5138.
+_MILLISECONDS = 1e11
 _DATED = re.compile(r"date|time|day|dob|birth|_at$|_on$|stamp", re.IGNORECASE)
 
 
@@ -103,6 +105,9 @@ def _told(name: str, cells: Any, sample: Any, role: str | None, target: Target) 
 
 def _of_text(name: str, cells: Any, sample: Any, target: Target) -> Column:
     """Tell what a column of text holds."""
+    quick = plain(cells)
+    if not is_text(quick.type) and not _DATED.search(name) and not any_match(cells, r"^0\d"):
+        return _number(name, quick, sample)
     some = [cell for cell in text_cells(sample, numbers=True).to_pylist() if cell is not None]
     if not some:
         some = text_cells(cells, numbers=True).drop_null()[:_SAMPLE].to_pylist()
@@ -129,13 +134,14 @@ def _of_text(name: str, cells: Any, sample: Any, target: Target) -> Column:
 
 def _text(name: str, cells: Any) -> Column:
     text = written(cells)
-    if not arrow().compute.any(arrow().compute.match_substring_regex(text, r"[\p{L}\p{N}]")).as_py():
+    if not any_match(text, r"[\p{L}\p{N}]"):
         return Column(name, "left out", "no cell in it has a word")
     return Column(name, "text", "tf-idf of its words and of groups of characters", missing=text.null_count)
 
 
 def _number(name: str, cells: Any, sample: Any) -> Column:
     writing, odd = None, ""
+    cells = plain(cells) if is_text(cells.type) else cells
     if is_text(cells.type):
         some = [cell for cell in text_cells(sample, numbers=True).to_pylist() if cell is not None]
         writing = writing_of(some)[0]
@@ -170,9 +176,11 @@ def _cells(count: int) -> str:
 def _date(name: str, cells: Any, sample: Any, target: Target) -> Column:
     pa = arrow()
     layouts: list[str] = []
-    if is_text(cells.type) or pa.types.is_integer(cells.type):
-        written = text_cells(sample.cast(pa.string()), numbers=True)
-        layouts = layouts_of([cell for cell in written.to_pylist() if cell is not None])[0]
+    if not pa.types.is_temporal(cells.type):
+        cut = text_cells(sample, numbers=True).drop_null()
+        layouts = layouts_of(cut.to_pylist())[0]
+        if not layouts and (known := numbers(sample, None)[~np.isnan(numbers(sample, None))]).size:
+            layouts = [list(EPOCHS)[int(np.median(np.abs(known)) > _MILLISECONDS)]]
     local, universal = instants(cells, layouts)
     missing = int(np.isnan(local).sum())
     if missing == len(local):

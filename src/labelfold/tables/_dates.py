@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from labelfold.tables._arrow import arrow, distinct, is_text, text_cells, written
+from labelfold.tables._numbers import numbers
 
 _TIME = (
     r"(?:(?:T|,?\s+)(?P<H>\d{1,2}):(?P<M>\d{2})(?::(?P<S>\d{2})(?:[.,]\d+)?)?\s*(?P<half>(?i:[ap]\.?m\.?)?))?"
@@ -27,6 +28,8 @@ LAYOUTS = {
     "digits alone": rf"^(?P<y>(?:1[89]|20)\d{{2}})(?P<m>\d{{2}})(?P<d>\d{{2}}){_TIME}$",
     "time of day": r"^(?P<H>\d{1,2}):(?P<M>\d{2})(?::(?P<S>\d{2})(?:[.,]\d+)?)?\s*(?P<half>(?i:[ap]\.?m\.?)?)$",
 }
+# Numbers as dates, where they are said to be: what a unit of them is in seconds.
+EPOCHS = {"seconds since 1970": 1.0, "milliseconds since 1970": 1e-3}
 _EITHER = ("day first", "month first")
 _DAY = 86_400.0
 
@@ -84,6 +87,9 @@ def instants(column: Any, layouts: Sequence[str]) -> tuple[np.ndarray, np.ndarra
     pa = arrow()
     pc = pa.compute
     types, kind = pa.types, column.type
+    if layouts and layouts[0] in EPOCHS:
+        seconds = EPOCHS[layouts[0]] * numbers(column, None)
+        return seconds, seconds
     if types.is_integer(kind):
         column, kind = column.cast(pa.string()), pa.string()
     if is_text(kind) and len(column):

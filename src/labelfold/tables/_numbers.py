@@ -84,12 +84,12 @@ def parsed(column: Any, writing: Writing) -> Any:
     pa = arrow()
     pc = pa.compute
     text = column
-    marked = writing != PLAIN or _any(pc.match_substring_regex(text, r"[,'’\s()−]"))
+    marked = writing != PLAIN or any_match(text, r"[,'’\s()−]")
     decimal, other = (",", ".") if writing["decimal"] == "," else (".", ",")
     if marked:
-        if _any(pc.match_substring(text, "−")):
+        if any_match(text, "−"):
             text = pc.replace_substring(text, "−", "-")
-        if _any(pc.starts_with(text, "(")):
+        if any_match(text, r"^\("):
             text = pc.replace_substring_regex(text, r"^\((.*)\)$", r"-\1")
         if writing["before"]:
             before = re.escape(writing["before"])
@@ -104,14 +104,16 @@ def parsed(column: Any, writing: Writing) -> Any:
         named = pc.match_substring_regex(text, r"^(?i:[+-]?(?:inf|infinity))$")
         text = pc.if_else(pc.or_(good, named), text, pa.scalar(None, pa.string()))
     if marked:
-        if _any(pc.match_substring_regex(text, rf"[\s'’{re.escape(other)}]")):
+        if any_match(text, rf"[\s'’{re.escape(other)}]"):
             text = pc.replace_substring_regex(text, rf"[\s'’{re.escape(other)}]", "")
         text = pc.replace_substring(text, decimal, ".") if decimal != "." else text
     return text.cast(pa.float64())
 
 
-def _any(tests: Any) -> bool:
-    return bool(arrow().compute.any(tests).as_py())
+def any_match(column: Any, pattern: str) -> bool:
+    """Tell whether a pattern is found in any cell of a column of text."""
+    pc = arrow().compute
+    return bool(pc.any(pc.match_substring_regex(column, pattern)).as_py())
 
 
 def numbers(column: Any, writing: Writing | None) -> np.ndarray:
@@ -128,7 +130,7 @@ def numbers(column: Any, writing: Writing | None) -> np.ndarray:
         column = column.cast(pa.int8())
     if not (types.is_integer(column.type) or types.is_floating(column.type) or types.is_decimal(column.type)):
         column = written(column)
-        column = _plain(column) if writing in (None, PLAIN) else column
+        column = plain(column) if writing in (None, PLAIN) else column
         if is_text(column.type):
             column = parsed(text_cells(column, numbers=True), writing or PLAIN)
     single = types.is_float32(column.type)
@@ -137,7 +139,7 @@ def numbers(column: Any, writing: Writing | None) -> np.ndarray:
     return np.where(infinite, np.nan, values) if infinite.any() else values
 
 
-def _plain(column: Any) -> Any:
+def plain(column: Any) -> Any:
     """Return text as numbers where every cell is a plain one, as in most columns, and as it is otherwise."""
     pa = arrow()
     try:

@@ -169,7 +169,8 @@ class Recipe(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         table = self._table(X, reset=False)
-        absent = [name for name in self.used_ if name not in table.column_names]
+        there = set(table.column_names)
+        absent = [name for name in self.used_ if name not in there]
         if absent:
             raise ValueError(
                 f"X lacks {len(absent)} of the {len(self.used_)} columns the recipe reads: "

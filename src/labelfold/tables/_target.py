@@ -109,8 +109,9 @@ class Target:
 
 def _read(y: Any, n: int, unlabeled: Any) -> Labels | None:
     """Read labels as the library takes them; None where they are of fewer than two classes."""
-    if np.shape(y)[0] != n:
-        raise ValueError(f"y has {np.shape(y)[0]} rows and X has {n}; pass one label a row.")
+    rows = len(y) if hasattr(y, "__len__") else len(np.asarray(y))
+    if rows != n:
+        raise ValueError(f"y has {rows} rows and X has {n}; pass one label a row.")
     tasks = ("binary", "multiclass", "multilabel", "regression")
     try:
         with warnings.catch_warnings():
