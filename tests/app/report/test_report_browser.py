@@ -28,7 +28,7 @@ def found():
     return compare(
         X,
         names,
-        ["lda", "pca-svm", "svm"],
+        ["lda", "pca-svm", "naive-bayes"],
         budgets=[20, 80],
         components=[2, 5],
         repeats=2,
