@@ -132,7 +132,7 @@ def _coverage(report: Report, results: Results) -> None:
 
 
 def _parts(report: Report, results: Results) -> None:
-    report.text("## What each family of views, each form and the weights bring: accuracy, %, five draws")
+    report.text("## What each family of views, each form and the weights bring: accuracy, %, three draws")
     for n_labelled in (20, 50):
         report.text(f"### {n_labelled} labels")
         _grid(report, _accuracies(results, "parts", n_labelled))
