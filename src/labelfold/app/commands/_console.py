@@ -22,23 +22,6 @@ if TYPE_CHECKING:
     from labelfold.tables import Recipe
 
 TASKS = ("auto", "classification", "regression")
-# Labels that are somebody's way to write "no label", and are no spelling of a missing value that files.py knows.
-_LIKE_NONE = {
-    "?",
-    "-",
-    "--",
-    ".",
-    "none",
-    "unknown",
-    "unlabeled",
-    "unlabelled",
-    "missing",
-    "undefined",
-    "n.a.",
-    "tbd",
-}
-
-
 MOST_TOLD = 12  # components of a model, and features of each
 
 
@@ -143,12 +126,19 @@ def _refuse_marks(table: Table) -> None:
     """Refuse a target that mostly holds one word for a missing value: whether it is a class is not to be guessed."""
     assert table.y is not None
     counts = Counter(v for v in table.y.tolist() if v is not None)
-    for value in (v for v in counts if isinstance(v, str) and v.lower() in _LIKE_NONE):
+    for value in filter(_like_none, counts):
         if counts[value] > 0.5 * sum(counts.values()):
             raise Refusal(
                 f"{counts[value] / sum(counts.values()):.0%} of the labels of {table.source} are {value!r}; give "
                 f'--label-free "{value}" if that means no label, or --label-free "" if it is a class.'
             )
+
+
+def _like_none(label: Any) -> bool:
+    """Tell whether a label is somebody's way to write "no label" that read_table does not take as one."""
+    from labelfold.tables._arrow import MISSING
+
+    return isinstance(label, str) and label.lower() in {*MISSING, "none", "unlabeled", "unlabelled"}
 
 
 def recipe_for(table: Table, **roles: list[str] | None) -> Recipe:
@@ -181,7 +171,7 @@ def _note_marks(y: Any, labels: Labels) -> None:
             f"{count(counts[-1], 'row')} labelled -1 {'are' if counts[-1] > 1 else 'is'} taken as "
             "unlabelled; give that class another name if it is one."
         )
-    for value in sorted(v for v in counts if isinstance(v, str) and v.lower() in _LIKE_NONE):
+    for value in sorted(filter(_like_none, counts)):
         note(
             f"{count(counts[value], 'row')} labelled {value!r} {'are' if counts[value] > 1 else 'is'} taken as "
             f'a class; --label-free "{value}" says that it means no label.'
