@@ -152,3 +152,25 @@ def test_a_data_frame_goes_into_compare(tables):
     assert model[0].columns_[-1]["how"] == "you left it out"
     assert found.data.ids[:2] == ["1", "2"]
     assert model.predict(table.head(3)).shape == (3,)
+
+
+def test_an_array_with_gaps(capsys, monkeypatch, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 4))
+    y = np.where(X[:, 0] > 0, "p", "q")
+    X[3, 1], X[5, 2] = np.nan, np.inf
+    monkeypatch.chdir(tmp_path)
+    np.savez("gaps.npz", X=X, y=y)
+    np.savez("whole.npz", X=np.nan_to_num(X, posinf=0), y=y)
+    _, err = run(capsys, "fit", "gaps.npz", "-m", "lda", "-o", "model")
+    assert (
+        "Note: x1: number; 1 missing, the median in their place.\nNote: x2: number; 1 cell is infinite" in err
+    )
+    for name in ("gaps.npz", "whole.npz"):
+        run(capsys, "predict", "model", name, "-o", "said.csv")
+        assert len(pd.read_csv("said.csv")) == 80
+    run(capsys, "fit", "whole.npz", "-m", "lda", "-o", "model")
+    assert main(["predict", "model", "gaps.npz", "-o", "said.csv"]) == 2
+    assert "2 cells without a usable number, the first in column 1, row 4" in capsys.readouterr().err
+    found = compare(X, y, ["lda"], repeats=1, progress=False)
+    assert found.refit().predict(X).shape == (80,)

@@ -203,14 +203,20 @@ def recipe_of(model: Any) -> Recipe | None:
     return getattr(model, "named_steps", {}).get("recipe")
 
 
+def named_columns(recipe: Recipe | None) -> list[str] | None:
+    """Return the columns that a recipe reads by their names; None where it was fitted on columns without."""
+    return None if recipe is None or not hasattr(recipe, "feature_names_in_") else recipe.used_
+
+
 def as_fitted(table: Table, saved: SavedModel, data: Path) -> Any:
     """Return the rows of a table as the model was fitted on, or say what is different."""
-    if recipe_of(saved.model) is not None and table.feature_names is not None:
+    recipe = recipe_of(saved.model)
+    if named_columns(recipe) is not None and table.feature_names is not None:
         return table.columns()
     import pandas as pd
 
-    expected, found = saved.meta.get("n_features"), table.X.shape[1]
-    X = table.X
+    X = table.X if recipe is None or table.feature_names is not None else table.raw
+    expected, found = saved.meta.get("n_features"), X.shape[1]
     if sp.issparse(X) and table.feature_names is None and expected is not None and found < expected:
         # svmlight does not write trailing columns of zeros
         X = sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], expected))

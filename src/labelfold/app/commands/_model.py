@@ -16,6 +16,7 @@ from labelfold.app.commands._console import (
     MOST_TOLD,
     as_fitted,
     console,
+    named_columns,
     note,
     read_labelled,
     recipe_for,
@@ -312,13 +313,13 @@ def _read_both(
         id_columns=ids or (),
         known_ids=recipe.ids_ if recipe is not None and ids is None else (),
         drop=drop,
-        features=saved.meta.get("feature_names") if recipe is None else recipe.used_,
+        features=saved.meta.get("feature_names") if recipe is None else named_columns(recipe),
         format=format,
         index_base=saved.meta.get("index_base"),
     )
     for sentence in table.notes:
         note(sentence)
-    known = {*target, *(() if recipe is None else recipe.feature_names_in_)}
+    known = {*target, *getattr(recipe, "feature_names_in_", ())}
     left = [name for name in table.ignored if name not in known]
     if ignored := [name for name in left if not any(fnmatchcase(name, pattern) for pattern in target)]:
         note(f"ignored {listed(ignored)}, which the model does not use.")

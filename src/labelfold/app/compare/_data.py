@@ -143,7 +143,7 @@ def read_data(
 ) -> Data:
     """Read the rows and labels of a comparison, or say in a sentence what is wrong with them."""
     names, made = None, None
-    if is_table(X):
+    if is_table(X) or has_gaps(X):
         labels, doubts = read_target_labels(y, n_rows(X), unlabeled=unlabeled, task=task)
         made = Recipe() if recipe is None else clone(recipe)
         table, X = X, made.fit_transform(X, labels)
@@ -164,6 +164,18 @@ def read_data(
         [*doubts, *_notes(X, names, labels)],
         doubts,
         made,
+    )
+
+
+def has_gaps(X: Any) -> bool:
+    """Tell whether an array has cells that are no finite number, so that it takes a recipe to read it.
+
+    >>> has_gaps([[1.0, np.nan]]), has_gaps([["a", 2]]), has_gaps([[1, 2]])
+    (True, True, False)
+    """
+    array = np.asarray(X)  # a sparse matrix becomes one object without a dimension
+    return array.ndim == 2 and (
+        array.dtype.kind in "OUS" or (array.dtype.kind == "f" and not np.isfinite(array).all())
     )
 
 
