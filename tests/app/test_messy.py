@@ -8,9 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer
+from typer.main import get_command
 
 from labelfold import Recipe, compare, load
 from labelfold.app._cli import main
+from labelfold.app.commands._model import app
 
 
 @pytest.fixture(scope="module")
@@ -174,3 +176,10 @@ def test_an_array_with_gaps(capsys, monkeypatch, tmp_path):
     assert "2 cells without a usable number, the first in column 1, row 4" in capsys.readouterr().err
     found = compare(X, y, ["lda"], repeats=1, progress=False)
     assert found.refit().predict(X).shape == (80,)
+
+
+def test_commands_that_read_a_table_have_the_same_options():
+    options = ["target", "id", "drop", "text", "category", "number", "date", "format", "encoding"]
+    for command in ("compare", "fit", "transform", "predict"):
+        taken = {o for p in get_command(app).commands[command].params for o in p.opts}
+        assert {f"--{option}" for option in options} <= taken

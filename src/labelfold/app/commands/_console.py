@@ -60,6 +60,7 @@ def read_labelled(
     drop: list[str] | None,
     label_free: list[str] | None,
     format: str | None,
+    encoding: str | None,
     task: str = "auto",
 ) -> tuple[Table, int | None, Labels]:
     """Read a table that has to have labels.
@@ -85,6 +86,7 @@ def read_labelled(
         id_columns=ids or (),
         drop=drop or (),
         format=format,
+        encoding=encoding,
         unlabeled_values=label_free,
     )
     for sentence in table.notes:

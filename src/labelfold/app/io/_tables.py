@@ -107,6 +107,7 @@ def read_table(
     drop: Sequence[str] = (),
     features: Sequence[str] | None = None,
     format: str | None = None,
+    encoding: str | None = None,
     unlabeled_values: Sequence[str] | None = None,
     index_base: int | None = None,
 ) -> Table:
@@ -132,6 +133,8 @@ def read_table(
         Take these columns, in this order, and ignore the others; all but the above unless given.
     format : str, optional
         The format, where the file's ending does not say.
+    encoding : str, optional
+        The encoding of a CSV or TSV file; UTF-8 or UTF-16 unless given, and bytes that are neither as Windows-1252.
     unlabeled_values : sequence of str, optional
         Spellings of "no label" in the target, besides an empty cell; NA, NaN, null and the like unless given.
     index_base : {0, 1}, optional
@@ -156,6 +159,10 @@ def read_table(
     ids = None
     ignored: list[str] = []
     notes: list[str] = []
+    if encoding is not None and kind not in ("csv", "tsv"):
+        raise FileProblem(
+            f"{path} is read as {kind}, which has no encoding; leave out --encoding {encoding}."
+        )
     targets = [] if target is None else [target] if isinstance(target, str) else list(target)
     if kind in ("npz", "svmlight"):
         if drop or (id_columns and kind == "svmlight"):
@@ -175,7 +182,7 @@ def read_table(
     else:
         from labelfold.app.io import _frames as frames
 
-        frame = frames.read_frame(path, kind, notes.append)
+        frame = frames.read_frame(path, kind, notes.append, encoding)
         there = frame.column_names
         targets = frames.matching(path, there, "target", targets)
         id_columns = frames.matching(path, there, "id", id_columns) or [c for c in known_ids if c in there]
