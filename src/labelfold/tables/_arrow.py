@@ -63,6 +63,11 @@ def n_rows(X: Any) -> int:
     return int(X.num_rows) if hasattr(X, "num_rows") else len(X)
 
 
+def column_names(X: Any) -> list[str]:
+    """Return the names of the columns of a table of any make."""
+    return list(map(str, X.columns)) if not hasattr(X, "column_names") else list(X.column_names)
+
+
 def as_arrow(X: Any) -> tuple[Any, bool]:
     """Return X as an Arrow table, and whether its columns have names of their own.
 
