@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from sklearn.datasets import load_breast_cancer
 from typer.main import get_command
@@ -154,6 +155,28 @@ def test_a_data_frame_goes_into_compare(tables):
     assert model[0].columns_[-1]["how"] == "you left it out"
     assert found.data.ids[:2] == ["1", "2"]
     assert model.predict(table.head(3)).shape == (3,)
+
+
+def test_a_polars_frame_is_read_as_a_pandas_frame_is(tables):
+    polars = pytest.importorskip(
+        "polars", reason="polars is not installed; a foreign Arrow table stands for it"
+    )
+    folder, _ = tables
+    table = pd.read_csv(folder / "train.csv", sep=";", encoding="cp1252")
+    X = table.drop(columns="diagnosis")
+    expected = Recipe().fit(X, table["diagnosis"])
+    other = polars.from_pandas(X)
+    found = compare(other, polars.from_pandas(table["diagnosis"]), ["lda"], repeats=1, progress=False)
+    assert found.data.recipe.lines() == expected.lines()
+    assert found.refit().predict(other.head(3)).tolist() == found.refit().predict(X.head(3)).tolist()
+
+
+def test_a_table_with_nothing_but_the_arrow_interface_goes_into_compare(tables):
+    folder, _ = tables
+    table = pd.read_csv(folder / "train.csv", sep=";", encoding="cp1252")
+    reader = pa.Table.from_pandas(table.drop(columns="diagnosis")).to_reader()  # gives its rows once
+    found = compare(reader, table["diagnosis"], ["lda"], repeats=1, progress=False)
+    assert found.data.X.shape[0] == len(table)
 
 
 def test_an_array_with_gaps(capsys, monkeypatch, tmp_path):

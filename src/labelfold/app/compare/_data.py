@@ -20,7 +20,7 @@ from labelfold.app.registry._multilabel import coded
 from labelfold.app.registry._suitability import Facts
 from labelfold.labels import Labels
 from labelfold.tables import Recipe
-from labelfold.tables._arrow import column_names, is_table, n_rows
+from labelfold.tables._arrow import as_named, column_names, is_table, n_rows
 from labelfold.tables._column import vector_columns
 
 _OUTWEIGHS = 30  # times the usual spread; pixels and counts stay far below
@@ -149,6 +149,7 @@ def read_data(
     """
     names, made = None, None
     if is_table(X) or has_gaps(X):
+        X = as_named(X) if is_table(X) else X
         labels, doubts = read_target_labels(y, n_rows(X), unlabeled=unlabeled, task=task)
         made = Recipe() if recipe is None else clone(recipe)
         if images and is_table(X):
