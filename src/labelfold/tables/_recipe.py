@@ -82,7 +82,7 @@ class Recipe(TransformerMixin, BaseEstimator):
     >>> for line in recipe.lines():
     ...     print(line)
     age: number; 1 missing, the median in their place
-    plan: category; 2 values, one column each, rare ones together; 1 missing, a value of its own
+    plan: category; 2 values, one column each, rare ones together; '?' means missing; 1 missing, a value of its own
     since: date; day first; elapsed time, day of month, month, weekday, hour
     >>> recipe.transform(pd.DataFrame({"plan": ["new"], "since": [None], "age": [None]})).shape[0]
     1
