@@ -307,3 +307,9 @@ def test_many_rows_are_learned_from_a_sample_and_read_in_blocks(monkeypatch):
     assert len(X) == len(expected)
     assert some.lines()[0] == f"learned from {some.n_learned_from_} of 3,000 rows, which the counts are of"
     assert told(some)["row"] == told(recipe)["row"]
+
+
+def test_a_table_without_rows_is_refused_by_transform(learned):
+    table, _ = messy()
+    with pytest.raises(ValueError, match="0 sample"):
+        learned.transform(table.head(0))
