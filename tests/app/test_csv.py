@@ -31,7 +31,58 @@ def test_separators_encodings_and_packing(tmp_path, name, separator, decimal, en
     expected = {k: [cell.format(s=separator, d=decimal) for cell in cells] for k, cells in COLUMNS.items()}
     assert table.raw.to_pydict() == expected
     assert table.y.tolist() == ["x", None]
-    assert bool(table.notes) == (encoding == "cp1252")
+    assert bool(table.notes) == (encoding in ("cp1252", "utf-16"))
+
+
+@pytest.mark.parametrize(
+    ("encoding", "word"),
+    [
+        ("cp1251", "Москва"),
+        ("shift_jis", "東京"),
+        ("iso8859-2", "Győr"),
+        ("utf-8", "größer"),
+        ("utf-16-be", "é"),
+    ],
+)
+def test_an_encoding_that_is_given(tmp_path, encoding, word):
+    path = tmp_path / "t.csv"
+    path.write_bytes(f"{word};kind\n{word};x\n".encode(encoding))
+    table = read_table(path, target="kind", encoding=encoding.upper())
+    assert table.raw.to_pydict() == {word: [word]}
+    assert table.notes == ([] if encoding == "utf-8" else [f"{path} was read as {encoding}."])
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32"])
+def test_encodings_that_show(tmp_path, encoding):
+    path = tmp_path / "t.csv"
+    path.write_bytes("a;größe\nx;1\n".encode(encoding))
+    table = read_table(path)
+    assert table.raw.to_pydict() == {"a": ["x"], "größe": ["1"]}
+    assert table.notes == [f"{path} was read as {encoding}."]
+
+
+@pytest.mark.parametrize(
+    ("name", "encoding", "words"),
+    [
+        (
+            "t.csv",
+            "utf-9",
+            "--encoding is the name of an encoding of text, such as utf-8, cp1251 or shift_jis, not 'utf",
+        ),
+        ("t.csv", "base64", "not 'base64'"),
+        (
+            "t.csv",
+            "ascii",
+            "is not text in the encoding given: 'ascii' codec can't decode byte 0xc3 in position 2",
+        ),
+        ("t.npz", "ascii", "t.npz is read as npz, which has no encoding; leave out --encoding ascii."),
+    ],
+)
+def test_encodings_that_cannot_be(tmp_path, name, encoding, words):
+    (tmp_path / name).write_text("grö,b\n1,2\n", encoding="utf-8")
+    with pytest.raises(FileProblem) as caught:
+        read_table(tmp_path / name, encoding=encoding)
+    assert words in str(caught.value)
 
 
 def test_lines_in_two_encodings(tmp_path):
@@ -39,7 +90,10 @@ def test_lines_in_two_encodings(tmp_path):
     path.write_bytes("a,b\nschön,1\n".encode() + "schön,2\n".encode("latin-1"))
     table = read_table(path)
     assert table.raw.column("a").to_pylist() == ["schön", "schön"]
-    assert table.notes == [f"{path} is not UTF-8 text throughout; other bytes were read as Windows-1252."]
+    assert table.notes == [
+        f"{path} is not UTF-8 text throughout; other bytes were read as Windows-1252; --encoding names another "
+        "encoding."
+    ]
 
 
 @pytest.mark.parametrize(

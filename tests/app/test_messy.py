@@ -6,11 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from sklearn.datasets import load_breast_cancer
+from typer.main import get_command
 
 from labelfold import Recipe, compare, load
 from labelfold.app._cli import main
+from labelfold.app.commands._model import app
 
 
 @pytest.fixture(scope="module")
@@ -152,3 +155,54 @@ def test_a_data_frame_goes_into_compare(tables):
     assert model[0].columns_[-1]["how"] == "you left it out"
     assert found.data.ids[:2] == ["1", "2"]
     assert model.predict(table.head(3)).shape == (3,)
+
+
+def test_a_polars_frame_is_read_as_a_pandas_frame_is(tables):
+    polars = pytest.importorskip(
+        "polars", reason="polars is not installed; a foreign Arrow table stands for it"
+    )
+    folder, _ = tables
+    table = pd.read_csv(folder / "train.csv", sep=";", encoding="cp1252")
+    X = table.drop(columns="diagnosis")
+    expected = Recipe().fit(X, table["diagnosis"])
+    other = polars.from_pandas(X)
+    found = compare(other, polars.from_pandas(table["diagnosis"]), ["lda"], repeats=1, progress=False)
+    assert found.data.recipe.lines() == expected.lines()
+    assert found.refit().predict(other.head(3)).tolist() == found.refit().predict(X.head(3)).tolist()
+
+
+def test_a_table_with_nothing_but_the_arrow_interface_goes_into_compare(tables):
+    folder, _ = tables
+    table = pd.read_csv(folder / "train.csv", sep=";", encoding="cp1252")
+    reader = pa.Table.from_pandas(table.drop(columns="diagnosis")).to_reader()  # gives its rows once
+    found = compare(reader, table["diagnosis"], ["lda"], repeats=1, progress=False)
+    assert found.data.X.shape[0] == len(table)
+
+
+def test_an_array_with_gaps(capsys, monkeypatch, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 4))
+    y = np.where(X[:, 0] > 0, "p", "q")
+    X[3, 1], X[5, 2] = np.nan, np.inf
+    monkeypatch.chdir(tmp_path)
+    np.savez("gaps.npz", X=X, y=y)
+    np.savez("whole.npz", X=np.nan_to_num(X, posinf=0), y=y)
+    _, err = run(capsys, "fit", "gaps.npz", "-m", "lda", "-o", "model")
+    assert (
+        "Note: x1: number; 1 missing, the median in their place.\nNote: x2: number; 1 cell is infinite" in err
+    )
+    for name in ("gaps.npz", "whole.npz"):
+        run(capsys, "predict", "model", name, "-o", "said.csv")
+        assert len(pd.read_csv("said.csv")) == 80
+    run(capsys, "fit", "whole.npz", "-m", "lda", "-o", "model")
+    assert main(["predict", "model", "gaps.npz", "-o", "said.csv"]) == 2
+    assert "2 cells without a usable number, the first in column 1, row 4" in capsys.readouterr().err
+    found = compare(X, y, ["lda"], repeats=1, progress=False)
+    assert found.refit().predict(X).shape == (80,)
+
+
+def test_commands_that_read_a_table_have_the_same_options():
+    options = ["target", "id", "drop", "text", "category", "number", "date", "format", "encoding"]
+    for command in ("compare", "fit", "transform", "predict"):
+        taken = {o for p in get_command(app).commands[command].params for o in p.opts}
+        assert {f"--{option}" for option in options} <= taken

@@ -179,6 +179,23 @@ def test_pixels_stay_where_they_are():
     X["pixel_1_1"] = np.arange(5.0)
     np.testing.assert_array_equal(Recipe().fit_transform(X), X)
     assert Recipe().fit_transform(X.astype(np.float32)).dtype == np.float32
+    first, second = Recipe().fit(X).lines()
+    assert first.endswith("pixel_1_0 and 10 more: number; it holds one value, and stays as a pixel")
+    assert second == "pixel_1_1: number"
+
+
+def test_columns_numbered_alike_are_looked_at_as_others_are():
+    rng = np.random.default_rng(0)
+    y = np.repeat(["p", "q"], 20)
+    X = pd.DataFrame(rng.normal(size=(40, 20)), columns=[f"v{j}" for j in range(20)])
+    X["v3"], X["v5"], X["v6"], X["v9"] = 7.0, X["v4"], X["v2"], np.where(y == "p", 1, 2)
+    recipe = Recipe().fit(X, y)
+    assert recipe.lines(plain=False) == [
+        "v3: left out; it holds one value",
+        "v5, v6: left out; each repeats another, the first 'v4'",
+        "v9: left out; it maps one to one onto the target in all 40 labelled rows, so it is a leak",
+    ]
+    assert len(recipe.used_) == 16
 
 
 def test_gaps_that_tell_something_have_a_column():

@@ -63,6 +63,16 @@ def n_rows(X: Any) -> int:
     return int(X.num_rows) if hasattr(X, "num_rows") else len(X)
 
 
+def as_named(X: Any) -> Any:
+    """Return a table as it is, or as an Arrow table where all it has is the Arrow interface, which may serve once."""
+    return X if hasattr(X, "iloc") or hasattr(X, "column_names") else as_arrow(X)[0]
+
+
+def column_names(X: Any) -> list[str]:
+    """Return the names of the columns of a table of any make."""
+    return list(map(str, X.columns)) if not hasattr(X, "column_names") else list(X.column_names)
+
+
 def as_arrow(X: Any) -> tuple[Any, bool]:
     """Return X as an Arrow table, and whether its columns have names of their own.
 

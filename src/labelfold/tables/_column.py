@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import isqrt
 from typing import Any
 
 import numpy as np
 
 from labelfold.tables._target import LEAST_ROWS, Target
 
+# Why a column that is there twice is left out, before the name of the first.
+REPEATS = "it repeats "
+_PIXEL = re.compile(r"(?:pixel|px|p)[ _.-]?(\d+)(?:[ _.x,-](\d+))?", re.IGNORECASE)
 # So many columns whose names only differ in their numbers are the places of one vector.
 _VECTOR = 16
 # Fewer rows count themselves only in order, and fewer values that all differ are no ids.
@@ -54,7 +59,7 @@ class Column:
         return self.role not in ("id", "left out")
 
 
-def left_out(column: Column, target: Target, places: np.ndarray, seen: dict[int, list[Column]]) -> Column:
+def left_out(column: Column, target: Target, places: np.ndarray, seen: dict[tuple, str]) -> Column:
     """Return the column, or why there is nothing to learn from it.
 
     Parameters
@@ -66,15 +71,14 @@ def left_out(column: Column, target: Target, places: np.ndarray, seen: dict[int,
     places : ndarray
         Which rows of the table these are.
     seen : dict
-        Columns before it by a hash of their values; this one is added.
+        Names of the columns before it by a digest of their values; this one is added.
     """
     values = column.data
     if values is None:
         return column
-    n, coded = len(values), values.dtype.kind in "iu"
-    known = values[values >= 0] if coded else values[~np.isnan(values)]
-    if n > 1 and len(known) and (known == known[0]).all():
-        if len(known) == n:
+    known = _known(values)
+    if _constant(values):
+        if len(known) == len(values):
             return replace(column, role="left out", how="it holds one value")
         # whether there is a value is all that it tells
         return replace(column, role="category", how="1 value", reading=None, levels=1, data=None)
@@ -86,17 +90,40 @@ def left_out(column: Column, target: Target, places: np.ndarray, seen: dict[int,
     if repeated >= LEAST_ROWS:
         how = f"it maps one to one onto the target in all {repeated:,} labelled rows, so it is a leak"
         return replace(column, role="left out", how=how)
-    key = hash((column.role, values[:: max(n // 1000, 1)].tobytes()))
-    for other in seen.setdefault(key, []):
-        if np.array_equal(values, other.data, equal_nan=not coded):
-            return replace(column, role="left out", how=f"it repeats {other.name!r}")
-    seen[key].append(column)
+    other = seen.setdefault((column.role, _digest(values)), column.name)
+    if other != column.name:
+        return replace(column, role="left out", how=f"{REPEATS}{other!r}")
     if repeated:
         return _named(column, f"it maps one to one onto the target in {repeated} labelled rows")
-    ordered = n >= FEWEST_COUNTED and column.role == "number" and bool((np.diff(values) > 0).all())
+    ordered = len(values) >= FEWEST_COUNTED and column.role == "number" and bool((np.diff(values) > 0).all())
     if ordered and (values == np.round(values)).all():
         return _named(column, "each row has a larger whole number, as ids may have")
     return column
+
+
+def in_place(column: Column) -> Column:
+    """Return a column that stays where it is, as a pixel does, and say so where it holds one value."""
+    constant = column.data is not None and _constant(column.data)
+    return _named(column, "it holds one value, and stays as a pixel") if constant else column
+
+
+def _known(values: np.ndarray) -> np.ndarray:
+    """Return the numbers, or codes, of cells that are not missing."""
+    return values[values >= 0] if values.dtype.kind in "iu" else values[~np.isnan(values)]
+
+
+def _constant(values: np.ndarray) -> bool:
+    """Tell whether several rows have one value, those without any aside."""
+    known = _known(values)
+    return len(values) > 1 and len(known) > 0 and bool((known == known[0]).all())
+
+
+def _digest(values: np.ndarray) -> bytes:
+    """Return what two columns share only where their values are the same."""
+    if values.dtype.kind == "f":
+        # one writing of zero, and one of a missing cell
+        values = np.where(np.isnan(values), np.nan, values.astype(np.float64) + 0.0)
+    return hashlib.blake2b(np.ascontiguousarray(values).data, digest_size=16).digest()
 
 
 def _named(column: Column, what: str) -> Column:
@@ -115,12 +142,34 @@ def _counts_rows(name: str, values: np.ndarray, places: np.ndarray) -> bool:
     return whole and bool((np.diff(np.sort(values)) == 1).all())
 
 
-def vector_columns(names: Sequence[str]) -> set[str]:
-    """Return the columns that are places of a vector, such as pixels: each stays where it is, constant or not.
+def vector_columns(names: Sequence[str]) -> list[str]:
+    """Return the columns that are numbered alike, as the places of a vector are.
 
-    >>> sorted(vector_columns(["age", *(f"pixel {i}" for i in range(20))]))[0]
-    'pixel 0'
+    >>> vector_columns(["age", *(f"v{i}" for i in range(20))])[:2]
+    ['v0', 'v1']
     """
     stems = Counter(re.sub(r"\d+", "#", name) for name in names if re.search(r"\d", name))
     kept = {stem for stem, times in stems.items() if times >= _VECTOR}
-    return {name for name in names if re.sub(r"\d+", "#", name) in kept}
+    return [name for name in names if re.sub(r"\d+", "#", name) in kept]
+
+
+def pixel_columns(names: Sequence[str]) -> tuple[list[str], tuple[int, int] | None]:
+    """Return the columns that are called pixels, and the height and width of the image where they make one.
+
+    Columns named ``pixel_0_0``, ``pixel_0_1``, ... or ``pixel1``, ``pixel2``, ... do.
+
+    >>> pixel_columns(["label", *(f"pixel{i}" for i in range(4))])
+    (['pixel0', 'pixel1', 'pixel2', 'pixel3'], (2, 2))
+    """
+    found = [m for name in names if (m := _PIXEL.fullmatch(name))]
+    pixels = [m[0] for m in found]
+    if found and all(m[2] for m in found):
+        places = np.array([(int(m[1]), int(m[2])) for m in found])
+        height, width = (int(s) for s in places.max(axis=0) - places.min(axis=0) + 1)
+        expected = np.argwhere(np.ones((height, width))) if height * width == len(found) else None
+        in_order = expected is not None and (places - places.min(axis=0) == expected).all()
+        return pixels, (height, width) if in_order else None
+    side = isqrt(len(found))
+    counted = np.diff([int(m[1]) for m in found])
+    whole = side * side == len(found) and side > 1 and (counted == 1).all()
+    return pixels, (side, side) if whole else None

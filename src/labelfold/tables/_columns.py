@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from labelfold.tables._arrow import arrow, distinct, is_text, text_cells, written
-from labelfold.tables._column import Column, left_out, vector_columns
+from labelfold.tables._column import Column, in_place, left_out, pixel_columns, vector_columns
 from labelfold.tables._dates import EPOCHS, TURNS, UNITS, calendar_parts, instants, layouts_of
 from labelfold.tables._numbers import any_match, numbers, plain, said, writing_of
 from labelfold.tables._steps import lists
@@ -48,19 +48,22 @@ def columns_of(table: Any, places: np.ndarray, given: Mapping[str, str], target:
     """
     n = table.num_rows
     sample = table.take(np.linspace(0, n - 1, _SAMPLE).astype(int)) if n > _SAMPLE else table
-    vectors = vector_columns(table.column_names)
+    vectors = set(vector_columns(table.column_names))
+    pixels, shape = pixel_columns(table.column_names)
+    kept = set(pixels if shape is not None else ())
     found: list[Column] = []
-    seen: dict[int, list[Column]] = {}
+    seen: dict[tuple, str] = {}
     for name in table.column_names:
         if given.get(name) in ("id", "left out"):
             how = "it names the rows" if given[name] == "id" else "you left it out"
             found.append(Column(name, given[name], how))
             continue
         column = _told(name, table.column(name), sample.column(name), given.get(name), target)
-        if name not in given and column.used and name not in vectors:
-            column = left_out(column, target, places, seen)
+        if name not in given and column.used:
+            column = in_place(column) if name in kept else left_out(column, target, places, seen)
         if column.role == "number" and column.missing:
             column = replace(column, told=target.told_by(np.isnan(column.data)))
+        # a wide table is not held twice
         found.append(replace(column, data=None) if name in vectors else column)
     return _nothing_but_names(found, table, given)
 

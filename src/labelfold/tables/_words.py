@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from labelfold.tables._arrow import arrow, is_text, text_cells
+from labelfold.tables._column import REPEATS
 
 # What stands in the place of a missing cell.
 _INSTEAD = {"category": "a value of its own", "text": "no words", "id": ""}
@@ -19,7 +20,8 @@ def lines_of(columns: Sequence[dict[str, Any]], *, plain: bool) -> list[str]:
     for column in columns:
         gaps = column["missing"] > 0
         if plain or column["role"] != "number" or column["how"] or gaps:
-            alike.setdefault((column["role"], column["how"], gaps), []).append(column)
+            how = REPEATS if column["how"].startswith(REPEATS) else column["how"]
+            alike.setdefault((column["role"], how, gaps), []).append(column)
     return [_line(some) for some in alike.values()]
 
 
@@ -27,7 +29,11 @@ def _line(columns: list[dict[str, Any]]) -> str:
     """Say what was made of some columns that are treated alike."""
     first, names = columns[0], [column["name"] for column in columns]
     more = f" and {len(names) - 5:,} more" if len(names) > 5 else ""
-    parts = [first["role"], first["how"]]
+    several = len({column["how"] for column in columns}) > 1
+    parts = [
+        first["role"],
+        f"each repeats another, the first {first['how'].removeprefix(REPEATS)}" if several else first["how"],
+    ]
     if first["missing"] and first["role"] != "left out":
         counts = sorted({column["missing"] for column in columns})
         many = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"

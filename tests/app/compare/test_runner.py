@@ -621,3 +621,12 @@ def test_what_labelfold_promises_is_its_leave_one_out(data):
         model.loo_interval_,
     )
     assert found.choice.n_rows == 50
+
+
+def test_images_of_columns_with_other_names_keep_their_pixels():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(40, 16)), columns=[f"{i}x{j}" for i in range(4) for j in range(4)])
+    X["0x0"] = 0.0
+    y = rng.choice(["p", "q"], 40)
+    assert read_data(X, y).X.shape[1] == 15
+    assert read_data(X, y, images=True).X.shape[1] == 16

@@ -28,6 +28,7 @@ from labelfold.app.commands._options import (
     Data,
     Date,
     Drop,
+    Encoding,
     Format,
     Ids,
     LabelFree,
@@ -93,6 +94,7 @@ def compare_command(
     date: Date = None,
     label_free: LabelFree = None,
     format: Format = None,
+    encoding: Encoding = None,
     scale: Scale = None,
     task: Task = "auto",
     safe_csv: SafeCsv = False,
@@ -114,7 +116,7 @@ def compare_command(
         shape = _shape(image_shape)
         existing_file(data)
         writable_folder(output)
-        table, mark, _ = read_labelled(data, target, ids, drop, label_free, format, task)
+        table, mark, _ = read_labelled(data, target, ids, drop, label_free, format, encoding, task)
         recipe = recipe_for(table, text=text, category=category, number=number, date=date)
     settings: dict[str, Any] = {
         "methods": chosen,

@@ -22,23 +22,6 @@ if TYPE_CHECKING:
     from labelfold.tables import Recipe
 
 TASKS = ("auto", "classification", "regression")
-# Labels that are somebody's way to write "no label", and are no spelling of a missing value that files.py knows.
-_LIKE_NONE = {
-    "?",
-    "-",
-    "--",
-    ".",
-    "none",
-    "unknown",
-    "unlabeled",
-    "unlabelled",
-    "missing",
-    "undefined",
-    "n.a.",
-    "tbd",
-}
-
-
 MOST_TOLD = 12  # components of a model, and features of each
 
 
@@ -77,6 +60,7 @@ def read_labelled(
     drop: list[str] | None,
     label_free: list[str] | None,
     format: str | None,
+    encoding: str | None,
     task: str = "auto",
 ) -> tuple[Table, int | None, Labels]:
     """Read a table that has to have labels.
@@ -102,6 +86,7 @@ def read_labelled(
         id_columns=ids or (),
         drop=drop or (),
         format=format,
+        encoding=encoding,
         unlabeled_values=label_free,
     )
     for sentence in table.notes:
@@ -143,12 +128,19 @@ def _refuse_marks(table: Table) -> None:
     """Refuse a target that mostly holds one word for a missing value: whether it is a class is not to be guessed."""
     assert table.y is not None
     counts = Counter(v for v in table.y.tolist() if v is not None)
-    for value in (v for v in counts if isinstance(v, str) and v.lower() in _LIKE_NONE):
+    for value in filter(_like_none, counts):
         if counts[value] > 0.5 * sum(counts.values()):
             raise Refusal(
                 f"{counts[value] / sum(counts.values()):.0%} of the labels of {table.source} are {value!r}; give "
                 f'--label-free "{value}" if that means no label, or --label-free "" if it is a class.'
             )
+
+
+def _like_none(label: Any) -> bool:
+    """Tell whether a label is somebody's way to write "no label" that read_table does not take as one."""
+    from labelfold.tables._arrow import MISSING
+
+    return isinstance(label, str) and label.lower() in {*MISSING, "none", "unlabeled", "unlabelled"}
 
 
 def recipe_for(table: Table, **roles: list[str] | None) -> Recipe:
@@ -181,7 +173,7 @@ def _note_marks(y: Any, labels: Labels) -> None:
             f"{count(counts[-1], 'row')} labelled -1 {'are' if counts[-1] > 1 else 'is'} taken as "
             "unlabelled; give that class another name if it is one."
         )
-    for value in sorted(v for v in counts if isinstance(v, str) and v.lower() in _LIKE_NONE):
+    for value in sorted(filter(_like_none, counts)):
         note(
             f"{count(counts[value], 'row')} labelled {value!r} {'are' if counts[value] > 1 else 'is'} taken as "
             f'a class; --label-free "{value}" says that it means no label.'
@@ -213,14 +205,20 @@ def recipe_of(model: Any) -> Recipe | None:
     return getattr(model, "named_steps", {}).get("recipe")
 
 
+def named_columns(recipe: Recipe | None) -> list[str] | None:
+    """Return the columns that a recipe reads by their names; None where it was fitted on columns without."""
+    return None if recipe is None or not hasattr(recipe, "feature_names_in_") else recipe.used_
+
+
 def as_fitted(table: Table, saved: SavedModel, data: Path) -> Any:
     """Return the rows of a table as the model was fitted on, or say what is different."""
-    if recipe_of(saved.model) is not None and table.feature_names is not None:
+    recipe = recipe_of(saved.model)
+    if named_columns(recipe) is not None and table.feature_names is not None:
         return table.columns()
     import pandas as pd
 
-    expected, found = saved.meta.get("n_features"), table.X.shape[1]
-    X = table.X
+    X = table.X if recipe is None or table.feature_names is not None else table.raw
+    expected, found = saved.meta.get("n_features"), X.shape[1]
     if sp.issparse(X) and table.feature_names is None and expected is not None and found < expected:
         # svmlight does not write trailing columns of zeros
         X = sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], expected))

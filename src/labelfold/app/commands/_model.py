@@ -16,6 +16,7 @@ from labelfold.app.commands._console import (
     MOST_TOLD,
     as_fitted,
     console,
+    named_columns,
     note,
     read_labelled,
     recipe_for,
@@ -28,6 +29,7 @@ from labelfold.app.commands._options import (
     Data,
     Date,
     Drop,
+    Encoding,
     Format,
     Ids,
     LabelFree,
@@ -98,6 +100,7 @@ def fit(
     date: Date = None,
     label_free: LabelFree = None,
     format: Format = None,
+    encoding: Encoding = None,
     scale: Scale = None,
     task: Task = "auto",
     seed: Seed = 0,
@@ -127,7 +130,7 @@ def fit(
             wrong = f"--ridge is at least 0, not {ridge}" if ridge < 0 else f"{chosen.name!r} has no ridge"
             raise Refusal(f"{wrong}.")
         writable_file(output)
-        table, mark, labels = read_labelled(data, target, ids, drop, label_free, format, task)
+        table, mark, labels = read_labelled(data, target, ids, drop, label_free, format, encoding, task)
         recipe = recipe_for(table, text=text, category=category, number=number, date=date)
         names = row_names(table)
         read = read_data(table.columns(), table.y, unlabeled=mark, ids=names, recipe=recipe, task=task)
@@ -213,6 +216,7 @@ def transform(
     number: Number = None,
     date: Date = None,
     format: Format = None,
+    encoding: Encoding = None,
     predict: Annotated[
         bool, typer.Option("--predict", help="Add a column with the predicted class or number.")
     ] = False,
@@ -225,7 +229,9 @@ def transform(
     if predict:
         needed["predict"] = "predicts nothing; leave out --predict"
     roles = {"text": text, "category": category, "number": number, "date": date}
-    saved, table, X = _read_both(model, data, output, target or [], ids, drop or [], roles, format, needed)
+    saved, table, X = _read_both(
+        model, data, output, target or [], ids, drop or [], roles, (format, encoding), needed
+    )
     with refusing():
         embedded = saved.model.transform(X)
         extra = predicted_columns(saved.model.predict(X), saved.meta.get("classes")) if predict else None
@@ -248,6 +254,7 @@ def predict(
     number: Number = None,
     date: Date = None,
     format: Format = None,
+    encoding: Encoding = None,
     safe_csv: SafeCsv = False,
 ) -> None:
     """Predict the classes, or numbers, of the rows of a table with a saved model, and how sure it is of each."""
@@ -255,7 +262,9 @@ def predict(
 
     needed = {"predict": "predicts nothing; labelfold transform gives its embedding"}
     roles = {"text": text, "category": category, "number": number, "date": date}
-    saved, table, X = _read_both(model, data, output, target or [], ids, drop or [], roles, format, needed)
+    saved, table, X = _read_both(
+        model, data, output, target or [], ids, drop or [], roles, (format, encoding), needed
+    )
     with refusing():
         extra = said_of(saved.model, X, saved.meta.get("classes"), saved.meta.get("within"))
     n = table.raw.shape[0]
@@ -293,7 +302,7 @@ def _read_both(
     ids: list[str] | None,
     drop: list[str],
     roles: dict[str, list[str] | None],
-    format: str | None,
+    written: tuple[str | None, str | None],
     needed: dict[str, str],
 ) -> tuple[Any, Any, Any]:
     """Read a model and new rows for it, having checked that it can do what is needed, and the output be written."""
@@ -312,13 +321,14 @@ def _read_both(
         id_columns=ids or (),
         known_ids=recipe.ids_ if recipe is not None and ids is None else (),
         drop=drop,
-        features=saved.meta.get("feature_names") if recipe is None else recipe.used_,
-        format=format,
+        features=saved.meta.get("feature_names") if recipe is None else named_columns(recipe),
+        format=written[0],
+        encoding=written[1],
         index_base=saved.meta.get("index_base"),
     )
     for sentence in table.notes:
         note(sentence)
-    known = {*target, *(() if recipe is None else recipe.feature_names_in_)}
+    known = {*target, *getattr(recipe, "feature_names_in_", ())}
     left = [name for name in table.ignored if name not in known]
     if ignored := [name for name in left if not any(fnmatchcase(name, pattern) for pattern in target)]:
         note(f"ignored {listed(ignored)}, which the model does not use.")

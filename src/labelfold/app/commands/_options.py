@@ -66,6 +66,15 @@ Format = Annotated[
     str | None,
     typer.Option("--format", help="csv, tsv, parquet, npz or svmlight, if not by the file's ending."),
 ]
+Encoding = Annotated[
+    str | None,
+    typer.Option(
+        "--encoding",
+        help="The encoding of a text file, such as cp1251 or shift_jis. Unless given: UTF-8 or UTF-16, and other "
+        "bytes as Windows-1252.",
+        show_default=False,
+    ),
+]
 Scale = Annotated[
     bool | None,
     typer.Option(

@@ -20,7 +20,8 @@ from labelfold.app.registry._multilabel import coded
 from labelfold.app.registry._suitability import Facts
 from labelfold.labels import Labels
 from labelfold.tables import Recipe
-from labelfold.tables._arrow import is_table, n_rows
+from labelfold.tables._arrow import as_named, column_names, is_table, n_rows
+from labelfold.tables._column import vector_columns
 
 _OUTWEIGHS = 30  # times the usual spread; pixels and counts stay far below
 
@@ -140,12 +141,19 @@ def read_data(
     ids: Sequence[Any] | None = None,
     recipe: Recipe | None = None,
     task: str = "auto",
+    images: bool = False,
 ) -> Data:
-    """Read the rows and labels of a comparison, or say in a sentence what is wrong with them."""
+    """Read the rows and labels of a comparison, or say in a sentence what is wrong with them.
+
+    Columns of images that are numbered alike are pixels, and stay where they are.
+    """
     names, made = None, None
-    if is_table(X):
+    if is_table(X) or has_gaps(X):
+        X = as_named(X) if is_table(X) else X
         labels, doubts = read_target_labels(y, n_rows(X), unlabeled=unlabeled, task=task)
         made = Recipe() if recipe is None else clone(recipe)
+        if images and is_table(X):
+            made.set_params(number=[*np.atleast_1d(made.number), *vector_columns(column_names(X))])
         table, X = X, made.fit_transform(X, labels)
         names = [str(name) for name in made.get_feature_names_out()]
         ids = made.row_names(table) if ids is None else ids
@@ -164,6 +172,18 @@ def read_data(
         [*doubts, *_notes(X, names, labels)],
         doubts,
         made,
+    )
+
+
+def has_gaps(X: Any) -> bool:
+    """Tell whether an array has cells that are no finite number, so that it takes a recipe to read it.
+
+    >>> has_gaps([[1.0, np.nan]]), has_gaps([["a", 2]]), has_gaps([[1, 2]])
+    (True, True, False)
+    """
+    array = np.asarray(X)  # a sparse matrix becomes one object without a dimension
+    return array.ndim == 2 and (
+        array.dtype.kind in "OUS" or (array.dtype.kind == "f" and not np.isfinite(array).all())
     )
 
 

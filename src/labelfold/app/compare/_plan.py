@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -14,11 +12,11 @@ from labelfold.app.compare._data import Data
 from labelfold.app.registry._methods import METHODS, Method, get_method, install
 from labelfold.app.registry._suitability import refuse_other_task, why_not
 from labelfold.model_selection import LabelBudgetSplit
+from labelfold.tables._column import pixel_columns
 
 _MOST_COMPONENTS = 50
 # Of more labelled rows the weighing of views takes long: what is quick gives a first answer before it.
 _MANY_LABELLED = 1000
-_PIXEL = re.compile(r"(?:pixel|px|p)[ _.-]?(\d+)(?:[ _.x,-](\d+))?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -144,10 +142,7 @@ def _whole(name: str, values: Any) -> list[int]:
 
 
 def images_of(data: Data, image_shape: tuple[int, int] | None) -> tuple[int, int] | None:
-    """Return the height and width of the images that rows are, if the columns are pixels.
-
-    Columns named ``pixel_0_0``, ``pixel_0_1``, ... or ``pixel1``, ``pixel2``, ... are.
-    """
+    """Return the height and width of the images that rows are, as given or as the columns' names say."""
     d = data.X.shape[1]
     if image_shape is not None:
         height, width = (int(side) for side in image_shape)
@@ -156,16 +151,5 @@ def images_of(data: Data, image_shape: tuple[int, int] | None) -> tuple[int, int
                 f"Images of {height} x {width} have {height * width} pixels, and X has {d} columns."
             )
         return height, width
-    names = data.names or ()
-    found = [m for name in names if (m := _PIXEL.fullmatch(name))]
-    if not found or len(found) < len(names):
-        return None
-    if all(m[2] for m in found):
-        places = np.array([(int(m[1]), int(m[2])) for m in found])
-        height, width = (int(s) for s in places.max(axis=0) - places.min(axis=0) + 1)
-        expected = np.argwhere(np.ones((height, width))) if height * width == d else None
-        in_order = expected is not None and (places - places.min(axis=0) == expected).all()
-        return (height, width) if in_order else None
-    side = isqrt(d)
-    counted = np.diff([int(m[1]) for m in found])
-    return (side, side) if side * side == d and side > 1 and (counted == 1).all() else None
+    pixels, shape = pixel_columns(data.names or ())
+    return shape if len(pixels) == d else None

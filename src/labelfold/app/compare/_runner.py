@@ -137,7 +137,7 @@ def compare(
         raise ValueError(f"repeats is the number of draws, at least 1, not {repeats}.")
     if time_limit is not None and not time_limit > 0:
         raise ValueError(f"time_limit is a number of seconds above 0, not {time_limit}.")
-    data = read_data(X, y, unlabeled=unlabeled, ids=ids, recipe=recipe, task=task)
+    data = read_data(X, y, unlabeled=unlabeled, ids=ids, recipe=recipe, task=task, images=bool(image_shape))
     if tell is not None and data.recipe is not None:
         for line in data.recipe.lines(most=20, plain=False):
             tell(f"{line}.")

@@ -17,8 +17,16 @@ _SEPARATORS = ",;\t|"
 _LOOKED_AT, _LINES = 1 << 18, 200
 # pyarrow reads so many bytes at a time; a cell is never longer.
 _BLOCK, _LARGEST_BLOCK = 1 << 23, 1 << 30
-_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16", codecs.BOM_UTF8: "utf-8-sig"}
+# The mark of UTF-32 begins with that of UTF-16.
+_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+    codecs.BOM_UTF8: "utf-8-sig",
+}
 _WINDOWS = "labelfold.windows-1252"
+_MIXED = "utf-8 and windows-1252"
 codecs.register_error(
     _WINDOWS,
     lambda error: (error.object[error.start : error.end].decode("cp1252", "replace"), error.end),  # type: ignore[attr-defined]
@@ -32,7 +40,9 @@ class Dialect(NamedTuple):
     ----------
     separator : str
     encoding : str
-        utf-8, utf-16, or what bytes that are not UTF-8 are read by.
+        The one given, or utf-8, utf-16, or what bytes that are not UTF-8 are read by.
+    errors : str
+        What is done with bytes that the encoding does not have.
     names : list of str
         The header.
     skipped : int
@@ -41,16 +51,17 @@ class Dialect(NamedTuple):
 
     separator: str
     encoding: str
+    errors: str
     names: list[str]
     skipped: int
 
 
-def dialect_of(path: Path, kind: str) -> Dialect:
-    """Find how a file is written from its first lines."""
+def dialect_of(path: Path, kind: str, given: str | None = None) -> Dialect:
+    """Find how a file is written from its first lines; its encoding may be given."""
     with open_text(path) as file:
         start = file.read(_LOOKED_AT)
-    encoding = next((name for mark, name in _MARKS.items() if start.startswith(mark)), "utf-8")
-    text = codecs.getincrementaldecoder(encoding)(_WINDOWS).decode(start)
+    encoding, errors = (_found(start), _WINDOWS) if given is None else (_known(path, given), "strict")
+    text = _decoded(path, codecs.getincrementaldecoder(encoding)(errors), start)
     lines = io.StringIO(text, newline="").readlines()
     # the last line may be cut short
     lines = lines[: max(len(lines) - (len(start) == _LOOKED_AT), 1)][:_LINES]
@@ -66,13 +77,52 @@ def dialect_of(path: Path, kind: str) -> Dialect:
     names = next(row for row in rows if row)
     skipped = rows.line_num
     if any(ord(c) < 32 and c not in "\t\r\n" for name in names for c in name):
-        raise FileProblem(f"{path} holds binary data, not text; give its real format with --format.")
+        raise FileProblem(
+            f"{path} holds binary data, not text; give its format with --format, or its encoding with --encoding."
+        )
     body = [row for row in rows if row]
     if body and all(len(row) == len(names) + 1 for row in body) and any(row[-1] for row in body):
         names = ["", *names]  # R writes no name above the names of rows
     return Dialect(
-        separator, encoding, [name.strip() or f"Unnamed: {j}" for j, name in enumerate(names)], skipped
+        separator,
+        encoding,
+        errors,
+        [name.strip() or f"Unnamed: {j}" for j, name in enumerate(names)],
+        skipped,
     )
+
+
+def _found(start: bytes) -> str:
+    """Return the encoding that the first bytes of a file show, UTF-8 where they show none."""
+    marked = next((name for mark, name in _MARKS.items() if start.startswith(mark)), None)
+    if marked is not None:
+        return marked
+    # letters of most languages leave every other byte of UTF-16 zero
+    low, high = (start[place::2].count(0) for place in (1, 0))
+    often = 0.4 * len(start) / 2
+    return "utf-16-le" if low > often > high else "utf-16-be" if high > often > low else "utf-8"
+
+
+def _known(path: Path, given: str) -> str:
+    """Return the name of an encoding of text, or say that it is none."""
+    try:
+        "".encode(given)  # refuses codecs of bytes too
+        name = codecs.lookup(given).name
+        return "utf-8-sig" if name == "utf-8" else name  # with the mark or without
+    except (LookupError, ValueError):
+        raise FileProblem(
+            f"--encoding is the name of an encoding of text, such as utf-8, cp1251 or shift_jis, not {given!r}."
+        ) from None
+
+
+def _decoded(path: Path, decoder: codecs.IncrementalDecoder, part: bytes, *, final: bool = False) -> str:
+    """Decode the next bytes of a file, or say which of them the encoding that was given does not have."""
+    try:
+        return decoder.decode(part, final)
+    except UnicodeError as error:
+        raise FileProblem(
+            f"{path} is not text in the encoding given: {one_line(error)}; give another."
+        ) from None
 
 
 def _columns(lines: list[str], separator: str) -> int:
@@ -98,11 +148,17 @@ class CsvFile:
         What the file's ending says of its separator, where its lines do not say.
     note : callable
         Called with a sentence about what was done to read the file.
+    encoding : str, optional
+        Found from the file unless given.
     """
 
-    def __init__(self, path: Path, kind: str, note: Callable[[str], None]) -> None:
+    def __init__(
+        self, path: Path, kind: str, note: Callable[[str], None], encoding: str | None = None
+    ) -> None:
         self.path, self.kind, self.note = path, kind, note
-        self.dialect = dialect_of(path, kind)
+        self.dialect = dialect_of(path, kind, encoding)
+        if self.dialect.encoding not in ("utf-8", "utf-8-sig"):
+            note(f"{path} was read as {self.dialect.encoding}.")
         self.repair, self.block = False, _BLOCK
 
     def attempt(self, action: Callable[[], Any]) -> Any:
@@ -115,9 +171,10 @@ class CsvFile:
             except Exception as error:  # pyarrow's, and what the packed file beneath it raises
                 text = one_line(error)
                 if "UTF8" in text and self.dialect.encoding == "utf-8":
-                    self.dialect = self.dialect._replace(encoding="windows-1252")
+                    self.dialect = self.dialect._replace(encoding=_MIXED)
                     self.note(
-                        f"{self.path} is not UTF-8 text throughout; other bytes were read as Windows-1252."
+                        f"{self.path} is not UTF-8 text throughout; other bytes were read as Windows-1252; "
+                        "--encoding names another encoding."
                     )
                 elif "straddl" in text and self.block < _LARGEST_BLOCK:
                     self.block *= 16
@@ -160,7 +217,7 @@ class CsvFile:
         """Open the file as UTF-8 bytes, with rows of a wrong length put right where they are to be repaired."""
         file = open_text(self.path)
         if self.dialect.encoding != "utf-8":
-            file = io.BufferedReader(_Made(file, _transcoded(file, self.dialect.encoding)), 1 << 20)
+            file = io.BufferedReader(_Made(file, _transcoded(self.path, file, self.dialect)), 1 << 20)
         if self.repair:
             file = io.BufferedReader(_Made(file, _repaired(self.path, file, self.dialect)), 1 << 20)
         return file
@@ -194,12 +251,13 @@ class _Made(io.RawIOBase):
         super().close()
 
 
-def _transcoded(file: BinaryIO, encoding: str) -> Iterator[bytes]:
+def _transcoded(path: Path, file: BinaryIO, dialect: Dialect) -> Iterator[bytes]:
     """Yield a text file in another encoding as UTF-8."""
-    decoder = codecs.getincrementaldecoder("utf-8" if encoding == "windows-1252" else encoding)(_WINDOWS)
+    encoding = "utf-8" if dialect.encoding == _MIXED else dialect.encoding
+    decoder = codecs.getincrementaldecoder(encoding)(dialect.errors)
     while part := file.read(1 << 20):
-        yield decoder.decode(part).encode()
-    yield decoder.decode(b"", final=True).encode()
+        yield _decoded(path, decoder, part).encode()
+    yield _decoded(path, decoder, b"", final=True).encode()
 
 
 def _repaired(path: Path, file: BinaryIO, dialect: Dialect) -> Iterator[bytes]:

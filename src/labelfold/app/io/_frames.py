@@ -22,14 +22,14 @@ from labelfold.tables._numbers import numbers
 LARGE, _PACKED = 1 << 29, 5
 
 
-def read_frame(path: Path, kind: str, note: Callable[[str], None]) -> Any:
+def read_frame(path: Path, kind: str, note: Callable[[str], None], encoding: str | None = None) -> Any:
     """Read a table with named columns: typed ones of Parquet, text of anything else; a `Stream` of a large file."""
     large = path.stat().st_size * (_PACKED if path.suffix.lower() in (".gz", ".bz2", ".zst") else 1) > LARGE
     table: Any
     if kind == "parquet":
         table = _parquet_stream(path) if large else _read_parquet(path)
     else:
-        file = CsvFile(path, kind, note)
+        file = CsvFile(path, kind, note, encoding)
         table = Stream(file.dialect.names, file.blocks, file.attempt) if large else file.attempt(file.table)
     _check_names(path, table.column_names)
     if not large and not table.num_rows:

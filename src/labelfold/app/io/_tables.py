@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from labelfold.app.io._matrices import read_npz, read_svmlight
-from labelfold.app.io._problems import FileProblem, did_you_mean, existing_file, listed
+from labelfold.app.io._problems import FileProblem, count, did_you_mean, existing_file, listed
 
 SUFFIXES = {
     ".csv": "csv",
@@ -81,6 +81,8 @@ class Table:
         float32 where the file holds nothing else, float64 otherwise.
         """
         if not hasattr(self.raw, "column_names"):
+            if not sp.issparse(self.raw):
+                _refuse_gaps(self.source, self.raw, self.feature_names)
             return self.raw
         from labelfold.app.io._frames import plain_numbers
 
@@ -105,6 +107,7 @@ def read_table(
     drop: Sequence[str] = (),
     features: Sequence[str] | None = None,
     format: str | None = None,
+    encoding: str | None = None,
     unlabeled_values: Sequence[str] | None = None,
     index_base: int | None = None,
 ) -> Table:
@@ -130,6 +133,8 @@ def read_table(
         Take these columns, in this order, and ignore the others; all but the above unless given.
     format : str, optional
         The format, where the file's ending does not say.
+    encoding : str, optional
+        The encoding of a CSV or TSV file; UTF-8 or UTF-16 unless given, and bytes that are neither as Windows-1252.
     unlabeled_values : sequence of str, optional
         Spellings of "no label" in the target, besides an empty cell; NA, NaN, null and the like unless given.
     index_base : {0, 1}, optional
@@ -154,6 +159,10 @@ def read_table(
     ids = None
     ignored: list[str] = []
     notes: list[str] = []
+    if encoding is not None and kind not in ("csv", "tsv"):
+        raise FileProblem(
+            f"{path} is read as {kind}, which has no encoding; leave out --encoding {encoding}."
+        )
     targets = [] if target is None else [target] if isinstance(target, str) else list(target)
     if kind in ("npz", "svmlight"):
         if drop or (id_columns and kind == "svmlight"):
@@ -173,7 +182,7 @@ def read_table(
     else:
         from labelfold.app.io import _frames as frames
 
-        frame = frames.read_frame(path, kind, notes.append)
+        frame = frames.read_frame(path, kind, notes.append, encoding)
         there = frame.column_names
         targets = frames.matching(path, there, "target", targets)
         id_columns = frames.matching(path, there, "id", id_columns) or [c for c in known_ids if c in there]
@@ -186,8 +195,8 @@ def read_table(
         y = frames.as_written(frame, targets, coded=True) if targets else None
         y = y if y is None or len(targets) > 1 else y[targets[0]]
         ids = frames.as_written(frame, id_columns) if id_columns else None
-    if names is None or not hasattr(X, "column_names"):
-        _check_numbers(path, X, names)
+    if not hasattr(X, "column_names"):
+        _check_numbers(path, X)
     if y is not None:
         y = read_target(y, unlabeled_values) if y.ndim == 1 else _read_several(path, y, unlabeled_values)
     return Table(X, y, names, ids, path, ignored, index_base, targets, notes)
@@ -314,25 +323,31 @@ def _written_numbers(labels: list[str]) -> list:
     return parsed(pa.chunked_array([labels]), writing).to_pylist()
 
 
-def _check_numbers(path: Path, X: Any, names: list[str] | None) -> None:
-    """Refuse cells that are empty or infinite, with the first one's place."""
+def _check_numbers(path: Path, X: Any) -> None:
+    """Refuse a matrix without a cell, and a sparse one with missing or infinite cells, which no recipe fills."""
     if 0 in X.shape:
         raise FileProblem(f"{path} has no {'rows' if X.shape[0] == 0 else 'columns'} in X.")
-    values = X.data if sp.issparse(X) else X
-    bad = ~np.isfinite(values)
-    count = int(bad.sum())
-    if not count:
-        return
     if sp.issparse(X):
-        X = X.tocoo()
-        first = int(np.flatnonzero(bad)[0])
-        row, column, value = X.row[first], X.col[first], X.data[first]
+        _refuse_gaps(path, X, None)
+
+
+def _refuse_gaps(path: Path, X: Any, names: list[str] | None) -> None:
+    """Refuse missing and infinite cells of a matrix, with the first one's place."""
+    sparse = sp.issparse(X)
+    bad = ~np.isfinite(X.data if sparse else X)
+    if not bad.any():
+        return
+    if sparse:
+        cells, first = X.tocoo(), int(np.flatnonzero(bad)[0])
+        row, column, value = cells.row[first], cells.col[first], cells.data[first]
+        remedy = "correct such cells, or save X as a dense array"
     else:
         row, column = np.argwhere(bad)[0]
         value = X[row, column]
+        remedy = "fill such cells, or fit the model on rows of which some have one"
     what = "empty (or not-a-number)" if np.isnan(value) else "infinite"
     place = repr(names[column]) if names else str(column)
     raise FileProblem(
-        f"{path} has {count} cell{'s' * (count > 1)} without a usable number, the first in column {place}, "
-        f"row {row + 1}: it is {what}; fill such cells, remove those rows, or leave the column out."
+        f"{path} has {count(int(bad.sum()), 'cell')} without a usable number, the first in column {place}, row "
+        f"{row + 1}: it is {what}; {remedy}."
     )
