@@ -57,6 +57,17 @@ def _grid(report: Report, table: Table, turn: bool = False) -> None:
     report.table(["", *sets, "mean"], lines)
 
 
+def _fewer(report: Report, table: Table) -> None:
+    """Say which methods ran on fewer draws than LabelFold."""
+    most = max((len(seeds) for (method, _), seeds in table.items() if method == "LabelFold"), default=0)
+    fewer: dict[str, int] = {}
+    for (method, _), seeds in table.items():
+        if len(seeds) < most:
+            fewer[method] = min(len(seeds), fewer.get(method, most))
+    if fewer:
+        report.text(f"Of {most} draws some have fewer: {', '.join(f'{m} {n}' for m, n in fewer.items())}.")
+
+
 def _book(report: Report, results: Results) -> None:
     report.text("## The SSL book's sets, its own splits: test error, %")
     for n_labelled in (100, 10):
@@ -64,6 +75,7 @@ def _book(report: Report, results: Results) -> None:
         if table:
             report.text(f"### {n_labelled} labels")
             _grid(report, table, turn=True)
+            _fewer(report, table)
 
 
 def _open(report: Report, results: Results) -> None:
@@ -73,6 +85,7 @@ def _open(report: Report, results: Results) -> None:
         if table:
             report.text(f"### {n_labelled} labels")
             _grid(report, table)
+            _fewer(report, table)
             _against_best(report, table)
             _against_linear(report, table)
     _coverage(report, results)
