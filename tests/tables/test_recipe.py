@@ -72,11 +72,14 @@ def test_each_column_is_told(learned):
         "again": "left out",
         "answer": "left out",
     }
-    assert found["price"][1] == "decimal comma, '€' removed; 1 cell is no number ('on request')"
+    assert found["price"][1] == (
+        "decimal comma, marks between thousands and '€' removed; 1 cell is no number ('on request')"
+    )
     assert found["seen"][1].startswith("day first; elapsed time")
     assert found["again"][1] == "it repeats 'size'"
     assert found["answer"][1] == "it maps one to one onto the target in all 60 labelled rows, so it is a leak"
-    assert "city: category; 3 values, one column each; 6 missing, a value of its own" in learned.lines()
+    said = "'?' means missing; 6 missing, a value of its own"
+    assert f"city: category; 3 values, one column each; {said}" in learned.lines()
     assert learned.ids_ == ["row", "code"]
     table, _ = messy()
     assert learned.row_names(table)[0] == f"1, {table['code'][0]}"
@@ -224,6 +227,7 @@ def test_parts_of_the_calendar_that_go_along_with_the_labels():
         (["$1,200.50", "$3", "-$7"], [1200.5, 3, -7]),
         (["12 %", "7%", "3"], [12, 7, 3]),
         (["1 234,5 kg", "12 kg", "(3)"], [1234.5, 12, -3]),
+        (["1\u202f234,5\u00a0€", "12\u00a0€", "1\u00a0000\u00a0€"], [1234.5, 12, 1000]),
         (["1'000", "2", "1e3"], [1000, 2, 1000]),
         (["5", "1.2.3", ","], [5, None, None]),
     ],
@@ -303,3 +307,9 @@ def test_many_rows_are_learned_from_a_sample_and_read_in_blocks(monkeypatch):
     assert len(X) == len(expected)
     assert some.lines()[0] == f"learned from {some.n_learned_from_} of 3,000 rows, which the counts are of"
     assert told(some)["row"] == told(recipe)["row"]
+
+
+def test_a_table_without_rows_is_refused_by_transform(learned):
+    table, _ = messy()
+    with pytest.raises(ValueError, match="0 sample"):
+        learned.transform(table.head(0))

@@ -171,6 +171,26 @@ def text_cells(column: Any, *, numbers: bool = False) -> Any:
     return pc.if_else(gone, pa.scalar(None, pa.string()), text)
 
 
+def words_for_missing(column: Any, *, numbers: bool = False) -> str:
+    """Say which words of a column of text count as missing, "" where there is none.
+
+    >>> import pyarrow as pa
+    >>> words_for_missing(pa.chunked_array([["?", "red", "", None, "n/a", "?"]]))
+    "'?' and 'n/a' mean missing"
+    """
+    pa = arrow()
+    pc = pa.compute
+    if not is_text(column.type):
+        return ""
+    text = pc.utf8_trim_whitespace(written(column))
+    gone = pc.and_(pc.is_valid(text), pc.is_null(text_cells(text, numbers=numbers)))
+    words = [repr(word) for word in pc.unique(text.filter(gone)).to_pylist() if word]
+    if not words:
+        return ""
+    *first, last = words if len(words) < 5 else [*words[:3], f"{len(words) - 3} others"]
+    return f"{', '.join(first)}{' and ' if first else ''}{last} mean{'s' * (len(words) == 1)} missing"
+
+
 def distinct(column: Any) -> tuple[Any, np.ndarray]:
     """Return the distinct cells of a column of text and the place of each row's cell in them, -1 where null.
 

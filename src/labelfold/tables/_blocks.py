@@ -110,8 +110,25 @@ def in_order(work: Callable[[Any], Any], blocks: Iterable[Any]) -> Iterator[Any]
 
 def slices(table: Any) -> Iterator[Any]:
     """Yield the rows of an Arrow table, a block at a time."""
-    for start in range(0, table.num_rows, BLOCK):
+    for start in range(0, max(table.num_rows, 1), BLOCK):
         yield table.slice(start, BLOCK)
+
+
+def filled(parts: Iterable[np.ndarray], n: int) -> np.ndarray:
+    """Return n rows that come in parts as one array, each part let go once it is copied.
+
+    >>> filled(iter([np.ones((1, 2)), np.zeros((2, 2))]), 3).tolist()
+    [[1.0, 1.0], [0.0, 0.0], [0.0, 0.0]]
+    """
+    out, start = np.empty((0, 0)), 0
+    for part in parts:
+        if len(part) == n:
+            return part
+        if not start:
+            out = np.empty((n, part.shape[1]), dtype=part.dtype)
+        out[start : start + len(part)] = part
+        start += len(part)
+    return out
 
 
 def stacked(parts: list[sp.csr_array]) -> sp.csr_array:
@@ -120,6 +137,8 @@ def stacked(parts: list[sp.csr_array]) -> sp.csr_array:
     >>> stacked([sp.csr_array([[0, 1]]), sp.csr_array([[2, 0], [0, 3]])]).toarray().tolist()
     [[0, 1], [2, 0], [0, 3]]
     """
+    if len(parts) == 1:
+        return parts[0]
     shape = sum(part.shape[0] for part in parts), parts[0].shape[1]
     counts = np.concatenate([np.diff(part.indptr) for part in parts])
     indptr = np.concatenate([[0], np.cumsum(counts)])

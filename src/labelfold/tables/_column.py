@@ -94,17 +94,17 @@ def left_out(column: Column, target: Target, places: np.ndarray, seen: dict[tupl
     if other != column.name:
         return replace(column, role="left out", how=f"{REPEATS}{other!r}")
     if repeated:
-        return _named(column, f"it maps one to one onto the target in {repeated} labelled rows")
+        return noted(column, f"it maps one to one onto the target in {repeated} labelled rows")
     ordered = len(values) >= FEWEST_COUNTED and column.role == "number" and bool((np.diff(values) > 0).all())
     if ordered and (values == np.round(values)).all():
-        return _named(column, "each row has a larger whole number, as ids may have")
+        return noted(column, "each row has a larger whole number, as ids may have")
     return column
 
 
 def in_place(column: Column) -> Column:
     """Return a column that stays where it is, as a pixel does, and say so where it holds one value."""
     constant = column.data is not None and _constant(column.data)
-    return _named(column, "it holds one value, and stays as a pixel") if constant else column
+    return noted(column, "it holds one value, and stays as a pixel") if constant else column
 
 
 def _known(values: np.ndarray) -> np.ndarray:
@@ -126,8 +126,8 @@ def _digest(values: np.ndarray) -> bytes:
     return hashlib.blake2b(np.ascontiguousarray(values).data, digest_size=16).digest()
 
 
-def _named(column: Column, what: str) -> Column:
-    """Return the column with something to say of it."""
+def noted(column: Column, what: str) -> Column:
+    """Return the column with something more to say of it; as it is where that is nothing."""
     return replace(column, how="; ".join(filter(None, [column.how, what])))
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.tables._arrow import arrow, distinct, is_text, text_cells, written
-from labelfold.tables._column import Column, in_place, left_out, pixel_columns, vector_columns
+from labelfold.tables._arrow import arrow, distinct, is_text, text_cells, words_for_missing, written
+from labelfold.tables._column import Column, in_place, left_out, noted, pixel_columns, vector_columns
 from labelfold.tables._dates import EPOCHS, TURNS, UNITS, calendar_parts, instants, layouts_of
-from labelfold.tables._numbers import any_match, numbers, plain, said, writing_of
+from labelfold.tables._numbers import any_match, has_thousands, numbers, plain, said, writing_of
 from labelfold.tables._steps import lists
 from labelfold.tables._target import Target
 
@@ -59,6 +59,8 @@ def columns_of(table: Any, places: np.ndarray, given: Mapping[str, str], target:
             found.append(Column(name, given[name], how))
             continue
         column = _told(name, table.column(name), sample.column(name), given.get(name), target)
+        if column.missing and column.role in ("number", "category", "date"):
+            column = noted(column, words_for_missing(sample.column(name), numbers=column.role != "category"))
         if name not in given and column.used:
             column = in_place(column) if name in kept else left_out(column, target, places, seen)
         if column.role == "number" and column.missing:
@@ -160,7 +162,7 @@ def _number(name: str, cells: Any, sample: Any) -> Column:
         odd = f"{_cells(strays)} no number ({example[:30]!r})" if strays else ""
     else:
         infinities = missing - cells.null_count - _nans(cells)
-    parts = [said(writing) if writing else "", odd]
+    parts = [said(writing, thousands=has_thousands(sample, writing)) if writing else "", odd]
     parts += [f"{_cells(infinities)} infinite"] if infinities else []
     if missing == len(values):
         return Column(name, "left out", "no cell in it is a number")

@@ -19,6 +19,8 @@ _WRITTEN = re.compile(
 _GROUPED = re.compile(r"[1-9]\d{0,2}(?:[,.]\d{3})+")
 _INTEGER = r"\d{{1,3}}(?:{other}\d{{3}})+|\d{{1,3}}(?:[\s'’]\d{{3}})+|\d+"
 _MARKED = rf"^[+-]?(?:(?:{_INTEGER})(?:{{decimal}}\d*)?|{{decimal}}\d+)(?:[eE][+-]?\d+)?$"
+# Blanks that typesetters and spreadsheets put between thousands, and before a unit, beside the common one.
+_BLANKS = "\u00a0\u2007\u2009\u202f"
 _PLAIN = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
 _NAMED = re.compile(r"[+-]?(?:inf|infinity)", re.IGNORECASE)
 
@@ -57,7 +59,7 @@ def writing_of(cells: Sequence[str]) -> tuple[Writing, float]:
     writing: Writing = {
         "decimal": _decimal([m["digits"] for m in found]),
         "before": before[0][0] if before else "",
-        "after": after[0][0] if after else "",
+        "after": re.sub(f"[{_BLANKS}]", " ", after[0][0]) if after else "",
     }
     pa = arrow()
     read = parsed(pa.chunked_array([list(cells)], type=pa.string()), writing)
@@ -84,6 +86,8 @@ def parsed(column: Any, writing: Writing) -> Any:
     pa = arrow()
     pc = pa.compute
     text = column
+    if any_match(text, f"[{_BLANKS}]"):
+        text = pc.replace_substring_regex(text, f"[{_BLANKS}]", " ")
     marked = writing != PLAIN or any_match(text, r"[,'’\s()−]")
     decimal, other = (",", ".") if writing["decimal"] == "," else (".", ",")
     if marked:
@@ -108,6 +112,12 @@ def parsed(column: Any, writing: Writing) -> Any:
             text = pc.replace_substring_regex(text, rf"[\s'’{re.escape(other)}]", "")
         text = pc.replace_substring(text, decimal, ".") if decimal != "." else text
     return text.cast(pa.float64())
+
+
+def has_thousands(column: Any, writing: Writing) -> bool:
+    """Tell whether marks stand between the thousands of a column of written numbers."""
+    other = "." if writing["decimal"] == "," else ","
+    return any_match(column, rf"\d[{other}'’ {_BLANKS}]\d{{3}}(?:\D|$)")
 
 
 def any_match(column: Any, pattern: str) -> bool:
@@ -148,12 +158,13 @@ def plain(column: Any) -> Any:
         return column
 
 
-def said(writing: Writing) -> str:
-    """Say what is special about a writing, "" where nothing is.
+def said(writing: Writing, *, thousands: bool = False) -> str:
+    """Say what is special about a writing, and marks between thousands; "" where nothing is.
 
     >>> said({"decimal": ",", "before": "", "after": "%"})
     "decimal comma, '%' removed"
     """
-    unit = " and ".join(repr(u) for u in (writing["before"], writing["after"]) if u)
+    removed = ["marks between thousands"] if thousands else []
+    removed += [repr(unit) for unit in (writing["before"], writing["after"]) if unit]
     parts = ["decimal comma"] if writing["decimal"] == "," else []
-    return ", ".join([*parts, *([f"{unit} removed"] if unit else [])])
+    return ", ".join([*parts, *([f"{' and '.join(removed)} removed"] if removed else [])])

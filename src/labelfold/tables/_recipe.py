@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from labelfold._sklearn import _fit_context
 from labelfold._warn import warn_user
 from labelfold.tables._arrow import arrow, as_arrow, is_text, written
-from labelfold.tables._blocks import LABELLED, LEARNED_FROM, Blocks, in_order, slices, stacked
+from labelfold.tables._blocks import LABELLED, LEARNED_FROM, Blocks, filled, in_order, slices, stacked
 from labelfold.tables._column import Column
 from labelfold.tables._columns import columns_of
 from labelfold.tables._stack import feature_names, stack
@@ -82,7 +82,7 @@ class Recipe(TransformerMixin, BaseEstimator):
     >>> for line in recipe.lines():
     ...     print(line)
     age: number; 1 missing, the median in their place
-    plan: category; 2 values, one column each, rare ones together; 1 missing, a value of its own
+    plan: category; 2 values, one column each, rare ones together; '?' means missing; 1 missing, a value of its own
     since: date; day first; elapsed time, day of month, month, weekday, hour
     >>> recipe.transform(pd.DataFrame({"plan": ["new"], "since": [None], "age": [None]})).shape[0]
     1
@@ -244,10 +244,8 @@ class Recipe(TransformerMixin, BaseEstimator):
     def _transformed(self, table: Any) -> Any:
         """Return the rows as numbers, a few blocks at a time on as many threads."""
         blocks = table.read() if isinstance(table, Blocks) else slices(table)
-        parts = list(in_order(self._block, blocks))
-        if len(parts) == 1:
-            return parts[0]
-        return stacked(parts) if self.transformer_.sparse_output_ else np.concatenate(parts)
+        parts = in_order(self._block, blocks)
+        return stacked(list(parts)) if self.transformer_.sparse_output_ else filled(parts, table.num_rows)
 
     def _block(self, block: Any) -> Any:
         return self._matrix(self.transformer_.transform(block.select(self.used_)))

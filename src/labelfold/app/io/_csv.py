@@ -68,6 +68,8 @@ def dialect_of(path: Path, kind: str, given: str | None = None) -> Dialect:
     if not any(line.strip() for line in lines):
         raise FileProblem(f"{path} is empty.")
     usual = "\t" if kind == "tsv" else ","
+    above = _above_header(lines)
+    lines = lines[above:]
     separator = max(_SEPARATORS, key=lambda mark: (_columns(lines, mark), mark == usual))
     if _columns(lines, separator) < 2:
         # rows of all lengths, or one column: then what separates no cells in it
@@ -75,7 +77,7 @@ def dialect_of(path: Path, kind: str, given: str | None = None) -> Dialect:
         separator = usual if usual in lines[0] or not alone else alone[0]
     rows = csv.reader(lines, delimiter=separator)
     names = next(row for row in rows if row)
-    skipped = rows.line_num
+    skipped = above + rows.line_num
     if any(ord(c) < 32 and c not in "\t\r\n" for name in names for c in name):
         raise FileProblem(
             f"{path} holds binary data, not text; give its format with --format, or its encoding with --encoding."
@@ -90,6 +92,22 @@ def dialect_of(path: Path, kind: str, given: str | None = None) -> Dialect:
         [name.strip() or f"Unnamed: {j}" for j, name in enumerate(names)],
         skipped,
     )
+
+
+def _above_header(lines: list[str]) -> int:
+    r"""Return how many lines stand above the header: a spreadsheet's ``sep=;``, and remarks behind a #.
+
+    >>> _above_header(["# made today\n", "a,b\n", "1,2\n"]), _above_header(["#a,b\n", "1,2\n"])
+    (1, 0)
+    """
+    if re.fullmatch(rf"sep=[{_SEPARATORS}]\s*", lines[0]):
+        return 1
+    above = next((i for i, line in enumerate(lines) if not line.startswith("#")), 0)
+    # a header may begin with # too; it has as many cells as the rows
+    cells = max(_columns(lines[above:], mark) for mark in _SEPARATORS) if above else 0
+    while above and cells > 1 and any(lines[above - 1].count(mark) == cells - 1 for mark in _SEPARATORS):
+        above -= 1
+    return above if cells > 1 else 0
 
 
 def _found(start: bytes) -> str:
