@@ -47,21 +47,19 @@ ASKING = {
     "app/compare/_data.py": 3,
     "app/registry/_builders.py": 1,
     "app/registry/_methods.py": 1,
-    "app/registry/_partly_labelled.py": 1,
     "app/registry/_suitability.py": 1,
     "app/registry/_trees.py": 1,
     "app/registry/_tuned.py": 1,
     "app/registry/_yardsticks.py": 1,
     "factorization/_nmf_alpha.py": 1,
     "features/_anchors.py": 1,
-    "features/_distances.py": 1,
     "features/_forms.py": 7,
     "features/_kernel_map.py": 3,
     "numerics/_nonnegative.py": 1,
     "numerics/kl/_factors.py": 3,
     "numerics/svm/_linear.py": 1,
     "semi_supervised/_fold.py": 2,
-    "semi_supervised/_graph.py": 5,
+    "semi_supervised/_graph.py": 4,
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from scipy import sparse
 
 from labelfold.rows._blocks import Block, CSRBlock
@@ -14,6 +15,14 @@ from labelfold.rows.adapters._device import to_host
 def host(X: Block) -> Any:
     """Return a block's rows as a NumPy array or ``csr_array``."""
     return X.raw if X.is_sparse and sparse.issparse(X.raw) else to_host(X.raw)
+
+
+def short_indices(X: Any) -> Any:
+    """Return rows on the host, sparse ones with 32-bit indices where they fit: some libraries take no others."""
+    if not sparse.issparse(X) or X.indices.dtype == np.int32 or max(*X.shape, X.nnz) > np.iinfo(np.int32).max:
+        return X
+    parts = (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32))
+    return type(X)(parts, shape=X.shape, copy=False)
 
 
 def formed(X: Block, form: Callable[[Any], Any]) -> Block:

@@ -12,7 +12,7 @@ from sklearn.metrics import r2_score
 _EFFECTIVE = 0.8
 
 # Draws of rows, and how much wider than their spread an interval for R^2 is.
-_DRAWS, _R2_WIDER = 300, 1.5
+_DRAWS, R2_WIDER = 300, 1.5
 
 # Scores are steep by so much before anything is seen; the deviation is that of the logarithm.
 _STEEP, _SPREAD = 4.0, 0.3
@@ -84,5 +84,5 @@ def r2_interval(truth: np.ndarray, guess: np.ndarray) -> tuple[float, float, flo
     values = 1 - (lost[kept] / total[kept]).mean(axis=1)
     if len(values) < _DRAWS / 2:  # so few rows that most draws repeat one of them
         return own, -np.inf, 1.0
-    half = norm.ppf(0.95) * _R2_WIDER * values.std()
+    half = norm.ppf(0.95) * R2_WIDER * values.std()
     return own, float(own - half), float(min(own + half, 1.0))

@@ -13,6 +13,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from labelfold.features._kernel_map import default_gamma
 from labelfold.rows import Rows, as_rows, stored_values
+from labelfold.rows._host import short_indices
 
 # Distances of sparse rows are made some rows at a time. So much is twice as fast as scikit-learn's default of 1 GB.
 _WORKING_MB = 64
@@ -150,9 +151,7 @@ def _points(rows: Rows, metric: str) -> Any:
     largest = float(max(X.max(), -X.min()))
     if largest > _LARGEST:
         raise ValueError(f"X has entries of {largest:.1e}, whose squares overflow; divide X by a constant")
-    if sparse.issparse(X):
-        indices, indptr = X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int32, copy=False)
-        X = sparse.csr_array((X.data, indices, indptr), shape=X.shape)
+    X = short_indices(X)
     if metric == "euclidean":  # about the mean, products that make distances lose no digits
         return X if sparse.issparse(X) else X - X.mean(axis=0)
     if sparse.issparse(X):

@@ -52,6 +52,12 @@ def arrow() -> Any:
     return pyarrow
 
 
+def is_number(kind: Any) -> bool:
+    """Tell whether a type of Arrow is one of numbers."""
+    types = arrow().types
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
+
+
 def is_table(X: Any) -> bool:
     """Tell whether X is a table with named columns of their own types, rather than a matrix."""
     pandas = hasattr(X, "iloc") and hasattr(X, "dtypes")

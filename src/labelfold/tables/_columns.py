@@ -10,7 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.tables._arrow import arrow, distinct, is_text, text_cells, words_for_missing, written
+from labelfold.tables._arrow import (
+    arrow,
+    distinct,
+    is_number,
+    is_text,
+    text_cells,
+    words_for_missing,
+    written,
+)
 from labelfold.tables._column import Column, in_place, left_out, noted, pixel_columns, vector_columns
 from labelfold.tables._dates import EPOCHS, TURNS, UNITS, calendar_parts, instants, layouts_of
 from labelfold.tables._numbers import any_match, has_thousands, numbers, plain, said, writing_of
@@ -92,14 +100,14 @@ def _told(name: str, cells: Any, sample: Any, role: str | None, target: Target) 
         return Column(name, "left out", "it is empty")
     nested = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
     if nested and role is None:
-        return _list(name, cells) if _numeric(kind.value_type) else _text(name, cells)
+        return _list(name, cells) if is_number(kind.value_type) else _text(name, cells)
     if types.is_nested(kind) and not nested:
         return Column(name, "left out", f"its cells are of type {str(kind)[:40]}, which is not read")
     if types.is_binary(kind) or types.is_large_binary(kind):
         return Column(name, "left out", "its cells are bytes, which are not read")
     if role == "text":
         return _text(name, cells)
-    if role == "number" or (role is None and (_numeric(kind) or types.is_duration(kind))):
+    if role == "number" or (role is None and (is_number(kind) or types.is_duration(kind))):
         return _number(name, cells, sample)
     if role == "date" or (role is None and types.is_temporal(kind)):
         return _date(name, cells, sample, target)
@@ -184,7 +192,8 @@ def _date(name: str, cells: Any, sample: Any, target: Target) -> Column:
     if not pa.types.is_temporal(cells.type):
         cut = text_cells(sample, numbers=True).drop_null()
         layouts = layouts_of(cut.to_pylist())[0]
-        if not layouts and (known := numbers(sample, None)[~np.isnan(numbers(sample, None))]).size:
+        since = np.empty(0) if layouts else numbers(sample, None)
+        if (known := since[~np.isnan(since)]).size:
             layouts = [list(EPOCHS)[int(np.median(np.abs(known)) > _MILLISECONDS)]]
     local, universal = instants(cells, layouts)
     missing = int(np.isnan(local).sum())
@@ -245,8 +254,3 @@ def _is_list(cell: str) -> bool:
 def _share(tests: Any) -> float:
     found = list(tests)
     return sum(found) / len(found) if found else 0.0
-
-
-def _numeric(kind: Any) -> bool:
-    types = arrow().types
-    return types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)

@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from labelfold.tables._arrow import arrow, is_text, text_cells, written
+from labelfold.tables._arrow import arrow, is_number, is_text, text_cells, written
 
 # A sign, a currency, digits with marks between them, a unit. Letters right before digits make a code, not a number.
 _WRITTEN = re.compile(
@@ -138,7 +138,7 @@ def numbers(column: Any, writing: Writing | None) -> np.ndarray:
         return numbers(column, None) / 1e6
     if types.is_boolean(column.type):
         column = column.cast(pa.int8())
-    if not (types.is_integer(column.type) or types.is_floating(column.type) or types.is_decimal(column.type)):
+    if not is_number(column.type):
         column = written(column)
         column = plain(column) if writing in (None, PLAIN) else column
         if is_text(column.type):

@@ -14,11 +14,11 @@ import numpy as np
 from scipy import stats
 
 from labelfold.app.compare._measure import Measure
+from labelfold.semi_supervised._calibration import R2_WIDER
 
 LEVEL = 0.9  # of every interval
 # Labelled rows are a sample, and so is the training set: an interval for the first alone is this much too narrow.
 _WIDER = 1.2
-_R2_WIDER = 1.5  # as LabelFold's own interval is
 _DRAWS = 1000
 # Differences below half a percentage point are of no use to anyone.
 _NEGLIGIBLE = 0.005
@@ -158,7 +158,7 @@ def choose(found: dict[str, OutOfFold], preferred: Sequence[str], seed: int = 0)
 
 def interval(one: OutOfFold, expected: float, draws: np.ndarray) -> tuple[float, float]:
     """Return a 90% interval of the score on new rows: Wilson's for shares of rows, otherwise from the bootstrap."""
-    z = stats.norm.ppf((1 + LEVEL) / 2) * (_R2_WIDER if one.measure.kind == "r2" else _WIDER)
+    z = stats.norm.ppf((1 + LEVEL) / 2) * (R2_WIDER if one.measure.kind == "r2" else _WIDER)
     if one.measure.kind == "accuracy":
         n, p = one.n_rows, min(max(expected, 0.0), 1.0)
         middle = (p + z**2 / (2 * n)) / (1 + z**2 / n)

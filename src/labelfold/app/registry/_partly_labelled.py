@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import (
     BaseEstimator,
     ClassifierMixin,
@@ -26,6 +25,7 @@ from labelfold._sklearn import available_if
 from labelfold.app.registry._left_out import left_out_score, left_out_splits, size_without_folds
 from labelfold.app.registry._multilabel import PerLabel, coded, read_any_labels, tags_of_task
 from labelfold.labels import Labels, read_labels
+from labelfold.rows._host import short_indices
 
 
 class Labelled(TaskScore, ClassifierMixin, BaseEstimator):
@@ -64,7 +64,7 @@ class Labelled(TaskScore, ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any) -> Labelled:
         """Fit on the labelled rows of X."""
-        X = _short_indices(validate_data(self, X, accept_sparse="csr"))
+        X = short_indices(validate_data(self, X, accept_sparse="csr"))
         labels = read_any_labels(y, X.shape[0], self)
         self.task_, values = labels.task, labels.values
         self.center_, self.spread_ = 0.0, 1.0
@@ -108,7 +108,7 @@ class Labelled(TaskScore, ClassifierMixin, BaseEstimator):
 
     def _checked(self, X: Any) -> Any:
         check_is_fitted(self)
-        return _short_indices(validate_data(self, X, accept_sparse="csr", reset=False))
+        return short_indices(validate_data(self, X, accept_sparse="csr", reset=False))
 
     def __sklearn_tags__(self) -> Any:
         tags = tags_of_task(super().__sklearn_tags__(), self.task)
@@ -240,7 +240,7 @@ class Coded(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any) -> Coded:
         """Fit on all rows of X."""
-        X = _short_indices(validate_data(self, X, accept_sparse="csr"))
+        X = short_indices(validate_data(self, X, accept_sparse="csr"))
         labels = read_labels(y, X.shape[0], unlabeled=self.unlabeled, estimator=type(self.estimator).__name__)
         self.classes_ = labels.classes
         self.estimator_ = without_tree(clone(self.estimator).fit(X, coded(labels)), X)
@@ -250,7 +250,7 @@ class Coded(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def predict(self, X: Any) -> np.ndarray:
         """Return each row's class."""
         check_is_fitted(self)
-        X = _short_indices(validate_data(self, X, accept_sparse="csr", reset=False))
+        X = short_indices(validate_data(self, X, accept_sparse="csr", reset=False))
         with np.errstate(invalid="ignore"):  # a row that no fitted row is near: 0 / 0, and the first class
             return self.classes_[self.estimator_.predict(X)]
 
@@ -275,11 +275,3 @@ def only_missing(model: Any) -> Any:
     names = [name.split("__") for name in model.get_params()]
     readers = [name for name in names if name[-1] == "unlabeled" and "reducer" not in name]
     return model.set_params(**{"__".join(name): None for name in readers})
-
-
-def _short_indices(X: Any) -> Any:
-    """Return sparse rows with 32-bit indices where they fit: liblinear takes no others."""
-    if not sp.issparse(X) or X.indices.dtype == np.int32 or max(*X.shape, X.nnz) > np.iinfo(np.int32).max:
-        return X
-    parts = (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32))
-    return type(X)(parts, shape=X.shape, copy=False)
