@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,28 +66,32 @@ def greedy_sample(X: Any, predicted: np.ndarray, X_known: Any, y_known: np.ndarr
     [2, 0]
     """
     away = euclidean_distances(X, X_known) * np.abs(predicted[:, None] - y_known)
-    least = away.min(axis=1)
-    chosen: list[int] = []
-    while len(chosen) < min(most, len(predicted)):
-        farthest = int(np.argmax(least))
-        if least[farthest] <= 0:
-            break
-        chosen.append(farthest)
-        away = euclidean_distances(X, X[[farthest]])[:, 0] * np.abs(predicted - predicted[farthest])
-        least = np.minimum(least, away)
-    return np.array(chosen, dtype=int)
+
+    def away_from(row: int) -> np.ndarray:
+        return euclidean_distances(X, X[[row]])[:, 0] * np.abs(predicted - predicted[row])
+
+    return _farthest_first(away.min(axis=1), away_from, [], most)
 
 
 def spread_out(Z: np.ndarray, most: int) -> np.ndarray:
     """Return up to ``most`` rows of Z, the first one first and each the farthest from those before it."""
     spread = Z.std(axis=0)
     Z = Z / np.where(spread > 0, spread, 1.0)
-    chosen = [0]
-    distance = np.linalg.norm(Z - Z[0], axis=1)
-    while len(chosen) < min(most, len(Z)):
-        farthest = int(np.argmax(distance))
-        if distance[farthest] <= 0:
+
+    def away_from(row: int) -> np.ndarray:
+        return np.linalg.norm(Z - Z[row], axis=1)
+
+    return _farthest_first(away_from(0), away_from, [0], most)
+
+
+def _farthest_first(
+    least: np.ndarray, away_from: Callable[[int], np.ndarray], chosen: list[int], most: int
+) -> np.ndarray:
+    """Return the rows chosen and more, up to ``most``: each the farthest, by its least distance, from them."""
+    while len(chosen) < min(most, len(least)):
+        farthest = int(np.argmax(least))
+        if least[farthest] <= 0:
             break
         chosen.append(farthest)
-        distance = np.minimum(distance, np.linalg.norm(Z - Z[farthest], axis=1))
-    return np.array(chosen)
+        least = np.minimum(least, away_from(farthest))
+    return np.array(chosen, dtype=int)
