@@ -135,7 +135,7 @@ def _how(found: Comparison) -> str:
             if s.get("resumed")
             else ""
         )
-        + ("" if s["time_limit"] is None else f", of {s['time_limit']:g} s allowed"),
+        + ("" if s["time_limit"] is None else f", of {s['time_limit']:.0f} s for the runs"),
         "Versions": ", ".join(
             [f"Python {platform.python_version()}", *(f"{p} {version(p)}" for p in packages)]
         ),
