@@ -164,7 +164,10 @@ def compare(
     }
     store = Store(folder, data.fingerprint(random_state, test_size, form, version("labelfold")))
     n_methods = len({run.method.name for run in plan.runs})
-    clock = Clock.shared(default_limit(data.X.shape) if time_limit is None else time_limit, n_methods)
+    limit = (
+        default_limit(data.X.nnz if data.facts.sparse else data.X.size) if time_limit is None else time_limit
+    )
+    clock = Clock.shared(limit, n_methods)
     runs = Runs(data, plan.runs, store, clock, settings, tell)
     curve = list(budget_splits(data, plan.budgets, repeats, test_size, random_state))
     try:
