@@ -5,14 +5,18 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
+from sklearn.feature_extraction import FeatureHasher
+from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.pipeline import make_pipeline
 
 import labelfold.tables._blocks as blocks
+import labelfold.tables._columns as columns
 import labelfold.tables._recipe as recipes
 from labelfold import LDA, Recipe, load, save
 from labelfold.tables._arrow import as_arrow
 from labelfold.tables._dates import instants, layouts_of
 from labelfold.tables._numbers import numbers, parsed, writing_of
+from labelfold.tables._steps import EachValue, HashedWords
 
 N = 60
 
@@ -307,6 +311,60 @@ def test_many_rows_are_learned_from_a_sample_and_read_in_blocks(monkeypatch):
     assert len(X) == len(expected)
     assert some.lines()[0] == f"learned from {some.n_learned_from_} of 3,000 rows, which the counts are of"
     assert told(some)["row"] == told(recipe)["row"]
+
+
+def test_numbers_in_several_units_are_no_numbers():
+    rng = np.random.default_rng(0)
+    n = 60
+    weight = [f"{v:.4f} {u}" for v, u in zip(rng.random(n) * 90, rng.choice(["kg", "lb"], n), strict=True)]
+    age = [f"{v} {'year' if v == 1 else 'Years'}" for v in rng.integers(1, 5, n)]
+    recipe = Recipe().fit(pd.DataFrame({"weight": weight, "size": [f"{v // 9} kg" if v % 2 else f"{v // 9} lb"
+        for v in range(n)], "age": age}))  # fmt: skip
+    units = "numbers in {} and {} are not read as numbers; bring them to one unit"
+    weight, size, age = recipe.columns_
+    assert (weight["role"], age["role"], age["how"]) == ("left out", "number", "'Year' removed")
+    assert weight["how"] in (units.format("'kg'", "'lb'"), units.format("'lb'", "'kg'"))
+    assert (size["role"], size["how"].split("; ")[1][:10]) == ("category", "numbers in")
+
+
+def test_hashing_is_that_of_scikit_learn():
+    values = [*(f"shop {i}" for i in range(300)), None, "é"]
+    table = pa.table({"a": values, "b": values[::-1]})
+    hasher = FeatureHasher(64, input_type="string")
+    expected = hasher.transform([[] if value is None else [value] for value in values]).toarray()
+    made = EachValue(hasher).fit(table).transform(table).toarray()
+    np.testing.assert_array_equal(made, np.hstack([expected, expected[::-1]]))
+    texts = ["Hello, wörld  hello-there_x 12.5", None, "", " . ", "Hello, wörld", "b a b a", "a b", "b a"]
+    words = HashedWords().transform(pa.table({"t": texts}))
+    vectors = HashingVectorizer(ngram_range=(1, 2), token_pattern=r"(?u)\b\w+\b", strip_accents="unicode", norm=None,
+        alternate_sign=False, n_features=2**18).transform([text or "" for text in texts])  # fmt: skip
+    for ours, theirs in zip(words, vectors, strict=True):
+        assert sorted(ours.data) == sorted(theirs.data)
+    assert (words[[6]] != words[[7]]).nnz == 2  # the two pairs
+    single = HashedWords().transform(pa.table({"t": ["hello"]})).indices
+    assert single == vectors[[4]].indices[vectors[[4]].indices == single]
+
+
+def test_text_of_very_many_rows_is_hashed(monkeypatch):
+    monkeypatch.setattr(columns, "_HASH_WORDS_FROM", 50)
+    rng = np.random.default_rng(0)
+    y = np.arange(80) % 2
+    words = np.array([["cat", "dog", "fish", "bird"], ["car", "bus", "boat", "tram"]])
+    table = pd.DataFrame({"note": [" ".join(rng.choice(words[i], 6)) for i in y]})
+    model = make_pipeline(Recipe(), LDA()).fit(table, y)
+    assert model[0].lines() == ["note: text; tf-idf of its words and pairs of words, hashed"]
+    assert len(model[0].get_feature_names_out()) == model[0].transform(table).shape[1]
+    assert (model.predict(table) == y).all()
+
+
+@pytest.mark.parametrize("fuller", [1, 9])
+def test_sparse_blocks_are_stacked(fuller):
+    rng = np.random.default_rng(0)
+    parts = [
+        sp.random_array((7, 20), density=0.05 * f, rng=rng, format="csr") for f in (1, fuller, 0, fuller)
+    ]
+    expected = sp.vstack(parts).toarray()
+    np.testing.assert_array_equal(blocks.stacked(iter(parts), 28).toarray(), expected)
 
 
 def test_a_table_without_rows_is_refused_by_transform(learned):

@@ -131,23 +131,36 @@ def filled(parts: Iterable[np.ndarray], n: int) -> np.ndarray:
     return out
 
 
-def stacked(parts: list[sp.csr_array]) -> sp.csr_array:
-    """Return sparse rows below each other; the list is emptied meanwhile, so that they are not there twice.
+def stacked(parts: Iterable[sp.csr_array], n: int) -> sp.csr_array:
+    """Return n sparse rows that come in parts as one array, each part let go once it is copied.
 
-    >>> stacked([sp.csr_array([[0, 1]]), sp.csr_array([[2, 0], [0, 3]])]).toarray().tolist()
+    >>> stacked(iter([sp.csr_array([[0, 1]]), sp.csr_array([[2, 0], [0, 3]])]), 3).toarray().tolist()
     [[0, 1], [2, 0], [0, 3]]
     """
-    if len(parts) == 1:
-        return parts[0]
-    shape = sum(part.shape[0] for part in parts), parts[0].shape[1]
-    counts = np.concatenate([np.diff(part.indptr) for part in parts])
-    indptr = np.concatenate([[0], np.cumsum(counts)])
-    small = np.int32 if max(indptr[-1], shape[1]) < 2**31 else np.int64
-    data = np.empty(indptr[-1], dtype=parts[0].dtype)
-    indices = np.empty(indptr[-1], dtype=small)
-    start = 0
-    while parts:
-        part = parts.pop(0)
-        data[start : start + part.nnz], indices[start : start + part.nnz] = part.data, part.indices
-        start += part.nnz
-    return sp.csr_array((data, indices, indptr.astype(small)), shape=shape)
+    data, indices, start, width = np.empty(0), np.empty(0, dtype=np.int32), 0, 0
+    counts: list[np.ndarray] = []
+    for part in parts:
+        if part.shape[0] == n:
+            return part
+        if not counts:
+            data, width = data.astype(part.dtype), part.shape[1]
+        end, rows = start + part.nnz, part.shape[0] + sum(len(some) for some in counts)
+        if end > len(data):
+            # the rows to come are about as full; memory that is never written to is never taken
+            room = int(1.1 * end * n / rows) if rows < n else end
+            small = np.int32 if max(room, width) < 2**31 else np.int64
+            data, indices = _grown(data, room, data.dtype), _grown(indices, room, small)
+        data[start:end], indices[start:end] = part.data, part.indices
+        counts.append(np.diff(part.indptr))
+        start = end
+    data.resize(start, refcheck=False)
+    indices.resize(start, refcheck=False)
+    indptr = np.zeros(n + 1, dtype=indices.dtype)
+    np.cumsum(np.concatenate(counts), out=indptr[1:])
+    return sp.csr_array((data, indices, indptr), shape=(n, width))
+
+
+def _grown(values: np.ndarray, room: int, dtype: Any) -> np.ndarray:
+    out = np.empty(room, dtype=dtype)
+    out[: len(values)] = values
+    return out

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from math import isqrt
 from typing import Any
 
@@ -34,13 +35,14 @@ class Column:
     how : str
         What is done with it, or why it is left out, in a few words.
     reading : object
-        The writing of numbers, the layouts and units of dates, or the width and the root mean square length of lists.
+        The writing of numbers, the layouts and units of dates, the width and the root mean square length of lists, or
+        why categories are no numbers.
     missing : int
         Cells without a value.
     levels : int
         Distinct values of a category.
     hashed, told : bool
-        Whether a category is hashed; whether missing cells tell something of the labels.
+        Whether a category, or the words of a text, are hashed; whether missing cells tell something of the labels.
     """
 
     name: str
@@ -85,6 +87,8 @@ def left_out(column: Column, target: Target, places: np.ndarray, seen: dict[tupl
     if column.role == "number" and _counts_rows(column.name, values, places):
         return replace(column, role="id", how="it counts the rows")
     if column.role == "category" and column.levels == len(known) >= FEWEST_COUNTED:
+        if column.reading is not None:
+            return replace(column, role="left out", how=column.reading)
         return replace(column, role="id", how="every row has another value, as ids have")
     repeated = target.repeats(values)
     if repeated >= LEAST_ROWS:
@@ -140,6 +144,15 @@ def _counts_rows(name: str, values: np.ndarray, places: np.ndarray) -> bool:
         return True
     whole = n > places[-1] and n >= FEWEST_COUNTED and values.max() - values.min() == n - 1
     return whole and bool((np.diff(np.sort(values)) == 1).all())
+
+
+def matching(pattern: str, names: Sequence[str]) -> list[str]:
+    """Return the columns that a name or a pattern stands for; a name that is there stands for itself alone.
+
+    >>> matching("label_*", ["label_a", "label_b", "x"]), matching("a*", ["a*", "ab"])
+    (['label_a', 'label_b'], ['a*'])
+    """
+    return [pattern] if pattern in names else [name for name in names if fnmatchcase(name, pattern)]
 
 
 def vector_columns(names: Sequence[str]) -> list[str]:

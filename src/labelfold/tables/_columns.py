@@ -21,7 +21,7 @@ from labelfold.tables._arrow import (
 )
 from labelfold.tables._column import Column, in_place, left_out, noted, pixel_columns, vector_columns
 from labelfold.tables._dates import EPOCHS, TURNS, UNITS, calendar_parts, instants, layouts_of
-from labelfold.tables._numbers import any_match, has_thousands, numbers, plain, said, writing_of
+from labelfold.tables._numbers import any_match, has_thousands, numbers, plain, said, units_of, writing_of
 from labelfold.tables._steps import lists
 from labelfold.tables._target import Target
 
@@ -33,6 +33,8 @@ _MOST = 0.9
 _WORDS, _DIFFER = 5.0, 0.2
 # One column a value up to so many values, if they cover half of the rows; hashed to so many columns beyond.
 MOST_VALUES, HASHED = 50, 64
+# Beyond so many rows the words of a text are hashed.
+_HASH_WORDS_FROM = 200_000
 # Values that are there fewer times than this on average tell little: only the frequent ones have a column.
 _OFTEN = 3
 # Seconds since 1970 reach this in the year 5138.
@@ -40,7 +42,9 @@ _MILLISECONDS = 1e11
 _DATED = re.compile(r"date|time|day|dob|birth|_at$|_on$|stamp", re.IGNORECASE)
 
 
-def columns_of(table: Any, places: np.ndarray, given: Mapping[str, str], target: Target) -> list[Column]:
+def columns_of(
+    table: Any, places: np.ndarray, n: int, given: Mapping[str, str], target: Target
+) -> list[Column]:
     """Return what each column of an Arrow table is.
 
     Parameters
@@ -49,13 +53,15 @@ def columns_of(table: Any, places: np.ndarray, given: Mapping[str, str], target:
         The rows to learn from.
     places : ndarray
         Which rows of the whole table these are, ascending.
+    n : int
+        The rows of the whole table.
     given : mapping of str to str
         Roles by name of column that are not to be told from the data.
     target : Target
         The labels, for leaks and telling gaps.
     """
-    n = table.num_rows
-    sample = table.take(np.linspace(0, n - 1, _SAMPLE).astype(int)) if n > _SAMPLE else table
+    last = table.num_rows - 1
+    sample = table.take(np.linspace(0, last, _SAMPLE).astype(int)) if last >= _SAMPLE else table
     vectors = set(vector_columns(table.column_names))
     pixels, shape = pixel_columns(table.column_names)
     kept = set(pixels if shape is not None else ())
@@ -75,7 +81,10 @@ def columns_of(table: Any, places: np.ndarray, given: Mapping[str, str], target:
             column = replace(column, told=target.told_by(np.isnan(column.data)))
         # a wide table is not held twice
         found.append(replace(column, data=None) if name in vectors else column)
-    return _nothing_but_names(found, table, given)
+    found = _nothing_but_names(found, table, given)
+    # of very many rows groups of characters would fill the memory
+    how, many = "tf-idf of its words and pairs of words, hashed", n > _HASH_WORDS_FROM
+    return [replace(c, how=how, hashed=True) if many and c.role == "text" else c for c in found]
 
 
 def _nothing_but_names(found: list[Column], table: Any, given: Mapping[str, str]) -> list[Column]:
@@ -142,7 +151,12 @@ def _of_text(name: str, cells: Any, sample: Any, target: Target) -> Column:
     words = np.mean([len(cell.split()) for cell in some])
     if words >= _WORDS and len(shapes) > max(_DIFFER * len(some), 5):
         return _text(name, cells)
-    return _category(name, cells)
+    column = _category(name, cells)
+    if units := units_of(some):
+        several = f"{', '.join(map(repr, units[:-1]))} and {units[-1]!r}"
+        how = f"numbers in {several} are not read as numbers; bring them to one unit"
+        return replace(noted(column, how), reading=how)
+    return column
 
 
 def _text(name: str, cells: Any) -> Column:
