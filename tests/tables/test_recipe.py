@@ -181,6 +181,18 @@ def test_numbers_that_are_said_to_be_dates():
     np.testing.assert_allclose(X[:, names.index("s: days")], X[::-1, names.index("ms: days")])
 
 
+def test_numbers_that_are_dates_by_their_name_and_size():
+    rng = np.random.default_rng(0)
+    seconds = rng.integers(15 * 10**8, 17 * 10**8, 50)
+    table = pd.DataFrame({"created_at": seconds, "unix": 1000 * rng.permutation(seconds), "sold": seconds + 1,
+        "birth_year": rng.integers(1950, 2000, 50)})  # fmt: skip
+    for some in (table, table.astype(str)):
+        recipe = Recipe().fit(some)
+        roles = [(column["role"], column["how"].split(";")[0]) for column in recipe.columns_]
+        dates = [("date", "seconds since 1970"), ("date", "milliseconds since 1970")]
+        assert roles == [*dates, ("number", ""), ("number", "")]
+
+
 def test_pixels_stay_where_they_are():
     X = pd.DataFrame(np.zeros((5, 16)), columns=[f"pixel_{i}_{j}" for i in range(4) for j in range(4)])
     X["pixel_1_1"] = np.arange(5.0)
@@ -262,7 +274,8 @@ def test_dates_as_people_write_them(cells, expected):
 MANY = np.random.default_rng(0).random(100_000)
 BAD = {
     "a category with one value and gaps": ({"a": ["x", None] * 15}, "category", (30, 2)),
-    "100,000 categories": ({"a": [f"k{i % 99_000}" for i in range(100_000)], "b": MANY}, "category", (100_000, 2)),
+    "90,000 categories": ({"a": [f"k{i % 90_000}" for i in range(100_000)], "b": MANY}, "category", (100_000, 2)),
+    "100,000 categories": ({"a": [f"k{max(i, 9)}" for i in range(100_000)], "b": MANY}, "left out", (100_000, 1)),
     "categories to hash": ({"a": [f"k{i % 1000}" for i in range(5000)]}, "category", (5000, 64)),
     "dates in two formats": ({"a": ["1.2.1901", "1903-04-05", "7.8.1999"] * 9}, "date", None),
     "a stray word": ({"a": [*map(str, range(50)), "broken"]}, "number", (51, 1)),
@@ -325,6 +338,28 @@ def test_numbers_in_several_units_are_no_numbers():
     assert (weight["role"], age["role"], age["how"]) == ("left out", "number", "'Year' removed")
     assert weight["how"] in (units.format("'kg'", "'lb'"), units.format("'lb'", "'kg'"))
     assert (size["role"], size["how"].split("; ")[1][:10]) == ("category", "numbers in")
+
+
+def test_short_texts_count_as_a_category_does():
+    rng = np.random.default_rng(0)
+    n = 300
+    words = [f"{a}{b}" for a in ("red", "big", "old", "new") for b in ("car", "cat", "hat", "cup", "box")]
+    table = pd.DataFrame(
+        {
+            "title": [" ".join(rng.choice(words, 3)) for _ in range(n)],
+            "name": [f"{v:05x} {v:06x}" for v in rng.permutation(n) + 10**6],  # no word is there twice
+            "person": [f"user{v}@mail.org" for v in [0, *range(1, n)]],
+            "almost": [f"P{v}" for v in [7, *range(1, n)]],
+            "size": rng.normal(size=n),
+        }
+    )
+    recipe = Recipe().fit(table)
+    roles = {column["name"]: column["role"] for column in recipe.columns_}
+    assert roles == {"title": "text", "name": "id", "person": "id", "almost": "left out", "size": "number"}
+    made = recipe.transform(table)
+    size = [j for j, name in enumerate(recipe.get_feature_names_out()) if name == "size"]
+    np.testing.assert_allclose(made[:, size].toarray().std(), 1)  # a long text would make it smaller
+    np.testing.assert_allclose((made.power(2).sum(axis=1) - made[:, size].power(2).sum(axis=1)), 1)
 
 
 def test_hashing_is_that_of_scikit_learn():

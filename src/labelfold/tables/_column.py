@@ -22,6 +22,8 @@ _PIXEL = re.compile(r"(?:pixel|px|p)[ _.-]?(\d+)(?:[ _.x,-](\d+))?", re.IGNORECA
 _VECTOR = 16
 # Fewer rows count themselves only in order, and fewer values that all differ are no ids.
 FEWEST_COUNTED = 20
+# More distinct values than this share of the rows tell nothing of new ones.
+_DIFFER = 0.95
 
 
 @dataclass(frozen=True)
@@ -41,8 +43,9 @@ class Column:
         Cells without a value.
     levels : int
         Distinct values of a category.
-    hashed, told : bool
-        Whether a category, or the words of a text, are hashed; whether missing cells tell something of the labels.
+    hashed, told, short : bool
+        Whether a category, or the words of a text, are hashed; whether missing cells tell something of the labels;
+        whether a text is of few words, so that it counts as a category does.
     """
 
     name: str
@@ -53,6 +56,7 @@ class Column:
     levels: int = 0
     hashed: bool = False
     told: bool = False
+    short: bool = False
     data: Any = field(default=None, repr=False, compare=False)
 
     @property
@@ -86,10 +90,12 @@ def left_out(column: Column, target: Target, places: np.ndarray, seen: dict[tupl
         return replace(column, role="category", how="1 value", reading=None, levels=1, data=None)
     if column.role == "number" and _counts_rows(column.name, values, places):
         return replace(column, role="id", how="it counts the rows")
-    if column.role == "category" and column.levels == len(known) >= FEWEST_COUNTED:
+    if column.role == "category" and len(known) >= FEWEST_COUNTED and column.levels > _DIFFER * len(known):
         if column.reading is not None:
             return replace(column, role="left out", how=column.reading)
-        return replace(column, role="id", how="every row has another value, as ids have")
+        if column.levels == len(known):
+            return replace(column, role="id", how="every row has another value, as ids have")
+        return replace(column, role="left out", how="nearly every row has another value, as ids have")
     repeated = target.repeats(values)
     if repeated >= LEAST_ROWS:
         how = f"it maps one to one onto the target in all {repeated:,} labelled rows, so it is a leak"

@@ -93,17 +93,18 @@ def _stays_sparse(by_role: dict[str, list[Column]], n: int) -> bool:
 
 
 def _weights(parts: list, columns: list[Column]) -> dict[str, float] | None:
-    """Return what each part but text is multiplied by beside text and lists."""
+    """Return what each part but text is multiplied by beside text and lists; a text of few words is as a category."""
     lists = [c for c in columns if c.role == "list"]
-    if len(lists) == len(columns) or not any(c.role in ("list", "text") for c in columns):
+    long = [f"{_TEXT}{c.name}" for c in columns if c.role == "text" and not c.short]
+    if len(lists) == len(columns) or not (lists or long):
         return None
-    beside = [c for c in columns if c.role not in ("list", "text")]
+    beside = len(columns) - len(lists) - len(long)
     weights = {}
     for title, _, _ in parts:
         if title == _LISTS:
             weights[title] = 1 / np.sqrt(sum(c.reading["length"] ** 2 for c in lists))
-        elif not title.startswith(_TEXT):
-            weights[title] = _BESIDE_TEXT / np.sqrt(len(beside))
+        elif title not in long:
+            weights[title] = _BESIDE_TEXT / np.sqrt(beside)
     return weights
 
 

@@ -7,11 +7,12 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from labelfold.app.io._limits import open_text
-from labelfold.app.io._problems import FileProblem, one_line
+from labelfold.app.io._problems import FileProblem, listed, one_line
 
 _SEPARATORS = ",;\t|"
 _LOOKED_AT, _LINES = 1 << 18, 200
@@ -43,8 +44,10 @@ class Dialect(NamedTuple):
         The one given, or utf-8, utf-16, or what bytes that are not UTF-8 are read by.
     errors : str
         What is done with bytes that the encoding does not have.
+    header : list of str
+        The names as they are written.
     names : list of str
-        The header.
+        The names of the columns, each another.
     skipped : int
         Lines up to the end of the header.
     """
@@ -52,6 +55,7 @@ class Dialect(NamedTuple):
     separator: str
     encoding: str
     errors: str
+    header: list[str]
     names: list[str]
     skipped: int
 
@@ -85,13 +89,22 @@ def dialect_of(path: Path, kind: str, given: str | None = None) -> Dialect:
     body = [row for row in rows if row]
     if body and all(len(row) == len(names) + 1 for row in body) and any(row[-1] for row in body):
         names = ["", *names]  # R writes no name above the names of rows
-    return Dialect(
-        separator,
-        encoding,
-        errors,
-        [name.strip() or f"Unnamed: {j}" for j, name in enumerate(names)],
-        skipped,
-    )
+    header = [re.sub(r"[\r\n]+", " ", name.strip()) or f"Unnamed: {j}" for j, name in enumerate(names)]
+    return Dialect(separator, encoding, errors, header, _distinct(header), skipped)
+
+
+def _distinct(header: list[str]) -> list[str]:
+    """Return names of which none is there twice.
+
+    >>> _distinct(["a", "a", "a.1", "a"])
+    ['a', 'a.2', 'a.1', 'a.3']
+    """
+    written, names = set(header), dict.fromkeys(header[:1])
+    for name in header[1:]:
+        tries = (f"{name}.{i}" for i in count(1))
+        new = next(n for n in tries if n not in written and n not in names) if name in names else name
+        names[new] = None
+    return list(names)
 
 
 def _above_header(lines: list[str]) -> int:
@@ -177,6 +190,8 @@ class CsvFile:
         self.dialect = dialect_of(path, kind, encoding)
         if self.dialect.encoding not in ("utf-8", "utf-8-sig"):
             note(f"{path} was read as {self.dialect.encoding}.")
+        if renamed := sorted(set(self.dialect.names) - set(self.dialect.header)):
+            note(f"{path} has columns of the same name; the later ones are called {listed(renamed)}.")
         self.repair, self.block = False, _BLOCK
 
     def attempt(self, action: Callable[[], Any]) -> Any:
