@@ -307,7 +307,17 @@ def test_tables_of_any_make():
         def __arrow_c_stream__(self, requested_schema=None):
             return arrow.__arrow_c_stream__(requested_schema)
 
+    views = [j for j, kind in enumerate(arrow.schema.types) if kind in (pa.string(), pa.large_string())]
     for other in (arrow, Foreign()):
+        np.testing.assert_array_equal(Recipe().fit_transform(other, y), expected)
+    # polars holds text as views, and categories as dictionaries of views
+    for j in views:
+        arrow = arrow.set_column(j, arrow.column_names[j], arrow.column(j).cast(pa.string_view()))
+    city = arrow.column("city").cast(pa.string()).dictionary_encode().chunk(0)
+    coded = pa.DictionaryArray.from_arrays(city.indices, city.dictionary.cast(pa.string_view()))
+    coded = arrow.set_column(arrow.column_names.index("city"), "city", coded)
+    assert len(views) > 3
+    for other in (arrow, Foreign(), coded):
         np.testing.assert_array_equal(Recipe().fit_transform(other, y), expected)
 
 
