@@ -169,8 +169,8 @@ def fit(
     if read.facts.numbers:
         known = f"with numbers from {labels.values.min():g} to {labels.values.max():g}"
     console().print(
-        f"{chosen.title}{size}{value}, fitted on {n:,} rows × {d:,} columns, {labels.n_labelled:,} rows labelled "
-        f"{known}{everyone}.\n"
+        f"{chosen.title}{size}{value}, fitted on {n:,} rows × {count(d, 'column')}, {labels.n_labelled:,} rows "
+        f"labelled {known}{everyone}.\n"
         + "".join(f"{doubt}\n" for doubt in read.doubts)
         + (f"{why_form}\n" if why_form and chosen.form(form) == form else "")
         + f"{expect}\n"

@@ -229,7 +229,8 @@ def _choose_features(
         hint = did_you_mean(absent[0], rest) if len(absent) == 1 else ""
         raise FileProblem(
             f"{path} lacks {len(absent)} of the {len(features)} columns the model was fitted on: "
-            f"{listed(absent)}{hint}."
+            f"{listed(absent)}{hint}; add {'it' if len(absent) == 1 else 'them'}, with empty cells where nothing is "
+            "known."
         )
     return list(features), [c for c in rest if c not in wanted]
 
