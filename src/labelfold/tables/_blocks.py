@@ -29,7 +29,7 @@ class Blocks:
     column_names : list of str
     num_rows : int
     read : callable
-        Gives the blocks, Arrow tables, from the first to the last.
+        Gives the blocks, Arrow tables of the columns asked for, from the first to the last.
     sample : pyarrow.Table
         The rows to learn from.
     places : ndarray
@@ -38,7 +38,7 @@ class Blocks:
 
     column_names: list[str]
     num_rows: int
-    read: Callable[[], Iterable[Any]] = field(repr=False)
+    read: Callable[[list[str]], Iterable[Any]] = field(repr=False)
     sample: Any = field(repr=False)
     places: np.ndarray = field(repr=False)
 
@@ -71,12 +71,15 @@ class Sampler:
         wanted = wanted & (self.wanted + np.cumsum(wanted) <= LABELLED)
         self.rows, self.wanted = self.rows + len(places), self.wanted + int(wanted.sum())
         self.kept.append((block, places, wanted))
-        self._thin()
+        self._thin(2 * self.most)
 
-    def _thin(self) -> None:
-        while self.rows // self.stride > 2 * self.most:
+    def _thin(self, most: int) -> None:
+        stride = self.stride
+        while self.rows // self.stride > most:
             self.stride *= 2
-        for i, (block, places, wanted) in enumerate(self.kept):
+        # rows of blocks before the last were thinned by the stride before
+        first = len(self.kept) - 1 if stride == self.stride else 0
+        for i, (block, places, wanted) in enumerate(self.kept[first:], first):
             keep = (places % self.stride == 0) | wanted
             if not keep.all():
                 self.kept[i] = (block.filter(arrow().array(keep)), places[keep], wanted[keep])
@@ -84,9 +87,7 @@ class Sampler:
     def result(self) -> tuple[Any, np.ndarray]:
         """Return the rows kept and their places."""
         pa = arrow()
-        while self.rows // self.stride > self.most:
-            self.stride *= 2
-        self._thin()
+        self._thin(self.most)
         table = pa.concat_tables([block for block, _, _ in self.kept], promote_options="permissive")
         return table, np.concatenate([places for _, places, _ in self.kept])
 

@@ -243,7 +243,7 @@ class Recipe(TransformerMixin, BaseEstimator):
 
     def _transformed(self, table: Any) -> Any:
         """Return the rows as numbers, a few blocks at a time on as many threads."""
-        blocks = table.read() if isinstance(table, Blocks) else slices(table)
+        blocks = table.read(self.used_) if isinstance(table, Blocks) else slices(table)
         parts = in_order(self._block, blocks)
         return (stacked if self.transformer_.sparse_output_ else filled)(parts, table.num_rows)
 

@@ -227,6 +227,9 @@ class EachValue(TransformerMixin, BaseEstimator):
             known, place, weight, wide = _entries(encoder, values)
             there[:, j], places[:, j], weights[:, j] = known[codes], width + place[codes], weight[codes]
             width += wide
+        if there.all():
+            ends = k * np.arange(n + 1, dtype=np.int32)
+            return sp.csr_array((weights.ravel(), places.ravel(), ends), shape=(n, width))
         ends = np.append(0, np.cumsum(there.sum(axis=1, dtype=np.int32), dtype=np.int32))
         return sp.csr_array((weights[there], places[there], ends), shape=(n, width))
 

@@ -221,28 +221,31 @@ class CsvFile:
         from pyarrow import csv
 
         with self._open() as file:
-            return csv.read_csv(file, *self._options()).rename_columns(self.dialect.names)
+            return csv.read_csv(file, *self._options())
 
-    def blocks(self) -> Iterator[Any]:
-        """Yield the file as Arrow tables, a block at a time."""
+    def blocks(self, columns: list[str]) -> Iterator[Any]:
+        """Yield some columns of the file as Arrow tables, a block at a time."""
         import pyarrow as pa
         from pyarrow import csv
 
-        with self._open() as file, csv.open_csv(file, *self._options()) as reader:
+        with self._open() as file, csv.open_csv(file, *self._options(columns)) as reader:
             for batch in reader:
-                yield pa.Table.from_batches([batch]).rename_columns(self.dialect.names)
+                yield pa.Table.from_batches([batch])
 
-    def _options(self) -> tuple[Any, Any, Any]:
+    def _options(self, columns: list[str] | None = None) -> tuple[Any, Any, Any]:
         import pyarrow as pa
         from pyarrow import csv
 
-        places = [str(j) for j in range(len(self.dialect.names))]  # names may be there twice
+        names = self.dialect.names
         skipped = 0 if self.repair else self.dialect.skipped
         return (
-            csv.ReadOptions(block_size=self.block, column_names=places, skip_rows=skipped),
+            csv.ReadOptions(block_size=self.block, column_names=names, skip_rows=skipped),
             csv.ParseOptions(delimiter=self.dialect.separator, newlines_in_values=True),
             csv.ConvertOptions(
-                column_types=dict.fromkeys(places, pa.string()), strings_can_be_null=True, null_values=[""]
+                column_types=dict.fromkeys(names, pa.string()),
+                strings_can_be_null=True,
+                null_values=[""],
+                include_columns=columns,
             ),
         )
 

@@ -42,7 +42,7 @@ class Stream:
     """A file that is read a block at a time: its columns, a function that gives its blocks, and one that tries."""
 
     column_names: list[str]
-    blocks: Callable[[], Iterator[Any]]
+    blocks: Callable[[list[str]], Iterator[Any]]
     attempt: Callable[[Callable[[], Any]], Any] = field(default=lambda action: action())
 
     def split(self, names: Sequence[str], targets: Sequence[str], ids: Sequence[str]) -> tuple[Any, Any]:
@@ -53,14 +53,14 @@ class Stream:
         import pyarrow as pa
 
         sampler, aside = Sampler(), []
-        for block in self.blocks():
+        for block in self.blocks([*dict.fromkeys([*names, *targets, *ids])]):
             labelled = np.zeros(block.num_rows, dtype=bool)
             for name in targets:
                 labelled |= block.column(name).is_valid().to_numpy().astype(bool)
             sampler.add(block.select(names), labelled)
             aside.append(block.select([*targets, *ids]))
         sample, places = sampler.result()
-        read = Blocks(names, sampler.rows, lambda: (b.select(names) for b in self.blocks()), sample, places)
+        read = Blocks(names, sampler.rows, self.blocks, sample, places)
         return read, pa.concat_tables(aside)
 
 
@@ -138,10 +138,10 @@ def _parquet_stream(path: Path) -> Stream:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    def blocks() -> Iterator[Any]:
+    def blocks(columns: list[str]) -> Iterator[Any]:
         with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(BLOCK):
-                yield pa.Table.from_batches([batch])
+            for batch in file.iter_batches(BLOCK, columns=columns):
+                yield pa.Table.from_batches([batch]).select(columns)
 
     try:
         with pq.ParquetFile(path) as file:

@@ -86,7 +86,7 @@ class Table:
             return self.raw
         from labelfold.app.io._frames import plain_numbers
 
-        blocks = self.raw.read() if hasattr(self.raw, "read") else [self.raw]
+        blocks = self.raw.read(self.raw.column_names) if hasattr(self.raw, "read") else [self.raw]
         return np.concatenate([plain_numbers(self.source, block) for block in blocks])
 
     def filled(self, medians: Sequence[float]) -> tuple[Any, int]:
@@ -277,7 +277,9 @@ def read_target(values: Any, unlabeled_values: Sequence[str] | None = None) -> n
     import pandas as pd
 
     values = pd.Series(values, dtype=None if hasattr(values, "dtype") else object)
-    codes, distinct = pd.factorize(values)  # millions of rows have few labels
+    # millions of rows have few labels
+    coded = isinstance(values.dtype, pd.CategoricalDtype)
+    codes, distinct = (values.cat.codes, values.cat.categories) if coded else pd.factorize(values)
     labels = [*_labels_of(pd.Series(distinct), unlabeled_values), None]
     known = np.array([label is not None for label in labels])[codes]
     if known.all():
