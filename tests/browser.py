@@ -130,6 +130,18 @@ class Browser:
         for step in (4, 0):  # a move, not a jump
             self._call("Input.dispatchMouseEvent", type="mouseMoved", x=x - step, y=y)
 
+    def drag(self, path: list[tuple[float, float]]) -> None:
+        """Drag the mouse along a path."""
+        for i, (x, y) in enumerate([path[0], *path, path[-1]]):
+            kind = "mousePressed" if i == 0 else "mouseReleased" if i > len(path) else "mouseMoved"
+            self._call(
+                "Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1
+            )
+
+    def download_to(self, folder: Path) -> None:
+        """Let files that the page gives be written to a folder."""
+        self._call("Browser.setDownloadBehavior", session=None, behavior="allow", downloadPath=str(folder))
+
     def press(self, key: str) -> None:
         """Press a key."""
         for kind in ("keyDown", "keyUp"):

@@ -29,6 +29,7 @@ class FoldPredictions(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMix
     _steepness: float
     _offset: float
     loo_predictions_: np.ndarray
+    loo_confidence_: np.ndarray
 
     def transform(self, X: Any) -> Any:
         """Place rows, each by itself, in the embedding.
@@ -92,10 +93,7 @@ class FoldPredictions(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMix
         p : ndarray of shape (n, c)
             In the order of ``classes_``.
         """
-        F = self._blended(X)
-        if self.task_ == "multilabel":
-            return expit(self._steepness * F + self._offset)
-        return softmax(self._steepness * _by_class(F), axis=1)
+        return self._shares(self._blended(X))
 
     def _calibrate(self, left_out: np.ndarray, labels: Labels) -> None:
         """Keep what turns scores into probabilities, and the leave-one-out score."""
@@ -114,6 +112,10 @@ class FoldPredictions(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMix
             own, *interval = accuracy_interval(F.argmax(axis=1) == codes)
         self.loo_score_, self.loo_interval_ = own, tuple(interval)
         self.loo_predictions_ = self._decide(left_out)
+        if self.task_ != "regression":
+            p = self._shares(left_out)
+            sure = np.maximum(p, 1 - p).min(axis=1) if self.task_ == "multilabel" else p.max(axis=1)
+            self.loo_confidence_ = sure
 
     def _blended(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
@@ -126,6 +128,12 @@ class FoldPredictions(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMix
         if self.task_ == "multilabel":
             return self._labels(F).astype(np.intp)
         return self.classes_[_by_class(F).argmax(axis=1)]
+
+    def _shares(self, F: np.ndarray) -> np.ndarray:
+        """Return the probability of each class, or of each label, given scores."""
+        if self.task_ == "multilabel":
+            return expit(self._steepness * F + self._offset)
+        return softmax(self._steepness * _by_class(F), axis=1)
 
     def _labels(self, F: np.ndarray) -> np.ndarray:
         return self._steepness * F + self._offset > 0

@@ -42,7 +42,15 @@ from labelfold.app.commands._options import (
     app,
 )
 from labelfold.app.io._finished import write_finished
-from labelfold.app.io._problems import FileProblem, Refusal, count, existing_file, refusing, writable_folder
+from labelfold.app.io._problems import (
+    FileProblem,
+    Refusal,
+    count,
+    existing_file,
+    printable,
+    refusing,
+    writable_folder,
+)
 
 Folder = Annotated[Path, typer.Option("--output", "-o", help="The folder for report and results.")]
 Limit = Annotated[
@@ -224,6 +232,7 @@ def _compare(
 ) -> None:
     """Run a comparison, show it and write it down."""
     from labelfold.app.compare import compare
+    from labelfold.app.report._page import write_report
 
     with refusing():
         found = compare(
@@ -233,7 +242,7 @@ def _compare(
             unlabeled=mark,
             folder=output,
             progress=sys.stderr.isatty(),
-            tell=lambda text: typer.echo(text, err=True),
+            tell=lambda text: typer.echo(printable(text), err=True),
             command=command or shlex.join(["labelfold", *sys.argv[1:]]),
             **{"name": table.source.name} | settings,
         )
@@ -242,17 +251,17 @@ def _compare(
         (output / name).unlink(missing_ok=True)
     try:
         _show(found, out)
-        report = found.report(output / "report.html")
+        _ = found.review
     except KeyboardInterrupt:  # another Ctrl-C: what is there, without the fits that maps need
         interrupted = True
         found.forgo_review()
-        report = found.report(output / "report.html")
-    written = {"Report": report, "Results": output / "results.csv"}
+    written = {"Report": output / "report.html", "Results": output / "results.csv"}
     if found.winner is not None:
         text = json.dumps(answer_of(found), indent=1, ensure_ascii=False) + "\n"
         write_finished(output / "answer.json", text.encode())
         if save:
             written |= _save(found, table, output, safe_csv)
+    write_report(found, written["Report"], output)
     width = max(map(len, written))
     out.print("\n" + "\n".join(f"{what:<{width}}  {path}" for what, path in written.items()), soft_wrap=True)
     if interrupted:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from labelfold.app.compare._data import Data
+    from labelfold.app.compare._expect import HeldBack
     from labelfold.app.compare._review import Review
     from labelfold.app.registry._methods import Method
 
@@ -93,7 +94,7 @@ class Comparison:
         self.left_out = left_out or {}
         self.notes = notes or []
         self.stopped = stopped
-        self._refits: dict[tuple[str, int | None], Any] = {}
+        self._refits: dict[tuple[str, int | None], tuple[Any, HeldBack | None]] = {}
 
     def label(self, method: str, k: Any) -> str:
         """Return what a method, at a size of the embedding, is called in tables and figures."""
@@ -282,7 +283,12 @@ class Comparison:
             components = whole(self.ranking.set_index("method")["k"].get(method))
         if (method, components) not in self._refits:
             self._refits[method, components] = fit_on_all(self, method, components)
-        return self._refits[method, components]
+        return self._refits[method, components][0]
+
+    def held_back(self) -> HeldBack | None:
+        """Return what the confidence of the recommended method was calibrated on, where that took folds."""
+        self.fitted()
+        return self._refits[str(self.best_), self.best_size_][1]
 
     @cached_property
     def review(self) -> Review:

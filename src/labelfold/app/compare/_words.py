@@ -68,7 +68,8 @@ def details(found: Comparison) -> list[str]:
     if found.stopped:
         why = "by Ctrl-C" if found.stopped == "ctrl-c" else "by the time limit"
         never = [m.title for name, m in found.methods.items() if name not in set(found.results["method"])]
-        missing = f" There was no time for {_joined(never)}." if never else ""
+        named = _joined(never) if len(never) < 4 else f"{len(never)} methods, which the report names"
+        missing = f" There was no time for {named}." if never else ""
         said.append(
             f"It was stopped early {why}: this is what {count(len(found.results), 'run')} gave.{missing}"
         )
