@@ -11,6 +11,13 @@ from sklearn.pipeline import Pipeline
 
 _SLAB = 16384  # rows
 _LEAST_SHARE = 1e-3  # a share below this says no more
+_VIEWS = {
+    "linear": "linear: weighted sums of all columns",
+    "principal": "principal: weighted sums of the main directions of the columns",
+    "rbf": "RBF: likeness to labelled rows, by squared differences of the columns",
+    "laplace": "Laplace: likeness to labelled rows, by differences summed column by column",
+    "graph": "graph: labels passed on between rows that are neighbours in the columns",
+}
 
 
 def predict_with_confidence(model: Any, X: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -131,3 +138,18 @@ def top_features(strengths: np.ndarray, names: list[str], most: int = 8) -> list
         order = np.argsort(-np.abs(row), kind="stable")[:most]
         found.append([(names[j], float(row[j])) for j in order if row[j] != 0])
     return found
+
+
+def view_shares(model: Any) -> list[tuple[str, str, float]]:
+    """Return the kinds of views that a LabelFold blends, heaviest first; none for another model.
+
+    Each with what it is, the form of the columns it looks at, and its share of the weight, where that is 1% or more.
+    """
+    table = getattr(model, "view_weights_", None)
+    if table is None:
+        return []
+    total: dict[tuple[str, str], float] = {}
+    for family, form, weight in zip(table["family"], table["form"], table["weight"], strict=True):
+        total[family, form] = total.get((family, form), 0.0) + float(weight)
+    ranked = sorted(total.items(), key=lambda item: -item[1])
+    return [(_VIEWS.get(family, family), form, share) for (family, form), share in ranked if share >= 0.01]

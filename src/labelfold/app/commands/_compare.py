@@ -13,6 +13,7 @@ import typer
 from rich.table import Table as Grid
 
 from labelfold.app.commands._console import (
+    MOST_METHODS,
     accuracy_grid,
     console,
     named_rows,
@@ -264,17 +265,21 @@ def _compare(
     write_report(found, written["Report"], output)
     width = max(map(len, written))
     out.print("\n" + "\n".join(f"{what:<{width}}  {path}" for what, path in written.items()), soft_wrap=True)
+    if "Model" in written:
+        out.print(f"\nNext: labelfold predict {shlex.quote(str(written['Model']))} new.csv", soft_wrap=True)
     if interrupted:
         raise KeyboardInterrupt
 
 
 def _show(found: Any, out: Any) -> None:
-    """Print the answer, then the table and what failed; what was left out is in the report."""
+    """Print the answer, then the table of the best and what failed; what was left out is in the report."""
     out.print("\n".join([found.answer, *found.details]) + "\n", soft_wrap=True)
     out.print(accuracy_grid(found))
     failed = found.table.dropna(subset="error").groupby("label", sort=False)["error"].first()
     for label, why in failed.items():
         out.print(f"{label} failed: {why}.", soft_wrap=True)
+    if (more := len(found.ranking) - MOST_METHODS) > 0:
+        out.print(f"{count(more, 'method')} more in the report.", soft_wrap=True)
     if found.left_out:
         out.print(f"{count(len(found.left_out), 'method')} left out; the report says why.", soft_wrap=True)
 

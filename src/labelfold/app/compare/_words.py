@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from labelfold.app.compare._choice import gap
 from labelfold.app.compare._expect import distance
-from labelfold.app.compare._measure import R2_GLOSS
 from labelfold.app.compare._out_of_fold import whole
 from labelfold.app.io._problems import count
+from labelfold.app.registry._glosses import gloss
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,7 +58,7 @@ def details(found: Comparison) -> list[str]:
     if best is not None:
         said += [
             *([] if found.choice is None else distance(found.choice)),
-            *([] if found.measure.shares else [R2_GLOSS]),
+            *filter(None, [_what_it_is(found, best), found.measure.gloss]),
             *_standing(found),
             *_size(found, best),
             *_without(found, best),
@@ -74,6 +74,12 @@ def details(found: Comparison) -> list[str]:
             f"It was stopped early {why}: this is what {count(len(found.results), 'run')} gave.{missing}"
         )
     return [*said, *found.notes]
+
+
+def _what_it_is(found: Comparison, best: Any) -> str:
+    """Say in plain words what is recommended."""
+    words = gloss(best["method"])
+    return f"{found.methods[best['method']].title}: {words}." if words else ""
 
 
 def repeats_run(found: Comparison) -> str:

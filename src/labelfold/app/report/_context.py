@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labelfold.app._explain import top_features
+from labelfold.app._explain import top_features, view_shares
 from labelfold.app.compare._out_of_fold import whole
 from labelfold.app.compare._words import guessing, repeats_run, sized
 from labelfold.app.io._problems import count
@@ -50,7 +50,7 @@ def context(found: Comparison, folder: Path | None) -> dict[str, Any]:
         "held_back": held_back(found),
         "calibration": calibration(found),
         "components": components(found),
-        "views": views(found),
+        "views": view_shares(found.fitted()) if found.review.maps else [],
         "budgets": budgets(found),
         "sizes": sizes(found),
         "columns": columns(found),
@@ -237,27 +237,6 @@ def components(found: Comparison) -> dict[str, Any] | None:
         "more": (found.best_size_ or 0) > len(tops),
         "lines": list(zip(found.review.parts, tops, strict=True)),
     }
-
-
-def views(found: Comparison) -> list[tuple[str, str, float]] | None:
-    """Return the kinds of views that a LabelFold blends: what each is, the form of the columns, and its share."""
-    table = None if found.winner is None else getattr(found.fitted(), "view_weights_", None)
-    if table is None or not len(table["weight"]) or not found.review.maps:
-        return None
-    total: dict[tuple[str, str], float] = {}
-    for family, form, weight in zip(table["family"], table["form"], table["weight"], strict=True):
-        total[family, form] = total.get((family, form), 0.0) + float(weight)
-    ranked = sorted(total.items(), key=lambda item: -item[1])
-    return [(_VIEWS.get(family, family), form, share) for (family, form), share in ranked if share >= 0.01]
-
-
-_VIEWS = {
-    "linear": "Linear: weighted sums of all columns",
-    "principal": "Principal: weighted sums of the main directions of the columns",
-    "rbf": "RBF: likeness to labelled rows, by squared differences of the columns",
-    "laplace": "Laplace: likeness to labelled rows, by differences summed column by column",
-    "graph": "Graph: labels passed on between rows that are neighbours in the columns",
-}
 
 
 def has_curve(found: Comparison) -> bool:
