@@ -20,7 +20,7 @@ FILES = sorted(HOUSE.rglob("*.py"))
 
 # From the bottom up. A package or module imports only itself and what stands on lines above its own.
 LAYERS = [
-    {"_sklearn", "_warn"},
+    {"_compiled", "_sklearn", "_warn"},
     {"rows", "labels", "_progress"},
     {"_base"},
     {"numerics"},

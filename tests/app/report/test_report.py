@@ -399,3 +399,23 @@ def test_no_method_could_be_fitted():
     bad = replace(get_method("svm"), name="bad", title="Bad", build=broken, penalty=None)
     page = Page(render(compare(X, y, [bad], budgets=[6], repeats=1, progress=False)))
     assert "No method could be fitted" in "".join(page.text)
+
+
+def test_a_notebook_shows_the_answer_the_methods_and_a_map(found):
+    page = Page(found._repr_html_())
+    seen = " ".join("".join(page.text).split())
+    assert found.answer in seen
+    for method in found.methods.values():
+        assert method.title in seen
+    assert [t for t, _ in page.tags].count("circle") == 150
+    assert "script" not in [t for t, _ in page.tags]
+    assert NASTY in seen
+    assert len(found._repr_html_()) < 100_000
+
+
+def test_a_comparison_shows_itself(found):
+    lines = repr(found).splitlines()
+    assert lines[0] == found.answer
+    assert len(lines) == 3 + len(found.methods)
+    for line, method in zip(lines[3:], found.ranking["method"], strict=True):
+        assert line.strip().startswith(found.methods[method].title)

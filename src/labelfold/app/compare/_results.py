@@ -96,6 +96,18 @@ class Comparison:
         self.stopped = stopped
         self._refits: dict[tuple[str, int | None], tuple[Any, HeldBack | None]] = {}
 
+    def __repr__(self) -> str:
+        """Return the answer and the ranking."""
+        from labelfold.app.compare._words import brief
+
+        return "\n".join([self.answer, "", brief(self).to_string(index=False)])
+
+    def _repr_html_(self) -> str:
+        """Return the answer, the ranking and a map, for a notebook."""
+        from labelfold.app.report._notebook import notebook
+
+        return notebook(self)
+
     def label(self, method: str, k: Any) -> str:
         """Return what a method, at a size of the embedding, is called in tables and figures."""
         title = self.methods[method].title

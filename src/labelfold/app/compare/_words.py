@@ -82,6 +82,22 @@ def _what_it_is(found: Comparison, best: Any) -> str:
     return f"{found.methods[best['method']].title}: {words}." if words else ""
 
 
+def brief(found: Comparison) -> pd.DataFrame:
+    """Return the ranking as it is read: a line a method, at the budget that decides."""
+    import pandas as pd
+
+    at, show = found.lines[found.lines["budget"] == found.budget_], found.measure.with_spread
+    return pd.DataFrame(
+        {
+            "method": [found.methods[m].title for m in at["method"]],
+            found.measure.name: [show(m, s) for m, s in zip(at["mean"], at["spread"], strict=True)],
+            "components": [whole(k) or "–" for k in at["components"]],
+            "seconds": [f"{t:.2g}" for t in at["fit_seconds"]],
+            "what it is": [gloss(m) for m in at["method"]],
+        }
+    )
+
+
 def repeats_run(found: Comparison) -> str:
     """Say how many repeats the means are over, which an early end makes fewer than were asked for."""
     asked = found.settings["repeats"]
