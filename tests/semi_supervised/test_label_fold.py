@@ -117,6 +117,22 @@ def test_leave_one_out_is_refitting_without_the_row(rng, is_kernel):
             assert without[r, i] == pytest.approx((residuals**2).sum() / 11, rel=1e-8)
 
 
+def test_the_scores_of_all_views_add_up(clusters):
+    X, y = clusters
+    fold = LabelFold().fit(X, some_labels(y))
+    for rows in (X, sparse.csr_array(X)):
+        parts = fold.view_scores(rows)
+        off = fold.decision_function(rows) - sum(parts.values())
+        np.testing.assert_allclose(off, np.broadcast_to(off[0], off.shape), atol=1e-9)
+    table = fold.view_weights_
+    heavy = {
+        (f if f != "principal" else "linear", form)
+        for f, form, w in zip(table["family"], table["form"], table["weight"], strict=True)
+        if w > 1e-6
+    }
+    assert heavy <= set(parts)
+
+
 def test_leave_one_out_says_how_sure_it_is(clusters):
     X, y = clusters
     known = some_labels(y)

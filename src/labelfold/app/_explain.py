@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,6 +12,7 @@ from sklearn.pipeline import Pipeline
 
 _SLAB = 16384  # rows
 _LEAST_SHARE = 1e-3  # a share below this says no more
+_MOST_COLUMNS = 4  # that a view is told by
 _VIEWS = {
     "linear": "linear: weighted sums of all columns",
     "principal": "principal: weighted sums of the main directions of the columns",
@@ -140,16 +142,49 @@ def top_features(strengths: np.ndarray, names: list[str], most: int = 8) -> list
     return found
 
 
-def view_shares(model: Any) -> list[tuple[str, str, float]]:
-    """Return the kinds of views that a LabelFold blends, heaviest first; none for another model.
+class ViewKind(NamedTuple):
+    """The views of one kind and one form of the columns in a LabelFold: what they are, and their share of the weight.
 
-    Each with what it is, the form of the columns it looks at, and its share of the weight, where that is 1% or more.
+    ``columns`` are those that their scores go along with most.
+    """
+
+    what: str
+    form: str
+    share: float
+    columns: list[str]
+
+
+def view_kinds(model: Any, X: Any = None, names: Sequence[str] = ()) -> list[ViewKind]:
+    """Return the kinds of views that a LabelFold blends with a weight of 1% or more, heaviest first.
+
+    Parameters
+    ----------
+    model : estimator
+        Of another than a LabelFold there are none.
+    X : array or sparse matrix, optional
+        Rows to see which columns the views go along with.
+    names : sequence of str
+        The columns'.
+
+    Returns
+    -------
+    list of ViewKind
     """
     table = getattr(model, "view_weights_", None)
     if table is None:
         return []
     total: dict[tuple[str, str], float] = {}
     for family, form, weight in zip(table["family"], table["form"], table["weight"], strict=True):
-        total[family, form] = total.get((family, form), 0.0) + float(weight)
-    ranked = sorted(total.items(), key=lambda item: -item[1])
-    return [(_VIEWS.get(family, family), form, share) for (family, form), share in ranked if share >= 0.01]
+        total[str(family), str(form)] = total.get((str(family), str(form)), 0.0) + float(weight)
+    scores = {} if X is None else model.view_scores(X)
+    found = []
+    for (family, form), share in sorted(total.items(), key=lambda item: -item[1]):
+        if share < 0.01:
+            continue
+        part = scores.get(("linear" if family == "principal" else family, form))
+        columns = []
+        if part is not None:
+            closest = np.abs(correlations(X, part)).max(axis=0, keepdims=True)
+            columns = [name for name, _ in top_features(closest, list(names), _MOST_COLUMNS)[0]]
+        found.append(ViewKind(_VIEWS.get(family, family), form, share, columns))
+    return found

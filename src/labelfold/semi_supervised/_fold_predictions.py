@@ -14,6 +14,7 @@ from labelfold._base import RowsEstimator
 from labelfold._decisions import TaskScore, classifies
 from labelfold.labels import Labels
 from labelfold.rows import Featurized
+from labelfold.rows._host import host
 from labelfold.semi_supervised._calibration import accuracy_interval, logistic, r2_interval, steepness
 from labelfold.semi_supervised._embedding import FoldEmbedding
 from labelfold.semi_supervised._fold import BlendedScores
@@ -94,6 +95,23 @@ class FoldPredictions(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMix
             In the order of ``classes_``.
         """
         return self._shares(self._blended(X))
+
+    def view_scores(self, X: Any) -> dict[tuple[str, str], np.ndarray]:
+        """Return what each kind of view adds to the blended score of rows, before their common offset.
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n, d)
+            Rows in memory.
+
+        Returns
+        -------
+        parts : dict
+            From (family, form of the columns), as ``view_weights_`` names them, to scores of shape (n, c); those of
+            principal views are part of the linear ones, since both are weighted sums of the columns.
+        """
+        check_is_fitted(self)
+        return self._scores.by_kind(host(self._rows(X, reset=False).whole()))
 
     def _calibrate(self, left_out: np.ndarray, labels: Labels) -> None:
         """Keep what turns scores into probabilities, and the leave-one-out score."""

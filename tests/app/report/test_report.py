@@ -7,6 +7,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_iris
@@ -325,6 +326,27 @@ def test_many_classes_are_a_list_of_mistakes():
     assert "&lt;7&gt;" in shown
     assert 'data-true="' in shown
     assert "true class" not in shown
+
+
+def test_views_are_told_by_the_columns_they_look_at():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(80, 3)), columns=["<noise>", "signal", "more noise"])
+    y = (X["signal"] > 0).to_numpy().astype(object)
+    y[::3] = None
+    found = compare(X, y, ["labelfold"], repeats=1, progress=False)
+    assert sum(view.share for view in found.review.views) == pytest.approx(1, abs=0.05)
+    assert all(view.columns[0] == "signal" for view in found.review.views)
+    assert "goes along with signal" in section(render(found), "parts")
+
+
+def test_without_a_reduction_the_map_is_of_the_columns():
+    X, y = load_iris(return_X_y=True)
+    found = compare(X, y, ["svm"], repeats=1, progress=False)
+    (shown,) = found.review.maps
+    assert shown.title == "principal components"
+    assert np.ptp(shown.points, axis=0).min() > 0
+    shown_parts = section(render(found), "parts")
+    assert "Taken for 0" in shown_parts
 
 
 def test_a_wrong_label_is_worth_a_second_look():

@@ -279,7 +279,7 @@ def _show(found: Any, out: Any) -> None:
     for label, why in failed.items():
         out.print(f"{label} failed: {why}.", soft_wrap=True)
     if (more := len(found.ranking) - MOST_METHODS) > 0:
-        out.print(f"{count(more, 'method')} more in the report.", soft_wrap=True)
+        out.print(f"{count(more, 'more method')} in the report.", soft_wrap=True)
     if found.left_out:
         out.print(f"{count(len(found.left_out), 'method')} left out; the report says why.", soft_wrap=True)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.table import Table as Grid
 
-from labelfold.app._explain import view_shares
+from labelfold.app._explain import view_kinds
 from labelfold.app.commands._console import MOST_TOLD, console, glossed, recipe_of
 from labelfold.app.commands._options import Model, app
 
@@ -78,7 +78,7 @@ def _facts(saved: Any, method: Any) -> list[tuple[str, str]]:
         facts.append(("target", target if isinstance(target, str) else ", ".join(target)))
     if meta.get("n_components"):
         facts.append(("components", str(meta["n_components"])))
-    views = [f"{what} (columns: {form}): {share:.0%}" for what, form, share in view_shares(core)]
+    views = [f"{view.share:.0%} {view.what} ({view.form})" for view in view_kinds(core)]
     facts += [("view" if i else "views", view) for i, view in enumerate(views)]
     parts = list(_parts(core))
     facts.append(("made of", ", then ".join(type(part).__name__ for part in parts)))

@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from labelfold._layout import layout
 from labelfold.app._calibrate import calibrate, is_calibrated
-from labelfold.app._explain import correlations, last_step, predict_with_confidence
+from labelfold.app._explain import ViewKind, correlations, last_step, predict_with_confidence, view_kinds
 from labelfold.app.compare._expect import HeldBack, hold_back
 from labelfold.app.compare._next_rows import next_rows
 from labelfold.app.compare._out_of_fold import whole
@@ -28,6 +28,7 @@ _MOST_MAPS = 2
 _MOST_POINTS = 20_000
 _LANDMARKS = 1000  # of a layout: more take seconds and show no more
 _MOST_SHOWN = 12  # components
+_MOST_LOOKED_AT = 2000  # rows, to see which columns a view goes along with
 _SURE = 0.8  # of another class than the label: such a label is worth a second look
 
 
@@ -104,6 +105,8 @@ class Review:
         Correlation of the columns with the best model's components, or with its scores where it has none.
     parts : list of str
         What these are called.
+    views : list of ViewKind
+        The kinds of views that it blends, where it is a LabelFold.
     next_rows : ndarray
         Unlabelled rows most worth a label; see `_next_rows`.
     next_predicted : list of str
@@ -116,6 +119,7 @@ class Review:
     left_out: Untold | None = None
     strengths: np.ndarray | None = None
     parts: list[str] = field(default_factory=list)
+    views: list[ViewKind] = field(default_factory=list)
     next_rows: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=int))
     next_predicted: list[str] = field(default_factory=list)
     next_confidence: np.ndarray = field(default_factory=lambda: np.empty(0))
@@ -136,7 +140,10 @@ def review(found: Comparison) -> Review:
         text = [as_label(data, p) for p in predicted]
         parts, names = _parts(model, data, embedded)
         strengths = None if parts is None else correlations(data.X, parts)
-        return Review(_maps(found), left_out(found), strengths, names, rows, text, sure)
+        some = np.random.default_rng(0).permutation(data.X.shape[0])[:_MOST_LOOKED_AT]
+        columns = [data.column(j) for j in range(data.X.shape[1])]
+        views = view_kinds(model, data.X[some], columns)
+        return Review(_maps(found), left_out(found), strengths, names, views, rows, text, sure)
 
 
 def fit_on_all(found: Comparison, method: str, k: int | None) -> tuple[Any, HeldBack | None]:
@@ -245,6 +252,10 @@ def _maps(found: Comparison) -> list[Map]:
         title = found.methods[row["method"]].title
         points, axes = plane(Z, data.X[rows])
         maps.append(Map(title, points, rows, codes(data, predicted), confidence, axes))
+    if not maps:  # no method reduces: the columns themselves
+        predicted, confidence = predict_with_confidence(found.fitted(), data.X[rows])
+        points, axes = plane(_principal(data.X[rows], _MOST_SHOWN), data.X[rows])
+        maps.append(Map("principal components", points, rows, codes(data, predicted), confidence, axes))
     return maps
 
 
@@ -270,11 +281,17 @@ def plane(Z: np.ndarray, X: Any) -> tuple[np.ndarray, tuple[str, str] | None]:
 
 def _beside(z: np.ndarray, X: Any) -> np.ndarray:
     """Return the first principal component of the columns, each of unit variance, less what z tells of it."""
-    X = StandardScaler(with_mean=False).fit_transform(X)
-    P = TruncatedSVD(min(3, X.shape[1]), random_state=0).fit_transform(X)
-    z, P = z - z.mean(), P - P.mean(axis=0)
+    z, P = z - z.mean(), _principal(X, 3)
     P = P - np.outer(z, z @ P) / max(z @ z, 1e-300)
     return P[:, P.var(axis=0).argmax()]
+
+
+def _principal(X: Any, k: int) -> np.ndarray:
+    """Return up to k principal components of columns brought to unit variance, sparse ones without centring."""
+    X = StandardScaler(with_mean=False).fit_transform(X)
+    P = TruncatedSVD(min(k + 1, X.shape[1]), random_state=0).fit_transform(X)
+    P = P - P.mean(axis=0)
+    return P[:, np.argsort(-P.var(axis=0), kind="stable")[:k]]
 
 
 def as_label(data: Any, predicted: Any) -> str:

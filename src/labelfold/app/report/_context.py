@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labelfold.app._explain import top_features, view_shares
+from labelfold.app._explain import top_features
 from labelfold.app.compare._out_of_fold import whole
 from labelfold.app.compare._words import guessing, repeats_run, sized
 from labelfold.app.io._problems import count
@@ -50,7 +50,7 @@ def context(found: Comparison, folder: Path | None) -> dict[str, Any]:
         "held_back": held_back(found),
         "calibration": calibration(found),
         "components": components(found),
-        "views": view_shares(found.fitted()) if found.review.maps else [],
+        "views": found.review.views,
         "budgets": budgets(found),
         "sizes": sizes(found),
         "columns": columns(found),

@@ -68,7 +68,7 @@ const drawn = Promise.all(Object.entries(figures).map(([id, figure]) => {
   const axes = Object.entries(themed()).filter(([name]) => !name.startsWith("yaxis2") || figure.layout.yaxis2);
   return Plotly.newPlot(id, figure.data, figure.layout, config)
     .then(() => Plotly.relayout(id, Object.fromEntries(axes)));
-}));
+})).then(() => Object.keys(figures).forEach((id) => Plotly.Plots.resize(id)));  // what follows may have moved them
 
 dark.addEventListener("change", () => retheme(false));
 addEventListener("beforeprint", () => retheme(true));
