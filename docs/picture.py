@@ -1,8 +1,9 @@
-"""Make docs/images/demo.png, the picture in the README, from the report that `make demo` writes.
+"""Make the pictures of the README from the report that `make demo` writes: docs/images/map.png and report.png.
 
     python docs/picture.py demo/report.html
 
-Needs Chromium. Sections that a picture has no room for are left out of it.
+Needs Chromium. The map comes alone, since it is the first thing one sees. The report is cut to what a picture has
+room for.
 """
 
 from __future__ import annotations
@@ -17,23 +18,32 @@ sys.path.insert(0, str(HERE.parent / "tests"))
 
 from browser import Browser  # noqa: E402
 
+MAP = """
+for (const note of document.querySelectorAll('#map .note, #map .buttons')) note.remove();
+document.querySelector('.canvas canvas').style.height = '26rem';
+document.getElementById('map').scrollIntoView();
+"""
 SHORTER = """
 for (const section of document.querySelectorAll('section'))
-  if (!['seconds', 'maps'].includes(section.getAttribute('aria-labelledby'))) section.remove();
-for (const plot of document.querySelectorAll('.plot')) plot.style.height = '17rem';
+  if (!['maps', 'again', 'methods'].includes(section.getAttribute('aria-labelledby'))) section.remove();
+document.querySelector('.canvas canvas').style.height = '20rem';
 dispatchEvent(new Event('resize'));
 """
 
 
 def main(report: str) -> None:
-    """Take the picture."""
+    """Take the pictures."""
     with tempfile.TemporaryDirectory() as profile:
         browser = Browser(Path(profile))
-        browser.look(1000, 1400)
-        browser.open(Path(report).resolve())
-        browser.run(SHORTER)
-        time.sleep(1)  # figures follow the new size
-        browser.screenshot(HERE / "images" / "demo.png", "document.querySelector('main')")
+        for name, script, element, scale in (
+            ("map.png", MAP, "document.getElementById('map')", 2),
+            ("report.png", SHORTER, "document.querySelector('main')", 1),
+        ):
+            browser.look(1000, 1400, scale=scale)
+            browser.open(Path(report).resolve())
+            browser.run(script)
+            time.sleep(1)  # figures follow the new size
+            browser.screenshot(HERE / "images" / name, element)
         browser.close()
 
 

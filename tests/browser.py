@@ -91,13 +91,21 @@ class Browser:
         elif what == "Network.requestWillBeSent":
             self.requests.append(params["request"]["url"])
 
-    def look(self, width: int = 1200, height: int = 900, *, dark: bool = False, mobile: bool = False) -> None:
-        """Choose the size of the window, and what the reader prefers."""
+    def look(
+        self,
+        width: int = 1200,
+        height: int = 900,
+        *,
+        dark: bool = False,
+        mobile: bool = False,
+        scale: int = 1,
+    ) -> None:
+        """Choose the size of the window, pixels of the screen for one of the page, and what the reader prefers."""
         self._call(
             "Emulation.setDeviceMetricsOverride",
             width=width,
             height=height,
-            deviceScaleFactor=1,
+            deviceScaleFactor=scale,
             mobile=mobile,
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
@@ -130,6 +138,18 @@ class Browser:
         for step in (4, 0):  # a move, not a jump
             self._call("Input.dispatchMouseEvent", type="mouseMoved", x=x - step, y=y)
 
+    def drag(self, path: list[tuple[float, float]]) -> None:
+        """Drag the mouse along a path."""
+        for i, (x, y) in enumerate([path[0], *path, path[-1]]):
+            kind = "mousePressed" if i == 0 else "mouseReleased" if i > len(path) else "mouseMoved"
+            self._call(
+                "Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1
+            )
+
+    def download_to(self, folder: Path) -> None:
+        """Let files that the page gives be written to a folder."""
+        self._call("Browser.setDownloadBehavior", session=None, behavior="allow", downloadPath=str(folder))
+
     def press(self, key: str) -> None:
         """Press a key."""
         for kind in ("keyDown", "keyUp"):
@@ -137,10 +157,18 @@ class Browser:
 
     def screenshot(self, path: Path, element: str = "document.documentElement") -> None:
         """Write a picture of an element, given by an expression."""
-        place = self.run(
-            f"(() => {{ const r = {element}.getBoundingClientRect(); return [r.right, r.bottom]; }})()"
+        x, y, width, height = self.run(
+            f"(() => {{ const r = {element}.getBoundingClientRect();"
+            "return [r.left + scrollX, r.top + scrollY, r.width, r.height]; })()"
         )
-        clip = {"x": 0, "y": 0, "width": place[0] + 20, "height": place[1] + 20, "scale": 1}
+        edge = min(x, y, 20)
+        clip = {
+            "x": x - edge,
+            "y": y - edge,
+            "width": width + 2 * edge,
+            "height": height + 2 * edge,
+            "scale": 1,
+        }
         shot = self._call("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)
         path.write_bytes(base64.b64decode(shot["data"]))
 

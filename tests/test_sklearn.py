@@ -1,6 +1,7 @@
 """scikit-learn's own checks, for every public estimator."""
 
 import pytest
+from sklearn.base import BaseEstimator
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import labelfold
@@ -89,6 +90,16 @@ def expected_failures(estimator):
 @pytest.mark.filterwarnings("ignore:.*have shrunk the components away:UserWarning")
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in labelfold.__all__ if isinstance(getattr(labelfold, name), type)]
+)
+def test_a_notebook_shows_estimators_as_scikit_learns(name):
+    made = getattr(labelfold, name)
+    if issubclass(made, BaseEstimator):
+        assert made._repr_html_ is BaseEstimator._repr_html_
+        assert 'class="sk-top-container' in made()._repr_html_()
 
 
 def test_every_public_estimator_is_checked():

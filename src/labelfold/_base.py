@@ -11,7 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from labelfold._sklearn import _check_feature_names, _check_n_features
 from labelfold.labels import Labels
-from labelfold.rows import Featurized, Rows, as_rows, is_table
+from labelfold.rows import Featurized, Rows, as_rows, first_unlike_a_number, is_table
 
 
 class RowsEstimator(BaseEstimator):
@@ -35,10 +35,23 @@ class RowsEstimator(BaseEstimator):
     def _rows(self, X: Any, *, reset: bool) -> Rows:
         """Return validated rows; ``reset`` where fitting, to remember the columns."""
         if is_table(X):
-            X = validate_data(
-                self, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False
-            )
-            rows = as_rows(X)
+            try:
+                rows = as_rows(
+                    validate_data(
+                        self, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False
+                    )
+                )
+            except (TypeError, ValueError) as error:
+                if cell := first_unlike_a_number(X):
+                    why = f" ({error})" if " of type " in cell else ""
+                    raise (TypeError if isinstance(error, TypeError) else ValueError)(
+                        f"{cell}, where {type(self).__name__} expects numbers; put labelfold.Recipe() before it in a "
+                        f"pipeline, which reads text, categories and dates, or drop the column{why}"
+                    ) from None
+                raise
+        elif isinstance(X, Rows):  # its columns were checked when it was made
+            _check_n_features(self, X, reset=reset)
+            rows = X
         else:
             rows = as_rows(X)
             columns = X if hasattr(X, "columns") else np.empty((0, rows.shape[1]))

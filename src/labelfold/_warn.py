@@ -7,14 +7,17 @@ import sys
 import warnings
 from pathlib import Path
 
+import joblib
 import sklearn
 
-# Estimators are also called by scikit-learn: fit by its check of parameters, and by pipelines and searches.
-_NOT_THE_USER = tuple(f"{Path(file).parent}{os.sep}" for file in (__file__, sklearn.__file__))
+# Estimators are also called by scikit-learn: fit by its check of parameters, and by pipelines and searches (joblib).
+_NOT_THE_USER = tuple(
+    f"{Path(file).parent}{os.sep}" for file in (__file__, sklearn.__file__, joblib.__file__)
+)
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the nearest line that is neither in labelfold nor in scikit-learn.
+    """Warn at the nearest line that is neither in labelfold nor in scikit-learn or its joblib.
 
     >>> with warnings.catch_warnings(record=True) as seen:
     ...     warnings.simplefilter("always")

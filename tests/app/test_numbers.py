@@ -84,19 +84,20 @@ def test_what_is_promised_holds_on_hidden_rows(compared):
 
 def test_the_report_speaks_of_numbers(compared):
     page = (compared[0] / "out" / "report.html").read_text()
-    body, figures = re.search(r"<main.*?</main>", page, re.DOTALL)[0], json.loads(
-        re.search(r'id="figures"[^>]*>(.*?)</script>', page, re.DOTALL)[1]
-    )  # fmt: skip
-    shown = re.sub(r"<[^>]+>", " ", body.split("<dl>")[0])
+    body = re.search(r"<main.*?</main>", page, re.DOTALL)[0]
+    data = json.loads(re.search(r'id="data"[^>]*>(.*?)</script>', page, re.DOTALL)[1])
+    figures = data["figures"]
+    shown = re.sub(r"<[^>]+>", " ", body.split("<dl>")[0].partition("Views that were blended")[0])
     assert not re.search(r"\bclass(es)?\b|confidence|%(?! interval)", shown)
     assert "R² is the share of the target" in shown
     assert "What was predicted for rows held back" in shown
     line, points = figures["plot-held-back"]["data"]
     assert len(points["x"]) == compared[3].sum()
     assert line["x"] == line["y"]
-    scaled = [trace["marker"] for trace in figures["plot-map-0"]["data"]]
-    assert [("colorbar" in marker) for marker in scaled] == [False, True]
-    assert scaled[0]["cmin"] == scaled[1]["cmin"] < scaled[0]["cmax"]
+    both, label, said, off = data["map"]["methods"][0]["channels"]
+    assert [c["name"] for c in (label, said)] == ["label", "prediction"]
+    assert both["low"] == label["low"] == said["low"] < both["high"]
+    assert off["low"] == -off["high"]
     assert figures["plot-budgets"]["layout"]["yaxis"]["tickformat"] != ".0%"
 
 

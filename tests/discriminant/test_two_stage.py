@@ -655,3 +655,11 @@ def test_a_label_of_one_row_is_never_held_back(maker, rng):
 def test_two_numbers_are_too_few_to_choose_a_ridge_by(maker, rng):
     model = maker(ridge="cv").fit(rng.normal(size=(2, 4)), [0.5, 1.5])
     assert model.ridge_scores_.shape == (0, len(model.ridges_))
+
+
+def test_choosing_a_ridge_on_a_table_warns_of_nothing(rng):
+    frame = pd.DataFrame(rng.normal(size=(40, 3)), columns=["a", "b", "c"])
+    y = np.arange(40) % 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        LDA(ridge="cv").fit(frame, y).predict(frame)

@@ -11,10 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
+from sklearn.datasets import load_iris
 from sklearn.exceptions import DataConversionWarning
 from sklearn.metrics import accuracy_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
+from labelfold import LDA
 from labelfold.labels import Labels, read_labels, score_mask, score_targets
+from labelfold.model_selection import SemiSupervisedKFold
 
 ALL = ("binary", "multiclass", "multilabel", "regression")
 NAN = float("nan")
@@ -677,3 +683,35 @@ def test_a_million_labels(make, seconds):
     start = time.process_time()
     assert read_labels(y).n_classes == 20
     assert time.process_time() - start < seconds
+
+
+def test_the_empty_text_is_said_to_be_a_class():
+    with pytest.warns(UserWarning, match="y holds the empty text '', read as a class; pass unlabeled=''"):
+        assert read_labels(np.array(["a", "", "b"], dtype=object)).classes.tolist() == ["", "a", "b"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read_labels(np.array(["a", "", "b"]), unlabeled="").labelled.tolist() == [True, False, True]
+        assert read_labels(np.array(["a", "", "b"]), unlabeled=None).n_classes == 3
+
+
+@pytest.mark.parametrize("scoring", [None, "accuracy"])
+@pytest.mark.parametrize("search", [False, True])
+def test_plain_folds_over_rows_without_labels_are_warned_of(search, scoring):
+    X, y = load_iris(return_X_y=True)
+    y[np.arange(150) % 5 > 0] = -1
+    model = make_pipeline(StandardScaler(), LDA())
+
+    def scored(cv):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            if search:
+                GridSearchCV(model, {"lda__n_components": [1, 2]}, cv=cv, scoring=scoring).fit(X, y)
+            else:
+                cross_val_score(model, X, y, cv=cv, scoring=scoring)
+        return [one for one in seen if "SemiSupervisedKFold" in str(one.message)]
+
+    said = scored(5)
+    assert said
+    assert "24 of the 30 rows that cross-validation holds back have no label" in str(said[0].message)
+    assert said[0].filename == __file__
+    assert scored(SemiSupervisedKFold(5)) == []

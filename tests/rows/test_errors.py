@@ -6,10 +6,12 @@ import re
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 
 from containers import params
+from labelfold import LDA
 from labelfold.rows import Weighted, as_rows
 
 X = np.arange(40.0).reshape(10, 4) + 1
@@ -251,3 +253,26 @@ def test_tensors_that_no_pass_can_read():
         as_rows(torch.ones(3, 2).to_sparse())
     with pytest.raises(ValueError, match="bfloat16"):
         as_rows(torch.ones(3, 2, dtype=torch.bfloat16))
+
+
+@pytest.mark.parametrize(
+    ("column", "said", "error"),
+    [
+        (["1.5", "2", "red"], "Column 'colour' holds 'red' in row 2, where LDA expects numbers;", ValueError),
+        (pd.Categorical(["a", "b", "a"]), "Column 'colour' holds 'a' in row 0,", ValueError),
+        (
+            pd.to_datetime(["2024-05-06"] * 3),
+            "Column 'colour' holds dates or times, such as 2024-05-06T",
+            TypeError,
+        ),
+        ([1, {"a": 2}, 3], "Column 'colour' holds {'a': 2} of type dict in row 1,", TypeError),
+    ],
+)
+def test_a_column_that_holds_no_numbers_is_named_with_row_and_remedy(column, said, error):
+    frame = pd.DataFrame({"size": [1.0, 2.0, 3.0], "colour": column})
+    refused(lambda: LDA().fit(frame, [0, 1, 0]), said, "labelfold.Recipe()", "drop the column", error=error)
+
+
+def test_an_array_of_objects_that_holds_text():
+    array = np.array([[1, 2], [3, "four"]], dtype=object)
+    refused(lambda: LDA().fit(array, [0, 1]), "Column 1 holds 'four' in row 1, where LDA expects numbers")

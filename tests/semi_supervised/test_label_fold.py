@@ -117,6 +117,41 @@ def test_leave_one_out_is_refitting_without_the_row(rng, is_kernel):
             assert without[r, i] == pytest.approx((residuals**2).sum() / 11, rel=1e-8)
 
 
+def test_the_scores_of_all_views_add_up(clusters):
+    X, y = clusters
+    fold = LabelFold().fit(X, some_labels(y))
+    for rows in (X, sparse.csr_array(X)):
+        parts = fold.view_scores(rows)
+        off = fold.decision_function(rows) - sum(parts.values())
+        np.testing.assert_allclose(off, np.broadcast_to(off[0], off.shape), atol=1e-9)
+    table = fold.view_weights_
+    heavy = {
+        (f if f != "principal" else "linear", form)
+        for f, form, w in zip(table["family"], table["form"], table["weight"], strict=True)
+        if w > 1e-6
+    }
+    assert heavy <= set(parts)
+
+
+def test_leave_one_out_says_how_sure_it_is(clusters):
+    X, y = clusters
+    known = some_labels(y)
+    wrong = np.flatnonzero(known >= 0)[3]
+    known[wrong] = (known[wrong] + 1) % (y.max() + 1)
+    fold = LabelFold().fit(X, known)
+    labelled = known >= 0
+    sure = fold.loo_confidence_
+    assert sure.shape == (labelled.sum(),)
+    assert ((sure >= 1 / len(fold.classes_)) & (sure <= 1)).all()
+    # the row's own label is not known: of a wrong one it is surely contradicted
+    assert fold.loo_predictions_[3] == y[wrong] != known[wrong]
+    own = fold.predict_proba(X[labelled])[
+        np.arange(len(sure)), np.searchsorted(fold.classes_, fold.loo_predictions_)
+    ]
+    assert sure[3] > own[3]
+    assert not hasattr(LabelFold().fit(X, X[:, 0]), "loo_confidence_")
+
+
 def test_leave_one_out_score_is_that_of_folds_fitted_without_the_row(clusters):
     X, y = clusters
     known = some_labels(y)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
 
-_APP = ("typer", "rich", "pandas", "pyarrow", "plotly", "skops")
+_APP = ("typer", "rich", "pandas", "pyarrow", "plotly", "jinja2", "skops")
 _DEBUG = "LABELFOLD_DEBUG"
 _said: set[str] = set()
 

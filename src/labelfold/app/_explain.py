@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,6 +12,14 @@ from sklearn.pipeline import Pipeline
 
 _SLAB = 16384  # rows
 _LEAST_SHARE = 1e-3  # a share below this says no more
+_MOST_COLUMNS = 4  # that a view is told by
+_VIEWS = {
+    "linear": "linear: weighted sums of all columns",
+    "principal": "principal: weighted sums of the main directions of the columns",
+    "rbf": "RBF: likeness to labelled rows, by squared differences of the columns",
+    "laplace": "Laplace: likeness to labelled rows, by differences summed column by column",
+    "graph": "graph: labels passed on between rows that are neighbours in the columns",
+}
 
 
 def predict_with_confidence(model: Any, X: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -130,4 +139,52 @@ def top_features(strengths: np.ndarray, names: list[str], most: int = 8) -> list
     for row in strengths:
         order = np.argsort(-np.abs(row), kind="stable")[:most]
         found.append([(names[j], float(row[j])) for j in order if row[j] != 0])
+    return found
+
+
+class ViewKind(NamedTuple):
+    """The views of one kind and one form of the columns in a LabelFold: what they are, and their share of the weight.
+
+    ``columns`` are those that their scores go along with most.
+    """
+
+    what: str
+    form: str
+    share: float
+    columns: list[str]
+
+
+def view_kinds(model: Any, X: Any = None, names: Sequence[str] = ()) -> list[ViewKind]:
+    """Return the kinds of views that a LabelFold blends with a weight of 1% or more, heaviest first.
+
+    Parameters
+    ----------
+    model : estimator
+        Of another than a LabelFold there are none.
+    X : array or sparse matrix, optional
+        Rows to see which columns the views go along with.
+    names : sequence of str
+        The columns'.
+
+    Returns
+    -------
+    list of ViewKind
+    """
+    table = getattr(model, "view_weights_", None)
+    if table is None:
+        return []
+    total: dict[tuple[str, str], float] = {}
+    for family, form, weight in zip(table["family"], table["form"], table["weight"], strict=True):
+        total[str(family), str(form)] = total.get((str(family), str(form)), 0.0) + float(weight)
+    scores = {} if X is None else model.view_scores(X)
+    found = []
+    for (family, form), share in sorted(total.items(), key=lambda item: -item[1]):
+        if share < 0.01:
+            continue
+        part = scores.get(("linear" if family == "principal" else family, form))
+        columns = []
+        if part is not None:
+            closest = np.abs(correlations(X, part)).max(axis=0, keepdims=True)
+            columns = [name for name, _ in top_features(closest, list(names), _MOST_COLUMNS)[0]]
+        found.append(ViewKind(_VIEWS.get(family, family), form, share, columns))
     return found

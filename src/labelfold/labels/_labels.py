@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from labelfold._sklearn import _safe_indexing
 from labelfold._warn import warn_user
 from labelfold.labels._values import (
     as_array,
     as_mask,
     encode,
     fractions,
+    held_out_by_scikit_learn,
     listed,
     read_column,
     read_matrix,
@@ -211,6 +213,11 @@ def read_labels(
                 "label rows of two classes or more, or pass unlabeled=None if every value is a class."
             )
         found = "binary" if len(classes) == 2 else "multiclass"
+        if unlabeled is not None and "" in classes.tolist():
+            warn_user(
+                "y holds the empty text '', read as a class; pass unlabeled='' if it marks rows without a label, or "
+                "unlabeled=None if not."
+            )
         if isinstance(unlabeled, Real) and str(unlabeled) in classes.tolist():
             warn_user(
                 f"y holds the text '{unlabeled}', read as a class although unlabeled={unlabeled!r}; "
@@ -225,7 +232,24 @@ def read_labels(
                 f"No labelled row of Y is positive in label columns {listed(empty)}; "
                 "nothing can be learned about them, so label such rows or drop the columns."
             )
+    if len(index) < n:
+        _warn_of_plain_folds(unlabeled, task)
     return Labels(found, classes, as_mask(index, n), index, values)
+
+
+def _warn_of_plain_folds(unlabeled: Any, task: str) -> None:
+    """Warn where scikit-learn's cross-validation holds back rows that have no label to be scored on."""
+    folds = held_out_by_scikit_learn()
+    if folds is None or folds[0] is None:
+        return
+    known = score_mask(_safe_indexing(folds[0], folds[1]), unlabeled=unlabeled, task=task)
+    if not known.all():
+        warn_user(
+            f"{(~known).sum()} of the {len(known)} rows that cross-validation holds back have no label, so that the "
+            "score means little, and they are lost to training; pass "
+            "cv=labelfold.model_selection.SemiSupervisedKFold(), which holds back labelled rows only and keeps all "
+            "others in training."
+        )
 
 
 def score_targets(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import reprlib
 import sys
 from collections.abc import Collection
 from datetime import datetime
 from decimal import Decimal
 from numbers import Complex, Integral, Real
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from sklearn.exceptions import DataConversionWarning
 from labelfold._warn import warn_user
 
 NUMBERS = Real | Decimal | np.bool_
+_CROSS_VALIDATION = os.path.join("sklearn", "model_selection", "_validation.py")
 
 
 def as_array(y: Any, quiet: bool = False) -> tuple[np.ndarray, np.ndarray, int]:
@@ -262,3 +265,13 @@ def listed(items: np.ndarray, most: int = 5) -> str:
     """Return the first few items, and how many more there are."""
     more = f" and {len(items) - most} more" if len(items) > most else ""
     return ", ".join(map(show, items[:most])) + more
+
+
+def held_out_by_scikit_learn() -> tuple[Any, Any] | None:
+    """Return all labels and the rows held back where scikit-learn's cross-validation is fitting; None elsewhere."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_filename.endswith(_CROSS_VALIDATION) and {"y", "test"} <= frame.f_locals.keys():
+            return frame.f_locals["y"], frame.f_locals["test"]
+        frame = frame.f_back
+    return None

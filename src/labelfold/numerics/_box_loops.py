@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
-_compile = numba.njit(nogil=True, cache=True, error_model="numpy")
+from labelfold._compiled import FAST, compiled
+
+_compile = compiled()
 
 # Rounds of coordinate steps between two solves of the variables that lie between their bounds.
 _ROUNDS = 8
@@ -44,7 +45,7 @@ def minimise(K, diagonal, linear, low, high, S, least, max_rounds):
                 _gradient(K, d, linear[i], s, gradient)
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+@compiled(FAST)
 def clipped_steps(H, P, Q, rounds):
     """Minimise 1/2 h'Qh - p'h over h >= 0 a coordinate at a time, in place, for each row of H."""
     n, k = H.shape

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
-_compile = numba.njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
+from labelfold._compiled import FAST, compiled
+
+_compile = compiled(FAST)
 
 
 @_compile

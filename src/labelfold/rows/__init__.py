@@ -27,6 +27,7 @@ __all__ = [
     "Weighted",
     "as_rows",
     "centered",
+    "first_unlike_a_number",
     "is_table",
     "stored_values",
 ]
@@ -88,6 +89,42 @@ def is_table(X: Any) -> bool:
         return not isinstance(X, np.memmap)
     others = isinstance(X, Rows | str | os.PathLike) or _is_dask(X) or is_array_api_obj(X) or _is_blocks(X)
     return not others
+
+
+def first_unlike_a_number(X: Any) -> str:
+    """Say which column of a table holds what is no number, and in which row (from 0); nothing where none does.
+
+    >>> first_unlike_a_number(np.array([[1, "2"], [3, "red"]], dtype=object))
+    "Column 1 holds 'red' in row 1"
+    """
+    if sparse.issparse(X):
+        return ""
+    named = hasattr(X, "columns")
+    array = X if named else np.asarray(X)
+    if not named and array.ndim != 2:
+        return ""
+    for name in list(X.columns) if named else range(array.shape[1]):
+        values = np.asarray(X[name] if named else array[:, name])
+        if values.dtype.kind in "Mm":
+            return f"Column {name!r} holds dates or times, such as {values[:1].astype(str)[0]} in row 0"
+        if values.dtype.kind not in "biufc" and values.ndim == 1:
+            for i, value in enumerate(values):
+                try:
+                    float(value)
+                except (TypeError, ValueError):
+                    return f"Column {name!r} holds {_shortened(value)} in row {i}"
+    return ""
+
+
+def _shortened(value: Any) -> str:
+    """Return a value as a message shows it.
+
+    >>> _shortened("a" * 50), _shortened(["x"])
+    ("'aaaaaaaaaaaaaaaaaaaaaaaaa...'", "['x'] of type list")
+    """
+    text = repr(value)
+    text = text if len(text) <= 32 else f"{text[:26]}...{text[-1]}"
+    return text if isinstance(value, str) else f"{text} of type {type(value).__name__}"
 
 
 def stored_values(X: Any) -> np.ndarray:

@@ -234,6 +234,21 @@ class BlendedScores:
             F = F + folded.columns(placed) + folded.anchors(pieces, placed)
         return F
 
+    def by_kind(self, X: Any) -> dict[tuple[str, str], np.ndarray]:
+        """Return the parts of F(x) by kind of view and form of the columns; principal views are linear ones here."""
+        parts = {}
+        for pieces, folded in zip(self.pieces, self.folded, strict=True):
+            placed = pieces.place(pieces.form._form(X), *folded.needs())
+            if folded.coef.any():
+                parts["linear", pieces.name] = placed.T @ folded.coef
+            for family in dict.fromkeys(kernel.family for kernel in folded.kernels):
+                own = FoldedForm(*folded.coef.shape)
+                own.kernels = [kernel for kernel in folded.kernels if kernel.family == family]
+                parts[family, pieces.name] = own.columns(placed)
+            if folded.joins:
+                parts["graph", pieces.name] = folded.anchors(pieces, placed)
+        return parts
+
 
 class _Columns:
     """The part of the score that comes from the columns of rows in their form. For `Featurized`."""

@@ -14,6 +14,7 @@ from labelfold._base import RowsEstimator
 from labelfold._decisions import TaskScore, classifies
 from labelfold.labels import Labels
 from labelfold.rows import Featurized
+from labelfold.rows._host import host
 from labelfold.semi_supervised._calibration import accuracy_interval, logistic, r2_interval, steepness
 from labelfold.semi_supervised._embedding import FoldEmbedding
 from labelfold.semi_supervised._fold import BlendedScores
@@ -29,6 +30,7 @@ class FoldPredictions(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMix
     _steepness: float
     _offset: float
     loo_predictions_: np.ndarray
+    loo_confidence_: np.ndarray
 
     def transform(self, X: Any) -> Any:
         """Place rows, each by itself, in the embedding.
@@ -92,10 +94,24 @@ class FoldPredictions(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMix
         p : ndarray of shape (n, c)
             In the order of ``classes_``.
         """
-        F = self._blended(X)
-        if self.task_ == "multilabel":
-            return expit(self._steepness * F + self._offset)
-        return softmax(self._steepness * _by_class(F), axis=1)
+        return self._shares(self._blended(X))
+
+    def view_scores(self, X: Any) -> dict[tuple[str, str], np.ndarray]:
+        """Return what each kind of view adds to the blended score of rows, before their common offset.
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n, d)
+            Rows in memory.
+
+        Returns
+        -------
+        parts : dict
+            From (family, form of the columns), as ``view_weights_`` names them, to scores of shape (n, c); those of
+            principal views are part of the linear ones, since both are weighted sums of the columns.
+        """
+        check_is_fitted(self)
+        return self._scores.by_kind(host(self._rows(X, reset=False).whole()))
 
     def _calibrate(self, left_out: np.ndarray, labels: Labels) -> None:
         """Keep what turns scores into probabilities, and the leave-one-out score."""
@@ -114,6 +130,10 @@ class FoldPredictions(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMix
             own, *interval = accuracy_interval(F.argmax(axis=1) == codes)
         self.loo_score_, self.loo_interval_ = own, tuple(interval)
         self.loo_predictions_ = self._decide(left_out)
+        if self.task_ != "regression":
+            p = self._shares(left_out)
+            sure = np.maximum(p, 1 - p).min(axis=1) if self.task_ == "multilabel" else p.max(axis=1)
+            self.loo_confidence_ = sure
 
     def _blended(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
@@ -126,6 +146,12 @@ class FoldPredictions(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMix
         if self.task_ == "multilabel":
             return self._labels(F).astype(np.intp)
         return self.classes_[_by_class(F).argmax(axis=1)]
+
+    def _shares(self, F: np.ndarray) -> np.ndarray:
+        """Return the probability of each class, or of each label, given scores."""
+        if self.task_ == "multilabel":
+            return expit(self._steepness * F + self._offset)
+        return softmax(self._steepness * _by_class(F), axis=1)
 
     def _labels(self, F: np.ndarray) -> np.ndarray:
         return self._steepness * F + self._offset > 0

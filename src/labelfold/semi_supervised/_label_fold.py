@@ -112,6 +112,8 @@ class LabelFold(FoldPredictions):
         100 cases, in experiments/regression.py (R^2) in 89.
     loo_predictions_ : ndarray of shape (l,) or (l, c)
         What is predicted for each labelled row, in their order, without its own label.
+    loo_confidence_ : ndarray of shape (l,)
+        The probability given to it; with several labels a row, that of the least sure one. Not there for numbers.
     transduction_ : ndarray of shape (n,) or (n, c)
         The predictions for the training rows.
     classes_ : ndarray of shape (c,)
@@ -285,8 +287,9 @@ class LabelFold(FoldPredictions):
         self.task_, self._flat = labels.task, labels.values.ndim == 1
         if labels.task != "regression":
             self.classes_ = labels.classes
-        elif hasattr(self, "classes_"):
-            del self.classes_
+        else:
+            for name in ("classes_", "loo_confidence_"):
+                self.__dict__.pop(name, None)
         self._scores = found.scores
         self._store_weights(found, ridges, full)
         self._calibrate(found.left_out, labels)

@@ -3,12 +3,11 @@
 import base64
 import json
 import re
-import struct
-import zlib
 from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_iris
@@ -19,9 +18,9 @@ from labelfold.app.compare import compare
 from labelfold.app.compare._next_rows import spread_out
 from labelfold.app.io import FileProblem
 from labelfold.app.registry._methods import get_method
-from labelfold.app.report._figures import MOST_CLASSES, class_look, plain
+from labelfold.app.report._figures import MOST_CLASSES, plain, reliability, scores
+from labelfold.app.report._map import classes, map_data
 from labelfold.app.report._page import render
-from labelfold.app.report._thumbnails import picture
 
 NASTY = "<script>alert(1)</script>"
 METHODS = ["lda", "pca-svm", "sklearn-lda", "svm", "opls", "nmf-svm", "drsvm"]
@@ -49,8 +48,16 @@ class Page(HTMLParser):
             self.text.append(data)
 
     @property
+    def data(self):
+        return json.loads(self.scripts["script", "data"])
+
+    @property
     def figures(self):
-        return json.loads(self.scripts["script", "figures"])
+        return self.data["figures"]
+
+
+def unpacked(values, kind):
+    return np.frombuffer(base64.b64decode(values), dtype=kind)
 
 
 @pytest.fixture(scope="module")
@@ -90,20 +97,24 @@ def test_plotly_is_inside_once(text):
 def test_labels_are_shown_as_text_and_never_run(text, page):
     assert [t for t, _ in page.tags].count("script") == 3
     assert NASTY in "".join(page.text)
-    own = text[: text.index("plotly.js v")] + text[text.index('id="figures"') :]
+    own = text[: text.index("plotly.js v")] + text[text.index('id="data"') :]
     assert NASTY not in own
     assert "alert(1)</script>" not in own
     assert 'say "hi" & go' in "".join(page.text)
 
 
-def test_plotly_gets_labels_with_their_brackets_escaped(page):
+def test_the_page_gets_labels_as_they_are_and_puts_them_in_as_text(page):
+    """No script of the page makes markup of a string: names go in by textContent, or through plain() to plotly."""
+    named = page.data["map"]["methods"][0]["channels"][0]["names"]
+    assert NASTY in named
+    assert 'say "hi" & go' in named
+    own = page.scripts["script", None]
+    assert "innerHTML" not in own
+    assert "insertAdjacent" not in own
+    assert "document.write" not in own
     texts = [t["text"] for f in page.figures.values() for t in f["data"] if "text" in t]
     flat = [x for t in texts for x in ([t] if isinstance(t, str) else t)]
-    named = [x for x in flat if "alert" in x]
-    assert named
-    assert all("&lt;script&gt;alert(1)&lt;/script&gt;" in x for x in named)
-    assert not [x for x in flat if "<" in x.replace("<br>", "")]
-    assert any('say "hi" &amp; go' in x for x in flat)
+    assert not [x for x in flat if "<" in x]
 
 
 def test_plain_leaves_quotes_which_plotly_would_not_read_back():
@@ -114,7 +125,7 @@ def test_the_figures_are_valid_plotly(page):
     import plotly.graph_objects as go
 
     assert set(page.figures) == {
-        "plot-budgets", "plot-sizes", "plot-seconds", *(f"plot-map-{i}" for i in range(2)),
+        "plot-budgets", "plot-sizes", "plot-methods", "plot-calibration",
     }  # fmt: skip
     for figure in page.figures.values():
         go.Figure(figure)  # raises on any unknown property or value
@@ -136,7 +147,7 @@ def test_every_figure_is_described_for_those_who_cannot_see_it(found, page):
 def test_the_answer_comes_first_and_the_numbers_are_in_the_table(found, page):
     seen = " ".join("".join(page.text).split())
     assert found.answer in seen
-    assert seen.index(found.answer) < seen.index("What it costs")
+    assert seen.index(found.answer) < seen.index("The map") < seen.index("The numbers")
     for _, row in found.lines.iterrows():
         spread = "" if np.isnan(row["spread"]) else f" ± {100 * row['spread']:.1f}"  # one repeat has none
         assert f"{100 * row['mean']:.1f}%{spread}" in seen
@@ -168,19 +179,60 @@ def test_failures_and_interruptions_are_told(found):
     assert [t for t, _ in page.tags].count("script") == 3
 
 
-def test_one_component_is_drawn_against_nothing_and_says_so():
+def test_one_component_is_drawn_against_the_columns_beside_it():
     X, y = load_iris(return_X_y=True)
     found = compare(X[:100], y[:100], ["lda"], budgets=[6], components=2, repeats=1, progress=False)
-    page = Page(render(found))
-    assert "the height of a point is random" in "".join(page.text)
-    assert page.figures["plot-map-0"]["layout"]["yaxis"]["title"]["text"] == "at random, no meaning"
+    (shown,) = found.review.maps
+    assert "at random" not in render(found)
+    assert shown.axes == ("its one component", "the main direction of the columns beside it")
+    x, y = shown.points.T
+    assert abs(np.corrcoef(x, y)[0, 1]) < 1e-6
+    best = max(abs(np.corrcoef(y, X[:100, j])[0, 1]) for j in range(4))
+    assert best > 0.5
 
 
-def test_classes_can_be_told_apart():
-    looks = [class_look(code) for code in range(MOST_CLASSES)]
-    assert len(set(looks)) == MOST_CLASSES
-    assert class_look(-1) == class_look(MOST_CLASSES)
-    assert class_look(-1) not in looks
+def test_classes_for_which_colours_run_out_are_one():
+    names = [str(i) for i in range(MOST_CLASSES + 3)]
+    channel = classes("label", np.arange(-1, len(names)), names)
+    assert channel["names"] == [*names[:MOST_CLASSES], "3 other classes"]
+    codes = unpacked(channel["values"], "u1")
+    assert codes[0] == 255
+    assert set(codes[-3:]) == {MOST_CLASSES}
+
+
+def test_the_map_has_every_row_with_its_label_prediction_and_columns(found):
+    drawn, data = map_data(found), found.data
+    assert drawn["n"] == 150
+    assert unpacked(drawn["rows"], "<u4").tolist() == list(range(1, 151))
+    np.testing.assert_array_equal(unpacked(drawn["labelled"], "u1"), data.labels.labelled)
+    own = {c["name"]: c for c in drawn["methods"][0]["channels"]}
+    assert list(own) == [
+        "label, or prediction where there is none", "label", "prediction", "confidence",
+        "right or wrong without its label",
+    ]  # fmt: skip
+    label = unpacked(own["label"]["values"], "u1").astype(int)
+    np.testing.assert_array_equal(np.where(label == 255, -1, label), data.y)
+    said = found.fitted().predict(data.X)
+    np.testing.assert_array_equal(np.array(data.classes)[unpacked(own["prediction"]["values"], "u1")], said)
+    state = unpacked(own["right or wrong without its label"]["values"], "u1")
+    told = found.review.left_out
+    np.testing.assert_array_equal(state[data.labels.index] == 1, told.right(data.truth))
+    column = drawn["columns"][2]
+    step = (column["high"] - column["low"]) / 254
+    values = column["low"] + step * unpacked(column["values"], "u1")
+    np.testing.assert_allclose(values, data.X[:, 2], atol=0.51 * step)
+
+
+def test_many_rows_are_drawn_in_part_and_the_page_says_so(found, monkeypatch):
+    import copy
+
+    monkeypatch.setattr("labelfold.app.compare._review._MOST_POINTS", 130)
+    fewer = copy.copy(found)
+    fewer.__dict__.pop("review", None)
+    assert "130 of 150 rows (drawn at random)" in render(fewer)
+    rows = fewer.review.maps[0].rows
+    assert len(set(rows)) == 130
+    assert set(found.data.unlabelled) <= set(rows)
 
 
 def test_report_writes_a_file_or_says_why(found, tmp_path):
@@ -198,8 +250,11 @@ def section(page_text, name):
 
 def test_every_part_is_there(text, found):
     names = re.findall(r'<section aria-labelledby="([a-z-]+)"', text)
-    expected = ["seconds", "numbers", "maps", "budgets", "sizes", "parts", "confusion", "next", "how"]
-    assert [n for n in names if n != "left-out"] == expected
+    expected = [
+        "maps", "steps", "next", "again", "methods", "numbers", "confusion", "calibration", "parts", "budgets",
+        "sizes", "how", "left-out",
+    ]  # fmt: skip
+    assert names == expected
     how = section(text, "how")
     for words in ("Command", "Protocol", "Seed", "numpy", "core"):
         assert words in how
@@ -217,32 +272,92 @@ def test_colours_are_the_same_in_every_figure(found, page):
     assert len(shown) == 6  # the best; the seventh waits in the legend
 
 
-def test_the_band_is_one_standard_deviation(found, page):
+def test_the_band_is_one_standard_deviation_and_stops_at_100(found, page):
     band, line = page.figures["plot-budgets"]["data"][:2]
     rows = found.lines[found.lines["label"] == line["meta"]]
     upper, lower = np.split(np.array(band["y"], dtype=float), 2)
-    np.testing.assert_allclose(upper - np.array(line["y"]), rows["spread"], atol=1e-4)
-    np.testing.assert_allclose(upper - lower[::-1], 2 * rows["spread"], atol=1e-4)
+    top = np.minimum(rows["mean"] + rows["spread"], 1)
+    np.testing.assert_allclose(upper, top, atol=1e-4)
+    np.testing.assert_allclose(lower[::-1], rows["mean"] - rows["spread"], atol=1e-4)
+    for figure in page.figures.values():
+        for trace in figure["data"]:
+            if trace.get("fill") == "toself":
+                assert max(trace["y"]) <= 1
 
 
-def test_the_confusion_counts_every_row_held_back(found, text):
-    confusion = found.review.confusion
-    best = found.winner
-    assert confusion.sum() == best["runs"] * found.data.labels.n_labelled
-    assert np.trace(confusion) / confusion.sum() == pytest.approx(best["mean"])
-    for value in np.diag(confusion):
-        assert f">{value}</td>" in section(text, "confusion")
+def test_every_method_has_a_line_with_its_interval_and_rows(found, page):
+    drawn = page.figures["plot-methods"]
+    titles = [found.methods[m].title for m in found.ranking["method"]]
+    assert drawn["layout"]["yaxis"]["ticktext"] == titles
+    for label, one in scores(found).items():
+        assert 0 <= one.low <= one.value <= one.high <= 1
+        assert one.n_rows == found.data.labels.n_labelled, label
 
 
-def test_many_classes_are_a_list_of_mistakes(found):
-    from labelfold.app.report._held_back import _mistakes
+def test_the_confusion_counts_every_labelled_row_once(found, text, page):
+    held = page.data["held"]
+    true, guess = unpacked(held["true"], "<u4"), unpacked(held["guess"], "<u4")
+    np.testing.assert_array_equal(true, found.data.truth)
+    assert held["names"] == [found.data.row(i) for i in found.data.labels.index]
+    shown = section(text, "confusion")
+    for c in range(3):
+        assert re.search(
+            rf'data-true="{c}" data-guess="{c}"[^>]*>{np.sum((true == c) & (guess == c))}<', shown
+        )
 
-    total = np.diag(np.full(30, 9))
-    total[3, 7] = 4
-    rows = _mistakes(total, [f"<{i}>" for i in range(30)])
-    assert rows.count("<tr>") == 1
-    assert "&lt;3&gt;" in rows
-    assert "31%" in rows
+
+def test_confidence_beside_how_often_it_was_right(found):
+    told = found.review.left_out
+    groups = reliability(found)
+    assert sum(n for *_, n in groups) == told.tested.sum()
+    right = sum(share * n for _, share, _, _, n in groups)
+    assert right == pytest.approx(told.right(found.data.truth).sum())
+    assert all(low <= share <= high <= 1 for _, share, low, high, _ in groups)
+    assert all(n >= 5 for *_, n in groups[:-1])
+
+
+def test_many_classes_are_a_list_of_mistakes():
+    X = np.random.default_rng(0).normal(size=(30, 4))
+    X, y = np.repeat(X, 6, axis=0), np.repeat([f"<{i}>" for i in range(30)], 6)
+    y[3] = "<7>"
+    X = X + 0.01 * np.random.default_rng(1).normal(size=X.shape)
+    found = compare(X, y, ["svm"], repeats=1, progress=False)
+    shown = section(render(found), "confusion")
+    assert "&lt;7&gt;" in shown
+    assert 'data-true="' in shown
+    assert "true class" not in shown
+
+
+def test_views_are_told_by_the_columns_they_look_at():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(80, 3)), columns=["<noise>", "signal", "more noise"])
+    y = (X["signal"] > 0).to_numpy().astype(object)
+    y[::3] = None
+    found = compare(X, y, ["labelfold"], repeats=1, progress=False)
+    assert sum(view.share for view in found.review.views) == pytest.approx(1, abs=0.05)
+    assert all(view.columns[0] == "signal" for view in found.review.views)
+    assert "goes along with signal" in section(render(found), "parts")
+
+
+def test_without_a_reduction_the_map_is_of_the_columns():
+    X, y = load_iris(return_X_y=True)
+    found = compare(X, y, ["svm"], repeats=1, progress=False)
+    (shown,) = found.review.maps
+    assert shown.title == "principal components"
+    assert np.ptp(shown.points, axis=0).min() > 0
+    shown_parts = section(render(found), "parts")
+    assert "Taken for 0" in shown_parts
+
+
+def test_a_wrong_label_is_worth_a_second_look():
+    X, y = load_iris(return_X_y=True)
+    names = np.array(["setosa", "versicolor", "virginica"], dtype=object)[y]
+    names[7], names[::3] = "virginica", None
+    ids = [f"flower {i}" for i in range(150)]
+    found = compare(X, names, ["labelfold"], repeats=1, progress=False, ids=ids)
+    again = section(render(found), "again")
+    first = re.search(r'<th scope="row">([^<]*)</th><td>([^<]*)</td><td>([^<]*)</td>', again)
+    assert first.groups() == ("flower 7", "virginica", "setosa")
 
 
 def test_rows_to_label_next_are_unsure_and_spread_out(found):
@@ -259,17 +374,6 @@ def test_spread_out_takes_no_neighbours():
     Z = np.array([[0.0, 0], [0.01, 0], [5, 5], [5.01, 5], [0, 5]])
     assert spread_out(Z, 3).tolist() in ([0, 3, 4], [0, 2, 4])
     assert spread_out(np.zeros((4, 2)), 3).tolist() == [0]
-
-
-def test_pictures_of_components(tmp_path):
-    values = np.array([[0.0, 1.0], [-1.0, 0.5]])
-    uri = picture(values, 1.0)
-    raw = base64.b64decode(uri.partition(",")[2])
-    assert raw.startswith(b"\x89PNG")
-    assert struct.unpack(">II", raw[16:24]) == (2, 2)
-    start = raw.index(b"IDAT") + 4
-    lines = zlib.decompress(raw[start:-16])
-    assert list(lines) == [0, 255, 255, 255, 178, 24, 43, 0, 33, 102, 172, 216, 140, 149]
 
 
 def test_confidence_and_correlations():
@@ -317,3 +421,23 @@ def test_no_method_could_be_fitted():
     bad = replace(get_method("svm"), name="bad", title="Bad", build=broken, penalty=None)
     page = Page(render(compare(X, y, [bad], budgets=[6], repeats=1, progress=False)))
     assert "No method could be fitted" in "".join(page.text)
+
+
+def test_a_notebook_shows_the_answer_the_methods_and_a_map(found):
+    page = Page(found._repr_html_())
+    seen = " ".join("".join(page.text).split())
+    assert found.answer in seen
+    for method in found.methods.values():
+        assert method.title in seen
+    assert [t for t, _ in page.tags].count("circle") == 150
+    assert "script" not in [t for t, _ in page.tags]
+    assert NASTY in seen
+    assert len(found._repr_html_()) < 100_000
+
+
+def test_a_comparison_shows_itself(found):
+    lines = repr(found).splitlines()
+    assert lines[0] == found.answer
+    assert len(lines) == 3 + len(found.methods)
+    for line, method in zip(lines[3:], found.ranking["method"], strict=True):
+        assert line.strip().startswith(found.methods[method].title)

@@ -1,6 +1,7 @@
 """The report in a real browser: it draws, says nothing on the console, asks for nothing, and answers the mouse."""
 
 import re
+import time
 
 import numpy as np
 import pandas as pd
@@ -9,7 +10,6 @@ from sklearn.datasets import load_digits
 
 from browser import CHROMIUM, Browser
 from labelfold.app.compare import compare
-from labelfold.app.report._figures import COLOURS
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="there is no Chromium here; on Debian: apt-get install chromium"
@@ -65,20 +65,49 @@ def quiet(page, report):
 
 def test_it_draws_without_an_error_or_a_request(page, report):
     plots = page.run("[...document.querySelectorAll('.plot')].map(p => p.id)")
-    assert plots == ["plot-seconds", "plot-map-0", "plot-map-1", "plot-budgets", "plot-sizes"]
+    assert plots == [
+        "plot-methods", "plot-calibration", *(f"plot-part-{i}" for i in range(5)), "plot-budgets", "plot-sizes",
+    ]  # fmt: skip
     for plot in plots:
         assert page.run(f"document.querySelectorAll('#{plot} .main-svg').length") > 0
-        assert page.run(f"document.querySelectorAll('#{plot} .scatterlayer .trace path').length") > 0
+        marks = ".heatmaplayer image" if "part" in plot else ".scatterlayer .trace path"
+        assert page.run(f"document.querySelectorAll('#{plot} {marks}').length") > 0
+    assert ink(page) > 1000
     quiet(page, report)
+
+
+def ink(page):
+    """Return how many pixels of the map are drawn on."""
+    page.run("window.redrawMap()")
+    return page.run(
+        "(() => { const c = document.getElementById('map-canvas'), d = document.createElement('canvas');"
+        "Object.assign(d, {width: c.width, height: c.height});"
+        "const g = d.getContext('2d', {willReadFrequently: true}); g.drawImage(c, 0, 0);"
+        "const p = g.getImageData(0, 0, c.width, c.height).data;"
+        "let n = 0; for (let i = 3; i < p.length; i += 4) n += p[i] > 0; return n; })()"
+    )
+
+
+def change(page, control, text):
+    """Choose an option by its text."""
+    page.run(
+        f"(() => {{ const s = document.getElementById('{control}');"
+        f"s.value = [...s.options].find((o) => o.textContent === {text!r}).value;"
+        "s.dispatchEvent(new Event('change')); })()"
+    )
+
+
+def legend(page):
+    return page.run("[...document.getElementById('map-legend').children].map((b) => b.textContent)")
 
 
 def test_the_legend_shows_and_hides_methods_by_key(page, report):
     visible = "document.getElementById('plot-budgets').data.filter(t => t.visible !== false).length"
-    assert page.run("document.querySelectorAll('.legend').length") == 2
-    names = page.run("[...document.querySelector('.legend').children].map(b => b.textContent.slice(2))")
+    first = "document.querySelector('[aria-labelledby=budgets] .legend')"
+    names = page.run(f"[...{first}.children].map(b => b.textContent.slice(2))")
     assert len(names) == 3
     assert page.run(visible) == 6  # a line and its band each
-    page.run("document.querySelector('.legend button').focus()")
+    page.run(f"{first}.querySelector('button').focus()")
     for left, pressed in ((4, "false"), (6, "true")):
         page.run("document.activeElement.click()")
         page.wait(f"{visible} === {left}")
@@ -88,7 +117,7 @@ def test_the_legend_shows_and_hides_methods_by_key(page, report):
 
 def test_labels_are_text_and_never_run(page):
     assert page.run("document.title").endswith(f"{NASTY}?")
-    assert NASTY in page.run("document.querySelector('.key').textContent")
+    assert NASTY in page.run("document.getElementById('map-legend').textContent")
     assert page.run("document.querySelectorAll('b, i').length") == 0
     assert page.run("document.querySelectorAll('script').length") == 3
 
@@ -96,47 +125,142 @@ def test_labels_are_text_and_never_run(page):
 def test_pointing_at_a_row_says_which_it_is(page, report, found):
     """Every kind of point: labelled and unlabelled."""
     shown = found.review.maps[0]
-    page.run("document.getElementById('plot-map-0').scrollIntoView({block: 'center'})")
-    for role in ("labelled", "unlabelled"):
-        text = None
-        apart = np.linalg.norm(shown.points[:, None] - shown.points, axis=2)
-        apart[np.diag_indices_from(apart)] = np.inf
-        alone = np.argsort(-apart.min(axis=1))  # others lie under one another
-        for i in alone[shown.role[alone] == role][:10]:
+    page.run("document.getElementById('map-canvas').scrollIntoView({block: 'center'})")
+    apart = np.linalg.norm(shown.points[:, None] - shown.points, axis=2)
+    apart[np.diag_indices_from(apart)] = np.inf
+    alone = np.argsort(-apart.min(axis=1))  # others lie under one another
+    is_labelled = found.data.labels.labelled[shown.rows]
+    for role in (True, False):
+        for i in alone[is_labelled[alone] == role][:10]:
             place = page.run(
-                "(() => { const p = document.getElementById('plot-map-0'), l = p._fullLayout, "
-                "b = p.querySelector('.nsewdrag').getBoundingClientRect();"
-                f"return [b.x + l.xaxis.l2p({float(shown.points[i, 0])}), "
-                f"b.y + l.yaxis.l2p({float(shown.points[i, 1])})]; }})()"
+                "(() => { const b = document.getElementById('map-canvas').getBoundingClientRect(), "
+                f"p = labelfoldMap.place({i}); return [b.x + p[0], b.y + p[1]]; }})()"
             )
-            # Away first: what is said of the last point stays until the pointer is elsewhere.
-            page.point_at(5, 5)
-            page.wait("document.querySelectorAll('#plot-map-0 .hoverlayer .hovertext').length == 0")
             page.point_at(*place)
-            page.wait("document.querySelectorAll('#plot-map-0 .hoverlayer .hovertext').length > 0")
-            text = page.run(
-                "[...document.querySelectorAll('#plot-map-0 .hoverlayer .hovertext tspan')]"
-                ".map(t => t.textContent).join('|')"
-            )
-            if found.data.row(shown.rows[i]) in text:
+            page.wait("!document.getElementById('map-tip').hidden")
+            text = page.run("[...document.getElementById('map-tip').children].map((d) => d.textContent)")
+            if text[0] == found.data.row(shown.rows[i]):
                 break
         row = shown.rows[i]
-        label = found.data.named(found.data.y[row])
-        assert found.data.row(row) in text
-        assert f"label: {label or 'none'}" in text
-        assert f"prediction: {shown.predicted[i]}" in text
+        assert text[0] == found.data.row(row)
+        assert f"label: {found.data.named(found.data.y[row]) or 'none'}" in text
+        assert f"prediction: {found.data.named(shown.predicted[i])}" in text
         assert f"confidence: {shown.confidence[i]:.0%}" in text
-        page.point_at(5, 5)
+    page.point_at(5, 5)
+    page.wait("document.getElementById('map-tip').hidden")
     quiet(page, report)
 
 
-def test_unlabelled_points_have_the_colour_of_their_prediction(page, found):
-    colours = page.run(
-        "document.getElementById('plot-map-0')._fullData.filter(t => t.marker.opacity < 0.5).map(t => t.marker.color)"
-    )
+def test_the_colours_of_the_map_can_be_chosen(page, report, found):
+    names = page.run("[...document.getElementById('map-colour').options].map((o) => o.textContent)")
+    columns = [found.data.column(j) for j in range(found.data.X.shape[1])]
+    assert names == [
+        "label, or prediction where there is none", "label", "prediction", "confidence",
+        "right or wrong without its label", *columns,
+    ]  # fmt: skip
+    assert len(legend(page)) == len(found.data.classes) + 2  # and with and without a label
+    for name, shown in (
+        ("right or wrong without its label", "right"),
+        ("confidence", "0%100%"),
+        (columns[10], "0"),
+    ):
+        change(page, "map-colour", name)
+        assert any(shown in text for text in legend(page))
+        assert ink(page) > 1000
+    change(page, "map-method", found.review.maps[1].title)
+    assert ink(page) > 1000
+    assert found.review.maps[1].title in page.run("document.getElementById('map-canvas').ariaLabel")
+    quiet(page, report)
+
+
+def test_unlabelled_points_have_the_colour_of_their_prediction_and_labels_are_named(page, found):
+    counts = dict(re.fullmatch(r". (.*) \(([\d,]+)\)", text, re.S).groups() for text in legend(page)[:-2])
     shown = found.review.maps[0]
-    said = {label for label, role in zip(shown.predicted, shown.role, strict=True) if role == "unlabelled"}
-    assert sorted(colours) == sorted(COLOURS[found.data.classes.index(label)] for label in said)
+    codes = np.where(found.data.y[shown.rows] < 0, shown.predicted, found.data.y[shown.rows])
+    assert {found.data.classes.index(name): int(n) for name, n in counts.items()} == {
+        code: int((codes == code).sum()) for code in np.unique(codes)
+    }
+    assert legend(page)[-2:] == ["⬤ labelled", "• unlabelled"]
+
+
+def test_the_legend_of_the_map_filters(page):
+    whole = ink(page)
+    page.run("document.querySelector('#map-legend button').click()")
+    assert page.run("document.querySelector('#map-legend button').ariaPressed") == "false"
+    assert ink(page) < whole
+    page.run("document.querySelector('#map-legend button').click()")
+    assert ink(page) == whole
+
+
+def test_zoom_by_button_key_and_wheel(page):
+    page.run("document.getElementById('map-canvas').scrollIntoView({block: 'center'})")
+    apart = "labelfoldMap.place(1)[0] - labelfoldMap.place(0)[0]"
+    before = page.run(apart)
+    page.run("document.getElementById('map-in').click()")
+    assert page.run(apart) == pytest.approx(1.4 * before, rel=1e-3)
+    page.run("document.getElementById('map-canvas').focus()")
+    page.run(
+        "document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key: '+', cancelable: true}))"
+    )
+    assert page.run(apart) == pytest.approx(1.4 * 1.3 * before, rel=1e-3)
+    page.wait("document.getElementById('map-note').textContent.includes('outside of this view')")
+    page.run("document.getElementById('map-all').click()")
+    page.wait("document.getElementById('map-note').textContent === ''")
+
+
+def test_the_lasso_lists_its_rows(page, report, found):
+    page.run("document.getElementById('map-canvas').scrollIntoView({block: 'center'})")
+    page.run("document.getElementById('map-lasso').click()")
+    x, y, w, h = page.run(
+        "(() => { const b = document.getElementById('map-canvas').getBoundingClientRect();"
+        "return [b.x, b.y, b.width, b.height]; })()"
+    )
+    # within the rounded corners
+    page.drag([(x + 9, y + 9), (x + w / 2, y + 9), (x + w / 2, y + h - 9), (x + 9, y + h - 9)])
+    page.wait("!document.getElementById('map-chosen').hidden")
+    inside = page.run(
+        f"[...Array({len(found.review.maps[0].rows)}).keys()].filter((i) => labelfoldMap.place(i)[0] < {w / 2})"
+    )
+    assert 0 < len(inside) < len(found.review.maps[0].rows)
+    names = [found.data.row(found.review.maps[0].rows[i]) for i in inside]
+    assert page.run("document.getElementById('map-list').value").split("\n") == names
+    quiet(page, report)
+
+
+def test_the_table_sorts_and_downloads(page, found, tmp_path):
+    first = "[...document.querySelectorAll('#table tbody th')].map((h) => h.firstChild.textContent)"
+    titles = [found.methods[m].title for m in found.ranking["method"]]
+    assert page.run(first) == titles
+    page.run("document.querySelector('#table th button').click()")
+    assert page.run(first) == sorted(titles, key=str.lower)
+    page.run("document.querySelector('#table th button').click()")
+    assert page.run(first) == sorted(titles, key=str.lower, reverse=True)
+    page.run("document.querySelectorAll('#table th button')[1].click()")
+    assert page.run("document.querySelectorAll('#table thead th')[1].ariaSort") == "descending"
+    means = page.run(
+        "[...document.querySelectorAll('#table tbody tr')].map((r) => +r.cells[1].dataset.value)"
+    )
+    assert means == sorted(means, reverse=True)
+    page.download_to(tmp_path)
+    page.run("document.getElementById('download').click()")
+    path = tmp_path / "labelfold-methods.csv"
+    for _ in range(100):
+        if path.exists():
+            break
+        time.sleep(0.05)
+    assert len(pd.read_csv(path)) == len(found.table)
+
+
+def test_a_number_of_the_confusion_lists_its_rows(page, report, found):
+    told, data = found.review.left_out, found.data
+    cell = "document.querySelector('.matrix button')"
+    a, b = page.run(f"[+{cell}.dataset.true, +{cell}.dataset.guess]")
+    page.run(f"{cell}.click()")
+    rows = data.labels.index[told.tested & (data.truth == a) & (told.guess == b)]
+    assert len(rows) == int(page.run(f"{cell}.textContent"))
+    listed = page.run("document.getElementById('held-list').value").split("\n")
+    assert listed == [data.row(i) for i in rows]
+    quiet(page, report)
 
 
 def test_on_a_phone_nothing_is_wider_than_the_screen(browser, report):
@@ -147,9 +271,9 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(browser, report):
         "[...document.querySelectorAll('p, li, dd, td')].map(e => parseFloat(getComputedStyle(e).fontSize))"
     )
     assert min(sizes) >= 12
-    # names beside points would cover each other
-    assert browser.run("document.getElementById('plot-seconds').data.every(t => t.mode === 'markers')")
-    assert browser.run("document.querySelectorAll('.legend').length") == 3
+    # the column that decides is on the screen
+    decides = "document.querySelectorAll('#table thead th')[1].getBoundingClientRect().right"
+    assert browser.run(decides) <= 360
     quiet(browser, report)
 
 
@@ -166,7 +290,7 @@ def test_text_can_be_read_in_light_and_in_dark(browser, report, dark):
     browser.open(report)
     paper = browser.run("getComputedStyle(document.body).backgroundColor")
     assert (luminance(paper) < 0.05) == dark
-    for element in ("body", ".note", ".facts", "h1", "td.best", "dt", "tr.chosen th", "td small"):
+    for element in ("body", ".note", ".facts", "h1", "td.best", "dt", "tr.chosen th", "td small", "code"):
         ink = browser.run(f"getComputedStyle(document.querySelector('{element}')).color")
         bright, dim = sorted((luminance(ink), luminance(paper)), reverse=True)
         assert (bright + 0.05) / (dim + 0.05) >= 4.5, (element, ink)
@@ -176,25 +300,25 @@ def test_text_can_be_read_in_light_and_in_dark(browser, report, dark):
 
 
 def test_everything_has_a_name_and_a_place_in_the_order_of_keys(page):
-    assert page.run("[...document.querySelectorAll('img')].every(i => i.alt.length > 10)")
+    assert page.run("document.getElementById('map-canvas').ariaLabel.length") > 40
     assert page.run(
         "[...document.querySelectorAll('.plot')].every(p => p.getAttribute('aria-label').length > 20)"
     )
-    assert page.run("document.querySelectorAll('.images img').length") == 5
+    assert page.run("document.querySelectorAll('.images .plot').length") == 5
     page.run("document.body.focus()")
     seen = []
-    for _ in range(14):
+    for _ in range(60):
         page.press("Tab")
         seen.append(page.run("document.activeElement.id || document.activeElement.className"))
-    assert {"scroll", "next-list", "copy"} <= set(seen)
+    assert {"scroll", "next-list", "map-colour", "map-lasso", "map-canvas", "download"} <= set(seen)
 
 
 def test_the_list_to_copy(page, found):
     rows = [found.data.row(i) for i in found.review.next_rows]
     assert page.run("document.getElementById('next-list').value").split("\n") == rows
     assert not set(found.review.next_rows) & set(found.data.labels.index)
-    page.run("document.getElementById('copy').click()")
-    page.wait("document.getElementById('copied').textContent.length > 0")
+    page.run("document.querySelector('[data-copy=next-list]').click()")
+    page.wait("document.querySelector('[data-copy=next-list]').nextElementSibling.textContent.length > 0")
     assert page.run("getSelection().toString()") == "\n".join(rows)
 
 

@@ -14,6 +14,7 @@ import typer
 from rich.table import Table as Grid
 
 from labelfold.app.commands._console import (
+    MOST_METHODS,
     accuracy_grid,
     console,
     named_rows,
@@ -43,7 +44,15 @@ from labelfold.app.commands._options import (
     app,
 )
 from labelfold.app.io._finished import write_finished
-from labelfold.app.io._problems import FileProblem, Refusal, count, existing_file, refusing, writable_folder
+from labelfold.app.io._problems import (
+    FileProblem,
+    Refusal,
+    count,
+    existing_file,
+    printable,
+    refusing,
+    writable_folder,
+)
 
 Folder = Annotated[Path, typer.Option("--output", "-o", help="The folder for report and results.")]
 Limit = Annotated[
@@ -235,9 +244,10 @@ def _compare(
 ) -> None:
     """Run a comparison, show it and write it down; ``began`` is when the command was started."""
     from labelfold.app.compare import compare
+    from labelfold.app.report._page import write_report
 
     if time_limit is not None:
-        time_limit = max(_RUNS_END * time_limit - (time.perf_counter() - began), 0.1)
+        time_limit = max(_RUNS_END * time_limit - (time.perf_counter() - began), time_limit / 4)
     with refusing():
         found = compare(
             table.columns(),
@@ -246,7 +256,7 @@ def _compare(
             unlabeled=mark,
             folder=output,
             progress=sys.stderr.isatty(),
-            tell=lambda text: typer.echo(text, err=True),
+            tell=lambda text: typer.echo(printable(text), err=True),
             time_limit=time_limit,
             command=command or shlex.join(["labelfold", *sys.argv[1:]]),
             **{"name": table.source.name} | settings,
@@ -256,30 +266,34 @@ def _compare(
         (output / name).unlink(missing_ok=True)
     try:
         _show(found, out)
-        report = found.report(output / "report.html")
+        _ = found.review
     except KeyboardInterrupt:  # another Ctrl-C: what is there, without the fits that maps need
         interrupted = True
         found.forgo_review()
-        report = found.report(output / "report.html")
-    written = {"Report": report, "Results": output / "results.csv"}
+    written = {"Report": output / "report.html", "Results": output / "results.csv"}
     if found.winner is not None:
         text = json.dumps(answer_of(found), indent=1, ensure_ascii=False) + "\n"
         write_finished(output / "answer.json", text.encode())
         if save:
             written |= _save(found, table, output, safe_csv)
+    write_report(found, written["Report"], output)
     width = max(map(len, written))
     out.print("\n" + "\n".join(f"{what:<{width}}  {path}" for what, path in written.items()), soft_wrap=True)
+    if "Model" in written:
+        out.print(f"\nNext: labelfold predict {shlex.quote(str(written['Model']))} new.csv", soft_wrap=True)
     if interrupted:
         raise KeyboardInterrupt
 
 
 def _show(found: Any, out: Any) -> None:
-    """Print the answer, then the table and what failed; what was left out is in the report."""
+    """Print the answer, then the table of the best and what failed; what was left out is in the report."""
     out.print("\n".join([found.answer, *found.details]) + "\n", soft_wrap=True)
     out.print(accuracy_grid(found))
     failed = found.table.dropna(subset="error").groupby("label", sort=False)["error"].first()
     for label, why in failed.items():
         out.print(f"{label} failed: {why}.", soft_wrap=True)
+    if (more := len(found.ranking) - MOST_METHODS) > 0:
+        out.print(f"{count(more, 'more method')} in the report.", soft_wrap=True)
     if found.left_out:
         out.print(f"{count(len(found.left_out), 'method')} left out; the report says why.", soft_wrap=True)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import scipy.sparse as sp
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table as Grid
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from labelfold.tables import Recipe
 
 TASKS = ("auto", "classification", "regression")
+MOST_METHODS = 12  # on the screen; the report has all
 MOST_TOLD = 12  # components of a model, and features of each
 
 
@@ -29,17 +31,21 @@ def accuracy_grid(found: Comparison) -> Grid:
     """Show a comparison: a row a method, a column a budget."""
     from labelfold.app.compare._words import repeats_run
 
-    budgets = sorted(found.lines["budget"].unique())
+    budgets = sorted(found.lines["budget"].unique(), key=lambda b: (b != found.budget_, -b))
     measure = found.measure
     grid = Grid(
-        title=f"{measure.sentence} on rows held back, ± spread over {repeats_run(found)}, "
-        "each method at the size that suits it",
+        title=f"{measure.sentence} on rows held back, ± spread over {repeats_run(found)}",
         title_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
     )
-    grid.add_column("method")
-    for heading in ["k", *(f"{b} labels" for b in budgets), "fit"]:
-        grid.add_column(heading, justify="right")
-    for _, rows in found.lines.groupby("label", sort=False):
+    grid.add_column("method", overflow="fold")
+    for heading in [*(f"{b} labels" for b in budgets), "components", "fit"]:
+        grid.add_column(heading, justify="right", no_wrap=True)
+    own = None if found.winner is None else found.winner["label"]
+    for i, (label, rows) in enumerate(found.lines.groupby("label", sort=False)):
+        if i >= MOST_METHODS and label != own:
+            continue
         at = rows.set_index("budget")
         cells = []
         for b in budgets:
@@ -48,9 +54,22 @@ def accuracy_grid(found: Comparison) -> Grid:
         sizes = rows["components"].dropna()
         seconds = rows["fit_seconds"].mean()
         fit_time = "–" if seconds != seconds else f"{seconds:.2f} s"
-        title = found.methods[rows["method"].iloc[0]].title
-        grid.add_row(title, str(sizes.max()) if len(sizes) else "–", *cells, fit_time)
+        method = found.methods[rows["method"].iloc[0]]
+        grid.add_row(glossed(method), *cells, str(sizes.max()) if len(sizes) else "–", fit_time)
     return grid
+
+
+def glossed(method: Any) -> str:
+    """Return a method's title with what it is in plain words.
+
+    >>> from labelfold.app.registry._methods import METHODS
+    >>> glossed(METHODS["ssnmf"])
+    'SSNMF + SVM (non-negative parts, then a linear SVM)'
+    """
+    from labelfold.app.registry._glosses import gloss
+
+    words = gloss(method.name)
+    return f"{method.title} ({words})" if words else method.title
 
 
 def read_labelled(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from numbers import Real
 from typing import Any
 
 from rich.table import Table as Grid
 
-from labelfold.app.commands._console import MOST_TOLD, console, recipe_of
+from labelfold.app._explain import view_kinds
+from labelfold.app.commands._console import MOST_TOLD, console, glossed, recipe_of
 from labelfold.app.commands._options import Model, app
 
 
@@ -46,7 +49,7 @@ def _facts(saved: Any, method: Any) -> list[tuple[str, str]]:
     core = saved.model if recipe is None else saved.model[-1]
     facts = [("model", meta.get("model") or type(saved.model).__name__)]
     if method is not None:
-        facts += [("method", f"{method.title}: {method.summary}"), ("paper", method.paper)]
+        facts += [("method", glossed(method)), ("paper", method.paper)]
     facts.append(
         ("written by", f"labelfold {meta.get('labelfold')}, scikit-learn {meta.get('scikit-learn')}")
     )
@@ -75,24 +78,36 @@ def _facts(saved: Any, method: Any) -> list[tuple[str, str]]:
         facts.append(("target", target if isinstance(target, str) else ", ".join(target)))
     if meta.get("n_components"):
         facts.append(("components", str(meta["n_components"])))
-    return [*facts, *_views(core), *_settings(core)]
+    views = [f"{view.share:.0%} {view.what} ({view.form})" for view in view_kinds(core)]
+    facts += [("view" if i else "views", view) for i, view in enumerate(views)]
+    parts = list(_parts(core))
+    facts.append(("made of", ", then ".join(type(part).__name__ for part in parts)))
+    chosen = [told for part in parts for told in _chosen(part, getattr(method, "penalty", None))]
+    return [*facts, ("chosen", ", ".join(chosen))] if chosen else facts
 
 
-def _views(model: Any) -> list[tuple[str, str]]:
-    """Return the views that carry most of a LabelFold, and how much each does."""
-    table = getattr(model, "view_weights_", None)
-    if table is None:
-        return []
-    named = zip(table["view"], table["form"], table["weight"], strict=True)
-    shown = [f"{view} of columns {form}: {weight:.0%}" for view, form, weight in named if weight >= 0.01]
-    return [("views", "; ".join(shown[:MOST_TOLD]) or "none")]
+def _parts(model: Any) -> Iterator[Any]:
+    """Yield the estimators that a fitted model is made of, those inside adapters and pipelines."""
+    inside = [step for _, step in getattr(model, "steps", ())]
+    for name in ("reducer_", "classifier_", "estimator_"):
+        inside += [part for part in [getattr(model, name, None)] if part is not None]
+    inside = inside or list(getattr(model, "estimators_", ()))[:1] * hasattr(model, "estimator")
+    if not inside:
+        yield model
+    for part in inside:
+        yield from _parts(part)
 
 
-def _settings(model: Any) -> list[tuple[str, str]]:
-    """Return the settings of a model, of what is fitted inside an adapter: tuned values, not what they came from."""
-    inside = [(name, getattr(model, f"{name}_", None)) for name in ("reducer", "classifier")]
-    parts = [(name, part) for name, part in inside if part is not None] or [("settings", model)]
-    return [(name, " ".join(str(part).split())) for name, part in parts]
+def _chosen(part: Any, penalty: str | None) -> Iterator[str]:
+    """Yield the values of a part that were chosen for the data: its penalty, and what "auto" came to."""
+    for name, value in part.get_params(deep=False).items():
+        settled = getattr(part, f"{name}_", value)
+        if (
+            isinstance(settled, Real)
+            and not isinstance(settled, bool)
+            and (name == penalty or settled is not value)
+        ):
+            yield f"{name} {settled:.3g}"
 
 
 def _some(names: list[str] | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +17,7 @@ from labelfold.app.commands._console import (
     MOST_TOLD,
     as_fitted,
     console,
+    glossed,
     named_columns,
     note,
     read_labelled,
@@ -44,35 +46,64 @@ from labelfold.app.commands._options import (
     Text,
     app,
 )
-from labelfold.app.io._problems import Refusal, count, existing_file, listed, refusing, writable_file
+from labelfold.app.io._problems import (
+    Refusal,
+    count,
+    existing_file,
+    listed,
+    printable,
+    refusing,
+    writable_file,
+)
 
 __all__ = ["app"]
 
 
 @app.command("methods")
-def list_methods() -> None:
-    """List the methods, those that need another package too."""
-    from labelfold.app.registry._methods import METHODS, install
+def list_methods(
+    name: Annotated[
+        str | None, typer.Argument(help="Which one to tell more of; lists them unless given.")
+    ] = None,
+) -> None:
+    """List the methods by what one would use them for, or say more of one."""
+    from labelfold.app.registry._glosses import USES
+    from labelfold.app.registry._methods import METHODS, get_method, install
+
+    out = console()
+    if name is not None:
+        with refusing():
+            facts = Grid(box=None, show_header=False, pad_edge=False)
+            for line in _told(get_method(name)):
+                facts.add_row(*line)
+        out.print(facts)
+        return
+    width = max(map(len, METHODS))
+    for use, methods in USES.items():
+        out.print(f"{use}", style="bold")
+        for m in (METHODS[name] for name in methods):
+            more = "" if m.available else f"; not installed: {install(m)}"
+            out.print(f"  {m.name:<{width}}  {glossed(m)}{more}", soft_wrap=True)
+    out.print("\nlabelfold methods NAME says more of one of them.")
+
+
+def _told(method: Any) -> list[tuple[str, str]]:
+    """Return what there is to say of a method."""
+    from labelfold.app.registry._methods import install
     from labelfold.app.registry._suitability import takes
 
-    there = Grid(title="Methods", title_justify="left", box=None, pad_edge=False)
-    for heading in ("name", "learns from", "predicts", "embeds", "what it does"):
-        there.add_column(heading, overflow="fold")
-    others = Grid(title="\nNot installed", title_justify="left", box=None, pad_edge=False)
-    for heading in ("name", "what it does", "how to get it"):
-        others.add_column(heading, overflow="fold")
-    for m in METHODS.values():
-        if m.available:
-            rows = "labelled rows" if m.labels == "supervised" else "all rows"
-            classes, numbers = (takes(m, task) is None for task in ("classification", "regression"))
-            what = "both" if classes and numbers else "classes" if classes else "numbers"
-            there.add_row(m.name, rows, what, "yes" if m.embeds else "no", m.summary)
-        else:
-            others.add_row(m.name, m.summary, install(m))
-    out = console()
-    out.print(there)
-    if others.row_count:
-        out.print(others)
+    classes, numbers = (takes(method, task) is None for task in ("classification", "regression"))
+    facts = [
+        ("method", glossed(method)),
+        ("what it does", method.summary),
+        ("learns from", "labelled rows" if method.labels == "supervised" else "all rows, labelled or not"),
+        ("predicts", "classes and numbers" if classes and numbers else "classes" if classes else "numbers"),
+        (
+            "reduces",
+            "yes: transform gives its components" if method.embeds else "no: it looks at all columns",
+        ),
+        ("paper", method.paper),
+    ]
+    return facts if method.available else [*facts, ("not installed", install(method))]
 
 
 @app.command()
@@ -169,7 +200,7 @@ def fit(
     if read.facts.numbers:
         known = f"with numbers from {labels.values.min():g} to {labels.values.max():g}"
     console().print(
-        f"{chosen.title}{size}{value}, fitted on {n:,} rows × {count(d, 'column')}, {labels.n_labelled:,} rows "
+        f"{glossed(chosen)}{size}{value}, fitted on {n:,} rows × {count(d, 'column')}, {labels.n_labelled:,} rows "
         f"labelled {known}{everyone}.\n"
         + "".join(f"{doubt}\n" for doubt in read.doubts)
         + (f"{why_form}\n" if why_form and chosen.form(form) == form else "")
@@ -248,7 +279,12 @@ def transform(
 def predict(
     model: Model,
     data: Data,
-    output: TableOut,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="A .parquet, .csv, .tsv or .npz file; CSV on the screen unless given."
+        ),
+    ] = None,
     target: Target = None,
     ids: Ids = None,
     drop: Drop = None,
@@ -262,6 +298,7 @@ def predict(
 ) -> None:
     """Predict the classes, or numbers, of the rows of a table with a saved model, and how sure it is of each."""
     from labelfold.app.io import write_table
+    from labelfold.app.io._writing import csv_text
 
     needed = {"predict": "predicts nothing; labelfold transform gives its embedding"}
     roles = {"text": text, "category": category, "number": number, "date": date}
@@ -271,6 +308,10 @@ def predict(
     with refusing():
         extra = said_of(saved.model, X, saved.meta.get("classes"), saved.meta.get("within"))
     n = table.raw.shape[0]
+    if output is None:
+        said = csv_text(np.empty((n, 0)), [], ids=table.ids, extra=extra, safe_csv=safe_csv)
+        typer.echo(printable(said) if sys.stdout.isatty() else said, nl=False)
+        return
     write_table(output, np.empty((n, 0)), [], ids=table.ids, extra=extra, safe_csv=safe_csv)
     console().print(f"{count(n, 'prediction')} written to {output}", soft_wrap=True)
 
@@ -300,7 +341,7 @@ def predicted_columns(predicted: np.ndarray, classes: list[str] | None) -> dict[
 def _read_both(
     model: Path,
     data: Path,
-    output: Path,
+    output: Path | None,
     target: list[str],
     ids: list[str] | None,
     drop: list[str],
@@ -313,7 +354,8 @@ def _read_both(
     from labelfold.app.io._writing import writable_table
 
     existing_file(data)
-    writable_table(output)
+    if output is not None:
+        writable_table(output)
     saved = read_model(model)
     for method, lack in needed.items():
         if not hasattr(saved.model, method):

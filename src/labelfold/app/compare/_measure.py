@@ -34,6 +34,17 @@ class Measure:
         return self.kind != "r2"
 
     @property
+    def gloss(self) -> str:
+        """What it means, in a sentence; nothing where everyone knows."""
+        return {
+            "r2": R2_GLOSS,
+            "f1": "F1 is 100% where every label of every row is given and no other; labels missed and labels wrongly "
+            "given lower it alike.",
+            "balanced": "Balanced accuracy is the share of rows that are right, class by class, averaged over the "
+            "classes: a rare class counts as much as a frequent one.",
+        }.get(self.kind, "")
+
+    @property
     def ticks(self) -> str:
         """How plotly writes the numbers of an axis."""
         return ".0%" if self.shares else ".2~f"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from labelfold.app.compare._data import Data
+    from labelfold.app.compare._expect import HeldBack
     from labelfold.app.compare._review import Review
     from labelfold.app.registry._methods import Method
 
@@ -93,7 +94,19 @@ class Comparison:
         self.left_out = left_out or {}
         self.notes = notes or []
         self.stopped = stopped
-        self._refits: dict[tuple[str, int | None], Any] = {}
+        self._refits: dict[tuple[str, int | None], tuple[Any, HeldBack | None]] = {}
+
+    def __repr__(self) -> str:
+        """Return the answer and the ranking."""
+        from labelfold.app.compare._words import brief
+
+        return "\n".join([self.answer, "", brief(self).to_string(index=False)])
+
+    def _repr_html_(self) -> str:
+        """Return the answer, the ranking and a map, for a notebook."""
+        from labelfold.app.report._notebook import notebook
+
+        return notebook(self)
 
     def label(self, method: str, k: Any) -> str:
         """Return what a method, at a size of the embedding, is called in tables and figures."""
@@ -282,7 +295,12 @@ class Comparison:
             components = whole(self.ranking.set_index("method")["k"].get(method))
         if (method, components) not in self._refits:
             self._refits[method, components] = fit_on_all(self, method, components)
-        return self._refits[method, components]
+        return self._refits[method, components][0]
+
+    def held_back(self) -> HeldBack | None:
+        """Return what the confidence of the recommended method was calibrated on, where that took folds."""
+        self.fitted()
+        return self._refits[str(self.best_), self.best_size_][1]
 
     @cached_property
     def review(self) -> Review:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import expit
+from sklearn.decomposition import TruncatedSVD
+from sklearn.preprocessing import StandardScaler
 
 from labelfold._layout import layout
 from labelfold.app._calibrate import calibrate, is_calibrated
-from labelfold.app._explain import correlations, predict_with_confidence
-from labelfold.app.compare._expect import hold_back
+from labelfold.app._explain import ViewKind, correlations, last_step, predict_with_confidence, view_kinds
+from labelfold.app.compare._expect import HeldBack, hold_back
 from labelfold.app.compare._next_rows import next_rows
 from labelfold.app.compare._out_of_fold import whole
 from labelfold.app.compare._splits import fold_of_rows, from_text
@@ -22,8 +25,11 @@ if TYPE_CHECKING:
     from labelfold.app.compare._results import Comparison
 
 _MOST_MAPS = 2
-_MOST_POINTS = 2000  # of each kind: a browser draws that many at once
+_MOST_POINTS = 20_000
+_LANDMARKS = 1000  # of a layout: more take seconds and show no more
 _MOST_SHOWN = 12  # components
+_MOST_LOOKED_AT = 2000  # rows, to see which columns a view goes along with
+_SURE = 0.8  # of another class than the label: such a label is worth a second look
 
 
 @dataclass(frozen=True)
@@ -38,26 +44,51 @@ class Map:
         Where the rows lie.
     rows : ndarray of shape (m,)
         Which they are.
-    role : ndarray of str
-        "labelled" or "unlabelled".
-    predicted : list of str
-        What the method says of them, at the size chosen for it.
+    predicted : ndarray of shape (m,) or (m, c)
+        What the method says of them: class codes, 0 and 1 for several labels, or numbers.
     confidence : ndarray of shape (m,)
-        How sure it is.
-    flat : bool
-        Whether the method gives one component only, so that the second coordinate is random.
-    numbers : ndarray of shape (m,), or None
-        The number of each row, predicted where it has none, where y holds numbers.
+        How sure it is; NaN where it does not say.
+    axes : pair of str, or None
+        What the coordinates are, where they are more than a layout.
     """
 
     title: str
     points: np.ndarray
     rows: np.ndarray
-    role: np.ndarray
-    predicted: list[str]
+    predicted: np.ndarray
     confidence: np.ndarray
-    flat: bool
-    numbers: np.ndarray | None = None
+    axes: tuple[str, str] | None
+
+
+@dataclass(frozen=True)
+class Untold:
+    """What the recommended method says of the labelled rows when it is not told their labels.
+
+    Attributes
+    ----------
+    guess : ndarray of shape (l,) or (l, c)
+        Class codes, 0 and 1 for several labels, or numbers.
+    confidence : ndarray of shape (l,)
+        How sure it is; NaN where it does not say.
+    tested : ndarray of bool of shape (l,)
+        Which rows were left out once.
+    how : str
+        How, for a sentence.
+    """
+
+    guess: np.ndarray
+    confidence: np.ndarray
+    tested: np.ndarray
+    how: str
+
+    def right(self, truth: np.ndarray) -> np.ndarray:
+        """Tell of each labelled row whether all that was said is right."""
+        return np.array([np.all(one) for one in self.guess == truth], dtype=bool)
+
+    def doubtful(self, truth: np.ndarray) -> np.ndarray:
+        """Return the labelled rows whose label is confidently contradicted, the surest first."""
+        rows = np.flatnonzero(self.tested & ~self.right(truth) & (self.confidence >= _SURE))
+        return rows[np.argsort(-self.confidence[rows], kind="stable")]
 
 
 @dataclass(frozen=True)
@@ -68,13 +99,14 @@ class Review:
     ----------
     maps : list of Map
         The recommended method's first, and another's, fitted with all labels.
-    confusion : ndarray of shape (c, c), or (c, 4), or None
-        Rows held back, over all repeats: true class by predicted class; with several labels a row, for each label how
-        often it was rightly and wrongly given, and missed, and rightly not given.
-    held_back : ndarray of shape (l, 2), or None
-        Where y holds numbers: those of the labelled rows, and their out-of-fold predictions, mean over the repeats.
+    left_out : Untold or None
+        What was predicted for labelled rows without their labels.
     strengths : ndarray of shape (k, d), or None
-        Correlation of the best model's components with the columns.
+        Correlation of the columns with the best model's components, or with its scores where it has none.
+    parts : list of str
+        What these are called.
+    views : list of ViewKind
+        The kinds of views that it blends, where it is a LabelFold.
     next_rows : ndarray
         Unlabelled rows most worth a label; see `_next_rows`.
     next_predicted : list of str
@@ -83,35 +115,39 @@ class Review:
         How sure it is.
     """
 
-    maps: list[Map]
-    confusion: np.ndarray | None
-    held_back: np.ndarray | None
-    strengths: np.ndarray | None
-    next_rows: np.ndarray
-    next_predicted: list[str]
-    next_confidence: np.ndarray
+    maps: list[Map] = field(default_factory=list)
+    left_out: Untold | None = None
+    strengths: np.ndarray | None = None
+    parts: list[str] = field(default_factory=list)
+    views: list[ViewKind] = field(default_factory=list)
+    next_rows: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=int))
+    next_predicted: list[str] = field(default_factory=list)
+    next_confidence: np.ndarray = field(default_factory=lambda: np.empty(0))
 
 
-EMPTY = Review([], None, None, None, np.empty(0, dtype=int), [], np.empty(0))
+EMPTY = Review()
 
 
 def review(found: Comparison) -> Review:
-    """Fit the best methods again, on the splits they were compared on and on all rows, and look at them."""
+    """Fit the best methods again on all rows, and look at them."""
     if found.winner is None:
         return EMPTY
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they were noted in the runs
-        model = found.fitted()
-        embedded = np.asarray(model.transform(found.data.X)) if hasattr(model, "transform") else None
-        strengths = None if embedded is None else correlations(found.data.X, embedded[:, :_MOST_SHOWN])
+        model, data = found.fitted(), found.data
+        embedded = np.asarray(model.transform(data.X)) if hasattr(model, "transform") else None
         rows, predicted, sure = next_rows(found, model, embedded)
-        text = [as_label(found.data, p) for p in predicted]
-        shown = _maps(found), _confusion(found), _held_back(found), strengths
-        return Review(*shown, rows, text, sure)
+        text = [as_label(data, p) for p in predicted]
+        parts, names = _parts(model, data, embedded)
+        strengths = None if parts is None else correlations(data.X, parts)
+        some = np.random.default_rng(0).permutation(data.X.shape[0])[:_MOST_LOOKED_AT]
+        columns = [data.column(j) for j in range(data.X.shape[1])]
+        views = view_kinds(model, data.X[some], columns)
+        return Review(_maps(found), left_out(found), strengths, names, views, rows, text, sure)
 
 
-def fit_on_all(found: Comparison, method: str, k: int | None) -> Any:
-    """Return a method fitted on all rows with all labels."""
+def fit_on_all(found: Comparison, method: str, k: int | None) -> tuple[Any, HeldBack | None]:
+    """Return a method fitted on all rows with all labels, and what its confidence was calibrated on, if anything."""
     data = found.data
     s = found.settings
 
@@ -124,38 +160,56 @@ def fit_on_all(found: Comparison, method: str, k: int | None) -> Any:
         model = only_missing(model)
     model.fit(data.X, data.targets())
     if is_calibrated(model) or method != found.best_:
-        return model
-    return calibrate(model, hold_back(make, data, s["random_state"]))
+        return model, None
+    held = hold_back(make, data, s["random_state"])
+    return calibrate(model, held), held
 
 
-def _confusion(found: Comparison) -> np.ndarray | None:
-    """Count, over all repeats, what the recommended method took each row held back for."""
-    data = found.data
+def _parts(model: Any, data: Any, embedded: np.ndarray | None) -> tuple[np.ndarray | None, list[str]]:
+    """Return what a model makes of the rows, as columns with names: components, or scores of classes."""
+    if embedded is not None:
+        parts = embedded[:, :_MOST_SHOWN]
+        return parts, [f"Component {i + 1}" for i in range(parts.shape[1])]
     if data.facts.numbers:
+        return np.asarray(model.predict(data.X), dtype=float)[:, None], ["The predicted number"]
+    scores = next((f for f in ("decision_function", "predict_proba") if hasattr(model, f)), None)
+    if scores is None:
+        return None, []
+    parts = np.asarray(getattr(model, scores)(data.X), dtype=float)
+    if parts.ndim == 1 or parts.shape[1] == 2 == len(data.classes):
+        return parts.reshape(len(parts), -1)[:, -1:], [f"Taken for {data.classes[-1]}"]
+    return parts[:, :_MOST_SHOWN], [f"Taken for {name}" for name in data.classes[:_MOST_SHOWN]]
+
+
+def left_out(found: Comparison) -> Untold | None:
+    """Return what the recommended method says of labelled rows without their labels; None where that is unknown."""
+    data, model = found.data, found.fitted()
+    everyone = np.ones(data.labels.n_labelled, dtype=bool)
+    unknown = np.full(data.labels.n_labelled, np.nan)
+    if hasattr(model, "loo_predictions_"):
+        tested = everyone
+        if data.labels.task in ("binary", "multiclass"):
+            tested = data.counts()[data.labels.values] > 1  # of others nothing is left to tell them by
+        sure = getattr(model, "loo_confidence_", unknown)
+        return Untold(codes(data, model.loo_predictions_), sure, tested, "leaving out one row at a time")
+    held = found.held_back()
+    if held is not None:
+        a, b = last_step(model).confidence_curve_
+        how = "leaving out one fold at a time"
+        return Untold(held.guess, expit(a * held.gaps + b), held.tested, how)
+    told = _predicted(found)
+    if not told:
         return None
-    c, truth = len(data.classes), data.truth
     fold = fold_of_rows(data, found.settings["repeats"], found.settings["random_state"])
-    total = np.zeros((c, 4 if data.facts.multilabel else c), dtype=int)
-    for repeat, text in _predicted(found):
-        true, guess = truth[fold[repeat] >= 0], from_text(text, truth)
-        if data.facts.multilabel:
-            for j, (has, given) in enumerate(((1, 1), (0, 1), (1, 0), (0, 0))):
-                total[:, j] += np.sum((true == has) & (guess == given), axis=0)
-        else:
-            np.add.at(total, (true, guess), 1)
-    return total
+    guess, tested = np.zeros_like(data.truth), fold[0] >= 0
+    guess[tested] = from_text(told[0], data.truth)
+    if data.facts.numbers:
+        guess = np.mean([from_text(text, data.truth) for text in told], axis=0)
+    return Untold(guess, unknown, tested, "leaving out one fold at a time")
 
 
-def _held_back(found: Comparison) -> np.ndarray | None:
-    """Return the numbers of the labelled rows, and what the recommended method predicted without them."""
-    data, told = found.data, _predicted(found)
-    if not data.facts.numbers or not told:
-        return None
-    return np.column_stack([data.truth, np.mean([from_text(text, data.truth) for _, text in told], axis=0)])
-
-
-def _predicted(found: Comparison) -> list[tuple[int, str]]:
-    """Return the repeats of the recommended method, and what it predicted for the rows held back in each."""
+def _predicted(found: Comparison) -> list[str]:
+    """Return what the recommended method predicted for the rows held back, in each repeat."""
     best = found.winner
     assert best is not None
     rows = found.results[
@@ -163,21 +217,31 @@ def _predicted(found: Comparison) -> list[tuple[int, str]]:
         & (found.results["budget"] == found.data.labels.n_labelled)
         & (found.results["k"].fillna(-1) == (-1 if whole(best["k"]) is None else best["k"]))
     ].dropna(subset="predicted")
-    return list(zip(rows["repeat"], rows["predicted"], strict=True))
+    return list(rows["predicted"])
+
+
+def codes(data: Any, predicted: Any) -> np.ndarray:
+    """Return what a model says of rows as the labels are kept: class codes, 0 and 1, or numbers."""
+    predicted = np.asarray(predicted)
+    if data.facts.numbers or predicted.ndim == 2:
+        return predicted
+    classes = np.asarray(data.labels.classes)
+    return np.searchsorted(classes, predicted.astype(classes.dtype))
 
 
 def _maps(found: Comparison) -> list[Map]:
-    """Place all rows in the plane by the best methods that embed, fitted with all labels."""
+    """Place rows in the plane by the best methods that embed, fitted with all labels; labelled rows come first."""
     data = found.data
     rng = np.random.default_rng(found.settings["random_state"])
-    hidden = np.sort(rng.permutation(data.unlabelled)[:_MOST_POINTS])
-    known = np.sort(rng.permutation(data.labels.index)[:_MOST_POINTS])
-    rows = np.concatenate([hidden, known])
-    role = np.repeat(["unlabelled", "labelled"], [len(hidden), len(known)])
-    maps = []
+    known = rng.permutation(data.labels.index)
+    if len(data.unlabelled):  # half of the room at most
+        known = known[: max(_MOST_POINTS // 2, _MOST_POINTS - len(data.unlabelled))]
+    hidden = rng.permutation(data.unlabelled)[: _MOST_POINTS - len(known[:_MOST_POINTS])]
+    rows = np.sort(np.concatenate([known[:_MOST_POINTS], hidden]))
     ranked = found.ranking.dropna(subset="mean")
     ranked = ranked[[found.methods[m].embeds for m in ranked["method"]]]
     best = ranked["method"] == found.best_
+    maps = []
     for _, row in ranked.iloc[np.argsort(~best, kind="stable")].head(_MOST_MAPS).iterrows():
         try:
             model = found.fitted(row["method"], whole(row["k"]))
@@ -185,27 +249,49 @@ def _maps(found: Comparison) -> list[Map]:
             predicted, confidence = predict_with_confidence(model, data.X[rows])
         except Exception:  # the table already says what is wrong with this method
             continue
-        flat = Z.shape[1] == 1
-        points = np.column_stack([Z[:, 0], rng.uniform(-1, 1, len(Z))]) if flat else plane(Z)
         title = found.methods[row["method"]].title
-        said = [as_label(data, p) for p in predicted]
-        known = data.y[rows]
-        numbers = np.where(np.isnan(known), predicted, known) if data.facts.numbers else None
-        maps.append(Map(title, points, rows, role, said, confidence, flat, numbers))
+        points, axes = plane(Z, data.X[rows])
+        maps.append(Map(title, points, rows, codes(data, predicted), confidence, axes))
+    if not maps:  # no method reduces: the columns themselves
+        predicted, confidence = predict_with_confidence(found.fitted(), data.X[rows])
+        points, axes = plane(_principal(data.X[rows], _MOST_SHOWN), data.X[rows])
+        maps.append(Map("principal components", points, rows, codes(data, predicted), confidence, axes))
     return maps
 
 
-def plane(Z: np.ndarray) -> np.ndarray:
-    """Return an embedding in two dimensions: as it is, or a layout that keeps the neighbours in all components.
+def plane(Z: np.ndarray, X: Any) -> tuple[np.ndarray, tuple[str, str] | None]:
+    """Return an embedding in two dimensions, and what the two are where they have names.
 
-    Two principal components where openTSNE is not installed.
+    Two components are drawn as they are, and more by a layout that keeps the neighbours in all of them (two principal
+    components where openTSNE is not installed). One component is drawn against the principal component of the columns
+    that says most beside it.
     """
+    if Z.shape[1] == 1:
+        other = _beside(Z[:, 0], X)
+        return np.column_stack([Z[:, 0], other]), (
+            "its one component",
+            "the main direction of the columns beside it",
+        )
     if Z.shape[1] == 2:
-        return Z
+        return Z, ("component 1", "component 2")
     if find_spec("openTSNE") is not None and len(Z) > 3:
-        return np.asarray(layout(Z).points)
-    Z = Z - Z.mean(axis=0)
-    return Z @ np.linalg.svd(Z, full_matrices=False)[2][:2].T
+        return np.asarray(layout(Z, n_landmarks=_LANDMARKS).points), None
+    return TruncatedSVD(2, random_state=0).fit_transform(Z - Z.mean(axis=0)), None
+
+
+def _beside(z: np.ndarray, X: Any) -> np.ndarray:
+    """Return the first principal component of the columns, each of unit variance, less what z tells of it."""
+    z, P = z - z.mean(), _principal(X, 3)
+    P = P - np.outer(z, z @ P) / max(z @ z, 1e-300)
+    return P[:, P.var(axis=0).argmax()]
+
+
+def _principal(X: Any, k: int) -> np.ndarray:
+    """Return up to k principal components of columns brought to unit variance, sparse ones without centring."""
+    X = StandardScaler(with_mean=False).fit_transform(X)
+    P = TruncatedSVD(min(k + 1, X.shape[1]), random_state=0).fit_transform(X)
+    P = P - P.mean(axis=0)
+    return P[:, np.argsort(-P.var(axis=0), kind="stable")[:k]]
 
 
 def as_label(data: Any, predicted: Any) -> str:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from labelfold.app.compare._choice import gap
 from labelfold.app.compare._expect import distance
-from labelfold.app.compare._measure import R2_GLOSS
 from labelfold.app.compare._out_of_fold import whole
 from labelfold.app.io._problems import count
+from labelfold.app.registry._glosses import gloss
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,7 +58,7 @@ def details(found: Comparison) -> list[str]:
     if best is not None:
         said += [
             *([] if found.choice is None else distance(found.choice)),
-            *([] if found.measure.shares else [R2_GLOSS]),
+            *filter(None, [_what_it_is(found, best), found.measure.gloss]),
             *_standing(found),
             *_size(found, best),
             *_without(found, best),
@@ -68,11 +68,34 @@ def details(found: Comparison) -> list[str]:
     if found.stopped:
         why = "by Ctrl-C" if found.stopped == "ctrl-c" else "by the time limit"
         never = [m.title for name, m in found.methods.items() if name not in set(found.results["method"])]
-        missing = f" There was no time for {_joined(never)}." if never else ""
+        named = _joined(never) if len(never) < 4 else f"{len(never)} methods, which the report names"
+        missing = f" There was no time for {named}." if never else ""
         said.append(
             f"It was stopped early {why}: this is what {count(len(found.results), 'run')} gave.{missing}"
         )
     return [*said, *found.notes]
+
+
+def _what_it_is(found: Comparison, best: Any) -> str:
+    """Say in plain words what is recommended."""
+    words = gloss(best["method"])
+    return f"{found.methods[best['method']].title}: {words}." if words else ""
+
+
+def brief(found: Comparison) -> pd.DataFrame:
+    """Return the ranking as it is read: a line a method, at the budget that decides."""
+    import pandas as pd
+
+    at, show = found.lines[found.lines["budget"] == found.budget_], found.measure.with_spread
+    return pd.DataFrame(
+        {
+            "method": [found.methods[m].title for m in at["method"]],
+            found.measure.name: [show(m, s) for m, s in zip(at["mean"], at["spread"], strict=True)],
+            "components": [whole(k) or "–" for k in at["components"]],
+            "seconds": [f"{t:.2g}" for t in at["fit_seconds"]],
+            "what it is": [gloss(m) for m in at["method"]],
+        }
+    )
 
 
 def repeats_run(found: Comparison) -> str:

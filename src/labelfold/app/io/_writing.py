@@ -61,34 +61,56 @@ def write_table(
     Path
         The file written.
     """
-    import pandas as pd
-
     path = writable_table(path)
     kind = _WRITES[path.suffix.lower()]
-    ids = pd.DataFrame(index=range(len(values))) if ids is None else ids.reset_index(drop=True)
-    extra = dict(extra or {})
-    # an NPZ has no columns: the embedding is its X, and "file" is NumPy's own name for the path
-    written = [*names, *extra, *(("X", "feature_names", "file") if kind == "npz" else ())]
-    taken = {str(c) for c in ids.columns}
-    if clash := [n for n in written if n in taken]:
-        raise FileProblem(
-            f"The column {clash[0]!r} cannot be written beside the embedding in {path}; rename the id column."
-        )
+    ids = _identifiers(values, names, ids, extra, path, npz=kind == "npz")
     with finished_file(path) as file:
         if kind == "npz":
             arrays: dict[str, Any] = {str(c): _without_objects(ids[c]) for c in ids} | {
-                n: _without_objects(v) for n, v in extra.items()
+                n: _without_objects(v) for n, v in (extra or {}).items()
             }
             np.savez_compressed(file, X=values, feature_names=np.asarray(names, dtype=str), **arrays)
-            return path
-        frame = pd.concat([ids, pd.DataFrame(values, columns=list(names))], axis=1).assign(**extra)
-        if kind == "parquet":
-            frame.to_parquet(file, index=False)
+        elif kind == "parquet":
+            _frame(values, names, ids, extra, False).to_parquet(file, index=False)
         else:
-            if safe_csv:
-                frame = frame.rename(columns=_no_formula).apply(_without_formulas)
+            frame = _frame(values, names, ids, extra, safe_csv)
             frame.to_csv(file, index=False, sep="\t" if kind == "tsv" else ",")
     return path
+
+
+def csv_text(
+    values: np.ndarray,
+    names: Sequence[str],
+    *,
+    ids: Any = None,
+    extra: Mapping[str, Sequence[Any] | np.ndarray] | None = None,
+    safe_csv: bool = False,
+) -> str:
+    """Return what `write_table` would write to a .csv file."""
+    ids = _identifiers(values, names, ids, extra, "a table")
+    return _frame(values, names, ids, extra, safe_csv).to_csv(index=False)
+
+
+def _identifiers(values: Any, names: Any, ids: Any, extra: Any, where: Any, npz: bool = False) -> Any:
+    """Return the identifier columns, having checked that no other has the name of one of them."""
+    import pandas as pd
+
+    ids = pd.DataFrame(index=range(len(values))) if ids is None else ids.reset_index(drop=True)
+    # an NPZ has no columns: the embedding is its X, and "file" is NumPy's own name for the path
+    written = [*names, *(extra or ()), *(("X", "feature_names", "file") if npz else ())]
+    taken = {str(c) for c in ids.columns}
+    if clash := [n for n in written if n in taken]:
+        raise FileProblem(
+            f"The column {clash[0]!r} cannot be written beside the embedding in {where}; rename the id column."
+        )
+    return ids
+
+
+def _frame(values: Any, names: Any, ids: Any, extra: Any, safe_csv: bool) -> Any:
+    import pandas as pd
+
+    frame = pd.concat([ids, pd.DataFrame(values, columns=list(names))], axis=1).assign(**(extra or {}))
+    return frame.rename(columns=_no_formula).apply(_without_formulas) if safe_csv else frame
 
 
 def _without_formulas(column: Any) -> Any:

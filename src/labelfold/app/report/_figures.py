@@ -7,18 +7,17 @@ Plotly reads a subset of HTML in every text it draws, so text that comes from th
 from __future__ import annotations
 
 import html
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from scipy.stats import binomtest
 
-from labelfold.app.report._label_placement import log_marks, place_names
+from labelfold.app.compare._choice import interval
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from labelfold.app.compare._data import Data
     from labelfold.app.compare._results import Comparison
-    from labelfold.app.compare._review import Map
 
 # told apart on white and on near-black, and by most colour-blind readers with the symbols' help
 COLOURS = (
@@ -34,15 +33,13 @@ COLOURS = (
     "#9a7355",
 )
 SYMBOLS = ("circle", "square", "triangle-up", "diamond")
-GLYPHS = ("●", "■", "▲", "◆")
 DASHES = ("solid", "dash", "dot", "dashdot")
 GREY = "#8a93a0"
 MOST_CLASSES = len(COLOURS) * len(SYMBOLS)
-_ROLES: dict[str, dict[str, Any]] = {
-    "unlabelled": {"size": 6, "opacity": 0.45},
-    "labelled": {"size": 10, "opacity": 1.0, "line": {"width": 1.5, "color": "#ffffff"}},
-}
 _AT_FIRST = 6  # lines drawn at first; the legend has the others
+_DRAWS = 200  # of rows, for an interval
+_LEAST_ROWS = 5  # in a group of like confidence
+_STEPS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # of confidence, between groups
 
 
 def plain(text: Any) -> str:
@@ -94,137 +91,171 @@ def by_size(found: Comparison) -> dict[str, Any] | None:
     return {"data": data, "layout": layout}
 
 
-def by_seconds(found: Comparison) -> dict[str, Any]:
-    """Draw the score against the seconds of one fit at the budget that decides, a point for each method."""
-    at = found.lines[found.lines["budget"] == found.budget_].dropna(subset="mean")
-    seconds = np.maximum(at["fit_seconds"].to_numpy(float), 1e-6)
-    spreads = at["spread"].fillna(0.0).to_numpy()
-    titles = [found.methods[m].title for m in at["method"]]
-    places = place_names(np.log10(seconds), at["mean"].to_numpy(), spreads, titles) if len(at) else []
+def by_method(found: Comparison) -> dict[str, Any] | None:
+    """Draw the score of each method with its 90% interval, best first, and at the end the seconds of a fit."""
+    scored = scores(found)
+    if not scored:
+        return None
+    places = list(range(len(scored)))[::-1]
+    at = found.ranking.set_index("label")
+    seconds = found.lines[found.lines["budget"] == found.budget_].set_index("label")["fit_seconds"]
     data = []
-    for (_, row), spread, place in zip(at.iterrows(), spreads, places, strict=True):
-        colour, symbol, _ = method_look(found, row["method"])
-        title = plain(found.methods[row["method"]].title)
+    for place, (label, one) in zip(places, scored.items(), strict=True):
+        colour, symbol, _ = method_look(found, at["method"][label])
+        title = plain(found.methods[at["method"][label]].title)
+        value, low, high = (found.measure.show(v) for v in (one.value, one.low, one.high))
         data.append(
             {
                 "type": "scatter",
-                "meta": found.methods[row["method"]].title,
-                "mode": "markers+text" if place else "markers",
-                "x": _rounded([row["fit_seconds"]]),
-                "y": _rounded([row["mean"]]),
-                "error_y": {"type": "data", "array": _rounded([spread]), "color": colour, "thickness": 1},
-                "text": [title],
-                "textposition": place or "middle right",
-                "cliponaxis": False,
-                "hovertext": [
-                    f"{plain(row['label'])}: {found.measure.with_spread(row['mean'], spread)} in "
-                    f"{row['fit_seconds']:.2g} s"
-                ],
+                "mode": "markers",
+                "x": _rounded([one.value]),
+                "y": [place],
+                "error_x": {
+                    "type": "data",
+                    "symmetric": False,
+                    "array": _rounded([one.high - one.value]),
+                    "arrayminus": _rounded([one.value - one.low]),
+                    "color": colour,
+                    "thickness": 1.5,
+                },
+                "text": [f"{title}: {value} ({low} to {high}), {seconds[label]:.2g} s to fit"],
                 "hoverinfo": "text",
                 "marker": {"color": colour, "symbol": symbol, "size": 11},
             }
         )
     layout = _layout()
-    layout["xaxis"] |= {"title": {"text": "seconds to fit", "standoff": 12}, "type": "log"}
-    if len(at):
-        low, high = seconds.min() / 1.3, seconds.max() * 1.3
-        marks = log_marks(low, high)
-        layout["xaxis"] |= {"tickvals": marks, "ticktext": [f"{mark:g}" for mark in marks]}
-    layout["yaxis"] |= _score_axis(found)
-    layout |= {"margin": {"l": 60, "r": 60, "t": 24, "b": 50}, "hovermode": "closest"}
+    layout["xaxis"] |= _score_axis(found)
+    layout["yaxis"] |= {
+        "tickvals": places,
+        "ticktext": [plain(found.methods[at["method"][label]].title) for label in scored],
+        "range": [-0.7, len(places) - 0.3],
+        "showgrid": False,
+        "fixedrange": True,
+    }
+    layout["yaxis2"] = layout["yaxis"] | {
+        "overlaying": "y",
+        "side": "right",
+        "ticktext": [f"{seconds[label]:.2g} s" for label in scored],
+    }
+    # a second axis is drawn where a mark lies on it
+    data.append({"type": "scatter", "x": [None], "y": [None], "yaxis": "y2", "hoverinfo": "skip"})
+    layout |= {"margin": {"l": 20, "r": 20, "t": 8, "b": 50}, "hovermode": "closest"}
+    layout["height"] = 26 * len(places) + 80
     return {"data": data, "layout": layout}
 
 
-def groups(data: Data) -> tuple[list[str], np.ndarray]:
-    """Return the names by which labelled rows are coloured, and each row's place among them, -1 for none.
+class Score(NamedTuple):
+    """What the folds say of one method: its score on rows held back, a 90% interval, and on how many rows."""
 
-    With one class a row the classes; with several labels the most frequent sets of them.
-    """
-    if not data.facts.multilabel:
-        return data.classes, data.y
-    known = data.labels.index
-    sets, place, counts = np.unique(data.y[known], axis=0, return_inverse=True, return_counts=True)
-    often = np.argsort(-counts, kind="stable")[: len(COLOURS)]
-    rank = np.full(len(sets), -1)
-    rank[often] = np.arange(len(often))
-    code = np.full(len(data.y), -1)
-    code[known] = rank[place.ravel()]
-    return [data.named(sets[i]) for i in often], code
+    value: float
+    low: float
+    high: float
+    n_rows: int
 
 
-def embedding(shown: Map, data: Data) -> dict[str, Any]:
-    """Draw a map: bold where a label was given, faint and in the colour of the prediction where not."""
-    looks = _by_class(shown, data) if shown.numbers is None else _by_number(shown)
-    traces = [
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "x": _rounded(shown.points[at, 0]),
-            "y": _rounded(shown.points[at, 1]),
-            "text": [_hover(shown, int(i), data) for i in at],
-            "hoverinfo": "text",
-            "marker": marker,
-        }
-        for at, marker in looks
-    ]
+def scores(found: Comparison) -> dict[str, Score]:
+    """Return the score of each method over folds of all labels, best first."""
+    told, measure = found.out_of_fold, found.measure
+    n = found.settings["n_labelled"]
+    draws = None
+    if measure.kind != "accuracy":  # of which the number of rows alone gives the interval
+        rng = np.random.default_rng(found.settings["random_state"])
+        draws = rng.multinomial(n, np.full(n, 1 / n), size=_DRAWS).astype(float)
+    found_scores = {}
+    for label in found.ranking["label"]:
+        if label in told:
+            one = told[label]
+            drawn = np.empty(0) if draws is None else measure.value(draws @ one.mean_terms)
+            found_scores[label] = Score(one.score, *interval(one, one.score, drawn), one.n_rows)
+    return found_scores
+
+
+def calibration(found: Comparison) -> dict[str, Any] | None:
+    """Draw how often predictions were right against how sure the method was of them; None where it does not say."""
+    shares = reliability(found)
+    if shares is None:
+        return None
+    line = {"type": "scatter", "mode": "lines", "x": [0, 1], "y": [0, 1], "hoverinfo": "skip"}
+    points = {
+        "type": "scatter",
+        "mode": "markers+text",
+        "x": _rounded([s for s, *_ in shares]),
+        "y": _rounded([r for _, r, *_ in shares]),
+        "error_y": {
+            "type": "data",
+            "symmetric": False,
+            "array": _rounded([high - r for _, r, _, high, _ in shares]),
+            "arrayminus": _rounded([r - low for _, r, low, _, _ in shares]),
+            "color": COLOURS[0],
+            "thickness": 1.5,
+        },
+        "text": [f"{n:,}" for *_, n in shares],
+        "textposition": "middle left",
+        "hovertext": [f"{s:.0%} sure on average, {r:.0%} right, {n:,} rows" for s, r, _, _, n in shares],
+        "hoverinfo": "text",
+        "marker": {"color": COLOURS[0], "symbol": "circle", "size": 10},
+    }
     layout = _layout()
-    first, second = ("the component", "at random, no meaning") if shown.flat else ("", "")
-    layout["xaxis"] |= {"title": {"text": first}, "zeroline": False, "showticklabels": False}
-    layout["yaxis"] |= {"title": {"text": second}, "zeroline": False, "showticklabels": False}
-    layout |= {"margin": {"l": 30, "r": 8, "t": 8, "b": 34}, "hovermode": "closest"}
-    return {"data": traces, "layout": layout}
+    low = max(0.0, min(min(s, left) for s, _, left, _, _ in shares) - 0.1)
+    layout["xaxis"] |= {
+        "title": {"text": "how sure", "standoff": 12},
+        "tickformat": ".0%",
+        "range": [low, 1.02],
+    }
+    layout["yaxis"] |= {"title": {"text": "how often right", "standoff": 12}, "tickformat": ".0%"}
+    layout["yaxis"]["range"] = [low, 1.02]
+    layout |= {"margin": {"l": 60, "r": 12, "t": 12, "b": 50}, "hovermode": "closest"}
+    return {"data": [line | {"line": {"color": GREY, "width": 1.5}}, points], "layout": layout}
 
 
-def _by_class(shown: Map, data: Data) -> list[tuple[np.ndarray, dict[str, Any]]]:
-    """Return the points of each class in each role, and how they look."""
-    names, code = groups(data)
-    place = {name: i for i, name in enumerate(names)}
-    said = np.array([place.get(label, -1) for label in shown.predicted])
-    code = np.where(shown.role == "unlabelled", said, code[shown.rows])
-    looks = []
-    for role, marker in _ROLES.items():
-        for group in np.unique(code[shown.role == role]):
-            colour, symbol = class_look(int(group))
-            at = np.flatnonzero((shown.role == role) & (code == group))
-            looks.append((at, marker | {"color": colour, "symbol": symbol}))
-    return looks
+def reliability(found: Comparison) -> list[tuple[float, float, float, float, int]] | None:
+    """Return rows held back in groups of like confidence: mean confidence, share right, its 90% interval, rows."""
+    told = found.review.left_out
+    if told is None or found.data.facts.numbers:
+        return None
+    there = told.tested & np.isfinite(told.confidence)
+    sure, right = told.confidence[there], told.right(found.data.truth)[there]
+    if not len(sure):
+        return None
+    order = np.argsort(sure, kind="stable")
+    groups: list[np.ndarray] = []
+    for at in np.split(order, np.searchsorted(sure[order], _STEPS)):
+        if groups and len(groups[-1]) < _LEAST_ROWS:  # so few say nothing by themselves
+            at = np.concatenate([groups.pop(), at])
+        groups += [at] if len(at) else []
+    found_shares = []
+    for at in groups:
+        between = binomtest(int(right[at].sum()), len(at)).proportion_ci(0.9, "wilson")
+        found_shares.append((sure[at].mean(), right[at].mean(), between.low, between.high, len(at)))
+    return found_shares
 
 
-def _by_number(shown: Map) -> list[tuple[np.ndarray, dict[str, Any]]]:
-    """Return the points in each role, coloured on one scale, which stands beside the map."""
-    assert shown.numbers is not None
-    # a few extreme numbers would leave the others one colour
-    low, high = (float(v) for v in np.quantile(shown.numbers, [0.02, 0.98]))
-    scale = {"colorscale": "Viridis", "cmin": low, "cmax": high}
-    looks = []
-    for role, marker in _ROLES.items():
-        at = np.flatnonzero(shown.role == role)
-        own = marker | scale | {"color": _rounded(shown.numbers[at]), "symbol": "circle"}
-        if role == "labelled":
-            own["colorbar"] = {"thickness": 12, "outlinewidth": 0}
-        if len(at):
-            looks.append((at, own))
-    return looks
-
-
-def _hover(shown: Map, i: int, data: Data) -> str:
-    row = shown.rows[i]
-    label = data.named(data.y[row])
-    sure = shown.confidence[i]
-    confidence = "" if data.facts.numbers else f"<br>confidence: {'–' if np.isnan(sure) else f'{sure:.0%}'}"
-    return (
-        f"{plain(data.row(row))}<br>label: {plain(label) if label else 'none'}"
-        f"<br>prediction: {plain(shown.predicted[i])}{confidence}"
-    )
+def component(strength: np.ndarray, shape: tuple[int, int], names: list[str], most: float) -> dict[str, Any]:
+    """Draw what a component goes along with, pixel by pixel."""
+    layout = _layout()
+    hidden = {"visible": False, "fixedrange": True}
+    layout["xaxis"], layout["yaxis"] = dict(hidden), hidden | {"autorange": "reversed", "scaleanchor": "x"}
+    layout["margin"] = {"l": 0, "r": 0, "t": 0, "b": 0}
+    image = {
+        "type": "heatmap",
+        "z": [_rounded(row) for row in strength.reshape(shape)],
+        "text": np.array([plain(name) for name in names]).reshape(shape).tolist(),
+        "hovertemplate": "%{text}: %{z:.2f}<extra></extra>",
+        "colorscale": [[0, "#2166ac"], [0.5, "#ffffff"], [1, "#b2182b"]],
+        "zmin": -most,
+        "zmax": most,
+        "showscale": False,
+    }
+    return {"data": [image], "layout": layout}
 
 
 def held_back(found: Comparison) -> dict[str, Any] | None:
     """Draw the numbers of rows held back against what was predicted for them; None where y holds classes."""
-    pairs = found.review.held_back
-    if pairs is None:
+    told = found.review.left_out
+    if told is None or not found.data.facts.numbers:
         return None
-    true, said = pairs.T
-    ends = _rounded([pairs.min(), pairs.max()])
+    true, said = found.data.truth, told.guess
+    ends = _rounded([min(true.min(), said.min()), max(true.max(), said.max())])
     names = [found.data.row(i) for i in found.data.labels.index]
     line = {"type": "scatter", "mode": "lines", "x": ends, "y": ends, "hoverinfo": "skip"}
     points = {
@@ -244,13 +275,6 @@ def held_back(found: Comparison) -> dict[str, Any] | None:
     layout["yaxis"] |= {"title": {"text": "label", "standoff": 12}}
     layout |= {"margin": {"l": 60, "r": 12, "t": 12, "b": 50}, "hovermode": "closest"}
     return {"data": [line | {"line": {"color": GREY, "width": 1.5}}, points], "layout": layout}
-
-
-def class_look(code: int) -> tuple[str, str]:
-    """Return the colour and symbol of a class; grey for -1 and where colours and symbols run out."""
-    if not 0 <= code < MOST_CLASSES:
-        return GREY, "circle"
-    return COLOURS[code % len(COLOURS)], SYMBOLS[code // len(COLOURS)]
 
 
 def method_look(found: Comparison, method: str) -> tuple[str, str, str]:
@@ -281,7 +305,7 @@ def _line(found: Comparison, rows: pd.DataFrame, x: str, name: str, hover: list[
     band = {
         "mode": "none",
         "x": there + there[::-1],
-        "y": _rounded(np.concatenate([mean + spread, (mean - spread)[::-1]])),
+        "y": _rounded(np.concatenate([np.minimum(mean + spread, 1.0), (mean - spread)[::-1]])),
         "fill": "toself",
         "fillcolor": _faint(colour),
         "hoverinfo": "skip",
@@ -318,7 +342,7 @@ def _lines_layout(found: Comparison, x: str) -> dict[str, Any]:
 
 
 def _layout() -> dict[str, Any]:
-    axis = {"showline": True, "automargin": True}
+    axis = {"showline": True, "automargin": True, "zeroline": False}
     return {
         "showlegend": False,
         "paper_bgcolor": "rgba(0,0,0,0)",

@@ -1,89 +1,103 @@
-"""What was predicted for rows held back: confusion of classes, numbers against their predictions."""
+"""What was predicted for labelled rows without their labels: confusion, confidence, labels to look at again."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.metrics import confusion_matrix, multilabel_confusion_matrix
 
 from labelfold.app.compare._words import sized
 from labelfold.app.io._problems import count
-from labelfold.app.report._html import head_row, plot, scrolled, section, text
+from labelfold.app.report import _figures as figures
+from labelfold.app.report._map import packed
 
 if TYPE_CHECKING:
     from labelfold.app.compare._results import Comparison
 
 _MOST_IN_MATRIX = 25  # classes; beyond that a list of what is mistaken for what
+_MOST_LISTED = 20
 
 
-def confusion(found: Comparison) -> str:
-    """Show what the best model takes for what."""
-    total = found.review.confusion
-    if total is None or not total.sum():
-        return ""
-    names = found.data.classes
-    lead = (
-        f'<p class="note">{text(sized(found, found.winner))} with {found.budget_} labels, on the rows held back in '
-        "all folds and repeats"
-    )
-    if found.data.facts.multilabel:
-        given = ("rightly given", "wrongly given", "missed", "rightly not given")
-        note, head, rows = (
-            f"{lead}, label by label.</p>",
-            head_row("label", given),
-            list(zip(names, total, strict=True)),
-        )
-        body = "".join(
-            f'<tr><th scope="row">{text(name)}</th>{"".join(f"<td>{v:,}</td>" for v in row)}</tr>'
-            for name, row in rows
-        )
-    elif len(names) > _MOST_IN_MATRIX:
-        note = f"{lead}: what was taken for what most often.</p>"
-        head, body = head_row("class", ("taken for", "rows", "of its rows")), _mistakes(total, names)
-    else:
-        note = f"{lead}: a line is a true class, a column what it was taken for.</p>"
-        head = head_row("true class", [text(n) for n in names])
-        body = "".join(_line(name, row, i) for i, (name, row) in enumerate(zip(names, total, strict=True)))
-    table = f'<table class="matrix"><thead>{head}</thead><tbody>{body}</tbody></table>'
-    return section(
-        "confusion", "What is taken for what", note + scrolled("Confusion of the best model", table)
-    )
+def look_again(found: Comparison) -> dict[str, Any] | None:
+    """Return the labels that disagree with their surroundings."""
+    told, data = found.review.left_out, found.data
+    if told is None or data.facts.numbers or not np.isfinite(told.confidence).any():
+        return None
+    rows = told.doubtful(data.truth)
+    at = data.labels.index[rows]
+    return {
+        "n": len(rows),
+        "tested": int(told.tested.sum()),
+        "how": told.how,
+        "names": [data.row(i) for i in at],
+        "lines": [
+            (data.row(i), data.named(data.y[i]), data.named(told.guess[r]), f"{told.confidence[r]:.0%}")
+            for i, r in zip(at[:_MOST_LISTED], rows, strict=False)
+        ],
+    }
 
 
-def held_back(found: Comparison) -> str:
-    """Show numbers that were held back against what was predicted for them."""
-    pairs = found.review.held_back
-    if pairs is None:
-        return ""
-    described = f"Labels of {count(len(pairs), 'row')} against what was predicted without them"
-    choice = found.choice
-    within = (
-        "" if choice is None or choice.within is None else f" Nine of ten lie within {choice.within:.3g}."
-    )
-    caption = (
-        f"{text(sized(found, found.winner))}: each labelled row with what models that were not told its label "
-        f"predicted for it, mean over the repeats. On the line a prediction is exact.{within}"
-    )
-    drawn = plot("plot-held-back", described, caption)
-    return section("held-back", "What was predicted for rows held back", drawn)
+def confusion(found: Comparison) -> dict[str, Any] | None:
+    """Return what the recommended method takes for what, and the rows behind each number."""
+    told, data = found.review.left_out, found.data
+    if told is None or data.facts.numbers or not told.tested.any():
+        return None
+    truth, guess = data.truth[told.tested], told.guess[told.tested]
+    at = data.labels.index[told.tested]
+    shown: dict[str, Any] = {
+        "method": sized(found, found.winner),
+        "how": told.how,
+        "rows": count(len(truth), "labelled row"),
+        "right": f"{told.right(data.truth)[told.tested].mean():.1%}",
+        "names": data.classes,
+        "held": {"names": [data.row(i) for i in at]},
+    }
+    if data.facts.multilabel:
+        total = multilabel_confusion_matrix(truth, guess)  # (c, 2, 2)
+        lines = [
+            (name, *m[[1, 0, 1, 0], [1, 1, 0, 0]].tolist())
+            for name, m in zip(data.classes, total, strict=True)
+        ]
+        return shown | {"kind": "labels", "lines": lines}
+    shown["held"] |= {"true": packed(truth, "<u4"), "guess": packed(guess, "<u4")}
+    total = confusion_matrix(truth, guess, labels=np.arange(len(data.classes)))
+    shares = total / np.maximum(total.sum(axis=1, keepdims=True), 1)
+    cells = [
+        [(i, j, int(total[i, j]), float(shares[i, j])) for j in range(len(total))] for i in range(len(total))
+    ]
+    if len(total) > _MOST_IN_MATRIX:
+        wrong = sorted((c for row in cells for c in row if c[0] != c[1] and c[2]), key=lambda c: -c[2])
+        return shown | {"kind": "mistakes", "lines": wrong[:_MOST_LISTED]}
+    return shown | {"kind": "matrix", "lines": cells}
 
 
-def _line(name: str, row: np.ndarray, own: int) -> str:
-    share = row / max(row.sum(), 1)
-    cells = "".join(
-        f'<td class="{"right" if j == own else "wrong"}" style="--share:{s:.3f}">{v:,}</td>'
-        for j, (v, s) in enumerate(zip(row, share, strict=True))
-    )
-    return f'<tr><th scope="row">{text(name)}</th>{cells}</tr>'
+def held_back(found: Comparison) -> dict[str, Any] | None:
+    """Describe the figure of numbers held back against what was predicted for them."""
+    told, choice = found.review.left_out, found.choice
+    if told is None or not found.data.facts.numbers:
+        return None
+    return {
+        "rows": count(len(told.guess), "labelled row"),
+        "method": sized(found, found.winner),
+        "how": told.how,
+        "within": None if choice is None or choice.within is None else f"{choice.within:.3g}",
+    }
 
 
-def _mistakes(total: np.ndarray, names: list[str], most: int = 20) -> str:
-    wrong = total - np.diag(np.diag(total))
-    order = np.argsort(-wrong, axis=None, kind="stable")[:most]
-    pairs = [divmod(int(i), len(names)) for i in order]
-    return "".join(
-        f'<tr><th scope="row">{text(names[a])}</th><td>{text(names[b])}</td><td>{wrong[a, b]:,}</td>'
-        f"<td>{wrong[a, b] / total[a].sum():.0%}</td></tr>"
-        for a, b in pairs
-        if wrong[a, b]
-    )
+def calibration(found: Comparison) -> dict[str, Any] | None:
+    """Describe how well confidence agrees with how often predictions are right."""
+    shares = figures.reliability(found)
+    told = found.review.left_out
+    if shares is None or told is None:
+        return None
+    said = [f"{s:.0%} sure, {right:.0%} right, {count(n, 'row')}" for s, right, _, _, n in shares]
+    n = sum(rows for *_, rows in shares)
+    sure, right = (sum(row[i] * row[4] for row in shares) / n for i in (0, 1))
+    return {
+        "described": f"How often predictions were right, by how sure they were. {'; '.join(said)}.",
+        "rows": count(n, "labelled row"),
+        "how": told.how,
+        "sure": f"{sure:.0%}",
+        "right": f"{right:.0%}",
+    }

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import html
-import json
 import os
-import platform
-from importlib.metadata import version
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from string import Template
 from typing import TYPE_CHECKING, Any
 
-from labelfold.app.compare._words import repeats_run
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from jinja2.utils import htmlsafe_json_dumps
+from markupsafe import Markup
+
 from labelfold.app.io._finished import write_finished
-from labelfold.app.io._problems import count, writable_file
+from labelfold.app.io._problems import writable_file
 from labelfold.app.report import _figures as figures
-from labelfold.app.report import _sections as sections
-from labelfold.features._column_kind import AS_IS
+from labelfold.app.report._context import context, has_curve
+from labelfold.app.report._map import map_data
 
 if TYPE_CHECKING:
     from labelfold.app.compare._results import Comparison
 
 
-def write_report(found: Comparison, path: str | os.PathLike) -> Path:
+def write_report(found: Comparison, path: str | os.PathLike, folder: Path | None = None) -> Path:
     """Write the report of a comparison.
 
     Parameters
@@ -32,6 +31,8 @@ def write_report(found: Comparison, path: str | os.PathLike) -> Path:
         What to report.
     path : path
         The HTML file.
+    folder : path, optional
+        Where the command line has written its files, which the report then names.
 
     Returns
     -------
@@ -39,108 +40,62 @@ def write_report(found: Comparison, path: str | os.PathLike) -> Path:
         The file written.
     """
     path = writable_file(path)
-    return write_finished(path, render(found).encode("utf-8"))
+    return write_finished(path, render(found, folder).encode("utf-8"))
 
 
-def render(found: Comparison) -> str:
+def render(found: Comparison, folder: Path | None = None) -> str:
     """Return the report as HTML."""
     from plotly.offline import get_plotlyjs
 
-    drawn = {"plot-seconds": figures.by_seconds(found)}
-    if sections.has_curve(found):
-        drawn["plot-budgets"] = figures.by_budget(found)
-    if sizes := figures.by_size(found):
-        drawn["plot-sizes"] = sizes
-    if held_back := figures.held_back(found):
-        drawn["plot-held-back"] = held_back
-    for i, shown in enumerate(found.review.maps):
-        drawn[f"plot-map-{i}"] = figures.embedding(shown, found.data)
-    return Template(_part("report.html")).substitute(
-        title=_text(f"labelfold: which reduction for {found.settings['name']}?"),
-        answer=_text(found.answer),
-        details="".join(f"<li>{_text(sentence)}</li>" for sentence in found.details),
-        facts=_text(_facts(found)),
-        sections="\n".join(filter(None, sections.all_of(found))),
-        how=_how(found),
-        style=_part("report.css"),
-        script=_part("report.js"),
-        plotlyjs=get_plotlyjs(),
-        figures=_embedded(drawn),
+    values = context(found, folder)
+    data = {
+        "figures": {name: drawn for name, drawn in _drawn(found).items() if drawn is not None},
+        "map": map_data(found),
+        "held": values["confusion"] and values["confusion"]["held"],
+        "csv": values["numbers"]["csv"],
+    }
+    return fill(
+        "report.html",
+        style=Markup(_part("report.css")),
+        script=Markup(_part("report.js") + _part("map.js")),
+        plotlyjs=Markup(get_plotlyjs()),
+        data=htmlsafe_json_dumps(data, allow_nan=False, separators=(",", ":")),
+        **values,
+    )
+
+
+def _drawn(found: Comparison) -> dict[str, dict[str, Any] | None]:
+    drawn = {
+        "plot-methods": figures.by_method(found),
+        "plot-budgets": figures.by_budget(found) if has_curve(found) else None,
+        "plot-sizes": figures.by_size(found),
+        "plot-held-back": figures.held_back(found),
+        "plot-calibration": figures.calibration(found),
+    }
+    strengths, shape = found.review.strengths, found.settings["image_shape"]
+    if strengths is not None and shape:
+        names = [found.data.column(j) for j in range(strengths.shape[1])]
+        most = float(abs(strengths).max()) or 1.0
+        for i, strength in enumerate(strengths):
+            drawn[f"plot-part-{i}"] = figures.component(strength, shape, names, most)
+    return drawn
+
+
+def fill(name: str, **values: Any) -> str:
+    """Return a template of the report with its values in place, each escaped unless it is markup of our own."""
+    return _templates().get_template(name).render(**values)
+
+
+@cache
+def _templates() -> Environment:
+    return Environment(
+        loader=FunctionLoader(_part),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
 
 
 def _part(name: str) -> str:
-    return files("labelfold.app.report").joinpath(name).read_text(encoding="utf-8")
-
-
-def _text(value: Any) -> str:
-    return html.escape(str(value))
-
-
-def _embedded(value: Any) -> str:
-    """Return JSON that can stand inside a script element, whatever the strings in it say."""
-    plain = json.dumps(value, allow_nan=False, separators=(",", ":"))
-    return plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def _facts(found: Comparison) -> str:
-    s = found.settings
-    kind = "sparse column" if s["sparse"] else "column"
-    labels = f"{len(s['classes'])} {'labels' if found.data.facts.multilabel else 'classes'}"
-    if found.data.facts.numbers:
-        labels = f"numbers from {found.data.truth.min():g} to {found.data.truth.max():g}"
-    return (
-        f"{count(s['n_rows'], 'row')} × {count(s['n_columns'], kind)}, {labels}, "
-        f"{count(s['n_labelled'], 'row')} labelled; {repeats_run(found)} of {count(s['folds'], 'fold')}."
-    )
-
-
-def _how(found: Comparison) -> str:
-    s = found.settings
-    repeats = repeats_run(found)
-    interval = (
-        "Wilson's for that many rows, a fifth"
-        if found.measure.kind == "accuracy"
-        else (f"from these draws, {'a fifth' if found.measure.shares else 'half'}")
-    )
-    packages = ("labelfold", "scikit-learn", "numpy", "scipy", "numba")
-    facts = {
-        "Command": s["command"] or "labelfold.compare(...) in Python",
-        "Protocol": (
-            f"The labelled rows were cut into {count(s['folds'], 'fold')}, and each fold was hidden once, in "
-            f"each of {repeats}: its rows stayed in training without their labels, as rows without a label do. All "
-            "methods saw the same folds. Methods "
-            "surely behind after a repeat were not run again."
-        ),
-        "Choice": (
-            "Of the methods that cannot be told from the best, LabelFold is taken, otherwise the simplest. "
-            "Differences are paired by fold; their variance is corrected for training rows that folds share (Nadeau "
-            "& Bengio 2003)."
-        ),
-        "Expected score": (
-            "Labelled rows were drawn with replacement, the choice was made again on those drawn and scored on the "
-            "others, so that it is never scored on the rows it was made on (Tsamardinos et al. 2018). The 90% "
-            f"interval is {interval} wider for the draw of the training rows. Where "
-            "LabelFold is taken it is its leave-one-out score, with all weights recomputed without the row."
-        ),
-        "Reading it": (
-            f"The repeats ({repeats}) draw from the same rows, so the spread says how much the draw of "
-            "labels matters, not how another data set would turn out."
-        ),
-        "Columns": s["scale"] if s["scale"] == AS_IS else f"brought to {s['scale']} first",
-        "Seed": s["random_state"],
-        "Time": f"{s['seconds']:.1f} s"
-        + (
-            f", besides what {count(s['resumed'], 'result')} from an earlier run took"
-            if s.get("resumed")
-            else ""
-        )
-        + ("" if s["time_limit"] is None else f", of {s['time_limit']:.0f} s for the runs"),
-        "Versions": ", ".join(
-            [f"Python {platform.python_version()}", *(f"{p} {version(p)}" for p in packages)]
-        ),
-        "Machine": f"{platform.system()} on {platform.machine()}, {count(os.cpu_count() or 1, 'core')}",
-    }
-    for method in found.methods.values():
-        facts[method.title] = method.summary
-    return "<dl>" + "".join(f"<dt>{_text(k)}</dt><dd>{_text(v)}</dd>" for k, v in facts.items()) + "</dl>"
+    return files("labelfold.app.report").joinpath("templates", name).read_text(encoding="utf-8")

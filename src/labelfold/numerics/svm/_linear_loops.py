@@ -7,10 +7,11 @@ None. A vector w has one entry more than there are columns, multiplied by ``bias
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
-_compile = numba.njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
+from labelfold._compiled import FAST, compiled
+
+_compile = compiled(FAST)
 
 # A coordinate whose gradient is below this stays where it is.
 _STILL = 1e-14

@@ -5,10 +5,11 @@ Z holds the rows, dense, each times its sign, with the intercept's column: all m
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
-_compile = numba.njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
+from labelfold._compiled import FAST, compiled
+
+_compile = compiled(FAST)
 
 _TINY = np.finfo(np.float64).tiny
 _ROUND_OFF = 4 * np.finfo(np.float64).eps

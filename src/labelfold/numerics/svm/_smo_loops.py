@@ -7,10 +7,11 @@ solution some bias lies between the errors of those that could still rise and of
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
-_compile = numba.njit(nogil=True, cache=True, error_model="numpy")
+from labelfold._compiled import compiled
+
+_compile = compiled()
 
 # Curvature of a pair whose kernel rows are the same, relative to the largest diagonal entry.
 _FLAT = 1e-12

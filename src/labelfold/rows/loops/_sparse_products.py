@@ -11,13 +11,13 @@ import itertools
 from functools import cache
 from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 from scipy import sparse
 
+from labelfold._compiled import FAST, compiled
 from labelfold.rows import _threads as threads
 
 # Widths that a kernel is compiled for. Of those between, the compiler unrolls the loop until it no longer sees that
@@ -27,7 +27,7 @@ _FEW, _MANY, _MAX_SPECIAL = 4, 40, 128
 # The widest vectors there are; narrower machines take each of them in parts.
 _VECTOR_BYTES = 64
 
-_compile = numba.njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
+_compile = compiled(FAST)
 
 
 def csr_product(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, M: np.ndarray) -> np.ndarray:

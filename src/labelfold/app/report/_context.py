@@ -1,0 +1,321 @@
+"""What the report says, as values that its template writes down; it escapes every one of them."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from labelfold.app._explain import top_features
+from labelfold.app.compare._out_of_fold import whole
+from labelfold.app.compare._words import guessing, repeats_run, sized
+from labelfold.app.io._problems import count
+from labelfold.app.registry._glosses import gloss
+from labelfold.app.report import _figures as figures
+from labelfold.app.report._held_back import calibration, confusion, held_back, look_again
+from labelfold.app.report._map import placed
+from labelfold.features._column_kind import AS_IS
+
+if TYPE_CHECKING:
+    from labelfold.app.compare._results import Comparison
+
+_MADE = {
+    "model.skops": "the model, for labelfold predict, transform and inspect, or labelfold.load in Python",
+    "predictions.csv": "every row of the table with its label, what is predicted and how sure that is",
+    "embedding.parquet": "every row of the table in the components of the model",
+    "results.csv": "one line a run; the same command goes on from it",
+    "answer.json": "the answer for other programs",
+}
+
+
+def context(found: Comparison, folder: Path | None) -> dict[str, Any]:
+    """Return the values of the page, section by section; None for one that there is nothing to say in."""
+    return {
+        "title": f"labelfold: which reduction for {found.settings['name']}?",
+        "answer": found.answer,
+        "details": found.details,
+        "facts": facts(found),
+        "maps": maps(found),
+        "next": next_steps(found, folder),
+        "look_again": look_again(found),
+        "next_rows": next_rows(found),
+        "methods": methods(found),
+        "numbers": numbers(found),
+        "confusion": confusion(found),
+        "held_back": held_back(found),
+        "calibration": calibration(found),
+        "components": components(found),
+        "views": found.review.views,
+        "budgets": budgets(found),
+        "sizes": sizes(found),
+        "columns": columns(found),
+        "how": how(found),
+        "left_out": left_out(found),
+    }
+
+
+def facts(found: Comparison) -> str:
+    """Say what was compared on."""
+    s = found.settings
+    kind = "sparse column" if s["sparse"] else "column"
+    labels = f"{len(s['classes'])} {'labels' if found.data.facts.multilabel else 'classes'}"
+    if found.data.facts.numbers:
+        labels = f"numbers from {found.data.truth.min():g} to {found.data.truth.max():g}"
+    return (
+        f"{count(s['n_rows'], 'row')} × {count(s['n_columns'], kind)}, {labels}, "
+        f"{count(s['n_labelled'], 'row')} labelled; {repeats_run(found)} of {count(s['folds'], 'fold')}."
+    )
+
+
+def maps(found: Comparison) -> dict[str, Any] | None:
+    """Describe the maps."""
+    shown = found.review.maps
+    if not shown:
+        return None
+    n, all_rows = len(shown[0].rows), found.settings["n_rows"]
+    drawn = f"All {count(n, 'row')}"
+    if n < all_rows:
+        every = found.data.labels.labelled[shown[0].rows].sum() == found.settings["n_labelled"]
+        which = "all labelled ones, and others drawn at random" if every else "drawn at random"
+        drawn = f"{n:,} of {count(all_rows, 'row')} ({which})"
+    coloured = "number" if found.data.facts.numbers else "label" if found.data.facts.multilabel else "class"
+    return {
+        "titles": [m.title for m in shown],
+        "drawn": drawn,
+        "how": placed(shown[0]),
+        "described": f"Map of {count(n, 'row')} by {shown[0].title}, coloured by {coloured}.",
+        "numbers": found.data.facts.numbers,
+        "unlabelled": len(found.data.unlabelled) > 0,
+    }
+
+
+def next_steps(found: Comparison, folder: Path | None) -> dict[str, Any] | None:
+    """Say which commands, or lines of Python, come next, and which files there are."""
+    if found.winner is None:
+        return None
+    commands, made = [], {}
+    if folder is not None:
+        there = [name for name in _MADE if (folder / name).is_file()]
+        made = {str(folder / name): _MADE[name] for name in there}
+        model = shlex.quote(str(folder / "model.skops"))
+        if "model.skops" in there:
+            commands = [
+                (
+                    f"labelfold predict {model} new.csv -o predictions.csv",
+                    "classes of new rows, and how sure",
+                ),
+                (f"labelfold inspect {model}", "what the model is and what it learned"),
+            ]
+            if found.data.facts.numbers:
+                commands[0] = (commands[0][0], "numbers for new rows, and what nine of ten lie between")
+        elif found.settings["command"]:
+            commands = [(f"{found.settings['command']} --save", "also writes the model and its predictions")]
+    if not commands:
+        commands = [
+            ("model = found.refit()", "the recommended method, fitted on all rows"),
+            ("model.predict(new_rows)", "what it says of new rows"),
+        ]
+    return {"commands": commands, "files": made}
+
+
+def next_rows(found: Comparison) -> dict[str, Any] | None:
+    """Return the rows to label next."""
+    r, data = found.review, found.data
+    if not len(data.unlabelled):
+        return {"names": []}
+    if not len(r.next_rows):
+        return None
+    names = [data.row(i) for i in r.next_rows]
+    sure = [None if np.isnan(s) else f"{s:.0%}" for s in r.next_confidence]
+    return {
+        "names": names,
+        "lines": list(zip(names, r.next_predicted, sure, strict=True)),
+        "unlabelled": count(len(data.unlabelled), "row"),
+        "numbers": data.facts.numbers,
+        "method": sized(found, found.winner),
+    }
+
+
+def methods(found: Comparison) -> dict[str, Any] | None:
+    """Describe the figure of all methods."""
+    scored = figures.scores(found)
+    if not scored:
+        return None
+    measure = found.measure
+    told = [
+        f"{label}: {measure.show(one.value)}, {measure.show(one.low)} to {measure.show(one.high)}"
+        for label, one in scored.items()
+    ]
+    rows = sorted({one.n_rows for one in scored.values()})
+    on = (
+        count(rows[0], "labelled row")
+        if len(rows) == 1
+        else f"{rows[0]:,} to {count(rows[-1], 'labelled row')}"
+    )
+    return {
+        "described": f"{measure.sentence} of every method with its 90% interval. {'; '.join(told)}.",
+        "measure": measure.sentence,
+        "on": on,
+        "guessing": guessing(found),
+        "own": found.choice is not None and hasattr(found.fitted(), "loo_score_"),
+    }
+
+
+def numbers(found: Comparison) -> dict[str, Any]:
+    """Return the table: a row a method, the column that decides first."""
+    asked = sorted(found.lines["budget"].unique(), key=lambda b: (b != found.budget_, -b))
+    scored = figures.scores(found)
+    lines = []
+    for label, rows in found.lines.groupby("label", sort=False):
+        at = rows.set_index("budget")
+        method = found.methods[rows["method"].iloc[0]]
+        size, stored = whole(rows["components"].max()), whole(rows["embedding_size"].max())
+        one = scored.get(label)
+        lines.append(
+            {
+                "title": method.title,
+                "gloss": gloss(method.name),
+                "chosen": found.winner is not None and label == found.winner["label"],
+                "scores": [_score(found, at.loc[b]) if b in at.index else None for b in asked],
+                "interval": one
+                and (f"{found.measure.show(one.low)} to {found.measure.show(one.high)}", one.low),
+                "rows": one.n_rows if one else None,
+                "size": size,
+                "fit": _seconds(rows["fit_seconds"].mean()),
+                "transform": _seconds(rows["transform_seconds"].mean()),
+                "stored": (_bytes(stored), stored),
+            }
+        )
+    return {
+        "budgets": asked,
+        "lines": lines,
+        "shares": found.measure.shares,
+        "measure": found.measure.sentence,
+        "csv": found.table.to_csv(index=False),
+    }
+
+
+def _score(found: Comparison, row: Any) -> tuple[str, str, float, bool]:
+    if np.isnan(row["mean"]):
+        return "failed", "", -np.inf, False
+    best = row["behind"] == 0
+    below = "best" if best else found.measure.difference(-row["behind"], row["behind_spread"])
+    return found.measure.with_spread(row["mean"], row["spread"]), below, float(row["mean"]), best
+
+
+def _seconds(value: float) -> tuple[str, float | None]:
+    if np.isnan(value):
+        return "–", None
+    return (f"{value:.2f} s" if value >= 0.1 else f"{1000 * value:.1f} ms"), float(value)
+
+
+def _bytes(value: float | None) -> str:
+    if value is None:
+        return "–"
+    for unit in ("B", "kB", "MB"):
+        if value < 1000:
+            return f"{value:.3g} {unit}"
+        value = value / 1000
+    return f"{value:,.3g} GB"
+
+
+def components(found: Comparison) -> dict[str, Any] | None:
+    """Return what the components, or scores, of the recommended model are made of."""
+    strengths, data = found.review.strengths, found.data
+    if strengths is None:
+        return None
+    tops = top_features(strengths, [data.column(j) for j in range(strengths.shape[1])])
+    return {
+        "method": sized(found, found.winner),
+        "embeds": found.review.parts[0].startswith("Component"),
+        "images": bool(found.settings["image_shape"]),
+        "more": (found.best_size_ or 0) > len(tops),
+        "lines": list(zip(found.review.parts, tops, strict=True)),
+    }
+
+
+def has_curve(found: Comparison) -> bool:
+    """Tell whether there are results with fewer labels than there are."""
+    return found.lines["budget"].nunique() > 1
+
+
+def budgets(found: Comparison) -> dict[str, Any] | None:
+    """Describe the score by label budget, where there is more than one."""
+    if not has_curve(found):
+        return None
+    return {
+        "described": _curves(
+            found, found.lines.dropna(subset="mean"), "label", "budget", "the number of labels"
+        ),
+        "measure": found.measure.name,
+        "repeats": repeats_run(found),
+        "guessing": guessing(found),
+        "hidden": len(found.ranking) > 6,
+        "log": figures.is_log(found),
+    }
+
+
+def sizes(found: Comparison) -> dict[str, Any] | None:
+    """Describe the score by number of components."""
+    if figures.by_size(found) is None:
+        return None
+    at = found.table[found.table["budget"] == found.budget_].dropna(subset=["mean", "components"])
+    titled = at.assign(title=[found.methods[m].title for m in at["method"]])
+    described = _curves(found, titled, "title", "components", "the number of components")
+    return {"described": described, "budget": found.budget_, "repeats": repeats_run(found)}
+
+
+def _curves(found: Comparison, table: Any, by: str, x: str, against: str) -> str:
+    lines = [
+        f"{name}: "
+        + ", ".join(f"{found.measure.show(m)} with {b}" for b, m in zip(rows[x], rows["mean"], strict=True))
+        for name, rows in table.groupby(by, sort=False)
+    ]
+    return f"{found.measure.sentence} against {against}. {'; '.join(lines)}."
+
+
+def columns(found: Comparison) -> list[str] | None:
+    """Return how the columns of a table were read, where they are not all plain numbers."""
+    recipe = None if found.data is None else found.data.recipe
+    return recipe.lines() if recipe is not None and recipe.lines(plain=False) else None
+
+
+def left_out(found: Comparison) -> list[str]:
+    """Say what was left out, what failed and what was warned of, each with the reason."""
+    items = [f"{title} was left out: {why}." for title, why in found.left_out.items()]
+    ran = set(found.results["method"])
+    items += [
+        f"{method.title} was left out: there was no time for it."
+        for name, method in found.methods.items()
+        if name not in ran and method.title not in found.left_out
+    ]
+    for column, verb in (("error", "failed"), ("note", "warned")):
+        told = found.series.dropna(subset=column).groupby(["label", column], sort=False).size()
+        items += [f"{label} {verb} in {count(runs, 'run')}: {why}." for (label, why), runs in told.items()]
+    return items
+
+
+def how(found: Comparison) -> dict[str, Any]:
+    """Return what it takes to judge and repeat the runs."""
+    s = found.settings
+    packages = ("labelfold", "scikit-learn", "numpy", "scipy", "numba")
+    return {
+        "command": s["command"] or "labelfold.compare(...) in Python",
+        "folds": count(s["folds"], "fold"),
+        "repeats": repeats_run(found),
+        "wilson": found.measure.kind == "accuracy",
+        "shares": found.measure.shares,
+        "columns": s["scale"] if s["scale"] == AS_IS else f"brought to {s['scale']} first",
+        "seed": s["random_state"],
+        "seconds": f"{s['seconds']:.1f}",
+        "resumed": count(s["resumed"], "result") if s.get("resumed") else "",
+        "allowed": "" if s["time_limit"] is None else f"{s['time_limit']:.0f}",
+        "versions": [f"Python {platform.python_version()}", *(f"{p} {version(p)}" for p in packages)],
+        "machine": f"{platform.system()} on {platform.machine()}, {count(os.cpu_count() or 1, 'core')}",
+        "methods": [(method.title, method.summary) for method in found.methods.values()],
+    }

@@ -1,0 +1,170 @@
+"""The maps as data for the page: where rows lie, and channels of values that they can be coloured by.
+
+A channel holds one value a row, as bytes: a class, with 255 for none, or a number between two ends.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from labelfold.app.report._figures import MOST_CLASSES
+
+if TYPE_CHECKING:
+    from labelfold.app.compare._data import Data
+    from labelfold.app.compare._results import Comparison
+    from labelfold.app.compare._review import Map
+
+_MOST_CELLS = 1_000_000  # of columns to colour by: a byte each
+_MOST_LABELS = 30  # to choose from, where rows have several
+_NONE = 255
+
+
+def map_data(found: Comparison) -> dict[str, Any] | None:
+    """Return all maps of a comparison; None where no method embeds."""
+    maps = found.review.maps
+    if not maps:
+        return None
+    data, rows = found.data, maps[0].rows
+    return {
+        "n": len(rows),
+        "names": None if data.ids is None else [data.ids[i] for i in rows],
+        "rows": packed(rows + 1, "<u4"),
+        "labelled": packed(data.labels.labelled[rows], "u1"),
+        "methods": [_method(shown, found) for shown in maps],
+        "columns": _columns(data, rows, found.review.strengths),
+    }
+
+
+def _method(shown: Map, found: Comparison) -> dict[str, Any]:
+    x, y = shown.points.T
+    return {
+        "title": shown.title,
+        "axes": shown.axes,
+        "how": placed(shown),
+        "x": packed(x, "<f4"),
+        "y": packed(y, "<f4"),
+        "strength": packed(_strength(shown, found.data), "u1"),
+        "channels": _channels(shown, found),
+    }
+
+
+def _strength(shown: Map, data: Data) -> np.ndarray:
+    """Return from 0 to 255 how strongly rows are drawn: as sure as their prediction is, from a guess up."""
+    sure = shown.confidence
+    if not np.isfinite(sure).any():
+        return np.full(len(sure), 128)
+    low, high = 1.0 / max(len(data.classes), 2), 1.0
+    if data.facts.multilabel:  # of the least sure of many labels all are rather unsure
+        low, high = np.quantile(sure, [0.05, 0.95])
+    return np.round(255 * np.clip((sure - low) / max(high - low, 1e-9), 0, 1))
+
+
+def placed(shown: Map) -> str:
+    """Say how the rows of a map were placed, and what follows for its reader."""
+    if shown.axes is None:
+        return (
+            "placed so that neighbours in all components stay neighbours; what lies together is alike, and distances "
+            "between islands mean little"
+        )
+    first, second = shown.axes
+    return f"placed by {first} and {second}; what lies together is alike"
+
+
+def _channels(shown: Map, found: Comparison) -> list[dict[str, Any]]:
+    """Return what the rows of a map can be coloured by, besides columns; the first is shown first."""
+    data, rows = found.data, shown.rows
+    labelled, known = data.labels.labelled[rows], data.y[rows]
+    first = shown.title == found.review.maps[0].title
+    if data.facts.numbers:
+        both = np.where(labelled, known, shown.predicted)
+        ends = np.quantile(both, [0.02, 0.98])  # a few extreme numbers would leave the others one colour
+        channels = [
+            numbers("label, or prediction where there is none", both, ends),
+            numbers("label", np.where(labelled, known, np.nan), ends),
+            numbers("prediction", shown.predicted, ends),
+        ]
+        return [*channels, *([_errors(found, rows)] if first and found.review.left_out else [])]
+    if data.facts.multilabel:
+        often = np.argsort(-data.counts(), kind="stable")[:_MOST_LABELS]
+        channels = [
+            classes(
+                f"label {data.classes[j]}",
+                np.where(labelled, np.nan_to_num(known[:, j]), shown.predicted[:, j]),
+                ["no", "yes"],
+            )
+            for j in often
+        ]
+    else:
+        channels = [
+            classes(
+                "label, or prediction where there is none",
+                np.where(labelled, known, shown.predicted),
+                data.classes,
+            ),
+            classes("label", known, data.classes),
+            classes("prediction", shown.predicted, data.classes),
+        ]
+    channels.append(numbers("confidence", shown.confidence, (0.0, 1.0)))
+    if first and found.review.left_out is not None:
+        told = found.review.left_out
+        state = np.full(len(data.y), -1)
+        state[data.labels.index] = np.where(told.tested, told.right(data.truth).astype(int), -1)
+        channels.append(classes("right or wrong without its label", state[rows], ["wrong", "right"]))
+    return channels
+
+
+def _errors(found: Comparison, rows: np.ndarray) -> dict[str, Any]:
+    told, data = found.review.left_out, found.data
+    assert told is not None
+    off = np.full(len(data.y), np.nan)
+    off[data.labels.index] = told.guess - data.truth
+    most = float(np.quantile(np.abs(off[data.labels.index]), 0.98))
+    return numbers("prediction without the label, less the label", off[rows], (-most, most))
+
+
+def _columns(data: Data, rows: np.ndarray, strengths: np.ndarray | None) -> list[dict[str, Any]]:
+    """Return columns to colour by: all of them, or those that go along most with the components."""
+    d = data.X.shape[1]
+    most = max(1, _MOST_CELLS // len(rows))
+    chosen = np.arange(d)
+    if d > most:
+        weight = np.zeros(d) if strengths is None else np.abs(strengths).max(axis=0)
+        chosen = np.sort(np.argsort(-weight, kind="stable")[: min(most, 200)])
+    X = data.X[rows][:, chosen]
+    X = X.toarray() if sp.issparse(X) else np.asarray(X)
+    return [
+        numbers(data.column(j), X[:, i], (X[:, i].min(), X[:, i].max()), coarse=True)
+        for i, j in enumerate(chosen)
+    ]
+
+
+def classes(name: str, codes: Any, names: list[str]) -> dict[str, Any]:
+    """Return a channel of classes; those for which colours run out are one.
+
+    >>> classes("label", np.array([0, -1]), ["a", "b"])["names"]
+    ['a', 'b']
+    """
+    codes = np.asarray(codes).astype(int)
+    if len(names) > MOST_CLASSES:
+        names = [*names[:MOST_CLASSES], f"{len(names) - MOST_CLASSES} other classes"]
+    codes = np.where(codes < 0, _NONE, np.minimum(codes, len(names) - 1))
+    return {"name": name, "names": list(names), "values": packed(codes, "u1")}
+
+
+def numbers(name: str, values: Any, ends: Any, coarse: bool = False) -> dict[str, Any]:
+    """Return a channel of numbers, coloured between two ends; coarse ones take a byte each, missing ones are 255."""
+    low, high = (float(end) for end in ends)
+    channel = {"name": name, "low": low, "high": high}
+    if coarse:
+        share = (values - low) / ((high - low) or 1.0)
+        return channel | {"coarse": True, "values": packed(np.round(254 * share), "u1")}
+    return channel | {"values": packed(values, "<f4")}
+
+
+def packed(values: Any, kind: str) -> str:
+    """Return an array as text that a page can hold."""
+    return base64.b64encode(np.ascontiguousarray(values, dtype=kind).tobytes()).decode()
