@@ -19,6 +19,7 @@ from labelfold.tables._arrow import (
     words_for_missing,
     written,
 )
+from labelfold.tables._blocks import LABELLED, LEARNED_FROM
 from labelfold.tables._column import Column, in_place, left_out, noted, pixel_columns, vector_columns
 from labelfold.tables._dates import EPOCHS, TURNS, UNITS, calendar_parts, instants, layouts_of
 from labelfold.tables._numbers import any_match, has_thousands, numbers, plain, said, units_of, writing_of
@@ -36,7 +37,7 @@ _FEW_WORDS, _RECUR = 2.0, 0.5
 # One column a value up to so many values, if they cover half of the rows; hashed to so many columns beyond.
 MOST_VALUES, HASHED = 50, 64
 # Beyond so many rows the words of a text are hashed.
-_HASH_WORDS_FROM = 200_000
+_HASH_WORDS_FROM = LEARNED_FROM + LABELLED
 # Values that are there fewer times than this on average tell little: only the frequent ones have a column.
 _OFTEN = 3
 # Seconds since 1970 reach this in the year 5138.
@@ -87,8 +88,8 @@ def columns_of(
         # a wide table is not held twice
         found.append(replace(column, data=None) if name in vectors else column)
     found = _nothing_but_names(found, table, given)
-    # of very many rows groups of characters would fill the memory
-    how, many = "tf-idf of its words and pairs of words, hashed", n > _HASH_WORDS_FROM
+    # of very many rows pairs of words and groups of characters would fill the memory
+    how, many = "tf-idf of its words, hashed", n > _HASH_WORDS_FROM
     return [replace(c, how=how, hashed=True) if many and c.role == "text" else c for c in found]
 
 

@@ -38,9 +38,9 @@ class Recipe(TransformerMixin, BaseEstimator):
     Numbers keep their place; missing ones become the median, beside a column that says so where the gaps tell
     something of the labels. Categories and flags become one column a value, with rare values together, or are hashed
     where there are too many. Dates become elapsed days, and the parts of the calendar that go along with the labels.
-    Text becomes tf-idf of its words and of groups of characters, and the result is then a sparse matrix. Lists of
-    numbers become as many columns. Row counters, ids, empty, constant and repeated columns are left out, and so is a
-    column that maps one to one onto the target.
+    Text becomes tf-idf of its words and of groups of characters, of more than 120,000 rows that of hashed words, and
+    the result is then a sparse matrix. Lists of numbers become as many columns. Row counters, ids, empty, constant
+    and repeated columns are left out, and so is a column that maps one to one onto the target.
 
     Decimal commas, thousands, percent signs, units, and words for a missing cell are recognised where most of a
     column is written so. Values never seen in `fit` are no error in `transform`.
@@ -251,10 +251,7 @@ class Recipe(TransformerMixin, BaseEstimator):
         return self._matrix(self.transformer_.transform(block.select(self.used_)))
 
     def _matrix(self, made: Any) -> Any:
-        if not self.transformer_.sparse_output_:
-            return made
-        # of many rows the matrix is most of the memory; its entries are standardised, or weights of words
-        return sp.csr_array(made, dtype=np.float32 if self.n_rows_ > LEARNED_FROM + LABELLED else None)
+        return sp.csr_array(made) if self.transformer_.sparse_output_ else made
 
     def _given(self, names: list[str]) -> dict[str, str]:
         """Return the roles that the parameters give, by column."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from labelfold.tables._blocks import LABELLED, LEARNED_FROM
 from labelfold.tables._column import Column
 from labelfold.tables._columns import HASHED, MOST_VALUES
 from labelfold.tables._steps import (
@@ -37,6 +39,8 @@ _TEXT, _LISTS = "text ", "lists"
 _WIDE, _SPARSE = 200, 0.1
 # So do a third or fewer where an array of all of them would be larger than this, in bytes.
 _LARGE, _THIRD = 2**30, 1 / 3
+# Beyond so many rows a sparse matrix is float32.
+_SINGLE_FROM = LEARNED_FROM + LABELLED
 
 
 def stack(columns: list[Column], n: int) -> ColumnTransformer:
@@ -50,6 +54,8 @@ def stack(columns: list[Column], n: int) -> ColumnTransformer:
         for role in ("number", "category", "date", "list", "text")
     }
     sparse = _stays_sparse(by_role, n)
+    # of many rows the matrix is most of the memory; its entries are standardised, or weights of words
+    single = sparse and n > _SINGLE_FROM
     mixed = any(by_role[role] for role in ("category", "date", "list", "text"))
     scaled = [("scale", StandardScaler())] if mixed else []
     parts: list[tuple[str, Any, list[str]]] = []
@@ -57,7 +63,7 @@ def stack(columns: list[Column], n: int) -> ColumnTransformer:
     def add(title: str, some: list[Column], read: Any, *, told: bool = False, after: Sequence = ()) -> None:
         if some:
             impute = SimpleImputer(strategy="median", add_indicator=told, keep_empty_features=True)
-            last = [("sparse", AsSparse())] if sparse else []
+            last = [("sparse", AsSparse(single=single))] if sparse else []
             steps = [("read", read), ("impute", impute), *after, *last]
             parts.append((title, Pipeline(steps), _names(some)))
 
@@ -69,7 +75,7 @@ def stack(columns: list[Column], n: int) -> ColumnTransformer:
         some = [c for c in by_role["category"] if c.hashed == hashed]
         if some:
             encoder = FeatureHasher(HASHED, input_type="string") if hashed else _one_hot(n)
-            parts.append((title, EachValue(encoder), _names(some)))
+            parts.append((title, EachValue(encoder, single=single), _names(some)))
     add("dates", by_role["date"], ReadDates({c.name: c.reading for c in by_role["date"]}), after=scaled)
     add(_LISTS, by_role["list"], ReadLists({c.name: c.reading["width"] for c in by_role["list"]}))
     parts += [
@@ -102,9 +108,9 @@ def _weights(parts: list, columns: list[Column]) -> dict[str, float] | None:
     weights = {}
     for title, _, _ in parts:
         if title == _LISTS:
-            weights[title] = 1 / np.sqrt(sum(c.reading["length"] ** 2 for c in lists))
+            weights[title] = 1 / sqrt(sum(c.reading["length"] ** 2 for c in lists))
         elif title not in long:
-            weights[title] = _BESIDE_TEXT / np.sqrt(beside)
+            weights[title] = _BESIDE_TEXT / sqrt(beside)
     return weights
 
 

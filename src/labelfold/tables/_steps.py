@@ -117,7 +117,7 @@ class ReadText(ReadStep):
 
 
 class HashedWords(ReadStep):
-    """One column of text as counts of words and of pairs of words, each hashed to one of so many columns.
+    """One column of text as counts of words, each hashed to one of so many columns.
 
     It counts what scikit-learn's HashingVectorizer does, in a tenth of the time: text is split by Arrow, and only
     distinct words are hashed.
@@ -141,12 +141,8 @@ class HashedWords(ReadStep):
         hashed = _hashed_words(tokens.dictionary).take(tokens.indices)
         text = pc.list_parent_indices(split).take(pc.list_parent_indices(hashed)).to_numpy()
         words = hashed.flatten().to_numpy()
-        both = text[1:] == text[:-1]
-        # the product tells "a b" from "b a"
-        pairs = (words[:-1] * np.uint32(0x9E3779B1) + words[1:])[both]
-        rows, terms = np.append(text, text[1:][both]), np.append(words, pairs)
         counts = sp.coo_array(
-            (np.ones(len(rows)), (rows, (terms % self.n_features).astype(np.int32))),
+            (np.ones(len(words), dtype=np.float32), (text, (words % self.n_features).astype(np.int32))),
             shape=(len(texts), self.n_features),
         )
         return counts.tocsr()[codes]
@@ -167,20 +163,29 @@ def _hashed_words(tokens: Any) -> Any:
     there = pc.not_equal(split.flatten(), "")
     owners = pc.list_parent_indices(split).filter(there).to_numpy()
     words = split.flatten().filter(there).to_pylist()
-    hashes = np.array([murmurhash3_32(word, positive=True) for word in words], dtype=np.uint32)
+    hashes = np.abs(np.array([murmurhash3_32(word) for word in words], dtype=np.int64)).astype(np.uint32)
     ends = np.cumsum(np.bincount(owners, minlength=len(tokens)))
     return pa.ListArray.from_arrays(np.append(0, ends).astype(np.int32), hashes)
 
 
 class AsSparse(ReadStep):
-    """An array as a sparse matrix that stores every entry, so that no pass looks for zeros."""
+    """An array as a sparse matrix that stores every entry, so that no pass looks for zeros.
+
+    Parameters
+    ----------
+    single : bool, default=False
+        Whether entries are float32.
+    """
+
+    def __init__(self, *, single: bool = False) -> None:
+        self.single = single
 
     def transform(self, X: Any) -> Any:
         """Return the sparse matrix."""
         n, d = X.shape
         kind = np.int32 if n * d < 2**31 else np.int64  # of both, or scipy widens the other
         places, ends = np.tile(np.arange(d, dtype=kind), n), d * np.arange(n + 1, dtype=kind)
-        return sp.csr_array((np.ravel(X), places, ends), shape=(n, d))
+        return sp.csr_array((np.ravel(X).astype(_dtype(self), copy=False), places, ends), shape=(n, d))
 
 
 class Terms(TfidfVectorizer):
@@ -202,10 +207,13 @@ class EachValue(TransformerMixin, BaseEstimator):
     ----------
     encoder : transformer
         scikit-learn's OneHotEncoder or FeatureHasher.
+    single : bool, default=False
+        Whether entries are float32.
     """
 
-    def __init__(self, encoder: Any) -> None:
+    def __init__(self, encoder: Any, *, single: bool = False) -> None:
         self.encoder = encoder
+        self.single = single
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit an encoder for each column."""
@@ -220,7 +228,7 @@ class EachValue(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         n, k = X.num_rows, len(self.encoders_)
         there = np.empty((n, k), dtype=bool)
-        places, weights = np.empty((n, k), dtype=np.int32), np.empty((n, k))
+        places, weights = np.empty((n, k), dtype=np.int32), np.empty((n, k), dtype=_dtype(self))
         width = 0
         for j, (name, encoder) in enumerate(zip(X.column_names, self.encoders_, strict=True)):
             values, codes = _values(X.column(name))
@@ -243,6 +251,11 @@ class EachValue(TransformerMixin, BaseEstimator):
                 made = [value.removeprefix("_") for value in encoder.get_feature_names_out([""])]
                 names += [f"{name}={_CALLED.get(value, value)}" for value in made]
         return np.array(names, dtype=object)
+
+
+def _dtype(step: Any) -> type:
+    # models saved before there was the choice do not have it
+    return np.float32 if getattr(step, "single", False) else np.float64
 
 
 def _entries(encoder: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
