@@ -79,14 +79,12 @@ class OutOfFold:
         return OutOfFold(self.measure, self.terms[:repeats], self.fold[:repeats])
 
 
-def gap(better: OutOfFold, other: OutOfFold, n_methods: int = 2) -> tuple[float, float]:
+def gap(better: OutOfFold, other: OutOfFold) -> tuple[float, float]:
     """Return by how much one method is ahead, and the half-width of a 90% interval.
 
     Differences are taken fold by fold. Folds share training rows, so their variance is corrected as Nadeau & Bengio
-    (2003) do: (1/J + test/train) in place of 1/J for J folds. Where the better one is the best of many methods, the
-    interval is wider, so that all differences from the others lie in theirs with 90% (Šidák).
+    (2003) do: (1/J + test/train) in place of 1/J for J folds.
     """
-    level = LEVEL ** (1 / max(n_methods - 1, 1))
     repeats = min(len(better.terms), len(other.terms))
     better, other = better.first(repeats), other.first(repeats)
     difference = (better.by_fold() - other.by_fold()).ravel()
@@ -95,7 +93,17 @@ def gap(better: OutOfFold, other: OutOfFold, n_methods: int = 2) -> tuple[float,
     if J < 2:
         return better.score - other.score, np.inf
     spread = np.sqrt((1 / J + 1 / (folds - 1)) * difference.var(ddof=1))
-    return better.score - other.score, float(stats.t.ppf((1 + level) / 2, J - 1) * spread)
+    return better.score - other.score, float(stats.t.ppf((1 + LEVEL) / 2, J - 1) * spread)
+
+
+def wider_for(n_methods: int) -> float:
+    """Return how many times as wide the intervals of all differences from the best are, to hold together (Šidák).
+
+    >>> round(wider_for(2), 2), round(wider_for(20), 2)
+    (1.0, 1.69)
+    """
+    together = LEVEL ** (1 / max(n_methods - 1, 1))
+    return float(stats.norm.ppf((1 + together) / 2) / stats.norm.ppf((1 + LEVEL) / 2))
 
 
 @dataclass(frozen=True)
@@ -130,9 +138,9 @@ class Choice:
 def choose(found: dict[str, OutOfFold], preferred: Sequence[str], seed: int = 0) -> Choice:
     """Choose among methods by their out-of-fold predictions.
 
-    The best score does not win by itself: of all methods that cannot be told from it, the first of ``preferred`` is
-    taken, or the best where none of these is among them. A best score among many is partly luck, and luck is not
-    delivered.
+    The best score does not win by itself: the first of ``preferred`` is taken of which the best is not further ahead
+    than the best of so many methods is by luck, or the best where there is none. A best score among many is partly
+    luck, and luck is not delivered.
 
     Parameters
     ----------
@@ -148,11 +156,11 @@ def choose(found: dict[str, OutOfFold], preferred: Sequence[str], seed: int = 0)
     Choice
     """
     order = sorted(found, key=lambda name: -found[name].score)
-    best = found[order[0]]
-    gaps = {name: gap(best, found[name], len(order)) for name in order}
-    equal = [name for name in order if name == order[0] or gaps[name][0] <= max(gaps[name][1], _NEGLIGIBLE)]
-    chosen = next((name for name in preferred if name in equal), order[0])
-    margin = {name: max(min(gaps[name][1], 1.0), _NEGLIGIBLE) for name in preferred if name in found}
+    gaps = {name: gap(found[order[0]], found[name]) for name in order}
+    wider = wider_for(len(order))
+    margin = {n: max(min(wider * gaps[n][1], 1.0), _NEGLIGIBLE) for n in preferred if n in found}
+    chosen = next((name for name, most in margin.items() if gaps[name][0] <= most), order[0])
+    equal = [n for n in order if n in (order[0], chosen) or gaps[n][0] <= max(gaps[n][1], _NEGLIGIBLE)]
     expected, draws = _corrected(found, margin, chosen, seed)
     own = found[chosen]
     return Choice(chosen, equal, expected, *interval(own, expected, draws), own.n_rows, own.within)
