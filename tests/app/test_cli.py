@@ -246,6 +246,20 @@ def test_compare_saves_what_the_user_came_for(wine, capsys):
     assert "component 1: " in told
 
 
+def test_the_time_limit_is_for_everything(wine, capsys, monkeypatch):
+    import labelfold.app.compare
+
+    whole, asked = labelfold.app.compare.compare, {}
+
+    def shorter(X, y, **settings):
+        asked.update(settings)
+        return whole(X, y, **(settings | {"repeats": 1}))
+
+    monkeypatch.setattr(labelfold.app.compare, "compare", shorter)
+    run(capsys, "compare wine.csv -t kind --id name -m lda --time-limit 200 -o r")
+    assert 100 < asked["time_limit"] < 0.75 * 200  # less what reading took
+
+
 def test_a_time_limit(wine, capsys):
     out, _ = run(capsys, "compare wine.csv -t kind --id name -m lda --repeats 2000 --time-limit 3 -o r")
     assert "stopped early by the time limit" in out
@@ -253,9 +267,9 @@ def test_a_time_limit(wine, capsys):
 
 
 def test_ctrl_c_in_compare_still_writes(wine, capsys, monkeypatch):
-    import labelfold.app.compare._runner as runner
+    import labelfold.app.compare._runs as runs
 
-    whole = runner._Runs._fit
+    whole = runs.Runs._fit
     calls = iter(range(1))
 
     def impatient(self, *args):
@@ -263,7 +277,7 @@ def test_ctrl_c_in_compare_still_writes(wine, capsys, monkeypatch):
             raise KeyboardInterrupt
         return whole(self, *args)
 
-    monkeypatch.setattr(runner._Runs, "_fit", impatient)
+    monkeypatch.setattr(runs.Runs, "_fit", impatient)
     _, err = run(
         capsys, "compare wine.csv -t kind --id name -m svm,lda -b 6,30 -k 2 --repeats 2 -o r", status=130
     )

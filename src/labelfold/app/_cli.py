@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 import warnings
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -30,6 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     int
         The exit status.
     """
+    began = time.perf_counter()
     missing = [name for name in _APP if find_spec(name) is None]
     if missing:
         _say(f"The command line needs {', '.join(missing)}: pip install 'labelfold[app]'.")
@@ -43,7 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("always")  # _note says each but once
             warnings.showwarning = _note
-            status = app(args=args or ["--help"], prog_name="labelfold", standalone_mode=False) or 0
+            words = args or ["--help"]
+            status = app(args=words, prog_name="labelfold", standalone_mode=False, obj=began) or 0
         if status == 130:  # what some releases of typer make of Ctrl-C; others raise
             _say("Stopped.")
         return status

@@ -241,6 +241,14 @@ def test_the_time_limit_ends_everything(data):
         compare(*data, [scripted("slow", doing(lambda: time.sleep(9)))], **(QUICK | {"time_limit": 0.3}))
 
 
+def test_labelfold_has_its_first_run_whatever_the_limit(data):
+    slow = scripted("slow", doing(lambda: time.sleep(0.2)))
+    found = compare(*data, ["labelfold", slow], progress=False, time_limit=0.01)
+    assert found.stopped == "time limit"
+    assert found.results[["method", "repeat"]].values.tolist() == [["labelfold", 0]]
+    assert found.best_ == "labelfold"
+
+
 def test_a_turn_gives_the_signal_back(data):
     before = signal.getsignal(signal.SIGALRM)
     with pytest.raises(TimeUp), Clock(0.5).turn():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -57,17 +58,22 @@ Folder = Annotated[Path, typer.Option("--output", "-o", help="The folder for rep
 Limit = Annotated[
     float | None,
     typer.Option(
-        "--time-limit", help="Seconds for the runs, which end with what there is; 40 or more unless given."
+        "--time-limit",
+        help="Seconds for everything. Runs end with what there is, in time for the last fit and the report; "
+        "LabelFold is always run. About 50, or more for a large table, unless given.",
     ),
 ]
 # What a run leaves in its folder, beside results.csv.
 _MADE = ("report.html", "answer.json", "model.skops", "embedding.parquet", "predictions.csv")
+# The share of the time limit after which no run is going on: the last fit, the map and the report take time too.
+_RUNS_END = 0.75
 _DEMO_LABELS = 100
 _DEMO: dict[str, Any] = {"time_limit": 60}
 
 
 @app.command("compare")
 def compare_command(
+    context: typer.Context,
     data: Data,
     target: Target = None,
     methods: Annotated[
@@ -143,6 +149,7 @@ def compare_command(
         safe_csv=safe_csv,
         recipe=recipe,
         time_limit=time_limit,
+        began=context.obj,
         image_shape=shape,
         random_state=seed,
         **settings,
@@ -183,7 +190,7 @@ def datasets(
 
 
 @app.command()
-def demo(output: Folder = Path("demo"), seed: Seed = 0) -> None:
+def demo(context: typer.Context, output: Folder = Path("demo"), seed: Seed = 0) -> None:
     """Compare the methods on scikit-learn's handwritten digits, most of their labels hidden."""
     from labelfold.app.io import _shipped as shipped
     from labelfold.app.io import read_table
@@ -210,6 +217,7 @@ def demo(output: Folder = Path("demo"), seed: Seed = 0) -> None:
         command,
         random_state=seed,
         name="the handwritten digits",
+        began=context.obj,
         **_DEMO,
     )
     truth = shipped.truth("digits")
@@ -229,12 +237,17 @@ def _compare(
     save: bool,
     command: str | None = None,
     safe_csv: bool = False,
+    *,
+    time_limit: float | None,
+    began: float,
     **settings: Any,
 ) -> None:
-    """Run a comparison, show it and write it down."""
+    """Run a comparison, show it and write it down; ``began`` is when the command was started."""
     from labelfold.app.compare import compare
     from labelfold.app.report._page import write_report
 
+    if time_limit is not None:
+        time_limit = max(_RUNS_END * time_limit - (time.perf_counter() - began), 0.1)
     with refusing():
         found = compare(
             table.columns(),
@@ -244,6 +257,7 @@ def _compare(
             folder=output,
             progress=sys.stderr.isatty(),
             tell=lambda text: typer.echo(printable(text), err=True),
+            time_limit=time_limit,
             command=command or shlex.join(["labelfold", *sys.argv[1:]]),
             **{"name": table.source.name} | settings,
         )

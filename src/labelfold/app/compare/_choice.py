@@ -79,12 +79,14 @@ class OutOfFold:
         return OutOfFold(self.measure, self.terms[:repeats], self.fold[:repeats])
 
 
-def gap(better: OutOfFold, other: OutOfFold) -> tuple[float, float]:
+def gap(better: OutOfFold, other: OutOfFold, n_methods: int = 2) -> tuple[float, float]:
     """Return by how much one method is ahead, and the half-width of a 90% interval.
 
     Differences are taken fold by fold. Folds share training rows, so their variance is corrected as Nadeau & Bengio
-    (2003) do: (1/J + test/train) in place of 1/J for J folds.
+    (2003) do: (1/J + test/train) in place of 1/J for J folds. Where the better one is the best of many methods, the
+    interval is wider, so that all differences from the others lie in theirs with 90% (Šidák).
     """
+    level = LEVEL ** (1 / max(n_methods - 1, 1))
     repeats = min(len(better.terms), len(other.terms))
     better, other = better.first(repeats), other.first(repeats)
     difference = (better.by_fold() - other.by_fold()).ravel()
@@ -93,7 +95,7 @@ def gap(better: OutOfFold, other: OutOfFold) -> tuple[float, float]:
     if J < 2:
         return better.score - other.score, np.inf
     spread = np.sqrt((1 / J + 1 / (folds - 1)) * difference.var(ddof=1))
-    return better.score - other.score, float(stats.t.ppf((1 + LEVEL) / 2, J - 1) * spread)
+    return better.score - other.score, float(stats.t.ppf((1 + level) / 2, J - 1) * spread)
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,7 @@ def choose(found: dict[str, OutOfFold], preferred: Sequence[str], seed: int = 0)
     """
     order = sorted(found, key=lambda name: -found[name].score)
     best = found[order[0]]
-    gaps = {name: gap(best, found[name]) for name in order}
+    gaps = {name: gap(best, found[name], len(order)) for name in order}
     equal = [name for name in order if name == order[0] or gaps[name][0] <= max(gaps[name][1], _NEGLIGIBLE)]
     chosen = next((name for name in preferred if name in equal), order[0])
     margin = {name: max(min(gaps[name][1], 1.0), _NEGLIGIBLE) for name in preferred if name in found}

@@ -145,13 +145,13 @@ class Bar:
         self._bar.close()
 
 
-def default_limit(shape: tuple[int, int]) -> float:
-    """Return the seconds that a comparison of n x d numbers takes at most unless told.
+def default_limit(n_numbers: int) -> float:
+    """Return the seconds that a comparison takes at most unless told, by how many numbers X stores.
 
-    >>> default_limit((2000, 60)), default_limit((100_000, 784))
+    >>> default_limit(2000 * 60), default_limit(100_000 * 784)
     (40.0, 600.0)
     """
-    return min(max(40.0, 40.0 * shape[0] * shape[1] / 2e6), 600.0)
+    return min(max(40.0, 40.0 * n_numbers / 2e6), 600.0)
 
 
 def _compiling(frame: Any) -> bool:

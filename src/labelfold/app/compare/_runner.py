@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 import os
-import time
-import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Any
 
-import numpy as np
-from sklearn.metrics import balanced_accuracy_score
-
-from labelfold.app.compare._choice import OutOfFold, choose, gap
-from labelfold.app.compare._clock import Clock, TimeUp, default_limit
-from labelfold.app.compare._data import Data, outweighing, read_data
-from labelfold.app.compare._out_of_fold import out_of_fold
-from labelfold.app.compare._plan import Run, images_of, make_plan
-from labelfold.app.compare._results import PREFERRED, Comparison
-from labelfold.app.compare._splits import Part, Split, as_text, budget_splits, fold_splits, n_folds
+from labelfold.app.compare._clock import Clock, default_limit
+from labelfold.app.compare._data import outweighing, read_data
+from labelfold.app.compare._plan import images_of, make_plan
+from labelfold.app.compare._results import Comparison
+from labelfold.app.compare._runs import Runs
+from labelfold.app.compare._splits import budget_splits, n_folds
 from labelfold.app.compare._store import Store
-from labelfold.app.io._problems import count, one_line
+from labelfold.app.io._problems import count
 from labelfold.app.registry._column_forms import chosen_form
 from labelfold.app.registry._methods import Method
 from labelfold.features._column_kind import AS_IS
 from labelfold.tables import Recipe
-
-# After the first repeat, methods this far behind the best, and surely behind, are not run again.
-_FAR_BEHIND = 0.01
-# So many methods make a first answer.
-_FIRST = 3
 
 
 def compare(
@@ -81,9 +70,9 @@ def compare(
     repeats : int, default=5
         How often the folds, and the labels of the curve, are drawn.
     time_limit : float, optional
-        Seconds for the runs, which end with what there is; 40 and more with the size of X unless given. A run that
-        alone would take a seventh of it, or a method's share where they are few, is stopped, and its method not tried
-        again at that size or a larger one.
+        Seconds for the runs, which end with what there is; 40 and more with the size of X unless given. LabelFold
+        has its first run whatever it takes. Another run that alone would take a seventh of the time, or a method's
+        share where they are few, is stopped, and its method not tried again at that size or a larger one.
     random_state : int, default=0
         Seed of everything.
     test_size : float, default=0.3
@@ -175,8 +164,11 @@ def compare(
     }
     store = Store(folder, data.fingerprint(random_state, test_size, form, version("labelfold")))
     n_methods = len({run.method.name for run in plan.runs})
-    clock = Clock.shared(default_limit(data.X.shape) if time_limit is None else time_limit, n_methods)
-    runs = _Runs(data, plan.runs, store, clock, settings, tell)
+    limit = (
+        default_limit(data.X.nnz if data.facts.sparse else data.X.size) if time_limit is None else time_limit
+    )
+    clock = Clock.shared(limit, n_methods)
+    runs = Runs(data, plan.runs, store, clock, settings, tell)
     curve = list(budget_splits(data, plan.budgets, repeats, test_size, random_state))
     try:
         stopped = runs.go(curve, progress)
@@ -222,179 +214,3 @@ def compare(
         )
     chosen = {run.method.name: run.method for run in plan.runs}
     return Comparison(rows, settings, chosen, data, plan.left_out | runs.given_up, notes, stopped)
-
-
-class _Runs:
-    """The runs of a comparison: folds over all labels, repeat by repeat, then the curve over fewer labels."""
-
-    def __init__(
-        self,
-        data: Data,
-        runs: list[Run],
-        store: Store,
-        clock: Clock,
-        settings: dict,
-        tell: Callable[[str], None] | None,
-    ):
-        self.data, self.runs, self.store, self.clock = data, runs, store, clock
-        self.seed, self.scale = settings["random_state"], settings["scale"]
-        self.repeats, self.task = settings["repeats"], settings["task"]
-        self.measure = data.measure
-        self.tell = tell
-        self.given_up: dict[str, str] = {}
-        self._too_large: dict[str, int] = {}
-        self._behind: set[Run] = set()
-        self._views: dict[Run, Any] = {}  # models that take other labels of the same rows at once
-        self._told = False
-        self._warm: set[str] = set()
-
-    def go(self, curve: list[Split], progress: bool) -> str | None:
-        """Make what is not there yet; return what stopped it, if anything did."""
-        folds = list(fold_splits(self.data, self.repeats, self.seed))
-        todo = [run.label for split in folds[:1] + curve for run in self._left(split)]
-        try:
-            with self.clock.bar(todo, progress) as bar:
-                for split in folds:
-                    self._make(split, self._left(split), bar)
-                    self._drop(split.repeat + 1)
-                for split in curve:
-                    self._make(split, self._left(split), bar)
-        except KeyboardInterrupt:
-            return "ctrl-c"
-        except TimeUp:
-            return "time limit"
-        return None
-
-    def _make(self, split: Split, runs: Iterable[Run], bar: Any) -> None:
-        for run in runs:
-            bar.start(run.label, f"{run.label}, {split.budget} labels")
-            self._one(run, split)
-            bar.done()
-            self._first_answer()
-
-    def _left(self, split: Split) -> list[Run]:
-        """Return the runs of a split that are not there yet, and not out of the race."""
-        whole = split.budget == self.data.labels.n_labelled
-        return [
-            run
-            for run in self.runs
-            if not self.store.has(run.method.name, run.k, split.budget, split.repeat)
-            and not (whole and run in self._behind)
-        ]
-
-    def _predictions(self, repeats: int) -> dict[Run, OutOfFold]:
-        """Return the out-of-fold predictions so far of every run that was through all folds so often."""
-        return out_of_fold(self.data, self.measure, self.store.rows, self.runs, repeats, self.seed)
-
-    def _drop(self, repeats: int) -> None:
-        """Leave out of further repeats what is surely behind the best; LabelFold stays."""
-        found = {run: one for run, one in self._predictions(repeats).items() if run not in self._behind}
-        if len(found) < 2:
-            return
-        best = max(found.values(), key=lambda one: one.score)
-        for run, one in found.items():
-            ahead, half = gap(best, one)
-            if run.method.name != PREFERRED and ahead > max(half, _FAR_BEHIND):
-                self._behind.add(run)
-
-    def _first_answer(self) -> None:
-        """Tell, once, what a few methods say after one round of folds."""
-        if self.tell is None or self._told:
-            return
-        found = {run.method.title: one for run, one in self._predictions(1).items()}
-        if len(found) >= min(_FIRST, len(self.runs)):
-            first, self._told = choose(found, list(found)), True
-            self.tell(
-                f"First answer: {first.chosen}, about {self.measure.stated(first.expected)} on new rows."
-            )
-
-    def _one(self, run: Run, split: Split) -> None:
-        name = run.method.name
-        if name in self._too_large and (run.k or 0) >= self._too_large[name]:
-            return
-        row = {"method": name, "k": run.k, "budget": split.budget, "repeat": split.repeat}
-        try:
-            if name not in self._warm:
-                with self.clock.turn(1.0):
-                    self._warm_up(run, split)
-                self._warm.add(name)
-            # LabelFold is what is delivered if nothing is better: it may take what time there is
-            with self.clock.turn(1.0 if name == PREFERRED else None):
-                row |= self._fit(run, split)
-        except TimeUp:
-            if self.clock.over():
-                raise
-            self._too_large[name] = run.k or 0
-            size = "" if run.k is None else f" with {run.k} components or more"
-            self.given_up[f"{run.method.title}{size}"] = (
-                f"a run took longer than {self.clock.most() or 0:.3g} s of the time limit"
-            )
-            return  # no row: another run, with more time, should try it
-        except Exception as error:  # the reason is the method's result; the others go on
-            row |= {"error": f"{type(error).__name__}: {one_line(error)}"}
-        self.store.add(row)
-
-    def _fit(self, run: Run, split: Split) -> dict[str, Any]:
-        """Fit on each part; return the score on the rows held back, seconds, and what was warned of."""
-        X, tested = self.data.X, split.tested
-        predicted, seconds, embedded = [], 0.0, None
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            for part in split.parts:
-                held = X[part.test]
-                start = time.perf_counter()
-                model = self._fitted(run, split, part)
-                seconds += time.perf_counter() - start
-                if run.method.embeds and embedded is None:
-                    start = time.perf_counter()
-                    embedded = model.transform(held)
-                    transform_seconds = time.perf_counter() - start
-                predicted.append(np.asarray(model.predict(held)))
-        place = np.searchsorted(self.data.labels.index, tested)
-        guess, truth = np.concatenate(predicted), self.data.truth[place]
-        order = np.argsort(tested)
-        size = None
-        if embedded is not None:
-            size = X.shape[0] * embedded.shape[1] * embedded.dtype.itemsize
-        return {
-            "components": None if embedded is None else embedded.shape[1],
-            "score": float(self.measure.value(self.measure.terms(truth, guess).sum(axis=0))),
-            "balanced_accuracy": self._balanced(truth, guess),
-            "fit_seconds": seconds / len(split.parts),
-            "transform_seconds": None if embedded is None else transform_seconds,
-            "embedding_size": size,
-            "predicted": as_text(guess[order]),
-            "note": "; ".join(dict.fromkeys(one_line(w.message) for w in caught)) or None,
-        }
-
-    def _fitted(self, run: Run, split: Split, part: Part) -> Any:
-        """Return the method fitted on a part; where it can take other labels of the same rows, by that."""
-        whole = split.budget == self.data.labels.n_labelled
-        if whole and run in self._views:
-            return self._views[run].refit(part.y, full=True)
-        rows = self.data.X if whole else self.data.X[part.train]
-        model = run.make(rows, self.seed, self.scale, self.task).fit(rows, part.y)
-        if whole and callable(getattr(model, "refit", None)):  # of PCALS it is a parameter
-            self._views[run] = model
-        return model
-
-    def _balanced(self, truth: np.ndarray, guess: np.ndarray) -> float | None:
-        if self.measure.kind not in ("accuracy", "balanced"):
-            return None
-        with warnings.catch_warnings():
-            # a class may have no row held back, and a wrong guess of it is no news
-            warnings.filterwarnings("ignore", message="y_pred contains classes not in y_true")
-            return float(balanced_accuracy_score(truth, guess))
-
-    def _warm_up(self, run: Run, split: Split) -> None:
-        """Fit on a few rows and forget it, so that no timing holds a compiler's work."""
-        train, y, _ = split.parts[0]
-        known = ~np.isnan(y).reshape(len(y), -1)[:, 0] if y.dtype.kind == "f" else y >= 0
-        some = np.union1d(np.flatnonzero(known)[:500], np.arange(min(200, len(y))))
-        X = self.data.X[train[some]]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            try:
-                run.make(X, self.seed, self.scale, self.task).fit(X, y[some]).predict(X[:2])
-            except Exception:  # it will fail again, and be reported, in the runs
-                return

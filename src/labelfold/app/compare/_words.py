@@ -46,7 +46,7 @@ def _standing(found: Comparison) -> list[str]:
         ]
     rest = {label: one for label, one in found.out_of_fold.items() if label != choice.chosen}
     second = max(rest, key=lambda label: rest[label].score)
-    ahead, half = gap(found.out_of_fold[choice.chosen], rest[second])
+    ahead, half = gap(found.out_of_fold[choice.chosen], rest[second], len(found.out_of_fold))
     how = f"{found.measure.difference(ahead, half)}{' points' * found.measure.shares}"
     return [f"It is ahead of the next, {second}, by {how} (90% interval)."]
 

@@ -57,13 +57,15 @@ def _sized(
     """Return a model that learns from all rows, its number of components given or chosen with labels hidden."""
     if k is not None:
         return model.set_params(n_components=min(k, most))
-    how |= {
-        "hide": True,
-        "fallback": "classes",
-        "most_unlabeled": _MOST_UNLABELED,
-        "random_state": random_state,
-    }
-    return Tuned(model, "n_components", _fitting(sizes, most), power=0, **how)
+    return _hidden(model, "n_components", _fitting(sizes, most), random_state, **how)
+
+
+def _hidden(
+    model: Any, parameter: str, sizes: tuple[int, ...], random_state: int | None, **how: Any
+) -> Tuned:
+    """Return a model that learns from all rows, its number of components chosen with labels hidden."""
+    how |= {"hide": True, "fallback": "classes", "most_unlabeled": _MOST_UNLABELED}
+    return Tuned(model, parameter, sizes, power=0, random_state=random_state, **how)
 
 
 def label_fold(k: int | None, X: Any, random_state: int | None) -> Any:
@@ -140,16 +142,24 @@ def umap_svm(k: int | None, X: Any, random_state: int | None, C: float | None = 
     return ReduceThenClassify(SupervisedUMAP(size, random_state=random_state), linear_svm(random_state, C))
 
 
-def parts_svm(name: str, size: int | None = None, **options: Any) -> Callable[..., Any]:
-    """One of the library's non-negative factorisations and a linear SVM; so many parts unless told, or chosen."""
+def parts_svm(
+    name: str, size: int | None = None, *, hide: bool = False, **options: Any
+) -> Callable[..., Any]:
+    """One of the library's non-negative factorisations and a linear SVM; so many parts unless told, or chosen.
+
+    With ``hide`` the labels of a fold are hidden from the factorisation too, at the cost of a fit for each fold.
+    """
 
     def build(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
         import labelfold
 
         most = min(X.shape)
         reducer = getattr(labelfold, name)(min(k or size or 10, most), random_state=random_state, **options)
-        sizes = None if k or size else _fitting(SIZES, most)
-        return ReduceThenClassify(reducer, linear_svm(random_state, C), sizes=sizes)
+        chosen = None if k or size else _fitting(SIZES, most)
+        model = ReduceThenClassify(reducer, linear_svm(random_state, C), sizes=None if hide else chosen)
+        if not (hide and chosen):
+            return model
+        return _hidden(model, "reducer__n_components", chosen, random_state, cv=3)
 
     return build
 

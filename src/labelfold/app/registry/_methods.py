@@ -549,9 +549,11 @@ _ENTRIES = (
         "semi-supervised",
         True,
         "Lee, Yoo & Choi, Semi-supervised nonnegative matrix factorization, 2010",
-        builders.parts_svm("SSNMF"),
+        # its parts fit the labels: only labels that it was not told can say how many there should be
+        builders.parts_svm("SSNMF", hide=True),
         "C",
         nonnegative=True,
+        slow=True,
     ),
     Method(
         "cnmf",

@@ -314,7 +314,7 @@ def how(found: Comparison) -> dict[str, Any]:
         "seed": s["random_state"],
         "seconds": f"{s['seconds']:.1f}",
         "resumed": count(s["resumed"], "result") if s.get("resumed") else "",
-        "allowed": "" if s["time_limit"] is None else f"{s['time_limit']:g}",
+        "allowed": "" if s["time_limit"] is None else f"{s['time_limit']:.0f}",
         "versions": [f"Python {platform.python_version()}", *(f"{p} {version(p)}" for p in packages)],
         "machine": f"{platform.system()} on {platform.machine()}, {count(os.cpu_count() or 1, 'core')}",
         "methods": [(method.title, method.summary) for method in found.methods.values()],
