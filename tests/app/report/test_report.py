@@ -223,6 +223,22 @@ def test_the_map_has_every_row_with_its_label_prediction_and_columns(found):
     np.testing.assert_allclose(values, data.X[:, 2], atol=0.51 * step)
 
 
+def test_several_labels_a_row_are_shown_one_at_a_time():
+    X, _ = load_iris(return_X_y=True)
+    Y = pd.DataFrame({"<big>": X[:, 2] > 4, "wide": X[:, 1] > 3}).astype(float)
+    Y.iloc[::2] = np.nan
+    found = compare(X, Y, ["labelfold"], repeats=1, progress=False)
+    drawn = map_data(found)
+    names = [c["name"] for c in drawn["methods"][0]["channels"]]
+    assert names[-2:] == ["confidence", "right or wrong without its label"]
+    assert sorted(names[:-2]) == ["label <big>", "label wide"]
+    first = next(c for c in drawn["methods"][0]["channels"] if c["name"] == "label <big>")
+    assert first["names"] == ["no", "yes"]
+    known = found.data.labels.index
+    np.testing.assert_array_equal(unpacked(first["values"], "u1")[known], (X[:, 2] > 4)[known])
+    assert "rightly given" in section(render(found), "confusion")
+
+
 def test_many_rows_are_drawn_in_part_and_the_page_says_so(found, monkeypatch):
     import copy
 

@@ -36,6 +36,7 @@ def map_data(found: Comparison) -> dict[str, Any] | None:
         "labelled": packed(data.labels.labelled[rows], "u1"),
         "methods": [_method(shown, found) for shown in maps],
         "columns": _columns(data, rows, found.review.strengths),
+        "n_columns": data.X.shape[1],
     }
 
 
