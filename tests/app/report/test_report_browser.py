@@ -264,7 +264,7 @@ def test_twenty_thousand_rows_move_smoothly(browser, report, tmp_path):
         method.update({axis: tiled(method[axis], "<f4", 0.02) for axis in "xy"})
         method["strength"] = tiled(method["strength"], "u1")
         for channel in method["channels"]:
-            channel["values"] = tiled(channel["values"], "u1" if "names" in channel else "<f4")
+            channel["values"] = tiled(channel["values"], "<u2" if "names" in channel else "<f4")
     path = tmp_path / "large.html"
     path.write_text(text[:start] + json.dumps(data).replace("<", "\\u003c") + text[end:], encoding="utf-8")
     browser.look()
@@ -408,4 +408,24 @@ def test_a_comparison_of_columns_with_names(browser, tmp_path):
     assert "Every row has a label" in browser.run(
         "document.querySelector('[aria-labelledby=next]').textContent"
     )
+    quiet(browser, path)
+
+
+def test_classes_for_which_colours_run_out_are_drawn_alike_and_named(browser, tmp_path):
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.normal(size=(45, 6)), 5, axis=0) + 0.01 * rng.normal(size=(225, 6))
+    y = np.repeat([f"kind {i:02}" for i in range(45)], 5)
+    found = compare(X, y, ["lda"], components=3, repeats=1, progress=False)
+    path = found.report(tmp_path / "report.html")
+    browser.look()
+    browser.open(path)
+    assert len(legend(browser)) == 41
+    assert legend(browser)[-1] == "● 5 other classes (25)"
+    browser.run("document.getElementById('map-canvas').scrollIntoView({block: 'center'})")
+    place = browser.run(
+        "(() => { const b = document.getElementById('map-canvas').getBoundingClientRect(), "
+        "p = labelfoldMap.place(224); return [b.x + p[0], b.y + p[1]]; })()"
+    )
+    browser.point_at(*place)
+    browser.wait("document.getElementById('map-tip').textContent.includes('label: kind 44')")
     quiet(browser, path)

@@ -5,7 +5,7 @@ const COLOURS = ["#2f7ed8", "#d9622b", "#2a9d68", "#b459c4", "#b8860b", "#1f97a8
 const SHAPES = ["circle", "square", "triangle-up", "diamond"];
 const SCALE = ["#440154", "#482878", "#3e4989", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6ece58", "#b5de2b",
   "#fde725"];  // viridis
-const NONE = 255, FADES = 8, SLOW = 20;
+const NONE = 65535, MOST = COLOURS.length * SHAPES.length, FADES = 8, SLOW = 20;
 
 function startMap(map) {
   const canvas = byId("map-canvas"), tip = byId("map-tip"), note = byId("map-note"), lassoButton = byId("map-lasso");
@@ -17,11 +17,11 @@ function startMap(map) {
 
   function decode(raw) {
     if (raw.get) return raw;
-    const values = unpack(raw.values, raw.names || raw.coarse ? Uint8Array : Float32Array);
+    const values = unpack(raw.values, raw.names ? Uint16Array : raw.coarse ? Uint8Array : Float32Array);
     const step = (raw.high - raw.low) / 254;
     raw.get = raw.coarse ? (i) => raw.low + values[i] * step : (i) => values[i];
-    // the class of a row, or its place on the scale of colours; NONE where there is none
-    raw.place = raw.names ? (i) => values[i] : (i) => {
+    // the class of a row, MOST where colours run out, or its place on the scale of colours; NONE where there is none
+    raw.place = raw.names ? (i) => values[i] === NONE ? NONE : Math.min(values[i], MOST) : (i) => {
       const share = (raw.get(i) - raw.low) / ((raw.high - raw.low) || 1);
       return Number.isNaN(share) ? NONE : Math.round(Math.min(Math.max(share, 0), 1) * (SCALE.length - 1));
     };
@@ -33,8 +33,7 @@ function startMap(map) {
   function look(place) {
     if (place === NONE) return [themeColour("--grey"), "circle"];
     if (!channel.names) return [SCALE[place], "circle"];
-    const more = place >= COLOURS.length * SHAPES.length;
-    return more ? [themeColour("--grey"), "circle"]
+    return place === MOST ? [themeColour("--grey"), "circle"]
       : [COLOURS[place % COLOURS.length], SHAPES[Math.floor(place / COLOURS.length)]];
   }
 
@@ -100,7 +99,8 @@ function startMap(map) {
     for (let i = 0; i < map.n; i++) counts.set(channel.place(i), (counts.get(channel.place(i)) || 0) + 1);
     const items = [];
     if (channel.names) {
-      channel.names.forEach((name, place) => counts.has(place) && items.push([place, name]));
+      channel.names.slice(0, MOST).forEach((name, place) => counts.has(place) && items.push([place, name]));
+      if (counts.has(MOST)) items.push([MOST, `${channel.names.length - MOST} other classes`]);
       if (counts.has(NONE)) items.push([NONE, "none"]);
     } else {
       const bar = document.createElement("span");
