@@ -32,6 +32,7 @@ _PLACES = {
     "FoldEmbedding": "labelfold.semi_supervised._embedding:FoldEmbedding",
     "FoldedForm": "labelfold.semi_supervised._fold:FoldedForm",
     "FormPieces": "labelfold.semi_supervised._pieces:FormPieces",
+    "HashedWords": "labelfold.tables._steps:HashedWords",
     "KernelMap": "labelfold.features._kernel_map:KernelMap",
     "KernelPart": "labelfold.semi_supervised._fold:KernelPart",
     "Labelled": "labelfold.app.registry._partly_labelled:Labelled",

@@ -261,7 +261,7 @@ def test_the_time_limit_is_for_everything(wine, capsys, monkeypatch):
 
 
 def test_a_time_limit(wine, capsys):
-    out, _ = run(capsys, "compare wine.csv -t kind --id name -m lda --repeats 2000 --time-limit 3 -o r")
+    out, _ = run(capsys, "compare wine.csv -t kind --id name -m lda --repeats 2000 --time-limit 8 -o r")
     assert "stopped early by the time limit" in out
     assert len(pd.read_csv("r/results.csv")) < 2000 * 4 * 2
 
@@ -460,7 +460,6 @@ BAD = {
     "compare wine.csv -t kind --id name --image-shape 3x3": "9 pixels, and X has 13 columns",
     "compare wine.csv -t kind --id name --image-shape big": "such as 28x28",
     "compare none.csv -t kind": "no labelled row",
-    "compare twice.csv -t kind": "more than one column named 'x'",
     "fit wine.csv -t kind --text nam -o m": "no text column 'nam' (did you mean 'name'?)",
     "fit unspecified.csv -t kind -o m": "67% of the labels of unspecified.csv are 'Unspecified'; give --label-free",
     "fit unsure.csv -t kind -o m": "67% of the labels of unsure.csv are 'unknown'; give --label-free \"unknown\"",
@@ -520,7 +519,6 @@ def test_bad_requests_are_one_sentence(wine, model, capsys, command):
         with open(f"{name}.csv", "w") as file:
             file.write("x,kind\n" + "".join(f"{i},{v}\n" for i, v in enumerate(values)))
     np.savez("nolabels.npz", X=np.ones((4, 3)))
-    Path("twice.csv").write_text("x,x,kind\n1,2,a\n3,4,b\n")
     Path("unspecified.csv").write_text("x,kind\n1,Unspecified\n2,b\n3,Unspecified\n")
     Path("unsure.csv").write_text("x,kind\n1,unknown\n2,b\n3,unknown\n")
     Path("nothing.csv").write_text("x,kind\n1,a\n1,b\n1,a\n1,b\n")

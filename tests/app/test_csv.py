@@ -1,6 +1,8 @@
 """CSV as people have it: separators, encodings, packing, rows of a wrong length, files read in blocks."""
 
 import gzip
+import io
+import zipfile
 
 import numpy as np
 import pandas as pd
@@ -15,13 +17,23 @@ TEXT = 'größe{s}note{s}kind\n1{d}5{s}"quoted {s} and ""more""\nin two lines"{s
 COLUMNS = {"größe": ["1{d}5", "2{d}25"], "note": ['quoted {s} and "more"\nin two lines', "größer"]}
 
 
+def zipped(files):
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return made.getvalue()
+
+
 def packed(name, content):
     if name.endswith(".gz"):
         return gzip.compress(content)
+    if name.endswith(".zip"):
+        return zipped({"t.csv": content, "README.txt": b"what is in it", "__MACOSX/._t.csv": b"x"})
     return pa.Codec("zstd").compress(content, asbytes=True) if name.endswith(".zst") else content
 
 
-@pytest.mark.parametrize("name", ["t.txt", "t.tsv", "t.csv.gz", "t.csv.zst"])
+@pytest.mark.parametrize("name", ["t.txt", "t.tsv", "t.csv.gz", "t.csv.zst", "t.zip"])
 @pytest.mark.parametrize(("separator", "decimal"), [(",", "."), (";", ","), ("\t", ","), ("|", ".")])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
 def test_separators_encodings_and_packing(tmp_path, name, separator, decimal, encoding):
@@ -32,6 +44,26 @@ def test_separators_encodings_and_packing(tmp_path, name, separator, decimal, en
     assert table.raw.to_pydict() == expected
     assert table.y.tolist() == ["x", None]
     assert bool(table.notes) == (encoding in ("cp1252", "utf-16"))
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (
+            zipped({"a.csv": b"a\n1\n", "b.csv": b"a\n1\n"}),
+            "holds 2 files ('a.csv', 'b.csv'), where one table is",
+        ),
+        (zipped({}), "holds 0 files, where one table is expected; unpack it"),
+        (zipped({"a.parquet": b"PAR1"}), "has an ending labelfold does not know"),
+        (b"no archive", "is not a whole zip archive"),
+    ],
+)
+def test_archives_without_one_table(tmp_path, content, words):
+    path = tmp_path / "t.zip"
+    path.write_bytes(content)
+    with pytest.raises(FileProblem) as error:
+        read_table(path)
+    assert words in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +174,7 @@ def test_a_large_file_is_read_in_blocks(tmp_path, monkeypatch, name):
     monkeypatch.setattr("labelfold.app.io._csv._BLOCK", 3000)
     blocks = read_table(path, target="kind", id_columns=["id"])
     assert blocks.raw.shape == whole.raw.shape == (400, 2)
-    assert len(list(blocks.raw.read())) > 3
+    assert len(list(blocks.raw.read(blocks.raw.column_names))) > 3
     assert blocks.y.tolist() == whole.y.tolist()
     assert blocks.ids["id"].tolist() == whole.ids["id"].tolist()
     np.testing.assert_array_equal(

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+import scipy.sparse as sp
 from sklearn.datasets import load_breast_cancer
 from typer.main import get_command
 
@@ -195,10 +196,44 @@ def test_an_array_with_gaps(capsys, monkeypatch, tmp_path):
         run(capsys, "predict", "model", name, "-o", "said.csv")
         assert len(pd.read_csv("said.csv")) == 80
     run(capsys, "fit", "whole.npz", "-m", "lda", "-o", "model")
-    assert main(["predict", "model", "gaps.npz", "-o", "said.csv"]) == 2
-    assert "2 cells without a usable number, the first in column 1, row 4" in capsys.readouterr().err
+    _, err = run(capsys, "predict", "model", "gaps.npz", "-o", "said.csv")
+    assert "Note: 2 cells of 320 are missing or infinite; the median in their place.\n" in err
+    filled = np.nan_to_num(X, posinf=0)
+    filled[3, 1], filled[5, 2] = np.median(filled[:, 1]), np.median(filled[:, 2])
+    np.savez("filled.npz", X=filled)
+    run(capsys, "predict", "model", "filled.npz", "-o", "filled.csv")
+    assert Path("said.csv").read_text() == Path("filled.csv").read_text()
     found = compare(X, y, ["lda"], repeats=1, progress=False)
     assert found.refit().predict(X).shape == (80,)
+
+
+@pytest.mark.parametrize("kind", ["npz", "svmlight"])
+def test_missing_values_of_a_sparse_matrix_count_as_0(capsys, monkeypatch, tmp_path, kind):
+    rng = np.random.default_rng(0)
+    X = sp.random_array((80, 30), density=0.2, rng=rng, format="csr")
+    y = np.where(X[:, [0]].toarray().ravel() + X[:, [1]].toarray().ravel() > 0, 1, 0)
+    zero = X.copy()
+    X.data[[3, 50]], zero.data[[3, 50]] = [np.nan, np.inf], 0.0
+    monkeypatch.chdir(tmp_path)
+    for name, rows in (("gaps", X), ("zero", zero)):
+        if kind == "npz":
+            np.savez(f"{name}.npz", X_data=rows.data, X_indices=rows.indices, X_indptr=rows.indptr,
+                X_shape=rows.shape, y=y)  # fmt: skip
+        else:
+            cells = [" ".join(f"{j + 1}:{v!r}" for j, v in zip(r.indices, r.data.tolist(), strict=True))
+                for r in (rows[[i]] for i in range(80))]  # fmt: skip
+            lines = [f"{label} {row}" for label, row in zip(y, cells, strict=True)]
+            Path(f"{name}.svmlight").write_text("\n".join(lines))
+    said = "X has 2 stored values that are no finite number; they count as 0, as absent ones do."
+    _, err = run(capsys, "fit", f"gaps.{kind}", "-m", "lda", "-o", "model")
+    assert f"In gaps.{kind} {said}" in err
+    for name in ("gaps", "zero"):
+        _, err = run(capsys, "predict", "model", f"{name}.{kind}", "-o", f"{name}.csv")
+        assert (said in err) == (name == "gaps")
+    assert Path("gaps.csv").read_text() == Path("zero.csv").read_text()
+    found = compare(X, y, ["lda"], repeats=1, progress=False)
+    assert said in found.data.notes
+    assert np.isnan(X.data).sum() == 1  # what was given stays as it is
 
 
 def test_commands_that_read_a_table_have_the_same_options():

@@ -5,14 +5,19 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
+from sklearn.feature_extraction import FeatureHasher
+from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.pipeline import make_pipeline
 
 import labelfold.tables._blocks as blocks
+import labelfold.tables._columns as columns
 import labelfold.tables._recipe as recipes
+import labelfold.tables._stack as stacks
 from labelfold import LDA, Recipe, load, save
 from labelfold.tables._arrow import as_arrow
 from labelfold.tables._dates import instants, layouts_of
 from labelfold.tables._numbers import numbers, parsed, writing_of
+from labelfold.tables._steps import EachValue, HashedWords
 
 N = 60
 
@@ -177,6 +182,18 @@ def test_numbers_that_are_said_to_be_dates():
     np.testing.assert_allclose(X[:, names.index("s: days")], X[::-1, names.index("ms: days")])
 
 
+def test_numbers_that_are_dates_by_their_name_and_size():
+    rng = np.random.default_rng(0)
+    seconds = rng.integers(15 * 10**8, 17 * 10**8, 50)
+    table = pd.DataFrame({"created_at": seconds, "unix": 1000 * rng.permutation(seconds), "sold": seconds + 1,
+        "birth_year": rng.integers(1950, 2000, 50)})  # fmt: skip
+    for some in (table, table.astype(str)):
+        recipe = Recipe().fit(some)
+        roles = [(column["role"], column["how"].split(";")[0]) for column in recipe.columns_]
+        dates = [("date", "seconds since 1970"), ("date", "milliseconds since 1970")]
+        assert roles == [*dates, ("number", ""), ("number", "")]
+
+
 def test_pixels_stay_where_they_are():
     X = pd.DataFrame(np.zeros((5, 16)), columns=[f"pixel_{i}_{j}" for i in range(4) for j in range(4)])
     X["pixel_1_1"] = np.arange(5.0)
@@ -258,7 +275,8 @@ def test_dates_as_people_write_them(cells, expected):
 MANY = np.random.default_rng(0).random(100_000)
 BAD = {
     "a category with one value and gaps": ({"a": ["x", None] * 15}, "category", (30, 2)),
-    "100,000 categories": ({"a": [f"k{i % 99_000}" for i in range(100_000)], "b": MANY}, "category", (100_000, 2)),
+    "90,000 categories": ({"a": [f"k{i % 90_000}" for i in range(100_000)], "b": MANY}, "category", (100_000, 2)),
+    "100,000 categories": ({"a": [f"k{max(i, 9)}" for i in range(100_000)], "b": MANY}, "left out", (100_000, 1)),
     "categories to hash": ({"a": [f"k{i % 1000}" for i in range(5000)]}, "category", (5000, 64)),
     "dates in two formats": ({"a": ["1.2.1901", "1903-04-05", "7.8.1999"] * 9}, "date", None),
     "a stray word": ({"a": [*map(str, range(50)), "broken"]}, "number", (51, 1)),
@@ -290,7 +308,17 @@ def test_tables_of_any_make():
         def __arrow_c_stream__(self, requested_schema=None):
             return arrow.__arrow_c_stream__(requested_schema)
 
+    views = [j for j, kind in enumerate(arrow.schema.types) if kind in (pa.string(), pa.large_string())]
     for other in (arrow, Foreign()):
+        np.testing.assert_array_equal(Recipe().fit_transform(other, y), expected)
+    # polars holds text as views, and categories as dictionaries of views
+    for j in views:
+        arrow = arrow.set_column(j, arrow.column_names[j], arrow.column(j).cast(pa.string_view()))
+    city = arrow.column("city").cast(pa.string()).dictionary_encode().chunk(0)
+    coded = pa.DictionaryArray.from_arrays(city.indices, city.dictionary.cast(pa.string_view()))
+    coded = arrow.set_column(arrow.column_names.index("city"), "city", coded)
+    assert len(views) > 3
+    for other in (arrow, Foreign(), coded):
         np.testing.assert_array_equal(Recipe().fit_transform(other, y), expected)
 
 
@@ -307,6 +335,87 @@ def test_many_rows_are_learned_from_a_sample_and_read_in_blocks(monkeypatch):
     assert len(X) == len(expected)
     assert some.lines()[0] == f"learned from {some.n_learned_from_} of 3,000 rows, which the counts are of"
     assert told(some)["row"] == told(recipe)["row"]
+
+
+def test_numbers_in_several_units_are_no_numbers():
+    rng = np.random.default_rng(0)
+    n = 60
+    weight = [f"{v:.4f} {u}" for v, u in zip(rng.random(n) * 90, rng.choice(["kg", "lb"], n), strict=True)]
+    age = [f"{v} {'year' if v == 1 else 'Years'}" for v in rng.integers(1, 5, n)]
+    recipe = Recipe().fit(pd.DataFrame({"weight": weight, "size": [f"{v // 9} kg" if v % 2 else f"{v // 9} lb"
+        for v in range(n)], "age": age}))  # fmt: skip
+    units = "numbers in {} and {} are not read as numbers; bring them to one unit"
+    weight, size, age = recipe.columns_
+    assert (weight["role"], age["role"], age["how"]) == ("left out", "number", "'Year' removed")
+    assert weight["how"] in (units.format("'kg'", "'lb'"), units.format("'lb'", "'kg'"))
+    assert (size["role"], size["how"].split("; ")[1][:10]) == ("category", "numbers in")
+
+
+def test_short_texts_count_as_a_category_does():
+    rng = np.random.default_rng(0)
+    n = 300
+    words = [f"{a}{b}" for a in ("red", "big", "old", "new") for b in ("car", "cat", "hat", "cup", "box")]
+    table = pd.DataFrame(
+        {
+            "title": [" ".join(rng.choice(words, 3)) for _ in range(n)],
+            "name": [f"{v:05x} {v:06x}" for v in rng.permutation(n) + 10**6],  # no word is there twice
+            "person": [f"user{v}@mail.org" for v in [0, *range(1, n)]],
+            "almost": [f"P{v}" for v in [7, *range(1, n)]],
+            "size": rng.normal(size=n),
+        }
+    )
+    recipe = Recipe().fit(table)
+    roles = {column["name"]: column["role"] for column in recipe.columns_}
+    assert roles == {"title": "text", "name": "id", "person": "id", "almost": "left out", "size": "number"}
+    made = recipe.transform(table)
+    size = [j for j, name in enumerate(recipe.get_feature_names_out()) if name == "size"]
+    np.testing.assert_allclose(made[:, size].toarray().std(), 1)  # a long text would make it smaller
+    np.testing.assert_allclose((made.power(2).sum(axis=1) - made[:, size].power(2).sum(axis=1)), 1)
+
+
+def test_hashing_is_that_of_scikit_learn():
+    values = [*(f"shop {i}" for i in range(300)), None, "é"]
+    table = pa.table({"a": values, "b": values[::-1]})
+    hasher = FeatureHasher(64, input_type="string")
+    expected = hasher.transform([[] if value is None else [value] for value in values]).toarray()
+    made = EachValue(hasher).fit(table).transform(table).toarray()
+    np.testing.assert_array_equal(made, np.hstack([expected, expected[::-1]]))
+    texts = ["Hello, wörld  hello-there_x 12.5", None, "", " . ", "Hello, wörld", "b a b a", "a b", "b a"]
+    words = HashedWords(2**10).transform(pa.table({"t": texts}))
+    vectors = HashingVectorizer(token_pattern=r"(?u)\b\w+\b", strip_accents="unicode", norm=None,
+        alternate_sign=False, n_features=2**10).transform([text or "" for text in texts])  # fmt: skip
+    np.testing.assert_array_equal(words.toarray(), vectors.toarray())
+
+
+def test_text_of_very_many_rows_is_hashed(monkeypatch, tmp_path):
+    monkeypatch.setattr(columns, "_HASH_WORDS_FROM", 50)
+    monkeypatch.setattr(stacks, "_SINGLE_FROM", 50)
+    rng = np.random.default_rng(0)
+    y = np.arange(80) % 2
+    words = np.array([["cat", "dog", "fish", "bird"], ["car", "bus", "boat", "tram"]])
+    table = pd.DataFrame(
+        {
+            "note": [" ".join(rng.choice(words[i], 6)) for i in y],
+            "size": rng.random(80),
+            "kind": list("abcd") * 20,
+        }
+    )
+    model = make_pipeline(Recipe(), LDA()).fit(table, y)
+    assert model[0].lines()[0] == "note: text; tf-idf of its words, hashed"
+    assert len(model[0].get_feature_names_out()) == model[0].transform(table).shape[1]
+    assert model[0].transform(table).dtype == np.float32
+    save(model, tmp_path / "model")
+    assert (load(tmp_path / "model").predict(table) == y).all()
+
+
+@pytest.mark.parametrize("fuller", [1, 9])
+def test_sparse_blocks_are_stacked(fuller):
+    rng = np.random.default_rng(0)
+    parts = [
+        sp.random_array((7, 20), density=0.05 * f, rng=rng, format="csr") for f in (1, fuller, 0, fuller)
+    ]
+    expected = sp.vstack(parts).toarray()
+    np.testing.assert_array_equal(blocks.stacked(iter(parts), 28).toarray(), expected)
 
 
 def test_a_table_without_rows_is_refused_by_transform(learned):

@@ -183,7 +183,17 @@ def _missing(values: np.ndarray) -> np.ndarray:
     absent = {type(None), type(getattr(sys.modules.get("pandas"), "NA", None))}
     # Only types that have a NaN or NaT are compared: an array in a cell has no single truth value.
     nan_types = float | np.inexact | Decimal | np.datetime64 | np.timedelta64 | datetime
-    odd = {t for t in set(map(type, values)) if issubclass(t, nan_types)}
+    types = set(map(type, values))
+    if types <= {
+        type(None),
+        str,
+        int,
+        float,
+        bool,
+    }:  # NumPy's loops serve these, and there may be millions of rows
+        gone = values == np.array(None)
+        return gone | (values != values) if float in types else gone
+    odd = {t for t in types if issubclass(t, nan_types)}
     return np.fromiter((type(v) in absent or (type(v) in odd and v != v) for v in values), bool, len(values))
 
 

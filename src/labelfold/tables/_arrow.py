@@ -95,14 +95,29 @@ def as_arrow(X: Any) -> tuple[Any, bool]:
     """
     pa = arrow()
     if isinstance(X, pa.Table):
-        return X, True
+        return _without_views(X), True
     if hasattr(X, "iloc") and hasattr(X, "dtypes"):
         return _from_pandas(X), True
     if hasattr(X, "__arrow_c_stream__"):
-        return pa.table(X), True
+        return _without_views(pa.table(X)), True
     X = check_array(X, dtype=None, ensure_all_finite=False, accept_sparse=False, estimator="Recipe")
     columns = [_array(np.ascontiguousarray(X[:, j])) for j in range(X.shape[1])]
     return pa.table(columns, names=[f"x{j}" for j in range(X.shape[1])]), False
+
+
+def _without_views(table: Any) -> Any:
+    """Return a table with text that is held as views, as polars does, as plain text, which every kernel takes."""
+    pa = arrow()
+    text = pa.large_string() if table.nbytes > 2**30 else pa.string()
+    for j, field in enumerate(table.schema):
+        column = table.column(j)
+        if pa.types.is_string_view(field.type):
+            table = table.set_column(j, field.name, column.cast(text))
+        elif pa.types.is_dictionary(field.type) and pa.types.is_string_view(field.type.value_type):
+            coded = [(part.indices, part.dictionary.cast(text)) for part in column.chunks]
+            parts = [pa.DictionaryArray.from_arrays(*part) for part in coded]
+            table = table.set_column(j, field.name, pa.chunked_array(parts).unify_dictionaries())
+    return table
 
 
 def _from_pandas(X: Any) -> Any:

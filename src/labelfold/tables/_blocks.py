@@ -29,7 +29,7 @@ class Blocks:
     column_names : list of str
     num_rows : int
     read : callable
-        Gives the blocks, Arrow tables, from the first to the last.
+        Gives the blocks, Arrow tables of the columns asked for, from the first to the last.
     sample : pyarrow.Table
         The rows to learn from.
     places : ndarray
@@ -38,7 +38,7 @@ class Blocks:
 
     column_names: list[str]
     num_rows: int
-    read: Callable[[], Iterable[Any]] = field(repr=False)
+    read: Callable[[list[str]], Iterable[Any]] = field(repr=False)
     sample: Any = field(repr=False)
     places: np.ndarray = field(repr=False)
 
@@ -71,12 +71,15 @@ class Sampler:
         wanted = wanted & (self.wanted + np.cumsum(wanted) <= LABELLED)
         self.rows, self.wanted = self.rows + len(places), self.wanted + int(wanted.sum())
         self.kept.append((block, places, wanted))
-        self._thin()
+        self._thin(2 * self.most)
 
-    def _thin(self) -> None:
-        while self.rows // self.stride > 2 * self.most:
+    def _thin(self, most: int) -> None:
+        stride = self.stride
+        while self.rows // self.stride > most:
             self.stride *= 2
-        for i, (block, places, wanted) in enumerate(self.kept):
+        # rows of blocks before the last were thinned by the stride before
+        first = len(self.kept) - 1 if stride == self.stride else 0
+        for i, (block, places, wanted) in enumerate(self.kept[first:], first):
             keep = (places % self.stride == 0) | wanted
             if not keep.all():
                 self.kept[i] = (block.filter(arrow().array(keep)), places[keep], wanted[keep])
@@ -84,9 +87,7 @@ class Sampler:
     def result(self) -> tuple[Any, np.ndarray]:
         """Return the rows kept and their places."""
         pa = arrow()
-        while self.rows // self.stride > self.most:
-            self.stride *= 2
-        self._thin()
+        self._thin(self.most)
         table = pa.concat_tables([block for block, _, _ in self.kept], promote_options="permissive")
         return table, np.concatenate([places for _, places, _ in self.kept])
 
@@ -131,23 +132,36 @@ def filled(parts: Iterable[np.ndarray], n: int) -> np.ndarray:
     return out
 
 
-def stacked(parts: list[sp.csr_array]) -> sp.csr_array:
-    """Return sparse rows below each other; the list is emptied meanwhile, so that they are not there twice.
+def stacked(parts: Iterable[sp.csr_array], n: int) -> sp.csr_array:
+    """Return n sparse rows that come in parts as one array, each part let go once it is copied.
 
-    >>> stacked([sp.csr_array([[0, 1]]), sp.csr_array([[2, 0], [0, 3]])]).toarray().tolist()
+    >>> stacked(iter([sp.csr_array([[0, 1]]), sp.csr_array([[2, 0], [0, 3]])]), 3).toarray().tolist()
     [[0, 1], [2, 0], [0, 3]]
     """
-    if len(parts) == 1:
-        return parts[0]
-    shape = sum(part.shape[0] for part in parts), parts[0].shape[1]
-    counts = np.concatenate([np.diff(part.indptr) for part in parts])
-    indptr = np.concatenate([[0], np.cumsum(counts)])
-    small = np.int32 if max(indptr[-1], shape[1]) < 2**31 else np.int64
-    data = np.empty(indptr[-1], dtype=parts[0].dtype)
-    indices = np.empty(indptr[-1], dtype=small)
-    start = 0
-    while parts:
-        part = parts.pop(0)
-        data[start : start + part.nnz], indices[start : start + part.nnz] = part.data, part.indices
-        start += part.nnz
-    return sp.csr_array((data, indices, indptr.astype(small)), shape=shape)
+    data, indices, start, width = np.empty(0), np.empty(0, dtype=np.int32), 0, 0
+    counts: list[np.ndarray] = []
+    for part in parts:
+        if part.shape[0] == n:
+            return part
+        if not counts:
+            data, width = data.astype(part.dtype), part.shape[1]
+        end, rows = start + part.nnz, part.shape[0] + sum(len(some) for some in counts)
+        if end > len(data):
+            # the rows to come are about as full; memory that is never written to is never taken
+            room = int(1.1 * end * n / rows) if rows < n else end
+            small = np.int32 if max(room, width) < 2**31 else np.int64
+            data, indices = _grown(data, room, data.dtype), _grown(indices, room, small)
+        data[start:end], indices[start:end] = part.data, part.indices
+        counts.append(np.diff(part.indptr))
+        start = end
+    data.resize(start, refcheck=False)
+    indices.resize(start, refcheck=False)
+    indptr = np.zeros(n + 1, dtype=indices.dtype)
+    np.cumsum(np.concatenate(counts), out=indptr[1:])
+    return sp.csr_array((data, indices, indptr), shape=(n, width))
+
+
+def _grown(values: np.ndarray, room: int, dtype: Any) -> np.ndarray:
+    out = np.empty(room, dtype=dtype)
+    out[: len(values)] = values
+    return out

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from math import isqrt
 from typing import Any
 
@@ -21,6 +22,8 @@ _PIXEL = re.compile(r"(?:pixel|px|p)[ _.-]?(\d+)(?:[ _.x,-](\d+))?", re.IGNORECA
 _VECTOR = 16
 # Fewer rows count themselves only in order, and fewer values that all differ are no ids.
 FEWEST_COUNTED = 20
+# More distinct values than this share of the rows tell nothing of new ones.
+_DIFFER = 0.95
 
 
 @dataclass(frozen=True)
@@ -34,13 +37,15 @@ class Column:
     how : str
         What is done with it, or why it is left out, in a few words.
     reading : object
-        The writing of numbers, the layouts and units of dates, or the width and the root mean square length of lists.
+        The writing of numbers, the layouts and units of dates, the width and the root mean square length of lists, or
+        why categories are no numbers.
     missing : int
         Cells without a value.
     levels : int
         Distinct values of a category.
-    hashed, told : bool
-        Whether a category is hashed; whether missing cells tell something of the labels.
+    hashed, told, short : bool
+        Whether a category, or the words of a text, are hashed; whether missing cells tell something of the labels;
+        whether a text is of few words, so that it counts as a category does.
     """
 
     name: str
@@ -51,6 +56,7 @@ class Column:
     levels: int = 0
     hashed: bool = False
     told: bool = False
+    short: bool = False
     data: Any = field(default=None, repr=False, compare=False)
 
     @property
@@ -84,8 +90,12 @@ def left_out(column: Column, target: Target, places: np.ndarray, seen: dict[tupl
         return replace(column, role="category", how="1 value", reading=None, levels=1, data=None)
     if column.role == "number" and _counts_rows(column.name, values, places):
         return replace(column, role="id", how="it counts the rows")
-    if column.role == "category" and column.levels == len(known) >= FEWEST_COUNTED:
-        return replace(column, role="id", how="every row has another value, as ids have")
+    if column.role == "category" and len(known) >= FEWEST_COUNTED and column.levels > _DIFFER * len(known):
+        if column.reading is not None:
+            return replace(column, role="left out", how=column.reading)
+        if column.levels == len(known):
+            return replace(column, role="id", how="every row has another value, as ids have")
+        return replace(column, role="left out", how="nearly every row has another value, as ids have")
     repeated = target.repeats(values)
     if repeated >= LEAST_ROWS:
         how = f"it maps one to one onto the target in all {repeated:,} labelled rows, so it is a leak"
@@ -140,6 +150,15 @@ def _counts_rows(name: str, values: np.ndarray, places: np.ndarray) -> bool:
         return True
     whole = n > places[-1] and n >= FEWEST_COUNTED and values.max() - values.min() == n - 1
     return whole and bool((np.diff(np.sort(values)) == 1).all())
+
+
+def matching(pattern: str, names: Sequence[str]) -> list[str]:
+    """Return the columns that a name or a pattern stands for; a name that is there stands for itself alone.
+
+    >>> matching("label_*", ["label_a", "label_b", "x"]), matching("a*", ["a*", "ab"])
+    (['label_a', 'label_b'], ['a*'])
+    """
+    return [pattern] if pattern in names else [name for name in names if fnmatchcase(name, pattern)]
 
 
 def vector_columns(names: Sequence[str]) -> list[str]:

@@ -19,9 +19,10 @@ from labelfold.tables._arrow import (
     words_for_missing,
     written,
 )
+from labelfold.tables._blocks import LABELLED, LEARNED_FROM
 from labelfold.tables._column import Column, in_place, left_out, noted, pixel_columns, vector_columns
 from labelfold.tables._dates import EPOCHS, TURNS, UNITS, calendar_parts, instants, layouts_of
-from labelfold.tables._numbers import any_match, has_thousands, numbers, plain, said, writing_of
+from labelfold.tables._numbers import any_match, has_thousands, numbers, plain, said, units_of, writing_of
 from labelfold.tables._steps import lists
 from labelfold.tables._target import Target
 
@@ -31,16 +32,25 @@ _SAMPLE = 2000
 _MOST = 0.9
 # Words a cell: so many make text of cells that mostly differ.
 _WORDS, _DIFFER = 5.0, 0.2
+# So many make short text of cells that hardly repeat, where fewer than this share of all words are distinct.
+_FEW_WORDS, _RECUR = 2.0, 0.5
 # One column a value up to so many values, if they cover half of the rows; hashed to so many columns beyond.
 MOST_VALUES, HASHED = 50, 64
+# Beyond so many rows the words of a text are hashed.
+_HASH_WORDS_FROM = LEARNED_FROM + LABELLED
 # Values that are there fewer times than this on average tell little: only the frequent ones have a column.
 _OFTEN = 3
 # Seconds since 1970 reach this in the year 5138.
 _MILLISECONDS = 1e11
+_EPOCH = re.compile(r"epoch|unix|(?:^|_)ts$", re.IGNORECASE)
+# Seconds and milliseconds of the years 1980 to 2049.
+_SINCE = (3.15e8, 2.5e9)
 _DATED = re.compile(r"date|time|day|dob|birth|_at$|_on$|stamp", re.IGNORECASE)
 
 
-def columns_of(table: Any, places: np.ndarray, given: Mapping[str, str], target: Target) -> list[Column]:
+def columns_of(
+    table: Any, places: np.ndarray, n: int, given: Mapping[str, str], target: Target
+) -> list[Column]:
     """Return what each column of an Arrow table is.
 
     Parameters
@@ -49,13 +59,15 @@ def columns_of(table: Any, places: np.ndarray, given: Mapping[str, str], target:
         The rows to learn from.
     places : ndarray
         Which rows of the whole table these are, ascending.
+    n : int
+        The rows of the whole table.
     given : mapping of str to str
         Roles by name of column that are not to be told from the data.
     target : Target
         The labels, for leaks and telling gaps.
     """
-    n = table.num_rows
-    sample = table.take(np.linspace(0, n - 1, _SAMPLE).astype(int)) if n > _SAMPLE else table
+    last = table.num_rows - 1
+    sample = table.take(np.linspace(0, last, _SAMPLE).astype(int)) if last >= _SAMPLE else table
     vectors = set(vector_columns(table.column_names))
     pixels, shape = pixel_columns(table.column_names)
     kept = set(pixels if shape is not None else ())
@@ -75,21 +87,25 @@ def columns_of(table: Any, places: np.ndarray, given: Mapping[str, str], target:
             column = replace(column, told=target.told_by(np.isnan(column.data)))
         # a wide table is not held twice
         found.append(replace(column, data=None) if name in vectors else column)
-    return _nothing_but_names(found, table, given)
+    found = _nothing_but_names(found, table, given)
+    # of very many rows pairs of words and groups of characters would fill the memory
+    how, many = "tf-idf of its words, hashed", n > _HASH_WORDS_FROM
+    return [replace(c, how=how, hashed=True) if many and c.role == "text" else c for c in found]
 
 
 def _nothing_but_names(found: list[Column], table: Any, given: Mapping[str, str]) -> list[Column]:
     """Return the columns, those of names that hardly repeat as text where there is nothing else to learn from."""
     free = [c for c in found if c.name not in given and c.levels and is_text(table.column(c.name).type)]
-    rare = [
-        c
-        for c in free
-        if c.role == "category" and c.levels * _OFTEN > table.num_rows and c.levels > MOST_VALUES
-    ]
+    rare = [c for c in free if c.role == "category" and _hardly_repeats(c, table.num_rows)]
     if any(c.used and c not in rare for c in found):
         return found
     names = {c.name for c in rare or (c for c in free if c.role == "id")}
     return [_text(c.name, table.column(c.name)) if c.name in names else c for c in found]
+
+
+def _hardly_repeats(column: Column, n: int) -> bool:
+    """Tell whether the values of a category are there so few times that they tell little of n rows."""
+    return column.levels * _OFTEN > n and column.levels > MOST_VALUES
 
 
 def _told(name: str, cells: Any, sample: Any, role: str | None, target: Target) -> Column:
@@ -108,7 +124,11 @@ def _told(name: str, cells: Any, sample: Any, role: str | None, target: Target) 
     if role == "text":
         return _text(name, cells)
     if role == "number" or (role is None and (is_number(kind) or types.is_duration(kind))):
-        return _number(name, cells, sample)
+        return (
+            _date(name, cells, sample, target)
+            if role is None and _since(name, cells)
+            else _number(name, cells, sample)
+        )
     if role == "date" or (role is None and types.is_temporal(kind)):
         return _date(name, cells, sample, target)
     if role == "category" or types.is_boolean(kind) or types.is_dictionary(kind):
@@ -119,6 +139,8 @@ def _told(name: str, cells: Any, sample: Any, role: str | None, target: Target) 
 def _of_text(name: str, cells: Any, sample: Any, target: Target) -> Column:
     """Tell what a column of text holds."""
     quick = plain(cells)
+    if not is_text(quick.type) and _since(name, quick):
+        return _date(name, cells, sample, target)
     if not is_text(quick.type) and not _DATED.search(name) and not any_match(cells, r"^0\d"):
         return _number(name, quick, sample)
     some = [cell for cell in text_cells(sample, numbers=True).to_pylist() if cell is not None]
@@ -139,10 +161,35 @@ def _of_text(name: str, cells: Any, sample: Any, target: Target) -> Column:
         return _date(name, cells, sample, target)
     # ids such as "order no 17" differ in their numbers alone
     shapes = {re.sub(r"\d+", "#", cell) for cell in some}
-    words = np.mean([len(cell.split()) for cell in some])
+    words = np.mean([len(re.findall(r"\w+", cell) if "://" in cell else cell.split()) for cell in some])
     if words >= _WORDS and len(shapes) > max(_DIFFER * len(some), 5):
         return _text(name, cells)
-    return _category(name, cells)
+    column = _category(name, cells)
+    if _hardly_repeats(column, len(cells)) and words >= _FEW_WORDS and len(shapes) > _DIFFER * len(some):
+        every = [word for cell in some for word in cell.lower().split()]
+        if len(set(every)) < _RECUR * len(every):
+            return replace(_text(name, cells), short=True)
+    if units := units_of(some):
+        several = f"{', '.join(map(repr, units[:-1]))} and {units[-1]!r}"
+        how = f"numbers in {several} are not read as numbers; bring them to one unit"
+        return replace(noted(column, how), reading=how)
+    return column
+
+
+def _since(name: str, cells: Any) -> bool:
+    """Tell whether numbers count seconds or milliseconds since 1970: whole ones of our time under a name of dates."""
+    if not (_DATED.search(name) or _EPOCH.search(name)) or not is_number(cells.type):
+        return False
+    values = numbers(cells, None)
+    values = values[~np.isnan(values)]
+    first, last = _SINCE
+    return any(
+        len(values) > 0
+        and first * unit < values.min()
+        and values.max() < last * unit
+        and (values % 1 == 0).all()
+        for unit in (1, 1000)
+    )
 
 
 def _text(name: str, cells: Any) -> Column:

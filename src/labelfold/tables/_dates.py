@@ -92,6 +92,9 @@ def instants(column: Any, layouts: Sequence[str]) -> tuple[np.ndarray, np.ndarra
         return seconds, seconds
     if types.is_integer(kind):
         column, kind = column.cast(pa.string()), pa.string()
+    if is_text(kind) and layouts and layouts[0] == "year first":
+        column = _standard(column)
+        kind = column.type
     if is_text(kind) and len(column):
         values, codes = distinct(written(column))
         if len(values) < len(codes):  # days repeat
@@ -117,6 +120,15 @@ def instants(column: Any, layouts: Sequence[str]) -> tuple[np.ndarray, np.ndarra
     zoned = column.type.tz is not None
     local_time = pc.local_timestamp(column) if zoned else column
     return _seconds(local_time), _seconds(column)
+
+
+def _standard(column: Any) -> Any:
+    """Return text as timestamps where every cell is a date of ISO 8601 without a zone, and as it is otherwise."""
+    pa = arrow()
+    try:
+        return column.cast(pa.timestamp("s"))
+    except pa.ArrowInvalid:
+        return column
 
 
 def _seconds(column: Any) -> np.ndarray:

@@ -55,15 +55,37 @@ def writing_of(cells: Sequence[str]) -> tuple[Writing, float]:
     if not found:
         return PLAIN, float(np.mean([_NAMED.fullmatch(c) is not None for c in cells])) if cells else 0.0
     before = Counter(m["before"] for m in found if m["before"]).most_common(1)
-    after = Counter((m["after"] or "").strip(" )") for m in found if m["after"]).most_common(1)
+    after = Counter(_unit(m) for m in found if m["after"]).most_common(1)
     writing: Writing = {
         "decimal": _decimal([m["digits"] for m in found]),
         "before": before[0][0] if before else "",
-        "after": re.sub(f"[{_BLANKS}]", " ", after[0][0]) if after else "",
+        "after": after[0][0] if after else "",
     }
     pa = arrow()
     read = parsed(pa.chunked_array([list(cells)], type=pa.string()), writing)
     return writing, 1 - read.null_count / len(read)
+
+
+def _unit(found: re.Match) -> str:
+    """Return the unit after a number as it is compared with others: 'Years' and 'year' are one."""
+    unit = re.sub(f"[{_BLANKS}]", " ", found["after"] or "").strip(" )")
+    return re.sub(r"(?<=[^\W\d_]{2})[sS]$", "", unit)
+
+
+def units_of(cells: Sequence[str]) -> list[str]:
+    """Return the units of cells that are numbers in two to five of them, most frequent first; none otherwise.
+
+    Letters alone, as in 12A and 7B, are no units.
+
+    >>> units_of(["12 kg", "3 lb", "7 KG"]), units_of(["12 kg", "7 kg"]), units_of(["12A", "7B"])
+    (['kg', 'lb'], [], [])
+    """
+    found = [m for m in map(_WRITTEN.fullmatch, cells) if m]
+    around = Counter(f"{m['before'] or ''}{_unit(m)}".lower() for m in found)
+    often = [unit for unit, times in around.most_common() if unit and times >= 0.02 * len(cells)]
+    named = sum(around[unit] for unit in often) >= 0.9 * len(cells)
+    letters = any(len(unit) == 1 and unit.isalpha() for unit in often)
+    return often if named and not letters and 2 <= len(often) <= 5 else []
 
 
 def _decimal(digits: list[str]) -> str:
@@ -99,9 +121,7 @@ def parsed(column: Any, writing: Writing) -> Any:
             before = re.escape(writing["before"])
             text = pc.replace_substring_regex(text, rf"^([+-]?)\s*{before}\s*", r"\1")
         if writing["after"]:
-            ends = pc.ends_with(text, writing["after"])
-            shorter = pc.utf8_slice_codeunits(text, 0, -len(writing["after"]))
-            text = pc.utf8_rtrim_whitespace(pc.if_else(ends, shorter, text))
+            text = pc.replace_substring_regex(text, rf"\s*(?i:{re.escape(writing['after'])}s?)$", "")
         pattern = _MARKED.format(decimal=re.escape(decimal), other=re.escape(other))
     good = pc.match_substring_regex(text, pattern if marked else _PLAIN)
     if not pc.all(good).as_py():
@@ -140,7 +160,7 @@ def numbers(column: Any, writing: Writing | None) -> np.ndarray:
         column = column.cast(pa.int8())
     if not is_number(column.type):
         column = written(column)
-        column = plain(column) if writing in (None, PLAIN) else column
+        column = plain(column) if writing in (None, PLAIN) else _quick(column, writing)
         if is_text(column.type):
             column = parsed(text_cells(column, numbers=True), writing or PLAIN)
     single = types.is_float32(column.type)
@@ -156,6 +176,22 @@ def plain(column: Any) -> Any:
         return column.cast(pa.float64())
     except pa.ArrowInvalid:
         return column
+
+
+def _quick(column: Any, writing: Writing) -> Any:
+    """Return text as numbers where every cell is one with the column's unit and no thousands, or as it is."""
+    pc = arrow().compute
+    text, (before, after) = column, (writing["before"], writing["after"])
+    if writing["decimal"] == ",":
+        if pc.any(pc.match_substring(text, ".")).as_py():
+            return column
+        text = pc.replace_substring(text, ",", ".")
+    if before:
+        text = pc.if_else(pc.starts_with(text, before), pc.utf8_slice_codeunits(text, len(before)), text)
+    if after:
+        text = pc.if_else(pc.ends_with(text, after), pc.utf8_slice_codeunits(text, 0, -len(after)), text)
+    made = plain(pc.utf8_trim_whitespace(text) if before or after else text)
+    return column if is_text(made.type) else made
 
 
 def said(writing: Writing, *, thousands: bool = False) -> str:

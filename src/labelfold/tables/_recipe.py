@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +15,7 @@ from labelfold._sklearn import _fit_context
 from labelfold._warn import warn_user
 from labelfold.tables._arrow import arrow, as_arrow, is_text, written
 from labelfold.tables._blocks import LABELLED, LEARNED_FROM, Blocks, filled, in_order, slices, stacked
-from labelfold.tables._column import Column
+from labelfold.tables._column import Column, matching
 from labelfold.tables._columns import columns_of
 from labelfold.tables._stack import feature_names, stack
 from labelfold.tables._target import Target
@@ -39,9 +38,9 @@ class Recipe(TransformerMixin, BaseEstimator):
     Numbers keep their place; missing ones become the median, beside a column that says so where the gaps tell
     something of the labels. Categories and flags become one column a value, with rare values together, or are hashed
     where there are too many. Dates become elapsed days, and the parts of the calendar that go along with the labels.
-    Text becomes tf-idf of its words and of groups of characters, and the result is then a sparse matrix. Lists of
-    numbers become as many columns. Row counters, ids, empty, constant and repeated columns are left out, and so is a
-    column that maps one to one onto the target.
+    Text becomes tf-idf of its words and of groups of characters, of more than 120,000 rows that of hashed words, and
+    the result is then a sparse matrix. Lists of numbers become as many columns. Row counters, ids, empty, constant
+    and repeated columns are left out, and so is a column that maps one to one onto the target.
 
     Decimal commas, thousands, percent signs, units, and words for a missing cell are recognised where most of a
     column is written so. Values never seen in `fit` are no error in `transform`.
@@ -136,7 +135,7 @@ class Recipe(TransformerMixin, BaseEstimator):
         given = self._given(table.column_names)
         target = Target(y, n, self.unlabeled)
         some, places = _learned_from(table, target)
-        columns = columns_of(some, places, given, target.at(places))
+        columns = columns_of(some, places, n, given, target.at(places))
         used = [column for column in columns if column.used]
         if not used:
             reasons = "; ".join(f"{c.name!r}: {c.how}" for c in columns[:5])
@@ -165,7 +164,8 @@ class Recipe(TransformerMixin, BaseEstimator):
         Returns
         -------
         X_out : ndarray or csr_array of shape (n, k)
-            Sparse where there is text, or categories of very many values.
+            Sparse where there is text, or categories of very many values; then float32 where `fit` saw more than
+            120,000 rows.
         """
         check_is_fitted(self)
         table = self._table(X, reset=False)
@@ -243,9 +243,9 @@ class Recipe(TransformerMixin, BaseEstimator):
 
     def _transformed(self, table: Any) -> Any:
         """Return the rows as numbers, a few blocks at a time on as many threads."""
-        blocks = table.read() if isinstance(table, Blocks) else slices(table)
+        blocks = table.read(self.used_) if isinstance(table, Blocks) else slices(table)
         parts = in_order(self._block, blocks)
-        return stacked(list(parts)) if self.transformer_.sparse_output_ else filled(parts, table.num_rows)
+        return (stacked if self.transformer_.sparse_output_ else filled)(parts, table.num_rows)
 
     def _block(self, block: Any) -> Any:
         return self._matrix(self.transformer_.transform(block.select(self.used_)))
@@ -259,7 +259,7 @@ class Recipe(TransformerMixin, BaseEstimator):
         for parameter, role in ROLES.items():
             wanted = getattr(self, parameter)
             for pattern in [wanted] if isinstance(wanted, str) else wanted:
-                found = [name for name in names if name == pattern or fnmatchcase(name, pattern)]
+                found = matching(pattern, names)
                 if not found:
                     raise ValueError(
                         f"{parameter} names the column {pattern!r}, which X does not have; it has "

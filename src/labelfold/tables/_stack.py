@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import sqrt
 from typing import Any
 
 import numpy as np
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction import FeatureHasher
-from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
+from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from labelfold.tables._blocks import LABELLED, LEARNED_FROM
 from labelfold.tables._column import Column
 from labelfold.tables._columns import HASHED, MOST_VALUES
-from labelfold.tables._steps import AsSparse, EachValue, ReadDates, ReadLists, ReadNumbers, ReadText, Terms
+from labelfold.tables._steps import (
+    AsSparse,
+    EachValue,
+    HashedWords,
+    ReadDates,
+    ReadLists,
+    ReadNumbers,
+    ReadText,
+    Terms,
+)
 
 # A category of fewer rows than this share is rare, and one of fewer than two is in any case.
 _RARE = 0.002
-# Words and groups of characters of a column of text, at most; beyond so many rows they are hashed.
-_MOST_TERMS, _HASH_FROM, _HASHED_TERMS = 50_000, 200_000, 2**18
+# Words and groups of characters of a column of text, at most.
+_MOST_TERMS = 50_000
 # The length of all other columns in a row, beside text or a list of length 1.
 _BESIDE_TEXT = 0.5
 _TEXT, _LISTS = "text ", "lists"
@@ -28,6 +39,8 @@ _TEXT, _LISTS = "text ", "lists"
 _WIDE, _SPARSE = 200, 0.1
 # So do a third or fewer where an array of all of them would be larger than this, in bytes.
 _LARGE, _THIRD = 2**30, 1 / 3
+# Beyond so many rows a sparse matrix is float32.
+_SINGLE_FROM = LEARNED_FROM + LABELLED
 
 
 def stack(columns: list[Column], n: int) -> ColumnTransformer:
@@ -41,6 +54,8 @@ def stack(columns: list[Column], n: int) -> ColumnTransformer:
         for role in ("number", "category", "date", "list", "text")
     }
     sparse = _stays_sparse(by_role, n)
+    # of many rows the matrix is most of the memory; its entries are standardised, or weights of words
+    single = sparse and n > _SINGLE_FROM
     mixed = any(by_role[role] for role in ("category", "date", "list", "text"))
     scaled = [("scale", StandardScaler())] if mixed else []
     parts: list[tuple[str, Any, list[str]]] = []
@@ -48,7 +63,7 @@ def stack(columns: list[Column], n: int) -> ColumnTransformer:
     def add(title: str, some: list[Column], read: Any, *, told: bool = False, after: Sequence = ()) -> None:
         if some:
             impute = SimpleImputer(strategy="median", add_indicator=told, keep_empty_features=True)
-            last = [("sparse", AsSparse())] if sparse else []
+            last = [("sparse", AsSparse(single=single))] if sparse else []
             steps = [("read", read), ("impute", impute), *after, *last]
             parts.append((title, Pipeline(steps), _names(some)))
 
@@ -60,10 +75,12 @@ def stack(columns: list[Column], n: int) -> ColumnTransformer:
         some = [c for c in by_role["category"] if c.hashed == hashed]
         if some:
             encoder = FeatureHasher(HASHED, input_type="string") if hashed else _one_hot(n)
-            parts.append((title, EachValue(encoder), _names(some)))
+            parts.append((title, EachValue(encoder, single=single), _names(some)))
     add("dates", by_role["date"], ReadDates({c.name: c.reading for c in by_role["date"]}), after=scaled)
     add(_LISTS, by_role["list"], ReadLists({c.name: c.reading["width"] for c in by_role["list"]}))
-    parts += [(f"{_TEXT}{c.name}", _text(n), [c.name]) for c in by_role["text"]]
+    parts += [
+        (f"{_TEXT}{c.name}", _hashed_text() if c.hashed else _text(n), [c.name]) for c in by_role["text"]
+    ]
     return ColumnTransformer(
         parts,
         sparse_threshold=1.0 if sparse else 0.0,
@@ -82,17 +99,18 @@ def _stays_sparse(by_role: dict[str, list[Column]], n: int) -> bool:
 
 
 def _weights(parts: list, columns: list[Column]) -> dict[str, float] | None:
-    """Return what each part but text is multiplied by beside text and lists."""
+    """Return what each part but text is multiplied by beside text and lists; a text of few words is as a category."""
     lists = [c for c in columns if c.role == "list"]
-    if len(lists) == len(columns) or not any(c.role in ("list", "text") for c in columns):
+    long = [f"{_TEXT}{c.name}" for c in columns if c.role == "text" and not c.short]
+    if len(lists) == len(columns) or not (lists or long):
         return None
-    beside = [c for c in columns if c.role not in ("list", "text")]
+    beside = len(columns) - len(lists) - len(long)
     weights = {}
     for title, _, _ in parts:
         if title == _LISTS:
-            weights[title] = 1 / np.sqrt(sum(c.reading["length"] ** 2 for c in lists))
-        elif not title.startswith(_TEXT):
-            weights[title] = _BESIDE_TEXT / np.sqrt(len(beside))
+            weights[title] = 1 / sqrt(sum(c.reading["length"] ** 2 for c in lists))
+        elif title not in long:
+            weights[title] = _BESIDE_TEXT / sqrt(beside)
     return weights
 
 
@@ -116,13 +134,14 @@ def _text(n: int) -> Pipeline:
     return Pipeline([("read", ReadText()), ("terms", FeatureUnion(made, transformer_weights=half))])
 
 
+def _hashed_text() -> Pipeline:
+    return Pipeline([("read", HashedWords()), ("weigh", TfidfTransformer(sublinear_tf=True))])
+
+
 def _terms(n: int, analyzer: str, lengths: tuple[int, int]) -> Any:
     how: dict[str, Any] = {"analyzer": analyzer, "ngram_range": lengths, "strip_accents": "unicode"}
     if analyzer == "word":
         how["token_pattern"] = r"(?u)\b\w+\b"
-    if n > _HASH_FROM:
-        hashing = HashingVectorizer(**how, n_features=_HASHED_TERMS, norm=None, alternate_sign=False)
-        return Pipeline([("hash", hashing), ("weigh", TfidfTransformer(sublinear_tf=True))])
     # a word of one row tells nothing of another, unless there are few rows
     return Terms(**how, sublinear_tf=True, max_features=_MOST_TERMS, min_df=2 if n > 100 else 1)
 
@@ -141,11 +160,10 @@ def feature_names(transformer: ColumnTransformer) -> np.ndarray:
 
 
 def _text_names(part: Pipeline) -> list[str]:
+    if "terms" not in part.named_steps:
+        return list(part["read"].get_feature_names_out())
     names: list[str] = []
     for kind, terms in part["terms"].transformer_list:
-        if isinstance(terms, Pipeline):
-            names += [f"{kind} #{j}" for j in range(_HASHED_TERMS)]
-        else:
-            quoted = kind == "characters"
-            names += [f"'{term}'" if quoted else term for term in terms.get_feature_names_out()]
+        quoted = kind == "characters"
+        names += [f"'{term}'" if quoted else term for term in terms.get_feature_names_out()]
     return names

@@ -247,7 +247,7 @@ def _compare(
     from labelfold.app.report._page import write_report
 
     if time_limit is not None:
-        time_limit = max(_RUNS_END * time_limit - (time.perf_counter() - began), 0.1)
+        time_limit = max(_RUNS_END * time_limit - (time.perf_counter() - began), time_limit / 4)
     with refusing():
         found = compare(
             table.columns(),

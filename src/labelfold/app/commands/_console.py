@@ -164,13 +164,11 @@ def _like_none(label: Any) -> bool:
 
 def recipe_for(table: Table, **roles: list[str] | None) -> Recipe:
     """Return a recipe with the roles that options give to columns, e.g. ``text=["comment"]``."""
-    from labelfold.app.io._frames import matching
+    from labelfold.app.io._frames import chosen
     from labelfold.tables import Recipe
 
     names = table.feature_names or []
-    return Recipe(
-        **{role: matching(table.source, names, role, wanted or ()) for role, wanted in roles.items()}
-    )
+    return Recipe(**{role: chosen(table.source, names, role, wanted or ()) for role, wanted in roles.items()})
 
 
 def tell_recipe(recipe: Recipe | None) -> None:
@@ -236,7 +234,11 @@ def as_fitted(table: Table, saved: SavedModel, data: Path) -> Any:
         return table.columns()
     import pandas as pd
 
-    X = table.X if recipe is None or table.feature_names is not None else table.raw
+    X, medians = table.raw, saved.meta.get("medians")
+    if recipe is None or table.feature_names is not None:
+        X, filled = (table.X, 0) if medians is None else table.filled(medians)
+        if filled:
+            note(f"{count(filled, 'cell')} of {X.size:,} are missing or infinite; the median in their place.")
     expected, found = saved.meta.get("n_features"), X.shape[1]
     if sp.issparse(X) and table.feature_names is None and expected is not None and found < expected:
         # svmlight does not write trailing columns of zeros

@@ -200,8 +200,8 @@ def fit(
     if read.facts.numbers:
         known = f"with numbers from {labels.values.min():g} to {labels.values.max():g}"
     console().print(
-        f"{glossed(chosen)}{size}{value}, fitted on {n:,} rows × {d:,} columns, {labels.n_labelled:,} rows labelled "
-        f"{known}{everyone}.\n"
+        f"{glossed(chosen)}{size}{value}, fitted on {n:,} rows × {count(d, 'column')}, {labels.n_labelled:,} rows "
+        f"labelled {known}{everyone}.\n"
         + "".join(f"{doubt}\n" for doubt in read.doubts)
         + (f"{why_form}\n" if why_form and chosen.form(form) == form else "")
         + f"{expect}\n"
@@ -213,6 +213,7 @@ def fit(
 def fit_notes(method: Any, table: Any, data: Any, embedded: Any, expected: Any) -> dict[str, Any]:
     """Return what to keep beside a model: what it was fitted on, and what its components go along with."""
     from labelfold.app._explain import correlations, top_features
+    from labelfold.app.compare._data import medians
 
     labels = data.labels
     numbers = labels.task == "regression"
@@ -231,6 +232,8 @@ def fit_notes(method: Any, table: Any, data: Any, embedded: Any, expected: Any) 
         "range": [float(labels.values.min()), float(labels.values.max())] if numbers else None,
         "within": None if expected is None else expected.within,
         "top_features": tops,
+        # a matrix without a gap takes no recipe, which would keep these
+        "medians": medians(data.X).tolist() if data.recipe is None and not data.facts.sparse else None,
     }
 
 

@@ -19,7 +19,7 @@ app = typer.Typer(
 Data = Annotated[
     Path,
     typer.Argument(
-        help="A .csv, .txt, .tsv, .parquet, .npz or .svmlight file, text also as .gz, .bz2 or .zst.",
+        help="A .csv, .txt, .tsv, .parquet, .npz or .svmlight file, text also as .gz, .bz2, .zst or .zip.",
         show_default=False,
     ),
 ]

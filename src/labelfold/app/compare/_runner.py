@@ -70,9 +70,10 @@ def compare(
     repeats : int, default=5
         How often the folds, and the labels of the curve, are drawn.
     time_limit : float, optional
-        Seconds for the runs, which end with what there is; 40 and more with the size of X unless given. LabelFold
-        has its first run whatever it takes. Another run that alone would take a seventh of the time, or a method's
-        share where they are few, is stopped, and its method not tried again at that size or a larger one.
+        Seconds for the runs, which end with what there is; 40 and more with the size of X unless given. LabelFold,
+        where it comes first, has its first run whatever it takes. A later run that alone would take a seventh of the
+        time, or a method's share where they are few, is stopped, and its method not tried again at that size or a
+        larger one.
     random_state : int, default=0
         Seed of everything.
     test_size : float, default=0.3

@@ -117,9 +117,9 @@ class Runs:
         if name in self._too_large and (run.k or 0) >= self._too_large[name]:
             return
         row = {"method": name, "k": run.k, "budget": split.budget, "repeat": split.repeat}
-        # LabelFold is what is delivered if nothing is better: it may take what time there is, and once more than that
+        # LabelFold is delivered if nothing is better: it may take what time there is, and more where it is first
         delivered = name == PREFERRED
-        clock = Clock(None) if delivered and not split.repeat and self._whole(split) else self.clock
+        clock = Clock(None) if delivered and not self.store.rows else self.clock
         try:
             if name not in self._warm and not delivered:
                 with clock.turn(1.0):

@@ -7,11 +7,12 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from labelfold.app.io._limits import open_text
-from labelfold.app.io._problems import FileProblem, one_line
+from labelfold.app.io._problems import FileProblem, listed, one_line
 
 _SEPARATORS = ",;\t|"
 _LOOKED_AT, _LINES = 1 << 18, 200
@@ -43,8 +44,10 @@ class Dialect(NamedTuple):
         The one given, or utf-8, utf-16, or what bytes that are not UTF-8 are read by.
     errors : str
         What is done with bytes that the encoding does not have.
+    header : list of str
+        The names as they are written.
     names : list of str
-        The header.
+        The names of the columns, each another.
     skipped : int
         Lines up to the end of the header.
     """
@@ -52,6 +55,7 @@ class Dialect(NamedTuple):
     separator: str
     encoding: str
     errors: str
+    header: list[str]
     names: list[str]
     skipped: int
 
@@ -85,13 +89,22 @@ def dialect_of(path: Path, kind: str, given: str | None = None) -> Dialect:
     body = [row for row in rows if row]
     if body and all(len(row) == len(names) + 1 for row in body) and any(row[-1] for row in body):
         names = ["", *names]  # R writes no name above the names of rows
-    return Dialect(
-        separator,
-        encoding,
-        errors,
-        [name.strip() or f"Unnamed: {j}" for j, name in enumerate(names)],
-        skipped,
-    )
+    header = [re.sub(r"[\r\n]+", " ", name.strip()) or f"Unnamed: {j}" for j, name in enumerate(names)]
+    return Dialect(separator, encoding, errors, header, _distinct(header), skipped)
+
+
+def _distinct(header: list[str]) -> list[str]:
+    """Return names of which none is there twice.
+
+    >>> _distinct(["a", "a", "a.1", "a"])
+    ['a', 'a.2', 'a.1', 'a.3']
+    """
+    written, names = set(header), dict.fromkeys(header[:1])
+    for name in header[1:]:
+        tries = (f"{name}.{i}" for i in count(1))
+        new = next(n for n in tries if n not in written and n not in names) if name in names else name
+        names[new] = None
+    return list(names)
 
 
 def _above_header(lines: list[str]) -> int:
@@ -177,6 +190,8 @@ class CsvFile:
         self.dialect = dialect_of(path, kind, encoding)
         if self.dialect.encoding not in ("utf-8", "utf-8-sig"):
             note(f"{path} was read as {self.dialect.encoding}.")
+        if renamed := sorted(set(self.dialect.names) - set(self.dialect.header)):
+            note(f"{path} has columns of the same name; the later ones are called {listed(renamed)}.")
         self.repair, self.block = False, _BLOCK
 
     def attempt(self, action: Callable[[], Any]) -> Any:
@@ -206,28 +221,31 @@ class CsvFile:
         from pyarrow import csv
 
         with self._open() as file:
-            return csv.read_csv(file, *self._options()).rename_columns(self.dialect.names)
+            return csv.read_csv(file, *self._options())
 
-    def blocks(self) -> Iterator[Any]:
-        """Yield the file as Arrow tables, a block at a time."""
+    def blocks(self, columns: list[str]) -> Iterator[Any]:
+        """Yield some columns of the file as Arrow tables, a block at a time."""
         import pyarrow as pa
         from pyarrow import csv
 
-        with self._open() as file, csv.open_csv(file, *self._options()) as reader:
+        with self._open() as file, csv.open_csv(file, *self._options(columns)) as reader:
             for batch in reader:
-                yield pa.Table.from_batches([batch]).rename_columns(self.dialect.names)
+                yield pa.Table.from_batches([batch])
 
-    def _options(self) -> tuple[Any, Any, Any]:
+    def _options(self, columns: list[str] | None = None) -> tuple[Any, Any, Any]:
         import pyarrow as pa
         from pyarrow import csv
 
-        places = [str(j) for j in range(len(self.dialect.names))]  # names may be there twice
+        names = self.dialect.names
         skipped = 0 if self.repair else self.dialect.skipped
         return (
-            csv.ReadOptions(block_size=self.block, column_names=places, skip_rows=skipped),
+            csv.ReadOptions(block_size=self.block, column_names=names, skip_rows=skipped),
             csv.ParseOptions(delimiter=self.dialect.separator, newlines_in_values=True),
             csv.ConvertOptions(
-                column_types=dict.fromkeys(places, pa.string()), strings_can_be_null=True, null_values=[""]
+                column_types=dict.fromkeys(names, pa.string()),
+                strings_can_be_null=True,
+                null_values=[""],
+                include_columns=columns,
             ),
         )
 

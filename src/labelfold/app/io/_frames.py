@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from labelfold.app.io._csv import CsvFile
-from labelfold.app.io._limits import refuse_bomb
+from labelfold.app.io._limits import is_packed, refuse_bomb
 from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed, one_line
 from labelfold.tables._arrow import is_text, text_cells
 from labelfold.tables._blocks import BLOCK, Blocks, Sampler
+from labelfold.tables._column import matching
 from labelfold.tables._numbers import numbers
 
 # Files of more bytes are read a block at a time; packed ones unpack to about so many times their size.
-LARGE, _PACKED = 1 << 29, 5
+LARGE, _TIMES = 1 << 29, 5
 
 
 def read_frame(path: Path, kind: str, note: Callable[[str], None], encoding: str | None = None) -> Any:
     """Read a table with named columns: typed ones of Parquet, text of anything else; a `Stream` of a large file."""
-    large = path.stat().st_size * (_PACKED if path.suffix.lower() in (".gz", ".bz2", ".zst") else 1) > LARGE
+    large = path.stat().st_size * (_TIMES if is_packed(path) else 1) > LARGE
     table: Any
     if kind == "parquet":
         table = _parquet_stream(path) if large else _read_parquet(path)
@@ -42,7 +42,7 @@ class Stream:
     """A file that is read a block at a time: its columns, a function that gives its blocks, and one that tries."""
 
     column_names: list[str]
-    blocks: Callable[[], Iterator[Any]]
+    blocks: Callable[[list[str]], Iterator[Any]]
     attempt: Callable[[Callable[[], Any]], Any] = field(default=lambda action: action())
 
     def split(self, names: Sequence[str], targets: Sequence[str], ids: Sequence[str]) -> tuple[Any, Any]:
@@ -53,26 +53,26 @@ class Stream:
         import pyarrow as pa
 
         sampler, aside = Sampler(), []
-        for block in self.blocks():
+        for block in self.blocks([*dict.fromkeys([*names, *targets, *ids])]):
             labelled = np.zeros(block.num_rows, dtype=bool)
             for name in targets:
                 labelled |= block.column(name).is_valid().to_numpy().astype(bool)
             sampler.add(block.select(names), labelled)
             aside.append(block.select([*targets, *ids]))
         sample, places = sampler.result()
-        read = Blocks(names, sampler.rows, lambda: (b.select(names) for b in self.blocks()), sample, places)
+        read = Blocks(names, sampler.rows, self.blocks, sample, places)
         return read, pa.concat_tables(aside)
 
 
-def matching(path: Path, columns: Sequence[str], role: str, wanted: Sequence[str]) -> list[str]:
+def chosen(path: Path, columns: Sequence[str], role: str, wanted: Sequence[str]) -> list[str]:
     """Return the columns that some names and patterns stand for, or say which name is none.
 
-    >>> matching(Path("t.csv"), ["label_a", "label_b", "x"], "target", ["label_*"])
+    >>> chosen(Path("t.csv"), ["label_a", "label_b", "x"], "target", ["label_*"])
     ['label_a', 'label_b']
     """
     found: dict[str, None] = {}
     for name in wanted:
-        named = [name] if name in columns else [c for c in columns if fnmatchcase(c, name)]
+        named = matching(name, columns)
         if not named:
             hint = did_you_mean(name, columns) or f" (it has {listed(columns)})"
             raise FileProblem(f"{path} has no {role} column {name!r}{hint}.")
@@ -138,10 +138,10 @@ def _parquet_stream(path: Path) -> Stream:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    def blocks() -> Iterator[Any]:
+    def blocks(columns: list[str]) -> Iterator[Any]:
         with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(BLOCK):
-                yield pa.Table.from_batches([batch])
+            for batch in file.iter_batches(BLOCK, columns=columns):
+                yield pa.Table.from_batches([batch]).select(columns)
 
     try:
         with pq.ParquetFile(path) as file:

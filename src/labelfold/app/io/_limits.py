@@ -5,11 +5,13 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import zipfile
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
-from labelfold.app.io._problems import FileProblem, one_line
+from labelfold.app.io._problems import FileProblem, listed, one_line
 
 # Refused: what unpacks to more than the first, and to more times its size than the second. Tables and models stay far
 # below; a file that is made to fill the memory comes near 1000 times.
@@ -35,18 +37,63 @@ def most_unpacked(packed: int) -> int:
     return max(ALWAYS, TIMES * packed)
 
 
+def is_packed(path: Path) -> bool:
+    """Tell from its ending whether a file is packed."""
+    return path.suffix.lower() in _OPENERS
+
+
+def unpacked_name(path: Path) -> Path:
+    """Return the name of what a packed file holds, or of the file itself."""
+    if path.suffix.lower() == ".zip":
+        return Path(_table_in(path))
+    return Path(path.stem if is_packed(path) else path.name)
+
+
 def open_text(path: Path) -> BinaryIO:
-    """Open a text file, unpacked where it ends in .gz, .bz2 or .zst and then within the bounds."""
-    opener: Any = {".gz": gzip.open, ".bz2": bz2.open, ".zst": _open_zstd}.get(path.suffix.lower())
-    if opener is None:
+    """Open a text file, unpacked where it ends in .gz, .bz2, .zst or .zip and then within the bounds."""
+    if not is_packed(path):
         return path.open("rb")
-    return io.BufferedReader(_Bounded(path, opener(path, "rb")), 1 << 20)
+    return io.BufferedReader(_Bounded(path, _OPENERS[path.suffix.lower()](path)), 1 << 20)
 
 
-def _open_zstd(path: Path, mode: str) -> Any:
+def _open_zip(path: Path) -> Any:
+    return zipfile.ZipFile(path).open(_table_in(path))
+
+
+def _table_in(path: Path) -> str:
+    """Return the one table in a zip archive, or say why there is none."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = [m for m in archive.infolist() if not m.is_dir() and "__MACOSX/" not in m.filename]
+    except (OSError, zipfile.BadZipFile) as error:
+        raise FileProblem(
+            f"{path} is not a whole zip archive: {one_line(error)}; write or copy it again."
+        ) from error
+    if any(member.flag_bits & 1 for member in members):
+        raise FileProblem(f"{path} is locked with a password; unpack it first.")
+    named = [member.filename for member in members]
+    # beside a table a text says what is in it
+    named = [name for name in named if not name.lower().endswith((".txt", ".md", ".pdf"))] or named
+    if len(named) != 1:
+        raise FileProblem(
+            f"{path} holds {len(named)} files{f' ({listed(named)})' if named else ''}, where one table is expected; "
+            "unpack it and give the file that is meant."
+        )
+    return named[0]
+
+
+def _open_zstd(path: Path) -> Any:
     import pyarrow as pa
 
     return pa.input_stream(path, compression="zstd")
+
+
+_OPENERS: dict[str, Callable[[Path], Any]] = {
+    ".gz": gzip.open,
+    ".bz2": bz2.open,
+    ".zst": _open_zstd,
+    ".zip": _open_zip,
+}
 
 
 class _Bounded(io.RawIOBase):
@@ -65,7 +112,7 @@ class _Bounded(io.RawIOBase):
         """Read the next bytes."""
         try:
             part = self.file.read(len(buffer))
-        except (OSError, EOFError, zlib.error) as error:
+        except (OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
             raise FileProblem(
                 f"{self.path} is damaged or cut short: {one_line(error)}; write or copy it again."
             ) from error

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from labelfold.app.io._limits import is_packed, unpacked_name
 from labelfold.app.io._matrices import read_npz, read_svmlight
 from labelfold.app.io._problems import FileProblem, count, did_you_mean, existing_file, listed
 
@@ -31,7 +32,6 @@ SUFFIXES = {
 _EMPTY = ("NA", "N/A", "n/a", "<NA>", "NaN", "nan", "NULL", "null", "None")
 # More labels than these that are numbers with a decimal comma or a unit are a target of numbers, not classes.
 _MANY = 20
-_PACKED = (".gz", ".bz2", ".zst")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 _WHOLE = re.compile(r"^([+-]?\d+)\.0+$")  # -1.0 is -1 in another spelling
@@ -82,12 +82,20 @@ class Table:
         """
         if not hasattr(self.raw, "column_names"):
             if not sp.issparse(self.raw):
-                _refuse_gaps(self.source, self.raw, self.feature_names)
+                refuse_gaps(self.source, self.raw, self.feature_names)
             return self.raw
         from labelfold.app.io._frames import plain_numbers
 
-        blocks = self.raw.read() if hasattr(self.raw, "read") else [self.raw]
+        blocks = self.raw.read(self.raw.column_names) if hasattr(self.raw, "read") else [self.raw]
         return np.concatenate([plain_numbers(self.source, block) for block in blocks])
+
+    def filled(self, medians: Sequence[float]) -> tuple[Any, int]:
+        """Return the matrix, the median of a column in place of its missing and infinite cells, and their number."""
+        fits = isinstance(self.raw, np.ndarray) and self.raw.shape[1] == len(medians)
+        bad = ~np.isfinite(self.raw) if fits else np.zeros(0, dtype=bool)
+        if not bad.any():
+            return self.X, 0
+        return np.where(bad, np.asarray(medians, dtype=self.raw.dtype), self.raw), int(bad.sum())
 
     def columns(self) -> Any:
         """Return the columns as a recipe reads them, where they have names, and the matrix otherwise."""
@@ -116,8 +124,8 @@ def read_table(
     Parameters
     ----------
     path : path
-        A .csv, .txt, .tsv, .parquet, .npz or .svmlight file (text formats also packed as .gz, .bz2 or .zst). The
-        separator (comma, semicolon, tab or bar) and the encoding of text are found from it. An NPZ holds a dense
+        A .csv, .txt, .tsv, .parquet, .npz or .svmlight file (text formats also packed as .gz, .bz2, .zst or .zip).
+        The separator (comma, semicolon, tab or bar) and the encoding of text are found from it. An NPZ holds a dense
         ``X``, or ``X_data``, ``X_indices``, ``X_indptr`` and ``X_shape``, or what ``scipy.sparse.save_npz`` writes;
         and ``y`` where there are labels.
     target : str or sequence of str, optional
@@ -184,9 +192,9 @@ def read_table(
 
         frame = frames.read_frame(path, kind, notes.append, encoding)
         there = frame.column_names
-        targets = frames.matching(path, there, "target", targets)
-        id_columns = frames.matching(path, there, "id", id_columns) or [c for c in known_ids if c in there]
-        aside = {*targets, *id_columns, *frames.matching(path, there, "dropped", drop)}
+        targets = frames.chosen(path, there, "target", targets)
+        id_columns = frames.chosen(path, there, "id", id_columns) or [c for c in known_ids if c in there]
+        aside = {*targets, *id_columns, *frames.chosen(path, there, "dropped", drop)}
         names, ignored = _choose_features(path, [c for c in there if c not in aside], features)
         if isinstance(frame, frames.Stream):
             X, frame = frame.split(names, targets, id_columns)
@@ -196,7 +204,10 @@ def read_table(
         y = y if y is None or len(targets) > 1 else y[targets[0]]
         ids = frames.as_written(frame, id_columns) if id_columns else None
     if not hasattr(X, "column_names"):
-        _check_numbers(path, X)
+        if 0 in X.shape:
+            raise FileProblem(f"{path} has no {'rows' if X.shape[0] == 0 else 'columns'} in X.")
+        X, told = without_gaps(X)
+        notes += [f"In {path} {sentence}" for sentence in told]
     if y is not None:
         y = read_target(y, unlabeled_values) if y.ndim == 1 else _read_several(path, y, unlabeled_values)
     return Table(X, y, names, ids, path, ignored, index_base, targets, notes)
@@ -218,7 +229,8 @@ def _choose_features(
         hint = did_you_mean(absent[0], rest) if len(absent) == 1 else ""
         raise FileProblem(
             f"{path} lacks {len(absent)} of the {len(features)} columns the model was fitted on: "
-            f"{listed(absent)}{hint}."
+            f"{listed(absent)}{hint}; add {'it' if len(absent) == 1 else 'them'}, with empty cells where nothing is "
+            "known."
         )
     return list(features), [c for c in rest if c not in wanted]
 
@@ -231,9 +243,8 @@ def table_format(path: Path, format: str | None = None) -> str:
             hint = did_you_mean(format, known)
             raise FileProblem(f"{format!r} is no format labelfold reads{hint}; it reads {', '.join(known)}.")
         return format
-    name = path.name.lower()
-    packed = name.endswith(_PACKED)
-    found = SUFFIXES.get(Path(Path(name).stem if packed else name).suffix)
+    packed = is_packed(path)
+    found = SUFFIXES.get(unpacked_name(path).suffix.lower())
     if found is None or (packed and found in ("parquet", "npz")):
         raise FileProblem(
             f"{path} has an ending labelfold does not know; it knows {', '.join(SUFFIXES)}, and --format "
@@ -266,7 +277,9 @@ def read_target(values: Any, unlabeled_values: Sequence[str] | None = None) -> n
     import pandas as pd
 
     values = pd.Series(values, dtype=None if hasattr(values, "dtype") else object)
-    codes, distinct = pd.factorize(values)  # millions of rows have few labels
+    # millions of rows have few labels
+    coded = isinstance(values.dtype, pd.CategoricalDtype)
+    codes, distinct = (values.cat.codes, values.cat.categories) if coded else pd.factorize(values)
     labels = [*_labels_of(pd.Series(distinct), unlabeled_values), None]
     known = np.array([label is not None for label in labels])[codes]
     if known.all():
@@ -323,31 +336,36 @@ def _written_numbers(labels: list[str]) -> list:
     return parsed(pa.chunked_array([labels]), writing).to_pylist()
 
 
-def _check_numbers(path: Path, X: Any) -> None:
-    """Refuse a matrix without a cell, and a sparse one with missing or infinite cells, which no recipe fills."""
-    if 0 in X.shape:
-        raise FileProblem(f"{path} has no {'rows' if X.shape[0] == 0 else 'columns'} in X.")
-    if sp.issparse(X):
-        _refuse_gaps(path, X, None)
+def without_gaps(X: Any) -> tuple[Any, list[str]]:
+    """Return a sparse matrix with 0 where a stored value is missing or infinite, and a sentence where there was one.
+
+    Most columns of a sparse matrix are 0 in most rows, so that 0 is their median too. Others stay as they are.
+
+    >>> made, told = without_gaps(sp.csr_array([[0.0, np.nan], [2.0, 0.0]]))
+    >>> made.toarray().tolist(), told
+    ([[0.0, 0.0], [2.0, 0.0]], ['X has 1 stored value that is no finite number; it counts as 0, as absent ones do.'])
+    """
+    bad = ~np.isfinite(X.data) if sp.issparse(X) and X.dtype.kind == "f" else np.zeros(0, dtype=bool)
+    if not bad.any():
+        return X, []
+    X = X.copy()
+    X.data[bad] = 0.0
+    one = bad.sum() == 1
+    return X, [
+        f"X has {count(int(bad.sum()), 'stored value')} that {'is' if one else 'are'} no finite number; "
+        f"{'it counts' if one else 'they count'} as 0, as absent ones do."
+    ]
 
 
-def _refuse_gaps(path: Path, X: Any, names: list[str] | None) -> None:
+def refuse_gaps(path: Path, X: Any, names: list[str] | None) -> None:
     """Refuse missing and infinite cells of a matrix, with the first one's place."""
-    sparse = sp.issparse(X)
-    bad = ~np.isfinite(X.data if sparse else X)
+    bad = ~np.isfinite(X)
     if not bad.any():
         return
-    if sparse:
-        cells, first = X.tocoo(), int(np.flatnonzero(bad)[0])
-        row, column, value = cells.row[first], cells.col[first], cells.data[first]
-        remedy = "correct such cells, or save X as a dense array"
-    else:
-        row, column = np.argwhere(bad)[0]
-        value = X[row, column]
-        remedy = "fill such cells, or fit the model on rows of which some have one"
-    what = "empty (or not-a-number)" if np.isnan(value) else "infinite"
+    row, column = np.argwhere(bad)[0]
+    what = "empty (or not-a-number)" if np.isnan(X[row, column]) else "infinite"
     place = repr(names[column]) if names else str(column)
     raise FileProblem(
         f"{path} has {count(int(bad.sum()), 'cell')} without a usable number, the first in column {place}, row "
-        f"{row + 1}: it is {what}; {remedy}."
+        f"{row + 1}: it is {what}; fill such cells, or fit the model on a dense X, whose medians it then keeps."
     )
