@@ -643,7 +643,9 @@ def test_labels_do_not_steer_the_terminal(wine, capsys):
     steering.to_parquet("s.parquet")
     said = [*run(capsys, "fit s.parquet --target kind --id name --ridge 1 -o m"), *run(capsys, "inspect m")]
     said += run(capsys, "compare s.parquet --target kind --id name -m lda,svm -k 2 -b 20 -r 1 -o r")
-    said += run(capsys, "compare s.parquet --target kind --category a* --id name -m lda -k 2 -b 20 -r 1 -o s")
+    told = steering.assign(**{"col\x1b]0;title\x07our": np.where(steering.index % 2, "dark", "pa\x1b[2Jle")})
+    told.to_parquet("t.parquet")  # what is made of that column is told
+    said += run(capsys, "compare t.parquet --target kind --id name -m lda -k 2 -b 20 -r 1 -o t")
     steering.drop(columns="a\x1b[31msh").to_parquet("less.parquet")
     said += run(capsys, "predict m less.parquet -o p.csv", status=2)
     assert "\\x1b[2J" in "".join(said)

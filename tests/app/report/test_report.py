@@ -18,8 +18,8 @@ from labelfold.app.compare import compare
 from labelfold.app.compare._next_rows import spread_out
 from labelfold.app.io import FileProblem
 from labelfold.app.registry._methods import get_method
-from labelfold.app.report._figures import MOST_CLASSES, plain, reliability, scores
-from labelfold.app.report._map import classes, map_data
+from labelfold.app.report._figures import plain, reliability, scores
+from labelfold.app.report._map import map_data
 from labelfold.app.report._page import render
 
 NASTY = "<script>alert(1)</script>"
@@ -191,15 +191,6 @@ def test_one_component_is_drawn_against_the_columns_beside_it():
     assert best > 0.5
 
 
-def test_classes_for_which_colours_run_out_are_one():
-    names = [str(i) for i in range(MOST_CLASSES + 3)]
-    channel = classes("label", np.arange(-1, len(names)), names)
-    assert channel["names"] == [*names[:MOST_CLASSES], "3 other classes"]
-    codes = unpacked(channel["values"], "u1")
-    assert codes[0] == 255
-    assert set(codes[-3:]) == {MOST_CLASSES}
-
-
 def test_the_map_has_every_row_with_its_label_prediction_and_columns(found):
     drawn, data = map_data(found), found.data
     assert drawn["n"] == 150
@@ -210,17 +201,33 @@ def test_the_map_has_every_row_with_its_label_prediction_and_columns(found):
         "label, or prediction where there is none", "label", "prediction", "confidence",
         "right or wrong without its label",
     ]  # fmt: skip
-    label = unpacked(own["label"]["values"], "u1").astype(int)
-    np.testing.assert_array_equal(np.where(label == 255, -1, label), data.y)
+    label = unpacked(own["label"]["values"], "<u2").astype(int)
+    np.testing.assert_array_equal(np.where(label == 65535, -1, label), data.y)
     said = found.fitted().predict(data.X)
-    np.testing.assert_array_equal(np.array(data.classes)[unpacked(own["prediction"]["values"], "u1")], said)
-    state = unpacked(own["right or wrong without its label"]["values"], "u1")
+    np.testing.assert_array_equal(np.array(data.classes)[unpacked(own["prediction"]["values"], "<u2")], said)
+    state = unpacked(own["right or wrong without its label"]["values"], "<u2")
     told = found.review.left_out
     np.testing.assert_array_equal(state[data.labels.index] == 1, told.right(data.truth))
     column = drawn["columns"][2]
     step = (column["high"] - column["low"]) / 254
     values = column["low"] + step * unpacked(column["values"], "u1")
     np.testing.assert_allclose(values, data.X[:, 2], atol=0.51 * step)
+
+
+def test_several_labels_a_row_are_shown_one_at_a_time():
+    X, _ = load_iris(return_X_y=True)
+    Y = pd.DataFrame({"<big>": X[:, 2] > 4, "wide": X[:, 1] > 3}).astype(float)
+    Y.iloc[::2] = np.nan
+    found = compare(X, Y, ["labelfold"], repeats=1, progress=False)
+    drawn = map_data(found)
+    names = [c["name"] for c in drawn["methods"][0]["channels"]]
+    assert names[-2:] == ["confidence", "right or wrong without its label"]
+    assert sorted(names[:-2]) == ["label <big>", "label wide"]
+    first = next(c for c in drawn["methods"][0]["channels"] if c["name"] == "label <big>")
+    assert first["names"] == ["no", "yes"]
+    known = found.data.labels.index
+    np.testing.assert_array_equal(unpacked(first["values"], "<u2")[known], (X[:, 2] > 4)[known])
+    assert "rightly given" in section(render(found), "confusion")
 
 
 def test_many_rows_are_drawn_in_part_and_the_page_says_so(found, monkeypatch):

@@ -1,5 +1,7 @@
 """The report in a real browser: it draws, says nothing on the console, asks for nothing, and answers the mouse."""
 
+import base64
+import json
 import re
 import time
 
@@ -227,6 +229,57 @@ def test_the_lasso_lists_its_rows(page, report, found):
     quiet(page, report)
 
 
+def test_the_rows_in_view_are_listed_without_a_mouse(page, found):
+    page.run("document.getElementById('map-rows').click()")
+    listed = page.run("document.getElementById('map-list').value").split("\n")
+    assert sorted(listed) == sorted(found.data.row(i) for i in found.review.maps[0].rows)
+    for button in ("labelled", "unlabelled"):
+        buttons = "[...document.querySelectorAll('#map-legend button')]"
+        page.run(f"{buttons}.find((b) => / {button}$/.test(b.textContent)).click()")
+        page.run("document.getElementById('map-rows').click()")
+        if button == "labelled":
+            listed = page.run("document.getElementById('map-list').value").split("\n")
+            assert sorted(listed) == sorted(found.data.row(i) for i in found.data.unlabelled)
+    assert page.run("document.getElementById('map-chosen').hidden")
+
+
+def test_twenty_thousand_rows_move_smoothly(browser, report, tmp_path):
+    """The same map with its rows many times over, each time a little aside."""
+    text = report.read_text(encoding="utf-8")
+    start = text.index('id="data">') + len('id="data">')
+    end = text.index("</script>", start)
+    data = json.loads(text[start:end])
+    rows = data["map"]
+    times = -(-20_000 // rows["n"])
+
+    def tiled(packed, kind, jitter=0.0):
+        values = np.tile(np.frombuffer(base64.b64decode(packed), dtype=kind), times)
+        if jitter:
+            values = values + jitter * np.ptp(values) * np.random.default_rng(0).normal(size=len(values))
+        return base64.b64encode(values.astype(kind).tobytes()).decode()
+
+    rows.update(n=rows["n"] * times, names=rows["names"] * times, columns=[], rows=tiled(rows["rows"], "<u4"))
+    rows["labelled"] = tiled(rows["labelled"], "u1")
+    for method in rows["methods"]:
+        method.update({axis: tiled(method[axis], "<f4", 0.02) for axis in "xy"})
+        method["strength"] = tiled(method["strength"], "u1")
+        for channel in method["channels"]:
+            channel["values"] = tiled(channel["values"], "<u2" if "names" in channel else "<f4")
+    path = tmp_path / "large.html"
+    path.write_text(text[:start] + json.dumps(data).replace("<", "\\u003c") + text[end:], encoding="utf-8")
+    browser.look()
+    browser.open(path)
+    frames = browser.run(
+        "(async () => { const took = []; let last = performance.now();"
+        "for (let i = 0; i < 30; i++) { i % 2 ? labelfoldMap.pan(5, 3) : labelfoldMap.zoom(1.02);"
+        "await new Promise(requestAnimationFrame); took.push(performance.now() - last); last = performance.now(); }"
+        "return took; })()"
+    )
+    assert rows["n"] >= 20_000
+    assert np.median(frames) < 50  # milliseconds; 17 where nothing else runs
+    quiet(browser, path)
+
+
 def test_the_table_sorts_and_downloads(page, found, tmp_path):
     first = "[...document.querySelectorAll('#table tbody th')].map((h) => h.firstChild.textContent)"
     titles = [found.methods[m].title for m in found.ranking["method"]]
@@ -340,13 +393,39 @@ def test_it_prints_in_dark_ink_whatever_the_screen_is_like(browser, report):
 def test_a_comparison_of_columns_with_names(browser, tmp_path):
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.normal(size=(60, 4)), columns=["<b>size</b>", "b", "c", "d"])
+    X.iloc[5, 0] = 60.0  # which does not squeeze the others
     y = (X.iloc[:, 0] > 0).astype(int).to_numpy()
-    found = compare(X, y, ["lda", "svm"], budgets=[10], components=1, repeats=1, progress=False)
+    found = compare(X, y, ["lda", "svm"], budgets=[10], components=1, repeats=1, progress=False, scale=False)
     path = found.report(tmp_path / "report.html")
     browser.look()
     browser.open(path)
     assert browser.run("document.querySelector('.features .name').textContent") == "<b>size</b>"
+    places = np.array(browser.run("[...Array(60).keys()].map((i) => labelfoldMap.place(i)[0])"))
+    shown = browser.run("document.getElementById('map-canvas').clientWidth")
+    assert np.ptp(np.delete(places, 5)) > 0.5 * shown
+    assert not 0 < places[5] < shown
+    assert "1 of 60 rows lie outside" in browser.run("document.getElementById('map-note').textContent")
     assert "Every row has a label" in browser.run(
         "document.querySelector('[aria-labelledby=next]').textContent"
     )
+    quiet(browser, path)
+
+
+def test_classes_for_which_colours_run_out_are_drawn_alike_and_named(browser, tmp_path):
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.normal(size=(45, 6)), 5, axis=0) + 0.01 * rng.normal(size=(225, 6))
+    y = np.repeat([f"kind {i:02}" for i in range(45)], 5)
+    found = compare(X, y, ["lda"], components=3, repeats=1, progress=False)
+    path = found.report(tmp_path / "report.html")
+    browser.look()
+    browser.open(path)
+    assert len(legend(browser)) == 41
+    assert legend(browser)[-1] == "● 5 other classes (25)"
+    browser.run("document.getElementById('map-canvas').scrollIntoView({block: 'center'})")
+    place = browser.run(
+        "(() => { const b = document.getElementById('map-canvas').getBoundingClientRect(), "
+        "p = labelfoldMap.place(224); return [b.x + p[0], b.y + p[1]]; })()"
+    )
+    browser.point_at(*place)
+    browser.wait("document.getElementById('map-tip').textContent.includes('label: kind 44')")
     quiet(browser, path)

@@ -288,9 +288,10 @@ def _beside(z: np.ndarray, X: Any) -> np.ndarray:
 
 def _principal(X: Any, k: int) -> np.ndarray:
     """Return up to k principal components of columns brought to unit variance, sparse ones without centring."""
-    X = StandardScaler(with_mean=False).fit_transform(X)
-    P = TruncatedSVD(min(k + 1, X.shape[1]), random_state=0).fit_transform(X)
-    P = P - P.mean(axis=0)
+    P = StandardScaler(with_mean=False).fit_transform(X)
+    if P.shape[1] > 1:  # one column is its own
+        P = TruncatedSVD(min(k + 1, P.shape[1]), random_state=0).fit_transform(P)
+    P = np.asarray(P - P.mean(axis=0))
     return P[:, np.argsort(-P.var(axis=0), kind="stable")[:k]]
 
 

@@ -233,6 +233,7 @@ def components(found: Comparison) -> dict[str, Any] | None:
     return {
         "method": sized(found, found.winner),
         "embeds": found.review.parts[0].startswith("Component"),
+        "rows": count(found.settings["n_rows"], "row"),
         "images": bool(found.settings["image_shape"]),
         "more": (found.best_size_ or 0) > len(tops),
         "lines": list(zip(found.review.parts, tops, strict=True)),
@@ -253,6 +254,7 @@ def budgets(found: Comparison) -> dict[str, Any] | None:
             found, found.lines.dropna(subset="mean"), "label", "budget", "the number of labels"
         ),
         "measure": found.measure.name,
+        "rows": count(round(found.settings["test_size"] * found.settings["n_labelled"]), "labelled row"),
         "repeats": repeats_run(found),
         "guessing": guessing(found),
         "hidden": len(found.ranking) > 6,

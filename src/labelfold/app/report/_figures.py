@@ -35,7 +35,6 @@ COLOURS = (
 SYMBOLS = ("circle", "square", "triangle-up", "diamond")
 DASHES = ("solid", "dash", "dot", "dashdot")
 GREY = "#8a93a0"
-MOST_CLASSES = len(COLOURS) * len(SYMBOLS)
 _AT_FIRST = 6  # lines drawn at first; the legend has the others
 _DRAWS = 200  # of rows, for an interval
 _LEAST_ROWS = 5  # in a group of like confidence

@@ -1,6 +1,6 @@
 """The maps as data for the page: where rows lie, and channels of values that they can be coloured by.
 
-A channel holds one value a row, as bytes: a class, with 255 for none, or a number between two ends.
+A channel holds one value a row, as bytes: a class, with 65535 for none, or a number between two ends.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from labelfold.app.report._figures import MOST_CLASSES
-
 if TYPE_CHECKING:
     from labelfold.app.compare._data import Data
     from labelfold.app.compare._results import Comparison
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
 
 _MOST_CELLS = 1_000_000  # of columns to colour by: a byte each
 _MOST_LABELS = 30  # to choose from, where rows have several
-_NONE = 255
+_NONE = 2**16 - 1
 
 
 def map_data(found: Comparison) -> dict[str, Any] | None:
@@ -36,6 +34,7 @@ def map_data(found: Comparison) -> dict[str, Any] | None:
         "labelled": packed(data.labels.labelled[rows], "u1"),
         "methods": [_method(shown, found) for shown in maps],
         "columns": _columns(data, rows, found.review.strengths),
+        "n_columns": data.X.shape[1],
     }
 
 
@@ -143,16 +142,13 @@ def _columns(data: Data, rows: np.ndarray, strengths: np.ndarray | None) -> list
 
 
 def classes(name: str, codes: Any, names: list[str]) -> dict[str, Any]:
-    """Return a channel of classes; those for which colours run out are one.
+    """Return a channel of classes; the page draws those for which colours run out alike.
 
     >>> classes("label", np.array([0, -1]), ["a", "b"])["names"]
     ['a', 'b']
     """
     codes = np.asarray(codes).astype(int)
-    if len(names) > MOST_CLASSES:
-        names = [*names[:MOST_CLASSES], f"{len(names) - MOST_CLASSES} other classes"]
-    codes = np.where(codes < 0, _NONE, np.minimum(codes, len(names) - 1))
-    return {"name": name, "names": list(names), "values": packed(codes, "u1")}
+    return {"name": name, "names": list(names), "values": packed(np.where(codes < 0, _NONE, codes), "<u2")}
 
 
 def numbers(name: str, values: Any, ends: Any, coarse: bool = False) -> dict[str, Any]:

@@ -5,7 +5,7 @@ const COLOURS = ["#2f7ed8", "#d9622b", "#2a9d68", "#b459c4", "#b8860b", "#1f97a8
 const SHAPES = ["circle", "square", "triangle-up", "diamond"];
 const SCALE = ["#440154", "#482878", "#3e4989", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6ece58", "#b5de2b",
   "#fde725"];  // viridis
-const NONE = 255, FADES = 8, SLOW = 20;
+const NONE = 65535, MOST = COLOURS.length * SHAPES.length, FADES = 8, SLOW = 20;
 
 function startMap(map) {
   const canvas = byId("map-canvas"), tip = byId("map-tip"), note = byId("map-note"), lassoButton = byId("map-lasso");
@@ -17,11 +17,11 @@ function startMap(map) {
 
   function decode(raw) {
     if (raw.get) return raw;
-    const values = unpack(raw.values, raw.names || raw.coarse ? Uint8Array : Float32Array);
+    const values = unpack(raw.values, raw.names ? Uint16Array : raw.coarse ? Uint8Array : Float32Array);
     const step = (raw.high - raw.low) / 254;
     raw.get = raw.coarse ? (i) => raw.low + values[i] * step : (i) => values[i];
-    // the class of a row, or its place on the scale of colours; NONE where there is none
-    raw.place = raw.names ? (i) => values[i] : (i) => {
+    // the class of a row, MOST where colours run out, or its place on the scale of colours; NONE where there is none
+    raw.place = raw.names ? (i) => values[i] === NONE ? NONE : Math.min(values[i], MOST) : (i) => {
       const share = (raw.get(i) - raw.low) / ((raw.high - raw.low) || 1);
       return Number.isNaN(share) ? NONE : Math.round(Math.min(Math.max(share, 0), 1) * (SCALE.length - 1));
     };
@@ -33,8 +33,7 @@ function startMap(map) {
   function look(place) {
     if (place === NONE) return [themeColour("--grey"), "circle"];
     if (!channel.names) return [SCALE[place], "circle"];
-    const more = place >= COLOURS.length * SHAPES.length;
-    return more ? [themeColour("--grey"), "circle"]
+    return place === MOST ? [themeColour("--grey"), "circle"]
       : [COLOURS[place % COLOURS.length], SHAPES[Math.floor(place / COLOURS.length)]];
   }
 
@@ -68,7 +67,9 @@ function startMap(map) {
     channels.splice(0, channels.length, ...method.channels, ...map.columns);
     const select = byId("map-colour"), before = select.selectedOptions[0]?.textContent;
     const options = channels.map((c, i) => Object.assign(document.createElement("option"), { textContent: c.name, value: i }));
-    const group = Object.assign(document.createElement("optgroup"), { label: "column" });
+    const some = map.columns.length < map.n_columns;
+    const group = Object.assign(document.createElement("optgroup"), { label: some
+      ? `column, the ${map.columns.length} of ${map.n_columns} that tell most` : "column" });
     group.append(...options.slice(method.channels.length));
     select.replaceChildren(...options.slice(0, method.channels.length), ...(map.columns.length ? [group] : []));
     select.value = Math.max(options.findIndex((o) => o.textContent === before), 0);
@@ -79,12 +80,12 @@ function startMap(map) {
     setChannel();
   }
 
-  // the middle 99% fill the view, so that a few far rows do not squeeze the others; wholly shown where that costs little
+  // far rows are left outside at first, so that they do not squeeze the others: the middle 80% and 1.5 times its width
   function bounds() {
     const ends = [method.x, method.y].map((values) => {
       const sorted = values.slice().sort(), at = (q) => sorted[Math.round(q * (sorted.length - 1))];
-      const [low, high] = [at(0.005), at(0.995)], width = (high - low) || 1;
-      const [least, most] = [Math.max(sorted[0], low - 0.25 * width), Math.min(sorted.at(-1), high + 0.25 * width)];
+      const reach = 1.5 * (at(0.9) - at(0.1));
+      const [least, most] = [Math.max(sorted[0], at(0.1) - reach), Math.min(sorted.at(-1), at(0.9) + reach)];
       const pad = 0.05 * ((most - least) || 1);
       return [least - pad, most + pad];
     });
@@ -98,7 +99,8 @@ function startMap(map) {
     for (let i = 0; i < map.n; i++) counts.set(channel.place(i), (counts.get(channel.place(i)) || 0) + 1);
     const items = [];
     if (channel.names) {
-      channel.names.forEach((name, place) => counts.has(place) && items.push([place, name]));
+      channel.names.slice(0, MOST).forEach((name, place) => counts.has(place) && items.push([place, name]));
+      if (counts.has(MOST)) items.push([MOST, `${channel.names.length - MOST} other classes`]);
       if (counts.has(NONE)) items.push([NONE, "none"]);
     } else {
       const bar = document.createElement("span");
@@ -120,7 +122,7 @@ function startMap(map) {
     }
     for (const [is, name] of [[1, "labelled"], [0, "unlabelled"]])
       if (labelled.includes(is) && labelled.includes(1 - is))
-        box.append(legendButton(name, is ? "⬤" : "•", themeColour("--ink"), true, (shown) => {
+        box.append(legendButton(name, is ? "⬤" : "•", "inherit", true, (shown) => {
           if (shown) hidden.delete(`role ${is}`); else hidden.add(`role ${is}`);
           redraw();
         }));
@@ -265,17 +267,17 @@ function startMap(map) {
     pen.setLineDash([]);
   }
 
-  function choose() {
-    const path = new Path2D();
-    lasso.forEach(([x, y]) => path.lineTo(x, y));
+  // lists the rows inside a path, or all in view where there is none, which also serves those who use no mouse
+  function choose(corners, where) {
+    const { w, h, kx, ky } = scales(), pen = document.createElement("canvas").getContext("2d"), path = new Path2D();
+    (corners || [[0, 0], [w, 0], [w, h], [0, h]]).forEach(([x, y]) => path.lineTo(x, y));
     path.closePath();
-    const { h, kx, ky } = scales(), pen = document.createElement("canvas").getContext("2d");
     const inside = [];
     for (let i = 0; i < map.n; i++) if (isShown(i)
       && pen.isPointInPath(path, (method.x[i] - view.x0) * kx, h - (method.y[i] - view.y0) * ky)) inside.push(i);
-    chosen = inside.length ? new Set(inside) : null;
-    byId("map-chosen").hidden = !chosen;
-    if (chosen) showList("map-chosen", "map-list", `${inside.length.toLocaleString("en")} rows in the lasso`, inside.map(rowName));
+    chosen = corners && inside.length ? new Set(inside) : null;
+    byId("map-chosen").hidden = !inside.length;
+    if (inside.length) showList("map-chosen", "map-list", `${inside.length.toLocaleString("en")} rows ${where}`, inside.map(rowName));
     lasso = null;
     redraw();
   }
@@ -303,7 +305,7 @@ function startMap(map) {
   });
   for (const end of ["pointerup", "pointercancel"]) canvas.addEventListener(end, (event) => {
     down.delete(event.pointerId);
-    if (lasso && end === "pointerup" && lasso.length > 2) choose();
+    if (lasso && end === "pointerup" && lasso.length > 2) choose(lasso, "in the lasso");
     else if (lasso) { lasso = null; chosen = null; byId("map-chosen").hidden = true; redraw(); }
     else if (end === "pointerup") tell(...at(event));
   });
@@ -326,6 +328,7 @@ function startMap(map) {
     lassoButton.ariaPressed = String(lassoButton.ariaPressed !== "true");
     canvas.style.touchAction = lassoButton.ariaPressed === "true" ? "none" : "";
   });
+  byId("map-rows").addEventListener("click", () => choose(null, "in view"));
   byId("map-in").addEventListener("click", () => zoom(1.4));
   byId("map-out").addEventListener("click", () => zoom(1 / 1.4));
   byId("map-all").addEventListener("click", reset);

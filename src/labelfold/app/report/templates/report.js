@@ -64,6 +64,7 @@ function legend(id, traces) {
 const config = { responsive: true, displaylogo: false, displayModeBar: false };
 const drawn = Promise.all(Object.entries(figures).map(([id, figure]) => {
   if (touch) figure.layout.dragmode = false;
+  if (figure.layout.height) byId(id).style.height = `${figure.layout.height}px`;
   if (/^plot-(budgets|sizes)/.test(id)) legend(id, figure.data);
   const axes = Object.entries(themed()).filter(([name]) => !name.startsWith("yaxis2") || figure.layout.yaxis2);
   return Plotly.newPlot(id, figure.data, figure.layout, config)
