@@ -43,9 +43,17 @@ def test_every_container_gives_the_same(form, container, counts):
 
 @pytest.mark.parametrize("form", [UnitVariance, UnitRows, RootCounts, TfIdf])
 def test_sparse_rows_stay_sparse(form, counts):
-    T = form().fit(counts).transform(sparse.csr_array(counts))
+    T = form().fit(sparse.csr_array(counts)).transform(sparse.csr_array(counts))
     assert sparse.issparse(T)
     assert T.nnz == np.count_nonzero(counts)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("learned_from", [np.asarray, sparse.csr_array])
+def test_new_rows_may_come_in_another_container(form, learned_from, counts):
+    made = form().fit(learned_from(counts))
+    T = made.transform(sparse.csr_array(counts))
+    np.testing.assert_allclose(T.toarray() if sparse.issparse(T) else T, made.transform(counts), atol=1e-12)
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -201,6 +201,15 @@ def view_of(view):
     return view.family, view.space, view.value, view.filter
 
 
+def test_new_rows_may_come_in_another_container(clusters):
+    X, y = clusters
+    fold = LabelFold(5).fit(X * [1, 2, 3, 4, 5] + 3.0, some_labels(y))
+    new = X[:9] * [1, 2, 3, 4, 5] + 3.5
+    np.testing.assert_allclose(
+        fold.decision_function(sparse.csr_array(new)), fold.decision_function(new), atol=1e-9
+    )
+
+
 def test_few_anchors_for_many_rows_in_every_container(container, rng, many_blocks):
     X, y = make_moons(400, noise=0.1, random_state=0)
     X = np.hstack([X, 0.1 * rng.standard_normal((400, 3))])

@@ -34,9 +34,6 @@ class ColumnForm(OneToOneFeatureMixin, TransformerMixin, RowsEstimator):
     zeros, and sparse rows stay sparse, unless the subclass says otherwise.
     """
 
-    # Whether sparse rows stay sparse.
-    keeps_zeros = True
-
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the form.
 
@@ -74,6 +71,11 @@ class ColumnForm(OneToOneFeatureMixin, TransformerMixin, RowsEstimator):
         """Return rows as a view of them in this form, which costs no pass."""
         return Formed(rows, self)
 
+    @property
+    def keeps_zeros(self) -> bool:
+        """Whether sparse rows stay sparse."""
+        return True
+
     def _learn(self, rows: Rows) -> None:
         """Learn from rows; most forms have nothing to learn but the width."""
 
@@ -105,12 +107,12 @@ class AsTheyAre(ColumnForm):
 
 
 class UnitVariance(ColumnForm):
-    """Columns of unit variance; dense ones are centred, constant ones become 0.
+    """Columns of unit variance, centred where it is learned from dense rows; constant ones become 0.
 
     Attributes
     ----------
     mean_ : ndarray of shape (d,)
-        Column means.
+        What is taken off: column means, or 0 where it was learned from sparse rows.
     scale_ : ndarray of shape (d,)
         What columns are multiplied by: one over their deviation, 0 where they are constant.
 
@@ -123,16 +125,23 @@ class UnitVariance(ColumnForm):
            [ 1.,  0.]])
     """
 
+    @property
+    def keeps_zeros(self) -> bool:
+        """Whether sparse rows stay sparse."""
+        return not self.mean_.any()
+
     def _learn(self, rows: Rows) -> None:
-        self.mean_ = rows.mean()
-        squares = Centered(rows, self.mean_).sum(_squares)
-        self.scale_ = _inverse(np.sqrt(squares / rows.shape[0]), np.abs(self.mean_))
+        mean = rows.mean()
+        squares = Centered(rows, mean).sum(_squares)
+        self.scale_ = _inverse(np.sqrt(squares / rows.shape[0]), np.abs(mean))
+        first = rows.take(np.arange(1)).whole().raw
+        self.mean_ = np.zeros_like(mean) if sparse.issparse(first) else mean
 
     def _form(self, X: Any) -> Any:
         scale = self.scale_.astype(X.dtype)
-        if sparse.issparse(X):
+        if sparse.issparse(X) and self.keeps_zeros:
             return _with_data(X, X.data * scale[X.indices])
-        return (X - self.mean_.astype(X.dtype)) * scale
+        return (_dense(X) - self.mean_.astype(X.dtype)) * scale
 
 
 class Ranks(ColumnForm):
@@ -162,10 +171,13 @@ class Ranks(ColumnForm):
     array([-1.225,  0.   ,  1.225])
     """
 
-    keeps_zeros = False
-
     def __init__(self, from_zero: bool = False) -> None:
         self.from_zero = from_zero
+
+    @property
+    def keeps_zeros(self) -> bool:
+        """Whether sparse rows stay sparse."""
+        return False
 
     def _learn(self, rows: Rows) -> None:
         X = _dense(_sample(rows))
