@@ -47,7 +47,7 @@ def test_every_container_gives_the_same(container, X):
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
 def test_every_way_leads_to_the_same(direct, make, rng, monkeypatch):
     monkeypatch.setattr("labelfold.features._principal.DIRECT", direct)
-    X = rng.standard_normal((30, 4)) @ rng.standard_normal((4, 50)) * 3 + rng.standard_normal((30, 50)) / 10
+    X = rng.standard_normal((30, 4)) @ rng.standard_normal((4, 70)) * 3 + rng.standard_normal((30, 70)) / 10
     for rows in (X, X.T.copy()):
         found = principal_axes(as_rows(make(rows)), 4)
         s = np.linalg.svd(rows - rows.mean(axis=0), compute_uv=False)[:4]

@@ -14,16 +14,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from labelfold._base import RowsEstimator
 from labelfold._sklearn import Interval, _fit_context
-from labelfold.numerics._eigen import signed
+from labelfold.numerics._eigen import largest_eigenvectors, signed
 from labelfold.numerics._svd import randomized_svd
 from labelfold.rows import Block, Centered, Rows
 
-# A d x d or n x n matrix up to this size is decomposed directly: one pass.
+# A d x d or n x n matrix up to twice this size is decomposed directly: one pass.
 DIRECT = 2000
 
 # Principal coordinates are features, so few digits are enough where they are iterated for.
 _TOL = 1e-4
 _MAX_ITER = 30
+# Further vectors, which speed up the last of those wanted.
+_MORE = 10
 
 
 class Principal(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator):
@@ -160,22 +162,38 @@ def principal_axes(rows: Rows, n_components: int, *, random_state: Any = 0) -> A
         return Axes(np.zeros((d, 0)), np.zeros(0), mean, 0.0)
     if S is not None:
         squares, basis = _largest(S, q, eps)
-    elif n <= DIRECT and n * rows.row_bytes() <= 2**30:
+    elif n <= 2 * DIRECT and n * rows.row_bytes() <= 2**30:
         squares, U = _largest(np.asarray(centered.whole().double().outer()) / n, q, eps)
+        basis = centered.t(U) / (np.sqrt(squares) * np.sqrt(n))
+    elif rows.is_sparse and n < d // 2:
+        # all but two products with X is work on vectors as long as there are rows, not columns
+        Q = np.random.default_rng(_seed(random_state)).standard_normal((n, min(q + _MORE, n)))
+        found = largest_eigenvectors(
+            lambda P: np.asarray(centered.map(_times, shared=(centered.t(P),)), dtype=float),
+            Q,
+            q,
+            tol=_TOL,
+            eps=eps,
+            max_iter=_MAX_ITER,
+        )
+        keep = found.values[:q] > 10 * n * eps * found.values[0]
+        squares, U = found.values[:q][keep] / n, found.vectors[:, :q][:, keep]
         basis = centered.t(U) / (np.sqrt(squares) * np.sqrt(n))
     else:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             warnings.simplefilter("ignore", UserWarning)
-            found = randomized_svd(
-                centered, q, tol=_TOL, max_iter=_MAX_ITER, random_state=_seed(random_state)
-            )
-        squares, basis = found.s**2 / n, found.Vt.T
+            svd = randomized_svd(centered, q, tol=_TOL, max_iter=_MAX_ITER, random_state=_seed(random_state))
+        squares, basis = svd.s**2 / n, svd.Vt.T
     return Axes(signed(np.asarray(basis)), np.sqrt(squares), mean, total)
 
 
 def _project(X: Block, W: Any, mean: Any) -> Any:
     return X.shift(mean) @ W
+
+
+def _times(X: Block, Z: Any) -> Any:
+    return X @ Z
 
 
 def _largest(A: np.ndarray, k: int, eps: float) -> tuple[np.ndarray, np.ndarray]:
