@@ -56,6 +56,16 @@ def test_every_way_leads_to_the_same(direct, make, rng, monkeypatch):
         np.testing.assert_allclose(found.basis.T @ found.basis, np.eye(4), atol=1e-7)
 
 
+def test_axes_of_wide_rows_of_mostly_zeros(rng, monkeypatch):
+    monkeypatch.setattr("labelfold.features._principal.DIRECT", 0)
+    X = sparse.random_array((60, 400), density=0.05, rng=rng, format="csr")
+    X = sparse.csr_array(X.multiply(10.0 ** -np.linspace(0, 4, 60)[:, None]))
+    found, dense = principal_axes(as_rows(X), 4), X.toarray()
+    s = np.linalg.svd(dense - dense.mean(axis=0), compute_uv=False)[:4]
+    np.testing.assert_allclose(found.deviations * np.sqrt(60), s, rtol=1e-7)
+    np.testing.assert_allclose(found.basis.T @ found.basis, np.eye(4), atol=1e-7)
+
+
 def test_no_more_coordinates_than_the_rank(rng):
     X = rng.standard_normal((20, 2)) @ rng.standard_normal((2, 6))
     assert Principal(5).fit(X).components_.shape == (2, 6)

@@ -107,12 +107,12 @@ class AsTheyAre(ColumnForm):
 
 
 class UnitVariance(ColumnForm):
-    """Columns of unit variance, centred where it is learned from dense rows; constant ones become 0.
+    """Columns of unit variance, centred unless it is learned from rows of mostly zeros; constant ones become 0.
 
     Attributes
     ----------
     mean_ : ndarray of shape (d,)
-        What is taken off: column means, or 0 where it was learned from sparse rows.
+        What is taken off: column means, or 0 where zeros are to stay zeros.
     scale_ : ndarray of shape (d,)
         What columns are multiplied by: one over their deviation, 0 where they are constant.
 
@@ -134,8 +134,7 @@ class UnitVariance(ColumnForm):
         mean = rows.mean()
         squares = Centered(rows, mean).sum(_squares)
         self.scale_ = _inverse(np.sqrt(squares / rows.shape[0]), np.abs(mean))
-        first = rows.take(np.arange(1)).whole().raw
-        self.mean_ = np.zeros_like(mean) if sparse.issparse(first) else mean
+        self.mean_ = np.zeros_like(mean) if mostly_zeros(rows) else mean
 
     def _form(self, X: Any) -> Any:
         scale = self.scale_.astype(X.dtype)
@@ -367,6 +366,11 @@ def _sublinear(X: np.ndarray) -> np.ndarray:
     """Return sign(x) (1 + log|x|), 0 at 0; for counts, which are 1 or more where they are not 0."""
     size = np.abs(X)
     return np.where(size > 0, np.sign(X) * (1 + np.log(np.where(size >= 1, size, 1.0))), 0.0).astype(X.dtype)
+
+
+def mostly_zeros(rows: Rows) -> bool:
+    """Say whether rows are held in fewer bytes than all their numbers would take, zeros not stored."""
+    return rows.row_bytes() < rows.dtype.itemsize * rows.shape[1]
 
 
 def _dense(X: Any) -> np.ndarray:

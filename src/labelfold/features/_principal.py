@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from labelfold._base import RowsEstimator
 from labelfold._sklearn import Interval, _fit_context
+from labelfold.features._forms import mostly_zeros
 from labelfold.numerics._eigen import largest_eigenvectors, signed
 from labelfold.numerics._svd import randomized_svd
 from labelfold.rows import Block, Centered, Rows
@@ -165,11 +166,11 @@ def principal_axes(rows: Rows, n_components: int, *, random_state: Any = 0) -> A
     elif n <= 2 * DIRECT and n * rows.row_bytes() <= 2**30:
         squares, U = _largest(np.asarray(centered.whole().double().outer()) / n, q, eps)
         basis = centered.t(U) / (np.sqrt(squares) * np.sqrt(n))
-    elif rows.is_sparse and n < d // 2:
+    elif mostly_zeros(rows) and n < d // 2:
         # all but two products with X is work on vectors as long as there are rows, not columns
         Q = np.random.default_rng(_seed(random_state)).standard_normal((n, min(q + _MORE, n)))
         found = largest_eigenvectors(
-            lambda P: np.asarray(centered.map(_times, shared=(centered.t(P),)), dtype=float),
+            lambda P: rows.get(centered.map(_times, shared=(centered.t(P),))).astype(float),
             Q,
             q,
             tol=_TOL,
