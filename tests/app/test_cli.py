@@ -260,6 +260,44 @@ def test_the_time_limit_is_for_everything(wine, capsys, monkeypatch):
     assert 100 < asked["time_limit"] < 0.75 * 200  # less what reading took
 
 
+def test_one_label_a_class_is_saved_and_said(wine, capsys):
+    first = wine["kind"].dropna().drop_duplicates().index
+    wine.assign(kind=wine["kind"].where(wine.index.isin(first))).to_csv("few.csv", index=False)
+    out, _ = run(capsys, "compare few.csv -t kind --id name --save -o r")
+    assert "How well it predicts cannot be told; label more rows." in out
+    said = pd.read_csv("r/predictions.csv")
+    assert len(said) == len(wine)
+    assert set(said["predicted"]) <= set(wine["kind"].dropna())
+    assert not Path("r/report.html").exists()
+    run(capsys, "predict r/model.skops wine.csv -o again.csv")
+    run(capsys, "compare few.csv -t kind --id name -o q", status=2)
+
+
+def test_a_class_with_one_label_is_named(wine, capsys):
+    rare = wine.index[wine["kind"] == "red"][1:]
+    wine.assign(kind=wine["kind"].mask(wine.index.isin(rare))).to_csv("rare.csv", index=False)
+    for command in (
+        "fit rare.csv -t kind --id name -o m",
+        "compare rare.csv -t kind --id name -m lda -r 1 -o r",
+    ):
+        out, _ = run(capsys, command)
+        assert "'red' has one labelled row only" in out
+
+
+def test_predictions_in_a_pipe_are_as_they_are(wine, capsys):
+    wine.assign(kind=wine["kind"].replace("red", "\x1b[31mred\x07")).to_csv("odd.csv", index=False)
+    run(capsys, "fit odd.csv -t kind --id name -m lda -o m")
+    out, _ = run(capsys, "predict m odd.csv")
+    assert "\x1b[31mred\x07" in out
+
+
+def test_signs_as_classes_are_told_with_the_option(wine, capsys):
+    wine.assign(kind=np.where(wine["kind"] == "red", 1, -1)).to_csv("signs.csv", index=False)
+    _, err = run(capsys, "fit signs.csv -t kind --id name -m lda -o m")
+    assert "--label-free" in err
+    assert "unlabeled=" not in err
+
+
 def test_a_time_limit(wine, capsys):
     out, _ = run(capsys, "compare wine.csv -t kind --id name -m lda --repeats 2000 --time-limit 8 -o r")
     assert "stopped early by the time limit" in out

@@ -128,6 +128,14 @@ def test_intervals_of_other_measures_are_from_the_bootstrap(rng):
     assert 0.05 < one.high - one.low < 0.16
 
 
+def test_an_interval_is_never_a_point():
+    balanced = Measure("balanced accuracy", "balanced")
+    truth = np.repeat([0, 1], [10, 17])
+    found = choose({"it": OutOfFold(balanced, balanced.terms(truth, truth)[None], folds(27))}, [])
+    assert found.expected == found.high == 1.0
+    assert 0.85 < found.low < 0.95
+
+
 def test_numbers_keep_to_the_distance_that_nine_of_ten_left_out_rows_kept():
     truth, fold = np.arange(19.0), np.arange(19)[None] % 5
     guess = truth + np.arange(1, 20) * (-1.0) ** np.arange(19)

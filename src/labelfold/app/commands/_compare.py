@@ -60,7 +60,7 @@ Limit = Annotated[
     typer.Option(
         "--time-limit",
         help="Seconds for everything. Runs end with what there is, in time for the last fit and the report; "
-        "LabelFold is always run. About 50, or more for a large table, unless given.",
+        "LabelFold, where it comes first, is not cut short. About 50, or more for a large table, unless given.",
     ),
 ]
 # What a run leaves in its folder, beside results.csv.
@@ -244,23 +244,30 @@ def _compare(
 ) -> None:
     """Run a comparison, show it and write it down; ``began`` is when the command was started."""
     from labelfold.app.compare import compare
+    from labelfold.app.compare._runner import NothingHeldBack
     from labelfold.app.report._page import write_report
 
     if time_limit is not None:
         time_limit = max(_RUNS_END * time_limit - (time.perf_counter() - began), time_limit / 4)
     with refusing():
-        found = compare(
-            table.columns(),
-            table.y,
-            ids=row_names(table),
-            unlabeled=mark,
-            folder=output,
-            progress=sys.stderr.isatty(),
-            tell=lambda text: typer.echo(printable(text), err=True),
-            time_limit=time_limit,
-            command=command or shlex.join(["labelfold", *sys.argv[1:]]),
-            **{"name": table.source.name} | settings,
-        )
+        try:
+            found = compare(
+                table.columns(),
+                table.y,
+                ids=row_names(table),
+                unlabeled=mark,
+                folder=output,
+                progress=sys.stderr.isatty(),
+                tell=lambda text: typer.echo(printable(text), err=True),
+                time_limit=time_limit,
+                command=command or shlex.join(["labelfold", *sys.argv[1:]]),
+                **{"name": table.source.name} | settings,
+            )
+        except NothingHeldBack as nothing:
+            if not save:
+                raise
+            _fit_alone(nothing, table, output, safe_csv, settings["random_state"])
+            return
     out, interrupted = console(), found.interrupted
     for name in _MADE:  # files of an earlier run never stand beside a new report
         (output / name).unlink(missing_ok=True)
@@ -275,14 +282,39 @@ def _compare(
         text = json.dumps(answer_of(found), indent=1, ensure_ascii=False) + "\n"
         write_finished(output / "answer.json", text.encode())
         if save:
-            written |= _save(found, table, output, safe_csv)
+            method = found.methods[found.winner["method"]]
+            written |= _save(found.fitted(), method, found.data, found.choice, table, output, safe_csv)
     write_report(found, written["Report"], output)
-    width = max(map(len, written))
+    _name_files(written)
+    if interrupted:
+        raise KeyboardInterrupt
+
+
+def _fit_alone(nothing: Any, table: Any, output: Path, safe_csv: bool, seed: int) -> None:
+    """Fit and save LabelFold where there are too few labels to compare by, and say so."""
+    from labelfold.app.registry._methods import get_method
+    from labelfold.app.registry._partly_labelled import only_missing
+
+    data, method = nothing.data, get_method("labelfold")
+    model = only_missing(method.make(X=data.X, random_state=seed, task=data.facts.task))
+    model.fit(data.X, data.targets())
+    for name in _MADE:
+        (output / name).unlink(missing_ok=True)
+    why = str(nothing).partition(" can be held back")[0]
+    console().print(
+        f"LabelFold was fitted and nothing compared: {why} can be held back. How well it predicts cannot be told; "
+        "label more rows.",
+        soft_wrap=True,
+    )
+    _name_files(_save(model, method, data, None, table, output, safe_csv))
+
+
+def _name_files(written: dict[str, Path]) -> None:
+    """Print what was written, and the command to type next."""
+    out, width = console(), max(map(len, written))
     out.print("\n" + "\n".join(f"{what:<{width}}  {path}" for what, path in written.items()), soft_wrap=True)
     if "Model" in written:
         out.print(f"\nNext: labelfold predict {shlex.quote(str(written['Model']))} new.csv", soft_wrap=True)
-    if interrupted:
-        raise KeyboardInterrupt
 
 
 def _show(found: Any, out: Any) -> None:
@@ -320,17 +352,18 @@ def answer_of(found: Any) -> dict[str, Any]:
     return facts
 
 
-def _save(found: Any, table: Any, output: Path, safe_csv: bool) -> dict[str, Path]:
-    """Write the best model, its embedding of all rows, and what it says of them; return the files."""
+def _save(
+    model: Any, method: Any, data: Any, choice: Any, table: Any, output: Path, safe_csv: bool
+) -> dict[str, Path]:
+    """Write a fitted model, its embedding of all rows, and what it says of them; return the files."""
     from labelfold.app.commands._model import fit_notes, said_of
     from labelfold.app.io import save_model, write_table
     from labelfold.app.registry._tuned import settled
 
-    data, method = found.data, found.methods[found.best_]
-    model, X = settled(found.fitted()), data.X
+    model, X = settled(model), data.X
     embedded = np.asarray(model.transform(X)) if method.embeds else None
     written = {}
-    notes = fit_notes(method, table, data, embedded, found.choice)
+    notes = fit_notes(method, table, data, embedded, choice)
     try:
         written["Model"] = save_model(data.delivered(model), output / "model.skops", **notes)
     except FileProblem as error:

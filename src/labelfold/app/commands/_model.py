@@ -170,7 +170,7 @@ def fit(
             chosen = get_method("ridge")
         refuse_other_task(chosen, read.facts.task)
         penalty = {} if ridge is None else {"ridge": ridge}
-        form, why_form = chosen_form(read.X, scale, read.column)
+        form, why_form = chosen_form(read.X, scale, read.column, in_unit=read.recipe is not None)
 
         def make(rows: Any) -> Any:
             return chosen.make(
@@ -310,7 +310,7 @@ def predict(
     n = table.raw.shape[0]
     if output is None:
         said = csv_text(np.empty((n, 0)), [], ids=table.ids, extra=extra, safe_csv=safe_csv)
-        typer.echo(printable(said) if sys.stdout.isatty() else said, nl=False)
+        sys.stdout.write(printable(said) if sys.stdout.isatty() else said)  # typer.echo would strip escapes
         return
     write_table(output, np.empty((n, 0)), [], ids=table.ids, extra=extra, safe_csv=safe_csv)
     console().print(f"{count(n, 'prediction')} written to {output}", soft_wrap=True)

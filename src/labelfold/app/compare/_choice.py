@@ -175,6 +175,10 @@ def interval(one: OutOfFold, expected: float, draws: np.ndarray) -> tuple[float,
         half = z / (1 + z**2 / n) * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))
     else:
         middle, half = expected, z * float(draws.std())
+        if one.measure.kind != "r2":  # where all rows are right the draws are alike, and yet nothing is sure
+            n = one.n_rows + z**2
+            p = (min(max(expected, 0.0), 1.0) * one.n_rows + z**2 / 2) / n
+            half = max(half, z * np.sqrt(p * (1 - p) / n))
     most = 1.0
     least = -np.inf if one.measure.kind == "r2" else 0.0
     return float(max(middle - half, least)), float(min(middle + half, most))

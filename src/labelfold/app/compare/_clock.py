@@ -145,13 +145,13 @@ class Bar:
         self._bar.close()
 
 
-def default_limit(n_numbers: int) -> float:
-    """Return the seconds that a comparison takes at most unless told, by how many numbers X stores.
+def default_limit(n_numbers: int, n_labelled: int) -> float:
+    """Return the seconds that a comparison takes at most unless told, by how many numbers and labels there are.
 
-    >>> default_limit(2000 * 60), default_limit(100_000 * 784)
-    (40.0, 600.0)
+    >>> default_limit(2000 * 60, 100), default_limit(100_000 * 784, 100), default_limit(6000 * 256, 5000)
+    (40.0, 600.0, 200.0)
     """
-    return min(max(40.0, 40.0 * n_numbers / 2e6), 600.0)
+    return min(max(40.0, 40.0 * n_numbers / 2e6, 40.0 * n_labelled / 1000), 600.0)
 
 
 def _compiling(frame: Any) -> bool:

@@ -163,6 +163,7 @@ def read_data(
     else:
         X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
         labels, doubts = read_target_labels(y, X.shape[0], unlabeled=unlabeled, task=task)
+    doubts = [*doubts, *_untested(labels)]
     if ids is not None and len(ids) != X.shape[0]:
         raise ValueError(f"There are {len(ids)} ids for {X.shape[0]} rows; pass one a row.")
     return Data(
@@ -197,6 +198,20 @@ def medians(X: Any) -> np.ndarray:
     [3.0, 2.0]
     """
     return np.median(X[:: -(-len(X) // _FOR_MEDIANS)], axis=0)
+
+
+def _untested(labels: Labels) -> list[str]:
+    """Say which classes have one labelled row, so that none can be held back to be predicted."""
+    if labels.task not in ("binary", "multiclass"):
+        return []
+    single = [str(c) for c, times in zip(labels.classes, labels.counts(), strict=True) if times == 1]
+    if not single or len(single) == len(labels.classes):
+        return []
+    which, has = listed(single, most=3), "has" if len(single) == 1 else "have"
+    return [
+        f"{which} {has} one labelled row only: how well such rows are predicted cannot be told, and the score to "
+        "expect leaves them out. Label more of them."
+    ]
 
 
 def _notes(X: Any, names: list[str] | None, labels: Labels) -> list[str]:

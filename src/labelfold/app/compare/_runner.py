@@ -8,7 +8,7 @@ from importlib.metadata import version
 from typing import Any
 
 from labelfold.app.compare._clock import Clock, default_limit
-from labelfold.app.compare._data import outweighing, read_data
+from labelfold.app.compare._data import Data, outweighing, read_data
 from labelfold.app.compare._plan import images_of, make_plan
 from labelfold.app.compare._results import Comparison
 from labelfold.app.compare._runs import Runs
@@ -19,6 +19,14 @@ from labelfold.app.registry._column_forms import chosen_form
 from labelfold.app.registry._methods import Method
 from labelfold.features._column_kind import AS_IS
 from labelfold.tables import Recipe
+
+
+class NothingHeldBack(ValueError):
+    """There are so few labels that none can be held back; ``data`` are the rows and labels."""
+
+    def __init__(self, data: Data, message: str) -> None:
+        super().__init__(message)
+        self.data = data
 
 
 def compare(
@@ -136,12 +144,13 @@ def compare(
         few = "every class has one labelled row only, so that none"
         if data.facts.numbers:
             few = f"y has a number in {count(data.labels.n_labelled, 'row')} only, so that too few"
-        raise ValueError(
+        raise NothingHeldBack(
+            data,
             f"{few} can be held back to compare methods by; fit LabelFold (labelfold fit, or labelfold.LabelFold), "
-            "or label more rows"
+            "or label more rows",
         )
     image_shape = images_of(data, image_shape)
-    form, why_form = chosen_form(data.X, scale, data.column)
+    form, why_form = chosen_form(data.X, scale, data.column, in_unit=data.recipe is not None)
     settings = {
         "name": name,
         "command": command,
@@ -165,9 +174,8 @@ def compare(
     }
     store = Store(folder, data.fingerprint(random_state, test_size, form, version("labelfold")))
     n_methods = len({run.method.name for run in plan.runs})
-    limit = (
-        default_limit(data.X.nnz if data.facts.sparse else data.X.size) if time_limit is None else time_limit
-    )
+    n_numbers = data.X.nnz if data.facts.sparse else data.X.size
+    limit = default_limit(n_numbers, data.labels.n_labelled) if time_limit is None else time_limit
     clock = Clock.shared(limit, n_methods)
     runs = Runs(data, plan.runs, store, clock, settings, tell)
     curve = list(budget_splits(data, plan.budgets, repeats, test_size, random_state))

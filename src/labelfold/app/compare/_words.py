@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from labelfold.app.compare._results import Comparison
 
 
+# Two figures for one method that differ by so much need a word.
+_MUCH = 0.02
+
+
 def answer(found: Comparison) -> str:
     """Say what is recommended, what to expect of it on new rows, and on how much that stands."""
     best, choice, measure = found.winner, found.choice, found.measure
@@ -29,6 +33,19 @@ def answer(found: Comparison) -> str:
         f"(90% interval {measure.show(choice.low)} to {measure.show(choice.high)}, from "
         f"{count(choice.n_rows, 'labelled row')}, each predicted by models that were not told its label)."
     )
+
+
+def _two_figures(found: Comparison) -> list[str]:
+    """Say why the score to expect differs from that of the table, where it does much."""
+    choice = found.choice
+    one = None if choice is None else found.out_of_fold.get(choice.chosen)
+    if choice is None or one is None or abs(choice.expected - one.score) < _MUCH:
+        return []
+    folds = found.settings["folds"]
+    return [
+        f"In the table, and in differences between methods, it has {found.measure.show(one.score)}: there one label "
+        f"in {folds} is hidden at a time. The score to expect has fewer hidden, or allows for the choice."
+    ]
 
 
 def _standing(found: Comparison) -> list[str]:
@@ -59,6 +76,7 @@ def details(found: Comparison) -> list[str]:
         said += [
             *([] if found.choice is None else distance(found.choice)),
             *filter(None, [_what_it_is(found, best), found.measure.gloss]),
+            *_two_figures(found),
             *_standing(found),
             *_size(found, best),
             *_without(found, best),

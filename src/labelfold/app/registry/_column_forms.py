@@ -59,7 +59,9 @@ def form_of(model: Any) -> str:
     return names.get(type(step), AS_IS)
 
 
-def chosen_form(X: Any, scale: bool | str | None, name_of: Callable[[int], str]) -> tuple[str, str]:
+def chosen_form(
+    X: Any, scale: bool | str | None, name_of: Callable[[int], str], *, in_unit: bool = False
+) -> tuple[str, str]:
     """Return the form of the columns of X, and a sentence about it where it was chosen from the data, else "".
 
     Parameters
@@ -70,13 +72,15 @@ def chosen_form(X: Any, scale: bool | str | None, name_of: Callable[[int], str])
         As in `column_form`; "auto" or None to choose.
     name_of : callable
         Gives the name of a column from its place.
+    in_unit : bool, default=False
+        Whether a recipe has brought the columns to a common scale, so that leaving them so needs no word.
     """
     if scale is not None and scale != "auto":
         return column_form(scale), ""
     kind = column_kind(X)
     who = "" if kind.column is None else f"{name_of(kind.column)} "
     if kind.form == AS_IS:
-        return kind.form, f"The columns were left as they are: {kind.reason}."
+        return kind.form, "" if in_unit else f"The columns were left as they are: {kind.reason}."
     return kind.form, (
         f"The columns were brought to {kind.form}: {who}{kind.reason} (--no-scale, in Python scale=False, leaves "
         "them as they are)."
