@@ -291,6 +291,15 @@ def test_predictions_in_a_pipe_are_as_they_are(wine, capsys):
     assert "\x1b[31mred\x07" in out
 
 
+def test_files_are_written_where_the_reader_of_a_pipe_went_away(wine, capsys, monkeypatch):
+    def gone(*_):
+        raise SystemExit(1)  # rich's answer to a broken pipe
+
+    monkeypatch.setattr("labelfold.app.commands._compare._show", gone)
+    run(capsys, "compare wine.csv -t kind --id name -m lda -r 1 --save -o r")
+    assert all((Path("r") / name).exists() for name in ("report.html", "predictions.csv", "model.skops"))
+
+
 def test_signs_as_classes_are_told_with_the_option(wine, capsys):
     wine.assign(kind=np.where(wine["kind"] == "red", 1, -1)).to_csv("signs.csv", index=False)
     _, err = run(capsys, "fit signs.csv -t kind --id name -m lda -o m")

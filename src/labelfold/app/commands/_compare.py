@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -272,7 +273,10 @@ def _compare(
     for name in _MADE:  # files of an earlier run never stand beside a new report
         (output / name).unlink(missing_ok=True)
     try:
-        _show(found, out)
+        with suppress(
+            BrokenPipeError, SystemExit
+        ):  # the reader of a pipe went away: the files are still wanted
+            _show(found, out)
         _ = found.review
     except KeyboardInterrupt:  # another Ctrl-C: what is there, without the fits that maps need
         interrupted = True
