@@ -1,5 +1,6 @@
 # make demo   the main job on real data: a table, a model, and one offline HTML report
 # make test   the whole test suite
+# make campaign SECONDS=600 SEED=1   attack every estimator with generated inputs; see campaign/
 # Each sets up its own virtual environment the first time and starts at once after that.
 
 PYTHON ?= python3
@@ -7,16 +8,21 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test lint types format doctest clean
+.PHONY: help demo test campaign lint types format doctest clean
 
 help:
-	@sed -n '1,3p' Makefile | sed 's/^# //'
+	@sed -n '1,4p' Makefile | sed 's/^# //'
 
 demo: $(VENV)/.app
 	$(BIN)/labelfold demo --output demo
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
+
+SECONDS ?= 60
+SEED ?= 0
+campaign: $(VENV)/.test
+	$(BIN)/python campaign --seconds $(SECONDS) --seed $(SEED)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
