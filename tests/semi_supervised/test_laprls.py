@@ -503,3 +503,12 @@ def test_a_kernel_that_overflows_is_refused():
     X = np.array([[1e120], [-1e120], [2e120]])
     with pytest.raises(ValueError, match="scale X"):
         LapRLS(kernel="poly", gamma=1.0, n_neighbors=1).fit(X, [0, 1, 0])
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+def test_float32_rows_whose_squares_leave_its_range_are_refused(scale, rng):
+    X = (scale * rng.standard_normal((20, 3))).astype(np.float32)
+    y = np.arange(20) % 2
+    with pytest.raises(ValueError, match="leave the range of float32; pass float64, or multiply"):
+        LapRLS().fit(X, y)
+    assert set(LapRLS().fit(X.astype(np.float64), y).predict(X)) <= {0, 1}

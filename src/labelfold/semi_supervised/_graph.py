@@ -12,6 +12,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.neighbors import NearestNeighbors
 
 from labelfold.features._kernel_map import default_gamma
+from labelfold.numerics._ranges import NORMS
 from labelfold.rows import Rows, as_rows, stored_values
 from labelfold.rows._host import short_indices
 
@@ -151,6 +152,12 @@ def _points(rows: Rows, metric: str) -> Any:
     largest = float(max(X.max(), -X.min()))
     if largest > _LARGEST:
         raise ValueError(f"X has entries of {largest:.1e}, whose squares overflow; divide X by a constant")
+    least, most = NORMS[np.dtype(np.float32)]
+    if rows.dtype == np.float32 and largest and not least <= largest <= most:
+        raise ValueError(
+            f"X has entries of {largest:.1e}, whose squares leave the range of float32; pass float64, or multiply X "
+            "by a constant"
+        )
     X = short_indices(X)
     if metric == "euclidean":  # about the mean, products that make distances lose no digits
         return X if sparse.issparse(X) else X - X.mean(axis=0)
