@@ -55,7 +55,7 @@ WRITERS = {
 @pytest.fixture(params=WRITERS)
 def written(request, tmp_path, monkeypatch):
     """A file that was written, and what writes it again."""
-    monkeypatch.setattr(page, "render", lambda found: "<p>report</p>" * 1000)
+    monkeypatch.setattr(page, "render", lambda found, folder: "<p>report</p>" * 1000)
     path = tmp_path / request.param
     write = WRITERS[request.param]
     write(path, 100)

@@ -170,7 +170,7 @@ def fit(
             chosen = get_method("ridge")
         refuse_other_task(chosen, read.facts.task)
         penalty = {} if ridge is None else {"ridge": ridge}
-        form, why_form = chosen_form(read.X, scale, read.column, in_unit=read.recipe is not None)
+        form, why_form = chosen_form(read.X, scale, read.column, in_unit=read.in_unit)
 
         def make(rows: Any) -> Any:
             return chosen.make(

@@ -121,6 +121,12 @@ class Data:
         return np.zeros(0, dtype=int) if self.facts.numbers else self.labels.counts()
 
     @property
+    def in_unit(self) -> bool:
+        """Whether the recipe has brought all columns to a common scale, as it does where kinds are mixed."""
+        columns = [] if self.recipe is None else self.recipe.columns_
+        return any(column["role"] in ("category", "date", "list", "text") for column in columns)
+
+    @property
     def measure(self) -> Measure:
         """How predictions of the labels are scored."""
         return measure_for(self.labels.task, self.counts())

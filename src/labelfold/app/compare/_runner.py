@@ -150,7 +150,7 @@ def compare(
             "or label more rows",
         )
     image_shape = images_of(data, image_shape)
-    form, why_form = chosen_form(data.X, scale, data.column, in_unit=data.recipe is not None)
+    form, why_form = chosen_form(data.X, scale, data.column, in_unit=data.in_unit)
     settings = {
         "name": name,
         "command": command,
