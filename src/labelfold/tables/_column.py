@@ -22,6 +22,8 @@ _PIXEL = re.compile(r"(?:pixel|px|p)[ _.-]?(\d+)(?:[ _.x,-](\d+))?", re.IGNORECA
 _VECTOR = 16
 # Fewer rows count themselves only in order, and fewer values that all differ are no ids.
 FEWEST_COUNTED = 20
+# Beside columns of these roles, those of numbers are brought to unit variance.
+UNLIKE_NUMBERS = ("category", "date", "list", "text")
 # More distinct values than this share of the rows tell nothing of new ones.
 _DIFFER = 0.95
 

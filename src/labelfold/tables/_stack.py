@@ -15,7 +15,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from labelfold.tables._blocks import LABELLED, LEARNED_FROM
-from labelfold.tables._column import Column
+from labelfold.tables._column import UNLIKE_NUMBERS, Column
 from labelfold.tables._columns import HASHED, MOST_VALUES
 from labelfold.tables._steps import (
     AsSparse,
@@ -49,14 +49,11 @@ def stack(columns: list[Column], n: int) -> ColumnTransformer:
     Beside a text or a list, which has length 1, all other columns of a row together have about half of that: a number
     varies in one direction, words in many, so that numbers of the same length would outweigh them.
     """
-    by_role = {
-        role: [c for c in columns if c.role == role]
-        for role in ("number", "category", "date", "list", "text")
-    }
+    by_role = {role: [c for c in columns if c.role == role] for role in ("number", *UNLIKE_NUMBERS)}
     sparse = _stays_sparse(by_role, n)
     # of many rows the matrix is most of the memory; its entries are standardised, or weights of words
     single = sparse and n > _SINGLE_FROM
-    mixed = any(by_role[role] for role in ("category", "date", "list", "text"))
+    mixed = any(by_role[role] for role in UNLIKE_NUMBERS)
     scaled = [("scale", StandardScaler())] if mixed else []
     parts: list[tuple[str, Any, list[str]]] = []
 

@@ -270,12 +270,10 @@ def _compare(
             _fit_alone(nothing, table, output, safe_csv, settings["random_state"])
             return
     out, interrupted = console(), found.interrupted
-    for name in _MADE:  # files of an earlier run never stand beside a new report
-        (output / name).unlink(missing_ok=True)
+    _clear(output)
     try:
-        with suppress(
-            BrokenPipeError, SystemExit
-        ):  # the reader of a pipe went away: the files are still wanted
+        # where the reader of a pipe went away, the files are still wanted
+        with suppress(BrokenPipeError, SystemExit):
             _show(found, out)
         _ = found.review
     except KeyboardInterrupt:  # another Ctrl-C: what is there, without the fits that maps need
@@ -302,15 +300,19 @@ def _fit_alone(nothing: Any, table: Any, output: Path, safe_csv: bool, seed: int
     data, method = nothing.data, get_method("labelfold")
     model = only_missing(method.make(X=data.X, random_state=seed, task=data.facts.task))
     model.fit(data.X, data.targets())
-    for name in _MADE:
-        (output / name).unlink(missing_ok=True)
-    why = str(nothing).partition(" can be held back")[0]
+    _clear(output)
     console().print(
-        f"LabelFold was fitted and nothing compared: {why} can be held back. How well it predicts cannot be told; "
-        "label more rows.",
+        f"LabelFold was fitted and nothing compared: {nothing.why}. How well it predicts cannot be told; label more "
+        "rows.",
         soft_wrap=True,
     )
     _name_files(_save(model, method, data, None, table, output, safe_csv))
+
+
+def _clear(output: Path) -> None:
+    """Remove what an earlier run made: its files never stand beside those of a new one."""
+    for name in _MADE:
+        (output / name).unlink(missing_ok=True)
 
 
 def _name_files(written: dict[str, Path]) -> None:

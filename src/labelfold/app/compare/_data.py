@@ -22,7 +22,7 @@ from labelfold.app.registry._suitability import Facts
 from labelfold.labels import Labels
 from labelfold.tables import Recipe
 from labelfold.tables._arrow import as_named, column_names, is_table, n_rows
-from labelfold.tables._column import vector_columns
+from labelfold.tables._column import UNLIKE_NUMBERS, vector_columns
 
 _FOR_MEDIANS = 10_000
 _OUTWEIGHS = 30  # times the usual spread; pixels and counts stay far below
@@ -124,7 +124,7 @@ class Data:
     def in_unit(self) -> bool:
         """Whether the recipe has brought all columns to a common scale, as it does where kinds are mixed."""
         columns = [] if self.recipe is None else self.recipe.columns_
-        return any(column["role"] in ("category", "date", "list", "text") for column in columns)
+        return any(column["role"] in UNLIKE_NUMBERS for column in columns)
 
     @property
     def measure(self) -> Measure:

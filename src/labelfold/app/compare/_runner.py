@@ -22,11 +22,13 @@ from labelfold.tables import Recipe
 
 
 class NothingHeldBack(ValueError):
-    """There are so few labels that none can be held back; ``data`` are the rows and labels."""
+    """There are so few labels that none can be held back; ``data`` are the rows and labels, ``why`` says it."""
 
-    def __init__(self, data: Data, message: str) -> None:
-        super().__init__(message)
-        self.data = data
+    def __init__(self, data: Data, why: str) -> None:
+        super().__init__(
+            f"{why} to compare methods by; fit LabelFold (labelfold fit, or labelfold.LabelFold), or label more rows"
+        )
+        self.data, self.why = data, why
 
 
 def compare(
@@ -144,11 +146,7 @@ def compare(
         few = "every class has one labelled row only, so that none"
         if data.facts.numbers:
             few = f"y has a number in {count(data.labels.n_labelled, 'row')} only, so that too few"
-        raise NothingHeldBack(
-            data,
-            f"{few} can be held back to compare methods by; fit LabelFold (labelfold fit, or labelfold.LabelFold), "
-            "or label more rows",
-        )
+        raise NothingHeldBack(data, f"{few} can be held back")
     image_shape = images_of(data, image_shape)
     form, why_form = chosen_form(data.X, scale, data.column, in_unit=data.in_unit)
     settings = {
