@@ -21,8 +21,9 @@ test: $(VENV)/.test
 
 SECONDS ?= 60
 SEED ?= 0
+PARTS ?= cases
 campaign: $(VENV)/.test
-	$(BIN)/python campaign --seconds $(SECONDS) --seed $(SEED)
+	$(BIN)/python campaign --seconds $(SECONDS) --seed $(SEED) --parts $(PARTS) $(ARGS)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
