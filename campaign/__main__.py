@@ -6,8 +6,8 @@
     python campaign --seconds 600 --publish     and add the numbers to campaign/record.csv
 
 Its part is generated inputs for every estimator (cases.py). A part runs batches, each named by what it attacks, the
-seed and a number, from which all that is random in it is made. Batches that are done are in campaign.csv, with how many
-cases gave a result, how many a sentence, and what failed.
+seed and a number, from which all that is random in it is made. Batches that are done are in campaign.csv, with how
+many cases gave a result, how many a sentence, and what failed.
 """
 
 from __future__ import annotations

@@ -36,6 +36,10 @@ _NOTE_LIMIT = 256 * 2**20
 _HARMLESS = {"scipy.sparse._csr.csr_array", "scipy.sparse._csr.csr_matrix", "numpy.dtype"}
 
 
+class Unsavable(FileProblem):
+    """A model that no file can hold."""
+
+
 @dataclass(frozen=True)
 class SavedModel:
     """A model as it lay in its file: the estimator and what was noted beside it."""
@@ -76,12 +80,12 @@ def save_model(model: Any, path: str | os.PathLike, **notes: Any) -> Path:
     try:
         dumped = skops.io.dumps(model)
     except Exception as error:
-        raise FileProblem(f"{type(model).__name__} cannot be saved: {one_line(error)}.") from error
+        raise Unsavable(f"{type(model).__name__} cannot be saved: {one_line(error)}.") from error
     note = {"format": FORMAT, "format_version": FORMAT_VERSION, "meta": describe_model(model) | notes}
     data = _packed(dumped, note)
     refused = _refused(skops.io.get_untrusted_types(data=data))
     if refused:
-        raise FileProblem(
+        raise Unsavable(
             f"{type(model).__name__} holds {listed(refused)}, which labelfold would refuse to load, "
             "so it was not saved."
         )
