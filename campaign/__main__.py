@@ -1,19 +1,22 @@
 """Attack labelfold as long as told, and keep a record.
 
     make campaign SECONDS=600 SEED=1            go on from where the record of that seed ends
-    python campaign --seconds 600 --seed 1 --parts cases
+    python campaign --seconds 600 --seed 1 --parts cases faults files
     python campaign --replay LDA:1:40           one batch again, with the failure shown in full
-    python campaign --seconds 600 --publish     and add the numbers to campaign/record.csv
+    python campaign --seconds 600 --publish     and add the sums to campaign/record.csv
 
-Its part is generated inputs for every estimator (cases.py). A part runs batches, each named by what it attacks, the
-seed and a number, from which all that is random in it is made. Batches that are done are in campaign.csv, with how
-many cases gave a result, how many a sentence, and what failed.
+There are three parts: generated inputs for every estimator (cases.py), commands that are killed, interrupted, denied
+the disk or run twice at once (faults.py), and hostile and damaged files for the commands (files.py). A part runs
+batches, each named by what it attacks, the seed and a number, from which all that is random in it is made. Batches
+that are done are in campaign.csv, with how many cases gave a result, how many a sentence, and what failed.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import os
+import subprocess
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -24,33 +27,43 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-PARTS = ("cases",)
+PARTS = ("cases", "faults")
+# These run commands in forked children, which threads do not survive.
+_ONE_THREAD = ("faults", "files")
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 PUBLISHED = Path(__file__).with_name("record.csv")
 _FIELDS = ("batch", "part", "cases", "result", "sentence", "failure", "seconds")
 _SUMS = ("date", "version", "part", "seed", "cases", "results", "sentences", "failures", "seconds")
 
 
-def campaign(seconds: float, seed: int, parts: Sequence[str], record: Path) -> list[dict[str, Any]]:
-    """Run batches of each part in turn until the time is over; return the lines added to the record."""
+def campaign(seconds: float, seed: int, parts: Sequence[str], record: Path) -> list[dict[str, str]]:
+    """Run each part, in a process of its own, for its share of the time; return the lines added to the record."""
     done = {row["batch"] for row in _read(record)}
-    added: list[dict[str, Any]] = []
-    modules = {part: import_module(part) for part in parts}
+    end = time.perf_counter() + seconds
+    for i, part in enumerate(parts):
+        share = (end - time.perf_counter()) / (len(parts) - i)
+        if i and share <= 0:
+            break
+        command = [sys.executable, __file__, "--part", part, "--seconds", f"{share}", "--seed", f"{seed}"]
+        threads = dict.fromkeys(_THREADS, "1") if part in _ONE_THREAD else {}
+        subprocess.run([*command, "--record", str(record)], env=os.environ | threads, check=True)
+    return [row for row in _read(record) if row["batch"] not in done]
+
+
+def run_part(part: str, seconds: float, seed: int, record: Path) -> None:
+    """Run batches of a part until the time is over, one at least."""
+    done = {row["batch"] for row in _read(record)}
+    names = import_module(part).NAMES
     end = time.perf_counter() + seconds
     with record.open("a", newline="") as file:
         writer = csv.DictWriter(file, _FIELDS)
         if not done:
             writer.writeheader()
-        for i, (part, module) in enumerate(modules.items()):
-            now = time.perf_counter()
-            share = now + (end - now) / (len(parts) - i)
-            for name, batch in _batches(module.NAMES, seed, done):
-                if time.perf_counter() > share:
-                    break
-                row = _run(part, name, batch)
-                writer.writerow(row)
-                file.flush()
-                added.append(row)
-    return added
+        for name, batch in _batches(names, seed, done):
+            writer.writerow(_run(part, name, batch))
+            file.flush()
+            if time.perf_counter() > end:
+                break
 
 
 def _batches(names: Sequence[str], seed: int, done: set[str]) -> Iterable[tuple[str, str]]:
@@ -106,6 +119,7 @@ def _publish(sums: list[dict[str, Any]]) -> None:
 
 def _replay(batch: str) -> None:
     name, seed, number = batch.split(":")
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
     for part in PARTS:
         if name in import_module(part).NAMES:
             ended, failure = import_module(part).run_batch(name, int(seed), int(number), shown=True)
@@ -123,7 +137,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--record", type=Path, default=Path("campaign.csv"), help="the batches that are done")
     parser.add_argument("--publish", action="store_true", help=f"add the sums to {PUBLISHED.name}")
     parser.add_argument("--replay", metavar="NAME:SEED:NUMBER")
+    parser.add_argument("--part", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
+    if options.part:
+        run_part(options.part, options.seconds, options.seed, options.record)
+        return 0
     if options.replay:
         _replay(options.replay)
         return 0

@@ -113,3 +113,12 @@ def test_ctrl_c_while_the_command_starts_is_a_sentence(when):
     done = subprocess.run([sys.executable, "-c", stop, "methods"], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (130, "labelfold: Stopped.\n")
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize("says", [0.0, 4.4e9], ids=["1970", "2109"])
+def test_a_wrong_clock_is_no_reason_to_fail(finished, monkeypatch, capsys, says):
+    monkeypatch.setattr("time.time", lambda: says)
+    for path in ("e.npz", "e.parquet"):
+        run(capsys, f"transform r/model.skops iris.csv -o {path}", 0)
+    run(capsys, "fit iris.csv -t species --id row -m naive-bayes -o m.skops", 0)
+    run(capsys, "predict m.skops iris.csv -o p.csv", 0)

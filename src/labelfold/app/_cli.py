@@ -37,8 +37,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _run(list(sys.argv[1:] if argv is None else argv))
     except KeyboardInterrupt:
-        if argv is None:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)  # another one ends the process, without a traceback
         print("labelfold: Stopped.", file=sys.stderr)  # at once: _say may import what was being imported
         return 130
     except BrokenPipeError:  # the reader of a pipe went away
@@ -52,10 +50,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         _say(f"{what}: {error.strerror or error}.", error)
         return 1
     except MemoryError as error:
-        _say(
-            "There is not enough memory for this; give fewer rows or columns, or a machine with more.", error
-        )
+        _say("There is too little memory for this; give fewer rows or columns, or more memory.", error)
         return 1
+    finally:
+        if argv is None:  # the process ends: Ctrl-C has nothing to stop any more, and leaves no traceback
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _run(args: list[str]) -> int:

@@ -114,9 +114,13 @@ def finished_together(folder: Path, names: Iterable[str]) -> Iterator[Path]:
         aside.mkdir()
         with _unswept(aside):
             yield aside
-            for place in places:
-                new = aside / place.name
-                new.replace(place) if new.exists() else place.unlink(missing_ok=True)
+            written = {path.name for path in aside.iterdir()}
+            for place in sorted(
+                places, key=lambda place: place.name not in written
+            ):  # nothing is removed before
+                (aside / place.name).replace(place) if place.name in written else place.unlink(
+                    missing_ok=True
+                )
             _sync_folder(folder)
     except FileProblem as error:
         raise FileProblem(str(error).replace(str(aside), str(folder))) from error

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from labelfold._warn import warn_user
+from labelfold.app.io._archives import undated
 from labelfold.app.io._finished import write_finished
 from labelfold.app.io._limits import most_unpacked, refuse_bomb
 from labelfold.app.io._problems import FileProblem, existing_file, listed, one_line, writable_file
@@ -78,11 +79,13 @@ def save_model(model: Any, path: str | os.PathLike, **notes: Any) -> Path:
 
     path = writable_file(path)
     try:
-        dumped = skops.io.dumps(model)
+        with undated():
+            dumped = skops.io.dumps(model)
     except Exception as error:
         raise Unsavable(f"{type(model).__name__} cannot be saved: {one_line(error)}.") from error
     note = {"format": FORMAT, "format_version": FORMAT_VERSION, "meta": describe_model(model) | notes}
-    data = _packed(dumped, note)
+    with undated():
+        data = _packed(dumped, note)
     refused = _refused(skops.io.get_untrusted_types(data=data))
     if refused:
         raise Unsavable(
