@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 import time
@@ -18,14 +17,13 @@ from labelfold.app.commands._console import (
     MOST_METHODS,
     accuracy_grid,
     console,
-    named_rows,
-    note,
     read_labelled,
     recipe_for,
     row_names,
     split_commas,
     whole_numbers,
 )
+from labelfold.app.commands._deliver import deliver, deliver_alone, name_files
 from labelfold.app.commands._options import (
     Category,
     Data,
@@ -44,9 +42,7 @@ from labelfold.app.commands._options import (
     Text,
     app,
 )
-from labelfold.app.io._finished import write_finished
 from labelfold.app.io._problems import (
-    FileProblem,
     Refusal,
     count,
     existing_file,
@@ -64,8 +60,6 @@ Limit = Annotated[
         "LabelFold, where it comes first, is not cut short. About 50, or more for a large table, unless given.",
     ),
 ]
-# What a run leaves in its folder, beside results.csv.
-_MADE = ("report.html", "answer.json", "model.skops", "embedding.parquet", "predictions.csv")
 # The share of the time limit after which no run is going on: the last fit, the map and the report take time too.
 _RUNS_END = 0.75
 _DEMO_LABELS = 100
@@ -245,82 +239,44 @@ def _compare(
 ) -> None:
     """Run a comparison, show it and write it down; ``began`` is when the command was started."""
     from labelfold.app.compare import compare
+    from labelfold.app.compare._lock import FolderLock
     from labelfold.app.compare._runner import NothingHeldBack
-    from labelfold.app.report._page import write_report
 
     if time_limit is not None:
         time_limit = max(_RUNS_END * time_limit - (time.perf_counter() - began), time_limit / 4)
-    with refusing():
+    with FolderLock(output) as folder:
+        with refusing():
+            try:
+                found = compare(
+                    table.columns(),
+                    table.y,
+                    ids=row_names(table),
+                    unlabeled=mark,
+                    folder=folder,
+                    progress=sys.stderr.isatty(),
+                    tell=lambda text: typer.echo(printable(text), err=True),
+                    time_limit=time_limit,
+                    command=command or shlex.join(["labelfold", *sys.argv[1:]]),
+                    **{"name": table.source.name} | settings,
+                )
+            except NothingHeldBack as nothing:
+                if not save:
+                    raise
+                name_files(deliver_alone(nothing, table, output, safe_csv, settings["random_state"]))
+                return
+        interrupted = found.interrupted
         try:
-            found = compare(
-                table.columns(),
-                table.y,
-                ids=row_names(table),
-                unlabeled=mark,
-                folder=output,
-                progress=sys.stderr.isatty(),
-                tell=lambda text: typer.echo(printable(text), err=True),
-                time_limit=time_limit,
-                command=command or shlex.join(["labelfold", *sys.argv[1:]]),
-                **{"name": table.source.name} | settings,
-            )
-        except NothingHeldBack as nothing:
-            if not save:
-                raise
-            _fit_alone(nothing, table, output, safe_csv, settings["random_state"])
-            return
-    out, interrupted = console(), found.interrupted
-    _clear(output)
-    try:
-        # where the reader of a pipe went away, the files are still wanted
-        with suppress(BrokenPipeError, SystemExit):
-            _show(found, out)
-        _ = found.review
-    except KeyboardInterrupt:  # another Ctrl-C: what is there, without the fits that maps need
-        interrupted = True
-        found.forgo_review()
-    written = {"Report": output / "report.html", "Results": output / "results.csv"}
-    if found.winner is not None:
-        text = json.dumps(answer_of(found), indent=1, ensure_ascii=False) + "\n"
-        write_finished(output / "answer.json", text.encode())
-        if save:
-            method = found.methods[found.winner["method"]]
-            written |= _save(found.fitted(), method, found.data, found.choice, table, output, safe_csv)
-    write_report(found, written["Report"], output)
-    _name_files(written)
+            # where the reader of a pipe went away, or the disk it goes to is full, the files are still wanted
+            with suppress(OSError, SystemExit):
+                _show(found, console())
+            _ = found.review
+        except KeyboardInterrupt:  # another Ctrl-C: what is there, without the fits that maps need
+            interrupted = True
+            found.forgo_review()
+        written = deliver(found, table, output, save, safe_csv)
+    name_files(written)
     if interrupted:
         raise KeyboardInterrupt
-
-
-def _fit_alone(nothing: Any, table: Any, output: Path, safe_csv: bool, seed: int) -> None:
-    """Fit and save LabelFold where there are too few labels to compare by, and say so."""
-    from labelfold.app.registry._methods import get_method
-    from labelfold.app.registry._partly_labelled import only_missing
-
-    data, method = nothing.data, get_method("labelfold")
-    model = only_missing(method.make(X=data.X, random_state=seed, task=data.facts.task))
-    model.fit(data.X, data.targets())
-    _clear(output)
-    console().print(
-        f"LabelFold was fitted and nothing compared: {nothing.why}. How well it predicts cannot be told; label more "
-        "rows.",
-        soft_wrap=True,
-    )
-    _name_files(_save(model, method, data, None, table, output, safe_csv))
-
-
-def _clear(output: Path) -> None:
-    """Remove what an earlier run made: its files never stand beside those of a new one."""
-    for name in _MADE:
-        (output / name).unlink(missing_ok=True)
-
-
-def _name_files(written: dict[str, Path]) -> None:
-    """Print what was written, and the command to type next."""
-    out, width = console(), max(map(len, written))
-    out.print("\n" + "\n".join(f"{what:<{width}}  {path}" for what, path in written.items()), soft_wrap=True)
-    if "Model" in written:
-        out.print(f"\nNext: labelfold predict {shlex.quote(str(written['Model']))} new.csv", soft_wrap=True)
 
 
 def _show(found: Any, out: Any) -> None:
@@ -334,57 +290,6 @@ def _show(found: Any, out: Any) -> None:
         out.print(f"{count(more, 'more method')} in the report.", soft_wrap=True)
     if found.left_out:
         out.print(f"{count(len(found.left_out), 'method')} left out; the report says why.", soft_wrap=True)
-
-
-def answer_of(found: Any) -> dict[str, Any]:
-    """Return the answer for other programs to read."""
-    choice = found.choice
-    facts = {
-        "method": found.best_,
-        "components": found.best_size_,
-        "metric": found.settings["metric"],
-        "answer": found.answer,
-        "details": found.details,
-    }
-    if choice is not None:
-        facts |= {
-            "expected": choice.expected,
-            "low": choice.low,
-            "high": choice.high,
-            "n_rows": choice.n_rows,
-            "within": choice.within,
-            "equal": choice.equal,
-        }
-    return facts
-
-
-def _save(
-    model: Any, method: Any, data: Any, choice: Any, table: Any, output: Path, safe_csv: bool
-) -> dict[str, Path]:
-    """Write a fitted model, its embedding of all rows, and what it says of them; return the files."""
-    from labelfold.app.commands._model import fit_notes, said_of
-    from labelfold.app.io import save_model, write_table
-    from labelfold.app.registry._tuned import settled
-
-    model, X = settled(model), data.X
-    embedded = np.asarray(model.transform(X)) if method.embeds else None
-    written = {}
-    notes = fit_notes(method, table, data, embedded, choice)
-    try:
-        written["Model"] = save_model(data.delivered(model), output / "model.skops", **notes)
-    except FileProblem as error:
-        note(str(error))
-    ids = named_rows(table, data.recipe)
-    if embedded is not None:
-        columns = [str(c) for c in model.get_feature_names_out()]
-        written["Embedding"] = write_table(output / "embedding.parquet", embedded, columns, ids=ids)
-    given = {"label": data.y if data.facts.numbers else [data.named(y) for y in data.y]}
-    extra = given | said_of(model, X, data.classes, notes["within"])
-    nothing = np.empty((len(data.y), 0))
-    written["Predictions"] = write_table(
-        output / "predictions.csv", nothing, [], ids=ids, extra=extra, safe_csv=safe_csv
-    )
-    return written
 
 
 def _shape(text: str | None) -> tuple[int, int] | None:
