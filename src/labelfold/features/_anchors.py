@@ -61,7 +61,10 @@ class Anchors(BaseEstimator):
     def nearest(self, X: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the distances (n, k) of the nearest anchors of some rows, nearest first, and which they are."""
         X = X.astype(self.points.dtype, copy=False)
-        return NearestNeighbors(n_neighbors=k, algorithm="brute").fit(self.points).kneighbors(X)
+        distance, which = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(self.points).kneighbors(X)
+        if not np.isfinite(distance).all():
+            raise ValueError("the squares of X overflow; scale X to about 1")
+        return distance, which
 
 
 class NearestAnchors:

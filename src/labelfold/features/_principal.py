@@ -12,8 +12,8 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold._base import RowsEstimator
-from labelfold._sklearn import Interval, _fit_context
+from labelfold._base import RowsEstimator, fitting
+from labelfold._sklearn import Interval
 from labelfold.features._forms import mostly_zeros
 from labelfold.numerics._eigen import largest_eigenvectors, signed
 from labelfold.numerics._svd import randomized_svd
@@ -77,7 +77,7 @@ class Principal(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator
         self.whiten = whiten
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fitting
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the directions.
 
