@@ -97,3 +97,17 @@ def test_sparse_rows_with_long_indices(data, n_landmarks):
     long.indices, long.indptr = long.indices.astype(np.int64), long.indptr.astype(np.int64)
     model = LDA(kernel="laplacian", gamma=0.5, ridge=0.1, n_landmarks=n_landmarks, random_state=0)
     np.testing.assert_allclose(model.fit(long, y).transform(long), model.fit(X, y).transform(X), atol=1e-9)
+
+
+def test_a_kernel_of_counts_takes_rows_that_are_read_only(rng):
+    X, y = rng.random((20, 4)), np.tile([0, 1], 10)
+    X.flags.writeable = False
+    for n_landmarks in (None, 5):
+        shown = LDA(kernel="chi2", ridge=1.0, n_landmarks=n_landmarks, random_state=0).fit(X, y).transform(X)
+        assert np.isfinite(shown).all()
+
+
+def test_a_kernel_that_overflows_says_nothing_but_a_sentence(data, capfd):
+    with pytest.raises(ValueError, match="the kernel of some rows is NaN or infinite"):
+        LDA(kernel="poly", degree=1e6, n_landmarks=10).fit(1e3 * data[0], data[1])
+    assert capfd.readouterr() == ("", "")

@@ -90,12 +90,13 @@ class CenteredNystroem(Nystroem):
     Attributes
     ----------
     center_ : ndarray of shape (d,) or None
-        That mean; None of sparse rows, which keep their zeros.
+        That mean; None of sparse rows, which keep their zeros, and of kernels of counts.
     """
 
     def fit(self, X: Any, y: Any = None) -> CenteredNystroem:
         """Take the rows for landmarks."""
-        self.center_ = None if sp.issparse(X) else np.asarray(X, dtype=np.float64).mean(axis=0)
+        plain = sp.issparse(X) or self.kernel in _OF_COUNTS
+        self.center_ = None if plain else np.asarray(X, dtype=np.float64).mean(axis=0)
         return super().fit(shifted(X, self.center_))
 
     def transform(self, X: Any) -> np.ndarray:
@@ -121,9 +122,12 @@ class Scores(NamedTuple):
 
 
 def shifted(X: Any, center: np.ndarray | None) -> Any:
-    """Return rows in double precision less a centre; sparse ones, which keep their zeros, as they are."""
+    """Return rows in double precision less a centre; sparse ones, which keep their zeros, as they are.
+
+    scikit-learn's absolute distances take no long indices, and its "chi2" no array that is read-only.
+    """
     if center is None or sp.issparse(X):
-        return short_indices(X)  # scikit-learn's absolute distances take no other indices
+        return short_indices(X) if sp.issparse(X) else np.require(X, requirements="W")
     return np.asarray(X, dtype=np.float64) - center
 
 
@@ -278,7 +282,7 @@ def exact_map(
             f"max_gram_bytes={max_gram_bytes:,} allows; leave n_landmarks at 'auto', or raise max_gram_bytes to "
             f"{8 * n * n:,}"
         )
-    points = short_indices(rows.whole().double().raw)
+    points = shifted(rows.whole().double().raw, None)
     if sp.issparse(points) or not _sees_differences(kernel, centred):
         return KernelMap(points, kernel, params)
     center = points.mean(axis=0)
@@ -310,8 +314,9 @@ def nystroem_map(
     """Return a Nystroem feature map with landmarks drawn from the rows; ``centred`` as in `exact_map`."""
     m = min(n_landmarks, rows.shape[0])
     chosen = np.sort(check_random_state(random_state).permutation(rows.shape[0])[:m])
-    landmarks = rows.take(chosen).whole().double().raw
-    make = CenteredNystroem if _sees_differences(kernel, centred) else Nystroem
+    landmarks = shifted(rows.take(chosen).whole().double().raw, None)
+    refuse_infinite(_kernels(landmarks, landmarks, kernel, params))
+    make = CenteredNystroem if _sees_differences(kernel, centred) or kernel in _OF_COUNTS else Nystroem
     return make(kernel=kernel, **params, n_components=m, random_state=0).fit(landmarks)
 
 

@@ -158,6 +158,8 @@ def principal_axes(rows: Rows, n_components: int, *, random_state: Any = 0) -> A
     by_columns = d <= max(DIRECT, n) and d <= 2 * DIRECT
     S = centered.gram() / n if by_columns else None
     total = float(centered.squared_norm() / n if S is None else np.trace(S))
+    if not np.isfinite(total):
+        raise ValueError("the squares of X overflow; scale X to about 1")
     # Below this the rows are equal but for round-off of the centring.
     if total <= 10 * (eps * np.abs(mean).max(initial=0.0)) ** 2 * d:
         return Axes(np.zeros((d, 0)), np.zeros(0), mean, 0.0)
