@@ -13,8 +13,10 @@ NAMES = ESTIMATORS
 CASES = 20
 
 
-def run_batch(name: str, seed: int, number: int, *, shown: bool = False) -> tuple[Counter[str], str]:
-    """Run the cases of a batch, which is one estimator with 20 cases drawn by hypothesis.
+def run_batch(
+    name: str, seed: int, number: int, *, shown: bool = False, n_cases: int = CASES
+) -> tuple[Counter[str], str]:
+    """Run the cases of a batch, which is one estimator or tool with 20 cases drawn by hypothesis.
 
     Parameters
     ----------
@@ -24,6 +26,8 @@ def run_batch(name: str, seed: int, number: int, *, shown: bool = False) -> tupl
         The campaign's seed and the number of the batch: the same cases for the same two.
     shown : bool, default=False
         Look for the smallest case that fails, and raise what it raises.
+    n_cases : int, default=20
+        How many.
 
     Returns
     -------
@@ -36,7 +40,7 @@ def run_batch(name: str, seed: int, number: int, *, shown: bool = False) -> tupl
 
     @seeded(seed * 1_000_003 + number)
     @settings(
-        max_examples=CASES,
+        max_examples=n_cases,
         database=None,
         deadline=None,
         phases=(Phase.generate, Phase.shrink) if shown else (Phase.generate,),

@@ -10,9 +10,10 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from labelfold._base import fitting
 from labelfold._decisions import tags_by_task
 from labelfold._progress import Progress
-from labelfold._sklearn import Interval, StrOptions, _fit_context
+from labelfold._sklearn import Interval, StrOptions
 from labelfold._warn import warn_user
 from labelfold.labels import Labels, read_labels
 from labelfold.numerics.least_squares import MAX_GRAM_BYTES
@@ -198,7 +199,7 @@ class LabelFold(FoldPredictions):
         self.verbose = verbose
         self.unlabeled = unlabeled
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fitting
     def fit(self, X: Any, y: Any) -> Self:
         """Make the views of all rows, and weigh them by the labels.
 
