@@ -14,12 +14,11 @@ import numpy as np
 import typer
 from rich.table import Table as Grid
 
+from labelfold.app.commands._apply import refuse_destination
 from labelfold.app.commands._console import (
     MOST_METHODS,
     accuracy_grid,
     console,
-    named_rows,
-    note,
     read_labelled,
     recipe_for,
     row_names,
@@ -27,33 +26,28 @@ from labelfold.app.commands._console import (
     whole_numbers,
 )
 from labelfold.app.commands._options import (
-    Category,
-    Data,
-    Date,
-    Drop,
-    Encoding,
-    Format,
-    Ids,
+    GivenRows,
     LabelFree,
-    Number,
     SafeCsv,
     Scale,
     Seed,
-    Target,
     Task,
-    Text,
+    ToTable,
     app,
+    sides,
+    takes_rows,
 )
+from labelfold.app.commands._saving import answer_of, clear, save_all
+from labelfold.app.io._addresses import without_password
 from labelfold.app.io._finished import write_finished
 from labelfold.app.io._problems import (
-    FileProblem,
     Refusal,
     count,
-    existing_file,
     printable,
     refusing,
     writable_folder,
 )
+from labelfold.app.io._sources import find
 
 Folder = Annotated[Path, typer.Option("--output", "-o", help="The folder for report and results.")]
 Limit = Annotated[
@@ -64,8 +58,6 @@ Limit = Annotated[
         "LabelFold, where it comes first, is not cut short. About 50, or more for a large table, unless given.",
     ),
 ]
-# What a run leaves in its folder, beside results.csv.
-_MADE = ("report.html", "answer.json", "model.skops", "embedding.parquet", "predictions.csv")
 # The share of the time limit after which no run is going on: the last fit, the map and the report take time too.
 _RUNS_END = 0.75
 _DEMO_LABELS = 100
@@ -73,10 +65,10 @@ _DEMO: dict[str, Any] = {"time_limit": 60}
 
 
 @app.command("compare")
+@takes_rows
 def compare_command(
     context: typer.Context,
-    data: Data,
-    target: Target = None,
+    rows: GivenRows,
     methods: Annotated[
         list[str] | None,
         typer.Option(
@@ -102,17 +94,10 @@ def compare_command(
     ] = None,
     seed: Seed = 0,
     output: Folder = Path("labelfold-compare"),
-    ids: Ids = None,
-    drop: Drop = None,
-    text: Text = None,
-    category: Category = None,
-    number: Number = None,
-    date: Date = None,
     label_free: LabelFree = None,
-    format: Format = None,
-    encoding: Encoding = None,
     scale: Scale = None,
     task: Task = "auto",
+    to_table: ToTable = None,
     safe_csv: SafeCsv = False,
 ) -> None:
     """Find the best method for a table, and what accuracy (R² for numbers) to expect of it: a table and a report.
@@ -129,11 +114,14 @@ def compare_command(
             raise Refusal(f"--repeats is at least 1, not {repeats}.")
         if time_limit is not None and not time_limit > 0:
             raise Refusal(f"--time-limit is a number of seconds above 0, not {time_limit:g}.")
-        shape = _shape(image_shape)
-        existing_file(data)
+        shape = sides("--image-shape", image_shape)
+        where = find(rows.data, rows.reading)[1]
         writable_folder(output)
-        table, mark, _ = read_labelled(data, target, ids, drop, label_free, format, encoding, task)
-        recipe = recipe_for(table, text=text, category=category, number=number, date=date)
+        if to_table is not None and not save:
+            raise Refusal("--to-table writes the predictions that --save makes; give that too.")
+        refuse_destination(where, None, to_table)
+        table, mark, _ = read_labelled(rows, label_free, task)
+        recipe = recipe_for(table, rows.roles)
     settings: dict[str, Any] = {
         "methods": chosen,
         "budgets": counts,
@@ -148,6 +136,7 @@ def compare_command(
         output,
         save,
         safe_csv=safe_csv,
+        to_table=to_table,
         recipe=recipe,
         time_limit=time_limit,
         began=context.obj,
@@ -238,6 +227,7 @@ def _compare(
     save: bool,
     command: str | None = None,
     safe_csv: bool = False,
+    to_table: str | None = None,
     *,
     time_limit: float | None,
     began: float,
@@ -261,16 +251,18 @@ def _compare(
                 progress=sys.stderr.isatty(),
                 tell=lambda text: typer.echo(printable(text), err=True),
                 time_limit=time_limit,
-                command=command or shlex.join(["labelfold", *sys.argv[1:]]),
+                command=command or shlex.join(["labelfold", *map(without_password, sys.argv[1:])]),
+                feature_names=table.feature_names,
+                colour=table.images is not None and table.images["colour"],
                 **{"name": table.source.name} | settings,
             )
         except NothingHeldBack as nothing:
             if not save:
                 raise
-            _fit_alone(nothing, table, output, safe_csv, settings["random_state"])
+            _fit_alone(nothing, table, output, safe_csv, to_table, settings["random_state"])
             return
     out, interrupted = console(), found.interrupted
-    _clear(output)
+    clear(output)
     try:
         # where the reader of a pipe went away, the files are still wanted
         with suppress(BrokenPipeError, SystemExit):
@@ -285,14 +277,19 @@ def _compare(
         write_finished(output / "answer.json", text.encode())
         if save:
             method = found.methods[found.winner["method"]]
-            written |= _save(found.fitted(), method, found.data, found.choice, table, output, safe_csv)
+            made = save_all(
+                found.fitted(), method, found.data, found.choice, table, output, safe_csv, to_table
+            )
+            written |= made
     write_report(found, written["Report"], output)
     _name_files(written)
     if interrupted:
         raise KeyboardInterrupt
 
 
-def _fit_alone(nothing: Any, table: Any, output: Path, safe_csv: bool, seed: int) -> None:
+def _fit_alone(
+    nothing: Any, table: Any, output: Path, safe_csv: bool, to_table: str | None, seed: int
+) -> None:
     """Fit and save LabelFold where there are too few labels to compare by, and say so."""
     from labelfold.app.registry._methods import get_method
     from labelfold.app.registry._partly_labelled import only_missing
@@ -300,19 +297,13 @@ def _fit_alone(nothing: Any, table: Any, output: Path, safe_csv: bool, seed: int
     data, method = nothing.data, get_method("labelfold")
     model = only_missing(method.make(X=data.X, random_state=seed, task=data.facts.task))
     model.fit(data.X, data.targets())
-    _clear(output)
+    clear(output)
     console().print(
         f"LabelFold was fitted and nothing compared: {nothing.why}. How well it predicts cannot be told; label more "
         "rows.",
         soft_wrap=True,
     )
-    _name_files(_save(model, method, data, None, table, output, safe_csv))
-
-
-def _clear(output: Path) -> None:
-    """Remove what an earlier run made: its files never stand beside those of a new one."""
-    for name in _MADE:
-        (output / name).unlink(missing_ok=True)
+    _name_files(save_all(model, method, data, None, table, output, safe_csv, to_table))
 
 
 def _name_files(written: dict[str, Path]) -> None:
@@ -334,63 +325,3 @@ def _show(found: Any, out: Any) -> None:
         out.print(f"{count(more, 'more method')} in the report.", soft_wrap=True)
     if found.left_out:
         out.print(f"{count(len(found.left_out), 'method')} left out; the report says why.", soft_wrap=True)
-
-
-def answer_of(found: Any) -> dict[str, Any]:
-    """Return the answer for other programs to read."""
-    choice = found.choice
-    facts = {
-        "method": found.best_,
-        "components": found.best_size_,
-        "metric": found.settings["metric"],
-        "answer": found.answer,
-        "details": found.details,
-    }
-    if choice is not None:
-        facts |= {
-            "expected": choice.expected,
-            "low": choice.low,
-            "high": choice.high,
-            "n_rows": choice.n_rows,
-            "within": choice.within,
-            "equal": choice.equal,
-        }
-    return facts
-
-
-def _save(
-    model: Any, method: Any, data: Any, choice: Any, table: Any, output: Path, safe_csv: bool
-) -> dict[str, Path]:
-    """Write a fitted model, its embedding of all rows, and what it says of them; return the files."""
-    from labelfold.app.commands._model import fit_notes, said_of
-    from labelfold.app.io import save_model, write_table
-    from labelfold.app.registry._tuned import settled
-
-    model, X = settled(model), data.X
-    embedded = np.asarray(model.transform(X)) if method.embeds else None
-    written = {}
-    notes = fit_notes(method, table, data, embedded, choice)
-    try:
-        written["Model"] = save_model(data.delivered(model), output / "model.skops", **notes)
-    except FileProblem as error:
-        note(str(error))
-    ids = named_rows(table, data.recipe)
-    if embedded is not None:
-        columns = [str(c) for c in model.get_feature_names_out()]
-        written["Embedding"] = write_table(output / "embedding.parquet", embedded, columns, ids=ids)
-    given = {"label": data.y if data.facts.numbers else [data.named(y) for y in data.y]}
-    extra = given | said_of(model, X, data.classes, notes["within"])
-    nothing = np.empty((len(data.y), 0))
-    written["Predictions"] = write_table(
-        output / "predictions.csv", nothing, [], ids=ids, extra=extra, safe_csv=safe_csv
-    )
-    return written
-
-
-def _shape(text: str | None) -> tuple[int, int] | None:
-    if text is None:
-        return None
-    sides = text.lower().replace("×", "x").split("x")
-    if len(sides) != 2 or not all(side.strip().isdecimal() and int(side) for side in sides):
-        raise Refusal(f"--image-shape is height x width, such as 28x28, not {text!r}.")
-    return int(sides[0]), int(sides[1])

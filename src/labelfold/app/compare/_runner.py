@@ -53,6 +53,8 @@ def compare(
     command: str | None = None,
     tell: Callable[[str], None] | None = None,
     task: str = "auto",
+    feature_names: Sequence[Any] | None = None,
+    colour: bool = False,
 ) -> Comparison:
     """Find the method that predicts best with these labels, and the accuracy, or R², to expect of it on new rows.
 
@@ -115,6 +117,10 @@ def compare(
     task : {"auto", "classification", "regression"}, default="auto"
         Whether y holds classes or numbers. "auto" reads fractions as numbers, and whole numbers as classes unless
         nearly every labelled row has another; ``notes`` say how where that could be doubted.
+    feature_names : sequence, optional
+        Names of the columns, for the report, where X is a matrix.
+    colour : bool, default=False
+        Whether the columns are the pixels of images in colour: red, green and blue of each, side by side.
 
     Returns
     -------
@@ -137,7 +143,16 @@ def compare(
         raise ValueError(f"repeats is the number of draws, at least 1, not {repeats}.")
     if time_limit is not None and not time_limit > 0:
         raise ValueError(f"time_limit is a number of seconds above 0, not {time_limit}.")
-    data = read_data(X, y, unlabeled=unlabeled, ids=ids, recipe=recipe, task=task, images=bool(image_shape))
+    data = read_data(
+        X,
+        y,
+        unlabeled=unlabeled,
+        ids=ids,
+        recipe=recipe,
+        task=task,
+        images=bool(image_shape),
+        feature_names=feature_names,
+    )
     if tell is not None and data.recipe is not None:
         for line in data.recipe.lines(most=20, plain=False):
             tell(f"{line}.")
