@@ -38,7 +38,7 @@ from labelfold.app.commands._options import (
     takes_rows,
 )
 from labelfold.app.commands._saving import answer_of, clear, save_all
-from labelfold.app.io._addresses import without_password
+from labelfold.app.io._addresses import hidden
 from labelfold.app.io._finished import write_finished
 from labelfold.app.io._problems import (
     Refusal,
@@ -140,7 +140,7 @@ def compare_command(
         recipe=recipe,
         time_limit=time_limit,
         began=context.obj,
-        image_shape=shape,
+        image_shape=shape or table.image_shape,
         random_state=seed,
         **settings,
     )
@@ -251,9 +251,8 @@ def _compare(
                 progress=sys.stderr.isatty(),
                 tell=lambda text: typer.echo(printable(text), err=True),
                 time_limit=time_limit,
-                command=command or shlex.join(["labelfold", *map(without_password, sys.argv[1:])]),
+                command=command or shlex.join(["labelfold", *map(hidden, sys.argv[1:])]),
                 feature_names=table.feature_names,
-                colour=table.images is not None and table.images["colour"],
                 **{"name": table.source.name} | settings,
             )
         except NothingHeldBack as nothing:

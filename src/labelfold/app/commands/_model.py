@@ -129,6 +129,7 @@ def fit(
             ids=row_names(table),
             recipe=recipe_for(table, rows.roles),
             task=task,
+            images=table.image_shape is not None,
             feature_names=table.feature_names,
         )
         tell_recipe(read.recipe)

@@ -46,7 +46,7 @@ def compare(
     unlabeled: Any = -1,
     ids: Sequence[Any] | None = None,
     recipe: Recipe | None = None,
-    image_shape: tuple[int, int] | None = None,
+    image_shape: tuple[int, ...] | None = None,
     folder: str | os.PathLike | None = None,
     progress: bool = True,
     name: str = "the data",
@@ -54,7 +54,6 @@ def compare(
     tell: Callable[[str], None] | None = None,
     task: str = "auto",
     feature_names: Sequence[Any] | None = None,
-    colour: bool = False,
 ) -> Comparison:
     """Find the method that predicts best with these labels, and the accuracy, or R², to expect of it on new rows.
 
@@ -100,8 +99,9 @@ def compare(
         Names of the rows, for the report; columns of a table that name its rows unless given.
     recipe : Recipe, optional
         How to read a table where it should not be told from the data, such as ``Recipe(category=["zip"])``.
-    image_shape : pair of int, optional
-        Height and width, where the columns are the pixels of an image; names like ``pixel_0_7`` say so too.
+    image_shape : pair or triple of int, optional
+        Height and width, where the columns are the pixels of an image; names like ``pixel_0_7`` say so too. And 3
+        where each pixel is three columns: red, green and blue.
     folder : path, optional
         Where each row of results is written when it is made. The same call with the same folder goes on where it was
         stopped or killed.
@@ -119,8 +119,6 @@ def compare(
         nearly every labelled row has another; ``notes`` say how where that could be doubted.
     feature_names : sequence, optional
         Names of the columns, for the report, where X is a matrix.
-    colour : bool, default=False
-        Whether the columns are the pixels of images in colour: red, green and blue of each, side by side.
 
     Returns
     -------

@@ -10,9 +10,11 @@ from urllib.parse import unquote
 
 from labelfold.app.io._problems import FileProblem, did_you_mean, existing_file, one_line
 
-# What stands between a user's name and the host; the last @ ends it, as a password may hold one.
-_PASSWORD = re.compile(r"(?P<before>[A-Za-z][\w+.-]*://[^/\s:@]*:)(?P<password>[^\n]*)(?P<after>@)")
-_KEY = re.compile(r"(?P<before>[?&](?:ssl)?password=)(?P<password>[^&\s]*)", re.IGNORECASE)
+# What stands between a user's name and the host; the last @ ends it, as a password may hold one. In an address it may
+# hold blanks too.
+_USER = r"(?P<before>[A-Za-z][\w+.-]*://[^/\s:@]*:)"
+_PASSWORD, _ANY_PASSWORD = re.compile(rf"{_USER}\S*@"), re.compile(rf"{_USER}.*@", re.DOTALL)
+_KEY = re.compile(r"(?P<before>[?&](?:ssl)?password=)[^&\s]*", re.IGNORECASE)
 _TITLES = {"sqlite": "SQLite", "duckdb": "DuckDB"}
 # The dialects of SQLAlchemy, by the name before the colon.
 _DRIVERS = {
@@ -24,13 +26,21 @@ _DRIVERS = {
 
 
 def without_password(text: str) -> str:
-    """Return text with *** in place of the password of every address in it.
+    """Return text with *** in place of the password of an address in it.
 
-    >>> without_password("postgresql://me:a@b:c@host/shop?sslmode=require")
-    'postgresql://me:***@host/shop?sslmode=require'
+    >>> without_password("postgresql://me:a@b:c@host/shop?sslmode=require was not found.")
+    'postgresql://me:***@host/shop?sslmode=require was not found.'
     """
-    text = _PASSWORD.sub(lambda m: f"{m['before']}***{m['after']}", text)
-    return _KEY.sub(lambda m: f"{m['before']}***", text)
+    return _KEY.sub(r"\g<before>***", _PASSWORD.sub(r"\g<before>***@", text))
+
+
+def hidden(address: str) -> str:
+    """Return an address with *** in place of its password; other text as it is.
+
+    >>> hidden("postgresql://me:a b@host/shop")
+    'postgresql://me:***@host/shop'
+    """
+    return _KEY.sub(r"\g<before>***", _ANY_PASSWORD.sub(r"\g<before>***@", address))
 
 
 @dataclass(frozen=True)
@@ -68,7 +78,7 @@ class Database:
 
 def database_at(address: str) -> Database:
     """Return the database of an address, or say what is wrong with it."""
-    shown = without_password(address)
+    shown = hidden(address)
     scheme = address.split(":", 1)[0].lower()
     kind = scheme.split("+", 1)[0]
     if kind not in _DRIVERS:

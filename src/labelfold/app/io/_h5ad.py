@@ -24,17 +24,18 @@ EMBEDDING, PREDICTION = "X_labelfold", "labelfold"
 def read_h5ad(path: Path, kind: str, request: Request) -> Matrix:
     """Read X, the obs columns that are wanted, the names of genes, and those of cells."""
     import anndata
+    import h5py
     import pandas as pd
 
     with _worded(path):
+        with h5py.File(path) as file:
+            if {"obs", "var"} <= set(file) and "X" not in file:
+                raise FileProblem(f"{path} has no X; save the matrix that is to be learned from as X.")
         cells = anndata.read_h5ad(path, backed="r")
         try:
-            obs, genes = cells.obs, list(map(str, cells.var_names))
-            X = cells.X[:] if cells.X is not None else None
+            obs, genes, X = cells.obs, list(map(str, cells.var_names)), cells.X[:]
         finally:
             cells.file.close()
-    if X is None:
-        raise FileProblem(f"{path} has no X; save the matrix that is to be learned from as X.")
     if len(set(genes)) < len(genes):
         twice = next(name for name in genes if genes.count(name) > 1)
         raise FileProblem(
@@ -99,11 +100,15 @@ def write_copy(
                 obsm = made.require_group("obsm")
                 anndata.io.write_elem(obsm, EMBEDDING, np.asarray(embedding, dtype=np.float32))
             obs = made["obs"]
+            if not isinstance(obs, h5py.Group):
+                raise FileProblem(
+                    f"{source} is of anndata before 0.7; read it and write it again with a newer one."
+                )
             order = list(obs.attrs.get("column-order", ()))
             for name, values in columns.items():
                 title, values = f"{PREDICTION}_{name.replace(' ', '_').replace('/', '_')}", np.asarray(values)
-                text = values.dtype.kind not in "biuf"
-                anndata.io.write_elem(obs, title, pd.Categorical(values.astype(str)) if text else values)
+                named = values.dtype.kind != "f"  # of a class, which may be a number
+                anndata.io.write_elem(obs, title, pd.Categorical(values.astype(str)) if named else values)
                 order += [title] if title not in order else []
             obs.attrs["column-order"] = np.array(order, dtype=object)
     return Path(path)

@@ -119,10 +119,11 @@ def with_pixels(where: Any, table: Any, column: str, request: Request) -> tuple[
             f"{'are' if len(broken) > 1 else 'is'} left out: {listed(broken)}."
         )
         X, table = X[read], table.filter(pa.array(read))
-    how = "in colour" if colour else "in grey"
-    request.note(
-        f"Images are read {how} at {size[0]} × {size[1]} pixels; --image-size and --colour say otherwise."
-    )
+    if request.reading.image_size is None:
+        how = "in colour" if colour else "in grey"
+        request.note(
+            f"Images are read {how} at {size[0]} × {size[1]} pixels; --image-size and --colour change it."
+        )
     pixels = pixel_names(shape)
     taken = set(pixels) & set(table.column_names)
     if taken:

@@ -180,5 +180,7 @@ def _said(cell: Any) -> str:
 
 
 def _as_text(y: Any) -> list[str | None]:
-    """Return labels as text, None where there is none."""
-    return [_said(value) or None for value in (y.astype(object) if hasattr(y, "astype") else y)]
+    """Return labels as text, None where there is none: an empty one, or -1 unless the classes are -1 and 1."""
+    said = [_said(value) or None for value in (y.astype(object) if hasattr(y, "astype") else y)]
+    classes = {*said} - {None} == {"-1", "1"}
+    return said if classes else [None if value == "-1" else value for value in said]

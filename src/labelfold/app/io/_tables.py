@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed
+from labelfold.app.io._problems import FileProblem, count
 from labelfold.app.io._sources import Matrix, Reading, Request, find, read
-from labelfold.tables._column import matching
 
 _EMPTY = ("NA", "N/A", "n/a", "<NA>", "NaN", "nan", "NULL", "null", "None")
 # More labels than these that are numbers with a decimal comma or a unit are a target of numbers, not classes.
@@ -64,6 +63,14 @@ class Table:
     targets: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     images: dict[str, Any] | None = None
+
+    @property
+    def image_shape(self) -> tuple[int, ...] | None:
+        """Height and width of images, and 3 in colour, where all columns are their pixels."""
+        shape = (
+            None if self.images is None else (*self.images["size"], *([3] if self.images["colour"] else []))
+        )
+        return shape if shape is not None and np.prod(shape) == self.raw.shape[1] else None
 
     @cached_property
     def X(self) -> Any:
@@ -168,11 +175,15 @@ def read_table(
     request = Request(reading, notes.append, targets, id_columns, beside is not None, index_base)
     content, images = read(source, path, request), None
     if reading.image is not None or source.name == "images":
-        content, images, id_columns, targets = _pictured(path, source, content, request)
+        from labelfold.app.io._split import pictured
+
+        content, images, id_columns, targets = pictured(path, source, content, request)
     if isinstance(content, Matrix):
         table = _from_matrix(path, content, drop, features, notes)
     else:
-        table = _from_frame(path, content, targets, id_columns, known_ids, drop, features, notes, beside)
+        from labelfold.app.io._split import from_frame
+
+        table = from_frame(path, content, targets, id_columns, known_ids, drop, features, notes, beside)
     raw, y, names, ids, ignored, targets, index_base = table
     if beside is not None:
         y, targets = beside.merged(y, ids, raw.shape[0], path), beside.targets
@@ -193,89 +204,15 @@ def _from_matrix(
         raise FileProblem(f"{path} has no {'rows' if X.shape[0] == 0 else 'columns'} in X.")
     if names and (features is not None or drop):
         from labelfold.app.io._frames import chosen
+        from labelfold.app.io._split import choose_features
 
         gone = set(chosen(path, names, "dropped", drop))
         place = {name: j for j, name in enumerate(names)}
-        names, ignored = _choose_features(path, [name for name in names if name not in gone], features)
+        names, ignored = choose_features(path, [name for name in names if name not in gone], features)
         X = X[:, [place[name] for name in names]]
     X, told = without_gaps(X)
     notes += [f"In {path} {sentence}" for sentence in told]
     return X, content.y, names, content.ids, ignored, content.targets, content.index_base
-
-
-def _from_frame(
-    path: Any,
-    frame: Any,
-    targets: Sequence[str],
-    id_columns: Sequence[str],
-    known_ids: Sequence[str],
-    drop: Sequence[str],
-    features: Sequence[str] | None,
-    notes: list[str],
-    beside: Any,
-) -> tuple:
-    """Return the parts of a table whose columns have names."""
-    from labelfold.app.io import _frames as frames
-
-    there = frame.column_names
-    if beside is not None:
-        targets = [name for name in targets if matching(name, there)]
-        # a column that both have says which rows are meant
-        id_columns = id_columns or [name for name in beside.keys if name in there]
-    targets = frames.chosen(path, there, "target", targets)
-    id_columns = frames.chosen(path, there, "id", id_columns) or [c for c in known_ids if c in there]
-    aside = {*targets, *id_columns, *frames.chosen(path, there, "dropped", drop)}
-    names, ignored = _choose_features(path, [c for c in there if c not in aside], features)
-    if isinstance(frame, frames.Stream):
-        X, frame = frame.split(names, targets, id_columns)
-    else:
-        X = frame.select(names)
-    y = frames.as_written(frame, targets, coded=True) if targets else None
-    y = y if y is None or len(targets) > 1 else y[targets[0]]
-    ids = frames.as_written(frame, id_columns) if id_columns else None
-    return X, y, names, ids, ignored, targets, None
-
-
-def _pictured(
-    path: Any, source: Any, frame: Any, request: Request
-) -> tuple[Any, dict[str, Any], list[str], list[str]]:
-    """Return a table with the pixels of the images that it names, what these are, and its ids and targets."""
-    import pyarrow as pa
-
-    from labelfold.app.io._images import CLASS, FILE, with_pixels
-
-    folder = source.name == "images"
-    column = FILE if folder else str(request.reading.image)
-    if isinstance(frame, Matrix):
-        raise FileProblem(f"{path} has no column of paths, so that --image {column} names none.")
-    if not hasattr(frame, "select"):
-        frame = pa.concat_tables(frame.blocks(frame.column_names))
-    frame, size = with_pixels(path, frame, column, request)
-    images = {"column": column, "size": list(size), "colour": bool(request.reading.colour)}
-    targets = [CLASS] if folder and (request.optional or not request.targets) else list(request.targets)
-    return frame, images, list(request.ids) or [column], targets
-
-
-def _choose_features(
-    path: Any, rest: list[str], features: Sequence[str] | None
-) -> tuple[list[str], list[str]]:
-    """Return the columns of X, in the model's order where it has one, and those left aside."""
-    if features is None:
-        if not rest:
-            raise FileProblem(
-                f"{path} has no column left for X once target, id and dropped ones are taken out."
-            )
-        return rest, []
-    there, wanted = set(rest), set(features)
-    absent = [c for c in features if c not in there]
-    if absent:
-        hint = did_you_mean(absent[0], rest) if len(absent) == 1 else ""
-        raise FileProblem(
-            f"{path} lacks {len(absent)} of the {len(features)} columns the model was fitted on: "
-            f"{listed(absent)}{hint}; add {'it' if len(absent) == 1 else 'them'}, with empty cells where nothing is "
-            "known."
-        )
-    return list(features), [c for c in rest if c not in wanted]
 
 
 def _read_several(path: Any, Y: Any, unlabeled_values: Sequence[str] | None) -> Any:
