@@ -147,6 +147,23 @@ def test_cells_of_a_sheet(tmp_path):
     ]
 
 
+def test_a_title_above_the_names(tmp_path):
+    book = openpyxl.Workbook()
+    for row in [
+        ["Sales 2019"],
+        [],
+        ["made by", "Ann"],
+        ["id", "sold", "city", "kind"],
+        [1, 2, "x", "a"],
+        [2, 3, "y"],
+    ]:
+        book.active.append(row)
+    book.save(tmp_path / "t.xlsx")
+    table = read_table(tmp_path / "t.xlsx")
+    assert table.raw.column_names == ["id", "sold", "city", "kind"]
+    assert "2 rows above the names of the columns" in table.notes[0]
+
+
 def test_an_open_document_sheet(tmp_path):
     rows = [("size", "kind"), (1.5, "a"), (2, "b")]
     cells = "".join(

@@ -1,7 +1,9 @@
 """AnnData files: sparse X, an obs column as target, genes as features, and copies with what the model says."""
 
+import runpy
 import subprocess
 import sys
+from pathlib import Path
 
 import anndata
 import h5py
@@ -141,3 +143,15 @@ def test_what_is_wrong_is_said_in_a_sentence(cells, path, tmp_path, capsys):
     pd.DataFrame(cells[0].X.toarray(), columns=cells[0].var_names).to_csv(tmp_path / "t.csv")
     _, err = run(capsys, "predict", tmp_path / "m", tmp_path / "t.csv", "-o", tmp_path / "o.h5ad", status=2)
     assert "would be a copy of the .h5ad file" in err
+
+
+EXAMPLE = Path(__file__).parents[3] / "docs" / "gene_expression.py"
+
+
+@pytest.mark.skipif(not EXAMPLE.exists(), reason="needs the repository's docs")
+def test_the_example_of_the_docs(tmp_path, capsys):
+    """To call every cell by the most frequent type is right in 30%."""
+    arguments = ["--cells", "300", "--genes", "250", "--folder", str(tmp_path), "-m", "labelfold", "-r", "1"]
+    share = runpy.run_path(str(EXAMPLE))["main"](arguments)
+    assert share > 0.4
+    assert "annotated.h5ad has obsm ['X_labelfold']" in capsys.readouterr().out

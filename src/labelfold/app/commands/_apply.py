@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +18,7 @@ from labelfold.app.io._problems import Refusal, count, listed, printable, refusi
 
 
 @app.command()
-@takes_rows
+@partial(takes_rows, labels=False)
 def transform(
     model: Model,
     rows: GivenRows,
@@ -44,7 +45,7 @@ def transform(
 
 
 @app.command()
-@takes_rows
+@partial(takes_rows, labels=False)
 def predict(
     model: Model,
     rows: GivenRows,

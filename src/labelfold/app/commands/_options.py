@@ -208,8 +208,12 @@ class GivenRows:
     reading: Reading
 
 
-def takes_rows(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Put the options that say where the rows are, and how to read them, in the place of a command's ``rows``."""
+def takes_rows(command: Callable[..., Any], *, labels: bool = True) -> Callable[..., Any]:
+    """Put the options that say where the rows are, and how to read them, in the place of a command's ``rows``.
+
+    Without ``labels`` there is no option for a file of them.
+    """
+    shared = {name: kind for name, kind in _SHARED.items() if labels or name != "labels"}
     own = inspect.signature(command, eval_str=True)
     parameters: list[inspect.Parameter] = []
     for name, parameter in own.parameters.items():
@@ -217,14 +221,14 @@ def takes_rows(command: Callable[..., Any]) -> Callable[..., Any]:
             parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
             continue
         parameters.append(inspect.Parameter("data", inspect.Parameter.KEYWORD_ONLY, annotation=Data))
-        for option, kind in _SHARED.items():
+        for option, kind in shared.items():
             parameters.append(
                 inspect.Parameter(option, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
             )
 
     @wraps(command)
     def run(**values: Any) -> Any:
-        given = {name: values.pop(name) for name in ("data", *_SHARED)}
+        given = {"labels": None} | {name: values.pop(name) for name in ("data", *shared)}
         reading = Reading(
             **{name: given[name] for name in _HOW}, image_size=sides("--image-size", given["image_size"])
         )

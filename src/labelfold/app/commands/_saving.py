@@ -85,7 +85,7 @@ def save_all(
     written["Predictions"] = write_table(
         output / "predictions.csv", nothing, [], ids=ids, extra=extra, safe_csv=safe_csv
     )
-    if getattr(table.source, "suffix", "") == ".h5ad":
+    if getattr(table.source, "suffix", "").lower() == ".h5ad":
         shown = nothing if embedded is None else embedded
         written["Copy"] = write_table(
             output / "annotated.h5ad", shown, columns, extra=said, source=table.source

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from labelfold.app.io._csv import distinct_names
 from labelfold.app.io._gathered import gathered, in_blocks, table_of
 from labelfold.app.io._limits import refuse_bomb
-from labelfold.app.io._problems import FileProblem, did_you_mean, listed, one_line
+from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed, one_line
 from labelfold.app.io._sources import Request
+
+_LOOKED_AT = 20  # rows, for the one that holds the names
 
 
 def read_sheet(path: Path, kind: str, request: Request) -> Any:
@@ -52,9 +55,15 @@ def _rows(path: Path, book: Any, wanted: str | None) -> tuple[Iterator[Sequence[
 
 def _blocks(path: Path, name: str, rows: Iterator[Sequence[Any]], request: Request) -> Iterator[Any]:
     """Yield the rows below the header as Arrow tables."""
-    header = next(rows, None)
-    if header is None:
+    first = list(islice(rows, _LOOKED_AT))
+    if not first:
         raise FileProblem(f"{path} has nothing in sheet {name!r}.")
+    # a title above the table fills few cells of its row
+    filled = [sum(cell != "" for cell in row) for row in first]
+    above = next(i for i, cells in enumerate(filled) if 2 * cells > max(filled))
+    if above:
+        request.note(f"{path} has {count(above, 'row')} above the names of the columns, which are left out.")
+    header, rows = first[above], chain(first[above + 1 :], rows)
     titles = [_title(cell, j) for j, cell in enumerate(header)]
     names = distinct_names(titles)
     if renamed := sorted(set(names) - set(titles)):
