@@ -205,7 +205,7 @@ def test_paths_that_are_no_table(tmp_path):
     nowhere = tmp_path / "no" / "t.csv"
     check_sentence(lambda: read_table(nowhere), "no folder", nowhere)
     check_sentence(lambda: read_table(tmp_path), "is a folder", tmp_path)
-    odd = tmp_path / "t.xlsx"
+    odd = tmp_path / "t.docx"
     odd.write_text("x")
     check_sentence(lambda: read_table(odd), ".parquet", odd)
     with pytest.raises(FileProblem, match="did you mean 'svmlight'"):

@@ -110,9 +110,10 @@ def _help(error: Exception) -> str:
 def _say(sentence: str, error: BaseException | None = None) -> None:
     if error is not None and os.environ.get(_DEBUG):
         raise error
+    from labelfold.app.io._addresses import without_password
     from labelfold.app.io._problems import printable
 
-    print(f"labelfold: {printable(sentence)}", file=sys.stderr)
+    print(f"labelfold: {printable(without_password(sentence))}", file=sys.stderr)
 
 
 def _note(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -121,9 +122,10 @@ def _note(message: Warning | str, *_: Any, **__: Any) -> None:
     text = text.replace("although unlabeled=-1", "although -1 usually means no label")
     if text not in _said:
         _said.add(text)
+        from labelfold.app.io._addresses import without_password
         from labelfold.app.io._problems import printable
 
-        print(f"Note: {printable(text)}", file=sys.stderr)
+        print(f"Note: {printable(without_password(text))}", file=sys.stderr)
 
 
 if __name__ == "__main__":

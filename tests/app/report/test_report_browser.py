@@ -153,6 +153,32 @@ def test_pointing_at_a_row_says_which_it_is(page, report, found):
     quiet(page, report)
 
 
+def test_rows_that_are_images_are_shown_beside_points_and_in_lists(page, report, found):
+    """The pixels on the screen are those of the row."""
+    shown = found.review.maps[0]
+    drawn = "(c) => [c.width, c.height, ...c.getContext('2d').getImageData(0, 0, c.width, c.height).data]"
+    page.run("document.getElementById('map-canvas').scrollIntoView({block: 'center'})")
+    place = page.run(
+        "(() => { const b = document.getElementById('map-canvas').getBoundingClientRect(), "
+        "p = labelfoldMap.place(0); return [b.x + p[0], b.y + p[1]]; })()"
+    )
+    page.point_at(*place)
+    page.wait("document.querySelector('#map-tip canvas') !== null")
+    name = page.run("document.querySelector('#map-tip div').textContent")
+    beside = page.run(f"({drawn})(document.querySelector('#map-tip canvas'))")
+    listed = page.run(f"[...document.querySelectorAll('#next ~ * canvas.picture')].map({drawn})")
+    assert len(listed) == len(found.review.next_rows) > 0
+    rows = [next(i for i in shown.rows if found.data.row(i) == name), *found.review.next_rows]
+    for (width, height, *seen), row in zip([beside, *listed], rows, strict=True):
+        assert (width, height) == (8, 8)
+        grey = np.array(seen).reshape(64, 4)
+        assert (grey[:, 0] == grey[:, 1]).all()
+        assert (grey[:, 3] == 255).all()
+        np.testing.assert_array_equal(grey[:, 0], np.round(found.data.X[row] * 255 / 16))
+    assert page.run("document.querySelector('canvas[data-picture]').ariaLabel") == found.data.row(rows[1])
+    quiet(page, report)
+
+
 def test_the_colours_of_the_map_can_be_chosen(page, report, found):
     names = page.run("[...document.getElementById('map-colour').options].map((o) => o.textContent)")
     columns = [found.data.column(j) for j in range(found.data.X.shape[1])]

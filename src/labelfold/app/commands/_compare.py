@@ -13,6 +13,7 @@ import numpy as np
 import typer
 from rich.table import Table as Grid
 
+from labelfold.app.commands._apply import refuse_destination
 from labelfold.app.commands._console import (
     MOST_METHODS,
     accuracy_grid,
@@ -25,31 +26,26 @@ from labelfold.app.commands._console import (
 )
 from labelfold.app.commands._deliver import deliver, deliver_alone, name_files
 from labelfold.app.commands._options import (
-    Category,
-    Data,
-    Date,
-    Drop,
-    Encoding,
-    Format,
-    Ids,
+    GivenRows,
     LabelFree,
-    Number,
     SafeCsv,
     Scale,
     Seed,
-    Target,
     Task,
-    Text,
+    ToTable,
     app,
+    sides,
+    takes_rows,
 )
+from labelfold.app.io._addresses import hidden
 from labelfold.app.io._problems import (
     Refusal,
     count,
-    existing_file,
     printable,
     refusing,
     writable_folder,
 )
+from labelfold.app.io._sources import find
 
 Folder = Annotated[Path, typer.Option("--output", "-o", help="The folder for report and results.")]
 Limit = Annotated[
@@ -67,10 +63,10 @@ _DEMO: dict[str, Any] = {"time_limit": 60}
 
 
 @app.command("compare")
+@takes_rows
 def compare_command(
     context: typer.Context,
-    data: Data,
-    target: Target = None,
+    rows: GivenRows,
     methods: Annotated[
         list[str] | None,
         typer.Option(
@@ -96,17 +92,10 @@ def compare_command(
     ] = None,
     seed: Seed = 0,
     output: Folder = Path("labelfold-compare"),
-    ids: Ids = None,
-    drop: Drop = None,
-    text: Text = None,
-    category: Category = None,
-    number: Number = None,
-    date: Date = None,
     label_free: LabelFree = None,
-    format: Format = None,
-    encoding: Encoding = None,
     scale: Scale = None,
     task: Task = "auto",
+    to_table: ToTable = None,
     safe_csv: SafeCsv = False,
 ) -> None:
     """Find the best method for a table, and what accuracy (R² for numbers) to expect of it: a table and a report.
@@ -123,11 +112,14 @@ def compare_command(
             raise Refusal(f"--repeats is at least 1, not {repeats}.")
         if time_limit is not None and not time_limit > 0:
             raise Refusal(f"--time-limit is a number of seconds above 0, not {time_limit:g}.")
-        shape = _shape(image_shape)
-        existing_file(data)
+        shape = sides("--image-shape", image_shape)
+        where = find(rows.data, rows.reading)[1]
         writable_folder(output)
-        table, mark, _ = read_labelled(data, target, ids, drop, label_free, format, encoding, task)
-        recipe = recipe_for(table, text=text, category=category, number=number, date=date)
+        if to_table is not None and not save:
+            raise Refusal("--to-table writes the predictions that --save makes; give that too.")
+        refuse_destination(where, None, to_table)
+        table, mark, _ = read_labelled(rows, label_free, task)
+        recipe = recipe_for(table, rows.roles)
     settings: dict[str, Any] = {
         "methods": chosen,
         "budgets": counts,
@@ -142,10 +134,11 @@ def compare_command(
         output,
         save,
         safe_csv=safe_csv,
+        to_table=to_table,
         recipe=recipe,
         time_limit=time_limit,
         began=context.obj,
-        image_shape=shape,
+        image_shape=shape or table.image_shape,
         random_state=seed,
         **settings,
     )
@@ -232,6 +225,7 @@ def _compare(
     save: bool,
     command: str | None = None,
     safe_csv: bool = False,
+    to_table: str | None = None,
     *,
     time_limit: float | None,
     began: float,
@@ -256,13 +250,16 @@ def _compare(
                     progress=sys.stderr.isatty(),
                     tell=lambda text: typer.echo(printable(text), err=True),
                     time_limit=time_limit,
-                    command=command or shlex.join(["labelfold", *sys.argv[1:]]),
+                    command=command or shlex.join(["labelfold", *map(hidden, sys.argv[1:])]),
+                    feature_names=table.feature_names,
                     **{"name": table.source.name} | settings,
                 )
             except NothingHeldBack as nothing:
                 if not save:
                     raise
-                name_files(deliver_alone(nothing, table, output, safe_csv, settings["random_state"]))
+                name_files(
+                    deliver_alone(nothing, table, output, safe_csv, to_table, settings["random_state"])
+                )
                 return
         interrupted = found.interrupted
         try:
@@ -273,7 +270,7 @@ def _compare(
         except KeyboardInterrupt:  # another Ctrl-C: what is there, without the fits that maps need
             interrupted = True
             found.forgo_review()
-        written = deliver(found, table, output, save, safe_csv)
+        written = deliver(found, table, output, save, safe_csv, to_table)
     name_files(written)
     if interrupted:
         raise KeyboardInterrupt
@@ -290,12 +287,3 @@ def _show(found: Any, out: Any) -> None:
         out.print(f"{count(more, 'more method')} in the report.", soft_wrap=True)
     if found.left_out:
         out.print(f"{count(len(found.left_out), 'method')} left out; the report says why.", soft_wrap=True)
-
-
-def _shape(text: str | None) -> tuple[int, int] | None:
-    if text is None:
-        return None
-    sides = text.lower().replace("×", "x").split("x")
-    if len(sides) != 2 or not all(side.strip().isdecimal() and int(side) for side in sides):
-        raise Refusal(f"--image-shape is height x width, such as 28x28, not {text!r}.")
-    return int(sides[0]), int(sides[1])

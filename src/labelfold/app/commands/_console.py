@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import scipy.sparse as sp
@@ -14,9 +13,11 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table as Grid
 
-from labelfold.app.io._problems import FileProblem, Refusal, count, existing_file, listed, one_line, printable
+from labelfold.app.io._addresses import without_password
+from labelfold.app.io._problems import FileProblem, Refusal, count, listed, one_line, printable
 
 if TYPE_CHECKING:
+    from labelfold.app.commands._options import GivenRows
     from labelfold.app.compare import Comparison
     from labelfold.app.io import SavedModel, Table
     from labelfold.labels import Labels
@@ -73,14 +74,7 @@ def glossed(method: Any) -> str:
 
 
 def read_labelled(
-    data: Path,
-    target: list[str] | None,
-    ids: list[str] | None,
-    drop: list[str] | None,
-    label_free: list[str] | None,
-    format: str | None,
-    encoding: str | None,
-    task: str = "auto",
+    rows: GivenRows, label_free: list[str] | None, task: str = "auto"
 ) -> tuple[Table, int | None, Labels]:
     """Read a table that has to have labels.
 
@@ -92,26 +86,30 @@ def read_labelled(
     labels : Labels
         The target as read.
     """
-    from labelfold.app.io._tables import read_table, table_format
+    from labelfold.app.io._sources import find
+    from labelfold.app.io._tables import read_table
 
-    kind = table_format(existing_file(data), format)
+    source, where = find(rows.data, rows.reading)
+    target = rows.target
     if task not in TASKS:
         raise Refusal(f"--task is {listed(TASKS)}, not {task!r}.")
-    if not target and kind not in ("npz", "svmlight"):
-        raise Refusal(f"Which column of {data} holds the labels? Name it with --target.")
+    if not target and not source.labelled and rows.labels is None:
+        raise Refusal(f"Which column of {where} holds the labels? Name it with --target.")
     table = read_table(
-        data,
+        rows.data,
         target=target[0] if target and len(target) == 1 else target,
-        id_columns=ids or (),
-        drop=drop or (),
-        format=format,
-        encoding=encoding,
+        id_columns=rows.ids or (),
+        drop=rows.drop or (),
         unlabeled_values=label_free,
+        labels=rows.labels,
+        reading=rows.reading,
     )
     for sentence in table.notes:
         note(sentence)
     if table.y is None:
-        raise Refusal(f"{data} has no array y of labels; name the one that holds them with --target.")
+        raise Refusal(
+            f"{where} has no array y of labels; name the one that holds them with --target, or a file with --labels."
+        )
     if label_free is None and table.y.ndim == 1:
         _refuse_marks(table)
     # where what counts as unlabelled was said, it is None in y by now
@@ -162,8 +160,8 @@ def _like_none(label: Any) -> bool:
     return isinstance(label, str) and label.lower() in {*MISSING, "none", "unlabeled", "unlabelled"}
 
 
-def recipe_for(table: Table, **roles: list[str] | None) -> Recipe:
-    """Return a recipe with the roles that options give to columns, e.g. ``text=["comment"]``."""
+def recipe_for(table: Table, roles: dict[str, list[str] | None]) -> Recipe:
+    """Return a recipe with the roles that options give to columns, e.g. ``{"text": ["comment"]}``."""
     from labelfold.app.io._frames import chosen
     from labelfold.tables import Recipe
 
@@ -227,7 +225,7 @@ def named_columns(recipe: Recipe | None) -> list[str] | None:
     return None if recipe is None or not hasattr(recipe, "feature_names_in_") else recipe.used_
 
 
-def as_fitted(table: Table, saved: SavedModel, data: Path) -> Any:
+def as_fitted(table: Table, saved: SavedModel) -> Any:
     """Return the rows of a table as the model was fitted on, or say what is different."""
     recipe = recipe_of(saved.model)
     if named_columns(recipe) is not None and table.feature_names is not None:
@@ -245,7 +243,7 @@ def as_fitted(table: Table, saved: SavedModel, data: Path) -> Any:
         X = sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], expected))
     elif expected is not None and found != expected:
         raise FileProblem(
-            f"{data} has {found} columns for X where the model was fitted on {expected}; leave out others "
+            f"{table.source} has {found} columns for X where the model was fitted on {expected}; leave out others "
             "with --drop."
         )
     names = saved.meta.get("feature_names")
@@ -275,7 +273,7 @@ def whole_numbers(option: str, values: list[str] | None) -> list[int] | None:
 
 def note(text: str) -> None:
     """Say something beside the results."""
-    typer.echo(f"Note: {printable(text)}", err=True)
+    typer.echo(f"Note: {printable(without_password(text))}", err=True)
 
 
 class _Console(Console):

@@ -10,13 +10,23 @@ from typing import Any
 
 import numpy as np
 
+from labelfold.app.commands._apply import said_of, write_predictions
 from labelfold.app.commands._console import console, named_rows, note
 from labelfold.app.io._finished import finished_together, write_finished
 
-_MADE = ("model.skops", "embedding.parquet", "predictions.csv", "answer.json", "report.html")
+_MADE = (
+    "model.skops",
+    "embedding.parquet",
+    "predictions.csv",
+    "annotated.h5ad",
+    "answer.json",
+    "report.html",
+)
 
 
-def deliver(found: Any, table: Any, output: Path, save: bool, safe_csv: bool) -> dict[str, Path]:
+def deliver(
+    found: Any, table: Any, output: Path, save: bool, safe_csv: bool, to_table: str | None
+) -> dict[str, Path]:
     """Write the report, the answer and, if wanted, the model of a comparison; return the files by what they are."""
     from labelfold.app.report._page import write_report
 
@@ -28,14 +38,18 @@ def deliver(found: Any, table: Any, output: Path, save: bool, safe_csv: bool) ->
             made.add(write_finished(aside / "answer.json", text.encode()).name)
             if save:
                 method = found.methods[found.winner["method"]]
-                written |= _save(found.fitted(), method, found.data, found.choice, table, aside, safe_csv)
+                written |= _save(
+                    found.fitted(), method, found.data, found.choice, table, aside, safe_csv, to_table
+                )
         write_report(found, written["Report"], output, made | {path.name for path in written.values()})
         return written
 
     return _together(output, write)
 
 
-def deliver_alone(nothing: Any, table: Any, output: Path, safe_csv: bool, seed: int) -> dict[str, Path]:
+def deliver_alone(
+    nothing: Any, table: Any, output: Path, safe_csv: bool, to_table: str | None, seed: int
+) -> dict[str, Path]:
     """Fit and save LabelFold where there are too few labels to compare by, and say so; return the files."""
     from labelfold.app.registry._methods import get_method
     from labelfold.app.registry._partly_labelled import only_missing
@@ -48,7 +62,7 @@ def deliver_alone(nothing: Any, table: Any, output: Path, safe_csv: bool, seed: 
         "rows.",
         soft_wrap=True,
     )
-    return _together(output, lambda aside: _save(model, method, data, None, table, aside, safe_csv))
+    return _together(output, lambda aside: _save(model, method, data, None, table, aside, safe_csv, to_table))
 
 
 def _together(output: Path, write: Callable[[Path], dict[str, Path]]) -> dict[str, Path]:
@@ -89,10 +103,17 @@ def answer_of(found: Any) -> dict[str, Any]:
 
 
 def _save(
-    model: Any, method: Any, data: Any, choice: Any, table: Any, output: Path, safe_csv: bool
+    model: Any,
+    method: Any,
+    data: Any,
+    choice: Any,
+    table: Any,
+    output: Path,
+    safe_csv: bool,
+    to_table: str | None,
 ) -> dict[str, Path]:
     """Write a fitted model, its embedding of all rows, and what it says of them; return the files."""
-    from labelfold.app.commands._model import fit_notes, said_of
+    from labelfold.app.commands._model import fit_notes
     from labelfold.app.io import save_model, write_table
     from labelfold.app.io._models import Unsavable
     from labelfold.app.registry._tuned import settled
@@ -106,13 +127,22 @@ def _save(
     except Unsavable as error:
         note(str(error))
     ids = named_rows(table, data.recipe)
+    columns: list[str] = []
     if embedded is not None:
         columns = [str(c) for c in model.get_feature_names_out()]
         written["Embedding"] = write_table(output / "embedding.parquet", embedded, columns, ids=ids)
     given = {"label": data.y if data.facts.numbers else [data.named(y) for y in data.y]}
-    extra = given | said_of(model, X, data.classes, notes["within"])
+    said = said_of(model, X, data.classes, notes["within"])
+    extra = given | said
     nothing = np.empty((len(data.y), 0))
     written["Predictions"] = write_table(
         output / "predictions.csv", nothing, [], ids=ids, extra=extra, safe_csv=safe_csv
     )
+    if getattr(table.source, "suffix", "").lower() == ".h5ad":
+        shown = nothing if embedded is None else embedded
+        written["Copy"] = write_table(
+            output / "annotated.h5ad", shown, columns, extra=said, source=table.source
+        )
+    if to_table is not None:
+        write_predictions(table, to_table, ids, extra)
     return written

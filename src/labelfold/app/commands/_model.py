@@ -1,9 +1,7 @@
-"""The commands about one model: methods, fit, transform and predict."""
+"""The commands that make one model: methods and fit."""
 
 from __future__ import annotations
 
-import sys
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,50 +9,20 @@ import numpy as np
 import typer
 from rich.table import Table as Grid
 
+from labelfold.app.commands import _apply as apply  # noqa: F401
 from labelfold.app.commands import _compare as compare  # noqa: F401 - its commands belong to the app too
 from labelfold.app.commands import _inspect as inspect  # noqa: F401
 from labelfold.app.commands._console import (
     MOST_TOLD,
-    as_fitted,
     console,
     glossed,
-    named_columns,
-    note,
     read_labelled,
     recipe_for,
-    recipe_of,
     row_names,
     tell_recipe,
 )
-from labelfold.app.commands._options import (
-    Category,
-    Data,
-    Date,
-    Drop,
-    Encoding,
-    Format,
-    Ids,
-    LabelFree,
-    Model,
-    Number,
-    SafeCsv,
-    Scale,
-    Seed,
-    TableOut,
-    Target,
-    Task,
-    Text,
-    app,
-)
-from labelfold.app.io._problems import (
-    Refusal,
-    count,
-    existing_file,
-    listed,
-    printable,
-    refusing,
-    writable_file,
-)
+from labelfold.app.commands._options import GivenRows, LabelFree, Scale, Seed, Task, app, takes_rows
+from labelfold.app.io._problems import Refusal, count, refusing, writable_file
 
 __all__ = ["app"]
 
@@ -107,10 +75,10 @@ def _told(method: Any) -> list[tuple[str, str]]:
 
 
 @app.command()
+@takes_rows
 def fit(
-    data: Data,
+    rows: GivenRows,
     output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write.")],
-    target: Target = None,
     method: Annotated[
         str | None, typer.Option("--method", "-m", help="See: labelfold methods; labelfold unless given.")
     ] = None,
@@ -123,15 +91,7 @@ def fit(
             "--ridge", help="The ridge of lda, or of ridge for numbers; by cross-validation unless given."
         ),
     ] = None,
-    ids: Ids = None,
-    drop: Drop = None,
-    text: Text = None,
-    category: Category = None,
-    number: Number = None,
-    date: Date = None,
     label_free: LabelFree = None,
-    format: Format = None,
-    encoding: Encoding = None,
     scale: Scale = None,
     task: Task = "auto",
     seed: Seed = 0,
@@ -161,10 +121,17 @@ def fit(
             wrong = f"--ridge is at least 0, not {ridge}" if ridge < 0 else f"{chosen.name!r} has no ridge"
             raise Refusal(f"{wrong}.")
         writable_file(output)
-        table, mark, labels = read_labelled(data, target, ids, drop, label_free, format, encoding, task)
-        recipe = recipe_for(table, text=text, category=category, number=number, date=date)
-        names = row_names(table)
-        read = read_data(table.columns(), table.y, unlabeled=mark, ids=names, recipe=recipe, task=task)
+        table, mark, labels = read_labelled(rows, label_free, task)
+        read = read_data(
+            table.columns(),
+            table.y,
+            unlabeled=mark,
+            ids=row_names(table),
+            recipe=recipe_for(table, rows.roles),
+            task=task,
+            images=table.image_shape is not None,
+            feature_names=table.feature_names,
+        )
         tell_recipe(read.recipe)
         if method is None and ridge is not None and read.facts.numbers:
             chosen = get_method("ridge")
@@ -172,9 +139,9 @@ def fit(
         penalty = {} if ridge is None else {"ridge": ridge}
         form, why_form = chosen_form(read.X, scale, read.column, in_unit=read.in_unit)
 
-        def make(rows: Any) -> Any:
+        def make(X: Any) -> Any:
             return chosen.make(
-                components, X=rows, random_state=seed, scale=form, task=read.facts.task, **penalty
+                components, X=X, random_state=seed, scale=form, task=read.facts.task, **penalty
             )
 
         model = make(read.X)
@@ -224,6 +191,9 @@ def fit_notes(method: Any, table: Any, data: Any, embedded: Any, expected: Any) 
     return {
         "method": method.name,
         "target": table.targets or None,
+        # of a matrix without a recipe, which would keep them
+        "columns": table.feature_names if data.recipe is None else None,
+        "images": table.images,
         "index_base": table.index_base,
         "n_components": None if embedded is None else int(embedded.shape[1]),
         "n_rows": int(data.X.shape[0]),
@@ -235,161 +205,3 @@ def fit_notes(method: Any, table: Any, data: Any, embedded: Any, expected: Any) 
         # a matrix without a gap takes no recipe, which would keep these
         "medians": medians(data.X).tolist() if data.recipe is None and not data.facts.sparse else None,
     }
-
-
-@app.command()
-def transform(
-    model: Model,
-    data: Data,
-    output: TableOut,
-    target: Target = None,
-    ids: Ids = None,
-    drop: Drop = None,
-    text: Text = None,
-    category: Category = None,
-    number: Number = None,
-    date: Date = None,
-    format: Format = None,
-    encoding: Encoding = None,
-    predict: Annotated[
-        bool, typer.Option("--predict", help="Add a column with the predicted class or number.")
-    ] = False,
-    safe_csv: SafeCsv = False,
-) -> None:
-    """Embed the rows of a table with a saved model."""
-    from labelfold.app.io import write_table
-
-    needed = {"transform": "gives no embedding; labelfold predict gives its predictions"}
-    if predict:
-        needed["predict"] = "predicts nothing; leave out --predict"
-    roles = {"text": text, "category": category, "number": number, "date": date}
-    saved, table, X = _read_both(
-        model, data, output, target or [], ids, drop or [], roles, (format, encoding), needed
-    )
-    with refusing():
-        embedded = saved.model.transform(X)
-        extra = predicted_columns(saved.model.predict(X), saved.meta.get("classes")) if predict else None
-        columns = [str(c) for c in saved.model.get_feature_names_out()]
-    write_table(output, embedded, columns, ids=table.ids, extra=extra, safe_csv=safe_csv)
-    n, k = embedded.shape
-    console().print(f"{count(n, 'row')} in {count(k, 'component')} written to {output}", soft_wrap=True)
-
-
-@app.command()
-def predict(
-    model: Model,
-    data: Data,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", help="A .parquet, .csv, .tsv or .npz file; CSV on the screen unless given."
-        ),
-    ] = None,
-    target: Target = None,
-    ids: Ids = None,
-    drop: Drop = None,
-    text: Text = None,
-    category: Category = None,
-    number: Number = None,
-    date: Date = None,
-    format: Format = None,
-    encoding: Encoding = None,
-    safe_csv: SafeCsv = False,
-) -> None:
-    """Predict the classes, or numbers, of the rows of a table with a saved model, and how sure it is of each."""
-    from labelfold.app.io import write_table
-    from labelfold.app.io._writing import csv_text
-
-    needed = {"predict": "predicts nothing; labelfold transform gives its embedding"}
-    roles = {"text": text, "category": category, "number": number, "date": date}
-    saved, table, X = _read_both(
-        model, data, output, target or [], ids, drop or [], roles, (format, encoding), needed
-    )
-    with refusing():
-        extra = said_of(saved.model, X, saved.meta.get("classes"), saved.meta.get("within"))
-    n = table.raw.shape[0]
-    if output is None:
-        said = csv_text(np.empty((n, 0)), [], ids=table.ids, extra=extra, safe_csv=safe_csv)
-        sys.stdout.write(printable(said) if sys.stdout.isatty() else said)  # typer.echo would strip escapes
-        return
-    write_table(output, np.empty((n, 0)), [], ids=table.ids, extra=extra, safe_csv=safe_csv)
-    console().print(f"{count(n, 'prediction')} written to {output}", soft_wrap=True)
-
-
-def said_of(model: Any, X: Any, classes: list[str] | None, within: float | None) -> dict[str, np.ndarray]:
-    """Return what a model says of rows as columns: predictions, and how sure they are.
-
-    Of numbers: what nine of ten rows are expected between, where the distance is known.
-    """
-    from labelfold.app._explain import predict_with_confidence
-
-    predicted, confidence = predict_with_confidence(model, X)
-    columns = predicted_columns(predicted, classes)
-    if hasattr(model, "classes_"):
-        return columns | {"confidence": confidence}
-    return columns if within is None else columns | {"low": predicted - within, "high": predicted + within}
-
-
-def predicted_columns(predicted: np.ndarray, classes: list[str] | None) -> dict[str, np.ndarray]:
-    """Return predictions as columns: one, or one for each label."""
-    if predicted.ndim == 1:
-        return {"predicted": predicted}
-    names = classes or range(predicted.shape[1])
-    return {f"predicted {name}": predicted[:, j] for j, name in enumerate(names)}
-
-
-def _read_both(
-    model: Path,
-    data: Path,
-    output: Path | None,
-    target: list[str],
-    ids: list[str] | None,
-    drop: list[str],
-    roles: dict[str, list[str] | None],
-    written: tuple[str | None, str | None],
-    needed: dict[str, str],
-) -> tuple[Any, Any, Any]:
-    """Read a model and new rows for it, having checked that it can do what is needed, and the output be written."""
-    from labelfold.app.io import read_model, read_table
-    from labelfold.app.io._writing import writable_table
-
-    existing_file(data)
-    if output is not None:
-        writable_table(output)
-    saved = read_model(model)
-    for method, lack in needed.items():
-        if not hasattr(saved.model, method):
-            raise Refusal(f"The model in {model} {lack}.")
-    recipe = recipe_of(saved.model)
-    table = read_table(
-        data,
-        id_columns=ids or (),
-        known_ids=recipe.ids_ if recipe is not None and ids is None else (),
-        drop=drop,
-        features=saved.meta.get("feature_names") if recipe is None else named_columns(recipe),
-        format=written[0],
-        encoding=written[1],
-        index_base=saved.meta.get("index_base"),
-    )
-    for sentence in table.notes:
-        note(sentence)
-    known = {*target, *getattr(recipe, "feature_names_in_", ())}
-    left = [name for name in table.ignored if name not in known]
-    if ignored := [name for name in left if not any(fnmatchcase(name, pattern) for pattern in target)]:
-        note(f"ignored {listed(ignored)}, which the model does not use.")
-    if recipe is not None:
-        _tell_other_roles(recipe, roles)
-    with refusing():
-        X = as_fitted(table, saved, data)
-        for sentence in recipe.unread(X) if recipe is not None else ():
-            note(sentence)
-        return saved, table, X
-
-
-def _tell_other_roles(recipe: Any, roles: dict[str, list[str] | None]) -> None:
-    """Say where an option gives a column another role than the model learned to read it in."""
-    read = {column["name"]: column["role"] for column in recipe.columns_}
-    for role, names in roles.items():
-        for name in names or ():
-            if read.get(name, role) != role:
-                note(f"the model reads {name!r} as {read[name]}, as it was fitted, whatever --{role} says.")

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+from labelfold.app.io._problems import Refusal
+from labelfold.app.io._sources import Reading
 
 app = typer.Typer(
     name="labelfold",
@@ -17,9 +24,10 @@ app = typer.Typer(
 )
 
 Data = Annotated[
-    Path,
+    str,
     typer.Argument(
-        help="A .csv, .txt, .tsv, .parquet, .npz or .svmlight file, text also as .gz, .bz2, .zst or .zip.",
+        help="A file (.csv, .tsv, .parquet, .arrow, .jsonl, .xlsx, .npz, .npy, .svmlight, .h5ad and others; text "
+        "also as .gz, .bz2, .zst or .zip), a folder of images, or the address of a database such as sqlite:///shop.db.",
         show_default=False,
     ),
 ]
@@ -64,7 +72,46 @@ LabelFree = Annotated[
 ]
 Format = Annotated[
     str | None,
-    typer.Option("--format", help="csv, tsv, parquet, npz or svmlight, if not by the file's ending."),
+    typer.Option(
+        "--format", help="csv, tsv, parquet, arrow, jsonl, excel, npz, ..., if not by the file's ending."
+    ),
+]
+Sheet = Annotated[
+    str | None, typer.Option("--sheet", help="The sheet of a workbook; the first one unless given.")
+]
+Query = Annotated[
+    str | None, typer.Option("--query", help="What to select from a database; nothing is ever written by it.")
+]
+FromTable = Annotated[
+    str | None, typer.Option("--table", help="The table or view of a database, instead of a query.")
+]
+Labels = Annotated[
+    Path | None,
+    typer.Option(
+        "--labels",
+        help="A table of labels beside the rows: an id, or a row number from 1, and a label. What a labelling tool "
+        "exports will do.",
+        show_default=False,
+    ),
+]
+Image = Annotated[
+    str | None,
+    typer.Option("--image", help="A column of paths of images, which are read in its place."),
+]
+ImageSize = Annotated[
+    str | None,
+    typer.Option(
+        "--image-size",
+        help="Height x width, such as 32x48, or one number for both, that images are brought to. Unless given: the "
+        "one that small images share, otherwise 32x32.",
+        show_default=False,
+    ),
+]
+Colour = Annotated[
+    bool | None,
+    typer.Option(
+        "--colour/--grey", help="Read images in colour, or in grey as unless given.", show_default=False
+    ),
 ]
 Encoding = Annotated[
     str | None,
@@ -91,6 +138,15 @@ SafeCsv = Annotated[
         help="Put an apostrophe before labels and ids that a spreadsheet would run as a formula (= + - @).",
     ),
 ]
+ToTable = Annotated[
+    str | None,
+    typer.Option(
+        "--to-table",
+        help="Write the predictions to a new table of the database that the rows are from; never over one that is "
+        "there.",
+        show_default=False,
+    ),
+]
 Task = Annotated[
     str,
     typer.Option(
@@ -101,8 +157,106 @@ Task = Annotated[
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of everything random.")]
 TableOut = Annotated[
-    Path, typer.Option("--output", "-o", help="A .parquet, .csv, .tsv or .npz file to write.")
+    Path, typer.Option("--output", "-o", help="A .parquet, .csv, .tsv, .npz or .h5ad file to write.")
 ]
+
+_SHARED: dict[str, Any] = {
+    "target": Target,
+    "ids": Ids,
+    "drop": Drop,
+    "text": Text,
+    "category": Category,
+    "number": Number,
+    "date": Date,
+    "labels": Labels,
+    "format": Format,
+    "encoding": Encoding,
+    "sheet": Sheet,
+    "query": Query,
+    "table": FromTable,
+    "image": Image,
+    "image_size": ImageSize,
+    "colour": Colour,
+}
+_ROLES = ("text", "category", "number", "date")
+_HOW = ("format", "encoding", "sheet", "query", "table", "image", "colour")
+
+
+@dataclass(frozen=True)
+class GivenRows:
+    """What the options say of the rows: where they are, what their columns are, and how they are read.
+
+    Attributes
+    ----------
+    data : str
+        A path or an address.
+    target, ids, drop : list of str, or None
+        Columns.
+    roles : dict of str to list of str
+        Columns by the role that an option gives them.
+    labels : Path or None
+        A file of labels beside them.
+    reading : Reading
+    """
+
+    data: str
+    target: list[str] | None
+    ids: list[str] | None
+    drop: list[str] | None
+    roles: dict[str, list[str] | None]
+    labels: Path | None
+    reading: Reading
+
+
+def takes_rows(command: Callable[..., Any], *, labels: bool = True) -> Callable[..., Any]:
+    """Put the options that say where the rows are, and how to read them, in the place of a command's ``rows``.
+
+    Without ``labels`` there is no option for a file of them.
+    """
+    shared = {name: kind for name, kind in _SHARED.items() if labels or name != "labels"}
+    own = inspect.signature(command, eval_str=True)
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in own.parameters.items():
+        if name != "rows":
+            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+            continue
+        parameters.append(inspect.Parameter("data", inspect.Parameter.KEYWORD_ONLY, annotation=Data))
+        for option, kind in shared.items():
+            parameters.append(
+                inspect.Parameter(option, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+            )
+
+    @wraps(command)
+    def run(**values: Any) -> Any:
+        given = {"labels": None} | {name: values.pop(name) for name in ("data", *shared)}
+        reading = Reading(
+            **{name: given[name] for name in _HOW}, image_size=sides("--image-size", given["image_size"])
+        )
+        roles = {role: given[role] for role in _ROLES}
+        rows = GivenRows(
+            given["data"], given["target"], given["ids"], given["drop"], roles, given["labels"], reading
+        )
+        return command(rows=rows, **values)
+
+    del run.__wrapped__
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+def sides(option: str, text: str | None) -> tuple[int, int] | None:
+    """Read a height and a width.
+
+    >>> sides("--image-size", "32"), sides("--image-size", "28x32")
+    ((32, 32), (28, 32))
+    """
+    if text is None:
+        return None
+    found = text.lower().replace("×", "x").split("x")
+    found = 2 * found if len(found) == 1 and option == "--image-size" else found
+    if len(found) != 2 or not all(side.strip().isdecimal() and int(side) for side in found):
+        raise Refusal(f"{option} is height x width, such as 28x28, not {text!r}.")
+    return int(found[0]), int(found[1])
 
 
 def _show_version(asked: bool) -> None:

@@ -150,10 +150,12 @@ def read_data(
     recipe: Recipe | None = None,
     task: str = "auto",
     images: bool = False,
+    feature_names: Sequence[Any] | None = None,
 ) -> Data:
     """Read the rows and labels of a comparison, or say in a sentence what is wrong with them.
 
-    Columns of images that are numbered alike are pixels, and stay where they are.
+    Columns of images that are numbered alike are pixels, and stay where they are. The columns of a matrix have names
+    where they are given.
     """
     names, made = None, None
     X, filled = without_gaps(X)
@@ -169,6 +171,11 @@ def read_data(
     else:
         X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
         labels, doubts = read_target_labels(y, X.shape[0], unlabeled=unlabeled, task=task)
+        names = None if feature_names is None else [str(name) for name in feature_names]
+        if names is not None and len(names) != X.shape[1]:
+            raise ValueError(
+                f"There are {len(names)} feature_names for {X.shape[1]} columns; pass one a column."
+            )
     doubts = [*doubts, *_untested(labels)]
     if ids is not None and len(ids) != X.shape[0]:
         raise ValueError(f"There are {len(ids)} ids for {X.shape[0]} rows; pass one a row.")

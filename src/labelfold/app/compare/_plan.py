@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -141,15 +142,14 @@ def _whole(name: str, values: Any) -> list[int]:
     return sorted(set(numbers))
 
 
-def images_of(data: Data, image_shape: tuple[int, int] | None) -> tuple[int, int] | None:
-    """Return the height and width of the images that rows are, as given or as the columns' names say."""
+def images_of(data: Data, image_shape: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    """Return the height and width of the images that rows are, and 3 in colour, as given or as the names say."""
     d = data.X.shape[1]
     if image_shape is not None:
-        height, width = (int(side) for side in image_shape)
-        if height * width != d:
-            raise ValueError(
-                f"Images of {height} x {width} have {height * width} pixels, and X has {d} columns."
-            )
-        return height, width
-    pixels, shape = pixel_columns(data.names or ())
-    return shape if len(pixels) == d else None
+        shape = tuple(int(side) for side in image_shape)
+        if prod(shape) != d or len(shape) not in (2, 3) or shape[2:] not in ((), (3,)):
+            said = " x ".join(map(str, shape))
+            raise ValueError(f"Images of {said} have {prod(shape)} pixels, and X has {d} columns.")
+        return shape
+    pixels, found = pixel_columns(data.names or ())
+    return found if len(pixels) == d else None

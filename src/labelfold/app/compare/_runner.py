@@ -46,13 +46,14 @@ def compare(
     unlabeled: Any = -1,
     ids: Sequence[Any] | None = None,
     recipe: Recipe | None = None,
-    image_shape: tuple[int, int] | None = None,
+    image_shape: tuple[int, ...] | None = None,
     folder: str | os.PathLike | None = None,
     progress: bool = True,
     name: str = "the data",
     command: str | None = None,
     tell: Callable[[str], None] | None = None,
     task: str = "auto",
+    feature_names: Sequence[Any] | None = None,
 ) -> Comparison:
     """Find the method that predicts best with these labels, and the accuracy, or R², to expect of it on new rows.
 
@@ -98,8 +99,9 @@ def compare(
         Names of the rows, for the report; columns of a table that name its rows unless given.
     recipe : Recipe, optional
         How to read a table where it should not be told from the data, such as ``Recipe(category=["zip"])``.
-    image_shape : pair of int, optional
-        Height and width, where the columns are the pixels of an image; names like ``pixel_0_7`` say so too.
+    image_shape : pair or triple of int, optional
+        Height and width, where the columns are the pixels of an image; names like ``pixel_0_7`` say so too. And 3
+        where each pixel is three columns: red, green and blue.
     folder : path, optional
         Where each row of results is written when it is made. The same call with the same folder goes on where it was
         stopped or killed.
@@ -115,6 +117,8 @@ def compare(
     task : {"auto", "classification", "regression"}, default="auto"
         Whether y holds classes or numbers. "auto" reads fractions as numbers, and whole numbers as classes unless
         nearly every labelled row has another; ``notes`` say how where that could be doubted.
+    feature_names : sequence, optional
+        Names of the columns, for the report, where X is a matrix.
 
     Returns
     -------
@@ -137,7 +141,16 @@ def compare(
         raise ValueError(f"repeats is the number of draws, at least 1, not {repeats}.")
     if time_limit is not None and not time_limit > 0:
         raise ValueError(f"time_limit is a number of seconds above 0, not {time_limit}.")
-    data = read_data(X, y, unlabeled=unlabeled, ids=ids, recipe=recipe, task=task, images=bool(image_shape))
+    data = read_data(
+        X,
+        y,
+        unlabeled=unlabeled,
+        ids=ids,
+        recipe=recipe,
+        task=task,
+        images=bool(image_shape),
+        feature_names=feature_names,
+    )
     if tell is not None and data.recipe is not None:
         for line in data.recipe.lines(most=20, plain=False):
             tell(f"{line}.")

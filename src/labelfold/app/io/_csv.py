@@ -26,10 +26,10 @@ _MARKS = {
     codecs.BOM_UTF16_BE: "utf-16",
     codecs.BOM_UTF8: "utf-8-sig",
 }
-_WINDOWS = "labelfold.windows-1252"
+WINDOWS = "labelfold.windows-1252"
 _MIXED = "utf-8 and windows-1252"
 codecs.register_error(
-    _WINDOWS,
+    WINDOWS,
     lambda error: (error.object[error.start : error.end].decode("cp1252", "replace"), error.end),  # type: ignore[attr-defined]
 )
 
@@ -64,7 +64,7 @@ def dialect_of(path: Path, kind: str, given: str | None = None) -> Dialect:
     """Find how a file is written from its first lines; its encoding may be given."""
     with open_text(path) as file:
         start = file.read(_LOOKED_AT)
-    encoding, errors = (_found(start), _WINDOWS) if given is None else (_known(path, given), "strict")
+    encoding, errors = (_found(start), WINDOWS) if given is None else (_known(path, given), "strict")
     text = _decoded(path, codecs.getincrementaldecoder(encoding)(errors), start)
     lines = io.StringIO(text, newline="").readlines()
     # the last line may be cut short
@@ -90,13 +90,13 @@ def dialect_of(path: Path, kind: str, given: str | None = None) -> Dialect:
     if body and all(len(row) == len(names) + 1 for row in body) and any(row[-1] for row in body):
         names = ["", *names]  # R writes no name above the names of rows
     header = [re.sub(r"[\r\n]+", " ", name.strip()) or f"Unnamed: {j}" for j, name in enumerate(names)]
-    return Dialect(separator, encoding, errors, header, _distinct(header), skipped)
+    return Dialect(separator, encoding, errors, header, distinct_names(header), skipped)
 
 
-def _distinct(header: list[str]) -> list[str]:
+def distinct_names(header: list[str]) -> list[str]:
     """Return names of which none is there twice.
 
-    >>> _distinct(["a", "a", "a.1", "a"])
+    >>> distinct_names(["a", "a", "a.1", "a"])
     ['a', 'a.2', 'a.1', 'a.3']
     """
     written, names = set(header), dict.fromkeys(header[:1])

@@ -13,6 +13,7 @@ import numpy as np
 from labelfold.app.io._csv import CsvFile
 from labelfold.app.io._limits import is_packed, refuse_bomb
 from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed, one_line
+from labelfold.app.io._sources import Request
 from labelfold.tables._arrow import is_text, text_cells
 from labelfold.tables._blocks import BLOCK, Blocks, Sampler
 from labelfold.tables._column import matching
@@ -22,17 +23,28 @@ from labelfold.tables._numbers import numbers
 LARGE, _TIMES = 1 << 29, 5
 
 
-def read_frame(path: Path, kind: str, note: Callable[[str], None], encoding: str | None = None) -> Any:
-    """Read a table with named columns: typed ones of Parquet, text of anything else; a `Stream` of a large file."""
-    large = path.stat().st_size * (_TIMES if is_packed(path) else 1) > LARGE
-    table: Any
-    if kind == "parquet":
-        table = _parquet_stream(path) if large else _read_parquet(path)
-    else:
-        file = CsvFile(path, kind, note, encoding)
-        table = Stream(file.dialect.names, file.blocks, file.attempt) if large else file.attempt(file.table)
-    _check_names(path, table.column_names)
-    if not large and not table.num_rows:
+def read_csv(path: Path, kind: str, request: Request) -> Any:
+    """Read a text file with named columns, all cells as text; a `Stream` of a large file."""
+    file = CsvFile(path, kind, request.note, request.reading.encoding)
+    if is_large(path):
+        return checked(path, Stream(file.dialect.names, file.blocks, file.attempt))
+    return checked(path, file.attempt(file.table))
+
+
+def read_parquet(path: Path, kind: str, request: Request) -> Any:
+    """Read a Parquet file, columns of the types they have; a `Stream` of a large file."""
+    return checked(path, _parquet_stream(path) if is_large(path) else _read_parquet(path))
+
+
+def is_large(path: Path) -> bool:
+    """Tell whether a file is to be read a block at a time."""
+    return path.stat().st_size * (_TIMES if is_packed(path) else 1) > LARGE
+
+
+def checked(path: Path, table: Any) -> Any:
+    """Return a table, or say that it has no rows or a name twice."""
+    check_names(path, table.column_names)
+    if hasattr(table, "num_rows") and not table.num_rows:
         raise FileProblem(f"{path} has a header but no rows.")
     return table
 
@@ -64,7 +76,7 @@ class Stream:
         return read, pa.concat_tables(aside)
 
 
-def chosen(path: Path, columns: Sequence[str], role: str, wanted: Sequence[str]) -> list[str]:
+def chosen(path: Any, columns: Sequence[str], role: str, wanted: Sequence[str]) -> list[str]:
     """Return the columns that some names and patterns stand for, or say which name is none.
 
     >>> chosen(Path("t.csv"), ["label_a", "label_b", "x"], "target", ["label_*"])
@@ -95,7 +107,7 @@ def as_written(table: Any, names: Sequence[str], *, coded: bool = False) -> Any:
     return pd.DataFrame(columns)
 
 
-def plain_numbers(path: Path, table: Any) -> np.ndarray:
+def plain_numbers(path: Any, table: Any) -> np.ndarray:
     """Return a table of plain numbers as one array, float32 where all are, or name the first cell that is none."""
     columns = []
     for name in table.column_names:
@@ -121,7 +133,7 @@ def _read_parquet(path: Path) -> Any:
 
     try:
         with pq.ParquetFile(path) as file:
-            _check_names(path, file.schema_arrow.names)
+            check_names(path, file.schema_arrow.names)
             cells = file.metadata.num_rows * len(file.schema_arrow.names)
             refuse_bomb(path, path.stat().st_size, 8 * cells)
             table = file.read()
@@ -155,7 +167,8 @@ def _no_parquet(path: Path, error: Exception) -> FileProblem:
     return FileProblem(f"{path} is not a whole Parquet file: {one_line(error)}; write or copy it again.")
 
 
-def _check_names(path: Path, names: list[str]) -> None:
+def check_names(path: Any, names: list[str]) -> None:
+    """Refuse columns of one name."""
     if repeated := [name for name, times in Counter(names).items() if times > 1]:
         raise FileProblem(
             f"{path} has more than one column named {listed(repeated)}; give each its own name."

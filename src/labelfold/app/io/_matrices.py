@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 from labelfold.app.io._limits import open_text, refuse_bomb
 from labelfold.app.io._problems import FileProblem, did_you_mean, listed, one_line
+from labelfold.app.io._sources import Matrix, Request
 
 # More columns than this, most of them never used, are a mistake in the file and not data.
 _MOST_UNUSED = 10_000_000
@@ -167,3 +168,52 @@ def _matrix(path: Path, arrays: Mapping[str, np.ndarray]) -> Any:
 def _floats(X: Any) -> Any:
     """Return X as float64, or as it is where it is float32."""
     return X if X.dtype == np.float32 else X.astype(np.float64, copy=False)
+
+
+def npz_source(path: Path, kind: str, request: Request) -> Matrix:
+    """Read an NPZ file: X, and the arrays of labels and names beside it."""
+    if len(request.targets) > 1:
+        raise _no_choice(path, request)
+    target = request.targets[0] if request.targets else None
+    if target is not None and request.optional and target not in _Arrays(path):
+        target = None
+    X, y, names, ids = read_npz(path, target, request.ids)
+    return Matrix(X, y, names, ids, list(request.targets))
+
+
+def npy_source(path: Path, kind: str, request: Request) -> Matrix:
+    """Read an NPY file: X and nothing else."""
+    if request.targets and not request.optional:
+        raise FileProblem(
+            f"{path} holds one array and no target; name a file of labels beside it with --labels."
+        )
+    if request.ids:
+        raise FileProblem(f"{path} has no named columns, so none can be an id or dropped.")
+    try:
+        X = np.load(path, allow_pickle=False)
+    except (Exception, MemoryError) as error:
+        raise FileProblem(
+            f"{path} is not a whole NPY file of numbers: {one_line(error)}; write it with numpy.save, or copy it "
+            "again."
+        ) from error
+    if not isinstance(X, np.ndarray) or X.ndim != 2 or X.dtype.kind not in "fiub":
+        shape, dtype = getattr(X, "shape", ()), getattr(X, "dtype", type(X).__name__)
+        raise FileProblem(f"{path} has an X of shape {shape} and type {dtype}, not a matrix of numbers.")
+    return Matrix(_floats(X))
+
+
+def svmlight_source(path: Path, kind: str, request: Request) -> Matrix:
+    """Read an svmlight file."""
+    if request.ids:
+        raise FileProblem(f"{path} has no named columns, so none can be an id or dropped.")
+    if request.targets and not request.optional:
+        raise _no_choice(path, request)
+    X, y, index_base = read_svmlight(path, request.index_base)
+    # every line begins with a label, whatever it means, so that a file beside it is what is meant
+    return Matrix(X, None if request.optional else y, index_base=index_base)
+
+
+def _no_choice(path: Path, request: Request) -> FileProblem:
+    return FileProblem(
+        f"{path} has no target columns to choose from; leave out --target {request.targets[-1]}."
+    )

@@ -1,4 +1,4 @@
-"""Tables on disk: CSV, TSV, Parquet, NPZ and svmlight, read into columns or a matrix, y, names and identifiers."""
+"""Tables from anywhere, read into columns or a matrix, y, names and identifiers; `_sources.py` lists where from."""
 
 from __future__ import annotations
 
@@ -7,28 +7,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from labelfold.app.io._limits import is_packed, unpacked_name
-from labelfold.app.io._matrices import read_npz, read_svmlight
-from labelfold.app.io._problems import FileProblem, count, did_you_mean, existing_file, listed
+from labelfold.app.io._problems import FileProblem, count
+from labelfold.app.io._sources import Matrix, Reading, Request, find, read
 
-SUFFIXES = {
-    ".csv": "csv",
-    ".txt": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".npz": "npz",
-    ".svmlight": "svmlight",
-    ".svm": "svmlight",
-    ".libsvm": "svmlight",
-}
 _EMPTY = ("NA", "N/A", "n/a", "<NA>", "NaN", "nan", "NULL", "null", "None")
 # More labels than these that are numbers with a decimal comma or a unit are a target of numbers, not classes.
 _MANY = 20
@@ -52,8 +38,8 @@ class Table:
         Column names, where the format has them.
     ids : DataFrame or None
         The identifier columns.
-    source : Path
-        The file.
+    source : Path or Database
+        Where it was read from.
     ignored : list of str
         Columns of the file that were not asked for.
     index_base : int or None
@@ -62,17 +48,29 @@ class Table:
         The target columns, where the format names them.
     notes : list of str
         What was done to read the file, each a sentence.
+    images : dict or None
+        Where columns are the pixels of images: the ``column`` of their paths, their ``size``, and whether in
+        ``colour``.
     """
 
     raw: Any
     y: np.ndarray | None
     feature_names: list[str] | None
     ids: Any
-    source: Path
+    source: Any
     ignored: list[str] = field(default_factory=list)
     index_base: int | None = None
     targets: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    images: dict[str, Any] | None = None
+
+    @property
+    def image_shape(self) -> tuple[int, ...] | None:
+        """Height and width of images, and 3 in colour, where all columns are their pixels."""
+        shape = (
+            None if self.images is None else (*self.images["size"], *([3] if self.images["colour"] else []))
+        )
+        return shape if shape is not None and np.prod(shape) == self.raw.shape[1] else None
 
     @cached_property
     def X(self) -> Any:
@@ -114,20 +112,21 @@ def read_table(
     known_ids: Sequence[str] = (),
     drop: Sequence[str] = (),
     features: Sequence[str] | None = None,
-    format: str | None = None,
-    encoding: str | None = None,
     unlabeled_values: Sequence[str] | None = None,
     index_base: int | None = None,
+    labels: str | os.PathLike | None = None,
+    reading: Reading | None = None,
+    **how: Any,
 ) -> Table:
     r"""Read a table with, perhaps, a target column.
 
     Parameters
     ----------
-    path : path
-        A .csv, .txt, .tsv, .parquet, .npz or .svmlight file (text formats also packed as .gz, .bz2, .zst or .zip).
-        The separator (comma, semicolon, tab or bar) and the encoding of text are found from it. An NPZ holds a dense
-        ``X``, or ``X_data``, ``X_indices``, ``X_indptr`` and ``X_shape``, or what ``scipy.sparse.save_npz`` writes;
-        and ``y`` where there are labels.
+    path : path or str
+        A file, a folder of images, or the address of a database; `SOURCES` lists them. The separator (comma,
+        semicolon, tab or bar) and the encoding of text are found from it. An NPZ holds a dense ``X``, or ``X_data``,
+        ``X_indices``, ``X_indptr`` and ``X_shape``, or what ``scipy.sparse.save_npz`` writes; and ``y`` where there
+        are labels.
     target : str or sequence of str, optional
         The column (NPZ: the array, ``y`` unless said) that holds the labels. Empty cells are unlabelled rows. Several
         columns of 0 and 1 are several labels a row; a pattern such as ``label_*`` stands for them.
@@ -139,14 +138,16 @@ def read_table(
         Columns to leave out.
     features : sequence of str, optional
         Take these columns, in this order, and ignore the others; all but the above unless given.
-    format : str, optional
-        The format, where the file's ending does not say.
-    encoding : str, optional
-        The encoding of a CSV or TSV file; UTF-8 or UTF-16 unless given, and bytes that are neither as Windows-1252.
     unlabeled_values : sequence of str, optional
         Spellings of "no label" in the target, besides an empty cell; NA, NaN, null and the like unless given.
     index_base : {0, 1}, optional
         For svmlight, the index of the first column; found from the file unless given.
+    labels : path, optional
+        A table of ids, or row numbers from 1, and labels. They take the place of those that the rows have themselves.
+    reading : Reading, optional
+        How to read it, where that is not to be told from it.
+    **how : str
+        The same, one by one, such as ``format="csv"`` or ``sheet="2019"``.
 
     Returns
     -------
@@ -162,98 +163,59 @@ def read_table(
     >>> table.X.tolist(), table.y.tolist(), table.feature_names
     ([[1.4, 0.2], [4.7, 1.4]], ['a', None], ['length', 'width'])
     """
-    path = existing_file(path)
-    kind = table_format(path, format)
-    ids = None
-    ignored: list[str] = []
+    reading = reading or Reading(**how)
+    source, path = find(path, reading)
     notes: list[str] = []
-    if encoding is not None and kind not in ("csv", "tsv"):
-        raise FileProblem(
-            f"{path} is read as {kind}, which has no encoding; leave out --encoding {encoding}."
-        )
     targets = [] if target is None else [target] if isinstance(target, str) else list(target)
-    if kind in ("npz", "svmlight"):
-        if drop or (id_columns and kind == "svmlight"):
-            raise FileProblem(f"{path} has no named columns, so none can be an id or dropped.")
-        if len(targets) > 1 or (targets and kind == "svmlight"):
-            raise FileProblem(
-                f"{path} has no target columns to choose from; leave out --target {targets[-1]}."
-            )
-        if kind == "npz":
-            X, y, names, ids = read_npz(path, targets[0] if targets else None, id_columns)
-            if names and features is not None:
-                place = {name: j for j, name in enumerate(names)}
-                names, ignored = _choose_features(path, names, features)
-                X = X[:, [place[name] for name in names]]
-        else:
-            (X, y, index_base), names = read_svmlight(path, index_base), None
-    else:
-        from labelfold.app.io import _frames as frames
+    beside = None
+    if labels is not None:
+        from labelfold.app.io._label_file import LabelFile
 
-        frame = frames.read_frame(path, kind, notes.append, encoding)
-        there = frame.column_names
-        targets = frames.chosen(path, there, "target", targets)
-        id_columns = frames.chosen(path, there, "id", id_columns) or [c for c in known_ids if c in there]
-        aside = {*targets, *id_columns, *frames.chosen(path, there, "dropped", drop)}
-        names, ignored = _choose_features(path, [c for c in there if c not in aside], features)
-        if isinstance(frame, frames.Stream):
-            X, frame = frame.split(names, targets, id_columns)
-        else:
-            X = frame.select(names)
-        y = frames.as_written(frame, targets, coded=True) if targets else None
-        y = y if y is None or len(targets) > 1 else y[targets[0]]
-        ids = frames.as_written(frame, id_columns) if id_columns else None
-    if not hasattr(X, "column_names"):
-        if 0 in X.shape:
-            raise FileProblem(f"{path} has no {'rows' if X.shape[0] == 0 else 'columns'} in X.")
-        X, told = without_gaps(X)
-        notes += [f"In {path} {sentence}" for sentence in told]
+        beside = LabelFile(labels, targets, notes.append)
+    request = Request(reading, notes.append, targets, id_columns, beside is not None, index_base)
+    content, images = read(source, path, request), None
+    if reading.image is not None or source.name == "images":
+        from labelfold.app.io._split import pictured
+
+        content, images, id_columns, targets = pictured(path, source, content, request)
+    if isinstance(content, Matrix):
+        table = _from_matrix(path, content, drop, features, notes)
+    else:
+        from labelfold.app.io._split import from_frame
+
+        table = from_frame(path, content, targets, id_columns, known_ids, drop, features, notes, beside)
+    raw, y, names, ids, ignored, targets, index_base = table
+    if beside is not None:
+        y, targets = beside.merged(y, ids, raw.shape[0], path), beside.targets
     if y is not None:
         y = read_target(y, unlabeled_values) if y.ndim == 1 else _read_several(path, y, unlabeled_values)
-    return Table(X, y, names, ids, path, ignored, index_base, targets, notes)
+    return Table(raw, y, names, ids, path, ignored, index_base, targets, notes, images)
 
 
-def _choose_features(
-    path: Path, rest: list[str], features: Sequence[str] | None
-) -> tuple[list[str], list[str]]:
-    """Return the columns of X, in the model's order where it has one, and those left aside."""
-    if features is None:
-        if not rest:
-            raise FileProblem(
-                f"{path} has no column left for X once target, id and dropped ones are taken out."
-            )
-        return rest, []
-    there, wanted = set(rest), set(features)
-    absent = [c for c in features if c not in there]
-    if absent:
-        hint = did_you_mean(absent[0], rest) if len(absent) == 1 else ""
-        raise FileProblem(
-            f"{path} lacks {len(absent)} of the {len(features)} columns the model was fitted on: "
-            f"{listed(absent)}{hint}; add {'it' if len(absent) == 1 else 'them'}, with empty cells where nothing is "
-            "known."
-        )
-    return list(features), [c for c in rest if c not in wanted]
+def _from_matrix(
+    path: Any, content: Matrix, drop: Sequence[str], features: Sequence[str] | None, notes: list[str]
+) -> tuple:
+    """Return the parts of a table that is a matrix."""
+    ignored: list[str] = []
+    X, names = content.X, content.names
+    if drop and names is None:
+        raise FileProblem(f"{path} has no named columns, so none can be an id or dropped.")
+    if 0 in X.shape:
+        raise FileProblem(f"{path} has no {'rows' if X.shape[0] == 0 else 'columns'} in X.")
+    if names and (features is not None or drop):
+        from labelfold.app.io._frames import chosen
+        from labelfold.app.io._split import choose_features
+
+        gone = set(chosen(path, names, "dropped", drop))
+        place = {name: j for j, name in enumerate(names)}
+        names, ignored = choose_features(path, [name for name in names if name not in gone], features)
+        X = X[:, [place[name] for name in names]]
+    X, told = without_gaps(X)
+    notes += [f"In {path} {sentence}" for sentence in told]
+    return X, content.y, names, content.ids, ignored, content.targets, content.index_base
 
 
-def table_format(path: Path, format: str | None = None) -> str:
-    """Return the format of a table: the one given, or what the file's ending says."""
-    known = sorted(set(SUFFIXES.values()))
-    if format is not None:
-        if format not in known:
-            hint = did_you_mean(format, known)
-            raise FileProblem(f"{format!r} is no format labelfold reads{hint}; it reads {', '.join(known)}.")
-        return format
-    packed = is_packed(path)
-    found = SUFFIXES.get(unpacked_name(path).suffix.lower())
-    if found is None or (packed and found in ("parquet", "npz")):
-        raise FileProblem(
-            f"{path} has an ending labelfold does not know; it knows {', '.join(SUFFIXES)}, and --format "
-            "says what a file with another name holds."
-        )
-    return found
-
-
-def _read_several(path: Path, Y: Any, unlabeled_values: Sequence[str] | None) -> Any:
+def _read_several(path: Any, Y: Any, unlabeled_values: Sequence[str] | None) -> Any:
     """Return columns of 0 and 1, with NaN where there is no label, under their names."""
     import pandas as pd
 
@@ -357,7 +319,7 @@ def without_gaps(X: Any) -> tuple[Any, list[str]]:
     ]
 
 
-def refuse_gaps(path: Path, X: Any, names: list[str] | None) -> None:
+def refuse_gaps(path: Any, X: Any, names: list[str] | None) -> None:
     """Refuse missing and infinite cells of a matrix, with the first one's place."""
     bad = ~np.isfinite(X)
     if not bad.any():

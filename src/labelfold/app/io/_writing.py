@@ -17,16 +17,31 @@ from labelfold.app.io._problems import FileProblem, writable_file
 # Spreadsheets skip white space before a formula, and take signs of full width for plain ones.
 _FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r]")
 _PLAIN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_WRITES = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "tsv", ".npz": "npz"}
+_WRITES = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".npz": "npz",
+    ".h5ad": "h5ad",
+}
 
 
-def writable_table(path: str | os.PathLike) -> Path:
-    """Return ``path`` as a Path when a table can be written there, else raise FileProblem."""
+def writable_table(path: str | os.PathLike, source: Any = None) -> Path:
+    """Return ``path`` as a Path when a table can be written there, else raise FileProblem.
+
+    An .h5ad file is a copy of ``source``, which then has to be one.
+    """
     path = Path(path)
     if path.suffix.lower() not in _WRITES:
         raise FileProblem(
-            f"{path} has an ending labelfold does not write; it writes .parquet, .csv, .tsv and .npz."
+            f"{path} has an ending labelfold does not write; it writes .parquet, .csv, .tsv and .npz, and .h5ad "
+            "where it reads that."
         )
+    if _WRITES[path.suffix.lower()] == "h5ad":
+        from labelfold.app.io._h5ad import writable_copy
+
+        writable_copy(source, path)
     return writable_file(path)
 
 
@@ -38,13 +53,14 @@ def write_table(
     ids: Any = None,
     extra: Mapping[str, Sequence[Any] | np.ndarray] | None = None,
     safe_csv: bool = False,
+    source: Any = None,
 ) -> Path:
     """Write an embedding with its identifier columns first, as the file's ending says.
 
     Parameters
     ----------
     path : path
-        A .parquet, .csv, .tsv or .npz file. An NPZ holds ``X``, ``feature_names`` and an array for each id.
+        A .parquet, .csv, .tsv, .npz or .h5ad file. An NPZ holds ``X``, ``feature_names`` and an array for each id.
     values : ndarray of shape (n, k)
         The embedding.
     names : sequence of str
@@ -56,14 +72,21 @@ def write_table(
     safe_csv : bool, default=False
         In a .csv or .tsv file, put an apostrophe before text that a spreadsheet would run as a formula: text that
         begins with =, +, - or @ and is no number.
+    source : path, optional
+        Where the rows were read from: an .h5ad file is a copy of that, with the embedding in ``obsm`` and the further
+        columns in ``obs``.
 
     Returns
     -------
     Path
         The file written.
     """
-    path = writable_table(path)
+    path = writable_table(path, source)
     kind = _WRITES[path.suffix.lower()]
+    if kind == "h5ad":
+        from labelfold.app.io._h5ad import write_copy
+
+        return write_copy(source, path, values if len(names) else None, extra or {})
     ids = _identifiers(values, names, ids, extra, path, npz=kind == "npz")
     with finished_file(path) as file:
         if kind == "npz":

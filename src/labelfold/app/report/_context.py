@@ -20,6 +20,7 @@ from labelfold.app.registry._glosses import gloss
 from labelfold.app.report import _figures as figures
 from labelfold.app.report._held_back import calibration, confusion, held_back, look_again
 from labelfold.app.report._map import placed
+from labelfold.app.report._pictures import pictures
 from labelfold.features._column_kind import AS_IS
 
 if TYPE_CHECKING:
@@ -138,6 +139,7 @@ def next_rows(found: Comparison) -> dict[str, Any] | None:
         "unlabelled": count(len(data.unlabelled), "row"),
         "numbers": data.facts.numbers,
         "method": sized(found, found.winner),
+        "pictures": pictures(found, r.next_rows),
     }
 
 

@@ -229,8 +229,12 @@ def reliability(found: Comparison) -> list[tuple[float, float, float, float, int
     return found_shares
 
 
-def component(strength: np.ndarray, shape: tuple[int, int], names: list[str], most: float) -> dict[str, Any]:
-    """Draw what a component goes along with, pixel by pixel."""
+def component(strength: np.ndarray, shape: tuple[int, ...], names: list[str], most: float) -> dict[str, Any]:
+    """Draw what a component goes along with, pixel by pixel; of a pixel in colour, the strongest of the three."""
+    if len(shape) == 3:
+        each = strength.reshape(-1, shape[2])
+        place = np.arange(len(each)) * shape[2] + np.abs(each).argmax(axis=1)
+        strength, names, shape = strength[place], [names[i] for i in place], shape[:2]
     layout = _layout()
     hidden = {"visible": False, "fixedrange": True}
     layout["xaxis"], layout["yaxis"] = dict(hidden), hidden | {"autorange": "reversed", "scaleanchor": "x"}

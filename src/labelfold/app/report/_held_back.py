@@ -11,6 +11,7 @@ from labelfold.app.compare._words import sized
 from labelfold.app.io._problems import count
 from labelfold.app.report import _figures as figures
 from labelfold.app.report._map import packed
+from labelfold.app.report._pictures import pictures
 
 if TYPE_CHECKING:
     from labelfold.app.compare._results import Comparison
@@ -35,6 +36,7 @@ def look_again(found: Comparison) -> dict[str, Any] | None:
             (data.row(i), data.named(data.y[i]), data.named(told.guess[r]), f"{told.confidence[r]:.0%}")
             for i, r in zip(at[:_MOST_LISTED], rows, strict=False)
         ],
+        "pictures": pictures(found, at[:_MOST_LISTED]),
     }
 
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
+from labelfold.app.report._pictures import pictures
+
 if TYPE_CHECKING:
     from labelfold.app.compare._data import Data
     from labelfold.app.compare._results import Comparison
@@ -35,6 +37,7 @@ def map_data(found: Comparison) -> dict[str, Any] | None:
         "methods": [_method(shown, found) for shown in maps],
         "columns": _columns(data, rows, found.review.strengths),
         "n_columns": data.X.shape[1],
+        "pictures": pictures(found, rows),
     }
 
 

@@ -58,6 +58,9 @@ def render(found: Comparison, folder: Path | None = None, made: Collection[str] 
         "map": map_data(found),
         "held": values["confusion"] and values["confusion"]["held"],
         "csv": values["numbers"]["csv"],
+        "pictures": {
+            name: values[name] and values[name].get("pictures") for name in ("next_rows", "look_again")
+        },
     }
     return fill(
         "report.html",

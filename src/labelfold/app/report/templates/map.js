@@ -251,6 +251,11 @@ function startMap(map) {
     const shown = [...method.channels.slice(method.channels.length > 8 ? 0 : 1, 8), channel].filter((c, k, all) => all.indexOf(c) === k);
     const lines = [rowName(i), ...shown.map((c) => `${c.name}: ${decode(c).show(i)}`)];
     tip.replaceChildren(...lines.map((line) => Object.assign(document.createElement("div"), { textContent: line })));
+    if (map.pictures) {
+      const seen = Object.assign(document.createElement("canvas"), { className: "picture large" });
+      drawPicture(seen, map.pictures, i);
+      tip.append(seen);
+    }
     const x = (method.x[i] - view.x0) * kx, y = h - (method.y[i] - view.y0) * ky;
     tip.style.left = `${Math.min(Math.max(x + 12, 0), w - tip.offsetWidth)}px`;
     tip.style.top = `${Math.max(y - tip.offsetHeight - 12, 0)}px`;

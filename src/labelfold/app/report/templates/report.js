@@ -96,6 +96,23 @@ function unpack(text, Kind) {
   return new Kind(bytes.buffer);
 }
 
+// draws the i-th of some pictures: grey, or red, green and blue
+function drawPicture(canvas, pictures, i) {
+  const { height, width, channels } = pictures, size = height * width * channels;
+  pictures.bytes ??= unpack(pictures.values, Uint8Array);
+  const own = pictures.bytes.subarray(i * size, (i + 1) * size), image = new ImageData(width, height);
+  for (let p = 0; p < height * width; p++) {
+    for (let c = 0; c < 3; c++) image.data[4 * p + c] = own[p * channels + (channels === 3 ? c : 0)];
+    image.data[4 * p + 3] = 255;
+  }
+  Object.assign(canvas, { width, height });
+  canvas.getContext("2d").putImageData(image, 0, 0);
+}
+for (const canvas of document.querySelectorAll("canvas.picture")) {
+  const [list, i] = canvas.dataset.picture.split(" ");
+  drawPicture(canvas, data.pictures[list], Number(i));
+}
+
 // a click on a number of the confusion lists its rows
 const held = data.held && data.held.true ? { true: unpack(data.held.true, Uint32Array),
   guess: unpack(data.held.guess, Uint32Array) } : null;

@@ -1,0 +1,191 @@
+"""The commands that apply a saved model to rows: transform and predict."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from labelfold.app.commands._console import as_fitted, console, named_columns, note, recipe_of
+from labelfold.app.commands._options import GivenRows, Model, SafeCsv, TableOut, ToTable, app, takes_rows
+from labelfold.app.io._problems import Refusal, count, listed, printable, refusing
+
+
+@app.command()
+@partial(takes_rows, labels=False)
+def transform(
+    model: Model,
+    rows: GivenRows,
+    output: TableOut,
+    predict: Annotated[
+        bool, typer.Option("--predict", help="Add a column with the predicted class or number.")
+    ] = False,
+    safe_csv: SafeCsv = False,
+) -> None:
+    """Embed the rows of a table with a saved model."""
+    from labelfold.app.io import write_table
+
+    needed = {"transform": "gives no embedding; labelfold predict gives its predictions"}
+    if predict:
+        needed["predict"] = "predicts nothing; leave out --predict"
+    saved, table, X = _read_both(model, rows, output, needed)
+    with refusing():
+        embedded = saved.model.transform(X)
+        extra = predicted_columns(saved.model.predict(X), saved.meta.get("classes")) if predict else None
+        columns = [str(c) for c in saved.model.get_feature_names_out()]
+    write_table(output, embedded, columns, ids=table.ids, extra=extra, safe_csv=safe_csv, source=table.source)
+    n, k = embedded.shape
+    console().print(f"{count(n, 'row')} in {count(k, 'component')} written to {output}", soft_wrap=True)
+
+
+@app.command()
+@partial(takes_rows, labels=False)
+def predict(
+    model: Model,
+    rows: GivenRows,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="A .parquet, .csv, .tsv or .npz file; CSV on the screen unless given."
+        ),
+    ] = None,
+    to_table: ToTable = None,
+    safe_csv: SafeCsv = False,
+) -> None:
+    """Predict the classes, or numbers, of the rows of a table with a saved model, and how sure it is of each."""
+    from labelfold.app.io import write_table
+    from labelfold.app.io._writing import csv_text
+
+    needed = {"predict": "predicts nothing; labelfold transform gives its embedding"}
+    saved, table, X = _read_both(model, rows, output, needed, to_table)
+    with refusing():
+        extra = said_of(saved.model, X, saved.meta.get("classes"), saved.meta.get("within"))
+    n = table.raw.shape[0]
+    if to_table is not None:
+        write_predictions(table, to_table, table.ids, extra)
+        if output is None:
+            return
+    if output is None:
+        said = csv_text(np.empty((n, 0)), [], ids=table.ids, extra=extra, safe_csv=safe_csv)
+        sys.stdout.write(printable(said) if sys.stdout.isatty() else said)  # typer.echo would strip escapes
+        return
+    nothing = np.empty((n, 0))
+    write_table(output, nothing, [], ids=table.ids, extra=extra, safe_csv=safe_csv, source=table.source)
+    console().print(f"{count(n, 'prediction')} written to {output}", soft_wrap=True)
+
+
+def said_of(model: Any, X: Any, classes: list[str] | None, within: float | None) -> dict[str, np.ndarray]:
+    """Return what a model says of rows as columns: predictions, and how sure they are.
+
+    Of numbers: what nine of ten rows are expected between, where the distance is known.
+    """
+    from labelfold.app._explain import predict_with_confidence
+
+    predicted, confidence = predict_with_confidence(model, X)
+    columns = predicted_columns(predicted, classes)
+    if hasattr(model, "classes_"):
+        return columns | {"confidence": confidence}
+    return columns if within is None else columns | {"low": predicted - within, "high": predicted + within}
+
+
+def predicted_columns(predicted: np.ndarray, classes: list[str] | None) -> dict[str, np.ndarray]:
+    """Return predictions as columns: one, or one for each label."""
+    if predicted.ndim == 1:
+        return {"predicted": predicted}
+    names = classes or range(predicted.shape[1])
+    return {f"predicted {name}": predicted[:, j] for j, name in enumerate(names)}
+
+
+def write_predictions(table: Any, name: str, ids: Any, extra: dict[str, Any]) -> None:
+    """Write predictions to a new table of the database that the rows are from."""
+    from labelfold.app.io._databases import write_new_table
+
+    n = table.raw.shape[0]
+    named = {"row": np.arange(1, n + 1)} if ids is None else {title: ids[title] for title in ids}
+    write_new_table(table.source, name, named | extra)
+    console().print(
+        f"{count(n, 'prediction')} written to the new table {name} of {table.source}", soft_wrap=True
+    )
+
+
+def refuse_destination(where: Any, output: Path | None, to_table: str | None) -> None:
+    """Refuse a file that cannot be written, or a table that is there already, before any work."""
+    from labelfold.app.io._addresses import Database
+    from labelfold.app.io._writing import writable_table
+
+    if output is not None:
+        writable_table(output, where)
+    if to_table is None:
+        return
+    if not isinstance(where, Database):
+        raise Refusal(f"--to-table writes to the database that the rows are from, and {where} is none.")
+    from labelfold.app.io._databases import refuse_table
+
+    refuse_table(where, to_table)
+
+
+def _read_both(
+    model: Path, rows: GivenRows, output: Path | None, needed: dict[str, str], to_table: str | None = None
+) -> tuple[Any, Any, Any]:
+    """Read a model and new rows for it, having checked that it can do what is needed, and the output be written."""
+    from labelfold.app.io import read_model, read_table
+    from labelfold.app.io._sources import find
+
+    source, where = find(rows.data, rows.reading)
+    refuse_destination(where, output, to_table)
+    target = rows.target or []
+    saved = read_model(model)
+    for method, lack in needed.items():
+        if not hasattr(saved.model, method):
+            raise Refusal(f"The model in {model} {lack}.")
+    recipe = recipe_of(saved.model)
+    names = saved.meta.get("feature_names") or saved.meta.get("columns")
+    table = read_table(
+        rows.data,
+        id_columns=rows.ids or (),
+        known_ids=recipe.ids_ if recipe is not None and rows.ids is None else (),
+        drop=rows.drop or (),
+        features=names if recipe is None else named_columns(recipe),
+        index_base=saved.meta.get("index_base"),
+        reading=_as_fitted_on(rows.reading, saved.meta.get("images"), source),
+    )
+    for sentence in table.notes:
+        note(sentence)
+    known = {*target, *getattr(recipe, "feature_names_in_", ())}
+    left = [name for name in table.ignored if name not in known]
+    if ignored := [name for name in left if not any(fnmatchcase(name, pattern) for pattern in target)]:
+        note(f"ignored {listed(ignored)}, which the model does not use.")
+    if recipe is not None:
+        _tell_other_roles(recipe, rows.roles)
+    with refusing():
+        X = as_fitted(table, saved)
+        for sentence in recipe.unread(X) if recipe is not None else ():
+            note(sentence)
+        return saved, table, X
+
+
+def _as_fitted_on(reading: Any, images: dict[str, Any] | None, source: Any) -> Any:
+    """Return how to read the rows: images as those that the model was fitted on."""
+    if images is None:
+        return reading
+    size, colour = tuple(images["size"]), images["colour"]
+    if reading.image_size not in (None, size) or reading.colour not in (None, colour):
+        how = f"{size[0]}x{size[1]} {'in colour' if colour else 'in grey'}"
+        note(f"the model reads images at {how}, as it was fitted, whatever the options say.")
+    column = reading.image if source.name == "images" else reading.image or images["column"]
+    return replace(reading, image=column, image_size=size, colour=colour)
+
+
+def _tell_other_roles(recipe: Any, roles: dict[str, list[str] | None]) -> None:
+    """Say where an option gives a column another role than the model learned to read it in."""
+    read = {column["name"]: column["role"] for column in recipe.columns_}
+    for role, names in roles.items():
+        for name in names or ():
+            if read.get(name, role) != role:
+                note(f"the model reads {name!r} as {read[name]}, as it was fitted, whatever --{role} says.")

@@ -1,0 +1,71 @@
+"""Arrow and Feather files, a batch at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from labelfold.app.io._frames import Stream, checked, is_large
+from labelfold.app.io._limits import refuse_bomb
+from labelfold.app.io._problems import FileProblem, one_line
+from labelfold.app.io._sources import Request
+from labelfold.tables._arrow import as_arrow
+from labelfold.tables._blocks import BLOCK
+
+_FEATHER_1 = b"FEA1"
+
+
+def read_arrow(path: Path, kind: str, request: Request) -> Any:
+    """Read an Arrow file, an Arrow stream or a Feather file; a `Stream` of a large one."""
+    import pyarrow as pa
+
+    try:
+        with path.open("rb") as file:
+            if file.read(4) == _FEATHER_1:
+                raise FileProblem(
+                    f"{path} is of Feather's first version, of 2016; write it again with a newer one."
+                )
+        with _opened(path) as reader:
+            names = reader.schema.names
+        if is_large(path):
+            return checked(path, Stream(names, lambda columns: _blocks(path, columns)))
+        blocks = list(_blocks(path, names)) if len(set(names)) == len(names) else []
+        empty = pa.table([[] for _ in names], names=names)
+        return checked(path, pa.concat_tables(blocks).unify_dictionaries() if blocks else empty)
+    except FileProblem:
+        raise
+    except Exception as error:  # what is written in the file about its columns can be wrong in any way
+        raise FileProblem(
+            f"{path} is not a whole Arrow or Feather file: {one_line(error)}; write or copy it again."
+        ) from error
+
+
+def _opened(path: Path) -> Any:
+    """Open a file of either format of Arrow."""
+    import pyarrow as pa
+
+    source = pa.OSFile(str(path))  # not a map, which would hold what was read in memory
+    try:
+        return pa.ipc.open_file(source)
+    except pa.ArrowInvalid:
+        source.seek(0)
+        return pa.ipc.open_stream(source)
+
+
+def _blocks(path: Path, columns: list[str]) -> Iterator[Any]:
+    """Yield some columns, checked so that a damaged file cannot lead out of the memory that it was given."""
+    import pyarrow as pa
+
+    unpacked = 0
+    with _opened(path) as reader:
+        several = hasattr(reader, "num_record_batches")
+        batches = map(reader.get_batch, range(reader.num_record_batches)) if several else reader
+        for batch in batches:
+            some = pa.Table.from_batches([batch]).select(columns)
+            some.validate(full=True)
+            unpacked += some.nbytes
+            refuse_bomb(path, path.stat().st_size, unpacked)
+            table = as_arrow(some)[0]
+            for start in range(0, table.num_rows, BLOCK):
+                yield table.slice(start, BLOCK)

@@ -1,0 +1,219 @@
+"""Databases through SQLAlchemy: read-only connections, queries that only select, rows in blocks, and new tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+from labelfold.app.io._addresses import Database
+from labelfold.app.io._csv import distinct_names
+from labelfold.app.io._gathered import CELLS, gathered, table_of
+from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed
+from labelfold.app.io._sources import Request
+
+_SELECTS = ("select", "with", "values", "from", "table")
+# Strings, quoted names and remarks, in which a semicolon ends no statement.
+_QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
+_REMARK = re.compile(r"^(?:\s|\(|--[^\n]*(?:\n|$)|/\*.*?\*/)*", re.DOTALL)
+_LOCKED = re.compile(r"database (?:table )?is locked|could not set lock|conflicting lock", re.IGNORECASE)
+_WRITES = re.compile(r"read-?only|data-modifying|INTO is not allowed", re.IGNORECASE)
+_BUFFERED = 10_000  # rows, by SQLAlchemy
+# Seconds to wait for another program's lock, and for a server to answer.
+_PATIENCE = 5
+_TYPES = {"b": "Boolean", "i": "BigInteger", "u": "BigInteger", "f": "Double"}
+
+
+def read_database(where: Database, kind: str, request: Request) -> Any:
+    """Read a table, or what a query selects."""
+    query, table = request.reading.query, request.reading.table
+    if query is not None and table is not None:
+        raise FileProblem(f"--query and --table both say what to read of {where}; give one of them.")
+    with _connected(where) as connection:
+        if query is None:
+            query = f"select * from {_quoted(connection, *_table(where, connection, table))}"
+        else:
+            refuse_other_statements(query)
+        return gathered(where, _blocks(where, connection, query.strip().rstrip(";"), request))
+
+
+def refuse_other_statements(query: str) -> None:
+    """Refuse what is not one statement that selects: a connection that only reads may still write files.
+
+    >>> refuse_other_statements("select ';' as mark -- all of it;")
+    >>> refuse_other_statements("drop table t")
+    Traceback (most recent call last):
+    labelfold.app.io._problems.FileProblem: --query begins with 'drop', where a query that ...
+    """
+    rest = query[_REMARK.match(query).end() :]  # type: ignore[union-attr]
+    word = re.match(r"\w*", rest)[0].lower()  # type: ignore[index]
+    if word not in _SELECTS:
+        raise FileProblem(
+            f"--query begins with {word or rest[:10]!r}, where a query that only selects is expected, such as "
+            "select * from t."
+        )
+    # a backslash can end a string for one database and not for another
+    bare = rest if "\\" in rest else _QUOTED.sub(" ", rest)
+    if ";" in bare.strip().rstrip(";"):
+        raise FileProblem("--query holds more than one statement; give one that selects.")
+
+
+def _blocks(where: Database, connection: Any, query: str, request: Request) -> Iterator[Any]:
+    """Yield what a query selects as Arrow tables."""
+    # a % is a %, and no parameter
+    options = {"stream_results": True, "no_parameters": True, "max_row_buffer": _BUFFERED}
+    result = connection.execution_options(**options).exec_driver_sql(query)
+    written = list(map(str, result.keys()))
+    names = distinct_names(written)
+    if renamed := sorted(set(names) - set(written)):
+        request.note(f"{where} gave columns of the same name; the later ones are called {listed(renamed)}.")
+    size = max(CELLS // max(len(names), 1), 1)
+    while rows := result.fetchmany(size):
+        yield table_of(names, rows)
+    yield table_of(names, [])
+
+
+def _table(where: Database, connection: Any, wanted: str | None) -> tuple[str | None, str]:
+    """Return the schema and name of the table that is wanted, or of the only one."""
+    import sqlalchemy as sa
+
+    inspector = sa.inspect(connection)
+    there = [*inspector.get_table_names(), *inspector.get_view_names()]
+    if wanted is None:
+        if len(there) == 1:
+            return None, there[0]
+        what = f"{count(len(there), 'table')}, {listed(there)}" if there else "no table"
+        raise FileProblem(f"{where} holds {what}; name one with --table, or give a --query.")
+    if wanted in there:
+        return None, wanted
+    schema, dot, name = wanted.partition(".")
+    if dot and schema in inspector.get_schema_names():
+        beside = [*inspector.get_table_names(schema), *inspector.get_view_names(schema)]
+        if name in beside:
+            return schema, name
+        raise FileProblem(
+            f"{where} has no table {wanted!r}{did_you_mean(name, beside)}; it has {listed(beside)}."
+        )
+    hint = did_you_mean(wanted, there) or f"; it has {listed(there)}"
+    raise FileProblem(f"{where} has no table {wanted!r}{hint}.")
+
+
+def _quoted(connection: Any, schema: str | None, name: str) -> str:
+    """Return the name of a table as SQL has it."""
+    quote = connection.dialect.identifier_preparer.quote_identifier
+    return ".".join(quote(part) for part in (schema, name) if part)
+
+
+@contextmanager
+def _connected(where: Database, *, write: bool = False) -> Iterator[Any]:
+    """Give a connection that cannot write, unless it is to; every failure becomes a sentence without the password."""
+    try:
+        engine = _engine(where, write)
+        try:
+            with engine.connect() as connection:
+                if where.kind == "postgresql" and not write:
+                    connection = connection.execution_options(postgresql_readonly=True)
+                    connection.exec_driver_sql("set default_transaction_read_only = on")
+                yield connection
+        finally:
+            engine.dispose()
+    except FileProblem:
+        raise
+    except _errors(where) as error:
+        raise _worded(where, error) from None  # its message can hold the address
+
+
+def _engine(where: Database, write: bool) -> Any:
+    import sqlalchemy as sa
+
+    if where.kind == "sqlite":
+        import sqlite3
+
+        assert where.path is not None
+        uri = f"{where.path.resolve().as_uri()}?mode={'rw' if write else 'ro'}"
+        return sa.create_engine(
+            "sqlite://",
+            creator=lambda: sqlite3.connect(uri, uri=True, timeout=_PATIENCE),
+            poolclass=sa.NullPool,
+        )
+    if where.kind == "duckdb":
+        return sa.create_engine(where.url, connect_args={"read_only": not write}, poolclass=sa.NullPool)
+    url = (
+        where.url
+        if "connect_timeout" in where.url.query
+        else where.url.update_query_dict({"connect_timeout": str(_PATIENCE)})
+    )
+    return sa.create_engine(url, poolclass=sa.NullPool)
+
+
+def _errors(where: Database) -> tuple[type[Exception], ...]:
+    """Return what SQLAlchemy raises, and what a driver does itself while rows are fetched from its own cursor."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    driver = import_module({"sqlite": "sqlite3", "duckdb": "duckdb", "postgresql": "psycopg"}[where.kind])
+    return SQLAlchemyError, driver.Error
+
+
+def _worded(where: Database, error: Exception) -> FileProblem:
+    """Say in a sentence what a database did not do."""
+    text = where.sentence(error)
+    if _LOCKED.search(text):
+        return FileProblem(
+            f"{where} is locked by another program; close it there, or read a copy of the file."
+        )
+    if _WRITES.search(text):
+        return FileProblem(
+            f"{where} is only read, and the query would write to it: {text}; give one that selects."
+        )
+    return FileProblem(f"{where} gave no rows: {text}.")
+
+
+def refuse_table(where: Database, name: str) -> None:
+    """Refuse the name of a new table that is there already."""
+    import sqlalchemy as sa
+
+    with _connected(where) as connection:
+        inspector = sa.inspect(connection)
+        if name in [*inspector.get_table_names(), *inspector.get_view_names()]:
+            raise FileProblem(
+                f"{where} has a table {name!r} already, which is never written over; give --to-table another name."
+            )
+
+
+def write_new_table(where: Database, name: str, columns: Mapping[str, Sequence[Any]]) -> None:
+    """Write columns to a new table, all rows or none.
+
+    Parameters
+    ----------
+    where : Database
+    name : str
+        A table that is not there yet.
+    columns : mapping of str to array
+        Numbers, booleans, or text.
+    """
+    import numpy as np
+    import sqlalchemy as sa
+
+    refuse_table(where, name)
+    arrays = {title: np.asarray(values) for title, values in columns.items()}
+    kinds = [sa.Column(title, getattr(sa, _TYPES.get(a.dtype.kind, "Text"))) for title, a in arrays.items()]
+    table = sa.Table(name, sa.MetaData(), *kinds)
+    cells = [a.tolist() if a.dtype.kind in _TYPES else _texts(a) for a in arrays.values()]
+    size = max(CELLS // max(len(cells), 1), 1)
+    with _connected(where, write=True) as connection:
+        try:
+            with connection.begin():
+                table.create(connection)
+                for start in range(0, len(cells[0]), size):
+                    rows = zip(*(part[start : start + size] for part in cells), strict=True)
+                    connection.execute(table.insert(), [dict(zip(arrays, row, strict=True)) for row in rows])
+        except sa.exc.SQLAlchemyError as error:
+            raise FileProblem(
+                f"The table {name!r} could not be written to {where}: {where.sentence(error)}."
+            ) from None
+
+
+def _texts(values: Any) -> list[str | None]:
+    return [None if value is None or value != value else str(value) for value in values]

@@ -1,0 +1,133 @@
+"""AnnData: cells by genes, read from .h5ad files, and embeddings and predictions written to copies of them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from labelfold.app.io._finished import finished_file
+from labelfold.app.io._frames import chosen
+from labelfold.app.io._problems import FileProblem, did_you_mean, listed, one_line
+from labelfold.app.io._sources import Matrix, Request
+
+# What the copy of a file has more than the file.
+EMBEDDING, PREDICTION = "X_labelfold", "labelfold"
+
+
+def read_h5ad(path: Path, kind: str, request: Request) -> Matrix:
+    """Read X, the obs columns that are wanted, the names of genes, and those of cells."""
+    import anndata
+    import h5py
+    import pandas as pd
+
+    with _worded(path):
+        with h5py.File(path) as file:
+            if {"obs", "var"} <= set(file) and "X" not in file:
+                raise FileProblem(f"{path} has no X; save the matrix that is to be learned from as X.")
+        cells = anndata.read_h5ad(path, backed="r")
+        try:
+            obs, genes, X = cells.obs, list(map(str, cells.var_names)), cells.X[:]
+        finally:
+            cells.file.close()
+    if len(set(genes)) < len(genes):
+        twice = next(name for name in genes if genes.count(name) > 1)
+        raise FileProblem(
+            f"{path} has more than one gene named {twice!r}; call var_names_make_unique() and save it."
+        )
+    X = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
+    if X.dtype != np.float32:
+        X = X.astype(np.float64)
+    names = list(map(str, obs.columns))
+    targets = list(request.targets)
+    if request.optional:
+        targets = [name for name in targets if name in names]
+    else:
+        for name in targets:
+            if name not in names:
+                raise FileProblem(
+                    f"{path} has no obs column {name!r}{did_you_mean(name, names)}; it has {listed(names)}."
+                )
+    obs.columns = names
+    ids = obs[chosen(path, names, "id", request.ids)].astype(object).reset_index(drop=True)
+    if ids.empty:
+        ids = pd.DataFrame({obs.index.name or "cell": obs.index.astype(str)})
+    y = obs[targets].reset_index(drop=True) if targets else None
+    return Matrix(X, y if y is None or len(targets) > 1 else y[targets[0]], genes, ids, targets)
+
+
+def writable_copy(source: Any, path: str | os.PathLike) -> None:
+    """Refuse to write an .h5ad file that would not be a copy of the one that was read."""
+    if not isinstance(source, Path) or source.suffix.lower() != ".h5ad":
+        raise FileProblem(f"{path} would be a copy of the .h5ad file that is read, and {source} is none.")
+    if Path(path).resolve() == source.resolve():
+        raise FileProblem(f"{path} is the file that is read; name another one for the copy.")
+
+
+def write_copy(
+    source: Path, path: str | os.PathLike, embedding: np.ndarray | None, columns: Mapping[str, Any]
+) -> Path:
+    """Write a copy of a file that also has an embedding and predictions.
+
+    Parameters
+    ----------
+    source : Path
+        The file that was read. Whatever else it holds is in the copy too.
+    path : path
+        The copy.
+    embedding : ndarray of shape (n, k), optional
+        Goes to ``obsm["X_labelfold"]``.
+    columns : mapping of str to array
+        Go to ``obs["labelfold_..."]``; text as categories.
+    """
+    import anndata
+    import h5py
+    import pandas as pd
+
+    writable_copy(source, path)
+    with _worded(source), finished_file(path) as file:
+        with source.open("rb") as whole:
+            shutil.copyfileobj(whole, file, 1 << 24)
+        file.flush()
+        with h5py.File(file.name, "r+") as made:
+            if embedding is not None:
+                obsm = made.require_group("obsm")
+                anndata.io.write_elem(obsm, EMBEDDING, np.asarray(embedding, dtype=np.float32))
+            obs = made["obs"]
+            if not isinstance(obs, h5py.Group):
+                raise FileProblem(
+                    f"{source} is of anndata before 0.7; read it and write it again with a newer one."
+                )
+            order = list(obs.attrs.get("column-order", ()))
+            for name, values in columns.items():
+                title, values = f"{PREDICTION}_{name.replace(' ', '_').replace('/', '_')}", np.asarray(values)
+                named = values.dtype.kind != "f"  # of a class, which may be a number
+                anndata.io.write_elem(obs, title, pd.Categorical(values.astype(str)) if named else values)
+                order += [title] if title not in order else []
+            obs.attrs["column-order"] = np.array(order, dtype=object)
+    return Path(path)
+
+
+@contextmanager
+def _worded(path: Path) -> Iterator[None]:
+    """Say in a sentence what is wrong with a file."""
+    try:
+        yield
+    except FileProblem:
+        raise
+    except BlockingIOError:
+        raise FileProblem(f"{path} is locked by another program; close it there, or read a copy.") from None
+    except Exception as error:  # HDF5 holds anything, and what a file says of itself can be wrong in any way
+        if "unable to lock" in str(error):
+            raise FileProblem(
+                f"{path} is locked by another program; close it there, or read a copy."
+            ) from None
+        raise FileProblem(
+            f"{path} is not a whole .h5ad file: {one_line(error)}; write or copy it again."
+        ) from error

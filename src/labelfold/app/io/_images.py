@@ -1,0 +1,211 @@
+"""Images as rows: a folder of class-named folders, or a column of paths, read by Pillow at one size."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed
+from labelfold.app.io._sources import Request, needed
+from labelfold.tables._blocks import in_order
+
+FILE, CLASS = "file", "class"
+_UNLABELLED = ("unlabelled", "unlabeled")
+# Images that share a size are read at it up to so many pixels a side, others at the usual size.
+_LARGEST, _USUAL = 64, (32, 32)
+_HEADERS = 200  # that are looked at to see whether they do
+_AT_ONCE = 256  # files
+_CHANNELS = ("red", "green", "blue")
+_MOST_BYTES = 1 << 33
+_MOST_PIXELS = 1 << 27  # of one image
+
+
+def read_folder(folder: Path, kind: str, request: Request) -> Any:
+    """Return the files of a folder and the folder below it that each is in, its class, as a table."""
+    import pyarrow as pa
+    from PIL import Image
+
+    endings = set(Image.registered_extensions()) - {".pdf", ".h5", ".hdf"}
+    files, others = [], 0
+    for place, below, names in os.walk(folder):
+        below[:] = sorted(name for name in below if not name.startswith("."))
+        for name in sorted(names):
+            if not name.startswith("."):
+                known = os.path.splitext(name)[1].lower() in endings
+                files += [os.path.relpath(os.path.join(place, name), folder)] if known else []
+                others += not known
+    if not files:
+        raise FileProblem(f"{folder} is a folder without images; name the file in it, or a folder of images.")
+    if others:
+        request.note(
+            f"{count(others, 'file')} in {folder} {'are' if others > 1 else 'is'} no image by the name."
+        )
+    paths = [Path(name) for name in files]
+    above = [path.parts[0] if len(path.parts) > 1 else "" for path in paths]
+    classes = [None if name.lower() in ("", *_UNLABELLED) else name for name in above]
+    return pa.table({FILE: [path.as_posix() for path in paths], CLASS: pa.array(classes, pa.string())})
+
+
+def with_pixels(where: Any, table: Any, column: str, request: Request) -> tuple[Any, tuple[int, int]]:
+    """Return a table with the pixels of the images that a column names, without the rows whose image cannot be read.
+
+    Parameters
+    ----------
+    where : Path
+        The folder of images, or the table, in whose folder the paths begin.
+    table : pyarrow.Table
+    column : str
+        Its column of paths.
+    request : Request
+        Says the size, and whether in colour.
+
+    Returns
+    -------
+    table : pyarrow.Table
+        With a column a pixel, and in colour three.
+    size : pair of int
+        Height and width.
+    """
+    import pyarrow as pa
+
+    needed(where, "PIL", "images")
+    from PIL import Image
+
+    if column not in table.column_names:
+        names = table.column_names
+        raise FileProblem(
+            f"{where} has no image column {column!r}{did_you_mean(column, names) or f'; it has {listed(names)}'}."
+        )
+    root = (
+        where
+        if isinstance(where, Path) and where.is_dir()
+        else Path(getattr(where, "path", where) or ".").parent
+    )
+    paths = [None if cell is None else str(cell).strip() for cell in table.column(column).to_pylist()]
+    colour = bool(request.reading.colour)
+    size = request.reading.image_size or _usual_size(root, paths)
+    shape = (*size, 3) if colour else size
+    if len(paths) * int(np.prod(shape)) * 8 > _MOST_BYTES:
+        side = int((_MOST_BYTES / 8 / len(paths) / (3 if colour else 1)) ** 0.5)
+        raise FileProblem(
+            f"{where} has {count(len(paths), 'image')}, which at {size[0]}x{size[1]} would take "
+            f"{len(paths) * np.prod(shape) * 8 / 2**30:,.0f} GB; give --image-size {side} or less."
+        )
+    X = np.empty((len(paths), int(np.prod(shape))), dtype=np.float32)
+    read = np.zeros(len(paths), dtype=bool)
+    starts = range(0, len(paths), _AT_ONCE)
+    work = partial(_read_some, root, paths, size, colour)
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", Image.DecompressionBombWarning
+        )  # such an image is left out, and named
+        for start, (some, good) in zip(starts, in_order(work, starts), strict=True):
+            X[start : start + len(some)], read[start : start + len(some)] = some, good
+    broken = [paths[i] or "an empty cell" for i in np.flatnonzero(~read)]
+    if len(broken) == len(paths):
+        raise FileProblem(
+            f"{where} has no image that can be read, of {len(paths):,}: {listed(broken, most=3)}."
+        )
+    if broken:
+        request.note(
+            f"{count(len(broken), 'image')} of {len(paths):,} cannot be read and "
+            f"{'are' if len(broken) > 1 else 'is'} left out: {listed(broken)}."
+        )
+        X, table = X[read], table.filter(pa.array(read))
+    if request.reading.image_size is None:
+        how = "in colour" if colour else "in grey"
+        request.note(
+            f"Images are read {how} at {size[0]} × {size[1]} pixels; --image-size and --colour change it."
+        )
+    pixels = pixel_names(shape)
+    taken = set(pixels) & set(table.column_names)
+    if taken:
+        raise FileProblem(f"{where} has a column {min(taken)!r} beside images; give it another name.")
+    columns = [*table.columns, *(pa.array(values) for values in np.ascontiguousarray(X.T))]
+    return pa.table(columns, names=[*table.column_names, *pixels]), size
+
+
+def pixel_names(shape: Sequence[int]) -> list[str]:
+    """Return the names of the columns that an image becomes.
+
+    >>> pixel_names((1, 2)), pixel_names((1, 1, 3))
+    (['pixel_0_0', 'pixel_0_1'], ['pixel_0_0_red', 'pixel_0_0_green', 'pixel_0_0_blue'])
+    """
+    ends = [f"_{name}" for name in _CHANNELS] if len(shape) == 3 else [""]
+    return [f"pixel_{i}_{j}{end}" for i in range(shape[0]) for j in range(shape[1]) for end in ends]
+
+
+def _usual_size(root: Path, paths: Sequence[str | None]) -> tuple[int, int]:
+    """Return the size that small images share, or the usual one."""
+    from PIL import Image
+
+    sizes: Counter[tuple[int, int]] = Counter()
+    for i in np.unique(np.linspace(0, len(paths) - 1, _HEADERS).astype(int)):
+        try:
+            with Image.open(root / (paths[i] or "")) as image:
+                sizes[image.height, image.width] += 1
+        except Exception:  # told where it is read
+            continue
+    same = next(iter(sizes)) if len(sizes) == 1 else _USUAL
+    return same if max(same) <= _LARGEST else _USUAL
+
+
+def _read_some(
+    root: Path, paths: Sequence[str | None], size: tuple[int, int], colour: bool, start: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return some images as rows, and which of them could be read."""
+    some = paths[start : start + _AT_ONCE]
+    X = np.zeros((len(some), size[0] * size[1] * (3 if colour else 1)), dtype=np.float32)
+    good = np.zeros(len(some), dtype=bool)
+    for i, name in enumerate(some):
+        try:
+            if name:
+                X[i], good[i] = _read(root / name, size, colour).ravel(), True
+        except (
+            Exception
+        ):  # a damaged image can fail in any decoder, each its own way; it is named and left out
+            continue
+    return X, good
+
+
+def _read(path: Path, size: tuple[int, int], colour: bool) -> np.ndarray:
+    """Return an image as numbers from 0 to 255, upright, on white where it is transparent."""
+    from PIL import Image, ImageOps
+
+    height, width = size
+    mode = "RGB" if colour else "L"
+    with Image.open(path) as image:
+        if image.width * image.height > _MOST_PIXELS:
+            raise ValueError("it unpacks to too many pixels")
+        image.draft(mode, (2 * width, 2 * height))  # a large JPEG is unpacked at a fraction of its size
+        flat = _plain(ImageOps.exif_transpose(image), mode)
+    if flat.size != (width, height):
+        flat = flat.resize((width, height), Image.Resampling.BILINEAR)
+    return np.asarray(flat, dtype=np.float32)
+
+
+def _plain(image: Any, mode: str) -> Any:
+    """Return an image of any mode as one of 8 bits a pixel and channel."""
+    from PIL import Image
+
+    if image.mode[0] in "IF":  # 16 bits or more, which Pillow would cut off at 255
+        values = np.asarray(image, dtype=np.float64)
+        low, high = float(values.min()), float(values.max())
+        top = (
+            65535.0
+            if image.mode.startswith("I;16") or (low >= 0 and 255 < high <= 65535)
+            else max(high, 255.0)
+        )
+        image = Image.fromarray(np.clip(values / top * 255.0, 0, 255).astype(np.uint8))
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        white = Image.new("RGBA", image.size, (255, 255, 255, 255))
+        image = Image.alpha_composite(white, image)
+    return image.convert(mode)

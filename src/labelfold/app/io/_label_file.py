@@ -1,0 +1,186 @@
+"""Labels in a file of their own, beside rows that may be anywhere: ``--labels``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+
+from labelfold.app.io._frames import as_written
+from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed
+from labelfold.app.io._sources import Reading, Request, find, read
+from labelfold.tables._column import matching
+
+# What labelling tools call the column of labels, and that of row numbers.
+_LABELS = ("label", "labels", "class", "target", "y", "choice", "category", "annotation", "annotations")
+_ROWS = ("row", "rows", "index", "row_number", "row number")
+
+
+class LabelFile:
+    """A table of which one column holds labels and another says of which rows: by an id, or by a number from 1.
+
+    Parameters
+    ----------
+    path : path
+        A CSV file, or any other table.
+    targets : sequence of str
+        The column of labels, or several columns of 0 and 1; found by its name unless given.
+    note : callable
+        Called with a sentence about what was done.
+    """
+
+    def __init__(self, path: str | os.PathLike, targets: Sequence[str], note: Callable[[str], None]) -> None:
+        source, self.path = find(path, Reading())
+        frame = read(source, self.path, Request(note=note))
+        if not hasattr(frame, "select"):
+            raise FileProblem(
+                f"{self.path} is to hold labels, and has no columns with names; write it as a CSV file."
+            )
+        self.note = note
+        self.cells = as_written(frame, frame.column_names)
+        self.targets = self._label_columns(targets)
+        self.keys = [name for name in self.cells if name not in self.targets]
+        if not self.keys:
+            raise FileProblem(
+                f"{self.path} has labels but no column that says of which rows; add one of ids, or row."
+            )
+
+    def _label_columns(self, targets: Sequence[str]) -> list[str]:
+        names = list(self.cells)
+        found = [name for target in targets for name in matching(target, names)]
+        if found:
+            return list(dict.fromkeys(found))
+        usual = [name for name in names if name.strip().lower() in _LABELS]
+        if len(usual) == 1:
+            return usual
+        if len(names) == 2 and not targets:
+            self._refuse_no_header()
+            return names[1:]
+        hint = did_you_mean(targets[0], names) if targets else ""
+        raise FileProblem(
+            f"{self.path} should hold a column of labels{hint}; it has {listed(names)}, and --target names the one."
+        )
+
+    def _refuse_no_header(self) -> None:
+        first = next(iter(self.cells))
+        if first.isdecimal():
+            raise FileProblem(f"{self.path} begins with {first!r}; it needs a header, such as row,label.")
+
+    def merged(self, y: Any, ids: Any, n: int, where: Any) -> Any:
+        """Return the labels of n rows: those of the file, and where it has none what the rows had before.
+
+        Parameters
+        ----------
+        y : Series, array or None
+            The labels that the rows have themselves.
+        ids : DataFrame or None
+            What names the rows.
+        n : int
+        where : path
+            Where the rows are.
+        """
+        import pandas as pd
+
+        rows, named = self._places(ids, n, where)
+        columns = {}
+        for target in self.targets:
+            found = pd.Series(np.full(n, None, dtype=object))
+            if y is not None and np.ndim(y) == 1 and len(self.targets) == 1:
+                found[:] = _as_text(y)
+            told = self.cells[target].iloc[named].to_numpy(dtype=object)
+            known = np.array([_said(value) != "" for value in told], dtype=bool)
+            self._refuse_two(rows[known], told[known], ids, target)
+            found.iloc[rows[known]] = [_said(value) for value in told[known]]
+            columns[target] = found
+        return columns[self.targets[0]] if len(columns) == 1 else pd.DataFrame(columns)
+
+    def _places(self, ids: Any, n: int, where: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return which rows the lines of the file speak of, and which lines these are."""
+        if ids is not None and (found := self._by_name(ids)) is not None:
+            rows, lines, absent = found
+        else:
+            rows, lines, absent = self._by_number(n, ids, where)
+        if len(absent):
+            self.note(
+                f"{count(len(absent), 'line')} of {self.path} {'are' if len(absent) > 1 else 'is'} of rows that "
+                f"{where} does not have, the first of {_said(self.cells[self.keys[0]].iloc[absent[0]])!r}."
+            )
+        return rows, lines
+
+    def _by_name(self, ids: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Match by the columns that have the names of the ids, or by the one whose cells are ids most often."""
+        shared = [name for name in ids if name in self.keys]
+        pairs = [(ids[shared], self.cells[shared])] if shared else []
+        if not shared and ids.shape[1] == 1:
+            pairs = [(ids, self.cells[[key]]) for key in self.keys]
+            # a labelling tool may put a folder of its own before the name of a file
+            bare = ids.map(lambda name: PurePath(_said(name)).name)
+            if bare.iloc[:, 0].is_unique:
+                pairs += [(bare, self.cells[[k]].map(lambda c: PurePath(_said(c)).name)) for k in self.keys]
+        best = None
+        for mine, theirs in pairs:
+            places: dict[tuple, list[int]] = {}
+            for line, key in enumerate(_keys(theirs)):
+                places.setdefault(key, []).append(line)
+            pairs_of = [(i, line) for i, key in enumerate(_keys(mine)) for line in places.get(key, ())]
+            if pairs_of:
+                rows, lines = np.array(pairs_of).T
+                absent = np.setdiff1d(np.arange(len(theirs)), lines)
+                if best is None or len(absent) < len(best[2]):
+                    best = rows, lines, absent
+        return best
+
+    def _by_number(self, n: int, ids: Any, where: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Match by a column of row numbers, from 1."""
+        usual = [key for key in self.keys if key.strip().lower() in _ROWS]
+        for key in usual or (self.keys if ids is None else ()):
+            cells = [_said(value) for value in self.cells[key]]
+            if not all(cell.isdecimal() for cell in cells):
+                continue
+            numbers = np.array([int(cell) for cell in cells])
+            if (numbers == 0).any():
+                raise FileProblem(f"{self.path} has a row 0 in {key!r}; rows are numbered from 1.")
+            there = numbers <= n
+            if there.any():
+                return numbers[there] - 1, np.flatnonzero(there), np.flatnonzero(~there)
+        if ids is None:
+            what = "it has no column of row numbers, and no id is known; name the column of ids with --id"
+        else:
+            example = ", ".join(map(_said, ids.iloc[0]))
+            what = f"no cell of {listed(self.keys)} is the name of a row, such as {example!r}"
+        raise FileProblem(f"{self.path} speaks of none of the {n:,} rows of {where}: {what}.")
+
+    def _refuse_two(self, rows: np.ndarray, labels: np.ndarray, ids: Any, target: str) -> None:
+        """Refuse two labels for one row."""
+        seen: dict[int, str] = {}
+        for row, label in zip(rows.tolist(), map(_said, labels), strict=True):
+            if seen.setdefault(row, label) != label:
+                name = f"row {row + 1}" if ids is None else repr(", ".join(map(_said, ids.iloc[row])))
+                raise FileProblem(
+                    f"{self.path} has two labels for {name}, {seen[row]!r} and {label!r}; keep one of them."
+                )
+
+
+def _keys(frame: Any) -> Iterable[tuple[str, ...]]:
+    return zip(*(map(_said, frame[name]) for name in frame), strict=True)
+
+
+def _said(cell: Any) -> str:
+    """Return a cell as text, "" where it is missing.
+
+    >>> _said(3.0), _said(float("nan")), _said(" a ")
+    ('3', '', 'a')
+    """
+    if cell is None or cell != cell:
+        return ""
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell).strip()
+
+
+def _as_text(y: Any) -> list[str | None]:
+    """Return labels as text, None where there is none: an empty one, or -1 unless the classes are -1 and 1."""
+    said = [_said(value) or None for value in (y.astype(object) if hasattr(y, "astype") else y)]
+    classes = {*said} - {None} == {"-1", "1"}
+    return said if classes else [None if value == "-1" else value for value in said]
