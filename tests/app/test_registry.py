@@ -385,7 +385,7 @@ def test_yardsticks_are_saved_with_their_confidence(data, tmp_path, name, kind):
         assert shares.shape == (150, 3)
         if kind == "labels":
             np.testing.assert_array_equal(predicted, shares > 0.5)
-            np.testing.assert_array_equal(confidence, np.maximum(shares, 1 - shares).min(axis=1))
+            np.testing.assert_array_equal(confidence, np.maximum(shares, 1 - shares).prod(axis=1))
         else:
             np.testing.assert_array_equal(predicted, model.classes_[shares.argmax(axis=1)])
     else:

@@ -28,7 +28,7 @@ def predict_with_confidence(model: Any, X: Any) -> tuple[np.ndarray, np.ndarray]
 
     A model that `calibrate` has been through has a and b such that 1 / (1 + exp(-a m - b)), with m the gap of
     `score_gap`, is the probability that the prediction is right. Of others it is the model's own probability of the
-    class (with several labels a row, of the least sure label), or where it has none the same with 1 and 0: a number
+    class (with several labels a row, that all of them are right), or where it has none the same with 1 and 0: a number
     to sort rows by, each row by itself. NaN where the model has neither.
 
     Parameters
@@ -48,7 +48,7 @@ def predict_with_confidence(model: Any, X: Any) -> tuple[np.ndarray, np.ndarray]
     shares = _shares(model, X, predicted) if curve is None else None
     if shares is not None:
         if predicted.ndim == 2:
-            return predicted, np.maximum(shares, 1 - shares).min(axis=1)
+            return predicted, np.maximum(shares, 1 - shares).prod(axis=1)
         return predicted, shares.max(axis=1)
     slope, intercept = (1.0, 0.0) if curve is None else curve
     return predicted, expit(slope * score_gap(model, X, predicted) + intercept)

@@ -132,7 +132,7 @@ class FoldPredictions(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMix
         self.loo_predictions_ = self._decide(left_out)
         if self.task_ != "regression":
             p = self._shares(left_out)
-            sure = np.maximum(p, 1 - p).min(axis=1) if self.task_ == "multilabel" else p.max(axis=1)
+            sure = np.maximum(p, 1 - p).prod(axis=1) if self.task_ == "multilabel" else p.max(axis=1)
             self.loo_confidence_ = sure
 
     def _blended(self, X: Any) -> np.ndarray:

@@ -122,7 +122,7 @@ class LabelFold(FoldPredictions):
     loo_predictions_ : ndarray of shape (l,) or (l, c)
         What is predicted for each labelled row, in their order, without its own label.
     loo_confidence_ : ndarray of shape (l,)
-        The probability given to it; with several labels a row, that of the least sure one. Not there for numbers.
+        The probability given to it; with several labels a row, that all of them are right. Not there for numbers.
     transduction_ : ndarray of shape (n,) or (n, c)
         The predictions for the training rows.
     classes_ : ndarray of shape (c,)

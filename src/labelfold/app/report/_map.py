@@ -60,7 +60,7 @@ def _strength(shown: Map, data: Data) -> np.ndarray:
     if not np.isfinite(sure).any():
         return np.full(len(sure), 128)
     low, high = 1.0 / max(len(data.classes), 2), 1.0
-    if data.facts.multilabel:  # of the least sure of many labels all are rather unsure
+    if data.facts.multilabel:  # that all of many labels are right is never very likely
         low, high = np.quantile(sure, [0.05, 0.95])
     return np.round(255 * np.clip((sure - low) / max(high - low, 1e-9), 0, 1))
 
