@@ -1,6 +1,6 @@
 # make demo   the main job on real data: a table, a model, and one offline HTML report
 # make test   the whole test suite
-# make campaign SECONDS=600 SEED=1   attack every estimator with generated inputs; see campaign/
+# make campaign SECONDS=600 SEED=1   attack estimators, commands and readers; see docs/reliability.md
 # Each sets up its own virtual environment the first time and starts at once after that.
 
 PYTHON ?= python3
@@ -21,8 +21,9 @@ test: $(VENV)/.test
 
 SECONDS ?= 60
 SEED ?= 0
+PARTS ?= cases faults
 campaign: $(VENV)/.test
-	$(BIN)/python campaign --seconds $(SECONDS) --seed $(SEED)
+	$(BIN)/python campaign --seconds $(SECONDS) --seed $(SEED) --parts $(PARTS) $(ARGS)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

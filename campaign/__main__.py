@@ -1,10 +1,13 @@
-"""Attack every estimator with generated inputs, as long as told, and keep a record.
+"""Attack labelfold as long as told, and keep a record.
 
-    make campaign SECONDS=600 SEED=1           go on from where the record of that seed ends
-    python campaign --seconds 600 --seed 1
-    python campaign --replay LDA:1:40          one batch again, with the failure shown in full
+    make campaign SECONDS=600 SEED=1            go on from where the record of that seed ends
+    python campaign --seconds 600 --seed 1 --parts cases faults files
+    python campaign --replay LDA:1:40           one batch again, with the failure shown in full
+    python campaign --seconds 600 --publish     and add the sums to campaign/record.csv
 
-A batch is one estimator with 20 cases drawn by hypothesis; its seed is made of the campaign's and its number. Batches
+There are three parts: generated inputs for every estimator (cases.py), commands that are killed, interrupted, denied
+the disk or run twice at once (faults.py), and hostile and damaged files for the commands (files.py). A part runs
+batches, each named by what it attacks, the seed and a number, from which all that is random in it is made. Batches
 that are done are in campaign.csv, with how many cases gave a result, how many a sentence, and what failed.
 """
 
@@ -12,90 +15,117 @@ from __future__ import annotations
 
 import argparse
 import csv
+import os
+import subprocess
 import sys
 import time
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from datetime import date
+from importlib import import_module
+from importlib.metadata import version
 from itertools import count
 from pathlib import Path
+from typing import Any
 
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import seed as seeded
-from inputs import ESTIMATORS, Case, cases
-from properties import check
-
-CASES = 20
-_FIELDS = ("batch", "cases", "result", "sentence", "failure", "seconds")
-
-
-def run_batch(name: str, seed: int, number: int, *, shrink: bool = False) -> tuple[Counter[str], str]:
-    """Run the cases of a batch; return how many ended how, and what failed, if anything did."""
-    ended: Counter[str] = Counter()
-    phases = (Phase.generate, Phase.shrink) if shrink else (Phase.generate,)
-
-    @seeded(seed * 1_000_003 + number)
-    @settings(
-        max_examples=CASES,
-        database=None,
-        deadline=None,
-        phases=phases,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(cases(name))
-    def attack(case: Case) -> None:
-        ended[check(case)] += 1
-
-    try:
-        attack()
-    except Exception as error:
-        if shrink:
-            raise
-        return ended, f"{type(error).__name__}: {error}".splitlines()[0]
-    return ended, ""
+PARTS = ("cases", "faults")
+# These run commands in forked children, which threads do not survive.
+_ONE_THREAD = ("faults", "files")
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+PUBLISHED = Path(__file__).with_name("record.csv")
+_FIELDS = ("batch", "part", "cases", "result", "sentence", "failure", "seconds")
+_SUMS = ("date", "version", "part", "seed", "cases", "results", "sentences", "failures", "seconds")
 
 
-def campaign(seconds: float, seed: int, record: Path) -> int:
-    """Run batches until the time is over; return how many failed."""
-    done = _read(record)
-    end, failed = time.perf_counter() + seconds, 0
+def campaign(seconds: float, seed: int, parts: Sequence[str], record: Path) -> list[dict[str, str]]:
+    """Run each part, in a process of its own, for its share of the time; return the lines added to the record."""
+    done = {row["batch"] for row in _read(record)}
+    end = time.perf_counter() + seconds
+    for i, part in enumerate(parts):
+        share = (end - time.perf_counter()) / (len(parts) - i)
+        if i and share <= 0:
+            break
+        command = [sys.executable, __file__, "--part", part, "--seconds", f"{share}", "--seed", f"{seed}"]
+        threads = dict.fromkeys(_THREADS, "1") if part in _ONE_THREAD else {}
+        subprocess.run([*command, "--record", str(record)], env=os.environ | threads, check=True)
+    return [row for row in _read(record) if row["batch"] not in done]
+
+
+def run_part(part: str, seconds: float, seed: int, record: Path) -> None:
+    """Run batches of a part until the time is over, one at least."""
+    done = {row["batch"] for row in _read(record)}
+    names = import_module(part).NAMES
+    end = time.perf_counter() + seconds
     with record.open("a", newline="") as file:
         writer = csv.DictWriter(file, _FIELDS)
         if not done:
             writer.writeheader()
-        for number in count():
-            for name in ESTIMATORS:
-                batch = f"{name}:{seed}:{number}"
-                if batch in done:
-                    continue
-                if time.perf_counter() > end:
-                    _say(record)
-                    return failed
-                began = time.perf_counter()
-                ended, failure = run_batch(name, seed, number)
-                row = {"batch": batch, "cases": sum(ended.values()) + bool(failure), "failure": failure}
-                row |= {"result": ended["result"], "sentence": ended["sentence"]}
-                writer.writerow(row | {"seconds": f"{time.perf_counter() - began:.1f}"})
-                file.flush()
-                if failure:
-                    failed += 1
-                    print(f"{failure}\n  python campaign --replay {batch}", flush=True)
-    raise AssertionError("unreachable")
+        for name, batch in _batches(names, seed, done):
+            writer.writerow(_run(part, name, batch))
+            file.flush()
+            if time.perf_counter() > end:
+                break
 
 
-def _read(record: Path) -> dict[str, dict[str, str]]:
+def _batches(names: Sequence[str], seed: int, done: set[str]) -> Iterable[tuple[str, str]]:
+    for number in count():
+        for name in names:
+            if (batch := f"{name}:{seed}:{number}") not in done:
+                yield name, batch
+
+
+def _run(part: str, name: str, batch: str) -> dict[str, Any]:
+    began = time.perf_counter()
+    _, seed, number = batch.split(":")
+    ended, failure = import_module(part).run_batch(name, int(seed), int(number))
+    if failure:
+        print(f"{failure}\n  python campaign --replay {batch}", flush=True)
+    return {
+        "batch": batch,
+        "part": part,
+        "cases": sum(ended.values()) + bool(failure),
+        "result": ended["result"],
+        "sentence": ended["sentence"],
+        "failure": failure,
+        "seconds": f"{time.perf_counter() - began:.1f}",
+    }
+
+
+def _read(record: Path) -> list[dict[str, str]]:
     if not record.is_file():
-        return {}
+        return []
     with record.open(newline="") as file:
-        return {row["batch"]: row for row in csv.DictReader(file)}
+        return list(csv.DictReader(file))
 
 
-def _say(record: Path) -> None:
-    rows = list(_read(record).values())
-    total, results = (sum(int(row[field]) for row in rows) for field in ("cases", "result"))
-    failed = sum(bool(row["failure"]) for row in rows)
-    print(
-        f"{total:,} cases, {results / max(total, 1):.0%} with a result; {failed} batches failed. Record: {record}"
-    )
+def _summed(rows: list[dict[str, Any]], seed: int, part: str) -> dict[str, Any]:
+    of = [row for row in rows if row["part"] == part]
+    sums = {name: sum(int(row[field]) for row in of) for name, field in _COUNTED.items()}
+    failures, seconds = sum(bool(row["failure"]) for row in of), sum(float(row["seconds"]) for row in of)
+    facts = {"date": date.today().isoformat(), "version": version("labelfold"), "part": part, "seed": seed}
+    return facts | sums | {"failures": failures, "seconds": round(seconds)}
+
+
+_COUNTED = {"cases": "cases", "results": "result", "sentences": "sentence"}
+
+
+def _publish(sums: list[dict[str, Any]]) -> None:
+    new = not PUBLISHED.is_file()
+    with PUBLISHED.open("a", newline="") as file:
+        writer = csv.DictWriter(file, _SUMS, lineterminator="\n")
+        if new:
+            writer.writeheader()
+        writer.writerows(row for row in sums if row["cases"])
+
+
+def _replay(batch: str) -> None:
+    name, seed, number = batch.split(":")
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    for part in PARTS:
+        if name in import_module(part).NAMES:
+            ended, failure = import_module(part).run_batch(name, int(seed), int(number), shown=True)
+            print(failure or f"Nothing failed: {dict(ended)}")
+            return
+    raise SystemExit(f"{name!r} is nothing that the campaign attacks.")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -103,15 +133,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--record", type=Path, default=Path("campaign.csv"))
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--record", type=Path, default=Path("campaign.csv"), help="the batches that are done")
+    parser.add_argument("--publish", action="store_true", help=f"add the sums to {PUBLISHED.name}")
     parser.add_argument("--replay", metavar="NAME:SEED:NUMBER")
+    parser.add_argument("--part", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
-    if options.replay:
-        name, seed, number = options.replay.split(":")
-        ended, _ = run_batch(name, int(seed), int(number), shrink=True)
-        print(f"Nothing failed: {dict(ended)}")
+    if options.part:
+        run_part(options.part, options.seconds, options.seed, options.record)
         return 0
-    return min(campaign(options.seconds, options.seed, options.record), 1)
+    if options.replay:
+        _replay(options.replay)
+        return 0
+    added = campaign(options.seconds, options.seed, options.parts, options.record)
+    sums = [_summed(added, options.seed, part) for part in options.parts]
+    for row in sums:
+        print("{part}: {cases:,} cases, {results:,} with a result, {failures} batches failed".format(**row))
+    print(f"Record: {options.record}")
+    if options.publish:
+        _publish(sums)
+    return int(any(row["failures"] for row in sums))
 
 
 if __name__ == "__main__":

@@ -1,52 +1,75 @@
-"""What the campaign gives to estimators: rows, targets and parameters that nobody thought of."""
+"""What the campaign attacks, and with what: an estimator or a tool, its parameters, rows and a target."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
-from scipy import sparse
+from matrices import Drawn, matrices, rare
+from sklearn.utils import get_tags
 from sklearn.utils._param_validation import Interval, StrOptions
+from targets import Target, class_codes, class_targets, number_targets, odd_targets, several_labels
+from tools import TOOLS, ToolCase, tool_cases
 
 import labelfold
+from labelfold import features
 
-# Every public estimator that learns from rows of numbers.
-ESTIMATORS = (
-    "LDA",
-    "CCA",
-    "OPLS",
-    "HSL",
-    "SSDR",
-    "PCALS",
-    "KernelPCALS",
-    "LapRLS",
-    "TSVM",
-    "DRSVM",
-    "LSDR",
-    "NSDR",
-    "KLNMF",
-    "NMFAlpha",
-    "SSNMF",
-    "CNMF",
-    "LabelFold",
-)
-NONNEGATIVE = ("KLNMF", "NMFAlpha", "SSNMF", "CNMF")
-NUMBERS = ("CCA", "OPLS", "LabelFold")  # take a target of numbers with task="regression"
-SEVERAL = ("LDA", "CCA", "OPLS", "HSL", "LabelFold", "SSNMF")  # take several labels a row
-# Not what a user varies, or what only makes a case slow.
-_LEFT_ALONE = (
-    "random_state",
-    "task",
-    "unlabeled",
-    "max_iter",
-    "n_jobs",
-    "verbose",
-    "callback",
-    "kernel_params",
-)
+FORMS = ("AsTheyAre", "UnitVariance", "Ranks", "UnitRows", "RootCounts", "TfIdf", "Principal")
+# Every public estimator that learns from rows of numbers, every feature map, and every tool beside them.
+METHODS = tuple(name for name in labelfold._ESTIMATORS if name != "Recipe")
+ESTIMATORS = (*METHODS, *FORMS, *TOOLS)
+NONNEGATIVE = ("KLNMF", "NMFAlpha", "SSNMF", "CNMF", "RootCounts", "TfIdf")
+# Not what changes a result, or drawn with y.
+_LEFT_ALONE = ("random_state", "task", "unlabeled", "verbose", "on_interrupt")
+_KERNELS = ["rbf", "rbf", "linear", "poly", "poly", "sigmoid", "laplacian", "cosine", "chi2"]
+_OF_KERNELS = ("gamma", "degree", "coef0")
+_TAKES = {"rbf": ("gamma",), "laplacian": ("gamma",), "chi2": ("gamma",), "sigmoid": ("gamma", "coef0")}
+_TAKES["poly"] = _OF_KERNELS
+# What constraints do not say: values of parameters that are lists or names.
+_NAMED = {
+    "kernel": _KERNELS,
+    "ridge": ["cv", [0.1, 1.0], [0.0, 1e3, 1e-9]],
+    "priors": [None, [0.5, 0.5], [0.2, 0.3, 0.5], [1.0, 0.0]],
+    "candidates": [[1], [1, 2], [2, 50], []],
+    "views": ["auto", ["linear"], ["rbf", "laplace"], ["graph"], []],
+    "forms": ["auto", ["as they are"], ["ranks", "unit rows"], ["tf-idf"], []],
+    "ridges": [None, [0.1], [1e-9, 1e9], [0.0]],
+    "positive_fraction": [None, 0.5, 0.01, 1.0, [0.2, 0.8]],
+    "class_weight": [None, "balanced", {0: 1.0, 1: 5.0}],
+    "graph": ["knn", "rbf"],
+    "init": ["random"],
+    "max_iter": [1, 2, 7],
+    "max_gram_bytes": [1, 2000, 100_000],
+}
+_WHOLE = [1, 2, 3, 5, 10]
+_REAL = [1e-3, 0.1, 0.5, 0.9, 1.0, 2.0, 100.0]
+_FAR = {
+    True: [0, 1, 40, 1000, 10**9, 2**70],
+    False: [0.0, 1e-300, 1e-100, 1e-12, 1e-6, 1e6, 1e12, 1e100, 1e300],
+}
+_WRONG = [
+    -1,
+    0,
+    -0.5,
+    1e400,
+    float("nan"),
+    True,
+    None,
+    "auto",
+    "nonsense",
+    "precomputed",
+    [],
+    (),
+    {},
+    2.5,
+    b"",
+    np.float32(0.5),
+    1j,
+]
 
 
 @dataclass
@@ -59,147 +82,101 @@ class Case:
         The estimator.
     parameters : dict
         Those that are not its defaults.
-    X : ndarray or csr_array of shape (n, d)
-    y : ndarray of shape (n,) or (n, c)
-    calm : bool
-        Whether X is far from every degenerate case, so that round-off stays small.
+    rows : Drawn
+        The rows, and the containers that they are given in.
+    target : Target
     """
 
     name: str
     parameters: dict[str, Any]
-    X: Any = field(repr=False)
-    y: np.ndarray = field(repr=False)
-    calm: bool
+    rows: Drawn = field(repr=False)
+    target: Target = field(repr=False)
 
     def make(self) -> Any:
         """Return the estimator, not fitted."""
-        model = getattr(labelfold, self.name)()
-        fixed = {"random_state": 0} if "random_state" in model.get_params() else {}
-        return model.set_params(**fixed | self.parameters)
+        return home(self.name)().set_params(**self.parameters)
+
+    def __str__(self) -> str:
+        given = ", ".join(f"{p}={value!r}" for p, value in self.parameters.items())
+        return f"{self.name}({given}) of X: {', '.join(self.rows.words)}; y: {self.target.words}"
+
+    __repr__ = __str__
+
+
+def home(name: str) -> Any:
+    """Return the class of a name."""
+    return getattr(labelfold if name in METHODS else features, name)
 
 
 @st.composite
-def cases(draw: st.DrawFn, name: str) -> Case:
-    """Draw a case of an estimator."""
-    X, calm = draw(rows(nonnegative=name in NONNEGATIVE))
-    kinds = ["classes"] * 6 + ["columns"] * (name in SEVERAL) + ["numbers"] * (name in NUMBERS)
-    kind = draw(st.sampled_from(kinds))
-    y = draw(targets(X.shape[0], kind))
-    parameters = draw(parameters_of(name))
-    if kind == "numbers":
-        parameters["task"] = "regression"
-    return Case(name, parameters, X, y, calm and not parameters)
-
-
-@st.composite
-def rows(draw: st.DrawFn, nonnegative: bool) -> tuple[Any, bool]:
-    """Draw rows, and whether they are far from every degenerate case."""
-    n, d = draw(st.integers(6, 40)), draw(st.integers(1, 12))
+def cases(draw: st.DrawFn, name: str) -> Case | ToolCase:
+    """Draw a case of an estimator or a tool."""
+    if name in TOOLS:
+        return draw(tool_cases(name))
     rng = np.random.default_rng(draw(st.integers(0, 2**31)))
-    X = rng.standard_normal((n, d))
-    calm = n > d + 4
-    for spoil in draw(st.lists(st.sampled_from(sorted(_SPOIL)), max_size=2)):
-        X = _SPOIL[spoil](X, rng)
-        calm = False
-    if nonnegative:
-        X = np.abs(X)
-    scale = draw(st.sampled_from([1.0, 1.0, 1.0, 1e-6, 1e-3, 1e3, 1e6, 1e-30, 1e30]))
-    X, calm = scale * X, calm and 1e-3 <= scale <= 1e3
-    if draw(st.integers(0, 3)) == 0:
-        X[rng.random(X.shape) < 0.6] = 0.0
-        calm = False
-    if draw(st.integers(0, 3)) == 0:
-        X, calm = X.astype(np.float32), False
-    if draw(st.booleans()):
-        X = np.asfortranarray(X)
-    return (sparse.csr_array(X) if draw(st.integers(0, 4)) == 0 else X), calm
+    codes = draw(class_codes())
+    n = len(codes)
+    rows = draw(matrices(codes, name in NONNEGATIVE))
+    if name in FORMS:
+        return Case(name, draw(parameters_of(name, rng)), rows, Target(None, {}, None, "none"))
+    kind = "odd" if rare(rng, 0.04) else draw(st.sampled_from(_kinds(name)))
+    of_kind = {"classes": class_targets(codes), "several": several_labels(n), "numbers": number_targets(n)}
+    target = draw(of_kind.get(kind, odd_targets(codes)))
+    parameters = draw(parameters_of(name, rng))
+    taken = home(name)().get_params()
+    return Case(name, parameters | {p: v for p, v in target.parameters.items() if p in taken}, rows, target)
 
 
-def _low_rank(X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    return X[:, :1] @ rng.standard_normal((1, X.shape[1]))
-
-
-def _twice(X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    return X[rng.integers(0, max(len(X) // 2, 1), len(X))]
-
-
-def _constant(X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    X = X.copy()
-    X[:, rng.integers(X.shape[1])] = 1.0
-    return X
-
-
-def _zeros(X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    X = X.copy()
-    X[:, rng.integers(X.shape[1])] = 0.0
-    X[rng.integers(len(X))] = 0.0
-    return X
-
-
-_SPOIL = {
-    "low rank": _low_rank,
-    "rows twice": _twice,
-    "a constant column": _constant,
-    "zeros": _zeros,
-    "an offset": lambda X, rng: X + 1e3,
-    "a large offset": lambda X, rng: X + 1e6,
-    "whole numbers": lambda X, rng: np.rint(3 * X),
-    "columns of other units": lambda X, rng: X * 10.0 ** rng.integers(-4, 5, X.shape[1]),
-    "an outlier": lambda X, rng: X + 1e4 * (np.arange(len(X)) == 0)[:, None],
-}
+@cache
+def _kinds(name: str) -> list[str]:
+    """Return the kinds of target to draw from: those that the estimator takes, and now and then another."""
+    model = home(name)()
+    tags = get_tags(model)
+    several = tags.classifier_tags is not None and tags.classifier_tags.multi_label
+    numbers = "task" in model.get_params()
+    return ["classes"] * 20 + ["several"] * (8 if several else 0) + ["numbers"] * (8 if numbers else 0)
 
 
 @st.composite
-def targets(draw: st.DrawFn, n: int, kind: str) -> np.ndarray:
-    """Draw a target: classes as numbers or words with gaps, columns of 0 and 1, or numbers."""
-    rng = np.random.default_rng(draw(st.integers(0, 2**31)))
-    if kind == "numbers":
-        y = rng.standard_normal(n) * draw(st.sampled_from([1.0, 1e-3, 1e4]))
-        y[rng.random(n) < draw(st.sampled_from([0.0, 0.5]))] = np.nan
-        return y if np.isfinite(y).sum() > 2 else np.nan_to_num(y)
-    if kind == "columns":
-        return (rng.random((n, draw(st.integers(2, 4)))) < 0.4).astype(int)
-    n_classes = draw(st.integers(2, 4))
-    codes = rng.integers(0, n_classes, n)
-    codes[:n_classes] = np.arange(n_classes)
-    codes[n_classes : n_classes + 2] = [0, 1]
-    hidden = rng.random(n) < draw(st.sampled_from([0.0, 0.3, 0.7]))
-    hidden[: n_classes + 2] = False
-    how = draw(st.sampled_from(["codes", "codes", "words", "objects", "far codes"]))
-    if how == "codes":
-        return np.where(hidden, -1, codes)
-    if how == "far codes":
-        return np.where(hidden, -1, codes * 1000 + 7)
-    words = np.array(["one", "two", "drei", "=4"], dtype=object)[codes]
-    words[hidden] = None
-    return words if how == "objects" or hidden.any() else words.astype(str)
+def parameters_of(draw: st.DrawFn, name: str, rng: np.random.Generator) -> dict[str, Any]:
+    """Draw values for up to three parameters, mostly among those that the estimator says it takes."""
+    constraints = getattr(home(name), "_parameter_constraints", {})
+    names = sorted(p for p in constraints if p not in _LEFT_ALONE)
+    if not names:
+        return {}
+    chosen = draw(st.lists(st.sampled_from(names), max_size=3, unique=True))
+    given = {p: draw(_values(p, constraints[p], rare(rng, 0.15))) for p in chosen}
+    if {*_OF_KERNELS, "n_landmarks"} & given.keys() and "kernel" not in given:
+        given["kernel"] = draw(_values("kernel", constraints["kernel"], False))
+    if "kernel" in given and not rare(rng, 0.1):
+        takes = _TAKES.get(given["kernel"], ())
+        given = {p: v for p, v in given.items() if p not in _OF_KERNELS or p in takes}
+    if home(name)().get_params().get("max_iter", 0) > 100 and not rare(rng, 0.2):
+        given.setdefault("max_iter", 30)  # for the sake of time
+    if rare(rng, 0.04):
+        given[draw(st.sampled_from(names))] = draw(st.sampled_from(_WRONG))
+    return given
 
 
 @st.composite
-def parameters_of(draw: st.DrawFn, name: str) -> dict[str, Any]:
-    """Draw values for up to two parameters, each among those that the estimator says it takes."""
-    estimator = getattr(labelfold, name)
-    known = {
-        p: [c for c in constraints if _values(c) is not None]
-        for p, constraints in estimator._parameter_constraints.items()
-        if p not in _LEFT_ALONE and isinstance(constraints, list)
-    }
-    names = sorted(p for p, constraints in known.items() if constraints)
-    chosen = draw(st.lists(st.sampled_from(names), max_size=2, unique=True)) if names else []
-    return {p: draw(_values(draw(st.sampled_from(known[p])))) for p in chosen}
+def _values(draw: st.DrawFn, name: str, constraints: Any, far: bool) -> Any:
+    """Draw one of the values that constraints of scikit-learn's allow, or one far from what is usual."""
+    named = name in _NAMED and (name != "ridge" or "array-like" in constraints)
+    choices = list(_NAMED[name]) if named else []
+    for constraint in constraints if isinstance(constraints, list) and name != "max_iter" else []:
+        choices += _of(constraint, far)
+    return draw(st.sampled_from(choices)) if choices else None
 
 
-def _values(constraint: Any) -> st.SearchStrategy | None:
-    """Return a strategy for what a constraint of scikit-learn's allows; None where it is not one to draw from."""
+def _of(constraint: Any, far: bool) -> list[Any]:
     if constraint is None:
-        return st.none()
+        return [None]
     if constraint == "boolean":
-        return st.booleans()
+        return [False, True]
     if isinstance(constraint, StrOptions):
-        return st.sampled_from(sorted(constraint.options - {"precomputed"}))
+        return sorted(constraint.options)
     if isinstance(constraint, Interval):
         whole = issubclass(constraint.type, Integral)
-        values = [1, 2, 3, 5, 10] if whole else [1e-6, 1e-3, 0.1, 0.5, 1.0, 2.0, 100.0, 1e6, 0.0]
-        inside = [value for value in values if value in constraint]
-        return st.sampled_from(inside) if inside else None
-    return None
+        values = _FAR[whole] if far else _WHOLE if whole else _REAL
+        return [value for value in values if value in constraint]
+    return []

@@ -68,7 +68,7 @@ ONLY_COUNTS = ("naive-bayes", "tf-idf + logistic")
 ONLY_DENSE = ("sklearn-lda",)
 # Slow peers: draws at 50 labels, at other numbers, and how many of the book's twelve splits.
 SLOW = {"UMAP + kNN": (10, 0, 2), "PCA-LS": (10, 1, 2), "kernel-laprls": (3, 1, 2)}
-FAMILIES = ("linear", "principal", "rbf", "laplace", "graph")
+FAMILIES = ("linear", "principal", "rbf", "laplace", "graph", "trees")
 # Constants of the weights: equal but for the prior; all weight to the best view; no say of unlabelled rows; no share
 # reserved for linear and Laplace views.
 WEIGHTS: dict[str, dict[str, Any]] = {

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import labelfold
+from labelfold import features
 
 MAKERS = {
     "LDA": lambda: labelfold.LDA(),
@@ -57,3 +58,35 @@ def test_the_scale_of_x_does_not_change_the_embedding(name, scale, rng):
     y = (X[:, 0] > 0).astype(int)
     plain, scaled = MAKERS[name]().fit(X, y), MAKERS[name]().fit(scale * X, y)
     np.testing.assert_allclose(scaled.transform(scale * X), plain.transform(X), atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("model", "scale"),
+    [
+        (labelfold.KernelPCALS(kernel="poly", gamma=0.9, n_landmarks=5), 1e150),
+        (labelfold.CCA(kernel="poly", coef0=1.0, degree=100.0, gamma=1.0), 1e3),
+        (labelfold.KernelPCALS(reconstruction=1e300), 1.0),
+        (labelfold.SSDR(must_link_weight=1e-300), 1e150),
+        (labelfold.HSL(max_gram_bytes=0), 0.0),
+    ],
+    ids=str,
+)
+def test_numbers_that_leave_their_range_on_the_way(model, scale, rng, capfd):
+    """Neither NumPy's warnings nor its errors nor LAPACK's text reach the user."""
+    X = rng.normal(size=(40, 5))
+    y = (X[:, 0] > 0).astype(int)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        warnings.simplefilter("ignore", UserWarning)
+        _, shown = outcome(model, scale * X, y)
+    assert np.isfinite(shown).all()
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("form", ["UnitVariance", "UnitRows"])
+def test_forms_at_the_end_of_single_precision(form, rng):
+    X = (rng.normal(size=(20, 3)) * 1e38).clip(-3.4e38, 3.4e38).astype(np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made = getattr(features, form)().fit(X).transform(X)
+    np.testing.assert_allclose(made, getattr(features, form)().fit(X / 1e38).transform(X / 1e38), rtol=1e-4)

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from labelfold._sklearn import _check_feature_names, _check_n_features
+from labelfold._sklearn import _check_feature_names, _check_n_features, _fit_context
 from labelfold.labels import Labels
-from labelfold.rows import Featurized, Rows, as_rows, first_unlike_a_number, is_table
+from labelfold.rows import Featurized, Rows, as_rows, first_unlike_a_number, is_table, stored_values
+
+_Fit = TypeVar("_Fit", bound=Callable[..., Any])
 
 
 class RowsEstimator(BaseEstimator):
     """An estimator that sees its data as rows, whatever they come in."""
 
-    _parameter_constraints: ClassVar[dict[str, Any]]
+    _parameter_constraints: ClassVar[dict[str, Any]] = {}
 
     # How many times as many components as rows or columns there may be; None where fewer are kept by themselves.
     _most_components: ClassVar[int | None] = None
@@ -77,6 +81,42 @@ class RowsEstimator(BaseEstimator):
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
+
+
+def fitting(fit: _Fit) -> _Fit:
+    """Decorate a ``fit``: check the parameters first, and say in one sentence where numbers leave their range.
+
+    NumPy's warnings of overflow and the like are not shown: what was learned is finite, or there is an error.
+    """
+
+    @wraps(fit)
+    def in_range(self: Any, *args: Any, **options: Any) -> Any:
+        try:
+            with np.errstate(all="ignore"):
+                fitted = fit(self, *args, **options)
+        except (np.linalg.LinAlgError, ArithmeticError) as error:
+            raise _out_of_range(self) from error
+        if any(_is_lost(value) for name, value in vars(self).items() if name.endswith("_")):
+            raise _out_of_range(self)
+        return fitted
+
+    checked: Any = _fit_context(prefer_skip_nested_validation=True)(in_range)
+    return checked
+
+
+def _out_of_range(model: Any) -> ValueError:
+    """Return the error of a fit whose numbers overflow or vanish."""
+    return ValueError(
+        f"{' '.join(repr(model).split())} was given X whose numbers leave the range of floating point on the way to "
+        "a result; multiply X by a constant or scale its columns to about 1, and keep parameters near their defaults"
+    )
+
+
+def _is_lost(value: Any) -> bool:
+    """Return whether an array of floats has entries that are not finite."""
+    if getattr(getattr(value, "dtype", None), "kind", "") != "f":
+        return False
+    return not np.isfinite(stored_values(value)).all()
 
 
 def _named(constraints: Any) -> set[str]:

@@ -9,7 +9,7 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 
 from labelfold.app.io import FileProblem, save_model, write_table
-from labelfold.app.io._finished import finished_file, write_finished
+from labelfold.app.io._finished import finished_file, finished_together, write_finished
 from labelfold.app.report import _page as page
 
 resource = pytest.importorskip("resource", reason="limits on the size of a file are POSIX")
@@ -55,7 +55,7 @@ WRITERS = {
 @pytest.fixture(params=WRITERS)
 def written(request, tmp_path, monkeypatch):
     """A file that was written, and what writes it again."""
-    monkeypatch.setattr(page, "render", lambda found, folder: "<p>report</p>" * 1000)
+    monkeypatch.setattr(page, "render", lambda *args: "<p>report</p>" * 1000)
     path = tmp_path / request.param
     write = WRITERS[request.param]
     write(path, 100)
@@ -130,3 +130,45 @@ def test_modes_and_links_stay(tmp_path):
     assert link.is_symlink()
     assert path.read_bytes() == b"2"
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+def test_files_that_belong_together_are_replaced_together(tmp_path):
+    for name in ("a", "b", "kept"):
+        write_finished(tmp_path / name, b"old")
+    with finished_together(tmp_path, ["a", "b", "c"]) as aside:
+        write_finished(aside / "a", b"new")
+        write_finished(aside / "c", b"new")
+        assert sorted(os.listdir(tmp_path)) == sorted(["a", "b", "kept", aside.name])
+        assert (tmp_path / "a").read_bytes() == b"old"
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {
+        "a": b"new",
+        "c": b"new",
+        "kept": b"old",
+    }
+
+
+def _write_two(folder):
+    with finished_together(folder, ["a", "b"]) as aside:
+        write_finished(aside / "a", b"new")
+        write_finished(aside / "b", b"new" * 100)
+
+
+def test_a_full_disk_leaves_all_files_that_belong_together(tmp_path):
+    write_finished(tmp_path / "a", b"old")
+    said = f"^{tmp_path}/b could not be written: File too large"
+    with files_of_at_most(10), pytest.raises(FileProblem, match=said):
+        _write_two(tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"a": b"old"}
+
+
+def test_what_a_killed_process_left_is_removed_and_what_another_writes_is_not(tmp_path):
+    (tmp_path / ".0123456789abcdef.part").write_bytes(b"half")
+    (tmp_path / ".fedcba9876543210.part").mkdir()
+    (tmp_path / ".fedcba9876543210.part" / "half").write_bytes(b"half")
+    (tmp_path / ".mine.part").write_bytes(b"kept")
+    with finished_file(tmp_path / "slow") as file, finished_together(tmp_path, ["b"]) as aside:
+        write_finished(tmp_path / "quick", b"done")
+        file.write(b"whole")
+        write_finished(aside / "b", b"whole")
+    assert sorted(os.listdir(tmp_path)) == [".mine.part", "b", "quick", "slow"]
+    assert (tmp_path / "slow").read_bytes() == b"whole"

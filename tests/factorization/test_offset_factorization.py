@@ -494,3 +494,12 @@ def test_weights_by_themselves_follow_the_data(make):
         assert bound == pytest.approx(0.03 * np.sqrt(np.mean(s**2)))
         assert model.offset_unit_ == pytest.approx(np.sqrt(np.mean(centred**2)))
         assert np.mean((model.embedding_**2).sum(axis=1)) == pytest.approx(1.0, rel=0.25)
+
+
+def test_singular_vectors_of_round_off_are_no_start(rng):
+    """Their direction differs from one order of sums to another, and led to another minimum."""
+    for n in (3, 20):
+        X = np.column_stack([rng.normal(size=n), 1e-17 * rng.normal(size=(n, 6))])
+        s, Vt = offsets._right_vectors(X, 5)
+        assert s.shape == (1,)
+        np.testing.assert_allclose(np.abs(Vt), np.eye(1, 7), atol=1e-12)

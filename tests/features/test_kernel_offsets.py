@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from labelfold import LDA, KernelPCALS, LapRLS
 from labelfold.numerics._scale import row_spread
@@ -53,3 +54,60 @@ def test_distances(data):
     np.testing.assert_allclose(nearest(as_rows(moved), 5)[0], nearest(as_rows(X), 5)[0], rtol=1e-12)
     graphs = [rbf_graph(as_rows(Z), 1.0, max_gram_bytes=1e9) for Z in (X, moved)]
     np.testing.assert_allclose(graphs[1], graphs[0], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"kernel": "rbf", "gamma": 1e-300},
+        {"kernel": "rbf", "gamma": 1e-18},
+        {"kernel": "sigmoid", "coef0": 40.0},
+    ],
+)
+def test_a_kernel_that_tells_no_rows_apart_is_refused(data, given):
+    for n_landmarks in (None, 20):
+        with pytest.raises(ValueError, match="the same value for every two rows of X but for round-off"):
+            LDA(ridge=1.0, n_landmarks=n_landmarks, **given).fit(*data)
+
+
+@pytest.mark.parametrize("kernel", ["poly", "sigmoid"])
+def test_a_kernel_that_loses_digits_to_an_offset_says_so(data, kernel):
+    X, y = data
+    gamma = 0.1 if kernel == "poly" else 1e-13
+    far = np.column_stack([X, np.full(len(X), 1e6)])
+    with pytest.warns(UserWarning, match=rf"kernel='{kernel}'.* digits are left; centre the columns of X"):
+        KernelPCALS(1, kernel=kernel, gamma=gamma).fit(far, y)
+
+
+def test_a_kernel_that_is_zero_between_all_rows_says_so(data):
+    with pytest.warns(UserWarning, match=r"gamma=1e\+300 is 0 between all rows"):
+        LDA(kernel="rbf", gamma=1e300, ridge=1.0).fit(*data)
+
+
+def test_a_kernel_of_counts_names_the_negative_entry(data):
+    for n_landmarks in (None, 5):
+        with pytest.raises(ValueError, match=r"Negative values in data passed to kernel='chi2': X holds -"):
+            LDA(kernel="chi2", ridge=1.0, n_landmarks=n_landmarks).fit(*data)
+
+
+@pytest.mark.parametrize("n_landmarks", [None, 20])
+def test_sparse_rows_with_long_indices(data, n_landmarks):
+    X, y = data
+    long = sparse.csr_array(X)
+    long.indices, long.indptr = long.indices.astype(np.int64), long.indptr.astype(np.int64)
+    model = LDA(kernel="laplacian", gamma=0.5, ridge=0.1, n_landmarks=n_landmarks, random_state=0)
+    np.testing.assert_allclose(model.fit(long, y).transform(long), model.fit(X, y).transform(X), atol=1e-9)
+
+
+def test_a_kernel_of_counts_takes_rows_that_are_read_only(rng):
+    X, y = rng.random((20, 4)), np.tile([0, 1], 10)
+    X.flags.writeable = False
+    for n_landmarks in (None, 5):
+        shown = LDA(kernel="chi2", ridge=1.0, n_landmarks=n_landmarks, random_state=0).fit(X, y).transform(X)
+        assert np.isfinite(shown).all()
+
+
+def test_a_kernel_that_overflows_says_nothing_but_a_sentence(data, capfd):
+    with pytest.raises(ValueError, match="the kernel of some rows is NaN or infinite"):
+        LDA(kernel="poly", degree=1e6, n_landmarks=10).fit(1e3 * data[0], data[1])
+    assert capfd.readouterr() == ("", "")

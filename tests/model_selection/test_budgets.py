@@ -224,3 +224,10 @@ def test_the_curve_is_the_same_in_every_form_of_y(form):
     assert curve["budgets"].tolist() == [6, 30]
     assert curve["test_scores"].shape == curve["fit_times"].shape == (2, 2)
     np.testing.assert_array_equal(curve["test_scores"], expected["test_scores"])
+
+
+def test_every_draw_of_several_labels_a_row_leaves_as_many_as_the_budget():
+    for seed in range(20):
+        Y = np.random.default_rng(seed).random((35, 3)) < 0.4
+        for problem in LabelBudgetSplit(n_repeats=3, test_size=0.5).problems(None, Y):
+            assert len(problem.kept) == problem.budget

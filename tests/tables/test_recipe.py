@@ -422,3 +422,12 @@ def test_a_table_without_rows_is_refused_by_transform(learned):
     table, _ = messy()
     with pytest.raises(ValueError, match="0 sample"):
         learned.transform(table.head(0))
+
+
+def test_a_year_of_four_digits_is_read_alike_alone_and_among_others():
+    cells = ["0001-01-01", "31/12/99", "9999-12-31"]
+    layouts = layouts_of(cells)[0]
+    together = instants(pa.chunked_array([cells]), layouts)[1]
+    alone = [instants(pa.chunked_array([[cell]]), layouts)[1][0] for cell in cells]
+    assert together.tolist() == alone
+    assert together[0] < 0 < together[1] < together[2]

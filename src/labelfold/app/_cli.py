@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any
 
@@ -18,8 +20,9 @@ _said: set[str] = set()
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status.
 
-    0 is success, 2 is a request that cannot be met as it stands, 1 is a failure nobody foresaw and 130 is
-    Ctrl-C. With the environment variable ``LABELFOLD_DEBUG`` set, failures come with their traceback.
+    0 is success, 2 is a request that cannot be met as it stands, 1 is a failure of the system or one that nobody
+    foresaw, and 130 is Ctrl-C. With the environment variable ``LABELFOLD_DEBUG`` set, failures come with their
+    traceback.
 
     Parameters
     ----------
@@ -31,6 +34,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     int
         The exit status.
     """
+    try:
+        return _run(list(sys.argv[1:] if argv is None else argv))
+    except KeyboardInterrupt:
+        print("labelfold: Stopped.", file=sys.stderr)  # at once: _say may import what was being imported
+        return 130
+    except BrokenPipeError:  # the reader of a pipe went away
+        _no_more_output()
+        return 1
+    except OSError as error:
+        _no_more_output()
+        what = "The output could not be written"
+        if error.filename is not None:
+            what = f"{error.filename} could not be read or written"
+        _say(f"{what}: {error.strerror or error}.", error)
+        return 1
+    except MemoryError as error:
+        _say("There is too little memory for this; give fewer rows or columns, or more memory.", error)
+        return 1
+    finally:
+        if argv is None:  # the process ends: Ctrl-C has nothing to stop any more, and leaves no traceback
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _run(args: list[str]) -> int:
+    """Run a command and return its exit status."""
     began = time.perf_counter()
     missing = [name for name in _APP if find_spec(name) is None]
     if missing:
@@ -39,7 +67,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     from labelfold.app.commands._model import app
     from labelfold.app.io._problems import FileProblem, Refusal, one_line
 
-    args = list(sys.argv[1:] if argv is None else argv)
     _said.clear()
     try:
         with warnings.catch_warnings():
@@ -47,30 +74,32 @@ def main(argv: Sequence[str] | None = None) -> int:
             warnings.showwarning = _note
             words = args or ["--help"]
             status = app(args=words, prog_name="labelfold", standalone_mode=False, obj=began) or 0
+        if sys.stdout is not None:
+            sys.stdout.flush()  # a full disk shows here, and not when nobody can say so any more
         if status == 130:  # what some releases of typer make of Ctrl-C; others raise
-            _say("Stopped.")
+            raise KeyboardInterrupt
         return status
     except (FileProblem, Refusal) as error:
         _say(str(error), error)
         return 2
-    except KeyboardInterrupt:
-        _say("Stopped.")
-        return 130
-    except BrokenPipeError:
-        # the reader of a pipe went away; keep the interpreter from complaining about it on its way out
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+    except (OSError, MemoryError):
+        raise
     except Exception as error:
         # typer carries its own copy of click or uses the installed one: told apart by what they can do
         if hasattr(error, "format_message"):
             _say(f"{error.format_message().rstrip('.')}; see {_help(error)}.", error)
             return 2
         if type(error).__name__ == "Abort":
-            _say("Stopped.")
-            return 130
+            raise KeyboardInterrupt from None
         hint = f"set {_DEBUG}=1 to see where, and please report it"
         _say(f"Something unforeseen went wrong ({type(error).__name__}: {one_line(error)}); {hint}.", error)
         return 1
+
+
+def _no_more_output() -> None:
+    """Keep the interpreter from complaining on its way out about what it could not write."""
+    with suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _help(error: Exception) -> str:

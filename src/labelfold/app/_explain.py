@@ -19,6 +19,7 @@ _VIEWS = {
     "rbf": "RBF: likeness to labelled rows, by squared differences of the columns",
     "laplace": "Laplace: likeness to labelled rows, by differences summed column by column",
     "graph": "graph: labels passed on between rows that are neighbours in the columns",
+    "trees": "extra trees: questions about one column at a time",
 }
 
 

@@ -133,7 +133,10 @@ def _folds(labels: Labels) -> list[tuple[np.ndarray, np.ndarray]]:
 
 def checked_ridges(ridges: Any) -> list[float]:
     """Return ridges as floats, or say what is wrong with them."""
-    values = np.asarray(ridges, dtype=np.float64)
+    try:
+        values = np.asarray(ridges, dtype=np.float64)
+    except (TypeError, ValueError):
+        values = np.empty(0)
     if values.ndim != 1 or not len(values) or not (values >= 0).all() or not np.isfinite(values).all():
         raise ValueError(
             f"ridges={ridges!r} was given, where a sequence of finite numbers of at least 0 is expected; give one of "

@@ -9,9 +9,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from labelfold._base import fitting
 from labelfold._linear_reducer import LinearReducer
 from labelfold._progress import Progress
-from labelfold._sklearn import Interval, _fit_context
+from labelfold._sklearn import Interval
 from labelfold._warn import warn_user
 from labelfold.discriminant._pair_constraints import Links, label_links, pair_links
 from labelfold.labels import read_labels
@@ -151,7 +152,7 @@ class SSDR(LinearReducer):
         self.verbose = verbose
         self.unlabeled = unlabeled
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fitting
     def fit(self, X: Any, y: Any = None, *, must_links: Any = None, cannot_links: Any = None) -> Self:
         """Find the directions, from labels or from pairs of rows.
 

@@ -9,10 +9,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from labelfold._base import labelled_rows, refuse_without_kernel, spread
+from labelfold._base import fitting, labelled_rows, refuse_without_kernel, spread
 from labelfold._linear_reducer import LinearReducer
 from labelfold._progress import Progress
-from labelfold._sklearn import Interval, StrOptions, _fit_context
+from labelfold._sklearn import Interval, StrOptions
 from labelfold.discriminant._partial_fit import Streaming
 from labelfold.discriminant._ridge_path import RidgePath
 from labelfold.discriminant._second_stage import (
@@ -62,7 +62,7 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
         """Keep what predictions need."""
         raise NotImplementedError
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fitting
     def fit(self, X: Any, y: Any) -> Self:
         """Find the directions from the labelled rows.
 

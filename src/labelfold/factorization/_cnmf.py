@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from labelfold._sklearn import _fit_context
+from labelfold._base import fitting
 from labelfold.factorization._factor_sums import factor_sums, squared_misfit
 from labelfold.factorization._squared_nmf import (
     SquaredNMF,
@@ -128,7 +128,7 @@ class CNMF(SquaredNMF):
         self.on_interrupt = on_interrupt
         self.unlabeled = unlabeled
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fitting
     def fit(self, X: Any, y: Any) -> Self:
         """Factorise all rows, those of a class as one.
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from labelfold._progress import Progress, warn_of_early_end
 from labelfold.factorization._components import NonnegativeParts
-from labelfold.factorization._inputs import refuse_negative
+from labelfold.numerics._ranges import refuse_negative
 from labelfold.numerics.kl._factors import Guide, divergence_factors
 from labelfold.numerics.kl._starts import Margins, divergence_start, margins
 

@@ -10,10 +10,10 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold._base import RowsEstimator
+from labelfold._base import RowsEstimator, fitting
 from labelfold._decisions import Decisions
 from labelfold._progress import Progress, warn_of_early_end
-from labelfold._sklearn import Interval, StrOptions, _fit_context
+from labelfold._sklearn import Interval, StrOptions
 from labelfold._warn import warn_user
 from labelfold.factorization._components import PartsMixin
 from labelfold.factorization._drsvm_solver import DRSVMProblem, DRSVMSolution, embed, projection, solve
@@ -220,7 +220,7 @@ class DRSVM(Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
         self.on_interrupt = on_interrupt
         self.unlabeled = unlabeled
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fitting
     def fit(self, X: Any, y: Any) -> Self:
         """Factorise all rows so that the labelled ones can be told apart.
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from labelfold.labels import Labels
-from labelfold.numerics._ranges import check_norm
+from labelfold.numerics._ranges import check_norm, refuse_negative
 from labelfold.rows import Block, Rows
 
 
@@ -36,39 +36,13 @@ def check_matrix(rows: Rows, *, nonnegative: bool | str, centred: bool = False, 
     smallest, square = rows.sweep(_least_and_square if nonnegative else _square)
     if nonnegative:
         refuse_negative(rows, rows.get(smallest), by_choice=nonnegative != "always", estimator=estimator)
-    if square == 0:
+    if square <= 0:  # of centred sparse rows it is a difference, and may come out below 0
         raise ValueError(
             f"X holds nothing but zeros{' once it is centred' if centred else ''}, so there is nothing to factorise; "
             "give it columns that vary"
         )
     check_norm(square, rows.dtype)
     return square
-
-
-def refuse_negative(rows: Rows, smallest: np.ndarray, *, by_choice: bool = False, estimator: str) -> None:
-    """Raise a ValueError that names the first negative entry, where the smallest entry of a row is one.
-
-    Parameters
-    ----------
-    rows : Rows
-        The data.
-    smallest : ndarray of shape (n,)
-        The smallest entry of each row.
-    by_choice : bool
-        Whether they are refused because of an option, ``nonnegative``.
-    estimator : str
-        Its name, for messages.
-    """
-    bad = np.flatnonzero(smallest < 0)
-    if not len(bad):
-        return
-    row = rows.take(bad[:1]).whole().dense()[0]
-    column = int(np.flatnonzero(row < 0)[0])
-    chosen, way_out = " with nonnegative=True" * by_choice, ", or pass nonnegative=False" * by_choice
-    raise ValueError(
-        f"Negative values in data passed to {estimator}{chosen}: X holds {row[column]:.6g} at row {bad[0]}, "
-        f"column {column} (counted from 0); shift or clip X{way_out}"
-    )
 
 
 def loss_weights(labels: Labels, class_weight: Any) -> np.ndarray:

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from labelfold._sklearn import _fit_context
+from labelfold._base import fitting
 from labelfold.factorization._divergence_nmf import DivergenceNMF
 from labelfold.numerics.kl._factors import divergence
 
@@ -117,7 +117,7 @@ class KLNMF(DivergenceNMF):
         self.verbose = verbose
         self.on_interrupt = on_interrupt
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fitting
     def fit(self, X: Any, y: Any = None) -> Self:
         """Factorise X.
 

@@ -8,7 +8,8 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from labelfold._sklearn import Interval, StrOptions, _fit_context
+from labelfold._base import fitting
+from labelfold._sklearn import Interval, StrOptions
 from labelfold.factorization._divergence_nmf import DivergenceNMF
 from labelfold.factorization._svm_directions import dual_directions
 from labelfold.factorization._weights import WEIGHT, chosen
@@ -167,7 +168,7 @@ class NMFAlpha(DivergenceNMF):
         self.on_interrupt = on_interrupt
         self.unlabeled = unlabeled
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fitting
     def fit(self, X: Any, y: Any) -> Self:
         """Train machines on the labelled rows, then factorise all rows and what the machines look at.
 

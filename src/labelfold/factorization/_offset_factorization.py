@@ -12,10 +12,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold._base import RowsEstimator
+from labelfold._base import RowsEstimator, fitting
 from labelfold._decisions import Decisions
 from labelfold._progress import Progress, warn_of_early_end
-from labelfold._sklearn import Interval, StrOptions, _fit_context
+from labelfold._sklearn import Interval, StrOptions
 from labelfold._warn import warn_user
 from labelfold.factorization._coupled_classifiers import Machine, signs_of
 from labelfold.factorization._inputs import check_matrix
@@ -66,7 +66,7 @@ class OffsetFactorisation(Decisions, ClassNamePrefixFeaturesOutMixin, Transforme
     def _machine_scores(self, Z: np.ndarray) -> np.ndarray:
         """Return the scores (n, r) of rows at Z = [U, bu / offset_unit]."""
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fitting
     def fit(self, X: Any, y: Any) -> Self:
         """Factorise all rows so that the labelled ones can be told apart.
 

@@ -29,6 +29,8 @@ from labelfold.rows.adapters._memory import dense_block_rows
 _MUCH, _LITTLE = 4.0, 1_000_000
 # A triangular factor costs n d^2, an evaluation n d k: the first pays where d is at most so many times k.
 _WIDE = 100
+# Singular values below this share of the largest are round-off: they are roots of those of X'X.
+_KNOWN = 1e-6
 # The least size of a component at the start, relative to the largest: at 0 it would never grow.
 _LEAST = 1e-3
 
@@ -226,13 +228,17 @@ def start_bases(found: PrincipalDirections, *, b: float, lu: float, lv: float) -
         V[: len(s)] = Vt
         sizes = np.zeros(len(V))
         sizes[: len(s)] = s - np.sqrt(lu * lv) / b
-        sizes = np.maximum(sizes, _LEAST * s[0])
+        sizes = np.maximum(sizes, _LEAST * s.max(initial=0.0))
         bases.append(V * (np.sqrt(sizes) * (lu / lv) ** 0.25)[:, None])
     return bases
 
 
 def _right_vectors(X: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the k largest singular values and right singular vectors: a start, so half the digits will do."""
+    """Return the k largest singular values and right singular vectors: a start, so half the digits will do.
+
+    Those whose values are round-off are left out: their vectors would differ from one order of sums to another, and
+    lead to another minimum.
+    """
     d = X.shape[1]
     if d <= 2 * len(X):
         # All of them: LAPACK may leave out some of the first k where eigenvalues are equal.
@@ -241,6 +247,8 @@ def _right_vectors(X: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     else:
         _, s, Vt = linalg.svd(X, full_matrices=False, check_finite=False)
         s, Vt = s[:k], Vt[:k]
+    known = s > _KNOWN * s.max(initial=0.0)
+    s, Vt = s[known], Vt[known]
     largest = np.abs(Vt).argmax(axis=1)
     return s, Vt * np.sign(Vt[np.arange(len(Vt)), largest])[:, None]
 

@@ -10,10 +10,11 @@ from array_api_compat import array_namespace
 
 from labelfold._progress import Progress, warn_of_early_end
 from labelfold.factorization._components import NonnegativeParts
-from labelfold.factorization._inputs import check_matrix, refuse_negative
+from labelfold.factorization._inputs import check_matrix
 from labelfold.labels import Labels
 from labelfold.numerics._factor_starts import Start, factor_start
 from labelfold.numerics._nonnegative import nonnegative_rows
+from labelfold.numerics._ranges import refuse_negative
 
 # Updates of each factor an iteration: they cost little beside the pass, and a few of them save many passes.
 from labelfold.rows import Block, Rows, as_rows

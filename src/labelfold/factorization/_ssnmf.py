@@ -8,8 +8,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from array_api_compat import array_namespace
 
+from labelfold._base import fitting
 from labelfold._decisions import Decisions
-from labelfold._sklearn import Interval, StrOptions, _fit_context
+from labelfold._sklearn import Interval, StrOptions
 from labelfold.factorization._factor_sums import factor_sums, squared_misfit
 from labelfold.factorization._squared_nmf import (
     SquaredNMF,
@@ -149,7 +150,7 @@ class SSNMF(Decisions, SquaredNMF):
         self.on_interrupt = on_interrupt
         self.unlabeled = unlabeled
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fitting
     def fit(self, X: Any, y: Any) -> Self:
         """Factorise all rows, and the labels with them.
 

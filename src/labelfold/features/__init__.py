@@ -48,5 +48,4 @@ __all__ = [
     "nearest_anchors",
     "nystroem_map",
     "principal_axes",
-    "refuse_without_kernel",
 ]

@@ -61,7 +61,8 @@ class Anchors(BaseEstimator):
     def nearest(self, X: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the distances (n, k) of the nearest anchors of some rows, nearest first, and which they are."""
         X = X.astype(self.points.dtype, copy=False)
-        return NearestNeighbors(n_neighbors=k, algorithm="brute").fit(self.points).kneighbors(X)
+        distance, which = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(self.points).kneighbors(X)
+        return _finite(distance), which
 
 
 class NearestAnchors:
@@ -71,15 +72,22 @@ class NearestAnchors:
         self.anchors, self.k = anchors, k
 
     def __call__(self, X: Any) -> np.ndarray:
-        """Return the (n, 2k) array of some rows."""
+        """Return the (n, 2k) array of some rows; rows in single precision may have no room for a distance."""
         return np.hstack(self.anchors.nearest(X, self.k))
 
 
 def nearest_anchors(rows: Rows, anchors: Anchors, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the distances (n, k) of each row's nearest anchors, and which they are: one pass."""
-    found = rows.get(Featurized(rows, NearestAnchors(anchors, k)).values())
+    with np.errstate(over="ignore"):  # what has no room in the precision of the rows is refused below
+        found = rows.get(Featurized(rows, NearestAnchors(anchors, k)).values())
     dtype = np.float32 if len(found) > _SINGLE_ROWS else found.dtype
-    return found[:, :k].astype(dtype), found[:, k:].astype(np.int32)
+    return _finite(found[:, :k].astype(dtype)), found[:, k:].astype(np.int32)
+
+
+def _finite(distance: np.ndarray) -> np.ndarray:
+    if not np.isfinite(distance).all():
+        raise ValueError("the squares of X overflow; scale X to about 1")
+    return distance
 
 
 def joined(distance: np.ndarray, which: np.ndarray, n_neighbors: int, n_anchors: int) -> sparse.csr_array:

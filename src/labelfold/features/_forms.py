@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
@@ -11,7 +11,7 @@ from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold._base import RowsEstimator
+from labelfold._base import RowsEstimator, fitting
 from labelfold.rows import Block, Centered, Rows
 from labelfold.rows._host import formed, host
 from labelfold.rows._wrappers import RowsWrapper
@@ -34,6 +34,7 @@ class ColumnForm(OneToOneFeatureMixin, TransformerMixin, RowsEstimator):
     zeros, and sparse rows stay sparse, unless the subclass says otherwise.
     """
 
+    @fitting
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the form.
 
@@ -137,10 +138,10 @@ class UnitVariance(ColumnForm):
         self.mean_ = np.zeros_like(mean) if mostly_zeros(rows) else mean
 
     def _form(self, X: Any) -> Any:
-        scale = self.scale_.astype(X.dtype)
         if sparse.issparse(X) and self.keeps_zeros:
-            return _with_data(X, X.data * scale[X.indices])
-        return (_dense(X) - self.mean_.astype(X.dtype)) * scale
+            return _with_data(X, (X.data * self.scale_[X.indices]).astype(X.dtype))
+        # Less the mean in double precision: a difference of two floats may leave the range of float32.
+        return ((_dense(X) - self.mean_) * self.scale_).astype(X.dtype)
 
 
 class Ranks(ColumnForm):
@@ -169,6 +170,8 @@ class Ranks(ColumnForm):
     >>> Ranks().fit_transform(np.array([[1.0], [2.0], [1000.0]])).ravel().round(3)
     array([-1.225,  0.   ,  1.225])
     """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {"from_zero": ["boolean"]}
 
     def __init__(self, from_zero: bool = False) -> None:
         self.from_zero = from_zero
@@ -208,7 +211,10 @@ class UnitRows(ColumnForm):
     """
 
     def _form(self, X: Any) -> Any:
-        return normalize(X)
+        # By the largest entry first: squares of large or small ones would leave their range, and so does the sum by
+        # which scikit-learn checks that all entries are finite.
+        with np.errstate(over="ignore", invalid="ignore"):
+            return normalize(normalize(X, norm="max"))
 
 
 class RootCounts(ColumnForm):

@@ -13,11 +13,24 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 from sklearn.utils import check_random_state
 
+from labelfold._warn import warn_user
+from labelfold.features._distances import distances
+from labelfold.numerics._ranges import refuse_negative
 from labelfold.numerics._scale import row_spread
-from labelfold.rows import Rows
+from labelfold.rows import Block, Rows
+from labelfold.rows._host import short_indices
 
 _TAKES = {"rbf": ("gamma",), "poly": ("gamma", "degree", "coef0"), "sigmoid": ("gamma", "coef0")}
 _TAKES |= {"polynomial": _TAKES["poly"], "laplacian": ("gamma",), "chi2": ("gamma",)}
+
+# Kernels of rows without negative entries, and kernels that are 0 between rows far apart.
+_OF_COUNTS = ("chi2", "additive_chi2")
+_LOCAL = ("rbf", "laplacian", "chi2")
+
+# Kernels of rows differ by round-off, or lose half of their digits, below these shares of their size; told from
+# so many rows.
+_FLAT, _DIM = 100 * np.finfo(np.float64).eps, 1e-8
+_SOME_ROWS = 60
 
 # Kernels whose gamma multiplies a square of the unit of X: of these it can be had from the spread of the rows.
 _OF_SQUARES = ("rbf", "poly", "polynomial", "sigmoid")
@@ -65,7 +78,7 @@ class KernelMap(BaseEstimator):
     def of_points(self, points: Any = None) -> np.ndarray:
         """Return the features of fitted rows as ``points`` has them, of all unless some are given."""
         points = self.points if points is None else points
-        K = pairwise_kernels(points, self.points, metric=self.kernel, **self.params)
+        K = _kernels(points, self.points, self.kernel, self.params)
         if points is self.points:
             refuse_infinite(K)
         return K
@@ -76,13 +89,14 @@ class CenteredNystroem(Nystroem):
 
     Attributes
     ----------
-    center_ : ndarray of shape (d,)
-        That mean.
+    center_ : ndarray of shape (d,) or None
+        That mean; None of sparse rows, which keep their zeros, and of kernels of counts.
     """
 
     def fit(self, X: Any, y: Any = None) -> CenteredNystroem:
         """Take the rows for landmarks."""
-        self.center_ = np.asarray(X, dtype=np.float64).mean(axis=0)
+        plain = sp.issparse(X) or self.kernel in _OF_COUNTS
+        self.center_ = None if plain else np.asarray(X, dtype=np.float64).mean(axis=0)
         return super().fit(shifted(X, self.center_))
 
     def transform(self, X: Any) -> np.ndarray:
@@ -108,9 +122,12 @@ class Scores(NamedTuple):
 
 
 def shifted(X: Any, center: np.ndarray | None) -> Any:
-    """Return rows in double precision less a centre; sparse ones, which keep their zeros, as they are."""
+    """Return rows in double precision less a centre; sparse ones, which keep their zeros, as they are.
+
+    scikit-learn's absolute distances take no long indices, and its "chi2" no array that is read-only.
+    """
     if center is None or sp.issparse(X):
-        return X
+        return short_indices(X) if sp.issparse(X) else np.require(X, requirements="W")
     return np.asarray(X, dtype=np.float64) - center
 
 
@@ -190,11 +207,60 @@ def kernel_map(
     params = kernel_params(kernel, gamma=gamma, degree=degree, coef0=coef0)
     if mask is not None:
         rows = rows.take(np.flatnonzero(mask))
+    if kernel in _OF_COUNTS:
+        refuse_negative(rows, rows.get(rows.map(_least)), estimator=f"kernel={kernel!r}")
     landmarks = landmarks_for(n_landmarks, rows.shape[0], max_gram_bytes)
+    found: KernelMap | Nystroem
     if landmarks is None:
-        return exact_map(rows, kernel, params, max_gram_bytes, centred=centred), params.get("gamma")
-    found = nystroem_map(rows, kernel, params, landmarks, random_state, centred=centred)
+        found = exact_map(rows, kernel, params, max_gram_bytes, centred=centred)
+        _check_digits(found.points, kernel, params)
+    else:
+        found = nystroem_map(rows, kernel, params, landmarks, random_state, centred=centred)
+        _check_digits(found.components_, kernel, params)
     return found, params.get("gamma")
+
+
+def _least(X: Block) -> Any:
+    return X.min()
+
+
+def _kernels(X: Any, Y: Any, kernel: str | Callable, params: dict[str, Any]) -> np.ndarray:
+    """Return the kernel of every two rows; a distance times a large gamma may overflow to a kernel of 0."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return pairwise_kernels(X, Y, metric=kernel, **params)
+
+
+def _check_digits(points: Any, kernel: str | Callable, params: dict[str, Any]) -> None:
+    """Refuse a kernel that does not tell rows apart, and warn of one that hardly does, judging from some rows.
+
+    A tiny gamma makes every value nearly 1; columns far from 0, or a large ``coef0``, make all products nearly
+    equal. What differs then is mostly round-off.
+    """
+    some = points[:: -(-points.shape[0] // _SOME_ROWS)]
+    K = _kernels(some, some, kernel, params)
+    size = float(np.abs(K).max())
+    unlike = distances("laplace", some, some[:1])[:, 0] > 0
+    if not unlike.any() or not 0 < size < np.inf:
+        return
+    what = f"kernel={kernel!r}" if isinstance(kernel, str) else "the kernel"
+    what += "".join(f", {name}={value:g}" for name, value in params.items())
+    spread = float(np.ptp(K)) / size
+    if spread < _FLAT:
+        raise ValueError(
+            f"{what} has the same value for every two rows of X but for round-off, so that nothing can be learned; "
+            "centre the columns of X, scale it, or use other parameters or another kernel"
+        )
+    if spread < _DIM:
+        digits = int(-np.log10(np.finfo(np.float64).eps / spread))
+        warn_user(
+            f"{what} differs by {spread:.0e} of its size between rows of X, so that about {digits} of 16 digits are "
+            "left; centre the columns of X, or use other parameters"
+        )
+    if kernel in _LOCAL and not K[0, unlike].any() and not (K - np.diag(np.diagonal(K))).any():
+        warn_user(
+            f"{what} is 0 between all rows that were looked at, so that a new row is like none of them; use a "
+            "smaller gamma, or multiply X by a constant"
+        )
 
 
 def exact_map(
@@ -216,7 +282,7 @@ def exact_map(
             f"max_gram_bytes={max_gram_bytes:,} allows; leave n_landmarks at 'auto', or raise max_gram_bytes to "
             f"{8 * n * n:,}"
         )
-    points = rows.whole().double().raw
+    points = shifted(rows.whole().double().raw, None)
     if sp.issparse(points) or not _sees_differences(kernel, centred):
         return KernelMap(points, kernel, params)
     center = points.mean(axis=0)
@@ -248,9 +314,9 @@ def nystroem_map(
     """Return a Nystroem feature map with landmarks drawn from the rows; ``centred`` as in `exact_map`."""
     m = min(n_landmarks, rows.shape[0])
     chosen = np.sort(check_random_state(random_state).permutation(rows.shape[0])[:m])
-    landmarks = rows.take(chosen).whole().double().raw
-    shift = not sp.issparse(landmarks) and _sees_differences(kernel, centred)
-    make = CenteredNystroem if shift else Nystroem
+    landmarks = shifted(rows.take(chosen).whole().double().raw, None)
+    refuse_infinite(_kernels(landmarks, landmarks, kernel, params))
+    make = CenteredNystroem if _sees_differences(kernel, centred) or kernel in _OF_COUNTS else Nystroem
     return make(kernel=kernel, **params, n_components=m, random_state=0).fit(landmarks)
 
 

@@ -12,8 +12,8 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold._base import RowsEstimator
-from labelfold._sklearn import Interval, _fit_context
+from labelfold._base import RowsEstimator, fitting
+from labelfold._sklearn import Interval
 from labelfold.features._forms import mostly_zeros
 from labelfold.numerics._eigen import largest_eigenvectors, signed
 from labelfold.numerics._svd import randomized_svd
@@ -77,7 +77,7 @@ class Principal(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator
         self.whiten = whiten
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fitting
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the directions.
 
@@ -158,6 +158,8 @@ def principal_axes(rows: Rows, n_components: int, *, random_state: Any = 0) -> A
     by_columns = d <= max(DIRECT, n) and d <= 2 * DIRECT
     S = centered.gram() / n if by_columns else None
     total = float(centered.squared_norm() / n if S is None else np.trace(S))
+    if not np.isfinite(total):
+        raise ValueError("the squares of X overflow; scale X to about 1")
     # Below this the rows are equal but for round-off of the centring.
     if total <= 10 * (eps * np.abs(mean).max(initial=0.0)) ** 2 * d:
         return Axes(np.zeros((d, 0)), np.zeros(0), mean, 0.0)

@@ -281,8 +281,13 @@ def _range(known: LabelStrata, test_size: float) -> tuple[int, int, int]:
         counts = np.bincount(known.values)
         held = int(_n_test(counts, test_size).sum())
         return len(counts), len(known.index) - held, held
-    held = len(_draw(known, test_size, np.random.default_rng(0))[0])
+    held = _most_held(len(known.index), test_size)
     return 1, len(known.index) - held, held
+
+
+def _most_held(n: int, test_size: float) -> int:
+    """Return how many of n rows are held back at most, and at least one stays."""
+    return min(max(round(test_size * n), 1), n - 1)
 
 
 def _n_test(counts: np.ndarray, test_size: float) -> np.ndarray:
@@ -296,10 +301,15 @@ def _draw(known: LabelStrata, test_size: float, rng: np.random.Generator) -> tup
         return _draw_classes(known.values, test_size, rng)
     n = len(known.index)
     if known.kind == "regression":
-        order, n_test = rng.permutation(n), min(max(round(test_size * n), 1), n - 1)
+        order, n_test = rng.permutation(n), _most_held(n, test_size)
         return np.sort(order[:n_test]), order[n_test:]
     Y = known.indicator
     part = spread_labels(Y, np.array([test_size, 1 - test_size]), rng.permutation(n))
+    surplus = (part == 0).sum() - _most_held(
+        n, test_size
+    )  # so that every draw leaves as many labels as budgets take
+    if surplus > 0:
+        part[rng.permutation(np.flatnonzero(part == 0))[:surplus]] = 1
     rest = np.flatnonzero(part != 0)
     return np.flatnonzero(part == 0), rest[_queue(Y[rest], rng)]
 

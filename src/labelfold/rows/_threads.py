@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from contextvars import copy_context
 from typing import Any
 
 import threadpoolctl
@@ -105,7 +106,8 @@ def run(work: Callable[[Any, threading.Event], Any], jobs: Sequence[Any]) -> lis
     if len(jobs) <= 1:
         return [work(job, stop) for job in jobs]
     with _pool.single_blas():
-        futures = [_pool.submitter(len(jobs)).submit(work, job, stop) for job in jobs]
+        # Each in a copy of this thread's context, which holds what NumPy was told of overflow.
+        futures = [_pool.submitter(len(jobs)).submit(copy_context().run, work, job, stop) for job in jobs]
         try:
             return [future.result() for future in futures]
         except BaseException:

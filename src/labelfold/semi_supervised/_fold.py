@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from labelfold.features._distances import distances
+from labelfold.numerics._tree_nodes import TreeNodes
 from labelfold.rows import Featurized, Rows
 from labelfold.semi_supervised._pieces import (
     FormPieces,
@@ -15,7 +17,7 @@ from labelfold.semi_supervised._pieces import (
     graph_weights,
     width,
 )
-from labelfold.semi_supervised._view_list import KERNELS, View
+from labelfold.semi_supervised._view_list import KERNELS, TREES, View
 
 # A kernel view of more labelled rows than this is Nystroem's, with so many of them.
 LANDMARKS = 1000
@@ -95,7 +97,7 @@ def regressors(view: View, pieces: FormPieces, placed: Placed, others: Placed) -
         if min(n, d) <= KERNEL_ROWS and n <= d:
             own, cross = (_linear_kernel(rows.T, placed.T, pieces.mean) for rows in (placed, others))
             return Regressors(own / scale, cross / scale, True)
-        own, cross = ((_dense(rows.T) - pieces.mean if n > d else rows.C) for rows in (placed, others))
+        own, cross = ((dense(rows.T) - pieces.mean if n > d else rows.C) for rows in (placed, others))
         return Regressors(own / np.sqrt(scale), cross / np.sqrt(scale), False)
     if view.family in KERNELS:
         points, chosen = _points(view, placed), landmarks(n)
@@ -216,7 +218,7 @@ def kernel_root(K: np.ndarray) -> np.ndarray:
     return V[:, keep] / np.sqrt(s[keep])
 
 
-def _dense(T: Any) -> np.ndarray:
+def dense(T: Any) -> np.ndarray:
     return T.toarray() if sparse.issparse(T) else T
 
 
@@ -225,6 +227,14 @@ class BlendedScores:
 
     def __init__(self, pieces: list[FormPieces], folded: list[FoldedForm], bias: np.ndarray) -> None:
         self.pieces, self.folded, self.bias = pieces, folded, bias
+        self.trees: TreeNodes | None = None
+        self.share = 0.0  # of the trees
+
+    def with_trees(self, trees: TreeNodes, share: float) -> BlendedScores:
+        """Return these scores and those of trees, blended."""
+        blended = copy(self)
+        blended.trees, blended.share = trees, share
+        return blended
 
     def __call__(self, X: Any) -> np.ndarray:
         """Return F(x), (n, c)."""
@@ -232,10 +242,21 @@ class BlendedScores:
         for pieces, folded in zip(self.pieces, self.folded, strict=True):
             placed = pieces.place(pieces.form._form(X), *folded.needs())
             F = F + folded.columns(placed) + folded.anchors(pieces, placed)
-        return F
+        return F if self.trees is None else self.blend(F, self.trees(X))
+
+    def blend(self, views: Any, trees: Any) -> Any:
+        """Return F, given the scores of the views and those of the trees."""
+        return (1 - self.share) * views + self.share * trees
 
     def by_kind(self, X: Any) -> dict[tuple[str, str], np.ndarray]:
         """Return the parts of F(x) by kind of view and form of the columns; principal views are linear ones here."""
+        parts = self._views_by_kind(X)
+        if self.trees is None:
+            return parts
+        parts = {kind: (1 - self.share) * part for kind, part in parts.items()}
+        return {**parts, (TREES.family, TREES.form): self.share * self.trees(X)}
+
+    def _views_by_kind(self, X: Any) -> dict[tuple[str, str], np.ndarray]:
         parts = {}
         for pieces, folded in zip(self.pieces, self.folded, strict=True):
             placed = pieces.place(pieces.form._form(X), *folded.needs())
@@ -261,7 +282,9 @@ class _Columns:
         return self.folded.columns(self.pieces.place(T, (), q))
 
 
-def training_scores(scores: BlendedScores, pieces: list[FormPieces], held: dict[str, Rows]) -> np.ndarray:
+def training_scores(
+    scores: BlendedScores, pieces: list[FormPieces], rows: Rows, held: dict[str, Rows]
+) -> np.ndarray:
     """Return F of the training rows, held in each form, of which the nearest anchors are known."""
     F, by_name = scores.bias, {piece.name: piece for piece in pieces}
     for piece, folded in zip(scores.pieces, scores.folded, strict=True):
@@ -270,6 +293,8 @@ def training_scores(scores: BlendedScores, pieces: list[FormPieces], held: dict[
             known, Placed(None, None, {space.q: space.joins for space in known.spaces}, {})
         )
         if folded.kernels or folded.coef.any():
-            rows = held[piece.name]
-            F = F + rows.get(Featurized(rows, _Columns(piece, folded)).values())
+            formed = held[piece.name]
+            F = F + formed.get(Featurized(formed, _Columns(piece, folded)).values())
+    if scores.trees is not None:
+        F = scores.blend(F, rows.get(Featurized(rows, scores.trees).values()))
     return F

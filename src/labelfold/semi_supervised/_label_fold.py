@@ -10,9 +10,10 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from labelfold._base import fitting
 from labelfold._decisions import tags_by_task
 from labelfold._progress import Progress
-from labelfold._sklearn import Interval, StrOptions, _fit_context
+from labelfold._sklearn import Interval, StrOptions
 from labelfold._warn import warn_user
 from labelfold.labels import Labels, read_labels
 from labelfold.numerics.least_squares import MAX_GRAM_BYTES
@@ -20,11 +21,12 @@ from labelfold.rows import Rows
 from labelfold.rows import _threads as threads
 from labelfold.rows._host import host
 from labelfold.semi_supervised._embedding import embedding_of
-from labelfold.semi_supervised._fold import coordinates_for, training_scores
+from labelfold.semi_supervised._fold import coordinates_for, dense, training_scores
 from labelfold.semi_supervised._fold_predictions import FoldPredictions
+from labelfold.semi_supervised._fold_trees import FEWER_TREES, N_TREES, Grown, grow
 from labelfold.semi_supervised._pieces import FormPieces, Placed, hold, make_pieces
-from labelfold.semi_supervised._solver import Solution, solve, targets_of
-from labelfold.semi_supervised._view_list import FORMS, RIDGES, View, chosen_views
+from labelfold.semi_supervised._solver import Solution, Targets, solve, targets_of
+from labelfold.semi_supervised._view_list import FORMS, RIDGES, TREES, View, chosen_views
 
 # `refit` weighs so many views for one labelled row, and fewer for more.
 _REFIT_WORK = 2400
@@ -56,6 +58,13 @@ class LabelFold(FoldPredictions):
     with a prior p, and u the mean squared distance of the scores of unlabelled rows from the nearest class. A tenth
     of the weight goes to the linear views besides, and on tables up to half of it to the Laplace views.
 
+    On tables of at most 100 columns F is then blended with the score T of extra trees, grown on the labelled rows,
+
+    .. math:: (1 - s) F(x) + s T(x), \qquad s = \tfrac12 \min\bigl(1, (e_T / e_F)^{-l / 60}\bigr),
+
+    where each tree is grown without a tenth of the labelled rows, and e is the squared error on rows left out. Trees
+    ask one column at a time, and see what views of all columns do not: a few columns that count, and thresholds.
+
     ==================  ===================================================================================
     here                what it is
     ==================  ===================================================================================
@@ -75,8 +84,8 @@ class LabelFold(FoldPredictions):
         How many coordinates the embedding has. When None, the discriminant directions of F: one less than there are
         classes, or one for each label or number. Further ones are principal components of the blended features.
     views : "auto" or sequence of str, default="auto"
-        Families of views to make, of "linear", "principal", "rbf", "laplace" and "graph". "auto" makes Laplace views,
-        those of sums of absolute differences, of tables of at most 100 columns.
+        Families of views to make, of "linear", "principal", "rbf", "laplace", "graph" and "trees". "auto" makes
+        Laplace views, those of sums of absolute differences, and trees of tables of at most 100 columns.
     forms : "auto" or sequence of str, default="auto"
         Forms of the columns: "as they are", "unit variance", "ranks", "unit rows", "tf-idf", "root counts". "auto"
         chooses by the values of X.
@@ -90,7 +99,7 @@ class LabelFold(FoldPredictions):
         Rows are kept in memory in all of their forms up to this size, if need be in float32; larger ones are formed
         anew in each pass.
     random_state : int, RandomState instance or None, default=0
-        Seeds k-means and the samples that quantiles and kernel means are estimated from.
+        Seeds k-means, trees and the samples that quantiles and kernel means are estimated from.
     verbose : int, default=0
         1 shows a progress bar over the forms.
     unlabeled : int, str or None, default=-1
@@ -190,7 +199,7 @@ class LabelFold(FoldPredictions):
         self.verbose = verbose
         self.unlabeled = unlabeled
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fitting
     def fit(self, X: Any, y: Any) -> Self:
         """Make the views of all rows, and weigh them by the labels.
 
@@ -248,6 +257,8 @@ class LabelFold(FoldPredictions):
         """Learn what does not depend on the labels."""
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         views = chosen_views(rows, self.forms, self.views)
+        self._seed, self._with_trees = seed, TREES in views
+        views = [view for view in views if view != TREES]
         names = list(dict.fromkeys(view.form for view in views))
         self._train, self._n_rows, budget = rows, rows.shape[0], float(self.max_gram_bytes)
         self._pieces, self._held, self._reasons = [], {}, []
@@ -280,7 +291,9 @@ class LabelFold(FoldPredictions):
             ridges,
             views,
         )
-        if not found.views:
+        if self._with_trees:
+            found = self._add_trees(found, labels, targets, full)
+        if not found.views and not found.scores.share:
             warn_user(
                 "no view of X could be made, so every row is predicted alike; view_weights_ has the reasons"
             )
@@ -293,7 +306,7 @@ class LabelFold(FoldPredictions):
         self._scores = found.scores
         self._store_weights(found, ridges, full)
         self._calibrate(found.left_out, labels)
-        F = training_scores(found.scores, used, self._held)
+        F = training_scores(found.scores, used, self._train, self._held)
         F = np.broadcast_to(F, (self._n_rows, targets.Y.shape[1]))
         self._embedding, self.embedding_ = embedding_of(
             found, F, labels.index, labels, self.n_components, self._train, used
@@ -306,6 +319,16 @@ class LabelFold(FoldPredictions):
         here = [view for view in pieces.views if views is None or view in views]
         return pieces.place_again(T, index, coordinates_for(here, pieces, len(index)))
 
+    def _add_trees(self, found: Solution, labels: Labels, targets: Targets, full: bool) -> Solution:
+        """Return the solution blended with trees of the labelled rows, fewer of them where time counts."""
+        X = dense(host(self._train.take(labels.index).whole().double()))
+        per_part, numbers = N_TREES if full else FEWER_TREES, labels.task == "regression"
+        grown = grow(X, targets.Y + targets.offset, targets.scale, numbers, per_part, self._seed)
+        if isinstance(grown, Grown):
+            return found.with_trees(grown, targets)
+        self._reasons = [(view, why) for view, why in self._reasons if view != TREES] + [(TREES, grown)]
+        return found
+
     def _heavy(self, n_labelled: int) -> set[View]:
         """Return the views that `refit` weighs: the heaviest, as many as can be solved at once."""
         return set(self._by_weight[: max(8, _REFIT_WORK // n_labelled)])
@@ -314,17 +337,23 @@ class LabelFold(FoldPredictions):
         total = found.weights.sum(axis=1)
         order = np.argsort(-total, kind="stable")
         views = [found.views[i] for i in order]
-        left_out = [view for view, _ in self._reasons]
+        table = [
+            (view, total[i], found.errors[i].min(), ridges[found.errors[i].argmin()], "")
+            for i, view in zip(order, views, strict=True)
+        ]
+        if found.scores.share:
+            table.append((TREES, found.scores.share, found.tree_error, np.nan, ""))
+            table.sort(key=lambda line: -line[1])
+        table += [(view, 0.0, np.nan, np.nan, reason) for view, reason in self._reasons]
+        used, weight, error, ridge, left_out = zip(*table, strict=True) if table else [()] * 5
         self.view_weights_ = {
-            "view": np.array([view.name for view in [*views, *left_out]]),
-            "form": np.array([view.form for view in [*views, *left_out]]),
-            "family": np.array([view.family for view in [*views, *left_out]]),
-            "weight": np.concatenate([total[order], np.zeros(len(left_out))]),
-            "loo_error": np.concatenate([found.errors[order].min(axis=1), np.full(len(left_out), np.nan)]),
-            "ridge": np.concatenate(
-                [ridges[found.errors[order].argmin(axis=1)], np.full(len(left_out), np.nan)]
-            ),
-            "left_out": np.array([""] * len(views) + [reason for _, reason in self._reasons]),
+            "view": np.array([view.name for view in used], dtype=str),
+            "form": np.array([view.form for view in used], dtype=str),
+            "family": np.array([view.family for view in used], dtype=str),
+            "weight": np.array(weight, dtype=np.float64),
+            "loo_error": np.array(error, dtype=np.float64),
+            "ridge": np.array(ridge, dtype=np.float64),
+            "left_out": np.array(left_out, dtype=str),
         }
         if full:
             self._by_weight = views

@@ -9,9 +9,9 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold._base import RowsEstimator, refuse_without_kernel
+from labelfold._base import RowsEstimator, fitting, refuse_without_kernel
 from labelfold._progress import Progress
-from labelfold._sklearn import Interval, StrOptions, _fit_context
+from labelfold._sklearn import Interval, StrOptions
 from labelfold.discriminant._regression_head import RegressionHead
 from labelfold.features._kernel_map import KernelMap, kernel_map
 from labelfold.labels import read_labels
@@ -229,7 +229,7 @@ class LapRLS(RegressionHead, RowsEstimator):
         self.verbose = verbose
         self.unlabeled = unlabeled
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fitting
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the labelled rows, smoothly over all.
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from labelfold.labels import Labels
 from labelfold.semi_supervised._fold import BlendedScores, FoldedForm, Regressors, fold_in, regressors
+from labelfold.semi_supervised._fold_trees import Grown, share_of_trees
 from labelfold.semi_supervised._pieces import FormPieces, Placed
 from labelfold.semi_supervised._view_list import RESERVED, View
 from labelfold.semi_supervised._view_weights import (
@@ -85,11 +86,13 @@ class Solution(NamedTuple):
         F(x) of any row.
     views : list of View
     weights : ndarray of shape (v, r)
-        The weight of each view and ridge; they sum to 1.
+        The weight of each view and ridge; they sum to 1, less the share of the trees.
     errors : ndarray of shape (v, r)
         Their leave-one-out errors.
     left_out : ndarray of shape (l, c)
-        F of each labelled row, without that row in the regressions or in the weights.
+        F of each labelled row, without that row in the regressions, the trees or the weights.
+    tree_error : float
+        The squared error of trees on rows they have not seen; NaN where there are none.
     """
 
     scores: BlendedScores
@@ -97,6 +100,25 @@ class Solution(NamedTuple):
     weights: np.ndarray
     errors: np.ndarray
     left_out: np.ndarray
+    tree_error: float = np.nan
+
+    def with_trees(self, grown: Grown, targets: Targets) -> Solution:
+        """Return the views' score blended with that of trees."""
+
+        def losses(left_out: np.ndarray) -> np.ndarray:
+            return (((targets.Y + targets.offset - left_out) / targets.scale) ** 2).sum(axis=1)
+
+        trees = losses(grown.left_out)
+        if self.views:
+            share, each = share_of_trees(losses(self.left_out), trees)
+        else:
+            share, each = 1.0, np.ones(len(trees))
+        return self._replace(
+            scores=self.scores.with_trees(grown.trees, share),
+            weights=(1 - share) * self.weights,
+            left_out=(1 - each)[:, None] * self.left_out + each[:, None] * grown.left_out,
+            tree_error=float(trees.mean()),
+        )
 
 
 class _Fitted(NamedTuple):

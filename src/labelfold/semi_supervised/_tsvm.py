@@ -10,10 +10,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from labelfold._base import RowsEstimator
+from labelfold._base import RowsEstimator, fitting
 from labelfold._decisions import Decisions
 from labelfold._progress import Progress
-from labelfold._sklearn import Interval, StrOptions, _fit_context
+from labelfold._sklearn import Interval, StrOptions
 from labelfold._warn import warn_user
 from labelfold.labels import Labels, read_labels
 from labelfold.numerics._scale import row_spread
@@ -179,7 +179,7 @@ class TSVM(Decisions, RowsEstimator):
         self.on_interrupt = on_interrupt
         self.unlabeled = unlabeled
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fitting
     def fit(self, X: Any, y: Any) -> Self:
         """Train the machines on all rows.
 

@@ -21,7 +21,11 @@ FORMS = {
     "root counts": RootCounts,
 }
 
-FAMILIES = ("linear", "principal", "rbf", "laplace", "graph")
+FAMILIES = ("linear", "principal", "rbf", "laplace", "graph", "trees")
+
+# Families that "auto" makes of tables only: absolute distances in many columns are costly, and tell little more;
+# trees gain on tables, and lose on signals.
+_OF_TABLES = ("laplace", "trees")
 
 # Functions of a distance, exp(-g d / mean d): d is the squared distance, or the sum of absolute differences.
 KERNELS = ("rbf", "laplace")
@@ -59,7 +63,7 @@ class View:
     ----------
     form : str
         The form of the columns it starts from, a name of `FORMS`.
-    family : {"linear", "principal", "rbf", "laplace", "graph"}
+    family : {"linear", "principal", "rbf", "laplace", "graph", "trees"}
     space : int
         It works on the first so many principal coordinates; on all columns where 0.
     value : float
@@ -89,7 +93,11 @@ class View:
             return f"{self.family} {self.value:g}{where}"
         if self.family == "graph":
             return f"graph {self.value:g}{where}, {self.filter}"
-        return self.family
+        return "extra trees" if self.family == "trees" else self.family
+
+
+# Extra trees are no view of their own: they are blended with all of them.
+TREES = View("as they are", "trees")
 
 
 def views_of(form: str) -> tuple[View, ...]:
@@ -123,15 +131,14 @@ def merged(views: list[View]) -> list[View]:
 def chosen_views(rows: Rows, forms: Any, views: Any) -> list[View]:
     """Return the views to make of some rows, as the parameters of `LabelFold` say."""
     forms = forms_for(rows) if isinstance(forms, str) else _known(forms, FORMS, "forms")
+    table = rows.shape[1] <= _TABLE_COLUMNS
     if isinstance(views, str):
-        table = (
-            rows.shape[1] <= _TABLE_COLUMNS
-        )  # absolute distances in many columns are costly, and tell little more
-        families = [family for family in FAMILIES if table or family != "laplace"]
-        return [view for form in forms for view in views_of(form) if view.family in families]
-    given = [view for view in views if isinstance(view, View)]
-    families = _known([view for view in views if not isinstance(view, View)], FAMILIES, "views")
-    return given + [view for form in forms for view in views_of(form) if view.family in families]
+        given, families = [], [family for family in FAMILIES if table or family not in _OF_TABLES]
+    else:
+        given = [view for view in views if isinstance(view, View)]
+        families = _known([view for view in views if not isinstance(view, View)], FAMILIES, "views")
+    made = [view for form in forms for view in views_of(form) if view.family in families]
+    return given + made + [TREES] * ("trees" in families)
 
 
 def forms_for(rows: Rows) -> tuple[str, ...]:

@@ -9,8 +9,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from labelfold._base import fitting
 from labelfold._progress import Progress
-from labelfold._sklearn import Interval, StrOptions, _fit_context
+from labelfold._sklearn import Interval, StrOptions
 from labelfold._warn import warn_user
 from labelfold.labels import Labels, read_labels
 from labelfold.numerics._eigen import signed
@@ -53,7 +54,7 @@ class NestedSubspace(NestedPredictions):
         """Return the rows as the pursuit sees them."""
         raise NotImplementedError
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fitting
     def fit(self, X: Any, y: Any) -> Self:
         """Find the directions, and the function on them.
 

@@ -106,7 +106,7 @@ class Source:
             total, self.square = rows.sum(_column_sums, shared=(near,))
         square = float(np.trace(self.S) if self.is_matrix else self.square)
         if square:  # where all rows are equal, the pursuit says so
-            check_norm(square)
+            check_norm(square, rows.dtype)
         shift = total / n if center else np.zeros(d)
         self.mean = self.feature_mean = near + shift
         self.labelled = Centered(labelled, self.mean) if mask is None else None

@@ -159,11 +159,13 @@ def _read(text: Any, layout: str) -> tuple[np.ndarray, np.ndarray]:
 
     good = pc.is_valid(fields).to_numpy().astype(bool)
     year, day = whole("y", 1970), whole("d", 1)
-    year = np.where(year < 100, np.where(year < 50, 2000, 1900) + year, year)
+    if "y" in names:  # two digits leave the century out; 0001 is the year 1
+        short = pc.fill_null(pc.less_equal(pc.utf8_length(pc.struct_field(fields, "y")), 2), False).to_numpy()
+        year = np.where(short.astype(bool), np.where(year < 50, 2000, 1900) + year, year)
     month = whole("m", 1)
     if "name" in names:
-        short = pc.utf8_lower(pc.utf8_slice_codeunits(pc.struct_field(fields, "name"), 0, 3))
-        places = pc.index_in(short, value_set=arrow().array(_MONTHS))
+        start = pc.utf8_lower(pc.utf8_slice_codeunits(pc.struct_field(fields, "name"), 0, 3))
+        places = pc.index_in(start, value_set=arrow().array(_MONTHS))
         month = pc.fill_null(places, 0).to_numpy().astype(np.int64) + 1
     hour, minute, second = whole("H", 0), whole("M", 0), whole("S", 0)
     if "half" in names:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 import time
@@ -25,6 +24,7 @@ from labelfold.app.commands._console import (
     split_commas,
     whole_numbers,
 )
+from labelfold.app.commands._deliver import deliver, deliver_alone, name_files
 from labelfold.app.commands._options import (
     GivenRows,
     LabelFree,
@@ -37,9 +37,7 @@ from labelfold.app.commands._options import (
     sides,
     takes_rows,
 )
-from labelfold.app.commands._saving import answer_of, clear, save_all
 from labelfold.app.io._addresses import hidden
-from labelfold.app.io._finished import write_finished
 from labelfold.app.io._problems import (
     Refusal,
     count,
@@ -235,83 +233,48 @@ def _compare(
 ) -> None:
     """Run a comparison, show it and write it down; ``began`` is when the command was started."""
     from labelfold.app.compare import compare
+    from labelfold.app.compare._lock import FolderLock
     from labelfold.app.compare._runner import NothingHeldBack
-    from labelfold.app.report._page import write_report
 
     called: Any = table.source.name or str(table.source)
     if time_limit is not None:
         time_limit = max(_RUNS_END * time_limit - (time.perf_counter() - began), time_limit / 4)
-    with refusing():
+    with FolderLock(output) as folder:
+        with refusing():
+            try:
+                found = compare(
+                    table.columns(),
+                    table.y,
+                    ids=row_names(table),
+                    unlabeled=mark,
+                    folder=folder,
+                    progress=sys.stderr.isatty(),
+                    tell=lambda text: typer.echo(printable(text), err=True),
+                    time_limit=time_limit,
+                    command=command or shlex.join(["labelfold", *map(hidden, sys.argv[1:])]),
+                    feature_names=table.feature_names,
+                    **{"name": called} | settings,
+                )
+            except NothingHeldBack as nothing:
+                if not save:
+                    raise
+                name_files(
+                    deliver_alone(nothing, table, output, safe_csv, to_table, settings["random_state"])
+                )
+                return
+        interrupted = found.interrupted
         try:
-            found = compare(
-                table.columns(),
-                table.y,
-                ids=row_names(table),
-                unlabeled=mark,
-                folder=output,
-                progress=sys.stderr.isatty(),
-                tell=lambda text: typer.echo(printable(text), err=True),
-                time_limit=time_limit,
-                command=command or shlex.join(["labelfold", *map(hidden, sys.argv[1:])]),
-                feature_names=table.feature_names,
-                **{"name": called} | settings,
-            )
-        except NothingHeldBack as nothing:
-            if not save:
-                raise
-            _fit_alone(nothing, table, output, safe_csv, to_table, settings["random_state"])
-            return
-    out, interrupted = console(), found.interrupted
-    clear(output)
-    try:
-        # where the reader of a pipe went away, the files are still wanted
-        with suppress(BrokenPipeError, SystemExit):
-            _show(found, out)
-        _ = found.review
-    except KeyboardInterrupt:  # another Ctrl-C: what is there, without the fits that maps need
-        interrupted = True
-        found.forgo_review()
-    written = {"Report": output / "report.html", "Results": output / "results.csv"}
-    if found.winner is not None:
-        text = json.dumps(answer_of(found), indent=1, ensure_ascii=False) + "\n"
-        write_finished(output / "answer.json", text.encode())
-        if save:
-            method = found.methods[found.winner["method"]]
-            made = save_all(
-                found.fitted(), method, found.data, found.choice, table, output, safe_csv, to_table
-            )
-            written |= made
-    write_report(found, written["Report"], output)
-    _name_files(written)
+            # where the reader of a pipe went away, or the disk it goes to is full, the files are still wanted
+            with suppress(OSError, SystemExit):
+                _show(found, console())
+            _ = found.review
+        except KeyboardInterrupt:  # another Ctrl-C: what is there, without the fits that maps need
+            interrupted = True
+            found.forgo_review()
+        written = deliver(found, table, output, save, safe_csv, to_table)
+    name_files(written)
     if interrupted:
         raise KeyboardInterrupt
-
-
-def _fit_alone(
-    nothing: Any, table: Any, output: Path, safe_csv: bool, to_table: str | None, seed: int
-) -> None:
-    """Fit and save LabelFold where there are too few labels to compare by, and say so."""
-    from labelfold.app.registry._methods import get_method
-    from labelfold.app.registry._partly_labelled import only_missing
-
-    data, method = nothing.data, get_method("labelfold")
-    model = only_missing(method.make(X=data.X, random_state=seed, task=data.facts.task))
-    model.fit(data.X, data.targets())
-    clear(output)
-    console().print(
-        f"LabelFold was fitted and nothing compared: {nothing.why}. How well it predicts cannot be told; label more "
-        "rows.",
-        soft_wrap=True,
-    )
-    _name_files(save_all(model, method, data, None, table, output, safe_csv, to_table))
-
-
-def _name_files(written: dict[str, Path]) -> None:
-    """Print what was written, and the command to type next."""
-    out, width = console(), max(map(len, written))
-    out.print("\n" + "\n".join(f"{what:<{width}}  {path}" for what, path in written.items()), soft_wrap=True)
-    if "Model" in written:
-        out.print(f"\nNext: labelfold predict {shlex.quote(str(written['Model']))} new.csv", soft_wrap=True)
 
 
 def _show(found: Any, out: Any) -> None:

@@ -1,44 +1,59 @@
-"""One comparison at a time in a folder: a lock that the system gives up when a process ends, however it ends."""
+"""One comparison at a time in a folder."""
 
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import suppress
-from pathlib import Path
 
-from labelfold.app.io._problems import FileProblem
+from labelfold.app.io._locks import lock
+from labelfold.app.io._problems import FileProblem, writable_folder
 
 
-class FolderLock:
-    """A lock on a folder, held from the start until :meth:`release` or the end of the process.
+class FolderLock(os.PathLike):
+    """A folder that is locked, from the start until :meth:`release` or the end of the process.
 
     It is the system's lock on an open file (``flock``; on Windows a locked byte), so that the file left behind by a
-    killed process locks nothing. File systems that know no locks are used without one.
+    killed process locks nothing. File systems that know no locks are used without one. It can be given to
+    :func:`labelfold.compare` in place of the folder, which then stays locked when the comparison is over.
 
     Parameters
     ----------
     folder : path
-        An existing folder.
+        The folder, made if need be.
     """
 
     def __init__(self, folder: str | os.PathLike):
+        self.folder = writable_folder(folder)
+        self._handle: int | None = None
         how = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)  # a link would lead out of the folder
-        self._handle: int | None = os.open(Path(folder) / ".lock", how, 0o666)
         try:
-            taken = not _lock(self._handle)
+            self._handle = os.open(self.folder / ".lock", how, 0o666)
+            taken = lock(self._handle) is False
             if not taken:
                 os.ftruncate(self._handle, 0)
                 os.write(self._handle, str(os.getpid()).encode())
-        except BaseException:
+        except BaseException as error:
             self.release()
+            if isinstance(error, OSError):
+                raise FileProblem(
+                    f"{self.folder} could not be written to: {error.strerror or error}."
+                ) from error
             raise
         if taken:
             owner = _owner(self._handle)
             self.release()
             raise FileProblem(
-                f"Another comparison{owner} is writing to {folder}; wait for it to end, or name another folder."
+                f"Another comparison{owner} is writing to {self.folder}; wait for it to end, or name another folder."
             )
+
+    def __fspath__(self) -> str:
+        return str(self.folder)
+
+    def __enter__(self) -> FolderLock:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
     def release(self) -> None:
         """Give the lock up."""
@@ -53,30 +68,3 @@ def _owner(handle: int) -> str:
     with suppress(OSError):  # Windows does not read a locked byte
         number = os.read(handle, 20)
     return f" (process {int(number)})" if number.isdigit() else ""
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _lock(handle: int) -> bool:
-        """Lock the first byte of a file; False where another process has it."""
-        try:
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-        except PermissionError:
-            return False
-        except OSError:
-            pass
-        return True
-
-else:
-    import fcntl
-
-    def _lock(handle: int) -> bool:
-        """Lock an open file; False where another process has it."""
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        except OSError:
-            pass
-        return True

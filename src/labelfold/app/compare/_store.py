@@ -14,7 +14,7 @@ from typing import Any
 
 from labelfold.app.compare._lock import FolderLock
 from labelfold.app.io._finished import write_finished
-from labelfold.app.io._problems import FileProblem, writable_folder
+from labelfold.app.io._problems import FileProblem
 
 COLUMNS = {
     "method": str,
@@ -46,7 +46,7 @@ class Store:
     Parameters
     ----------
     folder : path, optional
-        Where to write; nowhere unless given.
+        Where to write; nowhere unless given. One that is locked already stays locked when the store is closed.
     fingerprint : str
         What rows must have in common.
 
@@ -69,9 +69,10 @@ class Store:
         self._file: Any = None
         self._lock: FolderLock | None = None
         if folder is not None:
-            folder = writable_folder(folder)
+            if not isinstance(folder, FolderLock):
+                folder = self._lock = FolderLock(folder)
+            folder = folder.folder
             try:
-                self._lock = FolderLock(folder)
                 self._open(folder / "results.csv", folder / "run.json", fingerprint)
             except OSError as error:
                 self.close()

@@ -1,15 +1,25 @@
-"""Files that are there whole or not at all: written aside, synced to disk, and renamed into place."""
+"""Files that are there whole or not at all: written aside, synced to disk, and renamed into place.
+
+What is not finished has a name of 16 random digits and ``.part``, and is locked by the process that writes it. What a
+killed process left is removed by the next one that writes to the folder.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import secrets
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from labelfold.app.io._problems import FileProblem, one_line
+from labelfold.app.io._locks import lock
+from labelfold.app.io._problems import FileProblem, one_line, writable_file
+
+_UNFINISHED = re.compile(r"\.[0-9a-f]{16}\.part")
+_SWEEPS = os.name == "posix"  # elsewhere nothing can be renamed while it is held open for its lock
 
 
 @contextmanager
@@ -39,26 +49,26 @@ def finished_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
     b'whole'
     """
     place = Path(path).resolve()
-    # a random name, made by exclusive creation: neither a file nor a link planted there is ever written to
-    aside = place.with_name(f".{secrets.token_hex(8)}.part")
-    made = False
+    _sweep(place.parent)
+    done = False
     try:
-        with aside.open("xb") as file:
-            made = True
-            with suppress(OSError):  # a new file keeps the mode that the umask gives it
-                aside.chmod(place.stat().st_mode & 0o777)
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(place)
-        made = False
+        while not done:
+            # a random name, made by exclusive creation: neither a file nor a link planted there is ever written to
+            file = (aside := _aside(place.parent)).open("xb")
+            with _unswept(aside) as held:
+                with file:
+                    if not held:
+                        continue
+                    with suppress(OSError):  # a new file keeps the mode that the umask gives it
+                        aside.chmod(place.stat().st_mode & 0o777)
+                    yield file
+                    file.flush()
+                    os.fsync(file.fileno())
+                aside.replace(place)
+                done = True
         _sync_folder(place.parent)
     except OSError as error:
-        raise FileProblem(f"{path} could not be written: {error.strerror or one_line(error)}.") from error
-    finally:
-        if made:
-            with suppress(OSError):
-                aside.unlink()
+        raise _not_written(path, error) from error
 
 
 def write_finished(path: str | os.PathLike, content: bytes) -> Path:
@@ -66,6 +76,105 @@ def write_finished(path: str | os.PathLike, content: bytes) -> Path:
     with finished_file(path) as file:
         file.write(content)
     return Path(path)
+
+
+@contextmanager
+def finished_together(folder: Path, names: Iterable[str]) -> Iterator[Path]:
+    """Give a folder to write files to that take the place of those in ``folder`` once all are complete.
+
+    Whatever fails or is interrupted before, those that were there stay as they were, byte for byte. Of ``names``,
+    those that are not written anew are removed, so that no file of an earlier time stands beside new ones.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the files belong.
+    names : iterable of str
+        All that may be written.
+
+    Yields
+    ------
+    Path
+        A folder in ``folder``, empty.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = write_finished(folder / "old", b"1")
+    >>> with finished_together(folder, ["new", "old"]) as aside:
+    ...     _ = write_finished(aside / "new", b"2")
+    >>> [path.name for path in folder.iterdir()]
+    ['new']
+    """
+    places = [writable_file(folder / name) for name in names]
+    _sweep(folder)
+    aside = _aside(folder)
+    try:
+        aside.mkdir()
+        with _unswept(aside):
+            yield aside
+            written = {path.name for path in aside.iterdir()}
+            for place in sorted(
+                places, key=lambda place: place.name not in written
+            ):  # nothing is removed before
+                (aside / place.name).replace(place) if place.name in written else place.unlink(
+                    missing_ok=True
+                )
+            _sync_folder(folder)
+    except FileProblem as error:
+        raise FileProblem(str(error).replace(str(aside), str(folder))) from error
+    except OSError as error:
+        raise _not_written(folder, error) from error
+
+
+def _aside(folder: Path) -> Path:
+    return folder / f".{secrets.token_hex(8)}.part"
+
+
+@contextmanager
+def _unswept(aside: Path) -> Iterator[bool]:
+    """Hold the lock of an unfinished file or folder, and remove what is left of it in the end.
+
+    Gives False where a process that sweeps the folder was quicker.
+    """
+    handle, held = None, True
+    if _SWEEPS:
+        try:
+            handle = os.open(aside, os.O_RDONLY)
+            held = lock(handle) is not False and os.fstat(handle).st_nlink > 0
+        except OSError:
+            held = False
+    try:
+        yield held
+    finally:
+        _remove(aside)
+        if handle is not None:
+            os.close(handle)
+
+
+def _sweep(folder: Path) -> None:
+    """Remove the unfinished files and folders of processes that are no more."""
+    with suppress(OSError):
+        for entry in os.scandir(folder) if _SWEEPS else ():
+            if not _UNFINISHED.fullmatch(entry.name) or entry.is_symlink():
+                continue
+            with suppress(OSError):
+                handle = os.open(entry, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+                try:
+                    if lock(handle):
+                        _remove(Path(entry))
+                finally:
+                    os.close(handle)
+
+
+def _remove(aside: Path) -> None:
+    with suppress(OSError):
+        shutil.rmtree(aside) if aside.is_dir() else aside.unlink()
+
+
+def _not_written(path: str | os.PathLike, error: OSError) -> FileProblem:
+    return FileProblem(f"{path} could not be written: {error.strerror or one_line(error)}.")
 
 
 def _sync_folder(folder: Path) -> None:

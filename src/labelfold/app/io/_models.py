@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from labelfold._warn import warn_user
+from labelfold.app.io._archives import undated
 from labelfold.app.io._finished import write_finished
 from labelfold.app.io._limits import most_unpacked, refuse_bomb
 from labelfold.app.io._problems import FileProblem, existing_file, listed, one_line, writable_file
@@ -34,6 +35,10 @@ _NOTE_LIMIT = 256 * 2**20
 
 # Arrays that skops knows only under their older names, and the type of an array, which it stores as an empty one.
 _HARMLESS = {"scipy.sparse._csr.csr_array", "scipy.sparse._csr.csr_matrix", "numpy.dtype"}
+
+
+class Unsavable(FileProblem):
+    """A model that no file can hold."""
 
 
 @dataclass(frozen=True)
@@ -74,14 +79,16 @@ def save_model(model: Any, path: str | os.PathLike, **notes: Any) -> Path:
 
     path = writable_file(path)
     try:
-        dumped = skops.io.dumps(model)
+        with undated():
+            dumped = skops.io.dumps(model)
     except Exception as error:
-        raise FileProblem(f"{type(model).__name__} cannot be saved: {one_line(error)}.") from error
+        raise Unsavable(f"{type(model).__name__} cannot be saved: {one_line(error)}.") from error
     note = {"format": FORMAT, "format_version": FORMAT_VERSION, "meta": describe_model(model) | notes}
-    data = _packed(dumped, note)
+    with undated():
+        data = _packed(dumped, note)
     refused = _refused(skops.io.get_untrusted_types(data=data))
     if refused:
-        raise FileProblem(
+        raise Unsavable(
             f"{type(model).__name__} holds {listed(refused)}, which labelfold would refuse to load, "
             "so it was not saved."
         )

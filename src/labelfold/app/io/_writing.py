@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from labelfold.app.io._archives import undated
 from labelfold.app.io._finished import finished_file
 from labelfold.app.io._problems import FileProblem, writable_file
 
@@ -92,7 +93,8 @@ def write_table(
             arrays: dict[str, Any] = {str(c): _without_objects(ids[c]) for c in ids} | {
                 n: _without_objects(v) for n, v in (extra or {}).items()
             }
-            np.savez_compressed(file, X=values, feature_names=np.asarray(names, dtype=str), **arrays)
+            with undated():
+                np.savez_compressed(file, X=values, feature_names=np.asarray(names, dtype=str), **arrays)
         elif kind == "parquet":
             _frame(values, names, ids, extra, False).to_parquet(file, index=False)
         else:

@@ -186,8 +186,8 @@ _ENTRIES = (
     Method(
         "labelfold",
         "LabelFold",
-        "Many views of the rows (linear, principal, RBF, Laplace and neighbour-graph), weighed by leave-one-out on "
-        "the labels and folded into one score and one embedding.",
+        "Many views of the rows (linear, principal, RBF, Laplace and neighbour-graph; on tables also extra trees), "
+        "weighed by leave-one-out on the labels and folded into one score and one embedding.",
         "semi-supervised",
         True,
         "labelfold's own; anchors after Liu, He & Chang, Large graph construction, ICML 2010",

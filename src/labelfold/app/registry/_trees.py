@@ -5,23 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labelfold.app.registry._multilabel import tags_of_task
+from labelfold.numerics._tree_nodes import TreeNodes
 
 _KINDS = {"extra trees": "ExtraTrees", "random forest": "RandomForest"}
-_SLAB = 2**18  # places of rows in trees at a time
 
 
 class Trees(ClassifierMixin, BaseEstimator):
     """Extra trees or a random forest, fitted by scikit-learn and then kept as arrays of nodes.
-
-    scikit-learn's own trees are compiled objects: read from a file, they would trust the numbers in it. Arrays are
-    safe to load, and hundreds of trees are one object.
 
     Parameters
     ----------
@@ -38,16 +34,8 @@ class Trees(ClassifierMixin, BaseEstimator):
     ----------
     classes_ : ndarray of shape (c,)
         The classes, or the numbers of the labels where rows have several; not there for numbers.
-    columns_ : ndarray of shape (m,)
-        The columns that some tree splits on.
-    roots_ : ndarray of shape (n_estimators,)
-        The first node of each tree.
-    column_, threshold_, left_, right_ : ndarrays of shape (nodes,)
-        A row goes left where its value in this one of `columns_` is at most the threshold; a leaf leads to itself.
-    shares_ : ndarray of shape (nodes, c)
-        The share of each class, or of each label, among the rows that a node was fitted on, or their mean number.
-    depth_ : int
-        The longest way from a root to a leaf.
+    nodes_ : TreeNodes
+        The share of each class, or of each label, or the mean number, among the rows that came to a leaf.
 
     Examples
     --------
@@ -84,19 +72,7 @@ class Trees(ClassifierMixin, BaseEstimator):
         if not numbers:
             self.classes_ = np.arange(len(forest.classes_)) if self.several_ else forest.classes_
         grown = [one.tree_ for one in forest.estimators_]
-        counts = [tree.node_count for tree in grown]
-        self.roots_ = np.cumsum([0, *counts[:-1]])
-        self.depth_ = max(tree.max_depth for tree in grown)
-        start, itself = np.repeat(self.roots_, counts), np.arange(sum(counts))
-        left, right = (
-            np.concatenate([getattr(t, f"children_{s}") for t in grown]) for s in ("left", "right")
-        )
-        leaf = left < 0
-        self.left_, self.right_ = np.where(leaf, itself, left + start), np.where(leaf, itself, right + start)
-        self.threshold_ = np.where(leaf, np.inf, np.concatenate([tree.threshold for tree in grown]))
-        split = np.where(leaf, 0, np.concatenate([tree.feature for tree in grown]))
-        self.columns_, self.column_ = np.unique(split, return_inverse=True)
-        self.shares_ = self._shares(np.concatenate([tree.value for tree in grown]), forest)
+        self.nodes_ = TreeNodes(grown, self._shares(np.concatenate([tree.value for tree in grown]), forest))
         return self
 
     def _shares(self, value: np.ndarray, forest: Any) -> np.ndarray:
@@ -118,20 +94,7 @@ class Trees(ClassifierMixin, BaseEstimator):
     def _means(self, X: Any) -> np.ndarray:
         """Return the mean over the trees of the shares of the leaves that rows come to."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", reset=False)[:, self.columns_]
-        size = max(_SLAB // len(self.roots_), 1)
-        slabs = (X[i : i + size] for i in range(0, X.shape[0], size))
-        return np.concatenate([self._slab(rows.toarray() if sp.issparse(rows) else rows) for rows in slabs])
-
-    def _slab(self, rows: np.ndarray) -> np.ndarray:
-        rows = rows.astype(np.float32)  # as scikit-learn's trees see them
-        row = np.arange(len(rows))[:, None]
-        node = np.tile(self.roots_, (len(rows), 1))
-        for _ in range(self.depth_):
-            goes_left = rows[row, self.column_[node]] <= self.threshold_[node]
-            node = np.where(goes_left, self.left_[node], self.right_[node])
-        # one tree after another: all at once would be an array of all places and classes
-        return sum(self.shares_[places] for places in node.T) / len(self.roots_)
+        return self.nodes_(validate_data(self, X, accept_sparse="csr", reset=False))
 
     def predict(self, X: Any) -> np.ndarray:
         """Return each row's class, a column of 0 and 1 for each label, or its number."""

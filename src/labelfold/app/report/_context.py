@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shlex
+from collections.abc import Collection
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,7 +35,7 @@ _MADE = {
 }
 
 
-def context(found: Comparison, folder: Path | None) -> dict[str, Any]:
+def context(found: Comparison, folder: Path | None, made: Collection[str] = ()) -> dict[str, Any]:
     """Return the values of the page, section by section; None for one that there is nothing to say in."""
     return {
         "title": f"labelfold: which reduction for {found.settings['name']}?",
@@ -42,7 +43,7 @@ def context(found: Comparison, folder: Path | None) -> dict[str, Any]:
         "details": found.details,
         "facts": facts(found),
         "maps": maps(found),
-        "next": next_steps(found, folder),
+        "next": next_steps(found, folder, made),
         "look_again": look_again(found),
         "next_rows": next_rows(found),
         "methods": methods(found),
@@ -95,16 +96,15 @@ def maps(found: Comparison) -> dict[str, Any] | None:
     }
 
 
-def next_steps(found: Comparison, folder: Path | None) -> dict[str, Any] | None:
+def next_steps(found: Comparison, folder: Path | None, made: Collection[str]) -> dict[str, Any] | None:
     """Say which commands, or lines of Python, come next, and which files there are."""
     if found.winner is None:
         return None
-    commands, made = [], {}
+    commands, files = [], {}
     if folder is not None:
-        there = [name for name in _MADE if (folder / name).is_file()]
-        made = {str(folder / name): _MADE[name] for name in there}
+        files = {str(folder / name): what for name, what in _MADE.items() if name in made}
         model = shlex.quote(str(folder / "model.skops"))
-        if "model.skops" in there:
+        if "model.skops" in made:
             commands = [
                 (
                     f"labelfold predict {model} new.csv -o predictions.csv",
@@ -121,7 +121,7 @@ def next_steps(found: Comparison, folder: Path | None) -> dict[str, Any] | None:
             ("model = found.refit()", "the recommended method, fitted on all rows"),
             ("model.predict(new_rows)", "what it says of new rows"),
         ]
-    return {"commands": commands, "files": made}
+    return {"commands": commands, "files": files}
 
 
 def next_rows(found: Comparison) -> dict[str, Any] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     from labelfold.app.compare._results import Comparison
 
 
-def write_report(found: Comparison, path: str | os.PathLike, folder: Path | None = None) -> Path:
+def write_report(
+    found: Comparison, path: str | os.PathLike, folder: Path | None = None, made: Collection[str] = ()
+) -> Path:
     """Write the report of a comparison.
 
     Parameters
@@ -32,7 +35,9 @@ def write_report(found: Comparison, path: str | os.PathLike, folder: Path | None
     path : path
         The HTML file.
     folder : path, optional
-        Where the command line has written its files, which the report then names.
+        Where the command line writes its files, which the report then names.
+    made : collection of str
+        Their names.
 
     Returns
     -------
@@ -40,14 +45,14 @@ def write_report(found: Comparison, path: str | os.PathLike, folder: Path | None
         The file written.
     """
     path = writable_file(path)
-    return write_finished(path, render(found, folder).encode("utf-8"))
+    return write_finished(path, render(found, folder, made).encode("utf-8"))
 
 
-def render(found: Comparison, folder: Path | None = None) -> str:
+def render(found: Comparison, folder: Path | None = None, made: Collection[str] = ()) -> str:
     """Return the report as HTML."""
     from plotly.offline import get_plotlyjs
 
-    values = context(found, folder)
+    values = context(found, folder, made)
     data = {
         "figures": {name: drawn for name, drawn in _drawn(found).items() if drawn is not None},
         "map": map_data(found),

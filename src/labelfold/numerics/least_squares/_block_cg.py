@@ -209,6 +209,8 @@ def nystrom_sketch(operator: Operator, n: int, rank: int, rng: Any) -> Sketch:
     """
     omega, _ = thin_qr(rng.standard_normal(size=(n, rank)))
     Y = operator(omega)
+    if not Y.any():
+        return Sketch(np.zeros((n, 0)), np.zeros(0))
     eps = np.finfo(Y.dtype).eps
     # A tiny shift keeps the square root real; it is taken off the eigenvalues again.
     shift = np.sqrt(n) * eps * np.linalg.norm(Y)

@@ -1,0 +1,146 @@
+"""Commands in forked children of this process, which has everything imported: a second each, not four."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+PATIENCE = 120.0  # seconds after which a command hangs
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended.
+
+    Attributes
+    ----------
+    status : int
+        The exit status, or minus the signal that ended it.
+    out, err : str
+        What it said.
+    seconds : float
+        How long it took.
+    mebibytes : float
+        The most memory that it held.
+    """
+
+    status: int
+    out: str
+    err: str
+    seconds: float
+    mebibytes: float
+
+    def check_words(self) -> None:
+        """Check that a failure is one sentence, and that nothing else says that something failed."""
+        said = f"status {self.status}: {self.out[-500:]}{self.err[-2000:]}"
+        for word in ("Traceback", "unforeseen", "Exception ignored", "Fatal Python", "Segmentation"):
+            assert word not in self.out + self.err, said
+        assert self.seconds < PATIENCE, f"it hung: {said}"
+        sentences = [line for line in self.err.splitlines() if line.startswith("labelfold: ")]
+        if self.status in (1, 2, 130):
+            assert sentences == self.err.splitlines()[-1:], f"not one sentence last: {said}"
+            assert sentences[0].endswith("."), said
+        else:
+            assert self.status in (0, -signal.SIGKILL, -signal.SIGINT), said
+            assert not sentences, said
+
+
+class Command:
+    """A command that runs in a child.
+
+    Parameters
+    ----------
+    arguments : list of str
+        As on the command line.
+    folder : Path
+        Where it runs.
+    prepare : callable, optional
+        Called in the child before the command, for instance to break something.
+    """
+
+    def __init__(self, arguments: list[str], folder: Path, prepare: Callable[[], Any] | None = None):
+        pipes = [os.pipe() for _ in ("out", "err")]  # not files, which a full disk would cut short
+        self.said = {reads: b"" for reads, _ in pipes}
+        sys.stdout.flush()
+        sys.stderr.flush()
+        ready, say = os.pipe()
+        self.pid = os.fork()
+        if not self.pid:
+            os.close(ready)
+            _be_the_command(arguments, folder, [writes for _, writes in pipes], prepare, say)
+        for reads, writes in pipes:
+            os.set_blocking(reads, False)
+            os.close(writes)
+        os.close(say)
+        os.read(ready, 1)
+        os.close(ready)
+        self.began = time.monotonic()
+
+    def send(self, number: int) -> None:
+        """Send a signal; nothing happens where the command is over."""
+        os.kill(self.pid, number)
+
+    def wait(self) -> Ended:
+        """Wait for the end, or for the patience to be over."""
+        end, used, status = self.began + PATIENCE, None, 0
+        while used is None:
+            done, code, usage = os.wait4(self.pid, os.WNOHANG)
+            if done:
+                used, status = usage, os.waitstatus_to_exitcode(code)
+            elif time.monotonic() > end:
+                os.kill(self.pid, signal.SIGKILL)
+                _, code, used = os.wait4(self.pid, 0)
+                status = os.waitstatus_to_exitcode(code)
+            else:
+                time.sleep(0.002)
+            self._listen()
+        for reads in self.said:
+            os.close(reads)
+        out, err = (said.decode(errors="replace") for said in self.said.values())
+        return Ended(status, out, err, time.monotonic() - self.began, used.ru_maxrss / 1024)
+
+    def _listen(self) -> None:
+        for reads in self.said:
+            with suppress(BlockingIOError):
+                while part := os.read(reads, 1 << 16):
+                    self.said[reads] += part
+
+
+def run(arguments: list[str], folder: Path, prepare: Callable[[], Any] | None = None) -> Ended:
+    """Run a command and wait for its end."""
+    return Command(arguments, folder, prepare).wait()
+
+
+def _be_the_command(
+    arguments: list[str], folder: Path, said: list[int], prepare: Callable[[], Any] | None, say: int
+) -> None:
+    """Do what the ``labelfold`` script does, in this process, and end it."""
+    status = 70
+    try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        os.environ.pop("LABELFOLD_DEBUG", None)
+        os.chdir(folder)
+        for number, handle in zip((1, 2), said, strict=True):
+            os.dup2(handle, number)
+        sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w", buffering=1)
+        sys.argv = ["labelfold", *arguments]
+        from labelfold.app._cli import main
+
+        if prepare is not None:
+            prepare()
+        os.close(say)
+        status = main()
+    except BaseException as error:
+        if error.__traceback__ is not None and error.__traceback__.tb_next is None:
+            os.kill(os.getpid(), signal.SIGKILL)  # interrupted before the command began
+        os.write(2, traceback.format_exc().encode())
+    finally:
+        os._exit(status)

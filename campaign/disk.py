@@ -1,0 +1,168 @@
+"""A disk that fails: the n-th call that changes something under a folder goes wrong, in one of several ways.
+
+Python's own calls are replaced: `open`, and with it every write, and of `os` what makes, renames, syncs and removes
+files. labelfold writes through nothing else; pyarrow and zipfile write to the files that it opens.
+"""
+
+from __future__ import annotations
+
+import builtins
+import errno
+import io
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+# What can happen at a call: an error once; an error from then on; half of a write; the end of the process, in the
+# midst of a write; and the end of all power, which also takes what was not synced.
+KINDS = ("EIO", "ENOSPC", "EIO from then on", "full from then on", "short", "kill", "power")
+_GROWS = ("open", "write", "mkdir", "ftruncate")
+
+
+def can_happen(kind: str, what: str) -> bool:
+    """Tell whether something can happen to a call."""
+    if kind == "short":
+        return what == "write"
+    return kind != "ENOSPC" or what not in ("unlink", "remove", "rmdir")
+
+
+class Disk:
+    """A disk of which one call goes wrong.
+
+    Parameters
+    ----------
+    folder : Path
+        Only calls about files under it are counted.
+    kind : str
+        One of `KINDS`; "" counts and does nothing.
+    number : int
+        Which call, from 0 up.
+    report : Path, optional
+        Where every call is named, one a line.
+    """
+
+    def __init__(self, folder: Path, kind: str = "", number: int = -1, report: Path | None = None):
+        self.folder, self.kind, self.number = os.path.realpath(folder), kind, number
+        self.calls = 0
+        self.report = None if report is None else os.open(report, os.O_WRONLY | os.O_CREAT)
+        self.paths: dict[int, str] = {}  # of open files
+        self.synced: dict[str, int] = {}  # how many bytes of each file that was written to are on disk
+        self.real = {name: getattr(os, name) for name in ("open", "write", "fsync", "ftruncate", "close")}
+
+    def install(self) -> None:
+        """Put this disk in place of the real one, in this process."""
+        disk, real_open = self, io.open
+
+        class Raw(io.FileIO):
+            def write(self, data: Any) -> int:
+                return disk._write(super().write, self.fileno(), data)
+
+            def truncate(self, size: int | None = None) -> int:
+                disk._call("ftruncate", os.fspath(self.name))
+                return super().truncate(size)
+
+        def opened(file: Any, mode: str = "r", buffering: int = -1, *args: Any, **options: Any) -> Any:
+            text = isinstance(file, str | os.PathLike) and not options.get("opener")
+            if not set(mode) & set("wxa+") or not text or not self._inside(file):
+                return real_open(file, mode, buffering, *args, **options)
+            if set(mode) & set("wxa"):
+                self._call("open", os.fspath(file))
+            raw = Raw(file, mode.replace("b", "").replace("t", ""))
+            self._opened(raw.fileno(), os.fspath(file), "w" in mode or "x" in mode)
+            if buffering == 0:
+                return raw
+            made = io.BufferedRandom(raw) if "+" in mode else io.BufferedWriter(raw)
+            return made if "b" in mode else io.TextIOWrapper(made, *args, **options)
+
+        builtins.open = io.open = opened  # type: ignore[assignment]
+        for name in ("replace", "rename", "unlink", "remove", "mkdir", "rmdir"):
+            setattr(os, name, self._named(name, getattr(os, name)))
+        os.open, os.write = self._os_open, self._os_write  # type: ignore[assignment]
+        os.fsync, os.ftruncate = self._fsync, self._ftruncate  # type: ignore[assignment]
+
+    def _inside(self, path: Any) -> bool:
+        return os.path.abspath(os.fspath(path)).startswith(self.folder + os.sep)
+
+    def _opened(self, handle: int, path: str, new: bool) -> None:
+        self.paths[handle] = os.path.abspath(path)
+        self.synced[self.paths[handle]] = 0 if new else os.stat(path).st_size
+
+    def _named(self, name: str, real: Callable) -> Callable:
+        def call(path: Any, *args: Any, **options: Any) -> Any:
+            if options.get("dir_fd") is None and self._inside(path):
+                self._call(name, os.fspath(path))
+                if name in ("replace", "rename"):
+                    synced = self.synced.pop(os.path.abspath(path), None)
+                    if synced is not None:
+                        self.synced[os.path.abspath(args[0])] = synced
+            return real(path, *args, **options)
+
+        return call
+
+    def _os_open(self, path: Any, flags: int, *args: Any, **options: Any) -> int:
+        writes = flags & (os.O_WRONLY | os.O_RDWR)
+        counted = writes and options.get("dir_fd") is None and self._inside(path)
+        if counted:
+            self._call("open", os.fspath(path))
+        handle = self.real["open"](path, flags, *args, **options)
+        if counted and not os.path.isdir(path):  # a file without a name has a folder's
+            self._opened(handle, os.fspath(path), False)
+        elif os.path.isdir(path):
+            self.paths.pop(handle, None)
+        return handle
+
+    def _os_write(self, handle: int, data: Any) -> int:
+        if handle not in self.paths:
+            return self.real["write"](handle, data)
+        return self._write(lambda part: self.real["write"](handle, part), handle, data)
+
+    def _fsync(self, handle: int) -> None:
+        path = self.paths.get(handle)
+        self._call("fsync", path)
+        self.real["fsync"](handle)
+        if path is not None:
+            self.synced[path] = os.fstat(handle).st_size
+
+    def _ftruncate(self, handle: int, size: int) -> None:
+        if handle in self.paths:
+            self._call("ftruncate", self.paths[handle])
+        self.real["ftruncate"](handle, size)
+
+    def _write(self, write: Callable[[Any], int], handle: int, data: Any) -> int:
+        view = memoryview(data).cast("B")
+        half = view[: max(len(view) // 2, 1)]
+        happens = self._next("write")
+        if happens == "short":
+            return write(half)
+        if happens in ("kill", "power"):
+            write(half)
+        self._happen(happens, None)
+        return write(view)
+
+    def _call(self, what: str, path: str | None) -> None:
+        self._happen(self._next(what), path)
+
+    def _next(self, what: str) -> str:
+        """Count a call; return what happens to it."""
+        here, self.calls = self.calls, self.calls + 1
+        if self.report is not None:
+            self.real["write"](self.report, what.encode() + b"\n")
+        if self.kind == "full from then on":
+            return "ENOSPC" if here >= self.number and what in _GROWS else ""
+        if self.kind == "EIO from then on":
+            return "EIO" if here >= self.number else ""
+        return self.kind if here == self.number else ""
+
+    def _happen(self, happens: str, path: str | None) -> None:
+        if happens in ("EIO", "ENOSPC"):
+            number = getattr(errno, happens)
+            named = () if path is None else (path,)
+            raise OSError(number, os.strerror(number), *named)
+        if happens == "power":
+            for written, size in self.synced.items():
+                if os.path.isfile(written) and os.stat(written).st_size > size:
+                    os.truncate(written, size)
+        if happens in ("kill", "power"):
+            os.kill(os.getpid(), signal.SIGKILL)

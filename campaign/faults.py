@@ -1,0 +1,146 @@
+"""Commands that are killed, interrupted, denied the disk, run twice at once, or told a wrong time.
+
+Afterwards what was finished is there byte for byte, nothing is half-written under a final name, a failure is one
+sentence with a status other than 0, and the next run goes on and gives what an undisturbed one gives.
+"""
+
+from __future__ import annotations
+
+import random
+import resource
+import shutil
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from child import Command, Ended, run
+from disk import KINDS, Disk, can_happen
+from scenarios import SCENARIOS, Scenario, scenario
+
+NAMES = tuple(SCENARIOS)
+# Of a batch: so many calls to the disk that go wrong, the next in turn, and one of each other kind of fault.
+_CALLS = 6
+
+
+def run_batch(name: str, seed: int, number: int, *, shown: bool = False) -> tuple[Counter[str], str]:
+    """Disturb a command several times; return how often it ended in a result or a sentence, and what failed."""
+    one = scenario(name)
+    rng = random.Random(f"{name}:{seed}:{number}")
+    ended: Counter[str] = Counter()
+    for fault, disturb in _faults(one, seed, number, rng):
+        folder = one.copy()
+        try:
+            if shown:
+                print(fault, flush=True)
+            ended[disturb(one, folder)] += 1
+            one.check_next(folder)
+        except AssertionError as error:
+            if shown:
+                raise
+            return ended, f"{fault}: {error}"
+        finally:
+            shutil.rmtree(folder.parent)
+    return ended, ""
+
+
+Disturb = Callable[[Scenario, Path], str]
+
+
+def _faults(one: Scenario, seed: int, number: int, rng: random.Random) -> list[tuple[str, Disturb]]:
+    """Return the faults of a batch, each with its name."""
+    calls = [(kind, i) for i, what in enumerate(one.calls) for kind in KINDS if can_happen(kind, what)]
+    random.Random(seed).shuffle(calls)
+    taken = [calls[(number * _CALLS + i) % len(calls)] for i in range(_CALLS)]
+    made: list[tuple[str, Disturb]] = [
+        (f"{kind} at call {i} ({one.calls[i]})", _failing(kind, i)) for kind, i in taken
+    ]
+    when = rng.uniform(0, 1.05)
+    made.append((f"SIGKILL after {when:.3f} of its time", _signal(signal.SIGKILL, when)))
+    times = [rng.uniform(0, 1.05) for _ in range(rng.choice([1, 1, 1, 2, 3]))]
+    made.append((f"SIGINT after {times} of its time", _signal(signal.SIGINT, *times)))
+    lag, size = rng.choice([0.0, rng.uniform(0, 1)]), int(10 ** rng.uniform(0, 5))
+    back = rng.choice([3600.0, 86400.0 * 400, time.time() - 1000.0, -86400.0 * 365 * 200])
+    others: list[tuple[str, Disturb]] = [
+        (f"two at once, {lag:.3f} of its time apart", _twice(lag)),
+        (f"files of at most {size} bytes", _small_files(size)),
+        (f"a clock set back by {back:.0f} s in the midst", _clock(back, rng.randrange(1, 40))),
+    ]
+    return [*made, others[number % len(others)]]
+
+
+def _ended(one: Scenario, folder: Path, ended: Ended, **known: bool) -> str:
+    ended.check_words()
+    one.check_state(folder, ended, **known)
+    return "sentence" if ended.status in (1, 2, 130) else "result"
+
+
+def _failing(kind: str, number: int) -> Disturb:
+    def disturb(one: Scenario, folder: Path) -> str:
+        ended = run(one.arguments, folder, Disk(folder, kind, number).install)
+        if kind == "short":
+            assert ended.status == 0, f"a short write is no failure: {ended.err}"
+        return _ended(one, folder, ended, littered=kind.startswith("EIO"))
+
+    return disturb
+
+
+def _signal(which: int, *times: float) -> Disturb:
+    def disturb(one: Scenario, folder: Path) -> str:
+        command = Command(one.arguments, folder)
+        for when in sorted(times):
+            time.sleep(max(command.began + when * one.seconds - time.monotonic(), 0))
+            command.send(which)
+        return _ended(one, folder, command.wait(), interrupted=which == signal.SIGINT)
+
+    return disturb
+
+
+def _twice(lag: float) -> Disturb:
+    def disturb(one: Scenario, folder: Path) -> str:
+        first = Command(one.arguments, folder)
+        time.sleep(lag * one.seconds)
+        second = Command(one.arguments, folder)
+        both = first.wait(), second.wait()
+        for ended in both:
+            ended.check_words()
+            refused = "Another comparison" in ended.err
+            assert ended.status == 0 or refused, f"refused without a reason: {ended.err}"
+        assert any(ended.status == 0 for ended in both), f"both failed: {both[0].err} {both[1].err}"
+        one.check_state(folder, max(both, key=lambda ended: -ended.status))
+        return "result"
+
+    return disturb
+
+
+def _small_files(size: int) -> Disturb:
+    """Have the system refuse what goes beyond a size, also to code that is not Python's."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+    return lambda one, folder: _ended(one, folder, run(one.arguments, folder, limit))
+
+
+def _clock(back: float, calls: int) -> Disturb:
+    """Have the clock on the wall jump after some calls; the one that only runs forward goes on."""
+    now, local, utc = time.time, time.localtime, time.gmtime
+    asked = [0]
+
+    def wrong() -> float:
+        asked[0] += 1
+        return now() - back * (asked[0] > calls % 3)
+
+    def install() -> None:
+        time.time = wrong
+        time.time_ns = lambda: int(wrong() * 1e9)
+        time.localtime = lambda at=None: local(wrong() if at is None else at)
+        time.gmtime = lambda at=None: utc(wrong() if at is None else at)
+
+    def disturb(one: Scenario, folder: Path) -> str:
+        ended = run(one.arguments, folder, install)
+        assert ended.status == 0, f"the clock is no reason to fail: {ended.err}"
+        return _ended(one, folder, ended)
+
+    return disturb

@@ -1,0 +1,241 @@
+"""The long commands, each with what its folder holds before, and what must be true of it after anything."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from child import Ended, run
+from disk import Disk
+
+COMPARE = "compare t.csv -t kind --id name -m pcals,naive-bayes -r {} --save -o r"
+_FIT = "fit {}.csv -t kind --id name -m pcals -o m.skops"
+_UNFINISHED = re.compile(r"\.[0-9a-f]{16}\.part")
+_SECONDS = ("fit_seconds", "transform_seconds")
+
+# The command, and those that were run before it.
+SCENARIOS = {
+    "compare-new": [COMPARE.format(1)],
+    "compare-again": [COMPARE.format(1), COMPARE.format(2)],
+    "compare-other": [COMPARE.format(1).replace("t.csv", "u.csv"), COMPARE.format(1)],
+    "compare-without-save": [COMPARE.format(1), COMPARE.format(1).replace(" --save", "")],
+    "fit": [_FIT.format("u"), _FIT.format("t")],
+    "transform-csv": [
+        _FIT.format("t"),
+        "transform m.skops u.csv -o e.csv",
+        "transform m.skops t.csv -o e.csv",
+    ],
+    "transform-parquet": [_FIT.format("t"), "transform m.skops t.csv -o e.parquet"],
+    "transform-npz": [
+        _FIT.format("t"),
+        "transform m.skops u.csv -o e.npz",
+        "transform m.skops t.csv -o e.npz --predict",
+    ],
+    "predict": [_FIT.format("t"), "predict m.skops u.csv -o p.tsv", "predict m.skops t.csv -o p.tsv"],
+    "datasets": ["datasets wine -o d.csv", "datasets iris -o d.csv --labels 20"],
+    "demo": ["demo -o r --seed 1", "demo -o r"],
+}
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A command, ready to be disturbed.
+
+    Attributes
+    ----------
+    name : str
+    arguments : list of str
+        Of the command.
+    before : Path
+        The folder as it is before.
+    was : dict
+        Its files.
+    reference : dict
+        What the files tell when the command was not disturbed.
+    seconds : float
+        How long that took.
+    calls : list of str
+        The calls that changed something on the disk.
+    """
+
+    name: str
+    arguments: list[str]
+    before: Path
+    was: dict[str, bytes] = field(repr=False)
+    reference: dict[str, Any] = field(repr=False)
+    seconds: float
+    calls: list[str]
+
+    def copy(self) -> Path:
+        """Return a new copy of the folder."""
+        folder = Path(tempfile.mkdtemp(dir=self.before.parent)) / "work"
+        shutil.copytree(self.before, folder)
+        return folder
+
+    def check_state(
+        self, folder: Path, ended: Ended, interrupted: bool = False, littered: bool = False
+    ) -> None:
+        """Check that everything is whole: as it was before, or as the command makes it.
+
+        After Ctrl-C a command may have made less. Unfinished files may be left by one that was killed, or where it is
+        ``littered`` because nothing could be removed.
+        """
+        now = _files(folder)
+        left = [name for name in now if _UNFINISHED.search(name)]
+        assert not left or ended.status < 0 or littered, f"{left} was left"
+        aside = [data for name, data in now.items() if "results.previous" in name]
+        for name, data in self.was.items():
+            if name not in now:
+                # what the command does not make it removes, once all else is in place
+                replaced = all(
+                    now.get(made) != self.was.get(made) for made in now if made.endswith("report.html")
+                )
+                assert (name not in self.reference and replaced) or data in aside, f"{name} is gone"
+            elif now[name] != data and name.endswith("results.csv"):
+                assert _lines(data) <= _lines(now[name]) or data in aside, f"{name} lost results"
+        for name, data in now.items():
+            if self.was.get(name) == data or name in left or "results.previous" in name:
+                continue
+            assert name in self.reference, f"{name} is new"
+            if name.endswith("results.csv"):
+                assert interrupted or _lines(data) <= set(self.reference[name]), f"{name} has other results"
+            else:
+                told = _told(name, data)  # fails where it is not whole
+                alike = interrupted or name.endswith("report.html") or told == self.reference[name]
+                assert alike, f"{name} is neither as before nor as the command makes it"
+        if ended.status == 0:
+            self.check_same(now)
+
+    def check_same(self, now: dict[str, bytes]) -> None:
+        """Check that the files tell what they tell when nothing was disturbed."""
+        told = {name: _told(name, data) for name, data in now.items() if "results.previous" not in name}
+        wanted = {name: data for name, data in self.reference.items() if "results.previous" not in name}
+        assert told.keys() == wanted.keys(), f"other files: {sorted(told.keys() ^ wanted.keys())}"
+        other = [name for name in told if told[name] != wanted[name]]
+        assert not other, f"{other} came out otherwise"
+
+    def check_next(self, folder: Path) -> None:
+        """Check that the next run goes on, and gives what a run gives that nothing disturbed."""
+        ended = run(self.arguments, folder)
+        ended.check_words()
+        assert ended.status == 0, f"the next run failed: {ended.err}"
+        self.check_same(_files(folder))
+
+
+@cache
+def scenario(name: str) -> Scenario:
+    """Run what comes before a command, and the command once, undisturbed."""
+    warm()
+    root = Path(tempfile.mkdtemp(prefix=f"labelfold-{name}-"))
+    before = root / "before"
+    before.mkdir()
+    for table, seed in (("t", 0), ("u", 1)):
+        _write_table(before / f"{table}.csv", seed)
+    *earlier, command = [line.split() for line in SCENARIOS[name]]
+    for arguments in earlier:
+        _undisturbed(arguments, before)
+    shutil.copytree(before, root / "reference")
+    counted = root / "calls"
+    disk = Disk(root / "reference", report=counted)
+    ended = _undisturbed(command, root / "reference", disk.install)
+    files = _files(root / "reference")
+    reference = {name: _told(name, data) for name, data in files.items()}
+    seconds = max(ended.seconds, 0.05)
+    return Scenario(name, command, before, _files(before), reference, seconds, counted.read_text().split())
+
+
+def _undisturbed(arguments: list[str], folder: Path, prepare: Callable[[], Any] | None = None) -> Ended:
+    ended = run(arguments, folder, prepare)
+    ended.check_words()
+    assert ended.status == 0, f"{' '.join(arguments)}: {ended.err}"
+    return ended
+
+
+@cache
+def warm() -> None:
+    """Import what the commands need, and make the demo a short one."""
+    import labelfold.app.commands._compare as commands
+    import labelfold.app.io._shipped as shipped
+    from labelfold.app._cli import main
+
+    load = shipped._load
+
+    def some(name: str) -> tuple:
+        X, names, y = load(name)
+        return X[:150, ::3][:, :12], names[::3][:12], y[:150]
+
+    shipped._load = some
+    commands._DEMO |= {"methods": ["pcals"], "repeats": 1}
+    here = Path.cwd()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        redirect_stdout(io.StringIO()),
+        redirect_stderr(io.StringIO()),
+    ):
+        _write_table(Path(folder) / "t.csv", 0)
+        os.chdir(folder)
+        try:  # what is imported in the midst of a command, and compiled
+            assert main(COMPARE.format(1).split()) == 0
+        finally:
+            os.chdir(here)
+
+
+def _write_table(path: Path, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    kinds = rng.integers(0, 3, 60)
+    X = rng.standard_normal((60, 4)) + 3 * np.eye(3, 4)[kinds]
+    with path.open("w", newline="") as file:
+        write = csv.writer(file).writerow
+        write(["name", "a", "b", "c", "d", "kind"])
+        for i, (row, kind) in enumerate(zip(X, kinds, strict=True)):
+            write([f"row {i}", *(f"{value:.4f}" for value in row), f"kind {kind}" if i < 18 else ""])
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    """Return what the files of a folder hold; the lock is none of them."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != ".lock"
+    }
+
+
+def _lines(data: bytes) -> set[str]:
+    """Return the runs in results.csv, without the seconds they took; half a line at the end is none."""
+    whole = data[: data.rfind(b"\n") + 1].decode()
+    rows = csv.DictReader(io.StringIO(whole, newline=""))
+    return {json.dumps({k: v for k, v in row.items() if k not in _SECONDS}) for row in rows}
+
+
+def _told(name: str, data: bytes) -> Any:
+    """Return what a file tells that is the same whenever it is made; fail where it is not whole."""
+    if name.endswith("results.csv"):
+        assert data.endswith(b"\n"), f"{name} ends with half a line"
+        return sorted(_lines(data))
+    if name.endswith(".html"):
+        assert data.rstrip().endswith(b"</html>"), f"{name} is cut short"
+        return True
+    if name.endswith((".skops", ".npz")):
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            assert archive.testzip() is None, f"{name} is damaged"
+            if name.endswith(".npz"):
+                return sorted((m.filename, m.CRC) for m in archive.infolist())
+            assert "schema.json" in archive.namelist(), f"{name} has no schema"
+            note = json.loads(archive.read("labelfold.json"))
+            return note, sorted(m.CRC for m in archive.infolist() if m.filename.endswith(".npy"))
+    if name.endswith("answer.json"):  # its details tell how much was there before
+        return {key: value for key, value in json.loads(data).items() if key != "details"}
+    return data

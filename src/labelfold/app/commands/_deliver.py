@@ -1,0 +1,148 @@
+"""What a comparison leaves in its folder, beside results.csv: all of it, or what was there before."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from labelfold.app.commands._apply import said_of, write_predictions
+from labelfold.app.commands._console import console, named_rows, note
+from labelfold.app.io._finished import finished_together, write_finished
+
+_MADE = (
+    "model.skops",
+    "embedding.parquet",
+    "predictions.csv",
+    "annotated.h5ad",
+    "answer.json",
+    "report.html",
+)
+
+
+def deliver(
+    found: Any, table: Any, output: Path, save: bool, safe_csv: bool, to_table: str | None
+) -> dict[str, Path]:
+    """Write the report, the answer and, if wanted, the model of a comparison; return the files by what they are."""
+    from labelfold.app.report._page import write_report
+
+    def write(aside: Path) -> dict[str, Path]:
+        written = {"Report": aside / "report.html", "Results": aside / "results.csv"}
+        made = {"results.csv"}
+        if found.winner is not None:
+            text = json.dumps(answer_of(found), indent=1, ensure_ascii=False) + "\n"
+            made.add(write_finished(aside / "answer.json", text.encode()).name)
+            if save:
+                method = found.methods[found.winner["method"]]
+                written |= _save(
+                    found.fitted(), method, found.data, found.choice, table, aside, safe_csv, to_table
+                )
+        write_report(found, written["Report"], output, made | {path.name for path in written.values()})
+        return written
+
+    return _together(output, write)
+
+
+def deliver_alone(
+    nothing: Any, table: Any, output: Path, safe_csv: bool, to_table: str | None, seed: int
+) -> dict[str, Path]:
+    """Fit and save LabelFold where there are too few labels to compare by, and say so; return the files."""
+    from labelfold.app.registry._methods import get_method
+    from labelfold.app.registry._partly_labelled import only_missing
+
+    data, method = nothing.data, get_method("labelfold")
+    model = only_missing(method.make(X=data.X, random_state=seed, task=data.facts.task))
+    model.fit(data.X, data.targets())
+    console().print(
+        f"LabelFold was fitted and nothing compared: {nothing.why}. How well it predicts cannot be told; label more "
+        "rows.",
+        soft_wrap=True,
+    )
+    return _together(output, lambda aside: _save(model, method, data, None, table, aside, safe_csv, to_table))
+
+
+def _together(output: Path, write: Callable[[Path], dict[str, Path]]) -> dict[str, Path]:
+    """Have files written aside and put in place of those of an earlier run; return where they are then."""
+    with finished_together(output, _MADE) as aside:
+        written = write(aside)
+    return {what: output / path.name for what, path in written.items()}
+
+
+def name_files(written: dict[str, Path]) -> None:
+    """Print what was written, and the command to type next."""
+    out, width = console(), max(map(len, written))
+    out.print("\n" + "\n".join(f"{what:<{width}}  {path}" for what, path in written.items()), soft_wrap=True)
+    if "Model" in written:
+        out.print(f"\nNext: labelfold predict {shlex.quote(str(written['Model']))} new.csv", soft_wrap=True)
+
+
+def answer_of(found: Any) -> dict[str, Any]:
+    """Return the answer for other programs to read."""
+    choice = found.choice
+    facts = {
+        "method": found.best_,
+        "components": found.best_size_,
+        "metric": found.settings["metric"],
+        "answer": found.answer,
+        "details": found.details,
+    }
+    if choice is not None:
+        facts |= {
+            "expected": choice.expected,
+            "low": choice.low,
+            "high": choice.high,
+            "n_rows": choice.n_rows,
+            "within": choice.within,
+            "equal": choice.equal,
+        }
+    return facts
+
+
+def _save(
+    model: Any,
+    method: Any,
+    data: Any,
+    choice: Any,
+    table: Any,
+    output: Path,
+    safe_csv: bool,
+    to_table: str | None,
+) -> dict[str, Path]:
+    """Write a fitted model, its embedding of all rows, and what it says of them; return the files."""
+    from labelfold.app.commands._model import fit_notes
+    from labelfold.app.io import save_model, write_table
+    from labelfold.app.io._models import Unsavable
+    from labelfold.app.registry._tuned import settled
+
+    model, X = settled(model), data.X
+    embedded = np.asarray(model.transform(X)) if method.embeds else None
+    written = {}
+    notes = fit_notes(method, table, data, embedded, choice)
+    try:
+        written["Model"] = save_model(data.delivered(model), output / "model.skops", **notes)
+    except Unsavable as error:
+        note(str(error))
+    ids = named_rows(table, data.recipe)
+    columns: list[str] = []
+    if embedded is not None:
+        columns = [str(c) for c in model.get_feature_names_out()]
+        written["Embedding"] = write_table(output / "embedding.parquet", embedded, columns, ids=ids)
+    given = {"label": data.y if data.facts.numbers else [data.named(y) for y in data.y]}
+    said = said_of(model, X, data.classes, notes["within"])
+    extra = given | said
+    nothing = np.empty((len(data.y), 0))
+    written["Predictions"] = write_table(
+        output / "predictions.csv", nothing, [], ids=ids, extra=extra, safe_csv=safe_csv
+    )
+    if getattr(table.source, "suffix", "").lower() == ".h5ad":
+        shown = nothing if embedded is None else embedded
+        written["Copy"] = write_table(
+            output / "annotated.h5ad", shown, columns, extra=said, source=table.source
+        )
+    if to_table is not None:
+        write_predictions(table, to_table, ids, extra)
+    return written

@@ -1,0 +1,104 @@
+"""Trees grown by scikit-learn, kept as plain arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+# Rows are looked at so many numbers at a time.
+_SLAB = 2**22
+
+# No number beyond this is told from another.
+_FAR = 1e30
+
+
+class TreeNodes:
+    """The mean over trees of the value of the leaf that a row comes to.
+
+    scikit-learn's own trees are compiled objects: read from a file, they would trust the numbers in it. Arrays are
+    safe to load, and hundreds of trees are one object. The compiled trees are used as long as they are at hand; a
+    model that comes from a file has the arrays alone. Both lead a row to the same leaves.
+
+    Parameters
+    ----------
+    trees : sequence of sklearn.tree._tree.Tree
+        The ``tree_`` of fitted trees.
+    values : ndarray of shape (nodes, c)
+        What each node says of a row, the nodes of one tree after those of another.
+    middle, size : ndarray of shape (d,), optional
+        The trees were grown on columns less their middle, divided by their size.
+
+    Attributes
+    ----------
+    roots : ndarray of shape (trees,)
+        The first node of each tree.
+    columns : ndarray of shape (m,)
+        The columns that some tree asks for.
+    column, threshold : ndarray of shape (nodes,)
+        A row goes left where its value in this one of `columns` is at most the threshold.
+    left, right : ndarray of shape (nodes,)
+        Where it goes; a leaf leads to itself.
+    depth : int
+        The longest way from a root to a leaf.
+    """
+
+    def __init__(
+        self, trees: Sequence[Any], values: np.ndarray, middle: Any = None, size: Any = None
+    ) -> None:
+        counts = [tree.node_count for tree in trees]
+        self.roots, self.depth = np.cumsum([0, *counts[:-1]]), max(tree.max_depth for tree in trees)
+        start, itself = np.repeat(self.roots, counts), np.arange(sum(counts))
+        left, right = (
+            np.concatenate([getattr(tree, f"children_{side}") for tree in trees])
+            for side in ("left", "right")
+        )
+        leaf = left < 0
+        self.left, self.right = np.where(leaf, itself, left + start), np.where(leaf, itself, right + start)
+        self.threshold = np.where(leaf, np.inf, np.concatenate([tree.threshold for tree in trees]))
+        split = np.where(leaf, 0, np.concatenate([tree.feature for tree in trees]))
+        self.columns, self.column = np.unique(split, return_inverse=True)
+        self.values, self.middle, self.size = values, middle, size
+        self._compiled = list(trees)
+
+    def __call__(self, X: Any) -> np.ndarray:
+        """Return the mean value of the leaves that rows X (n, d), an array or CSR matrix, come to, (n, c)."""
+        columns = slice(None) if self._compiled else self.columns
+        X = X[:, columns]
+        middle, size = (None if part is None else part[columns] for part in (self.middle, self.size))
+        slab, parts = max(1, _SLAB // X.shape[1]), []
+        for at in range(0, X.shape[0], slab):
+            rows = X[at : at + slab]
+            rows = rows.toarray() if sparse.issparse(rows) else rows
+            parts.append(self._mean(single(rows, middle, size)))
+        return np.concatenate(parts) if parts else np.zeros((0, self.values.shape[1]))
+
+    def _mean(self, X: np.ndarray) -> np.ndarray:
+        total = np.zeros((len(X), self.values.shape[1]))
+        for i, root in enumerate(self.roots):
+            leaves = root + self._compiled[i].apply(X) if self._compiled else self._leaves(X, root)
+            total += self.values[leaves]
+        return total / len(self.roots)
+
+    def _leaves(self, X: np.ndarray, root: int) -> np.ndarray:
+        """Return the leaf of one tree that each row comes to."""
+        found, walking = np.full(len(X), root), np.arange(len(X))
+        for _ in range(self.depth):
+            node = found[walking]
+            goes_left = X[walking, self.column[node]] <= self.threshold[node]
+            found[walking] = np.where(goes_left, self.left[node], self.right[node])
+            walking = walking[found[walking] != node]
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is saved: the arrays."""
+        return {**self.__dict__, "_compiled": []}
+
+
+def single(X: np.ndarray, middle: np.ndarray | None = None, size: np.ndarray | None = None) -> np.ndarray:
+    """Return rows as scikit-learn's trees take them, in single precision, less a middle and divided by a size."""
+    if middle is not None:
+        X = np.clip((X - middle) / size, -_FAR, _FAR)
+    return np.ascontiguousarray(X, dtype=np.float32)

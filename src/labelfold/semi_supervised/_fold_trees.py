@@ -1,0 +1,139 @@
+"""Extra trees on the labelled rows, as one more score beside those of the views.
+
+A tree asks one column at a time, so trees see what no view of all columns does: few columns that count among many,
+and effects with a threshold. Trees on coded labels, split by squared errors, are those of a classifier split by
+Gini's index. Each tree is grown without one part of the labelled rows, so the trees also tell what they say of a row
+that they have not seen.
+"""
+
+from __future__ import annotations
+
+from threading import Event
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.tree import ExtraTreeRegressor
+
+from labelfold.numerics._tree_nodes import TreeNodes, single
+from labelfold.rows import _threads as threads
+
+# The labelled rows are cut into so many parts, and so many trees are grown without each of them; fewer in `refit`.
+_PARTS = 10
+N_TREES, FEWER_TREES = 16, 8
+
+# Trees are grown on no more columns than this, since they take them dense.
+_MOST_COLUMNS = 5000
+
+# A tree has no more leaves than this, and all trees together no more than so many numbers in their nodes.
+_LEAVES, _NUMBERS = 2000, 4_000_000
+
+# The share of trees in the blend where their error is the least, and how fast it falls where it is not.
+_SHARE, _POWER = 0.5, 1 / 60
+
+
+class Grown(NamedTuple):
+    """Trees, and what they say of the labelled rows.
+
+    Attributes
+    ----------
+    trees : TreeNodes
+        The score of any row.
+    left_out : ndarray of shape (l, c)
+        The score of each labelled row by the trees that were grown without it.
+    """
+
+    trees: TreeNodes
+    left_out: np.ndarray
+
+
+def grow(
+    X: np.ndarray, Y: np.ndarray, scale: np.ndarray | float, numbers: bool, per_part: int, seed: int
+) -> Grown | str:
+    """Return trees of the labelled rows, or why there are none.
+
+    Parameters
+    ----------
+    X : ndarray of shape (l, d)
+        The labelled rows.
+    Y : ndarray of shape (l, c)
+        What their score should be.
+    scale : ndarray of shape (c,) or float
+        What errors are divided by before their squares are summed over the columns.
+    numbers : bool
+        Whether Y holds numbers: a split then looks at all columns, and at the root of their number otherwise.
+    per_part : int
+        Trees for each part of the rows.
+    seed : int
+    """
+    n, c = Y.shape
+    parts = min(_PARTS, n)
+    per_part = min(per_part, _NUMBERS // (2 * parts * min(n, _LEAVES) * c))
+    middle = X.mean(axis=0)
+    size = np.abs(X - middle).max(axis=0)
+    if X.shape[1] > _MOST_COLUMNS:
+        return f"trees are grown on {_MOST_COLUMNS:,} columns at most"
+    if per_part < 2:
+        return f"trees of {n:,} labelled rows and {c:,} columns of y would take too much room"
+    if not size.any():
+        return "the labelled rows do not differ"
+    size = np.where(size > 0, size, 1.0)
+    order = _in_turn(X, Y, numbers, seed)
+    # Many splits are equally good. Round-off, which a unit of y changes, should not choose among them.
+    places, Y, part = single(X, middle, size)[order], (Y / scale)[order].round(9), np.arange(n) % parts
+    settings = {"max_features": None if numbers else "sqrt", "min_samples_leaf": 1 + (n - 1) // _LEAVES}
+
+    def grow_without(some: np.ndarray, stop: Event) -> list[list[Any]]:
+        """Return the trees that are grown without each of some parts."""
+        grown: list[list[Any]] = []
+        for i in some:
+            if stop.is_set():
+                break
+            seen = part != i
+            seeds = (seed + i * per_part + np.arange(per_part)) % 2**31
+            trees = [ExtraTreeRegressor(**settings, random_state=int(one)) for one in seeds]
+            grown.append([tree.fit(places[seen], Y[seen], check_input=False).tree_ for tree in trees])
+        return grown
+
+    jobs = np.array_split(np.arange(parts), min(parts, threads.n_threads()))
+    grown = [trees for some in threads.run(grow_without, jobs) for trees in some]
+    left_out = np.empty_like(Y)
+    for i, trees in enumerate(grown):
+        here = part == i
+        said = np.mean([tree.predict(places[here]) for tree in trees], axis=0)
+        left_out[order[here]] = said.reshape(-1, c) * scale
+    every = [tree for trees in grown for tree in trees]
+    values = np.concatenate([tree.value for tree in every]).reshape(-1, c) * scale
+    return Grown(TreeNodes(every, values, middle, size), left_out)
+
+
+def _in_turn(X: np.ndarray, Y: np.ndarray, numbers: bool, seed: int) -> np.ndarray:
+    """Return the rows so that those of one class, or of like numbers, go to all parts in turn.
+
+    Neither the order of the rows nor that of the classes counts.
+    """
+    order = np.lexsort(np.hstack([Y, X]).T)
+    if numbers:
+        return order[np.lexsort(Y[order].T)]
+    _, first, kind = np.unique(Y[order], axis=0, return_index=True, return_inverse=True)
+    drawn = np.random.default_rng(seed).random(len(Y))
+    return order[np.lexsort((drawn, first[kind.ravel()]))]
+
+
+def share_of_trees(views: np.ndarray, trees: np.ndarray) -> tuple[float, np.ndarray]:
+    """Return the share of the trees in the blend, and what it would be without each row.
+
+    It is a half where the trees' error is no larger than that of the views, and falls where it is:
+    (e_trees / e_views)^(-l / 60) / 2.
+
+    Parameters
+    ----------
+    views, trees : ndarray of shape (l,)
+        Squared errors of the labelled rows, each left out.
+    """
+    n, least = len(views), np.finfo(np.float64).tiny
+
+    def share(views: Any, trees: Any, n: int) -> Any:
+        behind = np.log(np.maximum(trees, least)) - np.log(np.maximum(views, least))
+        return _SHARE * np.exp(-_POWER * n * np.maximum(behind, 0.0))
+
+    return float(share(views.sum(), trees.sum(), n)), share(views.sum() - views, trees.sum() - trees, n - 1)
