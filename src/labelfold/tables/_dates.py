@@ -30,6 +30,8 @@ LAYOUTS = {
 }
 # Numbers as dates, where they are said to be: what a unit of them is in seconds.
 EPOCHS = {"seconds since 1970": 1.0, "milliseconds since 1970": 1e-3}
+# Cells of text that are looked at for the layouts of their dates.
+_LOOKED_AT = 2000
 _EITHER = ("day first", "month first")
 _DAY = 86_400.0
 
@@ -82,7 +84,8 @@ def instants(column: Any, layouts: Sequence[str]) -> tuple[np.ndarray, np.ndarra
     column : pyarrow.ChunkedArray
         Dates, times, timestamps (with or without a time zone), or text in one of the layouts.
     layouts : sequence of str
-        Names of `LAYOUTS`, each tried on what those before it did not read.
+        Names of `LAYOUTS`, each tried on what those before it did not read. Where there is none, as where a recipe
+        was learned from dates that are no text, those that the text shows.
     """
     pa = arrow()
     pc = pa.compute
@@ -92,6 +95,9 @@ def instants(column: Any, layouts: Sequence[str]) -> tuple[np.ndarray, np.ndarra
         return seconds, seconds
     if types.is_integer(kind):
         column, kind = column.cast(pa.string()), pa.string()
+    if is_text(kind) and not layouts:
+        some = text_cells(column.slice(0, _LOOKED_AT), numbers=True).drop_null()
+        layouts = layouts_of(some.to_pylist())[0]
     if is_text(kind) and layouts and layouts[0] == "year first":
         column = _standard(column)
         kind = column.type

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Self
 
 import numpy as np
@@ -267,11 +268,32 @@ def _entries(encoder: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, 
         known = np.array([value is not None for value in values])
         hashes = np.array([murmurhash3_32(value or "", seed=0) for value in values], dtype=np.int64)
         return known, np.abs(hashes) % encoder.n_features, np.where(hashes < 0, -1.0, 1.0), encoder.n_features
-    coded = sp.csr_array(encoder.transform(values[:, None]))
+    coded = sp.csr_array(encoder.transform(_as_learned(encoder, values)[:, None]))
     known = np.diff(coded.indptr) > 0
     place, weight = np.zeros(len(known), dtype=np.int64), np.zeros(len(known))
     place[known], weight[known] = coded.indices, coded.data
     return known, place, weight, coded.shape[1]
+
+
+def _as_learned(encoder: Any, values: np.ndarray) -> np.ndarray:
+    """Return values that the encoder knows in another spelling in that one: sources write True, true, 1 and 1.0."""
+    learned = set(encoder.categories_[0])
+    if learned.issuperset(values):
+        return values
+    spelled = {_plain(value): value for value in encoder.categories_[0] if value is not None}
+    return np.array(
+        [v if v in learned or v is None else spelled.get(_plain(v), v) for v in values], dtype=object
+    )
+
+
+def _plain(value: str) -> str:
+    """Return a flag or a whole number in one spelling; others as they are.
+
+    >>> _plain("TRUE"), _plain("7.0"), _plain("Oslo")
+    ('true', '7', 'Oslo')
+    """
+    lower = value.lower()
+    return lower if lower in ("true", "false") else re.sub(r"^([+-]?\d+)\.0+$", r"\1", value)
 
 
 def _values(column: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -1,14 +1,17 @@
 """The same small table in every format: the same recipe, model and predictions; and bad files, a sentence each."""
 
+import io
 import json
 import re
 import zipfile
 
+import anndata
 import numpy as np
 import openpyxl
 import pandas as pd
 import pyarrow as pa
 import pytest
+import scipy.sparse as sp
 from shapes import FORMATS, as_text, mixed_table, objects, write_lines, write_nested
 
 from labelfold import Recipe
@@ -67,6 +70,74 @@ def test_every_format_gives_the_same_model_and_predictions(name, frame, fitted, 
     assert found["id"].tolist() == frame["id"].tolist()
     assert found["predicted"].tolist() == predictions["predicted"].tolist()
     np.testing.assert_allclose(found["confidence"], predictions["confidence"], rtol=1e-9)
+
+
+def numbers_as_csv(X, y, folder):
+    frame = pd.DataFrame(X, columns=[f"g{j}" for j in range(X.shape[1])])
+    frame.assign(kind=y).to_csv(folder / "t.csv", index=False)
+    return ["t.csv", "--target", "kind"]
+
+
+def numbers_as_npy(X, y, folder):
+    np.save(folder / "t.npy", X)
+    rows = np.flatnonzero([label is not None for label in y])
+    pd.DataFrame({"row": rows + 1, "label": y[rows]}).to_csv(folder / "l.csv", index=False)
+    return ["t.npy", "--labels", "l.csv"]
+
+
+def numbers_as_npz(X, y, folder):
+    np.savez(folder / "t.npz", X=X, y=np.where([label is None for label in y], "", y).astype(str))
+    return ["t.npz"]
+
+
+def numbers_as_h5ad(X, y, folder):
+    obs = pd.DataFrame({"kind": pd.Categorical(y)}, index=[str(i) for i in range(len(y))])
+    anndata.AnnData(X, obs=obs).write_h5ad(folder / "t.h5ad")
+    return ["t.h5ad", "--target", "kind"]
+
+
+def numbers_as_sparse_h5ad(X, y, folder):
+    return numbers_as_h5ad(sp.csr_matrix(X), y, folder)
+
+
+MATRICES = [numbers_as_csv, numbers_as_npy, numbers_as_npz, numbers_as_h5ad, numbers_as_sparse_h5ad]
+
+
+def test_a_matrix_of_numbers_gives_the_same_model_in_every_format(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    kind = rng.integers(0, 3, 90)
+    X = (rng.normal(size=(90, 6)) + 1.5 * np.eye(3, 6)[kind]).round(4)
+    y = np.where(rng.random(90) < 0.4, np.array(["a", "b", "c"], dtype=object)[kind], None)
+    found = {}
+    for write in MATRICES:
+        data, *where = write(X, y, tmp_path)
+        run(capsys, "fit", data, *where, "-o", "m")
+        out, _ = run(capsys, "predict", "m", data)
+        found[write.__name__] = pd.read_csv(io.StringIO(out))[["predicted", "confidence"]]
+    expected = found["numbers_as_csv"]
+    for name, one in found.items():
+        assert one["predicted"].tolist() == expected["predicted"].tolist(), name
+        np.testing.assert_allclose(one["confidence"], expected["confidence"], atol=1e-6, err_msg=name)
+
+
+def test_a_model_of_one_format_reads_every_other(frame, tmp_path):
+    """Flags, dates and whole numbers are typed in some formats and text in others, in one spelling or another."""
+    rng = np.random.default_rng(0)
+    frame = frame.assign(
+        flag=rng.random(90) < 0.5, zone=np.where(rng.random(90) < 0.2, np.nan, rng.integers(1, 5, 90))
+    )
+    tables = {}
+    for name, write in FORMATS.items():
+        write(frame, tmp_path / name)
+        tables[name] = read_table(tmp_path / name, target="kind", id_columns=["id"])
+    del tables["t.db"]  # SQLite has no flags
+    for name, table in tables.items():
+        recipe = Recipe(category=["zone"]).fit(table.raw, table.y)
+        own = recipe.transform(table.raw)
+        assert own.shape == (90, 14)
+        for other in tables:
+            np.testing.assert_allclose(recipe.transform(tables[other].raw), own, err_msg=f"{name}, {other}")
 
 
 def test_objects_in_objects_are_columns_of_their_own(frame, tmp_path):

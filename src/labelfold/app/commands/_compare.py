@@ -236,6 +236,7 @@ def _compare(
     from labelfold.app.compare._lock import FolderLock
     from labelfold.app.compare._runner import NothingHeldBack
 
+    called: Any = table.source.name or str(table.source)
     if time_limit is not None:
         time_limit = max(_RUNS_END * time_limit - (time.perf_counter() - began), time_limit / 4)
     with FolderLock(output) as folder:
@@ -252,7 +253,7 @@ def _compare(
                     time_limit=time_limit,
                     command=command or shlex.join(["labelfold", *map(hidden, sys.argv[1:])]),
                     feature_names=table.feature_names,
-                    **{"name": table.source.name} | settings,
+                    **{"name": called} | settings,
                 )
             except NothingHeldBack as nothing:
                 if not save:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from labelfold.app.io._frames import Stream, checked, is_large
 from labelfold.app.io._limits import refuse_bomb
 from labelfold.app.io._problems import FileProblem, one_line
@@ -29,7 +31,7 @@ def read_arrow(path: Path, kind: str, request: Request) -> Any:
         with _opened(path) as reader:
             names = reader.schema.names
         if is_large(path):
-            return checked(path, Stream(names, lambda columns: _blocks(path, columns)))
+            return checked(path, Stream(names, lambda columns: _detached(path, columns)))
         blocks = list(_blocks(path, names)) if len(set(names)) == len(names) else []
         empty = pa.table([[] for _ in names], names=names)
         return checked(path, pa.concat_tables(blocks).unify_dictionaries() if blocks else empty)
@@ -69,3 +71,9 @@ def _blocks(path: Path, columns: list[str]) -> Iterator[Any]:
             table = as_arrow(some)[0]
             for start in range(0, table.num_rows, BLOCK):
                 yield table.slice(start, BLOCK)
+
+
+def _detached(path: Path, columns: list[str]) -> Iterator[Any]:
+    """Yield some columns, each in memory of its own: a batch is read into one piece, which any part would keep."""
+    for block in _blocks(path, columns):
+        yield block.take(np.arange(block.num_rows))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -21,6 +22,7 @@ _REMARK = re.compile(r"^(?:\s|\(|--[^\n]*(?:\n|$)|/\*.*?\*/)*", re.DOTALL)
 _LOCKED = re.compile(r"database (?:table )?is locked|could not set lock|conflicting lock", re.IGNORECASE)
 _WRITES = re.compile(r"read-?only|data-modifying|INTO is not allowed", re.IGNORECASE)
 _BUFFERED = 10_000  # rows, by SQLAlchemy
+_DUCKDB = "256MB"  # of memory
 # Seconds to wait for another program's lock, and for a server to answer.
 _PATIENCE = 5
 _TYPES = {"b": "Boolean", "i": "BigInteger", "u": "BigInteger", "f": "Double"}
@@ -139,7 +141,10 @@ def _engine(where: Database, write: bool) -> Any:
             poolclass=sa.NullPool,
         )
     if where.kind == "duckdb":
-        return sa.create_engine(where.url, connect_args={"read_only": not write}, poolclass=sa.NullPool)
+        # it would keep what it has read of the file, and put what does not fit beside it
+        config = {"memory_limit": _DUCKDB, "temp_directory": tempfile.gettempdir()}
+        options = {"read_only": not write, "config": config}
+        return sa.create_engine(where.url, connect_args=options, poolclass=sa.NullPool)
     url = (
         where.url
         if "connect_timeout" in where.url.query

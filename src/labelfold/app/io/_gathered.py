@@ -16,7 +16,7 @@ from labelfold.tables._arrow import as_arrow, written
 # Of more bytes than these the blocks are kept in a temporary file.
 _IN_MEMORY = 1 << 27
 # Cells that are turned from Python's values into columns at a time.
-CELLS = 1 << 20
+CELLS = 1 << 18
 _NUMBERS = {int, float, Decimal}
 _TYPED = {int, float, bool, str, bytes, date, datetime, timedelta, list, tuple}
 

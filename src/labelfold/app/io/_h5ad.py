@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -116,9 +117,11 @@ def write_copy(
 
 @contextmanager
 def _worded(path: Path) -> Iterator[None]:
-    """Say in a sentence what is wrong with a file."""
+    """Say in a sentence what is wrong with a file, and nothing of what anndata would rather have."""
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
     except FileProblem:
         raise
     except BlockingIOError:

@@ -59,7 +59,9 @@ def pictured(
     frame, size = with_pixels(path, frame, column, request)
     images = {"column": column, "size": list(size), "colour": bool(request.reading.colour)}
     targets = [CLASS] if folder and (request.optional or not request.targets) else list(request.targets)
-    return frame, images, list(request.ids) or [column], targets
+    ids = chosen(path, frame.column_names, "id", request.ids) or [column]
+    # what is read in its place is not read once more as text
+    return frame.drop_columns([] if column in ids else [column]), images, ids, targets
 
 
 def choose_features(
