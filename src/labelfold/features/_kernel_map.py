@@ -126,8 +126,10 @@ def shifted(X: Any, center: np.ndarray | None) -> Any:
 
     scikit-learn's absolute distances take no long indices, and its "chi2" no array that is read-only.
     """
-    if center is None or sp.issparse(X):
-        return short_indices(X) if sp.issparse(X) else np.require(X, requirements="W")
+    if sp.issparse(X):
+        return short_indices(X)
+    if center is None:
+        return np.require(X, requirements="W")
     return np.asarray(X, dtype=np.float64) - center
 
 
