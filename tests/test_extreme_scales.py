@@ -97,5 +97,7 @@ def test_rows_that_leave_single_precision_when_they_are_projected(rng):
     model = labelfold.LDA(ridge=1e-3).fit(1e-20 * X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(ValueError, match="LDA makes numbers of these rows that leave the range of float32"):
+        with pytest.raises(
+            ValueError, match="LDA makes numbers of these rows that leave the range of float32"
+        ):
             model.transform((1e37 * X).astype(np.float32))
