@@ -134,10 +134,16 @@ def _check(case: Case, folder: Path, seen: list[warnings.WarningMessage]) -> Non
     _equal(_shown(labelfold.load(path), X), shown, "saved and loaded")
     if any("digits are left" in str(one.message) for one in seen):
         return  # the estimator has said that much of its result is round-off
+    if any(isinstance(p, float) and not (p == 0 or 1e-12 < p < 1e12) for p in case.parameters.values()):
+        return  # beside such a weight nothing but round-off is left of the other terms
+    if _has_kernel(case) and (X[:1] == X).all():
+        return  # features of equal rows differ by round-off
     _one_by_one(model, case, shown)
-    # Where iterations were stopped short the result is that of the way they took.
+    # Where iterations were stopped short the result is that of the way they took, which of several minima the last
+    # digits may decide.
     stopped = any(issubclass(one.category, ConvergenceWarning) for one in seen)
-    _another_way(case, shown, folder, permute=not stopped and _free_of_order(case))
+    if not (stopped and case.name in ORDERED):
+        _another_way(case, shown, folder, permute=not stopped and _free_of_order(case))
 
 
 def _shown(model: Any, X: Any) -> Shown:

@@ -90,3 +90,14 @@ def test_forms_at_the_end_of_single_precision(form, rng):
         warnings.simplefilter("error")
         made = getattr(features, form)().fit(X).transform(X)
     np.testing.assert_allclose(made, getattr(features, form)().fit(X / 1e38).transform(X / 1e38), rtol=1e-4)
+
+
+def test_rows_that_leave_single_precision_when_they_are_projected(rng):
+    X, y = rng.normal(size=(40, 5)), np.tile([0, 1], 20)
+    model = labelfold.LDA(ridge=1e-3).fit(1e-20 * X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(
+            ValueError, match="LDA makes numbers of these rows that leave the range of float32"
+        ):
+            model.transform((1e37 * X).astype(np.float32))

@@ -104,6 +104,16 @@ def fitting(fit: _Fit) -> _Fit:
     return checked
 
 
+def finite(model: Any, made: Any) -> Any:
+    """Return what a fitted model makes of rows, unless that has left the range of their precision."""
+    if _is_lost(made):
+        raise ValueError(
+            f"{type(model).__name__} makes numbers of these rows that leave the range of {made.dtype}; give X in the "
+            "scale of the rows it was fitted to, in float64"
+        )
+    return made
+
+
 def _out_of_range(model: Any) -> ValueError:
     """Return the error of a fit whose numbers overflow or vanish."""
     return ValueError(

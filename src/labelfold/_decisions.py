@@ -11,6 +11,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.validation import check_is_fitted
 
+from labelfold._base import finite
 from labelfold.labels import score_targets
 from labelfold.rows import Rows
 
@@ -34,7 +35,8 @@ class Decisions(ClassifierMixin):
         scores : ndarray of shape (n,) or (n, c)
         """
         check_is_fitted(self)
-        return self._scores(self._rows(X, reset=False))
+        with np.errstate(over="ignore", invalid="ignore"):
+            return finite(self, self._scores(self._rows(X, reset=False)))
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the class of each row, or its 0/1 labels.

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold._base import RowsEstimator
+from labelfold._base import RowsEstimator, finite
 from labelfold.features._kernel_map import Scores
 from labelfold.rows import Block, Featurized, Rows
 
@@ -30,7 +30,8 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstim
             On the host for arrays and files; otherwise where X is.
         """
         check_is_fitted(self)
-        return self._project(self._rows(X, reset=False))
+        with np.errstate(over="ignore", invalid="ignore"):
+            return finite(self, self._project(self._rows(X, reset=False)))
 
     def _project(self, rows: Rows) -> Any:
         W = np.ascontiguousarray(self.components_.T)

@@ -111,3 +111,13 @@ def test_a_kernel_that_overflows_says_nothing_but_a_sentence(data, capfd):
     with pytest.raises(ValueError, match="the kernel of some rows is NaN or infinite"):
         LDA(kernel="poly", degree=1e6, n_landmarks=10).fit(1e3 * data[0], data[1])
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_kernels_of_single_precision_are_in_double(rng, container):
+    X, y = rng.random((30, 3)).astype(np.float32), np.tile([0, 1], 15)
+    tiny = (1e-30 * X).astype(np.float32)
+    model = LDA(kernel="cosine", ridge=0.1)
+    expected = model.fit(container(X.astype(float)), y).transform(container(X.astype(float)))
+    found = model.fit(container(tiny), y).transform(container(tiny))
+    np.testing.assert_allclose(np.abs(found), np.abs(expected), atol=1e-4)

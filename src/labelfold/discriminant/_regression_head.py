@@ -19,6 +19,8 @@ class RegressionHead(TaskScore, RowsEstimator):
 
     def _fit_head(self, found: Directions, seen: Seen) -> None:
         ((ZtZ, ZtY),) = seen.regression(found)
+        if not np.isfinite(ZtZ).all():  # LAPACK would write to the terminal
+            raise OverflowError("products of embedded rows overflow")
         self.coef_ = np.linalg.lstsq(ZtZ, ZtY, rcond=None)[0].T
         self.intercept_ = seen.y_mean
         self.task_ = seen.task

@@ -85,17 +85,17 @@ class KernelMap(BaseEstimator):
 
 
 class CenteredNystroem(Nystroem):
-    """Nystroem's features of rows less the mean of the landmarks, for kernels that see differences only.
+    """Nystroem's features in double precision, less the mean of the landmarks where a kernel sees differences.
 
     Attributes
     ----------
     center_ : ndarray of shape (d,) or None
-        That mean; None of sparse rows, which keep their zeros, and of kernels of counts.
+        That mean; None of sparse rows, which keep their zeros, and of other kernels.
     """
 
     def fit(self, X: Any, y: Any = None) -> CenteredNystroem:
         """Take the rows for landmarks."""
-        plain = sp.issparse(X) or self.kernel in _OF_COUNTS
+        plain = sp.issparse(X) or not _sees_differences(self.kernel, True)
         self.center_ = None if plain else np.asarray(X, dtype=np.float64).mean(axis=0)
         return super().fit(shifted(X, self.center_))
 
@@ -122,12 +122,14 @@ class Scores(NamedTuple):
 
 
 def shifted(X: Any, center: np.ndarray | None) -> Any:
-    """Return rows in double precision less a centre; sparse ones, which keep their zeros, as they are.
+    """Return rows in double precision less a centre; sparse ones, which keep their zeros, less none.
 
     scikit-learn's absolute distances take no long indices, and its "chi2" no array that is read-only.
     """
-    if center is None or sp.issparse(X):
-        return short_indices(X) if sp.issparse(X) else np.require(X, requirements="W")
+    if sp.issparse(X):
+        return short_indices(X.astype(np.float64, copy=False))
+    if center is None:
+        return np.require(X, np.float64, "W")
     return np.asarray(X, dtype=np.float64) - center
 
 
@@ -316,7 +318,7 @@ def nystroem_map(
     chosen = np.sort(check_random_state(random_state).permutation(rows.shape[0])[:m])
     landmarks = shifted(rows.take(chosen).whole().double().raw, None)
     refuse_infinite(_kernels(landmarks, landmarks, kernel, params))
-    make = CenteredNystroem if _sees_differences(kernel, centred) or kernel in _OF_COUNTS else Nystroem
+    make = Nystroem if kernel == "linear" and not centred else CenteredNystroem
     return make(kernel=kernel, **params, n_components=m, random_state=0).fit(landmarks)
 
 

@@ -12,7 +12,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold._base import RowsEstimator, fitting
+from labelfold._base import RowsEstimator, finite, fitting
 from labelfold._sklearn import Interval
 from labelfold.features._forms import mostly_zeros
 from labelfold.numerics._eigen import largest_eigenvectors, signed
@@ -113,7 +113,8 @@ class Principal(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator
         """
         check_is_fitted(self)
         shared = (np.ascontiguousarray(self.components_.T), self.mean_)
-        return self._rows(X, reset=False).map(_project, shared=shared)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return finite(self, self._rows(X, reset=False).map(_project, shared=shared))
 
     @property
     def _n_features_out(self) -> int:

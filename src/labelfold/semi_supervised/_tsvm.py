@@ -137,7 +137,7 @@ class TSVM(Decisions, RowsEstimator):
         "unlabeled_weight": [Interval(Real, 0, None, closed="left")],
         "positive_fraction": [Real, "array-like", None],
         "fit_intercept": ["boolean"],
-        "n_stages": [Interval(Integral, 1, None, closed="left")],
+        "n_stages": [Interval(Integral, 1, 10_000, closed="both")],
         "max_switches": [Interval(Integral, 1, None, closed="left"), None],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
