@@ -81,6 +81,22 @@ def test_a_table_and_a_query(database, frame):
     assert read_table(address, target="kind").raw.num_rows == len(frame)
 
 
+def test_tables_of_other_schemas_and_views(database, frame):
+    address, rows = database
+    rows("create view seen as select id, visits from t")
+    assert read_table(address, table="seen").raw.num_columns == 2
+    rows('create table "odd "" name.x" as select visits from t')
+    assert read_table(address, table='odd " name.x').raw.shape == (90, 1)
+    if address.startswith("sqlite"):
+        return
+    rows("create schema if not exists other")
+    rows("drop table if exists other.u")
+    rows("create table other.u as select size from t")
+    assert read_table(address, table="other.u").raw.column("size").to_pylist() == frame["size"].tolist()
+    refused(lambda: read_table(address, table="other.uu"), "has no table 'other.uu'", "did you mean 'u'?")
+    refused(lambda: read_table(address, table="elsewhere.u"), "has no table 'elsewhere.u'")
+
+
 def test_columns_of_one_name_are_renamed_as_in_csv(database):
     address, _ = database
     table = read_table(address, query="select visits, visits, size from t")

@@ -102,6 +102,7 @@ def test_compare_leaves_an_annotated_copy(path, tmp_path, capsys):
     assert set(made.obs["labelfold_predicted"]) == set(TYPES)
     page = (tmp_path / "out" / "report.html").read_text()
     assert "GENE" in page
+    assert "a copy of the file with the embedding in obsm" in page
     assert "AAAC-7" in page
 
 

@@ -82,7 +82,7 @@ def _table(where: Database, connection: Any, wanted: str | None) -> tuple[str | 
     import sqlalchemy as sa
 
     inspector = sa.inspect(connection)
-    there = [*inspector.get_table_names(), *inspector.get_view_names()]
+    there = _tables_of(inspector)
     if wanted is None:
         if len(there) == 1:
             return None, there[0]
@@ -91,8 +91,9 @@ def _table(where: Database, connection: Any, wanted: str | None) -> tuple[str | 
     if wanted in there:
         return None, wanted
     schema, dot, name = wanted.partition(".")
-    if dot and schema in inspector.get_schema_names():
-        beside = [*inspector.get_table_names(schema), *inspector.get_view_names(schema)]
+    # DuckDB puts the name of the file before that of a schema
+    if dot and schema in {known.split(".")[-1] for known in inspector.get_schema_names()}:
+        beside = _tables_of(inspector, schema)
         if name in beside:
             return schema, name
         raise FileProblem(
@@ -100,6 +101,12 @@ def _table(where: Database, connection: Any, wanted: str | None) -> tuple[str | 
         )
     hint = did_you_mean(wanted, there) or f"; it has {listed(there)}"
     raise FileProblem(f"{where} has no table {wanted!r}{hint}.")
+
+
+def _tables_of(inspector: Any, schema: str | None = None) -> list[str]:
+    """Return the tables and views of a schema, of the usual one unless it is named."""
+    schema = schema or inspector.default_schema_name
+    return [*inspector.get_table_names(schema), *inspector.get_view_names(schema)]
 
 
 def _quoted(connection: Any, schema: str | None, name: str) -> str:
@@ -180,8 +187,7 @@ def refuse_table(where: Database, name: str) -> None:
     import sqlalchemy as sa
 
     with _connected(where) as connection:
-        inspector = sa.inspect(connection)
-        if name in [*inspector.get_table_names(), *inspector.get_view_names()]:
+        if name in _tables_of(sa.inspect(connection)):
             raise FileProblem(
                 f"{where} has a table {name!r} already, which is never written over; give --to-table another name."
             )

@@ -30,6 +30,7 @@ _MADE = {
     "model.skops": "the model, for labelfold predict, transform and inspect, or labelfold.load in Python",
     "predictions.csv": "every row of the table with its label, what is predicted and how sure that is",
     "embedding.parquet": "every row of the table in the components of the model",
+    "annotated.h5ad": "a copy of the file with the embedding in obsm and the predictions in obs",
     "results.csv": "one line a run; the same command goes on from it",
     "answer.json": "the answer for other programs",
 }
