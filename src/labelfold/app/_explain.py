@@ -28,8 +28,8 @@ def predict_with_confidence(model: Any, X: Any) -> tuple[np.ndarray, np.ndarray]
 
     A model that `calibrate` has been through has a and b such that 1 / (1 + exp(-a m - b)), with m the gap of
     `score_gap`, is the probability that the prediction is right. Of others it is the model's own probability of the
-    class (with several labels a row, that all of them are right), or where it has none the same with 1 and 0: a number
-    to sort rows by, each row by itself. NaN where the model has neither.
+    class (with several labels a row, that all of them are right), or where it has none the same with 1 and 0: a
+    number to sort rows by, each row by itself. NaN where the model has neither.
 
     Parameters
     ----------
