@@ -243,7 +243,7 @@ def _compare(
         with refusing():
             try:
                 found = compare(
-                    table.columns(),
+                    table.to_learn(),
                     table.y,
                     ids=row_names(table),
                     unlabeled=mark,

@@ -123,13 +123,12 @@ def fit(
         writable_file(output)
         table, mark, labels = read_labelled(rows, label_free, task)
         read = read_data(
-            table.columns(),
+            table.to_learn(),
             table.y,
             unlabeled=mark,
             ids=row_names(table),
             recipe=recipe_for(table, rows.roles),
             task=task,
-            images=table.image_shape is not None,
             feature_names=table.feature_names,
         )
         tell_recipe(read.recipe)

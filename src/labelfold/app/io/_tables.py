@@ -95,6 +95,10 @@ class Table:
             return self.X, 0
         return np.where(bad, np.asarray(medians, dtype=self.raw.dtype), self.raw), int(bad.sum())
 
+    def to_learn(self) -> Any:
+        """Return what to learn from: the columns, or the matrix of images, of which a recipe has nothing to tell."""
+        return self.columns() if self.image_shape is None else self.X
+
     def columns(self) -> Any:
         """Return the columns as a recipe reads them, where they have names, and the matrix otherwise."""
         import pandas as pd
