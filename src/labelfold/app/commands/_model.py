@@ -27,6 +27,7 @@ from labelfold.app.commands._console import (
     tell_recipe,
 )
 from labelfold.app.commands._options import (
+    MEMORY,
     Category,
     Data,
     Date,
@@ -106,7 +107,7 @@ def _told(method: Any) -> list[tuple[str, str]]:
     return facts if method.available else [*facts, ("not installed", install(method))]
 
 
-@app.command()
+@app.command(epilog=MEMORY)
 def fit(
     data: Data,
     output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write.")],
@@ -237,7 +238,7 @@ def fit_notes(method: Any, table: Any, data: Any, embedded: Any, expected: Any) 
     }
 
 
-@app.command()
+@app.command(epilog=MEMORY)
 def transform(
     model: Model,
     data: Data,
@@ -275,7 +276,7 @@ def transform(
     console().print(f"{count(n, 'row')} in {count(k, 'component')} written to {output}", soft_wrap=True)
 
 
-@app.command()
+@app.command(epilog=MEMORY)
 def predict(
     model: Model,
     data: Data,
