@@ -49,3 +49,12 @@ def largest_one(X: Any) -> Any:
         return normalize(X, norm="max")
     largest = np.abs(X).max(axis=1, keepdims=True, initial=0.0)
     return X / np.where(largest > 0, largest, 1)
+
+
+def dense_if_full(X: Any) -> Any:
+    """Return rows on the host, sparse ones of few zeros as an array: it takes no more memory.
+
+    >>> type(dense_if_full(sparse.csr_array(np.ones((2, 2))))).__name__
+    'ndarray'
+    """
+    return X.toarray() if sparse.issparse(X) and 1.5 * X.nnz >= np.prod(X.shape) else X
