@@ -22,6 +22,7 @@ from targets import plain
 from tools import ToolCase
 
 import labelfold
+from labelfold.rows.adapters._device import to_host
 
 # Their start is drawn or follows the order of the rows, or the rows are clustered or halved in that order: a
 # permutation may give another local minimum.
@@ -139,6 +140,7 @@ def _check(case: Case, folder: Path, seen: list[warnings.WarningMessage]) -> Non
     if _has_kernel(case) and (X[:1] == X).all():
         return  # features of equal rows differ by round-off
     _one_by_one(model, case, shown)
+    _in_another_container(model, case, shown, folder)
     # Where iterations were stopped short the result is that of the way they took, which of several minima the last
     # digits may decide.
     stopped = any(issubclass(one.category, ConvergenceWarning) for one in seen)
@@ -151,11 +153,17 @@ def _shown(model: Any, X: Any) -> Shown:
     made = {}
     for what in ("transform", "decision_function", "predict_proba"):
         if hasattr(model, what):
-            values = getattr(model, what)(X)
-            made[what] = np.asarray(values.toarray() if hasattr(values, "toarray") else values, dtype=float)
+            made[what] = _host(getattr(model, what)(X))
     if hasattr(model, "predict") and not hasattr(model, "classes_"):
-        made["predict"] = np.asarray(model.predict(X), dtype=float)
+        made["predict"] = _host(model.predict(X))
     return made
+
+
+def _host(values: Any) -> np.ndarray:
+    """Return values from wherever they are: sparse, chunked, on a device."""
+    for way in ("toarray", "compute"):
+        values = getattr(values, way)() if hasattr(values, way) else values
+    return np.asarray(to_host(values), dtype=float)
 
 
 def _known_classes(model: Any, case: Case) -> None:
@@ -197,6 +205,21 @@ def _one_by_one(model: Any, case: Case, shown: Shown) -> None:
     _alike(found, expected, "row by row", moved, case)
 
 
+def _in_another_container(model: Any, case: Case, shown: Shown, folder: Path) -> None:
+    """Check what a model makes of rows that come in another container than those it was fitted to."""
+    X = case.rows.X
+    if case.name in NOT_UNIQUE and len(model.components_) > min(X.shape):
+        return
+    found = _shown(model, case.rows.other.within(folder).make(X))
+    _alike(
+        found,
+        shown,
+        f"placed in {case.rows.other}",
+        lambda: (_shown(model, Z) for Z in _nudged(X, case)),
+        case,
+    )
+
+
 def _another_way(case: Case, shown: Shown, folder: Path, permute: bool) -> None:
     """Fit again from another container, in blocks of a few rows and three threads, and in another order."""
     X, y = case.rows.X, case.target.y
@@ -213,13 +236,33 @@ def _another_way(case: Case, shown: Shown, folder: Path, permute: bool) -> None:
         changed.enter_context(patch.dict(os.environ, {"LABELFOLD_NUM_THREADS": "3"}))
         for name, value in _SMALL_BLOCKS.items():
             changed.enter_context(patch(name, value))
-        found = _shown(_fit(case, rows, y), X)
+        other = _fit(case, rows, y)
+        found = _shown(other, X)
+    if _has_ties(
+        other
+    ):  # then any rotation of their directions is a solution, and all have the same products
+        found, shown = (
+            what | {"transform": what["transform"] @ what["transform"].T} for what in (found, shown)
+        )
 
     def moved() -> Iterator[Shown]:
         for Z in _nudged(X, case):
-            yield _shown(_fit(case, case.rows.other.within(folder).make(Z), case.target.y), X)
+            moved = _shown(_fit(case, case.rows.other.within(folder).make(Z), case.target.y), X)
+            yield (
+                moved | {"transform": moved["transform"] @ moved["transform"].T}
+                if _has_ties(other)
+                else moved
+            )
 
     _alike(found, shown, f"in {case.rows.other}, in threads and another order", moved, case)
+
+
+def _has_ties(model: Any) -> bool:
+    """Tell whether directions have eigenvalues that are nearly equal."""
+    values = getattr(model, "eigenvalues_", None)
+    return values is not None and bool(
+        (np.abs(np.diff(values)) <= 1e-6 * np.abs(values).max(initial=0.0)).any()
+    )
 
 
 def _free_of_order(case: Case) -> bool:

@@ -101,3 +101,10 @@ def test_rows_that_leave_single_precision_when_they_are_projected(rng):
             ValueError, match="LDA makes numbers of these rows that leave the range of float32"
         ):
             model.transform((1e37 * X).astype(np.float32))
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-30, 1e200])
+def test_unit_rows_of_any_scale(scale, rng):
+    X = rng.normal(size=(9, 3))
+    made = features.UnitRows().fit(scale * X).transform(scale * X)
+    np.testing.assert_allclose(np.linalg.norm(made, axis=1), 1.0)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.metrics import accuracy_score, r2_score
+from sklearn.metrics import r2_score
 from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.validation import check_is_fitted
 
@@ -124,7 +124,17 @@ def labelled_score(model: Any, X: Any, y: Any, sample_weight: Any, task: str = "
 
 def measure_of(task: str) -> Callable[..., float]:
     """Return how predictions are scored: numbers by R^2, classes and labels by the share of rows all right."""
-    return r2_score if task == "regression" else accuracy_score
+    return r2_score if task == "regression" else _share_right
+
+
+def _share_right(truth: np.ndarray, found: np.ndarray, sample_weight: Any = None) -> float:
+    """Return the share of rows all right; scikit-learn's accuracy takes no classes of other types than text.
+
+    >>> float(_share_right(np.array([10**30, 2], dtype=object), np.array([10**30, 3], dtype=object)))
+    0.5
+    """
+    right = np.asarray(truth == found)
+    return np.average(right if right.ndim == 1 else right.all(axis=1), weights=sample_weight)
 
 
 def classifies(estimator: Any) -> bool:

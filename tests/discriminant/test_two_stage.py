@@ -1,6 +1,7 @@
 """CCA, OPLS and HSL: against the dense problem, each other, scikit-learn, and themselves in another form."""
 
 import warnings
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -663,3 +664,10 @@ def test_choosing_a_ridge_on_a_table_warns_of_nothing(rng):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         LDA(ridge="cv").fit(frame, y).predict(frame)
+
+
+def test_a_ridge_is_chosen_for_classes_of_any_type(rng):
+    X = rng.normal(size=(30, 3))
+    for names in ([10**30, 10**31], [b"a", b"b"], [Decimal(1), Decimal(2)]):
+        y = np.array(names, dtype=object)[(X[:, 0] > 0).astype(int)]
+        assert LDA(ridge="cv").fit(X, y).score(X, y) > 0.8

@@ -94,3 +94,12 @@ def test_means_and_rows_around_centres(make, X, many_blocks):
 def test_centres_are_different(rng):
     points = np.repeat(rng.standard_normal((4, 2)), 10, axis=0)
     assert len(cluster(points, 8, 0)) == 4
+
+
+def test_equal_rows_are_at_no_distance_in_any_container(rng):
+    points = 1e3 + rng.normal(size=(4, 3))
+    X = points[[0, 1, 2, 3, 0, 1]] * (1 + 1e-16)
+    for rows in (X, sparse.csr_array(X), np.asfortranarray(X)):
+        distance, which = Anchors(np.vstack([points, points])).nearest(rows, 2)
+        assert (distance == 0).all()
+        assert (which % 4 == np.array([0, 1, 2, 3, 0, 1])[:, None]).all()

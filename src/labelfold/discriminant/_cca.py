@@ -78,6 +78,9 @@ class CCA(OPLS):
 
     Notes
     -----
+    Memory beside a dense X, at most: ``32*l*d + 48*d*d`` bytes in fit, none in transform, and 24 MB
+    (docs/memory.md).
+
     Cost as in `LDA`, and one more pass over the labelled rows for what `predict` needs.
 
     References

@@ -116,6 +116,9 @@ class LDA(ClassifierMixin, TwoStage):
 
     Notes
     -----
+    Memory beside a dense X, at most: ``32*l*d + 48*d*d`` bytes in fit, none in transform, and 24 MB
+    (docs/memory.md).
+
     Cost: one pass over the labelled rows and a factorisation of the smaller of d x d and n x n where that fits
     ``max_gram_bytes`` (a second pass where it is ill-conditioned); otherwise one pass an iteration, each
     O(nnz c), with O(nnz + c (n + d)) memory.

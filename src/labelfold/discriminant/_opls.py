@@ -70,6 +70,9 @@ class OPLS(RegressionHead, TwoStage):
 
     Notes
     -----
+    Memory beside a dense X, at most: ``32*l*d + 48*d*d`` bytes in fit, none in transform, and 24 MB
+    (docs/memory.md).
+
     Cost as in `LDA`, and one more pass over the labelled rows for what `predict` needs. With the same number of
     components as targets and ridge 0 its predictions are those of least squares.
 

@@ -86,6 +86,8 @@ class SSDR(LinearReducer):
 
     Notes
     -----
+    Memory beside a dense X, at most: ``64*d*d`` bytes in fit, none in transform, and 24 MB (docs/memory.md).
+
     Cost: one pass over X and a d x d eigenproblem for up to a thousand columns; otherwise one pass an iteration,
     each O(nnz k), with O(nnz + k (n + d)) memory: S is a matrix of rank c + 1 for c classes, or of rank 1 and a
     sparse one for pairs, and never formed. Rows in explicit pairs are taken into memory; where they do not fit

@@ -79,6 +79,12 @@ class CNMF(SquaredNMF):
 
     Notes
     -----
+    Memory beside a dense X, at most: ``48*(n + d)*k`` bytes in fit, ``160*m*k`` in transform, and 24 MB
+    (docs/memory.md).
+
+    With more components than X has rows or columns, several coordinates of a row are equally good: a row alone
+    and in a batch may get others, which stand for the same reconstruction.
+
     Cost: one pass over X an iteration, O(k nnz + k^2 (n + d)), and O(nnz + k (n + d) + c d) memory. Of the labelled
     rows only their sums by class, :math:`Y_L'X_L`, are needed, and made once. An iteration makes a few
     multiplicative updates of H while it has the products X V of a block, and as many of Q and V.

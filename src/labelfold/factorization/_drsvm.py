@@ -129,6 +129,9 @@ class DRSVM(Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
 
     Notes
     -----
+    Memory beside a dense X, at most: ``48*(n + d)*k`` bytes in fit, ``160*m*k`` in transform, and 24 MB
+    (docs/memory.md).
+
     Cost: one pass over X an iteration, O(k nnz + k^2 (n + d)), and O(nnz + k (n + d)) memory. Labelled rows are taken
     into memory once and solved exactly, each through a dual problem as large as there are machines (and components,
     where non-negative): with thousands of labels of many classes that is what takes the time. The unlabelled rows of

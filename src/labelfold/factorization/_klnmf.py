@@ -66,6 +66,12 @@ class KLNMF(DivergenceNMF):
 
     Notes
     -----
+    Memory beside a dense X, at most: ``64*(n + d)*k`` bytes in fit, ``64*m*k`` in transform, and 24 MB
+    (docs/memory.md).
+
+    With more components than X has rows or columns, several coordinates of a row are equally good: a row alone
+    and in a batch may get others, which stand for the same reconstruction.
+
     Cost: one pass over X an iteration, O(k nnz), and O(nnz + k (n + d)) memory. Sparse rows are worked on
     non-zero by non-zero in compiled loops, rows in threads; dense ones in blocks that fit a core's cache.
 

@@ -125,6 +125,9 @@ class LSDR(OffsetFactorisation):
 
     Notes
     -----
+    Memory beside a dense X, at most: ``64*n*k + 64*(l + d)*d`` bytes in fit, none in transform, and 24 MB
+    (docs/memory.md).
+
     With "auto" weights X and c X have the same predictions.
 
     An unlabelled row lies where V puts it, in closed form, and so does a new one, each by itself: (u, bu / t) is

@@ -100,6 +100,12 @@ class NMFAlpha(DivergenceNMF):
 
     Notes
     -----
+    Memory beside a dense X, at most: ``96*(n + d)*k`` bytes in fit, ``64*m*k`` in transform, and 24 MB
+    (docs/memory.md).
+
+    With more components than X has rows or columns, several coordinates of a row are equally good: a row alone
+    and in a batch may get others, which stand for the same reconstruction.
+
     Cost: one pass over X an iteration, O(k nnz), and a look at S'X, which is sparse where X is; O(nnz + k (n + d))
     memory. The labelled rows are taken into memory once, to train the machines. Updates are the paper's eqs. 15 and
     16, and look ahead: see `labelfold.numerics.kl._factors`.

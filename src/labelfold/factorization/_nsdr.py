@@ -126,6 +126,9 @@ class NSDR(OffsetFactorisation):
 
     Notes
     -----
+    Memory beside a dense X, at most: ``112*n*k + 64*(l + d)*d + 24*l*l`` bytes in fit, none in transform, and 24
+    MB (docs/memory.md).
+
     With "auto" weights X and c X have the same predictions.
 
     An unlabelled row lies where V puts it, in closed form, and so does a new one, each by itself: (u, bu / t) is

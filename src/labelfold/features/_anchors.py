@@ -21,6 +21,7 @@ from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors
+from sklearn.utils.extmath import row_norms
 
 from labelfold.rows import Block, Featurized, Rows
 from labelfold.rows._host import host
@@ -42,6 +43,9 @@ _SINGLE_ROWS = 100_000
 # Matrices larger than this are decomposed in float32 first.
 _SINGLE_FROM = 400
 
+# Distances are round-off below this many times the root of what squares lose.
+_ROUND_OFF = 4
+
 # Where the second eigenvalue differs from 1 by less than this the graph is in pieces.
 _PIECES = 1e-9
 
@@ -62,7 +66,10 @@ class Anchors(BaseEstimator):
         """Return the distances (n, k) of the nearest anchors of some rows, nearest first, and which they are."""
         X = X.astype(self.points.dtype, copy=False)
         distance, which = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(self.points).kneighbors(X)
-        return _finite(distance), which
+        # Equal rows are apart by round-off, more or less so in another container: that is no distance.
+        sizes = row_norms(X, squared=True)[:, None] + row_norms(self.points, squared=True)[which]
+        noise = _ROUND_OFF * np.sqrt(np.finfo(distance.dtype).eps * sizes)
+        return np.where(_finite(distance) <= noise, 0.0, distance), which
 
 
 class NearestAnchors:

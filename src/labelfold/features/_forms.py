@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from labelfold._base import RowsEstimator, fitting
 from labelfold.rows import Block, Centered, Rows
-from labelfold.rows._host import formed, host
+from labelfold.rows._host import formed, host, largest_one
 from labelfold.rows._wrappers import RowsWrapper
 
 # Quantiles and the kind of the values are learned from at most this many rows, drawn at random.
@@ -211,10 +211,8 @@ class UnitRows(ColumnForm):
     """
 
     def _form(self, X: Any) -> Any:
-        # By the largest entry first: squares of large or small ones would leave their range, and so does the sum by
-        # which scikit-learn checks that all entries are finite.
-        with np.errstate(over="ignore", invalid="ignore"):
-            return normalize(normalize(X, norm="max"))
+        # By the largest entry first: squares of large or small ones would leave their range.
+        return normalize(largest_one(X))
 
 
 class RootCounts(ColumnForm):

@@ -18,7 +18,7 @@ from labelfold.features._distances import distances
 from labelfold.numerics._ranges import refuse_negative
 from labelfold.numerics._scale import row_spread
 from labelfold.rows import Block, Rows
-from labelfold.rows._host import short_indices
+from labelfold.rows._host import dense_if_full, largest_one, short_indices
 
 _TAKES = {"rbf": ("gamma",), "poly": ("gamma", "degree", "coef0"), "sigmoid": ("gamma", "coef0")}
 _TAKES |= {"polynomial": _TAKES["poly"], "laplacian": ("gamma",), "chi2": ("gamma",)}
@@ -73,7 +73,7 @@ class KernelMap(BaseEstimator):
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the features of some rows, in double precision."""
-        return self.of_points(shifted(X, self.center))
+        return self.of_points(shifted(X, self.center, self.kernel))
 
     def of_points(self, points: Any = None) -> np.ndarray:
         """Return the features of fitted rows as ``points`` has them, of all unless some are given."""
@@ -97,11 +97,11 @@ class CenteredNystroem(Nystroem):
         """Take the rows for landmarks."""
         plain = sp.issparse(X) or not _sees_differences(self.kernel, True)
         self.center_ = None if plain else np.asarray(X, dtype=np.float64).mean(axis=0)
-        return super().fit(shifted(X, self.center_))
+        return super().fit(shifted(X, self.center_, self.kernel))
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the features of some rows."""
-        return super().transform(shifted(X, self.center_))
+        return super().transform(shifted(X, self.center_, self.kernel))
 
 
 class Scores(NamedTuple):
@@ -121,13 +121,17 @@ class Scores(NamedTuple):
         return scores
 
 
-def shifted(X: Any, center: np.ndarray | None) -> Any:
-    """Return rows in double precision less a centre; sparse ones, which keep their zeros, less none.
+def shifted(X: Any, center: np.ndarray | None, kernel: str | Callable) -> Any:
+    """Return rows in double precision less a centre; sparse ones keep their zeros where there is none.
 
-    scikit-learn's absolute distances take no long indices, and its "chi2" no array that is read-only.
+    scikit-learn's absolute distances take no long indices, its "chi2" no array that is read-only, and its "cosine" no
+    short rows.
     """
+    if kernel == "cosine":
+        X = largest_one(X)
     if sp.issparse(X):
-        return short_indices(X.astype(np.float64, copy=False))
+        X = X.astype(np.float64, copy=False)
+        return short_indices(X) if center is None else X.toarray() - center
     if center is None:
         return np.require(X, np.float64, "W")
     return np.asarray(X, dtype=np.float64) - center
@@ -284,7 +288,7 @@ def exact_map(
             f"max_gram_bytes={max_gram_bytes:,} allows; leave n_landmarks at 'auto', or raise max_gram_bytes to "
             f"{8 * n * n:,}"
         )
-    points = shifted(rows.whole().double().raw, None)
+    points = shifted(dense_if_full(rows.whole().double().raw), None, kernel)
     if sp.issparse(points) or not _sees_differences(kernel, centred):
         return KernelMap(points, kernel, params)
     center = points.mean(axis=0)
@@ -316,7 +320,7 @@ def nystroem_map(
     """Return a Nystroem feature map with landmarks drawn from the rows; ``centred`` as in `exact_map`."""
     m = min(n_landmarks, rows.shape[0])
     chosen = np.sort(check_random_state(random_state).permutation(rows.shape[0])[:m])
-    landmarks = shifted(rows.take(chosen).whole().double().raw, None)
+    landmarks = shifted(dense_if_full(rows.take(chosen).whole().double().raw), None, kernel)
     refuse_infinite(_kernels(landmarks, landmarks, kernel, params))
     make = Nystroem if kernel == "linear" and not centred else CenteredNystroem
     return make(kernel=kernel, **params, n_components=m, random_state=0).fit(landmarks)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.preprocessing import normalize
 
 from labelfold.rows._blocks import Block, CSRBlock
 from labelfold.rows.adapters._device import to_host
@@ -33,3 +34,27 @@ def formed(X: Block, form: Callable[[Any], Any]) -> Block:
     if not sparse.issparse(made):
         return X.apply(lambda _: made)
     return CSRBlock.of(made, 0, made.shape[0], X.dtype)
+
+
+def largest_one(X: Any) -> Any:
+    """Return rows divided by their largest entry, those of zeros as they are.
+
+    scikit-learn takes rows that are shorter than 2e-15 for rows of zeros, and squares of long ones overflow.
+
+    >>> largest_one(np.array([[1e-200, 2e-200], [0.0, 0.0]]))
+    array([[0.5, 1. ],
+           [0. , 0. ]])
+    """
+    if sparse.issparse(X):
+        return normalize(X, norm="max")
+    largest = np.abs(X).max(axis=1, keepdims=True, initial=0.0)
+    return X / np.where(largest > 0, largest, 1)
+
+
+def dense_if_full(X: Any) -> Any:
+    """Return rows on the host, sparse ones of few zeros as an array: it takes no more memory.
+
+    >>> type(dense_if_full(sparse.csr_array(np.ones((2, 2))))).__name__
+    'ndarray'
+    """
+    return X.toarray() if sparse.issparse(X) and 1.5 * X.nnz >= np.prod(X.shape) else X

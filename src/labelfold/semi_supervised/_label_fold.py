@@ -135,6 +135,9 @@ class LabelFold(FoldPredictions):
 
     Notes
     -----
+    Memory beside a dense X, at most: ``6*X + 64*a*(a + d)`` bytes in fit, none in transform, and 24 MB
+    (docs/memory.md).
+
     Cost: for each form two to four passes over the rows, a decomposition of a d x d matrix (d up to 4,000; an
     iteration beyond), a search among the m anchors, O(n m d), and m x m eigenproblems; then an l x l eigenproblem a
     view. All of it is linear in n. Memory beside the rows: O(m (m + d)) and, for `refit`, 12 bytes for each of a

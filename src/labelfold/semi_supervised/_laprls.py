@@ -130,6 +130,8 @@ class LapRLS(RegressionHead, RowsEstimator):
 
     Notes
     -----
+    Memory beside a dense X, at most: ``1.5*X + 400*n`` bytes in fit, none in predict, and 24 MB (docs/memory.md).
+
     A graph is not made row by row: rows from files, devices or Dask are taken into memory for `fit`, within
     ``max_gram_bytes``; prediction takes any container. Neighbours are exact (scikit-learn's), all pairs compared
     beyond 15 columns: O(n^2 d) work and O(n) memory.

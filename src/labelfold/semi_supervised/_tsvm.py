@@ -109,6 +109,9 @@ class TSVM(Decisions, RowsEstimator):
 
     Notes
     -----
+    Memory beside a dense X, at most: ``0.5*X + 240*n*c`` bytes in fit, none in predict, and 24 MB
+    (docs/memory.md).
+
     Cost: a few tens of warm-started SVM trainings a machine, each O(nnz) a round, and O(nnz + n + d) memory; a sparse
     X is never made dense. Predictions take one pass over rows in any container.
 

@@ -88,6 +88,9 @@ class KernelPCALS(NestedSubspace):
 
     Notes
     -----
+    Memory beside a dense X, at most: ``40*q*q + 40*q*d`` bytes in fit, none in transform, and 24 MB
+    (docs/memory.md).
+
     Exact: the kernel matrix is made once, :math:`O(n^2 d)`, and factorised where it lies, :math:`K = LL'` with L of
     as many columns m as K has rank, :math:`O(n m^2)`: at most :math:`n^3 / 3`, and little where the kernel is smooth.
     The rows of L are features whose products are the kernel, and the rest is `PCALS` of them: up to 512 columns

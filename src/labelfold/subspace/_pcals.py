@@ -128,6 +128,9 @@ class PCALS(NestedSubspace):
 
     Notes
     -----
+    Memory beside a dense X, at most: ``32*d*d + 200*(n + d)`` bytes in fit, none in transform, and 24 MB
+    (docs/memory.md).
+
     Dense X of up to 2,048 columns (more where it is slow to read) that fit ``max_gram_bytes``: one pass over X in
     all, :math:`O(n d^2)`, after which a step costs :math:`O(d^2)`; up to 512 columns, :math:`O(d^3)`. Otherwise, and
     where X is sparse: one pass for the mean and one a step, each over a few vectors, and nothing of size d x d;

@@ -13,11 +13,20 @@ import numpy as np
 import typer
 
 from labelfold.app.commands._console import as_fitted, console, named_columns, note, recipe_of
-from labelfold.app.commands._options import GivenRows, Model, SafeCsv, TableOut, ToTable, app, takes_rows
+from labelfold.app.commands._options import (
+    MEMORY,
+    GivenRows,
+    Model,
+    SafeCsv,
+    TableOut,
+    ToTable,
+    app,
+    takes_rows,
+)
 from labelfold.app.io._problems import Refusal, count, listed, printable, refusing
 
 
-@app.command()
+@app.command(epilog=MEMORY)
 @partial(takes_rows, labels=False)
 def transform(
     model: Model,
@@ -44,7 +53,7 @@ def transform(
     console().print(f"{count(n, 'row')} in {count(k, 'component')} written to {output}", soft_wrap=True)
 
 
-@app.command()
+@app.command(epilog=MEMORY)
 @partial(takes_rows, labels=False)
 def predict(
     model: Model,

@@ -26,6 +26,7 @@ from labelfold.app.commands._console import (
 )
 from labelfold.app.commands._deliver import deliver, deliver_alone, name_files
 from labelfold.app.commands._options import (
+    MEMORY,
     GivenRows,
     LabelFree,
     SafeCsv,
@@ -62,7 +63,7 @@ _DEMO_LABELS = 100
 _DEMO: dict[str, Any] = {"time_limit": 60}
 
 
-@app.command("compare")
+@app.command("compare", epilog=MEMORY)
 @takes_rows
 def compare_command(
     context: typer.Context,

@@ -21,7 +21,7 @@ from labelfold.app.commands._console import (
     row_names,
     tell_recipe,
 )
-from labelfold.app.commands._options import GivenRows, LabelFree, Scale, Seed, Task, app, takes_rows
+from labelfold.app.commands._options import MEMORY, GivenRows, LabelFree, Scale, Seed, Task, app, takes_rows
 from labelfold.app.io._problems import Refusal, count, refusing, writable_file
 
 __all__ = ["app"]
@@ -74,7 +74,7 @@ def _told(method: Any) -> list[tuple[str, str]]:
     return facts if method.available else [*facts, ("not installed", install(method))]
 
 
-@app.command()
+@app.command(epilog=MEMORY)
 @takes_rows
 def fit(
     rows: GivenRows,

@@ -272,3 +272,7 @@ def _common(
     ] = False,
 ) -> None:
     pass
+
+
+# What the help of commands that read a table ends with.
+MEMORY = "At most 300 MB of memory, 8 times the size of the file, and what the method takes (docs/memory.md)."

@@ -158,6 +158,10 @@ def read_table(
     Table
         See its attributes.
 
+    Notes
+    -----
+    Memory of the process, at most: 300 MB and 8 times the size of the file, unpacked (docs/memory.md).
+
     Examples
     --------
     >>> import pathlib, tempfile

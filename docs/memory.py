@@ -1,0 +1,137 @@
+"""Write docs/memory.md: the most memory that every fit, transform, reader and command takes, from the tables below.
+
+    python docs/memory.py
+
+tests/test_memory.py measures each as the resident memory of a process of its own, and fails where a docstring, the
+help of a command or the page says something else than the tables.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+PAGE = Path(__file__).with_suffix(".md")
+
+# What blocks of rows, threads and code that is compiled or loaded on first use take, beside any formula.
+OVERHEAD = 24 << 20
+
+LETTERS = {
+    "X": "bytes of X in memory, as float64",
+    "n": "rows",
+    "d": "columns",
+    "l": "labelled rows",
+    "k": "components",
+    "c": "classes",
+    "m": "rows that are transformed or predicted",
+    "q": "rows that a kernel is taken with: n where their matrix fits `max_gram_bytes`, otherwise `n_landmarks`",
+    "a": "anchors",
+}
+
+
+class Peak(NamedTuple):
+    """The most bytes beside X and what is returned: formulas in the letters above."""
+
+    fit: str
+    use: str = "0"
+
+
+_TWO_STAGE = Peak("32*l*d + 48*d*d")
+_FACTORS = Peak("48*(n + d)*k", "160*m*k")
+ESTIMATORS = {
+    "LDA": _TWO_STAGE,
+    "CCA": _TWO_STAGE,
+    "OPLS": _TWO_STAGE,
+    "HSL": _TWO_STAGE,
+    "SSDR": Peak("64*d*d"),
+    "PCALS": Peak("32*d*d + 200*(n + d)"),
+    "KernelPCALS": Peak("40*q*q + 40*q*d"),
+    "LabelFold": Peak("6*X + 64*a*(a + d)"),
+    "LapRLS": Peak("1.5*X + 400*n"),
+    "TSVM": Peak("0.5*X + 240*n*c"),
+    "DRSVM": _FACTORS,
+    "SSNMF": _FACTORS,
+    "CNMF": _FACTORS,
+    "LSDR": Peak("64*n*k + 64*(l + d)*d"),
+    "NSDR": Peak("112*n*k + 64*(l + d)*d + 24*l*l"),
+    "KLNMF": Peak("64*(n + d)*k", "64*m*k"),
+    "NMFAlpha": Peak("96*(n + d)*k", "64*m*k"),
+}
+
+# The most memory of a whole process, of a file of F bytes, unpacked.
+FILES = {
+    "labelfold.Recipe": "300 MB + 8 F",
+    "reading CSV, Parquet, NPZ and SVMlight": "300 MB + 8 F",
+    "`labelfold fit`, `predict`, `transform`": "300 MB + 8 F, and what the method takes",
+    "`labelfold compare`": "400 MB + 12 F, and what the largest of the methods takes",
+    "`labelfold inspect`, reading a model": "300 MB + 4 times the unpacked model",
+    "`labelfold demo`, `datasets`, `methods`": "600 MB",
+}
+# What `labelfold fit --help` and its like end with, and the docstring of `read_table`.
+HELP = "At most 300 MB of memory, 8 times the size of the file, and what the method takes (docs/memory.md)."
+READER = "Memory of the process, at most: 300 MB and 8 times the size of the file, unpacked (docs/memory.md)."
+
+
+def sentence(name: str) -> str:
+    """Return what the docstring of an estimator says of its memory.
+
+    >>> sentence("SSDR")
+    'Memory beside a dense X, at most: ``64*d*d`` bytes in fit, none in transform, and 24 MB (docs/memory.md).'
+    """
+    peak = ESTIMATORS[name]
+    use = "none" if peak.use == "0" else f"``{peak.use}``"
+    return (
+        f"Memory beside a dense X, at most: ``{peak.fit}`` bytes in fit, {use} in {verb(name)}, and "
+        f"{OVERHEAD >> 20} MB (docs/memory.md)."
+    )
+
+
+def verb(name: str) -> str:
+    """Return what a fitted estimator does to rows."""
+    return "predict" if name in ("LapRLS", "TSVM") else "transform"
+
+
+def bound(formula: str, **letters: float) -> float:
+    """Return the bytes that a formula allows.
+
+    >>> bound("8*n*k", n=10, k=2) - OVERHEAD
+    160.0
+    """
+    return float(eval(formula, {}, letters)) + OVERHEAD
+
+
+def page() -> str:
+    """Return the text of the page."""
+    lines = [
+        "# Memory",
+        "",
+        "The most memory beside X and what is returned, in bytes, for a dense X in memory. To each formula come "
+        f"{OVERHEAD >> 20} MB for",
+        "blocks of rows, threads and code that is loaded on first use. Rows from a file or from blocks are read a",
+        "block at a time, so that X itself is then not in memory, unless a method takes rows into memory (LapRLS,",
+        "TSVM: within `max_gram_bytes`). A sparse X counts with 12 bytes an entry that it stores.",
+        "",
+        "This page is written by `python docs/memory.py`; `tests/test_memory.py` measures each line as the resident "
+        "memory of a process.",
+        "",
+        *table(["letter", "what it is"], [[f"`{x}`", what] for x, what in LETTERS.items()]),
+        "",
+        *table(
+            ["estimator", "fit", "transform or predict"],
+            [[f"`{name}`", f"`{peak.fit}`", f"`{peak.use}`"] for name, peak in ESTIMATORS.items()],
+        ),
+        "",
+        "Files and commands: the memory of the whole process, of a file of F bytes (unpacked).",
+        "",
+        *table(["what", "at most"], [[what, most] for what, most in FILES.items()]),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def table(head: list[str], rows: list[list[str]]) -> list[str]:
+    """Return the lines of a Markdown table."""
+    return [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
