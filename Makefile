@@ -21,7 +21,7 @@ test: $(VENV)/.test
 
 SECONDS ?= 60
 SEED ?= 0
-PARTS ?= cases faults
+PARTS ?= cases faults files
 campaign: $(VENV)/.test
 	$(BIN)/python campaign --seconds $(SECONDS) --seed $(SEED) --parts $(PARTS) $(ARGS)
 

@@ -27,7 +27,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-PARTS = ("cases", "faults")
+PARTS = ("cases", "faults", "files")
 # These run commands in forked children, which threads do not survive.
 _ONE_THREAD = ("faults", "files")
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")

@@ -45,6 +45,11 @@ def run_batch(name: str, seed: int, number: int, *, shown: bool = False) -> tupl
     return ended, ""
 
 
+def disturbed(one: Scenario, kind: str, call: int) -> None:
+    """Run a command once with a call to the disk that goes wrong, and check what it left."""
+    _failing(kind, call)(one, one.copy())
+
+
 Disturb = Callable[[Scenario, Path], str]
 
 
@@ -77,6 +82,8 @@ def _ended(one: Scenario, folder: Path, ended: Ended, **known: bool) -> str:
 
 
 def _failing(kind: str, number: int) -> Disturb:
+    """Have a call to the disk go wrong."""
+
     def disturb(one: Scenario, folder: Path) -> str:
         ended = run(one.arguments, folder, Disk(folder, kind, number).install)
         if kind == "short":

@@ -143,7 +143,7 @@ def scenario(name: str) -> Scenario:
     before = root / "before"
     before.mkdir()
     for table, seed in (("t", 0), ("u", 1)):
-        _write_table(before / f"{table}.csv", seed)
+        write_table(before / f"{table}.csv", seed)
     *earlier, command = [line.split() for line in SCENARIOS[name]]
     for arguments in earlier:
         _undisturbed(arguments, before)
@@ -185,7 +185,7 @@ def warm() -> None:
         redirect_stdout(io.StringIO()),
         redirect_stderr(io.StringIO()),
     ):
-        _write_table(Path(folder) / "t.csv", 0)
+        write_table(Path(folder) / "t.csv", 0)
         os.chdir(folder)
         try:  # what is imported in the midst of a command, and compiled
             assert main(COMPARE.format(1).split()) == 0
@@ -193,7 +193,8 @@ def warm() -> None:
             os.chdir(here)
 
 
-def _write_table(path: Path, seed: int) -> None:
+def write_table(path: Path, seed: int) -> None:
+    """Write a table of 60 rows with names, of which 18 have a label."""
     rng = np.random.default_rng(seed)
     kinds = rng.integers(0, 3, 60)
     X = rng.standard_normal((60, 4)) + 3 * np.eye(3, 4)[kinds]

@@ -12,6 +12,7 @@ import pytest
 from labelfold import Recipe
 from labelfold.app.io import FileProblem, read_table
 from labelfold.app.io import _frames as frames
+from labelfold.app.io._csv import distinct_names
 
 TEXT = 'größe{s}note{s}kind\n1{d}5{s}"quoted {s} and ""more""\nin two lines"{s}x\n2{d}25{s}größer{s}\n'
 COLUMNS = {"größe": ["1{d}5", "2{d}25"], "note": ['quoted {s} and "more"\nin two lines', "größer"]}
@@ -188,3 +189,24 @@ def test_a_large_file_with_a_wrong_row_is_refused_in_a_sentence(tmp_path, monkey
     path.write_text("a,b\n" + "1,2\n" * 50 + "1,2,3\n")
     with pytest.raises(FileProblem, match="more cells than the header has names in line 52: 3 for 2"):
         read_table(path)
+
+
+def test_many_columns_of_one_name_take_no_longer_each():
+    names = distinct_names(["a"] * 50_000)
+    assert (names[0], names[-1], len(set(names))) == ("a", "a.49999", 50_000)
+
+
+def test_a_long_cell_is_read(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(f"text,kind\n{'word ' * 40_000},a\nshort,b\n")
+    table = read_table(path, target="kind")
+    assert (table.raw.shape, table.y.tolist()) == ((2, 1), ["a", "b"])
+
+
+def test_a_zip_whose_member_has_no_head_is_damaged(tmp_path):
+    path = tmp_path / "t.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("t.csv", "a,kind\n1,x\n2,y\n")
+    path.write_bytes(b"XX" + path.read_bytes()[2:])
+    with pytest.raises(FileProblem, match=r"t\.zip is damaged or cut short: .*; write or copy it again"):
+        read_table(path, target="kind")

@@ -1,11 +1,14 @@
 """What a command has finished outlasts the failure of a later one, and every failure is one sentence."""
 
+import io
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import zipfile
 
+import numpy as np
 import pytest
 
 from labelfold.app._cli import main
@@ -122,3 +125,61 @@ def test_a_wrong_clock_is_no_reason_to_fail(finished, monkeypatch, capsys, says)
         run(capsys, f"transform r/model.skops iris.csv -o {path}", 0)
     run(capsys, "fit iris.csv -t species --id row -m naive-bayes -o m.skops", 0)
     run(capsys, "predict m.skops iris.csv -o p.csv", 0)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
+def test_ctrl_c_in_a_callback_that_swallows_it_still_stops():
+    code = (
+        "import signal, sys, time\n"
+        "import labelfold.app._cli as cli, labelfold.app.commands._model as commands\n"
+        "class Quiet:\n"
+        "    def __del__(self):\n"
+        "        signal.raise_signal(signal.SIGINT)\n"
+        "def app(**_):\n"
+        "    Quiet()\n"
+        "    for _ in range(100):\n"
+        "        time.sleep(0.01)\n"
+        "commands.app = app\n"
+        "sys.exit(cli.main())"
+    )
+    done = subprocess.run([sys.executable, "-c", code, "methods"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "labelfold: Stopped.\n")
+
+
+def test_a_model_whose_parts_do_not_fit_is_a_sentence(finished, capsys):
+    with zipfile.ZipFile(finished / "model.skops") as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    number = io.BytesIO()
+    np.save(number, np.float64(1.0))
+    arrays = [name for name in members if name.endswith(".npy")]
+    said = set()
+    for damaged in arrays:
+        with zipfile.ZipFile(finished / "bad.skops", "w") as archive:
+            for name, content in members.items():
+                archive.writestr(name, number.getvalue() if name == damaged else content)
+        for command in ("predict r/bad.skops iris.csv", "inspect r/bad.skops"):
+            status = main(command.split())
+            err = capsys.readouterr().err
+            assert status in (0, 2), err
+            said |= {line for line in err.splitlines() if "cannot be used" in line}
+    assert any("it is damaged, or was not written by labelfold" in line for line in said)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes and links are POSIX")
+@pytest.mark.parametrize("name", ["results.csv", "run.json", "report.html", ".lock"])
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(finished, capsys, name):
+    (finished / name).unlink(missing_ok=True)
+    os.mkfifo(finished / name)
+    _, err = run(capsys, COMPARE, 2)
+    assert "is a device or a pipe" in err or "could not be written to" in err
+
+
+@pytest.mark.parametrize("name", ["results.csv", "run.json"])
+def test_results_are_not_written_through_a_link_out_of_the_folder(finished, capsys, tmp_path, name):
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    (finished / name).unlink()
+    (finished / name).symlink_to(victim)
+    _, err = run(capsys, COMPARE, 2)
+    assert f"r/{name} is a link that leads out of its folder" in err
+    assert victim.read_bytes() == b"precious"

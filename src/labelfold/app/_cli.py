@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import signal
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Sequence
@@ -14,6 +16,7 @@ from typing import Any
 
 _APP = ("typer", "rich", "pandas", "pyarrow", "plotly", "jinja2", "skops")
 _DEBUG = "LABELFOLD_DEBUG"
+_MOMENT = 0.02
 _said: set[str] = set()
 
 
@@ -34,6 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     int
         The exit status.
     """
+    if argv is None:
+        sys.unraisablehook = _unraisable
     try:
         return _run(list(sys.argv[1:] if argv is None else argv))
     except KeyboardInterrupt:
@@ -100,6 +105,15 @@ def _no_more_output() -> None:
     """Keep the interpreter from complaining on its way out about what it could not write."""
     with suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _unraisable(found: Any) -> None:
+    """Have Ctrl-C again where it fell into code that cannot be interrupted, such as a callback of a C library."""
+    if found.exc_type is KeyboardInterrupt:
+        # a moment later: now it would be raised in here, and lost again
+        threading.Timer(_MOMENT, _thread.interrupt_main).start()
+    else:
+        sys.__unraisablehook__(found)
 
 
 def _help(error: Exception) -> str:

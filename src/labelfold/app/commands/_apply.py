@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from labelfold.app.commands._console import as_fitted, console, named_columns, note, recipe_of
+from labelfold.app.commands._console import as_fitted, console, named_columns, note, recipe_of, using
 from labelfold.app.commands._options import (
     MEMORY,
     GivenRows,
@@ -43,14 +43,16 @@ def transform(
     needed = {"transform": "gives no embedding; labelfold predict gives its predictions"}
     if predict:
         needed["predict"] = "predicts nothing; leave out --predict"
-    saved, table, X = _read_both(model, rows, output, needed)
-    with refusing():
+    with refusing(), using(model):
+        saved, table, X = _read_both(model, rows, output, needed)
         embedded = saved.model.transform(X)
         extra = predicted_columns(saved.model.predict(X), saved.meta.get("classes")) if predict else None
         columns = [str(c) for c in saved.model.get_feature_names_out()]
-    write_table(output, embedded, columns, ids=table.ids, extra=extra, safe_csv=safe_csv, source=table.source)
-    n, k = embedded.shape
-    console().print(f"{count(n, 'row')} in {count(k, 'component')} written to {output}", soft_wrap=True)
+        write_table(
+            output, embedded, columns, ids=table.ids, extra=extra, safe_csv=safe_csv, source=table.source
+        )
+        n, k = embedded.shape
+        console().print(f"{count(n, 'row')} in {count(k, 'component')} written to {output}", soft_wrap=True)
 
 
 @app.command(epilog=MEMORY)
@@ -72,21 +74,22 @@ def predict(
     from labelfold.app.io._writing import csv_text
 
     needed = {"predict": "predicts nothing; labelfold transform gives its embedding"}
-    saved, table, X = _read_both(model, rows, output, needed, to_table)
-    with refusing():
+    with refusing(), using(model):
+        saved, table, X = _read_both(model, rows, output, needed, to_table)
         extra = said_of(saved.model, X, saved.meta.get("classes"), saved.meta.get("within"))
-    n = table.raw.shape[0]
-    if to_table is not None:
-        write_predictions(table, to_table, table.ids, extra)
+        n = table.raw.shape[0]
+        if to_table is not None:
+            write_predictions(table, to_table, table.ids, extra)
+            if output is None:
+                return
         if output is None:
+            said = csv_text(np.empty((n, 0)), [], ids=table.ids, extra=extra, safe_csv=safe_csv)
+            # typer.echo would strip escapes
+            sys.stdout.write(printable(said) if sys.stdout.isatty() else said)
             return
-    if output is None:
-        said = csv_text(np.empty((n, 0)), [], ids=table.ids, extra=extra, safe_csv=safe_csv)
-        sys.stdout.write(printable(said) if sys.stdout.isatty() else said)  # typer.echo would strip escapes
-        return
-    nothing = np.empty((n, 0))
-    write_table(output, nothing, [], ids=table.ids, extra=extra, safe_csv=safe_csv, source=table.source)
-    console().print(f"{count(n, 'prediction')} written to {output}", soft_wrap=True)
+        nothing = np.empty((n, 0))
+        write_table(output, nothing, [], ids=table.ids, extra=extra, safe_csv=safe_csv, source=table.source)
+        console().print(f"{count(n, 'prediction')} written to {output}", soft_wrap=True)
 
 
 def said_of(model: Any, X: Any, classes: list[str] | None, within: float | None) -> dict[str, np.ndarray]:
@@ -172,11 +175,10 @@ def _read_both(
         note(f"ignored {listed(ignored)}, which the model does not use.")
     if recipe is not None:
         _tell_other_roles(recipe, rows.roles)
-    with refusing():
-        X = as_fitted(table, saved)
-        for sentence in recipe.unread(X) if recipe is not None else ():
-            note(sentence)
-        return saved, table, X
+    X = as_fitted(table, saved)
+    for sentence in recipe.unread(X) if recipe is not None else ():
+        note(sentence)
+    return saved, table, X
 
 
 def _as_fitted_on(reading: Any, images: dict[str, Any] | None, source: Any) -> Any:

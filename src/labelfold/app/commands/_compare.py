@@ -24,7 +24,7 @@ from labelfold.app.commands._console import (
     split_commas,
     whole_numbers,
 )
-from labelfold.app.commands._deliver import deliver, deliver_alone, name_files
+from labelfold.app.commands._deliver import deliver, deliver_alone, name_files, refuse_places
 from labelfold.app.commands._options import (
     MEMORY,
     GivenRows,
@@ -241,6 +241,7 @@ def _compare(
     if time_limit is not None:
         time_limit = max(_RUNS_END * time_limit - (time.perf_counter() - began), time_limit / 4)
     with FolderLock(output) as folder:
+        refuse_places(output)
         with refusing():
             try:
                 found = compare(

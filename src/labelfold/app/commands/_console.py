@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import scipy.sparse as sp
@@ -249,6 +251,20 @@ def as_fitted(table: Table, saved: SavedModel) -> Any:
     names = saved.meta.get("feature_names")
     named = names is not None and hasattr(X, "__array__")
     return pd.DataFrame(X, columns=names, copy=False) if named else X
+
+
+@contextmanager
+def using(model: Any) -> Iterator[None]:
+    """Say of a model file that it is damaged where its model fails in a way that no fitted one does."""
+    try:
+        yield
+    except (ValueError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        raise FileProblem(
+            f"The model in {model} cannot be used ({type(error).__name__}: {one_line(error)}): it is damaged, or was "
+            "not written by labelfold; copy it again, or fit it again."
+        ) from error
 
 
 def split_commas(values: list[str] | None) -> list[str] | None:

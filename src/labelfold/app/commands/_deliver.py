@@ -13,6 +13,7 @@ import numpy as np
 from labelfold.app.commands._apply import said_of, write_predictions
 from labelfold.app.commands._console import console, named_rows, note
 from labelfold.app.io._finished import finished_together, write_finished
+from labelfold.app.io._problems import writable_file
 
 _MADE = (
     "model.skops",
@@ -22,6 +23,12 @@ _MADE = (
     "answer.json",
     "report.html",
 )
+
+
+def refuse_places(output: Path) -> None:
+    """Refuse a folder in which one of the files could not be written, before work is done for it."""
+    for name in _MADE:
+        writable_file(output / name)
 
 
 def deliver(

@@ -9,17 +9,24 @@ from typing import Any
 from rich.table import Table as Grid
 
 from labelfold.app._explain import view_kinds
-from labelfold.app.commands._console import MOST_TOLD, console, glossed, recipe_of
+from labelfold.app.commands._console import MOST_TOLD, console, glossed, recipe_of, using
 from labelfold.app.commands._options import Model, app
+from labelfold.app.io._problems import refusing
 
 
 @app.command()
 def inspect(model: Model) -> None:
     """Say what a saved model is, what it learned, and which features its components are made of."""
     from labelfold.app.io import read_model
-    from labelfold.app.registry._methods import METHODS
 
     saved = read_model(model)
+    with refusing(), using(model):
+        _tell(saved)
+
+
+def _tell(saved: Any) -> None:
+    from labelfold.app.registry._methods import METHODS
+
     meta = saved.meta
     method = METHODS.get(str(meta.get("method")))
     facts = Grid(box=None, show_header=False, pad_edge=False)

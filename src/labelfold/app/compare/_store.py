@@ -14,7 +14,7 @@ from typing import Any
 
 from labelfold.app.compare._lock import FolderLock
 from labelfold.app.io._finished import write_finished
-from labelfold.app.io._problems import FileProblem
+from labelfold.app.io._problems import FileProblem, writable_file
 
 COLUMNS = {
     "method": str,
@@ -121,6 +121,12 @@ class Store:
             ) from error
 
     def _open(self, results: Path, run: Path, fingerprint: str) -> None:
+        for path in (results, run):
+            writable_file(path)  # a pipe in its place would be waited for
+            if path.resolve().parent != path.parent.resolve():
+                raise FileProblem(
+                    f"{path} is a link that leads out of its folder; remove it, or name another folder."
+                )
         same = results.exists() and _fingerprint(run) == fingerprint and _header(results) == list(COLUMNS)
         if same:
             self.rows, self.unread = _read(results)

@@ -18,6 +18,7 @@ _SEPARATORS = ",;\t|"
 _LOOKED_AT, _LINES = 1 << 18, 200
 # pyarrow reads so many bytes at a time; a cell is never longer.
 _BLOCK, _LARGEST_BLOCK = 1 << 23, 1 << 30
+csv.field_size_limit(max(csv.field_size_limit(), _LARGEST_BLOCK))
 # The mark of UTF-32 begins with that of UTF-16.
 _MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",
@@ -99,12 +100,16 @@ def distinct_names(header: list[str]) -> list[str]:
     >>> distinct_names(["a", "a", "a.1", "a"])
     ['a', 'a.2', 'a.1', 'a.3']
     """
-    written, names = set(header), dict.fromkeys(header[:1])
-    for name in header[1:]:
-        tries = (f"{name}.{i}" for i in count(1))
-        new = next(n for n in tries if n not in written and n not in names) if name in names else name
-        names[new] = None
-    return list(names)
+    taken, seen, names = set(header), set(), []
+    numbers: dict[str, Iterator[int]] = {}  # the next of each name: many of one take no longer each
+    for name in header:
+        if name in seen:
+            tries = (f"{name}.{i}" for i in numbers.setdefault(name, count(1)))
+            name = next(new for new in tries if new not in taken)
+            taken.add(name)
+        seen.add(name)
+        names.append(name)
+    return names
 
 
 def _above_header(lines: list[str]) -> int:

@@ -6,8 +6,8 @@ import bz2
 import gzip
 import io
 import zipfile
-import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
@@ -16,7 +16,7 @@ from labelfold.app.io._problems import FileProblem, listed, one_line
 # Refused: what unpacks to more than the first, and to more times its size than the second. Tables and models stay far
 # below; a file that is made to fill the memory comes near 1000 times.
 ALWAYS, TIMES = 1 << 30, 200
-_LONGEST_LINE = 1 << 28
+_LONGEST_LINE = 1 << 26
 
 
 def refuse_bomb(path: Path, packed: int, unpacked: int) -> None:
@@ -53,7 +53,23 @@ def open_text(path: Path) -> BinaryIO:
     """Open a text file, unpacked where it ends in .gz, .bz2, .zst or .zip and then within the bounds."""
     if not is_packed(path):
         return path.open("rb")
-    return io.BufferedReader(_Bounded(path, _OPENERS[path.suffix.lower()](path)), 1 << 20)
+    with _unpacking(path):
+        file = _OPENERS[path.suffix.lower()](path)
+    return io.BufferedReader(_Bounded(path, file), 1 << 20)
+
+
+@contextmanager
+def _unpacking(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileProblem:
+        raise
+    except (
+        Exception
+    ) as error:  # damage shows in gzip, bz2, zipfile, zlib, lzma or pyarrow, in each as another error
+        raise FileProblem(
+            f"{path} is damaged or cut short: {one_line(error)}; write or copy it again."
+        ) from error
 
 
 def _open_zip(path: Path) -> Any:
@@ -110,12 +126,8 @@ class _Bounded(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """Read the next bytes."""
-        try:
+        with _unpacking(self.path):
             part = self.file.read(len(buffer))
-        except (OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
-            raise FileProblem(
-                f"{self.path} is damaged or cut short: {one_line(error)}; write or copy it again."
-            ) from error
         buffer[: len(part)] = part
         self.total += len(part)
         refuse_bomb(self.path, self.packed, self.total)

@@ -81,6 +81,9 @@ def write_table(
     Path
         The file written.
     """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     path = writable_table(path, source)
     kind = _WRITES[path.suffix.lower()]
     if kind == "h5ad":
@@ -96,7 +99,9 @@ def write_table(
             with undated():
                 np.savez_compressed(file, X=values, feature_names=np.asarray(names, dtype=str), **arrays)
         elif kind == "parquet":
-            _frame(values, names, ids, extra, False).to_parquet(file, index=False)
+            # not by pandas, which would open the file a second time, by its name
+            table = pa.Table.from_pandas(_frame(values, names, ids, extra, False), preserve_index=False)
+            pq.write_table(table, file)
         else:
             frame = _frame(values, names, ids, extra, safe_csv)
             frame.to_csv(file, index=False, sep="\t" if kind == "tsv" else ",")

@@ -1,0 +1,223 @@
+"""Hostile and damaged files for every command that reads one.
+
+Whatever a file holds, a command gives a result or one sentence, in bounded time and memory. No code in a file runs,
+and nothing is written but what the command was asked to write.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import random
+import resource
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import damage
+import hostile
+import numpy as np
+from child import Ended, run
+from scenarios import COMPARE, warm, write_table
+
+FILES = 20
+SECONDS = 60.0
+# More than a command on a small table holds, whatever is wrong with it; and whatever unpacks to more than it should.
+SMALL, LARGE = 400.0, 3000.0
+_ADDRESS_SPACE = 12 << 30
+_FIT, _PREDICT = "fit {} -t kind --id name -m pcals -o out.skops", "predict m.skops {} -o out.csv"
+_BARE = "fit {} -m pcals -o out.skops"
+
+
+@dataclass(frozen=True)
+class Format:
+    """A kind of file: its name, its damages beside those of any bytes, and the commands that read it."""
+
+    name: str
+    commands: tuple[str, ...]
+    damages: tuple[Callable[[bytes, random.Random], bytes], ...] = ()
+
+
+FORMATS = {
+    "csv": Format("t.csv", (_FIT, _PREDICT), (damage.text,)),
+    **{
+        f"csv.{ending}": Format(f"t.csv.{ending}", (_FIT, _PREDICT), (damage.packed(*two),))
+        for ending, two in damage.PACKED.items()
+    },
+    "parquet": Format("t.parquet", (_FIT, _PREDICT)),
+    "npz": Format("t.npz", (_BARE, "predict bare.skops {} -o out.csv"), (damage.zipped(damage.array),)),
+    "sparse": Format("s.npz", (_BARE,), (damage.zipped(damage.array),)),
+    "svmlight": Format("t.svmlight", (_BARE,), (damage.text,)),
+    "model": Format(
+        "m.skops",
+        ("predict {} t.csv -o out.csv", "transform {} t.csv -o out.npz --predict", "inspect {}"),
+        (damage.zipped(damage.member), damage.zipped(damage.member)),
+    ),
+    "labelfold-model": Format(
+        "l.skops",
+        ("predict {} t.csv -o out.csv", "transform {} t.csv -o out.parquet", "inspect {}"),
+        (damage.zipped(damage.member), damage.zipped(damage.member)),
+    ),
+    "results": Format("r/results.csv", (COMPARE.format(1),), (damage.text,)),
+    "run": Format("r/run.json", (COMPARE.format(1),), (damage.plain_json,)),
+    "answer": Format("r/answer.json", (COMPARE.format(1),), (damage.plain_json,)),
+}
+NAMES = (*FORMATS, "hostile")
+
+
+def run_batch(name: str, seed: int, number: int, *, shown: bool = False) -> tuple[Counter[str], str]:
+    """Give damaged files to commands; return how often that gave a result or a sentence, and what failed."""
+    rng = random.Random(f"{name}:{seed}:{number}")
+    ended: Counter[str] = Counter()
+    tries = _hostile(rng, number) if name == "hostile" else _damaged(name, rng)
+    for what, command, make, most in tries:
+        root = Path(tempfile.mkdtemp(prefix="labelfold-files-"))
+        folder = root / "work"
+        shutil.copytree(_whole(name), folder)
+        try:
+            if shown:
+                print(what, command, flush=True)
+            make(folder)
+            ended[_attacked(command.split(), folder, most)] += 1
+        except AssertionError as error:
+            if shown:
+                print(f"The files are in {folder}.")
+                raise
+            return ended, f"{what}, {command}: {error}"
+        finally:
+            if not shown:
+                shutil.rmtree(root)
+    return ended, ""
+
+
+def _damaged(name: str, rng: random.Random) -> list[tuple[str, str, Callable[[Path], Any], float]]:
+    kind = FORMATS[name]
+    whole = (_whole(name) / kind.name).read_bytes()
+    made = []
+    for i in range(FILES):
+        how = rng.choice([damage.any_bytes, *kind.damages])
+        data = how(whole, rng)
+        command = rng.choice(kind.commands).format(kind.name)
+        made.append((f"file {i}", command, lambda at, data=data: (at / kind.name).write_bytes(data), SMALL))
+    return made
+
+
+def _hostile(rng: random.Random, number: int) -> list[tuple[str, str, Callable[[Path], Any], float]]:
+    names = list(hostile.MAKERS)
+    random.Random(number // len(names)).shuffle(names)
+    taken = [names[(number * 4 + i) % len(names)] for i in range(4)]
+    return [(name, rng.choice(hostile.MAKERS[name][0]), hostile.MAKERS[name][1], LARGE) for name in taken]
+
+
+def _attacked(arguments: list[str], folder: Path, most: float) -> str:
+    """Run a command on what is in a folder and check what it did."""
+    outside = folder.parent / "outside"
+    outside.mkdir()
+    (outside / "victim").write_bytes(b"precious")
+    ended = run(arguments, folder, _Guard(folder))
+    ended.check_words()
+    assert ended.seconds < SECONDS, f"it took {ended.seconds:.0f} s"
+    more = ended.mebibytes - _usual()
+    assert more < most, f"it took {more:.0f} MiB"
+    assert "memory" not in ended.err, ended.err
+    assert [path.name for path in outside.iterdir()] == ["victim"], "something was written outside"
+    assert (outside / "victim").read_bytes() == b"precious", "a file outside was written to"
+    assert not (folder / "canary").exists(), "code in the file was run"
+    assert ended.status in (0, 1, 2), f"status {ended.status}"
+    return "sentence" if ended.status else "result"
+
+
+class _Guard:
+    """What watches a command from inside: nothing is run, and nothing is written outside its folder."""
+
+    RUNS = ("os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.Popen", "socket.connect")
+    HARM = (
+        "os",
+        "posix",
+        "nt",
+        "subprocess",
+        "shutil",
+        "runpy",
+        "importlib",
+        "ctypes",
+    )  # numba unpickles other things
+
+    def __init__(self, folder: Path):
+        self.folder = str(folder)
+
+    def __call__(self) -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_SPACE, resource.RLIM_INFINITY))
+        sys.addaudithook(self.watch)
+
+    def watch(self, event: str, args: tuple) -> None:
+        """Say what must not happen."""
+        if event in self.RUNS or (event == "pickle.find_class" and args[0] in self.HARM):
+            os.write(2, f"Traceback: {event} {args!r:.200}\n".encode())
+        if event == "open" and isinstance(args[0], str) and isinstance(args[2], int):
+            path = os.path.realpath(args[0])
+            writes = args[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+            if (
+                writes
+                and not path.startswith((self.folder, "/dev/null", "/proc"))
+                and "__pycache__" not in path
+            ):
+                os.write(2, f"Traceback: {path} was opened for writing\n".encode())
+
+
+@cache
+def _usual() -> float:
+    """Return the memory of a command that has nothing to do."""
+    return _fine(["predict", "m.skops", "t.csv", "-o", "out.csv"], _whole("csv")).mebibytes
+
+
+@cache
+def _whole(name: str) -> Path:
+    """Return a folder with one good file of each kind that is not slow to make, and what a format needs besides."""
+    warm()
+    folder = Path(tempfile.mkdtemp(prefix="labelfold-whole-"))
+    write_table(folder / "t.csv", 0)
+    table = (folder / "t.csv").read_bytes()
+    for ending, (pack, _) in damage.PACKED.items():
+        (folder / f"t.csv.{ending}").write_bytes(pack(table))
+    _write_others(folder)
+    for command in ("fit t.csv -t kind --id name -m pcals -o m.skops", *_NEEDS.get(name, ())):
+        _fine(command.split(), folder)
+    return folder
+
+
+_NEEDS = {
+    "labelfold-model": ("fit t.csv -t kind --id name -o l.skops",),
+    "npz": ("fit t.npz -m pcals -o bare.skops",),
+    **dict.fromkeys(("results", "run", "answer", "hostile"), (COMPARE.format(1),)),
+}
+
+
+def _write_others(folder: Path) -> None:
+    import pandas as pd
+    from scipy import sparse
+    from sklearn.datasets import dump_svmlight_file
+
+    frame = pd.read_csv(folder / "t.csv")
+    frame.to_parquet(folder / "t.parquet")
+    X = frame[["a", "b", "c", "d"]].to_numpy()
+    y = np.arange(len(X)) % 3
+    np.savez_compressed(folder / "t.npz", X=X, y=y, feature_names=np.array(["a", "b", "c", "d"]))
+    csr = sparse.csr_array(np.where(X > 0, X, 0))
+    parts = {"X_data": csr.data, "X_indices": csr.indices, "X_indptr": csr.indptr, "X_shape": csr.shape}
+    np.savez_compressed(folder / "s.npz", y=y, **parts)
+    text = io.BytesIO()
+    dump_svmlight_file(csr, y, text)
+    (folder / "t.svmlight").write_bytes(text.getvalue())
+
+
+def _fine(arguments: list[str], folder: Path) -> Ended:
+    ended = run(arguments, folder)
+    ended.check_words()
+    assert ended.status == 0, ended.err
+    return ended

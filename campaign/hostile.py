@@ -1,0 +1,270 @@
+"""Files made to do harm: bombs, links, devices, pipes, and names that lead elsewhere."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import pickle
+import struct
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from damage import as_zip
+from scenarios import COMPARE
+
+_FIT = "fit {} -t kind --id name -m pcals -o out.skops"
+_BARE = "fit {} -m pcals -o out.skops"
+_READS = ("predict {} t.csv -o out.csv", "inspect {}")
+_RUN = (COMPARE.format(1),)
+
+
+class _Runs:
+    """What runs a command when it is unpickled."""
+
+    def __reduce__(self) -> tuple:
+        return os.system, ("touch canary",)
+
+
+def _gz(head: bytes, part: bytes, times: int) -> Callable[[Path], Any]:
+    def make(folder: Path) -> None:
+        with gzip.open(folder / "x.csv.gz", "wb", 1) as file:
+            file.write(head)
+            for _ in range(times):
+                file.write(part)
+
+    return make
+
+
+def _zip_bomb(folder: Path) -> None:
+    with (
+        zipfile.ZipFile(folder / "x.zip", "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("x.csv", "w") as file,
+    ):
+        file.write(b"name,a,kind\n")
+        for _ in range(1500):
+            file.write(b"n,1,2\n" * 175_000)
+
+
+def _lying_zip(folder: Path) -> None:
+    """Say of a large member that it is small, in both places."""
+    data = bytearray(as_zip({"x.csv": b"name,a,kind\n" + b"n,1,2\n" * 20_000_000}))
+    size = struct.pack("<I", 12 + 6 * 20_000_000)
+    (folder / "x.zip").write_bytes(bytes(data).replace(size, struct.pack("<I", 100)))
+
+
+def _many_members(folder: Path) -> None:
+    (folder / "x.zip").write_bytes(as_zip({f"{i}.csv": b"" for i in range(30_000)}))
+
+
+def _outside(folder: Path) -> None:
+    (folder / "x.zip").write_bytes(as_zip({"../../outside/victim": b"name,a,kind\nn,1,2\n"}))
+
+
+def _nested_zip(folder: Path) -> None:
+    inner = as_zip({"x.csv": b"0" * 10_000_000})
+    (folder / "x.zip").write_bytes(as_zip({"x.zip": inner}))
+
+
+def _npz(**arrays: Any) -> Callable[[Path], Any]:
+    return lambda folder: np.savez_compressed(folder / "x.npz", **{k: v() for k, v in arrays.items()})
+
+
+def _npz_header(folder: Path) -> None:
+    head = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1099511627776, 100), }"
+    head = head.ljust(117) + b"\n"
+    data = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + bytes(800)
+    (folder / "x.npz").write_bytes(as_zip({"X.npy": data}))
+
+
+def _npz_long_header(folder: Path) -> None:
+    head = b"{'descr': '<f8', 'fortran_order': False, 'shape': (" + b"(" * 60_000 + b"1,), }\n"
+    data = b"\x93NUMPY\x02\x00" + struct.pack("<I", len(head)) + head + bytes(800)
+    (folder / "x.npz").write_bytes(as_zip({"X.npy": data}))
+
+
+def _npz_pickle(folder: Path) -> None:
+    np.savez(folder / "x.npz", X=np.array([[_Runs()]], dtype=object), y=np.array([_Runs()], dtype=object))
+
+
+def _npz_members(folder: Path) -> None:
+    buffer = io.BytesIO()
+    np.save(buffer, np.eye(9))
+    zeros = bytes(1 << 27)
+    with zipfile.ZipFile(folder / "x.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("X.npy", buffer.getvalue())
+        for i in range(10):
+            archive.writestr(f"unused{i}.npy", zeros)
+
+
+def _parquet(rows: int, columns: int) -> Callable[[Path], Any]:
+    def make(folder: Path) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        column = pa.DictionaryArray.from_arrays(
+            pa.array(np.zeros(rows, dtype=np.int8)), pa.array(["x" * 200])
+        )
+        names = [f"c{i}" for i in range(columns)] + ["kind"]
+        pq.write_table(pa.table([column] * len(names), names=names), folder / "x.parquet", compression="zstd")
+
+    return make
+
+
+def _parquet_metadata(folder: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.table({"name": ["a", "b"], "a": [1, 2], "kind": ["x", "y"]})
+    for key in (b"pandas", b"ARROW:schema"):
+        table = table.replace_schema_metadata({**(table.schema.metadata or {}), key: b'{"index_columns": 5}'})
+    pq.write_table(table, folder / "x.parquet")
+
+
+def _pickled_model(folder: Path) -> None:
+    (folder / "x.skops").write_bytes(pickle.dumps(_Runs()))
+
+
+def _model(change: Callable[[dict[str, bytes]], Any]) -> Callable[[Path], Any]:
+    def make(folder: Path) -> None:
+        with zipfile.ZipFile(folder / "m.skops") as archive:
+            members = {name: archive.read(name) for name in archive.namelist()}
+        change(members)
+        (folder / "x.skops").write_bytes(as_zip(members))
+
+    return make
+
+
+def _model_zeros(members: dict[str, bytes]) -> None:
+    buffer = io.BytesIO()
+    np.save(buffer, np.zeros((1 << 27) + (1 << 26)))
+    name = next(name for name in members if name.endswith(".npy"))
+    members[name] = buffer.getvalue()
+
+
+def _model_deep(members: dict[str, bytes]) -> None:
+    members["schema.json"] = b'{"content": ' * 50_000 + b"1" + b"}" * 50_000
+
+
+def _note_deep(members: dict[str, bytes]) -> None:
+    members["labelfold.json"] = b"[" * 100_000 + b"]" * 100_000
+
+
+def _model_cycle(members: dict[str, bytes]) -> None:
+    schema = json.loads(members["schema.json"])
+    schema["content"] = {
+        "__class__": "dict",
+        "__module__": "builtins",
+        "__loader__": "CachedNode",
+        "__id__": 1,
+    }
+    members["schema.json"] = json.dumps(schema).encode()
+
+
+def _model_pickle(members: dict[str, bytes]) -> None:
+    name = next(name for name in members if name.endswith(".npy"))
+    buffer = io.BytesIO()
+    np.save(buffer, np.array([_Runs()], dtype=object), allow_pickle=True)
+    members[name] = buffer.getvalue()
+
+
+def _linked(name: str, target: str) -> Callable[[Path], Any]:
+    def make(folder: Path) -> None:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).unlink(missing_ok=True)
+        (folder / name).symlink_to(target)
+
+    return make
+
+
+def _pipe(name: str) -> Callable[[Path], Any]:
+    def make(folder: Path) -> None:
+        (folder / name).unlink(missing_ok=True)
+        os.mkfifo(folder / name)
+
+    return make
+
+
+def _folder(name: str) -> Callable[[Path], Any]:
+    def make(folder: Path) -> None:
+        (folder / name).unlink(missing_ok=True)
+        (folder / name).mkdir()
+        (folder / name / "inside").write_bytes(b"precious")
+
+    return make
+
+
+def _written(name: str, *parts: bytes) -> Callable[[Path], Any]:
+    return lambda folder: (folder / name).write_bytes(b"".join(parts))
+
+
+def _each(form: tuple[str, ...] | str, name: str) -> tuple[str, ...]:
+    forms = (form,) if isinstance(form, str) else form
+    return tuple(one.format(name) for one in forms)
+
+
+# What the commands are, and what makes the file.
+MAKERS: dict[str, tuple[tuple[str, ...], Callable[[Path], Any]]] = {
+    "gz bomb": (_each(_FIT, "x.csv.gz"), _gz(b"name,a,kind\n", b"n,1,2\n" * 175_000, 1200)),
+    "gz of one line": (_each(_FIT, "x.csv.gz"), _gz(b"name,a,kind\n", b"0" * (1 << 20), 600)),
+    "gz of one cell in quotes": (_each(_FIT, "x.csv.gz"), _gz(b'name,a,kind\n"', b"0\n" * (1 << 19), 600)),
+    "gz of commas": (_each(_FIT, "x.csv.gz"), _gz(b"name,a,kind\n", b"," * (1 << 20), 200)),
+    "gz of a wide header": (_each(_FIT, "x.csv.gz"), _gz(b"name,a,kind", b",b" * (1 << 19), 20)),
+    "gz of empty lines": (_each(_FIT, "x.csv.gz"), _gz(b"name,a,kind\n", b"\n" * (1 << 20), 1100)),
+    "zip bomb": (_each(_FIT, "x.zip"), _zip_bomb),
+    "zip that lies": (_each(_FIT, "x.zip"), _lying_zip),
+    "zip of many": (_each(_FIT, "x.zip"), _many_members),
+    "zip that leads out": (_each(_FIT, "x.zip"), _outside),
+    "zip in a zip": (_each(_FIT, "x.zip"), _nested_zip),
+    "npz of zeros": (_each(_BARE, "x.npz"), _npz(X=lambda: np.zeros((1 << 21, 90)))),
+    "npz of unused": (_each(_BARE, "x.npz"), _npz_members),
+    "npz header": (_each(_BARE, "x.npz"), _npz_header),
+    "npz long header": (_each(_BARE, "x.npz"), _npz_long_header),
+    "npz of objects": (_each(_BARE, "x.npz"), _npz_pickle),
+    "parquet of one word": (_each(_FIT.replace("--id name ", ""), "x.parquet"), _parquet(1_000_000, 20)),
+    "parquet of many columns": (_each(_FIT.replace("--id name ", ""), "x.parquet"), _parquet(5, 20_000)),
+    "parquet metadata": (_each(_FIT, "x.parquet"), _parquet_metadata),
+    "pickle": (_each(_READS, "x.skops"), _pickled_model),
+    "model of zeros": (_each(_READS, "x.skops"), _model(_model_zeros)),
+    "deep model": (_each(_READS, "x.skops"), _model(_model_deep)),
+    "deep note": (_each(_READS, "x.skops"), _model(_note_deep)),
+    "model of itself": (_each(_READS, "x.skops"), _model(_model_cycle)),
+    "model of objects": (_each(_READS, "x.skops"), _model(_model_pickle)),
+    "device": (_each(_FIT, "x.csv"), _linked("x.csv", "/dev/zero")),
+    "random device": (_each(_READS, "x.skops"), _linked("x.skops", "/dev/urandom")),
+    "endless link": (_each(_FIT, "x.csv"), _linked("x.csv", "x.csv")),
+    "link to a folder": (_each(_FIT, "x.csv"), _linked("x.csv", "/")),
+    "pipe": (_each(_FIT, "x.csv"), _pipe("x.csv")),
+    "pipe as model": (_each(_READS, "x.skops"), _pipe("x.skops")),
+    "pipe as output": (("predict m.skops t.csv -o x.csv", "transform m.skops t.csv -o x.csv"), _pipe("x.csv")),
+    "device as output": (("predict m.skops t.csv -o x.csv",), _linked("x.csv", "/dev/full")),
+    "link as output": (("predict m.skops t.csv -o x.csv",), _linked("x.csv", "t.csv.gz")),
+    "folder as output": (("predict m.skops t.csv -o x.csv",), _folder("x.csv")),
+    "pipe as results": (_RUN, _pipe("r/results.csv")),
+    "pipe as run.json": (_RUN, _pipe("r/run.json")),
+    "pipe as report": (_RUN, _pipe("r/report.html")),
+    "pipe as lock": (_RUN, _pipe("r/.lock")),
+    "folder as results": (_RUN, _folder("r/results.csv")),
+    "folder as run.json": (_RUN, _folder("r/run.json")),
+    "folder as report": (_RUN, _folder("r/report.html")),
+    "folder as lock": (_RUN, _folder("r/.lock")),
+    "link as results": (_RUN, _linked("r/results.csv", "../../outside/victim")),
+    "link as run.json": (_RUN, _linked("r/run.json", "../../outside/victim")),
+    "link as report": (_RUN, _linked("r/report.html", "../../outside/victim")),
+    "link as model": (_RUN, _linked("r/model.skops", "../../outside/victim")),
+    "link as lock": (_RUN, _linked("r/.lock", "../../outside/victim")),
+    "device as results": (_RUN, _linked("r/results.csv", "/dev/zero")),
+    "device as run.json": (_RUN, _linked("r/run.json", "/dev/zero")),
+    "zeros as results": (_RUN, _written("r/results.csv", bytes(50_000_000))),
+    "zeros as run.json": (_RUN, _written("r/run.json", bytes(50_000_000))),
+    "zeros as csv": (_each(_FIT, "x.csv"), _written("x.csv", bytes(50_000_000))),
+    "one long line": (_each(_FIT, "x.csv"), _written("x.csv", b"name,a,kind\n", b"1" * 100_000_000)),
+    "quotes": (_each(_FIT, "x.csv"), _written("x.csv", b"name,a,kind\n", b'"' * 5_000_001)),
+    "many columns": (_each(_FIT, "x.csv"), _written("x.csv", b"name,kind", b",a" * 99_999, b"\nn,k", b",1" * 99_999)),
+    "index": (_each(_BARE, "x.svmlight"), _written("x.svmlight", b"1 2147483647:1\n0 1:1\n" * 9)),
+    "many indices": (_each(_BARE, "x.svmlight"), _written("x.svmlight", b"1 99999:1\n0 1:1\n" * 9)),
+}  # fmt: skip
