@@ -54,7 +54,7 @@ ASKING = {
     "factorization/_nmf_alpha.py": 1,
     "features/_anchors.py": 1,
     "features/_forms.py": 7,
-    "features/_kernel_map.py": 4,
+    "features/_kernel_map.py": 3,
     "numerics/_nonnegative.py": 1,
     "numerics/_tree_nodes.py": 1,
     "numerics/kl/_factors.py": 3,
