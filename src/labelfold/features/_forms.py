@@ -278,7 +278,7 @@ class Formed(RowsWrapper):
 
 
 def _of_unit_length(X: Any) -> Any:
-    """Return rows of unit length, by the largest entry first: squares of large or small ones would leave their range."""
+    """Return rows of unit length; by the largest entry first, for squares may leave their range."""
     return normalize(largest_one(X))
 
 
