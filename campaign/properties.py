@@ -261,7 +261,7 @@ def _has_ties(model: Any) -> bool:
     """Tell whether directions have eigenvalues that are nearly equal."""
     values = getattr(model, "eigenvalues_", None)
     return values is not None and bool(
-        (np.abs(np.diff(values)) <= 1e-6 * np.abs(values).max(initial=0.0)).any()
+        (np.abs(np.diff(values)) <= 0.01 * np.abs(values).max(initial=0.0)).any()
     )
 
 

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import labelfold
 from labelfold import features
@@ -103,8 +104,13 @@ def test_rows_that_leave_single_precision_when_they_are_projected(rng):
             model.transform((1e37 * X).astype(np.float32))
 
 
-@pytest.mark.parametrize("scale", [1e-200, 1e-30, 1e200])
-def test_unit_rows_of_any_scale(scale, rng):
-    X = rng.normal(size=(9, 3))
-    made = features.UnitRows().fit(scale * X).transform(scale * X)
+@pytest.mark.parametrize("hold", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("form", ["UnitRows", "RootCounts"])
+@pytest.mark.parametrize("scale", [1e-200, 1e-60, 1e200])
+def test_unit_rows_of_any_scale(scale, form, hold, rng):
+    X = hold(scale * rng.random(size=(9, 3)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made = getattr(features, form)().fit(X).transform(X)
+    made = made.toarray() if sparse.issparse(made) else made
     np.testing.assert_allclose(np.linalg.norm(made, axis=1), 1.0)

@@ -211,8 +211,7 @@ class UnitRows(ColumnForm):
     """
 
     def _form(self, X: Any) -> Any:
-        # By the largest entry first: squares of large or small ones would leave their range.
-        return normalize(largest_one(X))
+        return _of_unit_length(X)
 
 
 class RootCounts(ColumnForm):
@@ -223,8 +222,8 @@ class RootCounts(ColumnForm):
 
     def _form(self, X: Any) -> Any:
         if sparse.issparse(X):
-            return normalize(_with_data(X, np.sign(X.data) * np.sqrt(np.abs(X.data))))
-        return normalize(np.sign(X) * np.sqrt(np.abs(X)))
+            return _of_unit_length(_with_data(X, np.sign(X.data) * np.sqrt(np.abs(X.data))))
+        return _of_unit_length(np.sign(X) * np.sqrt(np.abs(X)))
 
 
 class TfIdf(ColumnForm):
@@ -252,8 +251,8 @@ class TfIdf(ColumnForm):
     def _form(self, X: Any) -> Any:
         idf = self.idf_.astype(X.dtype)
         if sparse.issparse(X):
-            return normalize(_with_data(X, _sublinear(X.data) * idf[X.indices]))
-        return normalize(_sublinear(X) * idf)
+            return _of_unit_length(_with_data(X, _sublinear(X.data) * idf[X.indices]))
+        return _of_unit_length(_sublinear(X) * idf)
 
 
 class Formed(RowsWrapper):
@@ -276,6 +275,11 @@ class Formed(RowsWrapper):
     def row_bytes(self) -> float:
         """Return the bytes of an average row."""
         return self.rows.row_bytes() if self.form.keeps_zeros else self.shape[1] * self.dtype.itemsize
+
+
+def _of_unit_length(X: Any) -> Any:
+    """Return rows of unit length; by the largest entry first, for squares may leave their range."""
+    return normalize(largest_one(X))
 
 
 def looks_like_counts(X: Any) -> bool:

@@ -46,7 +46,8 @@ def largest_one(X: Any) -> Any:
            [0. , 0. ]])
     """
     if sparse.issparse(X):
-        return normalize(X, norm="max")
+        with np.errstate(over="ignore", invalid="ignore"):  # its check that all is finite adds X up
+            return normalize(X, norm="max")
     largest = np.abs(X).max(axis=1, keepdims=True, initial=0.0)
     return X / np.where(largest > 0, largest, 1)
 
