@@ -25,7 +25,7 @@ import damage
 import hostile
 import numpy as np
 from child import Ended, run
-from scenarios import COMPARE, warm, write_table
+from scenarios import COMPARE, warm, write_h5ad, write_table
 
 FILES = 20
 SECONDS = 60.0
@@ -231,7 +231,6 @@ def _write_others(folder: Path) -> None:
 
 
 def _write_databases(folder: Path, frame: Any) -> None:
-    import anndata
     import duckdb
     from PIL import Image
 
@@ -239,9 +238,7 @@ def _write_databases(folder: Path, frame: Any) -> None:
         frame.to_sql("t", connection, index=False)
     with duckdb.connect(folder / "t.duckdb") as base:
         base.execute("CREATE TABLE t AS SELECT * FROM frame")
-    obs = frame[["name", "kind"]].set_index("name", drop=False).rename_axis("cell")
-    var = frame[["a", "b", "c", "d"]].iloc[:0].T
-    anndata.AnnData(frame[["a", "b", "c", "d"]].to_numpy(), obs=obs, var=var).write_h5ad(folder / "t.h5ad")
+    write_h5ad(folder / "t.csv")
     rng = np.random.default_rng(0)
     for i in range(12):
         (folder / f"images/kind {i % 3}").mkdir(parents=True, exist_ok=True)

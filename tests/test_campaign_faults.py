@@ -47,3 +47,10 @@ def test_commands_survive_and_what_does_not_is_noticed():
     assert "neither as before nor as the command makes it" in run.pop("broken predict")[1]
     assert {name: failure for name, (_, failure) in run.items() if failure} == {}
     assert [sum(ended.values()) for ended, _ in run.values()] == [9, 20, 20]
+
+
+def test_the_page_has_the_numbers_of_the_record(monkeypatch):
+    monkeypatch.syspath_prepend(str(CAMPAIGN))
+    import record
+
+    assert record.table() in record.PAGE.read_text(encoding="utf-8")
