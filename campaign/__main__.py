@@ -3,7 +3,7 @@
     make campaign SECONDS=600 SEED=1            go on from where the record of that seed ends
     python campaign --seconds 600 --seed 1 --parts cases faults files
     python campaign --replay LDA:1:40           one batch again, with the failure shown in full
-    python campaign --seconds 600 --publish     and add the sums to campaign/record.csv
+    python campaign --seconds 600 --publish     and add the sums to record.csv and docs/reliability.md
 
 There are three parts: generated inputs for every estimator (cases.py), commands that are killed, interrupted, denied
 the disk or run twice at once (faults.py), and hostile and damaged files for the commands (files.py). A part runs
@@ -27,13 +27,12 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-PARTS = ("cases", "faults", "files")
+from record import PARTS, add
+
 # These run commands in forked children, which threads do not survive.
 _ONE_THREAD = ("faults", "files")
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
-PUBLISHED = Path(__file__).with_name("record.csv")
 _FIELDS = ("batch", "part", "cases", "result", "sentence", "failure", "seconds")
-_SUMS = ("date", "version", "part", "seed", "cases", "results", "sentences", "failures", "seconds")
 
 
 def campaign(seconds: float, seed: int, parts: Sequence[str], record: Path) -> list[dict[str, str]]:
@@ -108,15 +107,6 @@ def _summed(rows: list[dict[str, Any]], seed: int, part: str) -> dict[str, Any]:
 _COUNTED = {"cases": "cases", "results": "result", "sentences": "sentence"}
 
 
-def _publish(sums: list[dict[str, Any]]) -> None:
-    new = not PUBLISHED.is_file()
-    with PUBLISHED.open("a", newline="") as file:
-        writer = csv.DictWriter(file, _SUMS, lineterminator="\n")
-        if new:
-            writer.writeheader()
-        writer.writerows(row for row in sums if row["cases"])
-
-
 def _replay(batch: str) -> None:
     name, seed, number = batch.split(":")
     os.environ.update(dict.fromkeys(_THREADS, "1"))
@@ -133,9 +123,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--record", type=Path, default=Path("campaign.csv"), help="the batches that are done")
-    parser.add_argument("--publish", action="store_true", help=f"add the sums to {PUBLISHED.name}")
+    parser.add_argument(
+        "--publish", action="store_true", help="add the sums to campaign/record.csv and docs/reliability.md"
+    )
     parser.add_argument("--replay", metavar="NAME:SEED:NUMBER")
     parser.add_argument("--part", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
@@ -151,7 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("{part}: {cases:,} cases, {results:,} with a result, {failures} batches failed".format(**row))
     print(f"Record: {options.record}")
     if options.publish:
-        _publish(sums)
+        add(sums)
     return int(any(row["failures"] for row in sums))
 
 

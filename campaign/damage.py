@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import random
+import re
 import zipfile
 from collections.abc import Callable
 from typing import Any
@@ -212,6 +213,41 @@ def member(name: str, data: bytes, rng: random.Random) -> bytes:
     if name.endswith(".json"):
         return json.dumps(tree(json.loads(data), rng)).encode()
     return array(name, data, rng)
+
+
+def one_array(data: bytes, rng: random.Random) -> bytes:
+    """Return a .npy file with another type, shape, order or content."""
+    return array("", data, rng)
+
+
+def json_lines(data: bytes, rng: random.Random) -> bytes:
+    """Return lines of JSON with other values, or other text."""
+    lines = data.splitlines()
+    for _ in range(rng.choice([1, 2, 10])):
+        i = rng.randrange(len(lines))
+        if rng.random() < 0.3:
+            lines[i] = rng.choice([*TOKENS, b"[" * 10_000, b'{"a":' * 10_000, lines[i] * 2, b"[1, 2]"])
+        else:
+            try:
+                lines[i] = plain_json(lines[i], rng)
+            except ValueError:
+                continue
+    return b"\n".join(lines)
+
+
+def markup(name: str, data: bytes, rng: random.Random) -> bytes:
+    """Return XML with other text, references to itself, or one of its parts of another kind."""
+    if rng.random() < 0.15:
+        entities = b"".join(b'<!ENTITY l%d "%s">' % (i + 1, b"&l%d;" % i * 10) for i in range(12))
+        head = b'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY l0 "lol">' + entities + b"]>"
+        return head + data.split(b"?>", 1)[-1].replace(b"<v>", b"<v>&l12;")
+    if rng.random() < 0.3:
+        odd = [b"1048577", b"XFE99999999", b"-1", b"4294967296", b"nan", b"99999999999999999999"]
+        numbers = [found.span() for found in re.finditer(rb"[0-9]+", data)]
+        if numbers:
+            start, end = rng.choice(numbers)
+            return data[:start] + rng.choice(odd) + data[end:]
+    return any_bytes(data, rng)
 
 
 def plain_json(data: bytes, rng: random.Random) -> bytes:

@@ -11,6 +11,7 @@ import os
 import random
 import resource
 import shutil
+import sqlite3
 import sys
 import tempfile
 from collections import Counter
@@ -24,7 +25,7 @@ import damage
 import hostile
 import numpy as np
 from child import Ended, run
-from scenarios import COMPARE, warm, write_table
+from scenarios import COMPARE, warm, write_h5ad, write_table
 
 FILES = 20
 SECONDS = 60.0
@@ -54,6 +55,14 @@ FORMATS = {
     "npz": Format("t.npz", (_BARE, "predict bare.skops {} -o out.csv"), (damage.zipped(damage.array),)),
     "sparse": Format("s.npz", (_BARE,), (damage.zipped(damage.array),)),
     "svmlight": Format("t.svmlight", (_BARE,), (damage.text,)),
+    "npy": Format("t.npy", ("predict bare.skops {} -o out.csv",), (damage.one_array,)),
+    "arrow": Format("t.arrow", (_FIT, _PREDICT)),
+    "jsonl": Format("t.jsonl", (_FIT, _PREDICT), (damage.json_lines,)),
+    "xlsx": Format("t.xlsx", (_FIT, _PREDICT), (damage.zipped(damage.markup),)),
+    "sqlite": Format("t.db", (_FIT, _PREDICT)),
+    "duckdb": Format("t.duckdb", (_FIT, _PREDICT)),
+    "h5ad": Format("t.h5ad", (_FIT, _PREDICT, "transform m.skops {} -o out.h5ad")),
+    "image": Format("images/kind 1/1.png", ("fit images -m pcals -o out.skops",)),
     "model": Format(
         "m.skops",
         ("predict {} t.csv -o out.csv", "transform {} t.csv -o out.npz --predict", "inspect {}"),
@@ -193,7 +202,7 @@ def _whole(name: str) -> Path:
 
 _NEEDS = {
     "labelfold-model": ("fit t.csv -t kind --id name -o l.skops",),
-    "npz": ("fit t.npz -m pcals -o bare.skops",),
+    **dict.fromkeys(("npz", "npy"), ("fit t.npz -m pcals -o bare.skops",)),
     **dict.fromkeys(("results", "run", "answer", "hostile"), (COMPARE.format(1),)),
 }
 
@@ -205,8 +214,13 @@ def _write_others(folder: Path) -> None:
 
     frame = pd.read_csv(folder / "t.csv")
     frame.to_parquet(folder / "t.parquet")
+    frame.to_feather(folder / "t.arrow")
+    frame.to_json(folder / "t.jsonl", orient="records", lines=True)
+    frame.to_excel(folder / "t.xlsx", index=False)
+    _write_databases(folder, frame)
     X = frame[["a", "b", "c", "d"]].to_numpy()
     y = np.arange(len(X)) % 3
+    np.save(folder / "t.npy", X)
     np.savez_compressed(folder / "t.npz", X=X, y=y, feature_names=np.array(["a", "b", "c", "d"]))
     csr = sparse.csr_array(np.where(X > 0, X, 0))
     parts = {"X_data": csr.data, "X_indices": csr.indices, "X_indptr": csr.indptr, "X_shape": csr.shape}
@@ -214,6 +228,23 @@ def _write_others(folder: Path) -> None:
     text = io.BytesIO()
     dump_svmlight_file(csr, y, text)
     (folder / "t.svmlight").write_bytes(text.getvalue())
+
+
+def _write_databases(folder: Path, frame: Any) -> None:
+    import duckdb
+    from PIL import Image
+
+    with sqlite3.connect(folder / "t.db") as connection:
+        frame.to_sql("t", connection, index=False)
+    with duckdb.connect(folder / "t.duckdb") as base:
+        base.execute("CREATE TABLE t AS SELECT * FROM frame")
+    write_h5ad(folder / "t.csv")
+    rng = np.random.default_rng(0)
+    for i in range(12):
+        (folder / f"images/kind {i % 3}").mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 255, (4, 4), dtype=np.uint8)).save(
+            folder / f"images/kind {i % 3}/{i}.png"
+        )
 
 
 def _fine(arguments: list[str], folder: Path) -> Ended:

@@ -44,6 +44,11 @@ SCENARIOS = {
         "transform m.skops u.csv -o e.npz",
         "transform m.skops t.csv -o e.npz --predict",
     ],
+    "transform-h5ad": [
+        _FIT.format("t"),
+        "transform m.skops u.h5ad -o e.h5ad",
+        "transform m.skops t.h5ad -o e.h5ad --predict",
+    ],
     "predict": [_FIT.format("t"), "predict m.skops u.csv -o p.tsv", "predict m.skops t.csv -o p.tsv"],
     "datasets": ["datasets wine -o d.csv", "datasets iris -o d.csv --labels 20"],
     "demo": ["demo -o r --seed 1", "demo -o r"],
@@ -144,6 +149,8 @@ def scenario(name: str) -> Scenario:
     before.mkdir()
     for table, seed in (("t", 0), ("u", 1)):
         write_table(before / f"{table}.csv", seed)
+        if name.endswith("h5ad"):
+            write_h5ad(before / f"{table}.csv")
     *earlier, command = [line.split() for line in SCENARIOS[name]]
     for arguments in earlier:
         _undisturbed(arguments, before)
@@ -203,6 +210,18 @@ def write_table(path: Path, seed: int) -> None:
         write(["name", "a", "b", "c", "d", "kind"])
         for i, (row, kind) in enumerate(zip(X, kinds, strict=True)):
             write([f"row {i}", *(f"{value:.4f}" for value in row), f"kind {kind}" if i < 18 else ""])
+
+
+def write_h5ad(path: Path) -> None:
+    """Write a table as AnnData beside it."""
+    import anndata
+    import pandas as pd
+
+    frame = pd.read_csv(path)
+    obs = frame[["name", "kind"]].set_index("name", drop=False).rename_axis("cell")
+    X = frame.drop(columns=["name", "kind"])
+    made = anndata.AnnData(X.to_numpy(), obs=obs, var=X.iloc[:0].T)
+    made.write_h5ad(path.with_suffix(".h5ad"))
 
 
 def _files(folder: Path) -> dict[str, bytes]:

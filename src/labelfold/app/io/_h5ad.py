@@ -96,8 +96,7 @@ def write_copy(
         with source.open("rb") as whole:
             shutil.copyfileobj(whole, file, 1 << 24)
         file.flush()
-        # the unfinished file is locked already, by this process
-        with h5py.File(file.name, "r+", locking=False) as made:
+        with h5py.File(file.name, "r+", locking=False) as made:  # an unfinished file is locked already
             if embedding is not None:
                 obsm = made.require_group("obsm")
                 anndata.io.write_elem(obsm, EMBEDDING, np.asarray(embedding, dtype=np.float32))
