@@ -715,3 +715,10 @@ def test_plain_folds_over_rows_without_labels_are_warned_of(search, scoring):
     assert "24 of the 30 rows that cross-validation holds back have no label" in str(said[0].message)
     assert said[0].filename == __file__
     assert scored(SemiSupervisedKFold(5)) == []
+
+
+@pytest.mark.parametrize("scale", [1e100, 1e-100])
+def test_numbers_that_have_no_room_in_single_precision(scale):
+    for y in (scale * np.array([0.5, 1.5, 2.5]), scale * np.ones((3, 2))):
+        with pytest.raises(ValueError, match="multiply y by a constant"):
+            read_labels(y, task="regression", allowed=["regression"])

@@ -97,11 +97,13 @@ class CenteredNystroem(Nystroem):
         """Take the rows for landmarks."""
         plain = sp.issparse(X) or not _sees_differences(self.kernel, True)
         self.center_ = None if plain else np.asarray(X, dtype=np.float64).mean(axis=0)
-        return super().fit(shifted(X, self.center_, self.kernel))
+        with np.errstate(over="ignore", invalid="ignore"):  # as `_kernels`
+            return super().fit(shifted(X, self.center_, self.kernel))
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the features of some rows."""
-        return super().transform(shifted(X, self.center_, self.kernel))
+        with np.errstate(over="ignore", invalid="ignore"):  # as `_kernels`
+            return super().transform(shifted(X, self.center_, self.kernel))
 
 
 class Scores(NamedTuple):

@@ -19,6 +19,7 @@ from sklearn.exceptions import DataConversionWarning
 from labelfold._warn import warn_user
 
 NUMBERS = Real | Decimal | np.bool_
+_NUMBERS = (1e-37, 1e37)
 _CROSS_VALIDATION = os.path.join("sklearn", "model_selection", "_validation.py")
 
 
@@ -76,7 +77,7 @@ def read_column(
     if task == "regression":
         if rest.dtype.kind not in "biuf":
             raise ValueError(f"y holds {show(rest[0])} and the task is regression; convert y to float64.")
-        return "regression", rest.astype(np.float64), kept, False
+        return "regression", _in_range(rest.astype(np.float64)), kept, False
     if rest.dtype.kind == "f" and len(fractions(rest)):
         return read_column(array, rows, unlabeled, "regression")
     if (
@@ -108,7 +109,7 @@ def read_matrix(
     Y = Y[index]
     _check_finite(Y, index)
     if task == "regression" or (can_regress and len(fractions(Y))):
-        return "regression", Y, index
+        return "regression", _in_range(Y), index
     if isinstance(unlabeled, Real):
         mark: Any = unlabeled
         kept = np.not_equal(Y, mark).any(axis=1)
@@ -242,6 +243,17 @@ def _check_finite(values: np.ndarray, rows: np.ndarray) -> None:
             f"Input y contains infinity or a value too large for dtype('float64') in row {row}; "
             "put a number there, or NaN for unlabelled."
         )
+
+
+def _in_range(values: np.ndarray) -> np.ndarray:
+    """Refuse numbers that have no room in single precision, which is that of the predictions of such rows."""
+    largest = float(np.abs(values).max(initial=0.0))
+    if largest and not _NUMBERS[0] < largest < _NUMBERS[1]:
+        raise ValueError(
+            f"y holds numbers of up to {largest:.1e}, where {_NUMBERS[0]:.0e} to {_NUMBERS[1]:.0e} is expected of "
+            "the largest; multiply y by a constant."
+        )
+    return values
 
 
 def fractions(values: np.ndarray) -> np.ndarray:

@@ -127,6 +127,8 @@ def thin_qr(B: np.ndarray, error: float = 1e-11) -> tuple[np.ndarray, np.ndarray
     """
     enough = np.finfo(B.dtype).eps / error
     Q, R = B, np.eye(B.shape[1])
+    if not B.shape[1]:  # LAPACK would write to the terminal
+        return Q, R
     for _ in range(2):
         try:
             L = np.linalg.cholesky((Q.T @ Q).astype(np.float64, copy=False))
