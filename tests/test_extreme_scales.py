@@ -69,6 +69,7 @@ def test_the_scale_of_x_does_not_change_the_embedding(name, scale, rng):
         (labelfold.KernelPCALS(reconstruction=1e300), 1.0),
         (labelfold.SSDR(must_link_weight=1e-300), 1e150),
         (labelfold.HSL(max_gram_bytes=0), 0.0),
+        (labelfold.NSDR(offset_unit=1e300, kernel="rbf", max_iter=30), 1.0),
         (labelfold.LDA(max_gram_bytes=0), 1e100),
     ],
     ids=str,

@@ -125,6 +125,8 @@ class OffsetProblem:
         ZtR, _, colsum = self.data.products(at.fold, at.c, at.Z, at.Z[:, :0])
         right = np.vstack([ZtR[:-1] - ridge[0] * at.V, colsum])
         N[np.diag_indices_from(N)] += ridge
+        if not (np.isfinite(N).all() and np.isfinite(right).all()):  # LAPACK would write to the terminal
+            raise OverflowError("sums over the embedded rows overflow")
         move = linalg.lstsq(N, right, check_finite=False)[0]
         V, c = at.V + move[:-1], at.c + move[-1]
         return self.evaluate(V, c, at.Z - self.data.place(fold(V, self.ridge, self.offset_unit), c))
