@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import tempfile
+import threading
 import zipfile
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 from child import Ended, run
 from disk import Disk
+from tqdm import tqdm
 
 COMPARE = "compare t.csv -t kind --id name -m pcals,naive-bayes -r {} --save -o r"
 _FIT = "fit {}.csv -t kind --id name -m pcals -o m.skops"
@@ -178,6 +180,8 @@ def warm() -> None:
     import labelfold.app.io._shipped as shipped
     from labelfold.app._cli import main
 
+    # by default one lock for all forked children, which one that is killed would never give back
+    tqdm.set_lock(threading.RLock())
     load = shipped._load
 
     def some(name: str) -> tuple:
