@@ -201,6 +201,7 @@ def test_nsdr_looks_at_no_test_label(experiment):
         assert right == pytest.approx(1 - flipped)
 
 
+@pytest.mark.slow
 def test_nmf_alpha(experiment, tmp_path, monkeypatch):
     nmf_alpha = experiment("nmf_alpha")
     for name in nmf_alpha.RANKS:  # one for all sets: loops are compiled for each number of components
@@ -266,6 +267,7 @@ def lost_and_made_again(path, lost, run):
     )
 
 
+@pytest.mark.slow
 def test_delivered(experiment, tmp_path):
     delivered = experiment("delivered")
     quick = ["--quick", "--output", str(tmp_path)]
@@ -411,6 +413,7 @@ def test_settings_stop_what_is_late(experiment, tmp_path):
     assert [row["ours"] for row in results.rows] == ["nan", "nan"]
 
 
+@pytest.mark.slow
 def test_label_fold(experiment, tmp_path, monkeypatch):
     label_fold = experiment("label_fold")
     monkeypatch.setattr(label_fold, "OPEN", ("wine", "Text"))
