@@ -242,8 +242,10 @@ def parts(results: Results, methods: list[str], chosen: Chosen, quick: bool) -> 
         budgets = [(size, seed) for size in (20, 50) for seed in range(2 if quick else 3)]
         dense = not sparse.issparse(data.X)
         variants: dict[str, dict[str, Any]] = {"LabelFold": {}}
-        variants |= {f"without {one}": {"views": [f for f in FAMILIES if f != one]} for one in FAMILIES}
-        variants |= {f"only {one}": {"views": [one]} for one in FAMILIES}
+        # trees are for tables
+        families = FAMILIES if data.X.shape[1] <= 100 else FAMILIES[:-1]
+        variants |= {f"without {one}": {"views": [f for f in families if f != one]} for one in families}
+        variants |= {f"only {one}": {"views": [one]} for one in families}
         forms = FORMS if dense else ("unit rows", "tf-idf", "root counts") if name in COUNTS else ()
         variants |= {form: {"forms": [form]} for form in forms}
         for variant, parameters in variants.items():
@@ -293,7 +295,7 @@ def aside(results: Results, methods: list[str], chosen: Chosen, quick: bool) -> 
         data = the_set(name, quick)
         budgets = [(size, seed) for size in (20, 50, 100) for seed in range(2 if quick else 10)]
         record(results, "aside", data, "LabelFold", Fold(data), budgets)
-        others = [family for family in FAMILIES if family != "laplace"]
+        others = [family for family in FAMILIES if family != "laplace" and (family != "trees" or data.X.shape[1] <= 100)]
         record(results, "aside", data, "without laplace", Fold(data, views=others), budgets)
         for method in ("1-NN", "svm", "rbf-svm", "extra-trees", "logistic", "sklearn-lda", "label-spreading"):
             run = peer(method, data, "as they are" if sparse.issparse(data.X) else "unit variance")
