@@ -273,7 +273,8 @@ def _compare(
         except KeyboardInterrupt:  # another Ctrl-C: what is there, without the fits that maps need
             interrupted = True
             found.forgo_review()
-        written = deliver(found, table, output, save, safe_csv, to_table)
+        with refusing():
+            written = deliver(found, table, output, save, safe_csv, to_table)
     name_files(written)
     if interrupted:
         raise KeyboardInterrupt

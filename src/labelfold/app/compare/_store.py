@@ -207,4 +207,5 @@ def _row(line: bytes) -> dict[str, Any] | None:
         return None
     numbers = [v for v in row.values() if isinstance(v, int | float)]
     usable = all(math.isfinite(v) and abs(v) < 2**63 for v in numbers)
-    return row if usable and all(row[name] is not None for name in _ALWAYS) else None
+    ended = row["score"] is not None or row["error"] is not None
+    return row if usable and ended and all(row[name] is not None for name in _ALWAYS) else None
