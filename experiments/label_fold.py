@@ -235,6 +235,11 @@ def weighted(**constants: Any) -> Iterator[None]:
         yield
 
 
+def families_of(data: Set) -> tuple[str, ...]:
+    """Return the families to leave out one by one: trees are for tables."""
+    return FAMILIES if data.X.shape[1] <= 100 else FAMILIES[:-1]
+
+
 def parts(results: Results, methods: list[str], chosen: Chosen, quick: bool) -> None:
     """Part (c): LabelFold without a family, with one family or one form, or with other weights."""
     for name in chosen(OPEN):
@@ -242,8 +247,7 @@ def parts(results: Results, methods: list[str], chosen: Chosen, quick: bool) -> 
         budgets = [(size, seed) for size in (20, 50) for seed in range(2 if quick else 3)]
         dense = not sparse.issparse(data.X)
         variants: dict[str, dict[str, Any]] = {"LabelFold": {}}
-        # trees are for tables
-        families = FAMILIES if data.X.shape[1] <= 100 else FAMILIES[:-1]
+        families = families_of(data)
         variants |= {f"without {one}": {"views": [f for f in families if f != one]} for one in families}
         variants |= {f"only {one}": {"views": [one]} for one in families}
         forms = FORMS if dense else ("unit rows", "tf-idf", "root counts") if name in COUNTS else ()
@@ -295,7 +299,7 @@ def aside(results: Results, methods: list[str], chosen: Chosen, quick: bool) -> 
         data = the_set(name, quick)
         budgets = [(size, seed) for size in (20, 50, 100) for seed in range(2 if quick else 10)]
         record(results, "aside", data, "LabelFold", Fold(data), budgets)
-        others = [family for family in FAMILIES if family != "laplace" and (family != "trees" or data.X.shape[1] <= 100)]
+        others = [family for family in families_of(data) if family != "laplace"]
         record(results, "aside", data, "without laplace", Fold(data, views=others), budgets)
         for method in ("1-NN", "svm", "rbf-svm", "extra-trees", "logistic", "sklearn-lda", "label-spreading"):
             run = peer(method, data, "as they are" if sparse.issparse(data.X) else "unit variance")
