@@ -14,9 +14,10 @@ label_fold.md is made from the CSV alone.
 What was chosen on what: views by Digit1, g241c, Text, waveform, optdigits, ionosphere, wine; half-whitening by BCI;
 the weights' constants while looking at the mean of all seven sets of the book; the share of the linear views by pima;
 forms, intervals and probabilities by all open sets; Laplace views and their share by wine, ionosphere, sonar, pima,
-image, satimage, waveform and optdigits; trees and their share by 21 other tables and the sets of the part "aside", the
-exponent of that share with wine, ionosphere, sonar, pima, image, satimage and optdigits seen as well. usps and mnist49
-decided on forms and calibration only, but their means were seen. The sets of the part "aside" decided on nothing else.
+image, satimage, waveform and optdigits; trees and their share by 21 other tables and the sets of the part "aside",
+the exponent of that share with wine, ionosphere, sonar, pima, image, satimage and optdigits seen as well. usps and
+mnist49 decided on forms and calibration only, but their means were seen. The sets of the part "aside" decided on
+nothing else.
 """
 
 from __future__ import annotations
