@@ -171,8 +171,10 @@ class _Guard:
         if event == "open" and isinstance(args[0], str) and isinstance(args[2], int):
             path = os.path.realpath(args[0])
             writes = args[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+            refused = args[2] & os.O_NOFOLLOW and os.path.islink(args[0])
             if (
                 writes
+                and not refused
                 and not path.startswith((self.folder, "/dev/null", "/proc"))
                 and "__pycache__" not in path
             ):

@@ -20,6 +20,8 @@ from scenarios import COMPARE
 _FIT = "fit {} -t kind --id name -m pcals -o out.skops"
 _BARE = "fit {} -m pcals -o out.skops"
 _READS = ("predict {} t.csv -o out.csv", "inspect {}")
+_IMAGES = ("fit images -m pcals -o out.skops",)
+_PROGRAM = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 4 4\n%%EOF\n"
 _RUN = (COMPARE.format(1),)
 
 
@@ -236,8 +238,11 @@ MAKERS: dict[str, tuple[tuple[str, ...], Callable[[Path], Any]]] = {
     "model of objects": (_each(_READS, "x.skops"), _model(_model_pickle)),
     "device": (_each(_FIT, "x.csv"), _linked("x.csv", "/dev/zero")),
     "random device": (_each(_READS, "x.skops"), _linked("x.skops", "/dev/urandom")),
+    "pipe among images": (_IMAGES, _pipe("images/kind 1/x.png")),
+    "device among images": (_IMAGES, _linked("images/kind 1/x.png", "/dev/zero")),
+    "program as image": (_IMAGES, _written("images/kind 1/x.png", _PROGRAM)),
     "endless link": (_each(_FIT, "x.csv"), _linked("x.csv", "x.csv")),
-    "link to a folder": (_each(_FIT, "x.csv"), _linked("x.csv", "/")),
+    "link to a folder": (_each(_FIT, "x.csv"), _linked("x.csv", "r")),
     "pipe": (_each(_FIT, "x.csv"), _pipe("x.csv")),
     "pipe as model": (_each(_READS, "x.skops"), _pipe("x.skops")),
     "pipe as output": (("predict m.skops t.csv -o x.csv", "transform m.skops t.csv -o x.csv"), _pipe("x.csv")),

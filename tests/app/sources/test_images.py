@@ -1,5 +1,7 @@
 """Images: folders named by class, or a column of paths, of every size and mode; broken ones are left out."""
 
+import os
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -210,3 +212,21 @@ def test_a_hundred_thousand_files(tmp_path):
     table = read_table(tmp_path)
     assert table.raw.shape == (100_000, 64)
     assert len(set(table.y)) == 10
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes are POSIX")
+def test_no_program_is_started_for_an_image_and_no_pipe_is_waited_for(folder, tmp_path, monkeypatch):
+    """Pillow would hand PostScript to Ghostscript, whatever the file is called."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "gs").write_text(f"#!/bin/sh\ntouch {tmp_path}/started\n")
+    (programs / "gs").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setattr("PIL.EpsImagePlugin.gs_binary", None)  # it is looked for once
+    (folder / "zero" / "program.png").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EOF\n")
+    (folder / "zero" / "program.eps").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EOF\n")
+    os.mkfifo(folder / "zero" / "pipe.png")
+    table = read_table(folder)
+    assert len(table.ids) == 150
+    assert "2 images" in " ".join(table.notes)
+    assert not (tmp_path / "started").exists()

@@ -25,6 +25,24 @@ _AT_ONCE = 256  # files
 _CHANNELS = ("red", "green", "blue")
 _MOST_BYTES = 1 << 33
 _MOST_PIXELS = 1 << 27  # of one image
+# Pillow also knows formats for which it starts other programs, such as Ghostscript for PostScript of any name.
+_FORMATS = (
+    "PNG",
+    "JPEG",
+    "MPO",
+    "GIF",
+    "BMP",
+    "DIB",
+    "TIFF",
+    "WEBP",
+    "AVIF",
+    "JPEG2000",
+    "PPM",
+    "TGA",
+    "ICO",
+    "PCX",
+    "SGI",
+)
 
 
 def read_folder(folder: Path, kind: str, request: Request) -> Any:
@@ -32,7 +50,7 @@ def read_folder(folder: Path, kind: str, request: Request) -> Any:
     import pyarrow as pa
     from PIL import Image
 
-    endings = set(Image.registered_extensions()) - {".pdf", ".h5", ".hdf"}
+    endings = {ending for ending, name in Image.registered_extensions().items() if name in _FORMATS}
     files, others = [], 0
     for place, below, names in os.walk(folder):
         below[:] = sorted(name for name in below if not name.startswith("."))
@@ -144,17 +162,25 @@ def pixel_names(shape: Sequence[int]) -> list[str]:
 
 def _usual_size(root: Path, paths: Sequence[str | None]) -> tuple[int, int]:
     """Return the size that small images share, or the usual one."""
-    from PIL import Image
-
     sizes: Counter[tuple[int, int]] = Counter()
     for i in np.unique(np.linspace(0, len(paths) - 1, _HEADERS).astype(int)):
         try:
-            with Image.open(root / (paths[i] or "")) as image:
+            with _opened(root / (paths[i] or "")) as image:
                 sizes[image.height, image.width] += 1
         except Exception:  # told where it is read
             continue
     same = next(iter(sizes)) if len(sizes) == 1 else _USUAL
     return same if max(same) <= _LARGEST else _USUAL
+
+
+def _opened(path: Path) -> Any:
+    """Open an image, where it is a file and no pipe that would be waited for."""
+    from PIL import Image
+
+    if not path.is_file():
+        raise ValueError("it is no file")
+    Image.init()
+    return Image.open(path, formats=[name for name in _FORMATS if name in Image.OPEN])
 
 
 def _read_some(
@@ -181,7 +207,7 @@ def _read(path: Path, size: tuple[int, int], colour: bool) -> np.ndarray:
 
     height, width = size
     mode = "RGB" if colour else "L"
-    with Image.open(path) as image:
+    with _opened(path) as image:
         if image.width * image.height > _MOST_PIXELS:
             raise ValueError("it unpacks to too many pixels")
         image.draft(mode, (2 * width, 2 * height))  # a large JPEG is unpacked at a fraction of its size
