@@ -53,13 +53,12 @@ ASKING = {
     "app/registry/_yardsticks.py": 1,
     "factorization/_nmf_alpha.py": 1,
     "features/_anchors.py": 1,
-    "features/_forms.py": 7,
+    "features/_forms.py": 6,
     "features/_kernel_map.py": 3,
     "numerics/_nonnegative.py": 1,
-    "numerics/_tree_nodes.py": 1,
     "numerics/kl/_factors.py": 3,
     "numerics/svm/_linear.py": 1,
-    "semi_supervised/_fold.py": 2,
+    "semi_supervised/_fold.py": 1,
     "semi_supervised/_graph.py": 4,
 }
 

@@ -158,3 +158,12 @@ def test_many_labels_keep_the_trees_small(rng):
     nodes = grow(X, np.eye(2)[(X[:, 0] > 0).astype(int)], 1.0, False, 16, 0).trees
     assert nodes.values.size <= 4_000_000
     assert nodes.depth < 60
+
+
+def test_a_reason_against_trees_ends_with_the_labels_it_was_for(thresholds):
+    X, y, known = thresholds
+    X = np.where((known >= 0)[:, None], 1.0, X)
+    fold = LabelFold(views=["linear", "trees"]).fit(X, known)
+    assert "the labelled rows do not differ" in fold.view_weights_["left_out"]
+    fold.refit(np.where(np.arange(400) % 7 == 1, y, -1))
+    assert not fold.view_weights_["left_out"].any()

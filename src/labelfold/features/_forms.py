@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from labelfold._base import RowsEstimator, fitting
 from labelfold.rows import Block, Centered, Rows
-from labelfold.rows._host import formed, host, largest_one
+from labelfold.rows._host import dense, formed, host, largest_one
 from labelfold.rows._wrappers import RowsWrapper
 
 # Quantiles and the kind of the values are learned from at most this many rows, drawn at random.
@@ -141,7 +141,7 @@ class UnitVariance(ColumnForm):
         if sparse.issparse(X) and self.keeps_zeros:
             return _with_data(X, (X.data * self.scale_[X.indices]).astype(X.dtype))
         # Less the mean in double precision: a difference of two floats may leave the range of float32.
-        return ((_dense(X) - self.mean_) * self.scale_).astype(X.dtype)
+        return ((dense(X) - self.mean_) * self.scale_).astype(X.dtype)
 
 
 class Ranks(ColumnForm):
@@ -182,7 +182,7 @@ class Ranks(ColumnForm):
         return False
 
     def _learn(self, rows: Rows) -> None:
-        X = _dense(_sample(rows))
+        X = dense(_sample(rows))
         most = int(np.clip(_ALL_POINTS // X.shape[1], 64, _POINTS))
         points = [_rank_function(np.sort(column), most) for column in X.T]
         self.values_ = np.concatenate([values for values, _ in points])
@@ -190,7 +190,7 @@ class Ranks(ColumnForm):
         self.ends_ = np.cumsum([0, *(len(values) for values, _ in points)])
 
     def _form(self, X: Any) -> np.ndarray:
-        X = _dense(X)
+        X = dense(X)
         T = np.empty(X.shape, dtype=X.dtype, order="F")
         for j in range(X.shape[1]):
             here = slice(self.ends_[j], self.ends_[j + 1])
@@ -379,10 +379,6 @@ def _sublinear(X: np.ndarray) -> np.ndarray:
 def mostly_zeros(rows: Rows) -> bool:
     """Say whether rows are held in fewer bytes than all their numbers would take, zeros not stored."""
     return rows.row_bytes() < rows.dtype.itemsize * rows.shape[1]
-
-
-def _dense(X: Any) -> np.ndarray:
-    return X.toarray() if sparse.issparse(X) else X
 
 
 def _with_data(X: Any, data: np.ndarray) -> sparse.csr_array:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+
+from labelfold.rows._host import dense
 
 # Rows are looked at so many numbers at a time.
 _SLAB = 2**22
@@ -68,11 +69,9 @@ class TreeNodes:
         columns = slice(None) if self._compiled else self.columns
         X = X[:, columns]
         middle, size = (None if part is None else part[columns] for part in (self.middle, self.size))
-        slab, parts = max(1, _SLAB // X.shape[1]), []
-        for at in range(0, X.shape[0], slab):
-            rows = X[at : at + slab]
-            rows = rows.toarray() if sparse.issparse(rows) else rows
-            parts.append(self._mean(single(rows, middle, size)))
+        slab = max(1, _SLAB // X.shape[1])
+        slabs = (X[at : at + slab] for at in range(0, X.shape[0], slab))
+        parts = [self._mean(single(dense(rows), middle, size)) for rows in slabs]
         return np.concatenate(parts) if parts else np.zeros((0, self.values.shape[1]))
 
     def _mean(self, X: np.ndarray) -> np.ndarray:

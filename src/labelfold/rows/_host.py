@@ -59,3 +59,8 @@ def dense_if_full(X: Any) -> Any:
     'ndarray'
     """
     return X.toarray() if sparse.issparse(X) and 1.5 * X.nnz >= np.prod(X.shape) else X
+
+
+def dense(X: Any) -> np.ndarray:
+    """Return rows on the host as an array; for few rows, or few columns."""
+    return X.toarray() if sparse.issparse(X) else X

@@ -11,6 +11,7 @@ from scipy import sparse
 from labelfold.features._distances import distances
 from labelfold.numerics._tree_nodes import TreeNodes
 from labelfold.rows import Featurized, Rows
+from labelfold.rows._host import dense
 from labelfold.semi_supervised._pieces import (
     FormPieces,
     Placed,
@@ -216,10 +217,6 @@ def kernel_root(K: np.ndarray) -> np.ndarray:
     s, V = np.linalg.eigh((K + K.T) / 2)
     keep = s > 1e-10 * s[-1]
     return V[:, keep] / np.sqrt(s[keep])
-
-
-def dense(T: Any) -> np.ndarray:
-    return T.toarray() if sparse.issparse(T) else T
 
 
 class BlendedScores:

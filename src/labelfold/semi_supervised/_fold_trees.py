@@ -16,6 +16,7 @@ from sklearn.tree import ExtraTreeRegressor
 
 from labelfold.numerics._tree_nodes import TreeNodes, single
 from labelfold.rows import _threads as threads
+from labelfold.rows._host import dense
 
 # The labelled rows are cut into so many parts, and so many trees are grown without each of them; fewer in `refit`.
 _PARTS = 10
@@ -47,13 +48,13 @@ class Grown(NamedTuple):
 
 
 def grow(
-    X: np.ndarray, Y: np.ndarray, scale: np.ndarray | float, numbers: bool, per_part: int, seed: int
+    X: Any, Y: np.ndarray, scale: np.ndarray | float, numbers: bool, per_part: int, seed: int
 ) -> Grown | str:
     """Return trees of the labelled rows, or why there are none.
 
     Parameters
     ----------
-    X : ndarray of shape (l, d)
+    X : ndarray or CSR matrix of shape (l, d)
         The labelled rows.
     Y : ndarray of shape (l, c)
         What their score should be.
@@ -68,12 +69,13 @@ def grow(
     n, c = Y.shape
     parts = min(_PARTS, n)
     per_part = min(per_part, _NUMBERS // (2 * parts * min(n, _LEAVES) * c))
-    middle = X.mean(axis=0)
-    size = np.abs(X - middle).max(axis=0)
     if X.shape[1] > _MOST_COLUMNS:
         return f"trees are grown on {_MOST_COLUMNS:,} columns at most"
     if per_part < 2:
         return f"trees of {n:,} labelled rows and {c:,} columns of y would take too much room"
+    X = dense(X)
+    middle = X.mean(axis=0)
+    size = np.abs(X - middle).max(axis=0)
     if not size.any():
         return "the labelled rows do not differ"
     size = np.where(size > 0, size, 1.0)

@@ -21,7 +21,7 @@ from labelfold.rows import Rows
 from labelfold.rows import _threads as threads
 from labelfold.rows._host import host
 from labelfold.semi_supervised._embedding import embedding_of
-from labelfold.semi_supervised._fold import coordinates_for, dense, training_scores
+from labelfold.semi_supervised._fold import coordinates_for, training_scores
 from labelfold.semi_supervised._fold_predictions import FoldPredictions
 from labelfold.semi_supervised._fold_trees import FEWER_TREES, N_TREES, Grown, grow
 from labelfold.semi_supervised._pieces import FormPieces, Placed, hold, make_pieces
@@ -324,12 +324,13 @@ class LabelFold(FoldPredictions):
 
     def _add_trees(self, found: Solution, labels: Labels, targets: Targets, full: bool) -> Solution:
         """Return the solution blended with trees of the labelled rows, fewer of them where time counts."""
-        X = dense(host(self._train.take(labels.index).whole().double()))
+        X = host(self._train.take(labels.index).whole().double())
         per_part, numbers = N_TREES if full else FEWER_TREES, labels.task == "regression"
         grown = grow(X, targets.Y + targets.offset, targets.scale, numbers, per_part, self._seed)
+        self._reasons = [(view, why) for view, why in self._reasons if view != TREES]  # of the labels before
         if isinstance(grown, Grown):
             return found.with_trees(grown, targets)
-        self._reasons = [(view, why) for view, why in self._reasons if view != TREES] + [(TREES, grown)]
+        self._reasons.append((TREES, grown))
         return found
 
     def _heavy(self, n_labelled: int) -> set[View]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import wraps
 from importlib.metadata import version
 from pathlib import Path
@@ -179,7 +179,8 @@ _SHARED: dict[str, Any] = {
     "colour": Colour,
 }
 _ROLES = ("text", "category", "number", "date")
-_HOW = ("format", "encoding", "sheet", "query", "table", "image", "colour")
+# Options that are passed on as they are given; --image-size is two numbers in one.
+_HOW = tuple(one.name for one in fields(Reading) if one.name != "image_size")
 
 
 @dataclass(frozen=True)
