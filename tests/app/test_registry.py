@@ -639,6 +639,37 @@ def test_nested_sizes_are_scored_as_separate_fits_are(blobs):
     assert nested.scores_[0] > nested.scores_[1]
 
 
+def test_nested_sizes_are_chosen_together_with_another_parameter(blobs):
+    X, few, _ = blobs
+    names, grid = ("n_components", "reconstruction"), ((2, 0.1), (4, 10.0), (2, 10.0), (4, 0.1))
+    how = {"power": (0, 1), "hide": True, "random_state": 0}
+    nested, apart = (Tuned(PCALS(), names, grid, nested=n, **how).fit(X, few) for n in (True, False))
+    np.testing.assert_array_equal(nested.scores_, apart.scores_)
+    assert nested.best_value_ == apart.best_value_
+    assert isinstance(nested.best_value_[0], int)
+    assert len(set(nested.scores_)) > 1
+
+
+def test_tsvm_is_tuned_with_unlabelled_rows(blobs):
+    X, few, _ = blobs
+    tuned = METHODS["tsvm"].make(X=X)
+    assert tuned.hide
+    assert METHODS["tsvm"].make(X=X, C=2.0).get_params()["C"] == 2.0
+    assert tuned.fit(X, few).score(X[few >= 0], few[few >= 0]) > 0.5
+
+
+def test_kernel_pcals_chooses_its_width(blobs):
+    X, few, _ = blobs
+    spread = X.var(axis=0).sum()
+    model = METHODS["kernel-pcals"].make(2, X=X).fit(X, few)
+    assert model.best_value_[0] == 2
+    assert model.best_value_[1] * spread in (pytest.approx(0.25), pytest.approx(1.0))
+    assert model.estimator_.gamma_ == model.best_value_[1]
+    one_each = np.where(np.arange(len(few)) < 3, few, -1)
+    kept = METHODS["kernel-pcals"].make(2, X=X).fit(X, one_each)  # no label can be spared: the size stays
+    assert kept.estimator_.n_components == 2
+
+
 def test_few_of_the_rows_without_a_label_help_to_choose(blobs):
     X, few, _ = blobs
     sizes = []

@@ -31,6 +31,8 @@ SIZES = (20, 40, 10, 5, 2)
 _MOST_PRINCIPAL = 100
 # Of all the rows without a label, so many help to choose.
 _MOST_UNLABELED = 2000
+# So many where a fit takes long.
+_FEW_UNLABELED = 500
 
 # Of a ridge as a multiple of the number of labelled rows, too.
 _MEAN_GRID = (0.01, 0.1, 0.001, 1.0, 1e-4)
@@ -61,11 +63,11 @@ def _sized(
 
 
 def _hidden(
-    model: Any, parameter: str, sizes: tuple[int, ...], random_state: int | None, **how: Any
+    model: Any, parameter: str | tuple[str, ...], grid: tuple, random_state: int | None, **how: Any
 ) -> Tuned:
-    """Return a model that learns from all rows, its number of components chosen with labels hidden."""
-    how |= {"hide": True, "fallback": "classes", "most_unlabeled": _MOST_UNLABELED}
-    return Tuned(model, parameter, sizes, power=0, random_state=random_state, **how)
+    """Return a model that learns from all rows, its number of components, and others, chosen with labels hidden."""
+    usual: dict[str, Any] = {"power": 0, "fallback": "classes", "most_unlabeled": _MOST_UNLABELED}
+    return Tuned(model, parameter, grid, hide=True, random_state=random_state, **usual | how)
 
 
 def label_fold(k: int | None, X: Any, random_state: int | None) -> Any:
@@ -168,7 +170,9 @@ def tsvm(k: int | None, X: Any, random_state: int | None, C: float | None = None
     """Make a transductive SVM, its C tuned unless given."""
     from labelfold import TSVM
 
-    return _tuned(TSVM(random_state=random_state), "C", GRID, C, random_state, fallback="auto")
+    model = _tuned(TSVM(random_state=random_state), "C", GRID, C, random_state, fallback="auto")
+    # without unlabelled rows it is another method, and its best C another
+    return model if C is not None else model.set_params(hide=True, most_unlabeled=_FEW_UNLABELED)
 
 
 def offsets(name: str) -> Callable[..., Any]:
@@ -221,8 +225,13 @@ def kernel_pcals(k: int | None, X: Any, random_state: int | None) -> Any:
     """PCA-LS in the space of an RBF kernel."""
     from labelfold import KernelPCALS
 
-    model = KernelPCALS(random_state=random_state)
-    return _sized(model, k, X.shape[0], random_state, nested=True, cv=3)
+    n = X.shape[0]
+    sizes = _fitting(SIZES, n) if k is None else (min(k, n),)
+    # gamma of a kernel as wide as two rows are apart, in quadratic mean, and half as wide
+    grid = tuple((size, 0.25 / width**2) for width in (1.0, 0.5) for size in sizes)
+    model, names = KernelPCALS(random_state=random_state), ("n_components", "gamma")
+    fallback = None if k else "classes"
+    return _hidden(model, names, grid, random_state, power=(0, -1), nested=True, cv=3, fallback=fallback)
 
 
 def laprls(kernel: str | None) -> Callable[..., Any]:

@@ -424,8 +424,8 @@ _ENTRIES = (
     Method(
         "kernel-pcals",
         "Kernel PCA-LS",
-        "PCA-LS in the space of an RBF kernel, as wide as two rows are apart on average (Nystroem features where the "
-        "kernel matrix would not fit).",
+        "PCA-LS in the space of an RBF kernel (Nystroem features where its matrix would not fit), as wide as two "
+        f"rows are apart on average or half as wide, {_HIDDEN}.",
         "semi-supervised",
         True,
         _SUBSPACE,
@@ -571,7 +571,7 @@ _ENTRIES = (
     Method(
         "tsvm",
         "TSVM",
-        f"A linear SVM on all columns whose margin keeps clear of the unlabelled rows too; its C is {_TUNED}.",
+        f"A linear SVM on all columns whose margin keeps clear of the unlabelled rows too; its C is {_HIDDEN}.",
         "semi-supervised",
         False,
         "Sindhwani & Keerthi, Large scale semi-supervised linear SVMs, SIGIR 2006",

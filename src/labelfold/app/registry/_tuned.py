@@ -27,6 +27,7 @@ from labelfold._sklearn import available_if
 from labelfold.app.registry._left_out import left_out_splits, size_without_folds
 from labelfold.app.registry._multilabel import read_any_labels, right, tags_of_task
 from labelfold.app.registry._partly_labelled import Labelled
+from labelfold.labels import Labels
 
 _FEW = 200  # labelled rows
 
@@ -75,8 +76,8 @@ class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     most_unlabeled : int, optional
         With ``hide``: how many unlabelled rows the candidates are compared with, drawn at random; all when None.
     nested : bool, default=False
-        Whether the parameter is the number of components and a model with more holds those with fewer, which its
-        ``predict(X, n_components)`` asks for: the largest alone is fitted in a fold.
+        Whether the parameter, or the first of several, is the number of components and a model with more holds those
+        with fewer, which its ``predict(X, n_components)`` asks for: the largest alone is fitted in a fold.
     random_state : int, optional
         Seed of the folds.
     task : {"classification", "regression"}, default="classification"
@@ -134,12 +135,7 @@ class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """Choose the penalty on the labelled rows of X and fit."""
         checked = validate_data(self, X, accept_sparse="csr")
         labels = read_any_labels(y, checked.shape[0], self)
-        candidates: list[Any] = [list(g) if isinstance(g, tuple) else g for g in self.grid]
-        if np.any(self.power) or self.per_label:
-            rows = checked if self.hide else checked[labels.index]
-            unit = _mean_square(rows) ** np.asarray(self.power, dtype=float)
-            unit = unit * (len(labels.index) if self.per_label else 1)
-            candidates = [np.multiply(g, unit).tolist() for g in self.grid]
+        candidates = self._candidates(checked, labels)
         some = _some(labels.values, self.most_rows, self.random_state)
         index, known = labels.index[some], labels.values[some]
         kept = self._kept(checked.shape[0], index, labels.index)
@@ -158,6 +154,19 @@ class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         if self.task_ != "regression":
             self.classes_ = self.estimator_.classes_
         return self
+
+    def _candidates(self, X: Any, labels: Labels) -> list[Any]:
+        """Return the candidates in the unit of X: numbers, or lists of them where several are chosen together."""
+        unit = _mean_square(X if self.hide else X[labels.index]) if np.any(self.power) else 1.0
+        times = len(labels.index) if self.per_label else 1
+
+        def in_unit(value: Any, power: int) -> Any:  # a number of components stays an integer
+            return value * unit**power * times if power or self.per_label else value
+
+        if isinstance(self.parameter, str):
+            return [in_unit(value, self.power) for value in self.grid]  # type: ignore[arg-type]
+        powers = np.broadcast_to(self.power, len(self.parameter)).tolist()
+        return [[in_unit(*pair) for pair in zip(values, powers, strict=True)] for values in self.grid]
 
     def _with(self, value: Any) -> Any:
         if isinstance(self.parameter, str):
@@ -187,9 +196,10 @@ class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # what matters is said once, by the fit that is kept
                 if self.nested:
-                    model = self._with(max(candidates)).fit(rows, y)
-                    for i, size in enumerate(candidates):
-                        guessed[i, test] = model.predict(held, min(size, model.n_components_))
+                    for size, members in _by_largest(candidates):
+                        model = self._with(size).fit(rows, y)
+                        for i, size in members:
+                            guessed[i, test] = model.predict(held, min(size, model.n_components_))
                 else:
                     for i, value in enumerate(candidates):
                         guessed[i, test] = self._with(value).fit(rows, y).predict(held)
@@ -296,6 +306,24 @@ def settled(model: Any) -> Any:
     if hasattr(model, "confidence_curve_"):  # see labelfold.app._calibrate
         chosen.confidence_curve_ = model.confidence_curve_
     return chosen
+
+
+def _by_largest(candidates: Sequence[Any]) -> list[tuple[Any, list[tuple[int, int]]]]:
+    """Group candidates that differ in size alone: the largest of each group, and the places and sizes of all.
+
+    >>> _by_largest([2, 5])
+    [(5, [(0, 2), (1, 5)])]
+    >>> _by_largest([[5, 0.1], [2, 0.1], [5, 1.0]])
+    [([5, 0.1], [(0, 5), (1, 2)]), ([5, 1.0], [(2, 5)])]
+    """
+    groups: dict[tuple, list[int]] = {}
+    for i, one in enumerate(candidates):
+        groups.setdefault(tuple(one[1:]) if isinstance(one, list) else (), []).append(i)
+    sizes = [one[0] if isinstance(one, list) else one for one in candidates]
+    return [
+        (candidates[max(places, key=lambda i: sizes[i])], [(i, sizes[i]) for i in places])
+        for places in groups.values()
+    ]
 
 
 def _some(known: np.ndarray, most: int, seed: int | None) -> Any:
