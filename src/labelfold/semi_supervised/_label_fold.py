@@ -35,7 +35,16 @@ _REFIT_WORK = 2400
 _OTHERS = 500
 
 # Training rows, and what `refit` knows of them, are no part of a saved model.
-_NOT_SAVED = ("_held", "_train", "_pieces", "_others", "_others_placed", "_by_weight", "_reasons")
+_NOT_SAVED = (
+    "_held",
+    "_train",
+    "_train_scores",
+    "_pieces",
+    "_others",
+    "_others_placed",
+    "_by_weight",
+    "_reasons",
+)
 
 _TASKS = ("binary", "multiclass", "multilabel", "regression")
 
@@ -125,6 +134,9 @@ class LabelFold(FoldPredictions):
         The probability given to it; with several labels a row, that all of them are right. Not there for numbers.
     transduction_ : ndarray of shape (n,) or (n, c)
         The predictions for the training rows.
+    label_distributions_ : ndarray of shape (n, c)
+        The probability of each class, or of each label, for the training rows. Not there for numbers, nor in a saved
+        model.
     classes_ : ndarray of shape (c,)
         The class values; not there for numbers.
     task_ : {"binary", "multiclass", "multilabel", "regression"}
@@ -314,6 +326,7 @@ class LabelFold(FoldPredictions):
         self._embedding, self.embedding_ = embedding_of(
             found, F, labels.index, labels, self.n_components, self._train, used
         )
+        self._train_scores = F
         self.transduction_ = self._decide(F)
 
     def _place(self, pieces: FormPieces, index: np.ndarray, views: Collection[View] | None = None) -> Placed:

@@ -16,7 +16,10 @@ from labelfold.tables._column import matching
 
 # What labelling tools call the column of labels, and that of row numbers.
 _LABELS = ("label", "labels", "class", "target", "y", "choice", "category", "annotation", "annotations")
-_ROWS = ("row", "rows", "index", "row_number", "row number")
+ROWS = ("row", "row_number", "row number", "rows", "index")
+# What `labelfold label` writes of each label, after the row number and the ids. The newest line of a row holds, and
+# an empty label takes it back.
+JOURNAL = ("label", "time", "who", "how")
 
 
 class LabelFile:
@@ -41,8 +44,13 @@ class LabelFile:
             )
         self.note = note
         self.cells = as_written(frame, frame.column_names)
-        self.targets = self._label_columns(targets)
-        self.keys = [name for name in self.cells if name not in self.targets]
+        names = list(self.cells)
+        self.journal = set(JOURNAL) <= set(names)
+        self.targets = [JOURNAL[0]] if self.journal else self._label_columns(targets)
+        # a table may have columns that are called as those of the journal are
+        self.keys = (
+            names[: names.index(JOURNAL[0])] if self.journal else [n for n in names if n not in self.targets]
+        )
         if not self.keys:
             raise FileProblem(
                 f"{self.path} has labels but no column that says of which rows; add one of ids, or row."
@@ -91,9 +99,11 @@ class LabelFile:
             if y is not None and np.ndim(y) == 1 and len(self.targets) == 1:
                 found[:] = _as_text(y)
             told = self.cells[target].iloc[named].to_numpy(dtype=object)
-            known = np.array([_said(value) != "" for value in told], dtype=bool)
+            known = np.array([self.journal or _said(value) != "" for value in told], dtype=bool)
+            if self.journal:
+                known &= _newest(rows, named)
             self._refuse_two(rows[known], told[known], ids, target)
-            found.iloc[rows[known]] = [_said(value) for value in told[known]]
+            found.iloc[rows[known]] = [_said(value) or None for value in told[known]]
             columns[target] = found
         return columns[self.targets[0]] if len(columns) == 1 else pd.DataFrame(columns)
 
@@ -113,6 +123,8 @@ class LabelFile:
     def _by_name(self, ids: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         """Match by the columns that have the names of the ids, or by the one whose cells are ids most often."""
         shared = [name for name in ids if name in self.keys]
+        if self.journal and not shared:
+            return None  # it has the ids of rows where these are of use, and the numbers of rows in any case
         pairs = [(ids[shared], self.cells[shared])] if shared else []
         if not shared and ids.shape[1] == 1:
             pairs = [(ids, self.cells[[key]]) for key in self.keys]
@@ -135,7 +147,7 @@ class LabelFile:
 
     def _by_number(self, n: int, ids: Any, where: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Match by a column of row numbers, from 1."""
-        usual = [key for key in self.keys if key.strip().lower() in _ROWS]
+        usual = [key for key in self.keys if key.strip().lower() in ROWS]
         for key in usual or (self.keys if ids is None else ()):
             cells = [_said(value) for value in self.cells[key]]
             if not all(cell.isdecimal() for cell in cells):
@@ -162,6 +174,17 @@ class LabelFile:
                 raise FileProblem(
                     f"{self.path} has two labels for {name}, {seen[row]!r} and {label!r}; keep one of them."
                 )
+
+
+def _newest(rows: np.ndarray, lines: np.ndarray) -> np.ndarray:
+    """Tell which lines are the last of their row.
+
+    >>> _newest(np.array([4, 7, 4]), np.array([0, 1, 2])).tolist()
+    [False, True, True]
+    """
+    last = np.zeros(rows.max(initial=-1) + 1, dtype=lines.dtype)
+    np.maximum.at(last, rows, lines)
+    return lines == last[rows]
 
 
 def _keys(frame: Any) -> Iterable[tuple[str, ...]]:
