@@ -186,7 +186,9 @@ class Browser:
         if key == "Enter":
             typed = {"text": "\r"}
         for kind in ("keyDown", "keyUp"):
-            self._call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, **typed)
+            self._call(
+                "Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, **typed
+            )
 
     def type(self, text: str) -> None:
         """Put text where the focus is."""

@@ -30,7 +30,9 @@ export const wanted = computed(() =>
 );
 export const isQuestion = computed(() => !!row.value && row.value.row === state.value?.question?.row);
 /** A prediction would sway the answer, and the accuracy stands on the answers to random questions. */
-export const hidden = computed(() => isQuestion.value && state.value?.question?.how === "random" && !peeking.value);
+export const hidden = computed(
+  () => isQuestion.value && !!row.value?.predicted && state.value?.question?.how === "random" && !peeking.value,
+);
 
 /** Keys of classes: a class named by one digit has that key if it is free, the others take what is left, in order. */
 export const keys = computed(() => {
@@ -62,7 +64,7 @@ async function load(): Promise<void> {
   try {
     for (;;) {
       const { points_version: points, said_version: words, n, classes } = state.peek()!;
-      if (points === have.points && words === have.said) break;
+      if (!points || (points === have.points && words === have.said)) break; // 0: there is no map yet
       const [xy, bytes] = await Promise.all([
         points === have.points ? null : getBytes(`points?v=${points}`),
         getBytes(`said?v=${words}`),

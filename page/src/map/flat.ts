@@ -8,6 +8,7 @@ const MOST = 8000;
 
 export class FlatPainter implements Painter {
   readonly ratio = 1;
+  readonly slow = false; // it draws a sample already
   words = "";
   private readonly pen: CanvasRenderingContext2D;
   private readonly paths = SHAPES.map((path) => new Path2D(path));

@@ -67,9 +67,14 @@ void main() {
   pixel = vec4(c * a, a);
 }`;
 
+/** The map's ground, as --well in page.css. */
+const WELL_LIGHT = "#f3f5f8";
+const WELL_DARK = "#0d1117";
+
 export class GLPainter implements Painter {
   readonly words = "";
   readonly ratio: number;
+  readonly slow: boolean;
   private readonly gl: WebGL2RenderingContext;
   private square!: twgl.ProgramInfo;
   private disc!: twgl.ProgramInfo;
@@ -84,7 +89,7 @@ export class GLPainter implements Painter {
 
   /** Give a painter, or null where the browser has no WebGL 2. */
   static on(canvas: HTMLCanvasElement, again: () => void): GLPainter | null {
-    const gl = canvas.getContext("webgl2", { antialias: false, depth: false, alpha: true, premultipliedAlpha: true });
+    const gl = canvas.getContext("webgl2", { antialias: false, depth: false, alpha: false });
     if (!gl) return null;
     try {
       return new GLPainter(gl, canvas, again);
@@ -97,7 +102,8 @@ export class GLPainter implements Painter {
     this.gl = gl;
     const told = gl.getExtension("WEBGL_debug_renderer_info");
     const name = told ? String(gl.getParameter(told.UNMASKED_RENDERER_WEBGL)) : "";
-    this.ratio = /swiftshader|llvmpipe|software|basic render/i.test(name) ? 1 : 2;
+    this.slow = /swiftshader|llvmpipe|software|basic render/i.test(name);
+    this.ratio = this.slow ? 1 : 2;
     this.make();
     canvas.addEventListener("webglcontextlost", (event) => event.preventDefault());
     canvas.addEventListener("webglcontextrestored", () => {
@@ -147,7 +153,7 @@ export class GLPainter implements Painter {
   draw(view: View, t: number, step: number, pixels: number): void {
     const gl = this.gl;
     gl.viewport(0, 0, gl.drawingBufferWidth, gl.drawingBufferHeight);
-    gl.clearColor(0, 0, 0, 0);
+    gl.clearColor(...rgb(isDark() ? WELL_DARK : WELL_LIGHT), 1); // without alpha: nothing is left to blend for the page
     gl.clear(gl.COLOR_BUFFER_BIT);
     if (!this.n || gl.isContextLost()) return;
     const sx = (2 * view.scale) / view.width;

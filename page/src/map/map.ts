@@ -10,6 +10,8 @@ import { BYTES, type Painter } from "./painter";
 import { View, type Box } from "./view";
 
 const MOVES = 400; // milliseconds
+const UNKNOWN = 150; // how solid a row is of which nothing is said yet, as a confidence
+const FEW = 50_000; // rows that a software renderer draws in a frame
 const SLOW = 45; // a frame of so many milliseconds shows fewer rows while the map is moved
 
 export interface Said { predicted: Int16Array; label: Int16Array; confidence: Uint8Array }
@@ -26,7 +28,9 @@ export class PointMap {
   readonly view = new View();
   readonly painter: Painter;
   lassoing = false;
+  /** Milliseconds of the last frames in motion, and how often the rows went to new places. */
   frames: number[] = [];
+  moves = 0;
   private readonly pen: CanvasRenderingContext2D;
   private readonly places = new Places(() => {});
   private from: Float32Array = new Float32Array();
@@ -43,6 +47,7 @@ export class PointMap {
   private step = 1;
   private touched = -1e9;
   private last = 0;
+  private moving = false;
   private asked = 0;
 
   constructor(
@@ -125,6 +130,7 @@ export class PointMap {
   update(xy: Float32Array | null, said: Said, classes: string[]): void {
     if (xy) {
       const first = this.to.length !== xy.length;
+      while (first && this.painter.slow && xy.length / 2 / this.step > FEW && this.step < MOST_STEP) this.step *= 2;
       this.from = first ? xy : this.now();
       this.to = xy;
       this.painter.points(this.from, this.to);
@@ -132,7 +138,8 @@ export class PointMap {
       const { x, y, scale } = this.view;
       this.view.bounds(box(xy));
       if (!first) {
-        this.started = performance.now();
+        this.moves++;
+        this.started = Infinity; // until the first frame, however long the rows take to get there
         this.glide = null;
         const zoom = (this.view.zoom * scale) / this.view.scale;
         if (this.view.follows) this.glideTo([this.view.x, this.view.y, 1], [x, y, zoom]);
@@ -158,7 +165,7 @@ export class PointMap {
       const known = said.label[i] >= 0;
       const index = known ? said.label[i] : said.predicted[i];
       if (index >= 0) bytes[BYTES * i] = 1 + (index % 10);
-      bytes[BYTES * i + 1] = known ? 255 : said.confidence[i];
+      bytes[BYTES * i + 1] = known ? 255 : index < 0 ? UNKNOWN : said.confidence[i];
       bytes[BYTES * i + 2] = this.mask && !this.mask[i] ? 1 : 0;
       if (known) {
         bytes[BYTES * i + 3] = shapeOf(index);
@@ -228,7 +235,7 @@ export class PointMap {
   }
 
   private glideTo(to: [number, number, number], from: [number, number, number] = [this.view.x, this.view.y, this.view.zoom]): void {
-    this.glide = { start: performance.now(), from, to };
+    this.glide = { start: Infinity, from, to };
     this.redraw();
   }
 
@@ -263,6 +270,8 @@ export class PointMap {
     this.asked = 0;
     const took = now - this.last;
     this.last = now;
+    if (this.started === Infinity) this.started = performance.now();
+    if (this.glide?.start === Infinity) this.glide.start = now;
     const t = this.t;
     if (this.glide) {
       const share = ease(isStill() ? 1 : Math.max(0, now - this.glide.start) / MOVES);
@@ -274,11 +283,12 @@ export class PointMap {
     }
     const arrival = ease(isStill() ? 1 : (now - this.arrived) / MOVES);
     const moving = t < 1 || this.glide !== null || now - this.touched < 160;
-    if (moving && took < 1000) {
+    if (moving && this.moving) {
       this.frames = [...this.frames.slice(-119), took];
-      if (took > SLOW && this.step < MOST_STEP && this.n / this.step > 40_000) this.step *= 2;
+      if (took > SLOW && this.step < MOST_STEP && this.n / this.step > FEW / 2) this.step *= 2;
       else if (took < SLOW / 3 && this.step > 1) this.step /= 2;
     }
+    this.moving = moving;
     this.painter.draw(this.view, t, moving ? this.step : 1, this.canvas.width / this.view.width);
     drawOver(this.pen, this.view, this.over.width / this.view.width, {
       names: this.names,

@@ -4,6 +4,8 @@ import type { View } from "./view";
 export interface Painter {
   /** A sentence where it cannot show everything. */
   readonly words: string;
+  /** Whether there is no graphics card behind it. */
+  readonly slow: boolean;
   /** Most pixels of the screen for one of the page. */
   readonly ratio: number;
   /** Show positions `to`; at time 0 they stand at `from`. */
@@ -26,6 +28,6 @@ export function diameter(n: number, zoom: number): number {
 export const solid = (n: number, zoom: number): number =>
   Math.min(0.92, (n <= 10_000 ? 0.85 : n <= 200_000 ? 0.7 : 0.5) * Math.max(1, zoom) ** 0.15);
 
-export const LABELLED = 11; // diameter of a row with a label
+export const LABELLED = 13; // diameter of a row with a label
 export const labelledSize = (n: number, zoom: number): number =>
   Math.max(LABELLED - (n > 20_000 ? 2 : 0), 1.3 * diameter(n, zoom));

@@ -81,7 +81,7 @@ function Sayings() {
   const said = told.value;
   useEffect(() => {
     if (!said || said.kind === "wrong") return;
-    const timer = setTimeout(() => told.peek() === said && (told.value = null), 4000);
+    const timer = setTimeout(() => told.peek() === said && (told.value = null), 3000);
     return () => clearTimeout(timer);
   }, [said]);
   return (
@@ -105,11 +105,7 @@ function Sayings() {
 export function App() {
   const here = state.value;
   if (!here) {
-    return (
-      <>
-        <p class="loading">{gone.value ? "The server is gone; start it again and reload." : "Loading…"}</p>
-      </>
-    );
+    return <p class="loading">{gone.value ? "The server is gone; start it again and reload." : "Loading…"}</p>;
   }
   return (
     <>

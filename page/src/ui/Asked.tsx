@@ -52,7 +52,7 @@ function Guess() {
   if (hidden.value) {
     return (
       <p class="guess">
-        The prediction is hidden so that it does not sway you.{" "}
+        Prediction hidden, so as not to sway you.{" "}
         <button class="quiet" onClick={peek}>Show it <kbd>p</kbd></button>
       </p>
     );

@@ -5,11 +5,15 @@ import { hidden, isQuestion, keys, many, row, state } from "../store";
 import { Swatch } from "./Swatch";
 import { count, percent } from "./words";
 
+const place = (key: string): number => (key ? "1234567890".indexOf(key) : 10);
+
 export function Classes() {
   const box = useRef<HTMLInputElement>(null);
   const { classes, can_undo, can_redo } = state.value!;
   const shown = many.value ? null : row.value;
   const chances = new Map(hidden.value ? [] : shown?.probabilities.map(({ name, p }) => [name, p]));
+  // buttons stand in the order of the keyboard
+  const order = classes.map((_, i) => i).sort((a, b) => place(keys.value[a]) - place(keys.value[b]) || a - b);
   const waiting = new Set(queue.value.map(({ data }) => data.label));
   const named = (use: (name: string) => void) => (event: Event) => {
     event.preventDefault();
@@ -22,8 +26,9 @@ export function Classes() {
   return (
     <section class="answers" aria-label="Classes">
       {!classes.length && <p class="note">There is no class yet. Type the name of the first below.</p>}
-      <div class="classes">
-        {classes.map(({ name, count: sum }, index) => {
+      <div class={classes.every(({ name }) => name.length <= 3) ? "classes short" : "classes"}>
+        {order.map((index) => {
+          const { name, count: sum } = classes[index];
           const chance = chances.get(name) ?? 0;
           return (
             <button

@@ -61,7 +61,7 @@ export function MapView() {
   useEffect(() => {
     const made = new PointMap(points.current!, over.current!, {
       hover: (number) => (hovered.value = many.peek() ? -1 : number),
-      pick: (number) => (number >= 0 ? pin(number) : (pin(-1), undefined)),
+      pick: pin,
       lasso: (rows) => {
         lassoing.value = false;
         chooseMany(rows);
@@ -77,7 +77,7 @@ export function MapView() {
       made.lassoing = on;
     });
   }, []);
-  const { n, busy } = state.value!;
+  const { n, busy, points_version } = state.value!;
   return (
     <main class="map" aria-label="Map">
       <div class="tools">
@@ -121,6 +121,7 @@ export function MapView() {
           aria-label={`Map of ${count(n)} rows; alike rows lie together. Arrow keys go from row to row, plus and minus zoom, class keys label.`}
         />
         <p class={busy ? "busy on" : "busy"} aria-hidden="true">refitting</p>
+        {!points_version && <p class="making">The map is being made. Questions can be answered already.</p>}
         {words && <p class="sample">{words}</p>}
         {searching.value && found.value?.total === 0 && <p class="sample">No row is like that.</p>}
       </div>

@@ -1,6 +1,6 @@
 /** The panel beside the map. */
 import { choose, pin } from "../actions";
-import { indexOf, pinned, state } from "../store";
+import { indexOf, pinned, row, state } from "../store";
 import { Accuracy } from "./Accuracy";
 import { Asked } from "./Asked";
 import { Classes } from "./Classes";
@@ -13,11 +13,11 @@ function LookAgain() {
   return (
     <section aria-labelledby="again">
       <h2 id="again">Look again <span class="sum">{count(doubtful.length)}</span> <kbd>d</kbd></h2>
-      <p class="note">Labels that disagree with everything around them. Choose one, then a class key changes it.</p>
+      <p class="note">Labels that disagree with everything around them. Choose one; a class key changes it, its own key keeps it.</p>
       <ul class="doubts">
-        {doubtful.slice(0, 50).map(({ row, id, label, predicted, confidence }) => (
-          <li key={row}>
-            <button class="doubt" aria-pressed={pinned.value === row} onClick={() => pin(row)}>
+        {doubtful.slice(0, 50).map(({ row: number, id, label, predicted, confidence }) => (
+          <li key={number}>
+            <button class="doubt" aria-pressed={pinned.value === number} onClick={() => pin(number)}>
               <span class="id" title={id}>{id}</span>
               <span class="change">
                 <Swatch index={indexOf(label)} /> {label} <span aria-label="but looks like">→</span>{" "}
@@ -52,7 +52,7 @@ export function Panel() {
   const { notes, who, file } = state.value!;
   return (
     <aside class="panel" aria-label="Question and answers">
-      <div class="ask"><Asked /></div>
+      <div class="ask" data-row={row.value?.row}><Asked /></div>
       <Classes />
       <Accuracy />
       <LookAgain />
