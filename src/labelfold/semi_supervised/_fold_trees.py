@@ -20,7 +20,7 @@ from labelfold.rows._host import dense
 
 # The labelled rows are cut into so many parts, and so many trees are grown without each of them; fewer in `refit`.
 _PARTS = 10
-N_TREES, FEWER_TREES = 16, 8
+N_TREES, FEWER_TREES = 16, 5
 
 # Trees are grown on no more columns than this, since they take them dense.
 _MOST_COLUMNS = 5000
