@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import getpass
 import secrets
 import socket
 import sys
 import threading
+import webbrowser
 from typing import Any
 
 import uvicorn
@@ -86,6 +88,22 @@ class Running:
             self._thread.join(5)
         self._socket.close()
         self.session.close()
+
+
+def login() -> str:
+    """Return the login name."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # a user without a name
+        return "somebody"
+
+
+def show(url: str) -> bool:
+    """Open a browser; return whether there is one."""
+    try:
+        return webbrowser.open(url)
+    except (webbrowser.Error, OSError):
+        return False
 
 
 class _Server(uvicorn.Server):
