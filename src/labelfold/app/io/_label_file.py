@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
 
 from labelfold.app.io._frames import as_written
+from labelfold.app.io._limits import is_packed
 from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed
 from labelfold.app.io._sources import Reading, Request, find, read
 from labelfold.tables._column import matching
@@ -46,6 +47,9 @@ class LabelFile:
         self.cells = as_written(frame, frame.column_names)
         names = list(self.cells)
         self.journal = set(JOURNAL) <= set(names)
+        if self.journal and _unfinished(self.path):
+            note(f"The last line of {self.path} is not finished, and is left out.")
+            self.cells = self.cells.iloc[:-1]
         self.targets = [JOURNAL[0]] if self.journal else self._label_columns(targets)
         # a table may have columns that are called as those of the journal are
         self.keys = (
@@ -176,6 +180,15 @@ class LabelFile:
                 raise FileProblem(
                     f"{self.path} has two labels for {name}, {seen[row]!r} and {label!r}; keep one of them."
                 )
+
+
+def _unfinished(path: Any) -> bool:
+    """Tell whether a file does not end with the end of a line, as where its writer was killed."""
+    if not isinstance(path, Path) or is_packed(path) or path.suffix.lower() not in (".csv", ".tsv"):
+        return False
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) != b"\n"
 
 
 def _newest(rows: np.ndarray, lines: np.ndarray) -> np.ndarray:

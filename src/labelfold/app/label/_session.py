@@ -61,11 +61,12 @@ class Session:
         self.version, self.points_version, self.said_version = 1, 0, 0
         self._begun = False
         self.worker = Worker(rows.X, self.labels, self._publish, self._tell, seed)
+        self._ask()
 
     def start(self) -> None:
-        """Begin to fit."""
-        self._ask()
-        self.worker.start()
+        """Begin to fit, unless that has begun."""
+        if not self.worker.is_alive():
+            self.worker.start()
 
     def close(self) -> None:
         """End the fits, and give the journal up."""
