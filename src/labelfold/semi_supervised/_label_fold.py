@@ -30,7 +30,7 @@ from labelfold.semi_supervised._view_list import FORMS, RIDGES, TREES, View, cho
 from labelfold.semi_supervised._view_weights import NEGLIGIBLE
 
 # `refit` weighs so many views for one labelled row, and fewer for more.
-_REFIT_WORK = 2400
+_REFIT_WORK = 1600
 
 # Its score leaves out views, and trees, of a smaller share of the largest weight.
 _REFIT_LEAST = 1e-2
