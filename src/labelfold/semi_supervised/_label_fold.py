@@ -27,9 +27,13 @@ from labelfold.semi_supervised._fold_trees import FEWER_TREES, N_TREES, Grown, g
 from labelfold.semi_supervised._pieces import FormPieces, Placed, hold, make_pieces
 from labelfold.semi_supervised._solver import Solution, Targets, solve, targets_of
 from labelfold.semi_supervised._view_list import FORMS, RIDGES, TREES, View, chosen_views
+from labelfold.semi_supervised._view_weights import NEGLIGIBLE
 
 # `refit` weighs so many views for one labelled row, and fewer for more.
-_REFIT_WORK = 2400
+_REFIT_WORK = 1600
+
+# Its score leaves out views, and trees, of a smaller share of the largest weight.
+_REFIT_LEAST = 1e-2
 
 # Unlabelled rows that are looked at when views are weighed: at most so many.
 _OTHERS = 500
@@ -305,6 +309,7 @@ class LabelFold(FoldPredictions):
             targets,
             ridges,
             views,
+            NEGLIGIBLE if full else _REFIT_LEAST,
         )
         if self._with_trees:
             found = self._add_trees(found, labels, targets, full)
@@ -342,7 +347,7 @@ class LabelFold(FoldPredictions):
         grown = grow(X, targets.Y + targets.offset, targets.scale, numbers, per_part, self._seed)
         self._reasons = [(view, why) for view, why in self._reasons if view != TREES]  # of the labels before
         if isinstance(grown, Grown):
-            return found.with_trees(grown, targets)
+            return found.with_trees(grown, targets, 0.0 if full else _REFIT_LEAST)
         self._reasons.append((TREES, grown))
         return found
 

@@ -140,6 +140,8 @@ def read_to_label(rows: GivenRows, label_free: list[str] | None) -> tuple[Table,
     labels : list of str or None
         The labels that it has, as text.
     """
+    from labelfold.app.io._label_file import cell_text
+
     table = _read(rows, label_free, begin=True)
     n = table.raw.shape[0]
     if table.y is None:
@@ -160,12 +162,7 @@ def read_to_label(rows: GivenRows, label_free: list[str] | None) -> tuple[Table,
         labels = _labels(table, mark, "classification")
         if label_free is None:
             _note_marks(table.y, labels)
-    return table, [None if value is None else _said(value) for value in taken.tolist()]
-
-
-def _said(label: Any) -> str:
-    """Return a label as text; a whole number that came as a float is a whole number."""
-    return str(int(label)) if isinstance(label, float) and label == int(label) else str(label).strip()
+    return table, [cell_text(value) or None for value in taken.tolist()]
 
 
 def _labels(table: Table, mark: int | None, task: str) -> Labels:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
 import sys
-import webbrowser
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,8 +22,8 @@ from labelfold.app.commands._options import (
 from labelfold.app.io._limits import unpacked_name
 from labelfold.app.io._problems import Refusal, count, did_you_mean, refusing, writable_folder
 from labelfold.app.io._sources import find
+from labelfold.app.label import missing
 
-_NEEDS = ("starlette", "uvicorn")
 _TARGET = "label"
 
 
@@ -69,11 +66,11 @@ def label_command(
 
     Every label is on the disk before the page shows it: the same command goes on where it was ended or killed.
     """
-    if missing := [name for name in _NEEDS if find_spec(name) is None]:
-        raise Refusal(f"The labelling page needs {', '.join(missing)}: pip install 'labelfold[label]'.")
+    if lack := missing():
+        raise Refusal(lack)
     from labelfold.app.label._journal import Journal
     from labelfold.app.label._material import material
-    from labelfold.app.label._run import Running
+    from labelfold.app.label._run import Running, login, show
     from labelfold.app.label._session import Session
 
     with refusing():
@@ -94,14 +91,14 @@ def label_command(
         tell_recipe(made.recipe)
         columns = [*(table.feature_names or ()), *table.targets, *([] if table.ids is None else table.ids)]
         journal = Journal(file, [] if made.ids is None else list(made.ids), columns)
-        session = Session(made, journal, who=who or _login(), strategy=strategy, seed=seed)
+        session = Session(made, journal, who=who or login(), strategy=strategy, seed=seed)
         for sentence in (*journal.notes, *session.notes[len(made.notes) + len(journal.notes) :]):
             note(sentence)
         running = Running(session, port, safe_csv=safe_csv)
     typer.echo(running.url)
     if browser:
         typer.echo("Labels go to " + str(file) + "; Ctrl-C ends.", err=True)
-        if not _opened(running.url):
+        if not show(running.url):
             note("no browser could be opened; open the address in one.")
     sys.stdout.flush()
     running.serve()
@@ -134,17 +131,3 @@ def _target(table: Any, wanted: list[str] | None) -> str:
     if wanted and table.feature_names is not None:
         note(f"{table.source} has no column {name!r}{hint}; its labels are made from the first on.")
     return name
-
-
-def _login() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError, ImportError):
-        return "somebody"
-
-
-def _opened(url: str) -> bool:
-    try:
-        return webbrowser.open(url)
-    except webbrowser.Error:
-        return False

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
 
 from labelfold.app.io._frames import as_written
+from labelfold.app.io._limits import is_packed
 from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed
 from labelfold.app.io._sources import Reading, Request, find, read
 from labelfold.tables._column import matching
@@ -46,6 +47,9 @@ class LabelFile:
         self.cells = as_written(frame, frame.column_names)
         names = list(self.cells)
         self.journal = set(JOURNAL) <= set(names)
+        if self.journal and _unfinished(self.path):
+            note(f"The last line of {self.path} is not finished, and is left out.")
+            self.cells = self.cells.iloc[:-1]
         self.targets = [JOURNAL[0]] if self.journal else self._label_columns(targets)
         # a table may have columns that are called as those of the journal are
         self.keys = (
@@ -99,11 +103,11 @@ class LabelFile:
             if y is not None and np.ndim(y) == 1 and len(self.targets) == 1:
                 found[:] = _as_text(y)
             told = self.cells[target].iloc[named].to_numpy(dtype=object)
-            known = np.array([self.journal or _said(value) != "" for value in told], dtype=bool)
+            known = np.array([self.journal or cell_text(value) != "" for value in told], dtype=bool)
             if self.journal:
                 known &= _newest(rows, named)
             self._refuse_two(rows[known], told[known], ids, target)
-            found.iloc[rows[known]] = [_said(value) or None for value in told[known]]
+            found.iloc[rows[known]] = [cell_text(value) or None for value in told[known]]
             columns[target] = found
         return columns[self.targets[0]] if len(columns) == 1 else pd.DataFrame(columns)
 
@@ -116,7 +120,7 @@ class LabelFile:
         if len(absent):
             self.note(
                 f"{count(len(absent), 'line')} of {self.path} {'are' if len(absent) > 1 else 'is'} of rows that "
-                f"{where} does not have, the first of {_said(self.cells[self.keys[0]].iloc[absent[0]])!r}."
+                f"{where} does not have, the first of {cell_text(self.cells[self.keys[0]].iloc[absent[0]])!r}."
             )
         return rows, lines
 
@@ -129,9 +133,11 @@ class LabelFile:
         if not shared and ids.shape[1] == 1:
             pairs = [(ids, self.cells[[key]]) for key in self.keys]
             # a labelling tool may put a folder of its own before the name of a file
-            bare = ids.map(lambda name: PurePath(_said(name)).name)
+            bare = ids.map(lambda name: PurePath(cell_text(name)).name)
             if bare.iloc[:, 0].is_unique:
-                pairs += [(bare, self.cells[[k]].map(lambda c: PurePath(_said(c)).name)) for k in self.keys]
+                pairs += [
+                    (bare, self.cells[[k]].map(lambda c: PurePath(cell_text(c)).name)) for k in self.keys
+                ]
         best = None
         for mine, theirs in pairs:
             places: dict[tuple, list[int]] = {}
@@ -149,7 +155,7 @@ class LabelFile:
         """Match by a column of row numbers, from 1."""
         usual = [key for key in self.keys if key.strip().lower() in ROWS]
         for key in usual or (self.keys if ids is None else ()):
-            cells = [_said(value) for value in self.cells[key]]
+            cells = [cell_text(value) for value in self.cells[key]]
             if not all(cell.isdecimal() for cell in cells):
                 continue
             numbers = np.array([int(cell) for cell in cells])
@@ -161,19 +167,28 @@ class LabelFile:
         if ids is None:
             what = "it has no column of row numbers, and no id is known; name the column of ids with --id"
         else:
-            example = ", ".join(map(_said, ids.iloc[0]))
+            example = ", ".join(map(cell_text, ids.iloc[0]))
             what = f"no cell of {listed(self.keys)} is the name of a row, such as {example!r}"
         raise FileProblem(f"{self.path} speaks of none of the {n:,} rows of {where}: {what}.")
 
     def _refuse_two(self, rows: np.ndarray, labels: np.ndarray, ids: Any, target: str) -> None:
         """Refuse two labels for one row."""
         seen: dict[int, str] = {}
-        for row, label in zip(rows.tolist(), map(_said, labels), strict=True):
+        for row, label in zip(rows.tolist(), map(cell_text, labels), strict=True):
             if seen.setdefault(row, label) != label:
-                name = f"row {row + 1}" if ids is None else repr(", ".join(map(_said, ids.iloc[row])))
+                name = f"row {row + 1}" if ids is None else repr(", ".join(map(cell_text, ids.iloc[row])))
                 raise FileProblem(
                     f"{self.path} has two labels for {name}, {seen[row]!r} and {label!r}; keep one of them."
                 )
+
+
+def _unfinished(path: Any) -> bool:
+    """Tell whether a file does not end with the end of a line, as where its writer was killed."""
+    if not isinstance(path, Path) or is_packed(path) or path.suffix.lower() not in (".csv", ".tsv"):
+        return False
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) != b"\n"
 
 
 def _newest(rows: np.ndarray, lines: np.ndarray) -> np.ndarray:
@@ -188,13 +203,13 @@ def _newest(rows: np.ndarray, lines: np.ndarray) -> np.ndarray:
 
 
 def _keys(frame: Any) -> Iterable[tuple[str, ...]]:
-    return zip(*(map(_said, frame[name]) for name in frame), strict=True)
+    return zip(*(map(cell_text, frame[name]) for name in frame), strict=True)
 
 
-def _said(cell: Any) -> str:
+def cell_text(cell: Any) -> str:
     """Return a cell as text, "" where it is missing.
 
-    >>> _said(3.0), _said(float("nan")), _said(" a ")
+    >>> cell_text(3.0), cell_text(float("nan")), cell_text(" a ")
     ('3', '', 'a')
     """
     if cell is None or cell != cell:
@@ -204,6 +219,6 @@ def _said(cell: Any) -> str:
 
 def _as_text(y: Any) -> list[str | None]:
     """Return labels as text, None where there is none: an empty one, or -1 unless the classes are -1 and 1."""
-    said = [_said(value) or None for value in (y.astype(object) if hasattr(y, "astype") else y)]
+    said = [cell_text(value) or None for value in (y.astype(object) if hasattr(y, "astype") else y)]
     classes = {*said} - {None} == {"-1", "1"}
     return said if classes else [None if value == "-1" else value for value in said]

@@ -15,6 +15,7 @@ from labelfold.app.io._cells import Cells
 from labelfold.app.io._frames import as_written
 from labelfold.app.io._problems import Refusal
 from labelfold.app.io._tables import Table
+from labelfold.app.label._journal import FIELDS
 from labelfold.tables import Recipe
 
 MOST_CLASSES = 1000
@@ -143,9 +144,8 @@ def _ids(table: Table, recipe: Recipe | None, cells: Cells) -> Any:
     """Return the columns that name the rows, as given or as the recipe found them."""
     if table.ids is not None:
         return table.ids.reset_index(drop=True)
-    if recipe is not None and recipe.ids_ and hasattr(cells.raw, "select"):
-        return as_written(cells.raw, recipe.ids_)
-    return None
+    found = [] if recipe is None else [name for name in recipe.ids_ if name not in FIELDS]
+    return as_written(cells.raw, found) if found and hasattr(cells.raw, "select") else None
 
 
 def _image_files(table: Table) -> list[Path] | None:

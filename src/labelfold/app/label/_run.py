@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import getpass
 import secrets
 import socket
 import sys
 import threading
+import webbrowser
 from typing import Any
 
 import uvicorn
@@ -88,6 +90,22 @@ class Running:
         self.session.close()
 
 
+def login() -> str:
+    """Return the login name."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # a user without a name
+        return "somebody"
+
+
+def show(url: str) -> bool:
+    """Open a browser; return whether there is one."""
+    try:
+        return webbrowser.open(url)
+    except (webbrowser.Error, OSError):
+        return False
+
+
 class _Server(uvicorn.Server):
     """A server that lets its tabs go before it waits for them."""
 
@@ -104,7 +122,8 @@ class _Server(uvicorn.Server):
 def _bound(port: int | None) -> socket.socket:
     """Return a socket at a port of this machine, or say that the port is taken."""
     for wanted in (PORT, 0) if port is None else (port,):
-        bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        # with its protocol said: otherwise asyncio does not turn off Nagle's delay, of 40 ms an answer
+        bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         if sys.platform != "win32":  # there it would share the port with whoever has it
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

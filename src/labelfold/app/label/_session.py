@@ -60,12 +60,13 @@ class Session:
         self._posed: dict[int, Question] = {}
         self.version, self.points_version, self.said_version = 1, 0, 0
         self._begun = False
-        self.worker = Worker(rows.X, self._labels, self._publish, self._tell, seed)
+        self.worker = Worker(rows.X, self.labels, self._publish, self._tell, seed)
+        self._ask()
 
     def start(self) -> None:
-        """Begin to fit."""
-        self._ask()
-        self.worker.start()
+        """Begin to fit, unless that has begun."""
+        if not self.worker.is_alive():
+            self.worker.start()
 
     def close(self) -> None:
         """End the fits, and give the journal up."""
@@ -258,7 +259,8 @@ class Session:
         open_ = [d for d in said.doubts if marks.labels[d.row] == d.label and d.row not in marks.kept]
         return [{**doubt.__dict__, "id": self.rows.called(doubt.row)} for doubt in open_[:_MOST_DOUBTS]]
 
-    def _labels(self) -> tuple[np.ndarray, list[str]]:
+    def labels(self) -> tuple[np.ndarray, list[str]]:
+        """Return the labels of the moment, None where there is none, and the classes in the order of their keys."""
         with self._lock:
             return self.marks.labels.copy(), list(self.marks.classes)
 

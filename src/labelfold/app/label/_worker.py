@@ -41,6 +41,8 @@ class Said:
     predicted : ndarray of int16 of shape (n,)
         Places in the classes of the session, -1 where nothing is predicted.
     confidence : ndarray of float of shape (n,)
+    shares : ndarray of float32 of shape (n, c), or None
+        The probability of each class of the model.
     doubts : list of Doubt
         Labels to look at again.
     labels : int
@@ -52,6 +54,7 @@ class Said:
     points: np.ndarray
     predicted: np.ndarray
     confidence: np.ndarray
+    shares: np.ndarray | None
     doubts: list[Doubt]
     labels: int
 
@@ -171,13 +174,17 @@ class Worker(threading.Thread):
         Z = fold.embedding_
         points = self._map.update(Z, seconds=_MAP_SECONDS if len(Z) <= 20_000 else 0.5)
         sure = shares[np.arange(len(best)), best]
-        self.publish(Said(fold, Z, points, codes[best], sure, look_again(fold, labels), count))
+        self.publish(
+            Said(
+                fold, Z, points, codes[best], sure, shares.astype(np.float32), look_again(fold, labels), count
+            )
+        )
 
     def _show(self, Z: np.ndarray, seconds: float) -> None:
         n = len(Z)
         points = self._map.update(Z, seconds=seconds)
         none = np.full(n, -1, dtype=np.int16)
-        self.publish(Said(None, Z, points, none, np.zeros(n), [], 0))
+        self.publish(Said(None, Z, points, none, np.zeros(n), None, [], 0))
 
 
 def twin(fold: Any) -> Any:
