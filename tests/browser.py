@@ -108,6 +108,15 @@ class Browser:
             self.errors.append(json.dumps(params["args"]))
         elif what == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
             self.errors.append(params["entry"]["text"])
+        elif what == "Page.javascriptDialogOpening":
+            if params["type"] != "beforeunload":
+                self.errors.append(f"{params['type']}: {params['message']}")
+            answer = {
+                "id": next(self._ids),
+                "method": "Page.handleJavaScriptDialog",
+                "params": {"accept": True},
+            }
+            os.write(self._out, json.dumps({**answer, "sessionId": event["sessionId"]}).encode() + b"\0")
         elif what == "Network.requestWillBeSent":
             self.requests.append(params["request"]["url"])
 
@@ -140,6 +149,15 @@ class Browser:
         self._call("Page.navigate", url=path if isinstance(path, str) else path.as_uri())
         self.wait("document.documentElement?.dataset.drawn === 'yes'", seconds)
 
+    @contextmanager
+    def before_pages(self, script: str) -> Iterator[None]:
+        """Run a script before those of every page that is opened meanwhile."""
+        number = self._call("Page.addScriptToEvaluateOnNewDocument", source=script)["identifier"]
+        try:
+            yield
+        finally:
+            self._call("Page.removeScriptToEvaluateOnNewDocument", identifier=number)
+
     def run(self, script: str):
         """Return the value of an expression."""
         result = self._call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
@@ -150,7 +168,7 @@ class Browser:
     def wait(self, script: str, seconds: float = 20) -> None:
         """Wait until an expression is true."""
         deadline = time.monotonic() + seconds
-        while not self.run(script):
+        while not self.run(f"!!({script})"):
             if time.monotonic() > deadline:
                 raise TimeoutError(script)
             time.sleep(0.05)
