@@ -53,7 +53,7 @@ class Session:
         placed, told = self.places.find(journal, rows.name)
         self.notes = [*rows.notes, *journal.notes, *told]
         self._replay(placed)
-        self.strategy = self._known_strategy(strategy)
+        self.strategy = known_strategy(strategy)
         self._questions = Questions(rows.n, seed=seed)
         self.said: Said | None = None
         self.question: Question | None = None
@@ -135,7 +135,7 @@ class Session:
     def choose(self, strategy: str) -> None:
         """Choose questions another way from now on."""
         with self._lock:
-            self.strategy = self._known_strategy(strategy)
+            self.strategy = known_strategy(strategy)
             self._ask(anew=True)
             self._changed()
 
@@ -293,17 +293,17 @@ class Session:
             raise Refusal(f"There is no row {wrong[0]}; rows go from 0 to {self.rows.n - 1}.")
         return chosen
 
-    def _known_strategy(self, name: str) -> str:
-        if name not in STRATEGIES:
-            hint = did_you_mean(name, STRATEGIES)
-            raise Refusal(
-                f"{printable(name)[:60]!r} is no strategy{hint}; there are {', '.join(STRATEGIES)}."
-            )
-        return name
-
     def _refuse_many(self, name: str) -> None:
         if name not in self.marks.classes and len(self.marks.classes) >= MOST_CLASSES:
             raise Refusal(f"There are {MOST_CLASSES:,} classes already, and no room for {name!r}.")
+
+
+def known_strategy(name: str) -> str:
+    """Return the name of a strategy, or refuse one that there is not."""
+    if name not in STRATEGIES:
+        hint = did_you_mean(name, STRATEGIES)
+        raise Refusal(f"{printable(name)[:60]!r} is no strategy{hint}; there are {', '.join(STRATEGIES)}.")
+    return name
 
 
 def checked_name(name: str, what: str) -> str:
