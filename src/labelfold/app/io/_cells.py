@@ -56,9 +56,8 @@ class Cells:
             return [(j, (cell or "")[:_LONGEST]) for j, cell in cells]
         if sp.issparse(self.raw):
             part = self.raw[[i]]
-            wanted = None if columns is None else set(columns)
-            pairs = zip(part.indices.tolist(), part.data.tolist(), strict=True)
-            return [(j, f"{value:.6g}") for j, value in pairs if wanted is None or j in wanted]
+            held = dict(zip(part.indices.tolist(), part.data.tolist(), strict=True))
+            return [(j, f"{held[j]:.6g}") for j in (held if columns is None else columns) if j in held]
         chosen = range(self.d) if columns is None else columns
         return [
             (j, "" if np.isnan(v) else f"{v:.6g}") for j, v in ((j, float(self.raw[i, j])) for j in chosen)
