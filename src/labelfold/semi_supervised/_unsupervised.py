@@ -7,20 +7,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from labelfold.rows._host import host
-from labelfold.semi_supervised._view_list import FILTERS
 
 if TYPE_CHECKING:
     from labelfold.semi_supervised._label_fold import LabelFold
 
-# Principal coordinates and functions of a graph, of each form of the columns.
-_PRINCIPAL, _FUNCTIONS = 20, 40
-_FILTER = "1/(t+.02)^2"
+# Principal coordinates of each form of the columns.
+_COORDINATES = 20
 
 
 def unsupervised(fold: LabelFold, index: np.ndarray) -> np.ndarray:
-    """Return principal coordinates and the smoothest functions of a neighbour graph, of some training rows.
+    """Return principal coordinates of some training rows in every form of the columns.
 
-    Every form of the columns gives both, and each counts alike: over the rows its mean squared norm is the same.
+    The forms count alike: over all rows the mean squared norm of each is 1.
 
     Parameters
     ----------
@@ -33,15 +31,11 @@ def unsupervised(fold: LabelFold, index: np.ndarray) -> np.ndarray:
     -------
     R : ndarray of shape (t, k)
     """
-    parts = []
+    parts = [np.zeros((len(index), 1))]
     for pieces in fold._pieces:
-        T = host(fold._held[pieces.name].take(index).whole().double())
-        placed = pieces.place_again(T, index, _PRINCIPAL)
-        spread = pieces.deviations[:_PRINCIPAL]
-        parts.append(placed.C[:, : len(spread)] / np.sqrt(max((spread**2).sum(), 1e-300)))
-        if pieces.graphs:
-            graph = max(pieces.graphs, key=lambda graph: (graph.s, graph.space))
-            weights = FILTERS[_FILTER](graph.eigenvalues[:_FUNCTIONS])
-            map = graph.map[:, :_FUNCTIONS] * np.sqrt(weights / weights.sum() * fold._n_rows)
-            parts.append(pieces.join(graph.space, graph.s, placed) @ map)
-    return np.hstack(parts) if parts else np.zeros((len(index), 1))
+        spread = pieces.deviations[:_COORDINATES]
+        if len(index) and len(spread):
+            T = host(fold._held[pieces.name].take(index).whole().double())
+            C = pieces.coordinates.first(len(spread))(T)
+            parts.append(C / np.sqrt((spread**2).sum()))
+    return np.hstack(parts)

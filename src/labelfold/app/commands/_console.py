@@ -159,6 +159,11 @@ def read_to_label(rows: GivenRows, label_free: list[str] | None) -> tuple[Table,
     if len({value for value in taken.tolist() if value is not None}) > 1:
         if label_free is None:
             _refuse_marks(table)
+        if any(isinstance(value, float) and not value.is_integer() for value in known):
+            raise Refusal(
+                f"The target of {table.source} holds numbers with fractions, and the page labels classes; name "
+                "another --target."
+            )
         labels = _labels(table, mark, "classification")
         if label_free is None:
             _note_marks(table.y, labels)

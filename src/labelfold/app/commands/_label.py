@@ -68,10 +68,8 @@ def label_command(
     """
     if lack := missing():
         raise Refusal(lack)
-    from labelfold.app.label._journal import Journal
     from labelfold.app.label._material import material
-    from labelfold.app.label._run import Running, login, show
-    from labelfold.app.label._session import Session
+    from labelfold.app.label._run import open_page, show
 
     with refusing():
         shape = sides("--image-shape", image_shape)
@@ -89,12 +87,9 @@ def label_command(
             image_shape=shape,
         )
         tell_recipe(made.recipe)
-        columns = [*(table.feature_names or ()), *table.targets, *([] if table.ids is None else table.ids)]
-        journal = Journal(file, [] if made.ids is None else list(made.ids), columns)
-        session = Session(made, journal, who=who or login(), strategy=strategy, seed=seed)
-        for sentence in (*journal.notes, *session.notes[len(made.notes) + len(journal.notes) :]):
+        running = open_page(made, file, who=who, strategy=strategy, seed=seed, port=port, safe_csv=safe_csv)
+        for sentence in running.session.notes[len(table.notes) :]:
             note(sentence)
-        running = Running(session, port, safe_csv=safe_csv)
     typer.echo(running.url)
     if browser:
         typer.echo("Labels go to " + str(file) + "; Ctrl-C ends.", err=True)
@@ -102,7 +97,7 @@ def label_command(
             note("no browser could be opened; open the address in one.")
     sys.stdout.flush()
     running.serve()
-    labels = session.marks.n_labels
+    labels = running.session.marks.n_labels
     console().print(f"{count(labels, 'row')} labelled, in {file}.", soft_wrap=True)
 
 

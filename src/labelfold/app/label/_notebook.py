@@ -14,7 +14,6 @@ from labelfold.app.io._label_file import cell_text
 from labelfold.app.io._problems import Refusal, count, refusing
 from labelfold.app.io._tables import Table
 from labelfold.app.label import missing
-from labelfold.app.label._journal import Journal
 from labelfold.app.label._material import material
 from labelfold.tables import Recipe
 from labelfold.tables._arrow import as_arrow, is_table
@@ -143,8 +142,7 @@ def label(
     """
     if lack := missing():
         raise ImportError(lack)
-    from labelfold.app.label._run import Running, login, show
-    from labelfold.app.label._session import Session
+    from labelfold.app.label._run import open_page, show
 
     with refusing():
         table = _table(X, ids, feature_names)
@@ -156,14 +154,9 @@ def label(
             recipe=recipe,
             image_shape=image_shape,
         )
-        named = [] if rows.ids is None else list(rows.ids)
-        journal = Journal(file, named, [*(table.feature_names or ()), target, *named])
-        try:
-            session = Session(rows, journal, who=who or login(), strategy=strategy, seed=random_state)
-            running = Running(session, port, safe_csv=safe_csv)
-        except BaseException:
-            journal.close()
-            raise
+        running = open_page(
+            rows, file, who=who, strategy=strategy, seed=random_state, port=port, safe_csv=safe_csv
+        )
     running.start()
     if browser:
         show(running.url)

@@ -31,12 +31,9 @@ _LOOKED_AT, _COMPARED = 1500, 1500
 # While so many questions or fewer were answered they are called the first ones.
 _FIRST = 12
 
-# A row is unsure where its two likeliest classes are no further apart than this; it is unlike anything labelled where
-# it is farther from that than all but this share of the rows.
-_UNDECIDED, _UNLIKE = 0.3, 0.05
-
-# Rows of less confidence than this are settled by a label near them.
-_SETTLED = 0.8
+# A row is unsure where the probabilities of its two likeliest classes are less than 1 - this apart; it is unlike
+# anything labelled where it is farther from that than all but this share of the rows.
+_UNSURE, _UNLIKE = 0.5, 0.05
 
 
 @dataclass(frozen=True)
@@ -132,16 +129,16 @@ class Questions:
         R, away, K = self._place(fold, Z, rows, known)
         near = nearest(R, K)
         p = None if fold is None or strategy == "spread" else fold.label_distributions_[rows]
-        unsure = np.ones(len(rows)) if p is None else 1 - p.max(axis=1)
+        unsure = np.ones(len(rows)) if p is None else 1 - margin(p)
         chosen = settle(away, near, unsure, 1, left[rows])
         if not chosen:
             return None
         i, reasons = chosen[0].candidate, []
         if near is not None and near[i] >= np.quantile(near[left[rows]], 1 - _UNLIKE):
             reasons.append("unlike anything labelled")
-        if fold is not None and p is not None and np.diff(np.sort(p[i])[-2:]) <= _UNDECIDED:
+        if fold is not None and p is not None and unsure[i] >= _UNSURE:
             reasons.append(unsure_between(fold, p[i]))
-        others = chosen[0].takes & (unsure > 1 - _SETTLED)
+        others = chosen[0].takes & (unsure >= _UNSURE)
         count = round((others.sum() - others[i]) * self.n_rows / len(rows))
         if count > 1:
             reasons.append(f"would settle {count:,} others")
@@ -173,9 +170,13 @@ class Questions:
         if fold is None:
             assert Z is not None
             return np.nan_to_num(np.asarray(Z, dtype=np.float32)[rows])
-        if not len(rows):
-            return np.zeros((0, 1), dtype=np.float32)
         return unsupervised(fold, rows).astype(np.float32)
+
+
+def margin(p: np.ndarray) -> np.ndarray:
+    """Return how far apart the probabilities (n, c) of the two likeliest classes are."""
+    second, first = np.partition(p, -2, axis=1)[:, -2:].T
+    return first - second
 
 
 def unsure_between(fold: LabelFold, p: np.ndarray) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 import secrets
 import socket
 import sys
@@ -13,8 +14,10 @@ from typing import Any
 import uvicorn
 
 from labelfold.app.io._problems import FileProblem
+from labelfold.app.label._journal import Journal
+from labelfold.app.label._material import Material
 from labelfold.app.label._server import Page
-from labelfold.app.label._session import Session
+from labelfold.app.label._session import Session, checked_name, known_strategy
 
 PORT = 8421
 
@@ -25,8 +28,8 @@ class Running:
     Parameters
     ----------
     session : Session
-    port : int, optional
-        8421 unless given, or any other where that is in use.
+    bound : socket, optional
+        Where it listens; at port 8421, or at any other where that is in use, unless given.
     safe_csv : bool
 
     Attributes
@@ -35,9 +38,11 @@ class Running:
         The address, with the token.
     """
 
-    def __init__(self, session: Session, port: int | None = None, *, safe_csv: bool = False) -> None:
+    def __init__(
+        self, session: Session, bound: socket.socket | None = None, *, safe_csv: bool = False
+    ) -> None:
         self.session = session
-        self._socket = _bound(port)
+        self._socket = _bound(None) if bound is None else bound
         number = self._socket.getsockname()[1]
         token = secrets.token_urlsafe(24)
         self.url = f"http://127.0.0.1:{number}/{token}/"
@@ -88,6 +93,47 @@ class Running:
             self._thread.join(5)
         self._socket.close()
         self.session.close()
+
+
+def open_page(
+    rows: Material,
+    file: str | os.PathLike,
+    *,
+    who: str | None,
+    strategy: str,
+    seed: int,
+    port: int | None,
+    safe_csv: bool,
+) -> Running:
+    """Return a page that is ready to serve: what cannot be is refused before there is a file of labels.
+
+    Parameters
+    ----------
+    rows : Material
+        What is labelled.
+    file : path
+        The file of labels.
+    who : str or None
+        Who labels; the login name where None.
+    strategy, seed, port, safe_csv
+        See `Session` and `Running`.
+    """
+    named = checked_name(login() if who is None else who, "--who")
+    known_strategy(strategy)
+    bound = _bound(port)
+    journal = None
+    try:
+        ids = [] if rows.ids is None else list(rows.ids)
+        table = rows.table
+        own = () if table.frame is None else table.frame.column_names
+        journal = Journal(file, ids, [*(table.feature_names or ()), *table.targets, *ids, *own])
+        session = Session(rows, journal, who=named, strategy=strategy, seed=seed)
+        return Running(session, bound, safe_csv=safe_csv)
+    except BaseException:
+        bound.close()
+        if journal is not None:
+            journal.close()
+        raise
 
 
 def login() -> str:

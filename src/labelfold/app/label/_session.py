@@ -53,7 +53,7 @@ class Session:
         placed, told = self.places.find(journal, rows.name)
         self.notes = [*rows.notes, *journal.notes, *told]
         self._replay(placed)
-        self.strategy = self._known_strategy(strategy)
+        self.strategy = known_strategy(strategy)
         self._questions = Questions(rows.n, seed=seed)
         self.said: Said | None = None
         self.question: Question | None = None
@@ -135,7 +135,7 @@ class Session:
     def choose(self, strategy: str) -> None:
         """Choose questions another way from now on."""
         with self._lock:
-            self.strategy = self._known_strategy(strategy)
+            self.strategy = known_strategy(strategy)
             self._ask(anew=True)
             self._changed()
 
@@ -203,7 +203,8 @@ class Session:
         """Write an action down, then take it over, and have the labels fitted."""
         self._begun = True
         time = self.journal.now()
-        lines = [self._line(mark, how, time) for mark in marks]
+        contents = self.places.contents([mark.row for mark in marks])
+        lines = [self._line(mark, how, time, held) for mark, held in zip(marks, contents, strict=True)]
         self.journal.append(lines)
         before = self.marks.codes.copy() if len(marks) > 1 else None
         old = None if before is not None else self.marks.labels[marks[0].row]
@@ -216,7 +217,7 @@ class Session:
             self._ask()
             self._changed()
 
-    def _line(self, mark: Mark, how: str, time: str) -> Line:
+    def _line(self, mark: Mark, how: str, time: str, content: str) -> Line:
         return Line(
             mark.row + 1,
             self.places.names(mark.row) if self.journal.ids == self.places.ids else (),
@@ -226,7 +227,7 @@ class Session:
             how,
             mark.predicted or "",
             mark.confidence,
-            self.places.content(mark.row),
+            content,
         )
 
     def _mark(self, row: int, label: str | None) -> Mark:
@@ -293,17 +294,17 @@ class Session:
             raise Refusal(f"There is no row {wrong[0]}; rows go from 0 to {self.rows.n - 1}.")
         return chosen
 
-    def _known_strategy(self, name: str) -> str:
-        if name not in STRATEGIES:
-            hint = did_you_mean(name, STRATEGIES)
-            raise Refusal(
-                f"{printable(name)[:60]!r} is no strategy{hint}; there are {', '.join(STRATEGIES)}."
-            )
-        return name
-
     def _refuse_many(self, name: str) -> None:
         if name not in self.marks.classes and len(self.marks.classes) >= MOST_CLASSES:
             raise Refusal(f"There are {MOST_CLASSES:,} classes already, and no room for {name!r}.")
+
+
+def known_strategy(name: str) -> str:
+    """Return the name of a strategy, or refuse one that there is not."""
+    if name not in STRATEGIES:
+        hint = did_you_mean(name, STRATEGIES)
+        raise Refusal(f"{printable(name)[:60]!r} is no strategy{hint}; there are {', '.join(STRATEGIES)}.")
+    return name
 
 
 def checked_name(name: str, what: str) -> str:

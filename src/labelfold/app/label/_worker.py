@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,10 +19,11 @@ from labelfold.features import Principal
 # More rows than these are drawn, and no model is fitted to them.
 MOST_ROWS = 300_000
 # Seconds that the map may take, of few rows and of many.
-_MAP_SECONDS = 0.08
+_MAP_SECONDS, _FEW = (0.05, 0.4), 20_000
 _COORDINATES = 20
-# All views are weighed again when there are so many times as many labels.
-_AGAIN = 1.3
+# All views are weighed again when there are so many times as many labels, or as few, or other classes: after a pause
+# of so many seconds without a label, since it takes longer than the fit that follows a key.
+_AGAIN, _PAUSE = 1.3, 0.7
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,9 @@ class Worker(threading.Thread):
         self._wanted, self._done, self._ended = 1, 0, False
         self._changed = threading.Condition()
         self._fold: Any = None
-        self._full_at = 0.0
+        self._full_at, self._due = 0.0, False
         self._full_classes: set[str] = set()
+        self._shown: tuple[np.ndarray, np.ndarray] | None = None
         self._map = MovingMap(X.shape[0], seed=seed)
 
     def want(self) -> None:
@@ -119,25 +120,29 @@ class Worker(threading.Thread):
             except Exception as error:  # the page stays of use without a model
                 self._fold = None
                 self.tell(f"No model can be fitted to these rows: {one_line(error)}.")
-            while True:
-                with self._changed:
-                    self._changed.wait_for(lambda: self._done != self._wanted or self._ended)
-                    if self._ended:
-                        return
-                    wanted = self._wanted
-                try:
-                    self._fit()
-                except Exception as error:
-                    self.tell(f"The last labels could not be fitted: {one_line(error)}.")
-                with self._changed:
-                    self._done = wanted
-                    self.busy = self._done != self._wanted
-                    self._changed.notify_all()
-                self.publish_again()
+            while self._turn():
+                pass
 
-    def publish_again(self) -> None:
-        """Have it known that the worker is no longer busy."""
-        self.tell("")
+    def _turn(self) -> bool:
+        """Fit the newest labels, or weigh all views anew where nothing else is to do; return whether to go on."""
+        with self._changed:
+            pause = _PAUSE if self._due else None
+            self._changed.wait_for(lambda: self._done != self._wanted or self._ended, pause)
+            if self._ended:
+                return False
+            wanted = self._wanted
+            full = wanted == self._done
+        try:
+            self._fit(full)
+        except Exception as error:
+            self._due = False
+            self.tell(f"The last labels could not be fitted: {one_line(error)}.")
+        with self._changed:
+            self._done = wanted
+            self.busy = self._done != self._wanted
+            self._changed.notify_all()
+        self.tell("")  # that it is no longer busy
+        return True
 
     def _begin(self) -> None:
         n = self.X.shape[0]
@@ -145,6 +150,12 @@ class Worker(threading.Thread):
         if Z.shape[1] == 0:
             Z = np.zeros((n, 2))
         self._Z = Z
+        if n > _FEW:  # the map of so many takes seconds: two coordinates for a start
+            plane = np.zeros((n, 2), dtype=np.float32)
+            plane[:, : min(2, Z.shape[1])] = Z[:, :2] / max(float(np.abs(Z).max()), 1e-300)
+            self._shown = Z, plane
+            self._show(Z, seconds=0.0)
+            self._shown = None
         self._show(Z, seconds=2.0)
         if n > MOST_ROWS:
             self.tell(
@@ -155,36 +166,37 @@ class Worker(threading.Thread):
         self._fold = start(self.X, seed=self.seed)
         self._Z = self._fold.embedding_
 
-    def _fit(self) -> None:
+    def _fit(self, full: bool) -> None:
         labels, classes = self.labels()
         known = {label for label in labels if label is not None}
         if self._fold is None or len(known) < 2:
-            self._show(self._Z, seconds=_MAP_SECONDS)
+            self._due = False
+            self._show(self._Z, seconds=_MAP_SECONDS[0])
             return
-        count = sum(label is not None for label in labels)
-        full = count >= _AGAIN * self._full_at or count < self._full_at / 2 or known != self._full_classes
+        count = int(np.sum(labels != None))  # noqa: E711 - entry by entry
         fold = twin(self._fold).set_params(unlabeled=None).refit(labels, full=full)
         if full:
             self._full_at, self._full_classes = count, known
-        self._fold = fold
+        self._due = known != self._full_classes or not self._full_at / _AGAIN < count < self._full_at * _AGAIN
+        self._fold, self._shown = fold, None
+        if full and self._wanted != self._done:
+            return  # a label has come meanwhile: it is not to wait for a map that it will change
         place = {name: i for i, name in enumerate(classes)}
         codes = np.array([place[str(name)] for name in fold.classes_], dtype=np.int16)
-        shares = fold.label_distributions_
+        shares, Z = fold.label_distributions_, fold.embedding_
         best = shares.argmax(axis=1)
-        Z = fold.embedding_
-        points = self._map.update(Z, seconds=_MAP_SECONDS if len(Z) <= 20_000 else 0.5)
         sure = shares[np.arange(len(best)), best]
-        self.publish(
-            Said(
-                fold, Z, points, codes[best], sure, shares.astype(np.float32), look_again(fold, labels), count
-            )
-        )
+        points = self._map.update(Z, seconds=_MAP_SECONDS[len(Z) > _FEW])
+        doubts = look_again(fold, labels)
+        self.publish(Said(fold, Z, points, codes[best], sure, shares.astype(np.float32), doubts, count))
 
     def _show(self, Z: np.ndarray, seconds: float) -> None:
+        """Show rows that nothing is predicted for; where they were shown already, the map stays."""
         n = len(Z)
-        points = self._map.update(Z, seconds=seconds)
+        if self._shown is None or self._shown[0] is not Z:
+            self._shown = Z, self._map.update(Z, seconds=seconds)
         none = np.full(n, -1, dtype=np.int16)
-        self.publish(Said(None, Z, points, none, np.zeros(n), None, [], 0))
+        self.publish(Said(None, Z, self._shown[1], none, np.zeros(n), None, [], 0))
 
 
 def twin(fold: Any) -> Any:
@@ -195,9 +207,3 @@ def twin(fold: Any) -> Any:
     other: Any = object.__new__(type(fold))
     other.__dict__.update(fold.__dict__)
     return other
-
-
-def wait(worker: Worker, seconds: float) -> None:
-    """Wait until a worker has nothing to do, as tests and benchmarks want."""
-    if not worker.idle(seconds):
-        raise TimeoutError(f"no fit within {seconds:g} s, at {time.ctime()}")
