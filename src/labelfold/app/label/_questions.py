@@ -26,7 +26,7 @@ STRATEGIES = {
 _RANDOM_EVERY = 4
 
 # Rows without a label that are looked at, and labelled ones that they are compared with.
-_LOOKED_AT, _COMPARED = 1500, 1500
+_LOOKED_AT, _COMPARED = 1200, 1200
 
 # While so many questions or fewer were answered they are called the first ones.
 _FIRST = 12
