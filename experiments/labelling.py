@@ -54,7 +54,7 @@ class Plan:
     example: int = 1797  # rows of the worked example
 
 
-QUICK = Plan(sets=("waveform",), runs=1, rows=80, labels=24, most=24, final=40, shown=(10, 20), example=60)
+QUICK = Plan(sets=("waveform",), runs=1, rows=60, labels=12, most=12, final=30, shown=(4, 8), example=60)
 
 
 class Step(NamedTuple):
