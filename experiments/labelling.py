@@ -47,10 +47,10 @@ class Plan:
     sets: tuple[str, ...] = SETS
     runs: int = 10
     rows: int = 1000
-    labels: int = 80  # at least, of the strategy whose promises are looked at
+    labels: int = 60  # at least, of the strategy whose promises are looked at
     most: int = 120  # where the goal is not reached before
     final: int = 200  # labels by random drawing that the final accuracy is taken at
-    shown: tuple[int, ...] = (10, 20, 40, 60)  # labels that accuracies are given for
+    shown: tuple[int, ...] = (10, 20, 40)  # labels that accuracies are given for
     example: int = 1797  # rows of the worked example
 
 
