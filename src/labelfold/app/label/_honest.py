@@ -7,8 +7,8 @@ taken to be
 
 with L labels now, the error e now, and a power b between 0 and 3: learning curves fall about so, and fast while
 classes are still being found. A prediction made with l labels was wrong with probability q(l), and counts
-(l + 5) / (L + 5) as much as one made now. Both e and b are averaged over, by a grid; the 90% interval leaves out 5% on
-either side. Forecasts are q of more labels.
+(l + 5) / (L + 5) as much as one made now. Both e and b are averaged over, by a grid; the 90% interval leaves out 5%
+on either side. Forecasts are q of more labels.
 """
 
 from __future__ import annotations
