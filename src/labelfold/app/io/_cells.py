@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from labelfold.tables._arrow import written
 
 # A cell is shown up to so many characters; a search looks at so many columns.
 _LONGEST, _SEARCHED = 20_000, 200
+_AT_ONCE = 10_000  # rows whose digests are made
 
 
 class Cells:
@@ -63,35 +64,46 @@ class Cells:
             (j, "" if np.isnan(v) else f"{v:.6g}") for j, v in ((j, float(self.raw[i, j])) for j in chosen)
         ]
 
-    def digest(self, i: int) -> str:
-        """Return 16 hexadecimal digits that two rows share only where their cells are the same."""
-        if self._table:
-            held = repr([self.raw.column(j)[i].as_py() for j in range(self.d)]).encode()
-        elif sp.issparse(self.raw):
-            part = self.raw[[i]]
-            order = np.argsort(part.indices, kind="stable")
-            kept = order[part.data[order] != 0]
-            held = part.indices[kept].astype("<i8").tobytes() + part.data[kept].astype("<f8").tobytes()
-        else:
-            held = np.asarray(self.raw[i], dtype="<f8").tobytes()
-        return hashlib.blake2b(held, digest_size=8).hexdigest()
+    def digests(self, rows: Sequence[int] | np.ndarray | None = None) -> list[str]:
+        """Return for some rows 16 hexadecimal digits each, which two rows share only where their cells are the same.
 
-    def digests(self) -> list[str]:
-        """Return the digest of every row."""
-        if not self._table:
-            return [self.digest(i) for i in range(self.n)]
-        found = []
-        for start in range(0, self.n, 10_000):
-            columns = [column.to_pylist() for column in self.raw.slice(start, 10_000).columns]
-            rows = (repr(list(cells)).encode() for cells in zip(*columns, strict=True))
-            found += [hashlib.blake2b(row, digest_size=8).hexdigest() for row in rows]
+        Parameters
+        ----------
+        rows : sequence of int, optional
+            Which ones; all unless given.
+        """
+        chosen = np.arange(self.n) if rows is None else np.asarray(rows, dtype=np.int64)
+        found: list[str] = []
+        for start in range(0, len(chosen), _AT_ONCE):
+            some = self._held(chosen[start : start + _AT_ONCE])
+            found += [hashlib.blake2b(held, digest_size=8).hexdigest() for held in some]
         return found
+
+    def _held(self, rows: np.ndarray) -> Iterator[bytes]:
+        """Give what each of some rows holds, as bytes."""
+        if self._table:
+            import pyarrow.compute as pc
+
+            # one text a row, with marks between cells and for missing ones that no cell is likely to hold
+            columns = [written(column) for column in self.raw.take(rows).columns]
+            joined = pc.binary_join_element_wise(
+                *columns, "\x1f", null_handling="replace", null_replacement="\x00"
+            )
+            yield from (text.encode() for text in joined.to_pylist())
+        elif sp.issparse(self.raw):
+            for i in rows:
+                part = self.raw[[i]]
+                order = np.argsort(part.indices, kind="stable")
+                kept = order[part.data[order] != 0]
+                yield part.indices[kept].astype("<i8").tobytes() + part.data[kept].astype("<f8").tobytes()
+        else:
+            yield from (row.tobytes() for row in np.asarray(self.raw[rows], dtype="<f8"))
 
     def fingerprint(self) -> str:
         """Return 12 hexadecimal digits of the number of rows, the names of columns and 500 evenly spaced rows."""
         digest = hashlib.blake2b(repr((self.n, self.d, self.names)).encode(), digest_size=6)
-        for i in np.unique(np.linspace(0, self.n - 1, 500).astype(int)):
-            digest.update(self.digest(int(i)).encode())
+        for one in self.digests(np.unique(np.linspace(0, self.n - 1, 500).astype(int))):
+            digest.update(one.encode())
         return digest.hexdigest()
 
     def holding(self, text: str, columns: Sequence[int] | None = None) -> np.ndarray:

@@ -32,9 +32,9 @@ class Places:
         """Return what the id columns say of a row."""
         return self._names[row] if self._names else ()
 
-    def content(self, row: int) -> str:
-        """Return what the journal keeps of a row: digests of the table and of the row."""
-        return f"{self.fingerprint}-{self.cells.digest(row)}"
+    def contents(self, rows: Sequence[int]) -> list[str]:
+        """Return what the journal keeps of each of some rows: digests of the table and of the row."""
+        return [f"{self.fingerprint}-{digest}" for digest in self.cells.digests(rows)]
 
     def find(self, journal: Journal, where: Any) -> tuple[list[int], list[str]]:
         """Return the row of each line of a journal, -1 where the table has none, and what should be said of it.
@@ -67,9 +67,8 @@ class Places:
     def _by_content(self, journal: Journal, rows: list[int], where: Any) -> tuple[list[int], int]:
         """Look rows up by what they held where the row of that number holds something else now."""
         held = [line.content.partition("-")[2] for line in journal.lines]
-        now: dict[int, str] = {}
-        for row in set(rows) - {-1}:
-            now[row] = self.cells.digest(row)
+        there = sorted(set(rows) - {-1})
+        now = dict(zip(there, self.cells.digests(there), strict=True))
         strays = [k for k, row in enumerate(rows) if held[k] and now.get(row) != held[k]]
         if not strays:
             return rows, 0

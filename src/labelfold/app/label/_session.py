@@ -203,7 +203,8 @@ class Session:
         """Write an action down, then take it over, and have the labels fitted."""
         self._begun = True
         time = self.journal.now()
-        lines = [self._line(mark, how, time) for mark in marks]
+        contents = self.places.contents([mark.row for mark in marks])
+        lines = [self._line(mark, how, time, held) for mark, held in zip(marks, contents, strict=True)]
         self.journal.append(lines)
         before = self.marks.codes.copy() if len(marks) > 1 else None
         old = None if before is not None else self.marks.labels[marks[0].row]
@@ -216,7 +217,7 @@ class Session:
             self._ask()
             self._changed()
 
-    def _line(self, mark: Mark, how: str, time: str) -> Line:
+    def _line(self, mark: Mark, how: str, time: str, content: str) -> Line:
         return Line(
             mark.row + 1,
             self.places.names(mark.row) if self.journal.ids == self.places.ids else (),
@@ -226,7 +227,7 @@ class Session:
             how,
             mark.predicted or "",
             mark.confidence,
-            self.places.content(mark.row),
+            content,
         )
 
     def _mark(self, row: int, label: str | None) -> Mark:

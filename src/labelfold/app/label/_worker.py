@@ -90,6 +90,7 @@ class Worker(threading.Thread):
         self._fold: Any = None
         self._full_at, self._due = 0.0, False
         self._full_classes: set[str] = set()
+        self._shown: tuple[np.ndarray, np.ndarray] | None = None
         self._map = MovingMap(X.shape[0], seed=seed)
 
     def want(self) -> None:
@@ -149,6 +150,12 @@ class Worker(threading.Thread):
         if Z.shape[1] == 0:
             Z = np.zeros((n, 2))
         self._Z = Z
+        if n > _FEW:  # the map of so many takes seconds: two coordinates for a start
+            plane = np.zeros((n, 2), dtype=np.float32)
+            plane[:, : min(2, Z.shape[1])] = Z[:, :2] / max(float(np.abs(Z).max()), 1e-300)
+            self._shown = Z, plane
+            self._show(Z, seconds=0.0)
+            self._shown = None
         self._show(Z, seconds=2.0)
         if n > MOST_ROWS:
             self.tell(
@@ -171,7 +178,7 @@ class Worker(threading.Thread):
         if full:
             self._full_at, self._full_classes = count, known
         self._due = known != self._full_classes or not self._full_at / _AGAIN < count < self._full_at * _AGAIN
-        self._fold = fold
+        self._fold, self._shown = fold, None
         if full and self._wanted != self._done:
             return  # a label has come meanwhile: it is not to wait for a map that it will change
         place = {name: i for i, name in enumerate(classes)}
@@ -184,10 +191,12 @@ class Worker(threading.Thread):
         self.publish(Said(fold, Z, points, codes[best], sure, shares.astype(np.float32), doubts, count))
 
     def _show(self, Z: np.ndarray, seconds: float) -> None:
+        """Show rows that nothing is predicted for; where they were shown already, the map stays."""
         n = len(Z)
-        points = self._map.update(Z, seconds=seconds)
+        if self._shown is None or self._shown[0] is not Z:
+            self._shown = Z, self._map.update(Z, seconds=seconds)
         none = np.full(n, -1, dtype=np.int16)
-        self.publish(Said(None, Z, points, none, np.zeros(n), None, [], 0))
+        self.publish(Said(None, Z, self._shown[1], none, np.zeros(n), None, [], 0))
 
 
 def twin(fold: Any) -> Any:
