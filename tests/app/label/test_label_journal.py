@@ -6,11 +6,11 @@ import os
 import numpy as np
 import pandas as pd
 import pytest
-from labelling import flowers, session_on
 
 from labelfold.app.io import FileProblem, read_table
 from labelfold.app.label import _journal
 from labelfold.app.label._journal import Journal, Line, whole_lines
+from labelling import flowers, session_on
 
 
 def line(number, label, time="t", **more):
