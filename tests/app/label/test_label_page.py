@@ -1,10 +1,14 @@
 """The labelling page in a real browser, against the command that a user runs."""
 
 import json
+import re
+import shutil
 import subprocess
 import sys
 import time
+from importlib.resources import files
 from itertools import pairwise
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -12,11 +16,10 @@ import pandas as pd
 import pytest
 
 from browser import CHROMIUM, SOFTWARE_GL, Browser
+from labelfold.app.label._run import Running, _bound
+from labelling import session_on
 
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="there is no Chromium here; on Debian: apt-get install chromium"
-)
-
+PAGE = Path(__file__).parents[3] / "page"
 NASTY = "<img src=x onerror=document.title='run'>"
 CLASSES = [NASTY, "long", "flat"]
 N = 150
@@ -70,6 +73,8 @@ def address(table):
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
+    if CHROMIUM is None:
+        pytest.skip("there is no Chromium here; on Debian: apt-get install chromium")
     browser = Browser(tmp_path_factory.mktemp("profile"), flags=SOFTWARE_GL)
     yield browser
     browser.close()
@@ -342,7 +347,7 @@ def test_two_tabs_see_each_others_labels(page, address, truth):
 
 
 def test_a_label_to_look_at_again(page, truth):
-    while labelled(page) < 36:
+    while labelled(page) < 27:
         answer(page, truth)
     settled(page)
     row, before = asked(page), labelled(page)
@@ -445,7 +450,8 @@ def test_on_a_phone(browser, address):
     quiet(browser, address)
 
 
-LOOKS = """[...document.querySelectorAll('h1, h2, h3, p, span, button, kbd, th, td, label, input, select, summary, text, strong')]
+LOOKS = """[...document.querySelectorAll(
+    'h1, h2, h3, p, span, button, kbd, th, td, label, input, select, summary, text, strong')]
   .filter((e) => e.checkVisibility() && !e.closest(':disabled') && !e.closest('.unseen') &&
     [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim()))
   .map((e) => { let on = e; const solid = (c) => c !== 'rgba(0, 0, 0, 0)';
@@ -486,7 +492,8 @@ def test_everything_can_be_reached_by_key_in_the_order_it_is_read(page):
         page.press("Tab")
         here = page.run(
             "(() => { const e = document.activeElement, b = e.getBoundingClientRect(), s = getComputedStyle(e);"
-            "return [e.id || e.className || e.tagName, (e.ariaLabel || e.textContent || e.labels?.[0]?.textContent || '').trim(),"
+            "const name = e.ariaLabel || e.textContent || e.labels?.[0]?.textContent || '';"
+            "return [e.id || e.className || e.tagName, name.trim(),"
             "s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) >= 2, b.width > 0]; })()"
         )
         if here[0] == "BODY" or (seen and here[:2] == seen[0][:2]):
@@ -529,7 +536,8 @@ def test_who_wants_no_motion_gets_none(browser, address, truth):
 def test_without_webgl_a_sample_is_drawn(browser, address):
     none = (
         "HTMLCanvasElement.prototype.getContext = ((get) => function (kind, ...more) {"
-        "return kind.startsWith('webgl') ? null : get.call(this, kind, ...more); })(HTMLCanvasElement.prototype.getContext)"
+        "return kind.startsWith('webgl') ? null : get.call(this, kind, ...more); })"
+        "(HTMLCanvasElement.prototype.getContext)"
     )
     browser.look(1200, 820)
     with browser.before_pages(none):
@@ -545,3 +553,94 @@ def test_without_webgl_a_sample_is_drawn(browser, address):
     browser.run("labelfoldMap.painter.points(new Float32Array(40000), new Float32Array(40000))")
     assert "one row in 3" in browser.run("labelfoldMap.painter.words")
     quiet(browser, address)
+
+
+def test_a_server_that_is_gone_and_comes_back(browser, tmp_path, monkeypatch):
+    monkeypatch.setattr("labelfold.app.label._run.secrets.token_urlsafe", lambda _: "the-same-token")
+    running = Running(session_on(tmp_path / "labels.csv"), _bound(0))
+    port = int(urlsplit(running.url).port)
+    running.start()
+    browser.look(1200, 820)
+    browser.open(running.url)
+    asked(browser)
+    name_class(browser, "round")
+    until_labelled(browser, 1)
+    row = asked(browser)
+    running.close()
+    browser.wait("document.querySelector('.saying.gone')")
+    said = "The server is gone; start it again and reload."
+    assert browser.run("document.querySelector('.saying.gone').textContent") == said
+    browser.press("1")
+    browser.wait("document.querySelector('.saying.wrong')")
+    assert "was not saved" in browser.run("document.querySelector('.saying.wrong').textContent")
+    browser.wait("document.querySelector('.saying.gone').textContent.includes('1 not saved yet')")
+    assert labelled(browser) == 1
+    running = Running(session_on(tmp_path / "labels.csv"), _bound(port))
+    running.start()
+    try:
+        until_labelled(browser, 2)  # by itself, with the key that was pressed meanwhile
+        browser.wait("!document.querySelector('.saying.gone')")
+        assert running.session.marks.labels[row] == "round"
+    finally:
+        running.close()
+
+
+def colours(name):
+    text = (PAGE / "src/palette.ts").read_text()
+    return re.findall(r"#[0-9a-f]{6}", re.search(rf"const {name} = (.*?);", text, re.DOTALL)[1])
+
+
+@pytest.mark.skipif(not PAGE.is_dir(), reason="needs the sources of the page")
+@pytest.mark.parametrize("theme", ["LIGHT", "DARK"])
+def test_colours_of_classes_stay_apart_for_every_eye(theme):
+    """Distances in CIELAB, as seen by full, protan, deutan and tritan eyes (Machado, Oliveira & Fernandes, 2009)."""
+    eyes = np.array([
+        np.eye(3),
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+        [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+    ])  # fmt: skip
+    to_xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+    shown = [*colours(theme), *colours("GREY")]
+    assert len(shown) == 11
+    values = np.array([[int(c[i : i + 2], 16) / 255 for i in (1, 3, 5)] for c in shown])
+    light = np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
+    for eye in eyes:
+        xyz = np.clip(light @ eye.T, 0, 1) @ to_xyz.T / to_xyz.sum(axis=1)
+        f = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+        lab = np.stack([116 * f[:, 1] - 16, 500 * (f[:, 0] - f[:, 1]), 200 * (f[:, 1] - f[:, 2])], axis=1)
+        apart = np.linalg.norm(lab[:, None] - lab, axis=2) + 1e9 * np.eye(len(lab))
+        assert apart.min() > 20
+
+
+def test_the_bundle_is_whole():
+    static = files("labelfold.app.label").joinpath("static")
+    names = {file.name for file in static.iterdir()}
+    assert names == {"index.html", "page.js", "page.css", "LICENSES.txt"}
+    script = static.joinpath("page.js").read_text()
+    assert "sourceMappingURL" not in script
+    assert "new Function" not in script  # which the content-security policy forbids
+    licences = static.joinpath("LICENSES.txt").read_text()
+    wanted = json.loads((PAGE / "package.json").read_text())["dependencies"] if PAGE.is_dir() else {}
+    for name, version in wanted.items():
+        assert f"{name} {version} (" in licences
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    shutil.which("npm") is None or not PAGE.is_dir(), reason="needs npm and the sources of the page"
+)
+def test_the_bundle_is_built_byte_for_byte(tmp_path):
+    copy = tmp_path / "page"
+    shutil.copytree(PAGE, copy, ignore=shutil.ignore_patterns("node_modules"))
+    done = subprocess.run(
+        ["npm", "ci", "--ignore-scripts"], cwd=copy, capture_output=True, text=True, timeout=300
+    )
+    if done.returncode:
+        pytest.skip(f"npm's registry cannot be reached: {done.stderr[-200:]}")
+    subprocess.run(["npm", "run", "check"], cwd=copy, check=True, timeout=300)
+    static = files("labelfold.app.label").joinpath("static")
+    for turn in ("first", "second"):
+        subprocess.run(["node", "build.mjs", str(tmp_path / turn)], cwd=copy, check=True, timeout=300)
+        made = {file.name: file.read_bytes() for file in (tmp_path / turn).iterdir()}
+        assert made == {file.name: file.read_bytes() for file in static.iterdir()}
