@@ -182,16 +182,12 @@ class Browser:
         """Drag the mouse along a path, with the shift key held down if asked."""
         for i, (x, y) in enumerate([path[0], *path, path[-1]]):
             kind = "mousePressed" if i == 0 else "mouseReleased" if i > len(path) else "mouseMoved"
-            self._call(
-                "Input.dispatchMouseEvent",
-                type=kind,
-                x=x,
-                y=y,
-                button="left",
-                buttons=1,
-                clickCount=1,
-                modifiers=8 if shift else 0,
-            )
+            self.mouse(kind, x, y, shift=shift)
+
+    def mouse(self, kind: str, x: float, y: float, *, shift: bool = False) -> None:
+        """Do one thing with the left button: "mousePressed", "mouseMoved" or "mouseReleased"."""
+        held = {"button": "left", "buttons": 1, "clickCount": 1, "modifiers": 8 if shift else 0}
+        self._call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **held)
 
     def download_to(self, folder: Path) -> None:
         """Let files that the page gives be written to a folder."""
@@ -219,6 +215,10 @@ class Browser:
             kind = "touchMove" if i else "touchStart"
             self._call("Input.dispatchTouchEvent", type=kind, touchPoints=points)
         self._call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+
+    def shot(self) -> bytes:
+        """Return a picture of what is in the window, as a PNG."""
+        return base64.b64decode(self._call("Page.captureScreenshot")["data"])
 
     def screenshot(self, path: Path, element: str = "document.documentElement") -> None:
         """Write a picture of an element, given by an expression."""
