@@ -2,8 +2,8 @@
 
     python docs/label_animation.py
 
-Needs Chromium and Pillow. scikit-learn's 1,797 handwritten digits are labelled from the first on, by keys and a lasso.
-The labels are the true ones; the map, the questions and the accuracy are what the page shows of them.
+Needs Chromium and Pillow. scikit-learn's 1,797 handwritten digits are labelled from the first on, by keys and a
+lasso. The labels are the true ones; the map, the questions and the accuracy are what the page shows of them.
 """
 
 from __future__ import annotations
@@ -48,8 +48,15 @@ class Film:
         """Write the animation."""
         first, *others = self.frames
         first.save(
-            path, save_all=True, append_images=others, duration=self.lengths, loop=0, quality=55, method=4, minimize_size=True
-        )  # fmt: skip
+            path,
+            save_all=True,
+            append_images=others,
+            duration=self.lengths,
+            loop=0,
+            quality=55,
+            method=4,
+            minimize_size=True,
+        )
 
 
 def answer(browser: Browser, film: Film, truth: list[str], pictures: int) -> None:
@@ -103,8 +110,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         names = [f"digit {i}" for i in range(len(X))]
         page = labelfold.label(
-            X, ids=names, file=Path(folder) / "digits.labels.csv", target="digit", name="digits", image_shape=(8, 8), who="ada"
-        )  # fmt: skip
+            X,
+            ids=names,
+            file=Path(folder) / "digits.labels.csv",
+            target="digit",
+            name="digits",
+            image_shape=(8, 8),
+            who="ada",
+        )
         browser = Browser(Path(folder) / "profile", flags=SOFTWARE_GL)
         browser.look(WIDTH, HEIGHT)
         browser.open(page.url)

@@ -11,11 +11,11 @@ import httpx
 import numpy as np
 import pandas as pd
 import pytest
+from small_session import flowers
 
 import labelfold
 from labelfold.app._cli import main
 from labelfold.app.io import read_table
-from labelling import flowers
 
 MAIN = "import sys; from labelfold.app._cli import main; sys.exit(main())"
 

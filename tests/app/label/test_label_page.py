@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 import numpy as np
 import pandas as pd
 import pytest
+from small_session import session_on
 
 from browser import CHROMIUM, SOFTWARE_GL, Browser
 from labelfold.app.label._run import Running, _bound
-from labelling import session_on
 
 PAGE = Path(__file__).parents[3] / "page"
 NASTY = "<img src=x onerror=document.title='run'>"

@@ -8,10 +8,10 @@ import time
 import httpx
 import numpy as np
 import pytest
+from small_session import flowers, session_on
 
 from labelfold.app.label._run import Running
 from labelfold.app.label._safety import HEADERS
-from labelling import flowers, session_on
 
 JSON = {"content-type": "application/json"}
 

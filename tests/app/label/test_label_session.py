@@ -3,10 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
+from small_session import CLASSES, flowers, made, session_on
 
 from labelfold.app.io import FileProblem
 from labelfold.app.io._problems import Refusal
-from labelling import CLASSES, flowers, made, session_on
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from PIL import Image
 from sklearn.datasets import load_digits
+from small_session import flowers, session_on
 
 from labelfold.app._cli import main
 from labelfold.app.io import load_model, read_table
@@ -19,7 +20,6 @@ from labelfold.app.label._material import material
 from labelfold.app.label._notebook import _table
 from labelfold.app.label._session import Session
 from labelfold.app.label._shown import Shown
-from labelling import flowers, session_on
 
 
 def opened(tmp_path, table, given=None, *, start=False, **how):

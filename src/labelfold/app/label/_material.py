@@ -69,7 +69,7 @@ class Material:
     @property
     def n(self) -> int:
         """The number of rows."""
-        return self.cells.n
+        return int(self.cells.n)
 
     def called(self, row: int) -> str:
         """Return what a row is called: its id, or its number from 1."""

@@ -97,7 +97,7 @@ class Running:
 
 def open_page(
     rows: Material,
-    file: str | os.PathLike,
+    file: str | os.PathLike[str],
     *,
     who: str | None,
     strategy: str,
