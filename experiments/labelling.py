@@ -25,7 +25,7 @@ from sklearn.datasets import load_digits
 from common import Results, one_thread, result_folder, rng_of, seconds, words
 from label_fold_sets import the_set
 from labelfold import LabelFold
-from labelfold.app.label._honest import Answer, expected, forecast, look_again
+from labelfold.app.label._honest import Answer, look_again
 from labelfold.app.label._questions import Question, Questions
 from labelfold.app.label._start import start
 from labelling_report import write_report
@@ -35,9 +35,6 @@ STRATEGIES = ("mixed", "random", "uncertainty alone")
 
 # All views are weighed again when there are so many times as many labels, as on the page.
 AGAIN = 1.3
-
-# Labels ahead that a forecast is held to.
-MORE = 20
 
 # A goal is reached where it is held with so many numbers of labels in a row.
 IN_A_ROW = 5
@@ -50,14 +47,14 @@ class Plan:
     sets: tuple[str, ...] = SETS
     runs: int = 10
     rows: int = 1000
-    labels: int = 80  # at least, of the strategy whose promises are looked at
+    labels: int = 60  # at least, of the strategy whose promises are looked at
     most: int = 120  # where the goal is not reached before
     final: int = 200  # labels by random drawing that the final accuracy is taken at
-    shown: tuple[int, ...] = (10, 20, 40, 60)  # labels that accuracies are given for
+    shown: tuple[int, ...] = (10, 20, 40)  # labels that accuracies are given for
     example: int = 1797  # rows of the worked example
 
 
-QUICK = Plan(sets=("waveform",), runs=1, rows=120, labels=32, most=32, final=40, shown=(10, 20), example=150)
+QUICK = Plan(sets=("waveform",), runs=1, rows=60, labels=12, most=12, final=30, shown=(4, 8), example=60)
 
 
 class Step(NamedTuple):
@@ -157,21 +154,8 @@ def flipped(rows: Table, labels: np.ndarray, seed: int) -> tuple[int, int, int]:
     return len(wrong), len(listed), len(listed & set(wrong.tolist()))
 
 
-def promises(steps: list[Step]) -> Iterator[tuple[str, int, int, float, float, bool]]:
-    """Give (promise, labels, random rows, value, truth, whether its interval holds it), every fourth label."""
-    for i in range(3, len(steps), 4):
-        answers = [step.answer for step in steps[: i + 1]]
-        now, later = expected(answers), forecast(answers, MORE)
-        if now is not None and now.n >= 5:
-            truth = steps[i].accuracy
-            yield "accuracy", i + 1, now.n, now.value, truth, now.low <= truth <= now.high
-        if later is not None and i + MORE < len(steps):
-            truth = steps[i + MORE].accuracy
-            yield "forecast", i + 1, later.n, later.value, truth, later.low <= truth <= later.high
-
-
 def labels_part(results: Results, plan: Plan, quick: bool) -> None:
-    """Write labels needed, accuracies on the way, promises and doubts of every run."""
+    """Write labels needed, accuracies on the way, random rows and doubts of every run."""
     for name in plan.sets:
         for seed in range(plan.runs):
             one_run(results, name, plan, seed, quick)
@@ -214,7 +198,7 @@ def adder(results: Results, key: dict[str, Any], plan: Plan) -> Callable[..., No
 
 
 def follow(add: Callable[..., None], rows: Table, strategy: str, goal: float, plan: Plan, seed: int) -> None:
-    """Write how a strategy fared: accuracies, promises, and at last the labels needed."""
+    """Write how a strategy fared: accuracies, what was said of its random rows, and at last the labels needed."""
     closely = strategy == STRATEGIES[0]
     least = plan.labels if closely else max(plan.shown)
 
@@ -232,8 +216,12 @@ def follow(add: Callable[..., None], rows: Table, strategy: str, goal: float, pl
     for labels in plan.shown:
         add("Accuracy", strategy, right[min(labels, len(right)) - 1], labels=labels)
     if closely:
-        for promise, labels, n, value, truth, holds in promises(steps):
-            add("Promise", promise, holds, 100 * (value - truth), labels=labels, n=n)
+        for step in steps:
+            if step.answer.how == "random":
+                said = step.answer.predicted
+                right_before = "" if said is None else int(said == step.answer.label)
+                labels = step.answer.n_labels + 1
+                add("Random row", strategy, 100 * step.accuracy, right_before, labels=labels)
     needed = reached(steps, goal)
     add("Labels", strategy, needed or plan.most, "" if needed else "more", spent)
 

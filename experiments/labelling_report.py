@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 
 from common import Report, Results, parameter
+from labelfold.app.label._honest import Answer, expected, forecast
 
 _STAGES = ((5, 7), (8, 11), (12, 20), (21, 1000))  # random rows
+_MORE = 20  # labels ahead that a forecast is held to
 
 
 def write_report(results: Results, path: Path) -> None:
@@ -123,32 +125,51 @@ def _accuracies(page: Report, results: Results, names: list[str]) -> None:
 def _promises(page: Report, results: Results) -> None:
     page.text(
         "## Promises",
-        "Every fourth label, from five random rows on: how often the 90% interval holds the accuracy, and by how "
-        "many points the value is off (mean, and root mean square). The forecast is held to the accuracy 20 "
+        "After each random row of the mixed runs, from five such rows on: how often the 90% interval holds the "
+        "accuracy, and by how many points the value is off (mean, and root mean square). *Plain share* is the share "
+        "of random rows that were right, which most intervals are made of. The forecast is held to the accuracy 20 "
         "labels later. Rows of one run depend on each other.",
     )
+    cases = [case for run in _runs(results) for case in _held(run)]
     lines = []
-    for promise in ("accuracy", "forecast"):
+    for promise in ("accuracy", "plain share", "forecast"):
         for low, high in _STAGES:
-            rows = [
-                row
-                for row in results.select(part="Promise", method=promise)
-                if low <= int(parameter(row, "n")) <= high
-            ]
-            if not rows:
+            here = [(off, holds) for what, n, off, holds in cases if what == promise and low <= n <= high]
+            if not here:
                 continue
-            off = np.array([float(row["relative"]) for row in rows])
+            off, holds = np.array(here).T
             stage = f"{low} to {high}" if high < 1000 else f"{low} or more"
-            lines.append(
-                [
-                    f"{promise}, {stage} random rows",
-                    len(rows),
-                    f"{100 * _values(rows).mean():.0f}%",
-                    f"{off.mean():+.1f}",
-                    f"{np.sqrt((off**2).mean()):.1f}",
-                ]
-            )
+            held = "–" if promise == "plain share" else f"{100 * holds.mean():.0f}%"
+            values = [f"{off.mean():+.1f}", f"{np.sqrt((off**2).mean()):.1f}"]
+            lines.append([f"{promise}, {stage} random rows", len(here), held, *values])
     page.table(["promise", "cases", "held by the interval", "off by", "root mean square"], lines)
+
+
+def _runs(results: Results) -> list[list[tuple[Answer, float]]]:
+    """Return the random rows of every run, each with the accuracy (%) after it."""
+    runs: dict[tuple[str, str], list[tuple[Answer, float]]] = {}
+    for row in results.select(part="Random row"):
+        said = {"": None, "1": "right", "0": "wrong"}[row["relative"]]
+        labels = int(parameter(row, "labels"))
+        answer = Answer(labels, "right", said, np.nan, "random", labels - 1)
+        runs.setdefault((row["dataset"], row["seed"]), []).append((answer, float(row["ours"])))
+    return list(runs.values())
+
+
+def _held(run: list[tuple[Answer, float]]) -> Iterator[tuple[str, int, float, bool]]:
+    """Give (promise, random rows, points it is off by, whether its interval holds the truth)."""
+    later = {answer.n_labels: accuracy for answer, accuracy in run}
+    for i, (answer, truth) in enumerate(run):
+        answers = [answer for answer, _ in run[: i + 1]]
+        now, then = expected(answers), forecast(answers, _MORE)
+        if now is None or now.n < 5:
+            continue
+        yield "accuracy", now.n, 100 * now.value - truth, 100 * now.low <= truth <= 100 * now.high
+        share = np.mean([one.predicted == "right" for one in answers if one.predicted is not None])
+        yield "plain share", now.n, 100 * share - truth, False
+        truth = later.get(answer.n_labels + _MORE, np.nan)
+        if then is not None and np.isfinite(truth):
+            yield "forecast", then.n, 100 * then.value - truth, 100 * then.low <= truth <= 100 * then.high
 
 
 def _doubts(page: Report, results: Results, names: list[str]) -> None:

@@ -82,7 +82,10 @@ def nearest(R: np.ndarray, known: np.ndarray) -> np.ndarray | None:
 
 def unit(R: np.ndarray) -> np.ndarray:
     """Return coordinates, centred, of mean squared norm 1; zeros where the rows do not differ."""
-    R = np.nan_to_num(R, nan=0.0, posinf=0.0, neginf=0.0)
-    R = R - R.mean(axis=0) if len(R) else R
-    size = np.sqrt(np.square(R).sum(axis=1).mean()) if len(R) else 0.0
+    R = np.nan_to_num(np.asarray(R, dtype=np.float64), nan=0.0, posinf=0.0, neginf=0.0)
+    if not R.size:
+        return np.zeros((len(R), 1))
+    R = R / max(np.abs(R).max(), np.finfo(np.float64).tiny)  # squares have room
+    R = R - R.mean(axis=0)
+    size = np.sqrt(np.square(R).sum(axis=1).mean())
     return R / size if size > 1e-12 else np.zeros_like(R)

@@ -5,9 +5,10 @@ taken to be
 
     q(l) = e ((L + 5) / (l + 5))^b,
 
-with L labels now, the error e now, and a power b between 0 and 1.5: learning curves fall about so. A prediction made
-with l labels was wrong with probability q(l), and counts (l + 5) / (L + 5) as much as one made now. Both e and b are
-averaged over, by a grid; the 90% interval leaves out 5% on either side. Forecasts are q of more labels.
+with L labels now, the error e now, and a power b between 0 and 3: learning curves fall about so, and fast while
+classes are still being found. A prediction made with l labels was wrong with probability q(l), and counts
+(l + 5) / (L + 5) as much as one made now. Both e and b are averaged over, by a grid; the 90% interval leaves out 5%
+on either side. Forecasts are q of more labels.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 # The grid: errors now, and powers.
 _LOG_ERROR = np.log(np.concatenate([np.geomspace(5e-4, 0.05, 30), np.linspace(0.055, 0.95, 60)]))
-_POWER = np.linspace(0.0, 1.5, 11)
+_POWER = np.linspace(0.0, 3.0, 13)
 
 # As if there had always been so many labels more; how fast earlier predictions are forgotten; no error is larger.
 _SHIFT, _FORGET, _MOST_ERROR = 5.0, 1.0, 0.97

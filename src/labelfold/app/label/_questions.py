@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.metrics.pairwise import euclidean_distances
 
-from labelfold.app._settle import nearest, settle
+from labelfold.app._settle import nearest, settle, unit
 from labelfold.semi_supervised._unsupervised import unsupervised
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ STRATEGIES = {
 _RANDOM_EVERY = 4
 
 # Rows without a label that are looked at, and labelled ones that they are compared with.
-_LOOKED_AT, _COMPARED = 1500, 1500
+_LOOKED_AT, _COMPARED = 1200, 1200
 
 # While so many questions or fewer were answered they are called the first ones.
 _FIRST = 12
@@ -70,6 +70,7 @@ class Questions:
         self._rng = np.random.default_rng(seed)
         self._order = self._rng.permutation(n_rows)
         self._drawn = np.empty(0, dtype=int)
+        self._unit = np.empty((0, 1))
         self._places: tuple[Any, np.ndarray, np.ndarray] | None = None
 
     def next(
@@ -161,16 +162,15 @@ class Questions:
         """Return the places of some rows, their distances from each other, and the places of labelled rows."""
         source = Z if fold is None else fold._pieces
         if self._places is None or self._places[0] is not source:
-            R = self._coordinates(fold, Z, rows)
+            if fold is None:
+                self._unit = unit(np.asarray(Z))
+            R = self._coordinates(fold, rows)
             self._places = (source, R, euclidean_distances(R).astype(np.float32))
-        return self._places[1], self._places[2], self._coordinates(fold, Z, known)
+        return self._places[1], self._places[2], self._coordinates(fold, known)
 
-    @staticmethod
-    def _coordinates(fold: LabelFold | None, Z: np.ndarray | None, rows: np.ndarray) -> np.ndarray:
-        if fold is None:
-            assert Z is not None
-            return np.nan_to_num(np.asarray(Z, dtype=np.float32)[rows])
-        return unsupervised(fold, rows).astype(np.float32)
+    def _coordinates(self, fold: LabelFold | None, rows: np.ndarray) -> np.ndarray:
+        found = self._unit[rows] if fold is None else unsupervised(fold, rows)
+        return found.astype(np.float32)
 
 
 def margin(p: np.ndarray) -> np.ndarray:
