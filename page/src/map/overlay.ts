@@ -48,7 +48,7 @@ export function drawOver(pen: CanvasRenderingContext2D, view: View, pixels: numb
     pen.beginPath();
     pen.arc(x, y, 5, 0, 7);
     pen.fill();
-    for (const [width, colour] of [[5, paper], [2.2, kind === "hover" ? ink : accent]] as const) {
+    for (const [width, colour] of [[5, paper], [2.2, kind === "question" ? accent : ink]] as const) {
       pen.lineWidth = width;
       pen.strokeStyle = colour;
       pen.beginPath();

@@ -113,8 +113,8 @@ export function App() {
         <h1>labelfold</h1>
         <p class="table"><span title={here.table}>{here.table}</span> <span class="note">→</span> <span title={here.target}>{here.target}</span></p>
         <p class="progress">
-          <strong>{count(here.labelled)}</strong> of {count(here.n)} labelled
-          {here.skipped > 0 && `, ${count(here.skipped)} skipped`}
+          <strong>{count(here.labelled)}</strong> of {count(here.n)}
+          <span class="wide"> labelled{here.skipped > 0 && `, ${count(here.skipped)} skipped`}</span>
         </p>
         <Export />
         <button class="help" onClick={() => (helping.value = true)}>Keys <kbd>?</kbd></button>

@@ -14,6 +14,7 @@ export function Classes() {
   const chances = new Map(hidden.value ? [] : shown?.probabilities.map(({ name, p }) => [name, p]));
   // buttons stand in the order of the keyboard
   const order = classes.map((_, i) => i).sort((a, b) => place(keys.value[a]) - place(keys.value[b]) || a - b);
+  const longest = Math.max(0, ...classes.map(({ name }) => name.length));
   const waiting = new Set(queue.value.map(({ data }) => data.label));
   const named = (use: (name: string) => void) => (event: Event) => {
     event.preventDefault();
@@ -26,7 +27,7 @@ export function Classes() {
   return (
     <section class="answers" aria-label="Classes">
       {!classes.length && <p class="note">There is no class yet. Type the name of the first below.</p>}
-      <div class={classes.every(({ name }) => name.length <= 3) ? "classes short" : "classes"}>
+      <div class={`classes ${longest <= 3 ? "short" : longest > 6 ? "long" : ""}`}>
         {order.map((index) => {
           const { name, count: sum } = classes[index];
           const chance = chances.get(name) ?? 0;

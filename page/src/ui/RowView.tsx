@@ -40,6 +40,9 @@ function Place({ place }: { place: number }) {
   );
 }
 
+/** A number with more digits than one reads is cut to five; the whole is in its title. */
+const short = (text: string): string => (/^-?\d+\.\d{5,}$/.test(text) ? String(Number(Number(text).toPrecision(5))) : text);
+
 function Columns({ columns, few }: { columns: Column[]; few: number }) {
   const [all, setAll] = useState(false);
   if (!columns.length) return null;
@@ -55,7 +58,7 @@ function Columns({ columns, few }: { columns: Column[]; few: number }) {
             {seen.map((column) => (
               <tr key={column.name}>
                 <th scope="row" title={column.name}>{column.name}</th>
-                <td class="value" title={column.text}>{column.text}</td>
+                <td class="value" title={column.text}>{short(column.text)}</td>
                 <td>{column.place === null ? null : <Place place={column.place} />}</td>
               </tr>
             ))}
@@ -83,7 +86,7 @@ export function RowView({ row }: { row: Row }) {
           <Text text={text} words={words} />
         </section>
       ))}
-      <Columns columns={row.columns} few={seen ? 0 : row.texts.length ? 4 : 10} />
+      <Columns columns={row.columns.filter(({ text }) => text !== row.id)} few={seen ? 0 : row.texts.length ? 4 : 10} />
     </>
   );
 }
