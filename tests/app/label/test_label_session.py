@@ -1,5 +1,7 @@
 """A session: labels, undo, questions, restarts, and tables that changed meanwhile."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -179,6 +181,17 @@ def test_labels_that_come_during_a_fit_are_fitted_next(path):
     assert session.said.labels == 30
     assert session.points_version < 30
     session.close()
+
+
+def test_many_hands_at_once_lose_no_label(path):
+    session = session_on(path)
+    with ThreadPoolExecutor(8) as hands:
+        list(hands.map(lambda i: session.label([i], f"by {i % 4}"), range(60)))
+    assert len(labels(session)) == 60
+    session.close()
+    again = session_on(path)
+    assert labels(again) == {i: f"by {i % 4}" for i in range(60)}
+    again.close()
 
 
 def test_a_bad_name_or_row_writes_nothing(path):
