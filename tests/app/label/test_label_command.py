@@ -149,7 +149,8 @@ def test_a_folder_that_takes_no_file_is_refused_before_anything_is_read(folder, 
         ("--target kind --who \x1b[31m", "control characters"),
         ("--target length --target width", "one class on the page"),
         ("--target height", "numbers"),
-        ("--labels flowers.labels.csv", "There is no file"),
+        ("--labels other.csv", "There is no file"),
+        ("--target kind --labels flowers.labels.csv", "leave out --labels"),
     ],
 )
 def test_what_cannot_be_is_a_sentence(folder, capsys, options, words):

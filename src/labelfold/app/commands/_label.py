@@ -77,6 +77,8 @@ def label_command(
         where = find(rows.data, rows.reading)[1]
         file = output or beside(where, rows.reading)
         writable_folder(file.parent, make=False)
+        if rows.labels is not None and rows.labels.resolve() == file.resolve():
+            raise Refusal(f"{file} is the file that labels go to, and is read anyway; leave out --labels.")
         table, given = read_to_label(rows, label_free)
         target = _target(table, rows.target)
         made = material(

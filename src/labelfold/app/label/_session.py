@@ -49,7 +49,7 @@ class Session:
         self._lock = threading.RLock()
         self._listeners: list[Callable[[], None]] = []
         self.marks = Marks(rows.given)
-        self.places = Places(rows.cells, rows.ids)
+        self.places = Places(rows.content, rows.ids)
         placed, told = self.places.find(journal, rows.name)
         self.notes = [*rows.notes, *journal.notes, *told]
         self._replay(placed)
