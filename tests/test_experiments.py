@@ -450,3 +450,46 @@ def test_regression(experiment, tmp_path):
     assert "| diabetes | 20 | 1 |" in text
     assert "of 2 cases" in text
     assert lost_and_made_again(path, 5, lambda: regression.main(quick))
+
+
+def test_labelling(experiment, tmp_path):
+    labelling = experiment("labelling")
+    quick = ["--quick", "--output", str(tmp_path)]
+    text = labelling.main(quick).read_text()
+    path = tmp_path / "labelling.csv"
+    results = labelling.Results(path)
+    # final accuracy, labels needed, accuracies, random rows, doubts, and the example
+    assert len(results.rows) == 1 + 3 + 3 * 2 + 12 // 4 + 3 + 3
+    assert {row["source"] for row in results.rows if row["part"] != "Example"} == {"generated"}
+    for said in (
+        "The sets were generated",
+        "| waveform |",
+        "fewer labels than random",
+        "Each label is one key",
+    ):
+        assert said in text
+    assert lost_and_made_again(
+        path, len(results.rows), lambda: labelling.main([*quick, "--parts", "example"])
+    )
+    # a run whose accuracy is 90% all the time, and nine of ten random rows right
+    for i in range(40):
+        row = {
+            "part": "Random row",
+            "dataset": "made up",
+            "source": "generated",
+            "method": "mixed",
+            "seed": 0,
+        }
+        results.add(**row, parameters=f"rows=60 labels={4 * i + 1}", ours=90.0, relative=int(i % 10 != 5))
+    labelling.write_report(results, path.with_suffix(".md"))
+    text = path.with_suffix(".md").read_text()
+    assert "| accuracy, 21 or more random rows | 20 | 100% |" in text
+    assert "| forecast, 5 to 7 random rows | 3 |" in text
+
+
+def test_a_goal_is_reached_where_it_is_held(experiment):
+    labelling = experiment("labelling")
+    right = [0.1, 0.95, 0.2, *[0.95] * 5, 0.3]
+    steps = [labelling.Step(None, value) for value in right]
+    assert labelling.reached(steps, 90) == 4
+    assert labelling.reached(steps[:-2], 90) is None

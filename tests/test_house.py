@@ -35,7 +35,7 @@ LAYERS = [
 # A module whose very path is public: model files name classes by it.
 PUBLIC = {"saved.py"}
 FAMILIES = ["discriminant", "factorization", "subspace", "semi_supervised", "tables"]
-APP_ONLY = {"jinja2", "pandas", "plotly", "pyarrow", "rich", "skops", "typer"}
+APP_ONLY = {"jinja2", "pandas", "plotly", "pyarrow", "rich", "skops", "starlette", "typer", "uvicorn"}
 # What else may import one of them, when it is used.
 ALSO = {"tables": {"pyarrow"}}
 

@@ -64,6 +64,14 @@ def test_a_later_layout_lies_on_the_last(first, islands, rng):
     assert apart(again.points, y) == 1.0
 
 
+def test_a_layout_in_no_time_goes_on_where_it_was_left(first, islands, rng):
+    Z, _ = islands
+    moved = Z + 0.5 * rng.standard_normal(Z.shape)
+    started, again = layout(moved, previous=first, seconds=0), layout(moved, previous=first)
+    steps = [np.linalg.norm(one.points - first.points) for one in (started, again)]
+    assert 0 < steps[0] < steps[1]
+
+
 def test_aligned_undoes_a_turn_and_a_shift(rng):
     points = rng.standard_normal((20, 2))
     turn = np.linalg.qr(rng.standard_normal((2, 2)))[0]

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from labelfold.app.compare import compare
     from labelfold.app.io import load_model as load
     from labelfold.app.io import save_model as save
+    from labelfold.app.label._notebook import label
     from labelfold.discriminant import CCA, HSL, LDA, OPLS, SSDR
     from labelfold.factorization import CNMF, DRSVM, KLNMF, LSDR, NSDR, SSNMF, NMFAlpha
     from labelfold.rows import as_rows
@@ -46,6 +47,7 @@ _ESTIMATORS = {
 _PUBLIC = _ESTIMATORS | {
     "as_rows": "labelfold.rows:as_rows",
     "compare": "labelfold.app.compare:compare",
+    "label": "labelfold.app.label._notebook:label",
     "layout": "labelfold._layout:layout",
     "load": "labelfold.app.io:load_model",
     "save": "labelfold.app.io:save_model",
@@ -73,6 +75,7 @@ __all__ = [
     "__version__",
     "as_rows",
     "compare",
+    "label",
     "layout",
     "load",
     "save",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ from sklearn.utils import check_array, check_random_state
 
 from labelfold.features import Anchors, joined
 
-# Iterations of t-SNE: exaggerated ones that find the islands, plain ones, and plain ones from an earlier layout.
-_EXAGGERATED, _PLAIN, _AGAIN = 100, 200, 100
+# Iterations of t-SNE: exaggerated ones that find the islands, plain ones, and plain ones from an earlier layout;
+# the clock is looked at after so many.
+_EXAGGERATED, _PLAIN, _AGAIN, _AT_ONCE = 100, 200, 100, 10
 
 # Rows that are not landmarks lie among so many of the nearest.
 _NEIGHBORS = 5
@@ -64,6 +66,7 @@ def layout(
     perplexity: float = 30.0,
     n_landmarks: int = 2000,
     random_state: Any = 0,
+    seconds: float | None = None,
 ) -> Layout:
     """Return a map of rows in two dimensions that keeps their neighbours in all components.
 
@@ -83,6 +86,9 @@ def layout(
         Rows that are laid out by t-SNE; all where there are no more.
     random_state : int, RandomState instance or None, default=0
         Which rows are landmarks.
+    seconds : float, default=None
+        t-SNE stops after about so long, from an earlier layout after ten iterations or more. A further layout, from
+        this one, goes on.
 
     Returns
     -------
@@ -114,10 +120,9 @@ def layout(
     elif n > n_landmarks:
         chosen = np.sort(check_random_state(random_state).permutation(n)[:n_landmarks])
     start = None if previous is None else previous.points[chosen]
-    anchors = Anchors(Z[chosen])
     points = np.empty((n, 2))
-    points[chosen] = _tsne(Z[chosen], start, perplexity)
-    laid_out = Layout(points, chosen, anchors)
+    points[chosen] = _tsne(Z[chosen], start, perplexity, seconds)
+    laid_out = Layout(points, chosen, Anchors(Z[chosen]))
     rest = np.setdiff1d(np.arange(n), chosen)
     if len(rest):
         points[rest] = laid_out.place(Z[rest])
@@ -144,8 +149,9 @@ def aligned(points: np.ndarray, to: np.ndarray) -> np.ndarray:
     return (points - here) @ turn + there
 
 
-def _tsne(Z: np.ndarray, start: np.ndarray | None, perplexity: float) -> np.ndarray:
+def _tsne(Z: np.ndarray, start: np.ndarray | None, perplexity: float, seconds: float | None) -> np.ndarray:
     """Return the layout of a few thousand rows, from the first principal components or from an earlier layout."""
+    began = time.perf_counter()
     if len(Z) < 4:
         return _principal(Z)
     try:
@@ -163,7 +169,12 @@ def _tsne(Z: np.ndarray, start: np.ndarray | None, perplexity: float) -> np.ndar
     found = openTSNE.TSNEEmbedding(first, affinities, negative_gradient_method="bh", n_jobs=1, random_state=0)
     if start is None:
         found.optimize(_EXAGGERATED, exaggeration=12, momentum=0.5, inplace=True)
-    found.optimize(_PLAIN if start is None else _AGAIN, momentum=0.8, inplace=True)
+    done = 0
+    while done < (_PLAIN if start is None else _AGAIN):
+        found.optimize(_AT_ONCE, momentum=0.8, inplace=True)
+        done += _AT_ONCE
+        if seconds is not None and time.perf_counter() - began > seconds:
+            break
     return np.asarray(found)
 
 

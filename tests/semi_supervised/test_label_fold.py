@@ -13,6 +13,7 @@ import labelfold
 from labelfold import LabelFold
 from labelfold.labels import read_labels
 from labelfold.semi_supervised._calibration import accuracy_interval, steepness
+from labelfold.semi_supervised._unsupervised import unsupervised
 from labelfold.semi_supervised._view_list import KERNELS, RIDGES, View, forms_for, views_of
 from labelfold.semi_supervised._view_weights import errors_without_each, leave_one_out, spectrum
 from reference import label_fold as reference
@@ -278,6 +279,39 @@ def test_refit_weighs_heavy_views_only(clusters, monkeypatch):
     monkeypatch.setattr("labelfold.semi_supervised._label_fold._REFIT_WORK", 1)
     used = fold.refit(some_labels(y)).view_weights_
     assert sorted(used["view"][used["left_out"] == ""]) == sorted([*heaviest, "extra trees"])
+
+
+def test_refit_leaves_next_to_no_weight_out_of_the_score(clusters):
+    X, y = clusters
+    fold = LabelFold().fit(X, some_labels(y))
+    every = fold.view_weights_["weight"]
+    assert ((every > 0) & (every < 1e-2 * every.max())).any()
+    before = fold.transduction_
+    weights = fold.refit(some_labels(y)).view_weights_["weight"]
+    assert not ((weights > 0) & (weights < 1e-2 * weights.max() / len(RIDGES))).any()
+    assert weights.sum() == pytest.approx(1)
+    assert np.mean(fold.transduction_ == before) > 0.95
+
+
+def test_label_distributions_are_the_probabilities_of_the_training_rows(clusters, tmp_path):
+    X, y = clusters
+    fold = LabelFold().fit(X, some_labels(y))
+    np.testing.assert_allclose(fold.label_distributions_, fold.predict_proba(X), atol=1e-9)
+    loaded = labelfold.load(labelfold.save(fold, tmp_path / "fold.skops"))
+    assert not hasattr(loaded, "label_distributions_")
+    fold.refit(np.where(np.arange(len(y)) % 2, np.nan, X[:, 0] + 0.5))
+    assert not hasattr(fold, "label_distributions_")
+
+
+def test_unsupervised_coordinates_know_no_label(clusters):
+    X, y = clusters
+    index = np.array([5, 3, 11])
+    first, second = (unsupervised(LabelFold().fit(X, some_labels(y, i)), index) for i in (4, 5))
+    np.testing.assert_array_equal(first, second)
+    every = unsupervised(LabelFold().fit(X, some_labels(y)), np.arange(len(X)))
+    np.testing.assert_allclose(first, every[index], atol=1e-12)
+    forms = len(set(LabelFold().fit(X, some_labels(y)).view_weights_["form"]))
+    assert 0.5 * forms < (every**2).sum(axis=1).mean() <= forms + 1e-9
 
 
 def test_refit_takes_new_classes_and_other_tasks(fitted):

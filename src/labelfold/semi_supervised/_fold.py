@@ -101,12 +101,8 @@ def regressors(view: View, pieces: FormPieces, placed: Placed, others: Placed) -
         own, cross = ((dense(rows.T) - pieces.mean if n > d else rows.C) for rows in (placed, others))
         return Regressors(own / np.sqrt(scale), cross / np.sqrt(scale), False)
     if view.family in KERNELS:
-        points, chosen = _points(view, placed), landmarks(n)
-        g = width(view, pieces)
-        K, L = (
-            np.exp(-g * distances(view.family, _points(view, rows), points[chosen])) / scale
-            for rows in (placed, others)
-        )
+        chosen, g = landmarks(n), width(view, pieces)
+        K, L = (np.exp(-g * _away(view, rows, placed)) / scale for rows in (placed, others))
         if len(chosen) == n:
             return Regressors(*_centred(K, L), True)
         root = kernel_root(K[chosen])
@@ -196,6 +192,17 @@ def _size(view: View, pieces: FormPieces) -> np.ndarray:
 
 def _points(view: View, placed: Placed) -> Any:
     return placed.C[:, : view.space] if view.space else placed.T
+
+
+def _away(view: View, rows: Placed, placed: Placed) -> np.ndarray:
+    """Return the distances of rows from the labelled ones that a kernel view is made of; views share them."""
+    key, n = (view.family, view.space), placed.T.shape[0]
+    if key in rows.made:
+        return rows.made[key]
+    found = distances(view.family, _points(view, rows), _points(view, placed)[landmarks(n)])
+    if n <= LANDMARKS:  # many of them would take too much room
+        rows.made[key] = found
+    return found
 
 
 def _linear_kernel(T: Any, S: Any, mean: np.ndarray) -> np.ndarray:

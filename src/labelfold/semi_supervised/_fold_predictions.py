@@ -29,6 +29,7 @@ class FoldPredictions(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMix
     _flat: bool
     _steepness: float
     _offset: float
+    _train_scores: np.ndarray
     loo_predictions_: np.ndarray
     loo_confidence_: np.ndarray
 
@@ -112,6 +113,13 @@ class FoldPredictions(TaskScore, ClassNamePrefixFeaturesOutMixin, TransformerMix
         """
         check_is_fitted(self)
         return self._scores.by_kind(host(self._rows(X, reset=False).whole()))
+
+    @property
+    def label_distributions_(self) -> np.ndarray:
+        """Return the probabilities of the training rows."""
+        if not hasattr(self, "_train_scores") or self.task_ == "regression":
+            raise AttributeError("label_distributions_ takes classes, and the training rows")
+        return self._shares(self._train_scores)
 
     def _calibrate(self, left_out: np.ndarray, labels: Labels) -> None:
         """Keep what turns scores into probabilities, and the leave-one-out score."""

@@ -27,15 +27,28 @@ from labelfold.semi_supervised._fold_trees import FEWER_TREES, N_TREES, Grown, g
 from labelfold.semi_supervised._pieces import FormPieces, Placed, hold, make_pieces
 from labelfold.semi_supervised._solver import Solution, Targets, solve, targets_of
 from labelfold.semi_supervised._view_list import FORMS, RIDGES, TREES, View, chosen_views
+from labelfold.semi_supervised._view_weights import NEGLIGIBLE
 
 # `refit` weighs so many views for one labelled row, and fewer for more.
-_REFIT_WORK = 2400
+_REFIT_WORK = 1600
+
+# Its score leaves out views, and trees, of a smaller share of the largest weight.
+_REFIT_LEAST = 1e-2
 
 # Unlabelled rows that are looked at when views are weighed: at most so many.
 _OTHERS = 500
 
 # Training rows, and what `refit` knows of them, are no part of a saved model.
-_NOT_SAVED = ("_held", "_train", "_pieces", "_others", "_others_placed", "_by_weight", "_reasons")
+_NOT_SAVED = (
+    "_held",
+    "_train",
+    "_train_scores",
+    "_pieces",
+    "_others",
+    "_others_placed",
+    "_by_weight",
+    "_reasons",
+)
 
 _TASKS = ("binary", "multiclass", "multilabel", "regression")
 
@@ -125,6 +138,9 @@ class LabelFold(FoldPredictions):
         The probability given to it; with several labels a row, that all of them are right. Not there for numbers.
     transduction_ : ndarray of shape (n,) or (n, c)
         The predictions for the training rows.
+    label_distributions_ : ndarray of shape (n, c)
+        The probability of each class, or of each label, for the training rows. Not there for numbers, nor in a saved
+        model.
     classes_ : ndarray of shape (c,)
         The class values; not there for numbers.
     task_ : {"binary", "multiclass", "multilabel", "regression"}
@@ -293,6 +309,7 @@ class LabelFold(FoldPredictions):
             targets,
             ridges,
             views,
+            NEGLIGIBLE if full else _REFIT_LEAST,
         )
         if self._with_trees:
             found = self._add_trees(found, labels, targets, full)
@@ -314,6 +331,7 @@ class LabelFold(FoldPredictions):
         self._embedding, self.embedding_ = embedding_of(
             found, F, labels.index, labels, self.n_components, self._train, used
         )
+        self._train_scores = F
         self.transduction_ = self._decide(F)
 
     def _place(self, pieces: FormPieces, index: np.ndarray, views: Collection[View] | None = None) -> Placed:
@@ -329,7 +347,7 @@ class LabelFold(FoldPredictions):
         grown = grow(X, targets.Y + targets.offset, targets.scale, numbers, per_part, self._seed)
         self._reasons = [(view, why) for view, why in self._reasons if view != TREES]  # of the labels before
         if isinstance(grown, Grown):
-            return found.with_trees(grown, targets)
+            return found.with_trees(grown, targets, 0.0 if full else _REFIT_LEAST)
         self._reasons.append((TREES, grown))
         return found
 

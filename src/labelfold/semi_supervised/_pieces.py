@@ -171,14 +171,15 @@ class Placed(NamedTuple):
         The rows in the form, and their principal coordinates.
     joins : dict of int to tuple of ndarray
         The distances of their nearest anchors, and which they are, by space.
-    made : dict of tuple to csr_array
-        z(x) by space and number of neighbours, once it is made.
+    made : dict
+        What is made once: z(x) by space and number of neighbours, and distances from the labelled rows by family and
+        space.
     """
 
     T: Any
     C: Any
     joins: dict[int, tuple[np.ndarray, np.ndarray]]
-    made: dict[tuple[int, int], sparse.csr_array]
+    made: dict[Any, Any]
 
     def some(self, index: np.ndarray) -> Placed:
         """Return some of the rows."""

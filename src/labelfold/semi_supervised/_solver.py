@@ -13,6 +13,7 @@ from labelfold.semi_supervised._fold_trees import Grown, share_of_trees
 from labelfold.semi_supervised._pieces import FormPieces, Placed
 from labelfold.semi_supervised._view_list import RESERVED, View
 from labelfold.semi_supervised._view_weights import (
+    NEGLIGIBLE,
     LeftOut,
     Reserved,
     Spectrum,
@@ -102,8 +103,8 @@ class Solution(NamedTuple):
     left_out: np.ndarray
     tree_error: float = np.nan
 
-    def with_trees(self, grown: Grown, targets: Targets) -> Solution:
-        """Return the views' score blended with that of trees."""
+    def with_trees(self, grown: Grown, targets: Targets, least: float = 0.0) -> Solution:
+        """Return the views' score blended with that of trees, where their share is at least this."""
 
         def losses(left_out: np.ndarray) -> np.ndarray:
             return (((targets.Y + targets.offset - left_out) / targets.scale) ** 2).sum(axis=1)
@@ -113,6 +114,8 @@ class Solution(NamedTuple):
             share, each = share_of_trees(losses(self.left_out), trees)
         else:
             share, each = 1.0, np.ones(len(trees))
+        if share < least:
+            return self
         return self._replace(
             scores=self.scores.with_trees(grown.trees, share),
             weights=(1 - share) * self.weights,
@@ -154,6 +157,7 @@ def solve(
     targets: Targets,
     ridges: np.ndarray,
     views: Collection[View] | None = None,
+    least: float = NEGLIGIBLE,
 ) -> Solution:
     """Return the blended score of all views, or of those named.
 
@@ -165,6 +169,8 @@ def solve(
     ridges : ndarray of shape (r,)
     views : collection of View, optional
         Only these.
+    least : float
+        Views and ridges of a weight below this share of the largest are left out of the score.
     """
     problem, n = _Problem(pieces, placed, others, targets, ridges), len(targets.Y)
     used = [
@@ -182,7 +188,7 @@ def solve(
         if n <= _KEPT_ROWS:
             kept[view] = fit
     doubt = doubts if targets.classes and others[0].T.shape[0] else None
-    w = weights(errors, n, doubt, *_prior([view for view, _ in used]))
+    w = weights(errors, n, doubt, *_prior([view for view, _ in used]), least)
     heavy = np.flatnonzero(w.any(axis=1))
     fits = [kept.get(used[j][0]) or problem.fit(*used[j])[0] for j in heavy]
     scores = _fold(fits, w[heavy], problem)

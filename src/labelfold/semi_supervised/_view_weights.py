@@ -23,7 +23,7 @@ _ROUND_OFF = 1e-12
 _LEAST_GAP = 1e-9
 
 # Weights below this share of the largest are 0.
-_NEGLIGIBLE = 1e-4
+NEGLIGIBLE = 1e-4
 
 # How undecided a view is on unlabelled rows counts as much as so many labelled ones.
 _MORE_ROWS = 20
@@ -129,6 +129,7 @@ def weights(
     doubts: np.ndarray | None,
     prior: np.ndarray,
     reserved: Sequence[Reserved] = (),
+    least: float = NEGLIGIBLE,
 ) -> np.ndarray:
     """Return the weight of each view and ridge (v, r, ...); they sum to 1 over both.
 
@@ -148,6 +149,8 @@ def weights(
         Weights before the labels are seen.
     reserved : sequence of Reserved
         Shares that go to some views, one after the other.
+    least : float
+        Weights below this share of the largest are 0.
     """
     more = 0 if doubts is None else _MORE_ROWS
     loss = errors if doubts is None else (n_labelled * errors + more * doubts) / (n_labelled + more)
@@ -168,7 +171,7 @@ def weights(
             w = (1 - share) * w
             w[views] += share * shared(best[views])
     w = w * within
-    w[w < _NEGLIGIBLE * w.max(axis=(0, 1))] = 0.0
+    w[w < least * w.max(axis=(0, 1))] = 0.0
     return w / w.sum(axis=(0, 1))
 
 

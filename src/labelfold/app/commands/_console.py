@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import scipy.sparse as sp
 import typer
 from rich.box import SIMPLE_HEAD
@@ -89,25 +90,13 @@ def read_labelled(
         The target as read.
     """
     from labelfold.app.io._sources import find
-    from labelfold.app.io._tables import read_table
 
     source, where = find(rows.data, rows.reading)
-    target = rows.target
     if task not in TASKS:
         raise Refusal(f"--task is {listed(TASKS)}, not {task!r}.")
-    if not target and not source.labelled and rows.labels is None:
+    if not rows.target and not source.labelled and rows.labels is None:
         raise Refusal(f"Which column of {where} holds the labels? Name it with --target.")
-    table = read_table(
-        rows.data,
-        target=target[0] if target and len(target) == 1 else target,
-        id_columns=rows.ids or (),
-        drop=rows.drop or (),
-        unlabeled_values=label_free,
-        labels=rows.labels,
-        reading=rows.reading,
-    )
-    for sentence in table.notes:
-        note(sentence)
+    table = _read(rows, label_free)
     if table.y is None:
         raise Refusal(
             f"{where} has no array y of labels; name the one that holds them with --target, or a file with --labels."
@@ -120,6 +109,65 @@ def read_labelled(
     if label_free is None and table.y.ndim == 1:
         _note_marks(table.y, labels)
     return table, mark, labels
+
+
+def _read(rows: GivenRows, label_free: list[str] | None, **how: Any) -> Table:
+    """Read the table that options describe, and say what was done to read it."""
+    from labelfold.app.io._tables import read_table
+
+    target = rows.target
+    table = read_table(
+        rows.data,
+        target=target[0] if target and len(target) == 1 else target,
+        id_columns=rows.ids or (),
+        drop=rows.drop or (),
+        unlabeled_values=label_free,
+        labels=rows.labels,
+        reading=rows.reading,
+        **how,
+    )
+    for sentence in table.notes:
+        note(sentence)
+    return table
+
+
+def read_to_label(rows: GivenRows, label_free: list[str] | None) -> tuple[Table, list[str | None]]:
+    """Read a table whose labels are to be made: it may have none yet, or no column for them.
+
+    Returns
+    -------
+    table : Table
+    labels : list of str or None
+        The labels that it has, as text.
+    """
+    from labelfold.app.io._label_file import cell_text
+
+    table = _read(rows, label_free, begin=True)
+    n = table.raw.shape[0]
+    if table.y is None:
+        return table, [None] * n
+    if table.y.ndim > 1:
+        raise Refusal(
+            f"{table.source} has several target columns, and a row gets one class on the page; name one --target."
+        )
+    mark = -1 if label_free is None else None
+    known = {value for value in table.y.tolist() if value is not None}
+    if known == {-1, 1} or -1 not in known or mark is None:
+        taken = table.y
+    else:
+        taken = np.array([None if value == mark else value for value in table.y.tolist()], dtype=object)
+    if len({value for value in taken.tolist() if value is not None}) > 1:
+        if label_free is None:
+            _refuse_marks(table)
+        if any(isinstance(value, float) and not value.is_integer() for value in known):
+            raise Refusal(
+                f"The target of {table.source} holds numbers with fractions, and the page labels classes; name "
+                "another --target."
+            )
+        labels = _labels(table, mark, "classification")
+        if label_free is None:
+            _note_marks(table.y, labels)
+    return table, [cell_text(value) or None for value in taken.tolist()]
 
 
 def _labels(table: Table, mark: int | None, task: str) -> Labels:

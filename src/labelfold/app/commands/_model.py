@@ -12,6 +12,7 @@ from rich.table import Table as Grid
 from labelfold.app.commands import _apply as apply  # noqa: F401
 from labelfold.app.commands import _compare as compare  # noqa: F401 - its commands belong to the app too
 from labelfold.app.commands import _inspect as inspect  # noqa: F401
+from labelfold.app.commands import _label as label  # noqa: F401
 from labelfold.app.commands._console import (
     MOST_TOLD,
     console,

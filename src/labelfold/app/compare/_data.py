@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -157,25 +157,18 @@ def read_data(
     Columns of images that are numbered alike are pixels, and stay where they are. The columns of a matrix have names
     where they are given.
     """
-    names, made = None, None
     X, filled = without_gaps(X)
-    if is_table(X) or has_gaps(X):
-        X = as_named(X) if is_table(X) else X
-        labels, doubts = read_target_labels(y, n_rows(X), unlabeled=unlabeled, task=task)
-        made = Recipe() if recipe is None else clone(recipe)
-        if images and is_table(X):
-            made.set_params(number=[*np.atleast_1d(made.number), *vector_columns(column_names(X))])
-        table, X = X, made.fit_transform(X, labels)
-        names = [str(name) for name in made.get_feature_names_out()]
-        ids = made.row_names(table) if ids is None else ids
-    else:
-        X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
-        labels, doubts = read_target_labels(y, X.shape[0], unlabeled=unlabeled, task=task)
-        names = None if feature_names is None else [str(name) for name in feature_names]
-        if names is not None and len(names) != X.shape[1]:
-            raise ValueError(
-                f"There are {len(names)} feature_names for {X.shape[1]} columns; pass one a column."
-            )
+    read: list[Any] = []
+
+    def labels_of(n: int) -> Labels:
+        read.extend(read_target_labels(y, n, unlabeled=unlabeled, task=task))
+        return read[0]
+
+    X, names, made, called = as_matrix(
+        X, labels_of, recipe=recipe, images=images, feature_names=feature_names
+    )
+    labels, doubts = read
+    ids = called if ids is None else ids
     doubts = [*doubts, *_untested(labels)]
     if ids is not None and len(ids) != X.shape[0]:
         raise ValueError(f"There are {len(ids)} ids for {X.shape[0]} rows; pass one a row.")
@@ -190,6 +183,50 @@ def read_data(
         doubts,
         made,
     )
+
+
+def as_matrix(
+    X: Any,
+    labels_of: Callable[[int], Any],
+    *,
+    recipe: Recipe | None = None,
+    images: bool = False,
+    feature_names: Sequence[Any] | None = None,
+) -> tuple[Any, list[str] | None, Recipe | None, list[str] | None]:
+    """Return rows as a matrix of numbers, by a recipe where they are a table or have gaps.
+
+    Parameters
+    ----------
+    X : table, array or sparse matrix
+    labels_of : callable
+        Given the number of rows, returns labels for the recipe, or None. It is called before the recipe is made.
+    recipe, images, feature_names
+        See `read_data`.
+
+    Returns
+    -------
+    X : ndarray or csr_array of shape (n, d)
+    names : list of str, or None
+        What the columns are called.
+    recipe : Recipe or None
+        As fitted.
+    ids : list of str, or None
+        What the rows are called by the columns that the recipe found to name them.
+    """
+    if is_table(X) or has_gaps(X):
+        table = as_named(X) if is_table(X) else X
+        labels = labels_of(n_rows(table))
+        made = Recipe() if recipe is None else clone(recipe)
+        if images and is_table(table):
+            made.set_params(number=[*np.atleast_1d(made.number), *vector_columns(column_names(table))])
+        X = made.fit_transform(table, labels)
+        return X, [str(name) for name in made.get_feature_names_out()], made, made.row_names(table)
+    X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+    labels_of(X.shape[0])
+    names = None if feature_names is None else [str(name) for name in feature_names]
+    if names is not None and len(names) != X.shape[1]:
+        raise ValueError(f"There are {len(names)} feature_names for {X.shape[1]} columns; pass one a column.")
+    return X, names, None, None
 
 
 def has_gaps(X: Any) -> bool:

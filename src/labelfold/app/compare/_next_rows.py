@@ -10,19 +10,22 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.preprocessing import StandardScaler
 
 from labelfold.app._explain import predict_with_confidence
+from labelfold.app._settle import nearest, settle
 from labelfold.features._column_kind import UNIT_VARIANCE
 
 if TYPE_CHECKING:
     from labelfold.app.compare._results import Comparison
 
 _MOST_NEXT = 20
+_MOST_SETTLED = 2000  # unlabelled rows, and labelled ones, that are settled or settle
 _MOST_LOOKED_AT = 5000  # unlabelled rows, and labelled ones, that distances are taken between
 
 
 def next_rows(found: Comparison, model: Any, Z: np.ndarray | None) -> tuple[np.ndarray, Any, np.ndarray]:
     """Return the unlabelled rows to label next, what the model predicts for them and how sure it is.
 
-    Classes: those the model is least sure of, spread out over the embedding Z. Numbers: see `greedy_sample`.
+    Classes: those that settle most of what the model is unsure of, by their places in the embedding Z (see `settle`);
+    without an embedding those that it is least sure of. Numbers: see `greedy_sample`.
     """
     data = found.data
     rows = data.unlabelled
@@ -33,11 +36,24 @@ def next_rows(found: Comparison, model: Any, Z: np.ndarray | None) -> tuple[np.n
     predicted, confidence = predict_with_confidence(model, data.X[rows])
     if np.isnan(confidence).all():
         return rows[:0], [], np.empty(0)
-    # few enough to be near the boundary, and more than are shown, so that they can be spread out
-    pool = max(_MOST_NEXT, min(4 * _MOST_NEXT, len(rows) // 5), len(rows) // 200)
-    near = np.argsort(confidence, kind="stable")[:pool]
-    chosen = near[:_MOST_NEXT] if Z is None else near[spread_out(Z[rows[near]], _MOST_NEXT)]
+    chosen = np.argsort(confidence, kind="stable")[:_MOST_NEXT]
+    if Z is not None:
+        rng = np.random.default_rng(found.settings["random_state"])
+        some = np.sort(rng.permutation(len(rows))[:_MOST_SETTLED])
+        known = np.sort(rng.permutation(data.labels.index)[:_MOST_SETTLED])
+        R = each_alike(Z)
+        near, away = nearest(R[rows[some]], R[known]), euclidean_distances(R[rows[some]])
+        best = settle(away, near, np.nan_to_num(1 - confidence[some]), _MOST_NEXT)
+        settling = some[[one.candidate for one in best]]
+        # where nothing is left to settle: the least sure
+        chosen = np.concatenate([settling, np.setdiff1d(chosen, settling)])[:_MOST_NEXT].astype(int)
     return rows[chosen], predicted[chosen], confidence[chosen]
+
+
+def each_alike(Z: np.ndarray) -> np.ndarray:
+    """Return an embedding whose coordinates vary alike."""
+    spread = Z.std(axis=0)
+    return Z / np.where(spread > 0, spread, 1.0)
 
 
 def _next_numbers(found: Comparison, model: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -71,17 +87,6 @@ def greedy_sample(X: Any, predicted: np.ndarray, X_known: Any, y_known: np.ndarr
         return euclidean_distances(X, X[[row]])[:, 0] * np.abs(predicted - predicted[row])
 
     return _farthest_first(away.min(axis=1), away_from, [], most)
-
-
-def spread_out(Z: np.ndarray, most: int) -> np.ndarray:
-    """Return up to ``most`` rows of Z, the first one first and each the farthest from those before it."""
-    spread = Z.std(axis=0)
-    Z = Z / np.where(spread > 0, spread, 1.0)
-
-    def away_from(row: int) -> np.ndarray:
-        return np.linalg.norm(Z - Z[row], axis=1)
-
-    return _farthest_first(away_from(0), away_from, [0], most)
 
 
 def _farthest_first(

@@ -144,12 +144,18 @@ def _whole(name: str, values: Any) -> list[int]:
 
 def images_of(data: Data, image_shape: tuple[int, ...] | None) -> tuple[int, ...] | None:
     """Return the height and width of the images that rows are, and 3 in colour, as given or as the names say."""
-    d = data.X.shape[1]
+    return image_sides(data.X.shape[1], data.names, image_shape)
+
+
+def image_sides(
+    d: int, names: Sequence[str] | None, image_shape: tuple[int, ...] | None
+) -> tuple[int, ...] | None:
+    """Return the sides of the images that d columns are, as given or as their names say; None where they are none."""
     if image_shape is not None:
         shape = tuple(int(side) for side in image_shape)
         if prod(shape) != d or len(shape) not in (2, 3) or shape[2:] not in ((), (3,)):
             said = " x ".join(map(str, shape))
             raise ValueError(f"Images of {said} have {prod(shape)} pixels, and X has {d} columns.")
         return shape
-    pixels, found = pixel_columns(data.names or ())
+    pixels, found = pixel_columns(names or ())
     return found if len(pixels) == d else None

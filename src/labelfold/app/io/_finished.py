@@ -66,7 +66,7 @@ def finished_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
                     os.fsync(file.fileno())
                 aside.replace(place)
                 done = True
-        _sync_folder(place.parent)
+        sync_folder(place.parent)
     except OSError as error:
         raise _not_written(path, error) from error
 
@@ -121,7 +121,7 @@ def finished_together(folder: Path, names: Iterable[str]) -> Iterator[Path]:
                 (aside / place.name).replace(place) if place.name in written else place.unlink(
                     missing_ok=True
                 )
-            _sync_folder(folder)
+            sync_folder(folder)
     except FileProblem as error:
         raise FileProblem(str(error).replace(str(aside), str(folder))) from error
     except OSError as error:
@@ -177,7 +177,7 @@ def _not_written(path: str | os.PathLike, error: OSError) -> FileProblem:
     return FileProblem(f"{path} could not be written: {error.strerror or one_line(error)}.")
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Have the new name on disk too, where the system can sync a folder."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)

@@ -217,6 +217,23 @@ def _read(path: Path, size: tuple[int, int], colour: bool) -> np.ndarray:
     return np.asarray(flat, dtype=np.float32)
 
 
+def picture(path: Path, side: int) -> Any:
+    """Return an image in colour, upright, with sides of so many pixels at most; None where it cannot be read."""
+    from PIL import ImageOps
+
+    try:
+        with warnings.catch_warnings(), _opened(path) as image:
+            warnings.simplefilter("ignore")
+            if image.width * image.height > _MOST_PIXELS:
+                return None
+            image.draft("RGB", (side, side))
+            flat = _plain(ImageOps.exif_transpose(image), "RGB")
+        flat.thumbnail((side, side))
+        return flat
+    except Exception:  # a damaged image can fail in any decoder, each its own way
+        return None
+
+
 def _plain(image: Any, mode: str) -> Any:
     """Return an image of any mode as one of 8 bits a pixel and channel."""
     from PIL import Image

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
 
 from labelfold.app.io._frames import as_written
+from labelfold.app.io._limits import is_packed
 from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed
 from labelfold.app.io._sources import Reading, Request, find, read
 from labelfold.tables._column import matching
 
 # What labelling tools call the column of labels, and that of row numbers.
 _LABELS = ("label", "labels", "class", "target", "y", "choice", "category", "annotation", "annotations")
-_ROWS = ("row", "rows", "index", "row_number", "row number")
+ROWS = ("row", "row_number", "row number", "rows", "index")
+# What `labelfold label` writes of each label, after the row number and the ids. The newest line of a row holds, and
+# an empty label takes it back.
+JOURNAL = ("label", "time", "who", "how")
 
 
 class LabelFile:
@@ -41,8 +45,16 @@ class LabelFile:
             )
         self.note = note
         self.cells = as_written(frame, frame.column_names)
-        self.targets = self._label_columns(targets)
-        self.keys = [name for name in self.cells if name not in self.targets]
+        names = list(self.cells)
+        self.journal = set(JOURNAL) <= set(names)
+        if self.journal and _unfinished(self.path):
+            note(f"The last line of {self.path} is not finished, and is left out.")
+            self.cells = self.cells.iloc[:-1]
+        self.targets = [JOURNAL[0]] if self.journal else self._label_columns(targets)
+        # a table may have columns that are called as those of the journal are
+        self.keys = (
+            names[: names.index(JOURNAL[0])] if self.journal else [n for n in names if n not in self.targets]
+        )
         if not self.keys:
             raise FileProblem(
                 f"{self.path} has labels but no column that says of which rows; add one of ids, or row."
@@ -91,9 +103,11 @@ class LabelFile:
             if y is not None and np.ndim(y) == 1 and len(self.targets) == 1:
                 found[:] = _as_text(y)
             told = self.cells[target].iloc[named].to_numpy(dtype=object)
-            known = np.array([_said(value) != "" for value in told], dtype=bool)
+            known = np.array([self.journal or cell_text(value) != "" for value in told], dtype=bool)
+            if self.journal:
+                known &= _newest(rows, named)
             self._refuse_two(rows[known], told[known], ids, target)
-            found.iloc[rows[known]] = [_said(value) for value in told[known]]
+            found.iloc[rows[known]] = [cell_text(value) or None for value in told[known]]
             columns[target] = found
         return columns[self.targets[0]] if len(columns) == 1 else pd.DataFrame(columns)
 
@@ -106,20 +120,24 @@ class LabelFile:
         if len(absent):
             self.note(
                 f"{count(len(absent), 'line')} of {self.path} {'are' if len(absent) > 1 else 'is'} of rows that "
-                f"{where} does not have, the first of {_said(self.cells[self.keys[0]].iloc[absent[0]])!r}."
+                f"{where} does not have, the first of {cell_text(self.cells[self.keys[0]].iloc[absent[0]])!r}."
             )
         return rows, lines
 
     def _by_name(self, ids: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         """Match by the columns that have the names of the ids, or by the one whose cells are ids most often."""
         shared = [name for name in ids if name in self.keys]
+        if self.journal and not shared:
+            return None  # it has the ids of rows where these are of use, and the numbers of rows in any case
         pairs = [(ids[shared], self.cells[shared])] if shared else []
         if not shared and ids.shape[1] == 1:
             pairs = [(ids, self.cells[[key]]) for key in self.keys]
             # a labelling tool may put a folder of its own before the name of a file
-            bare = ids.map(lambda name: PurePath(_said(name)).name)
+            bare = ids.map(lambda name: PurePath(cell_text(name)).name)
             if bare.iloc[:, 0].is_unique:
-                pairs += [(bare, self.cells[[k]].map(lambda c: PurePath(_said(c)).name)) for k in self.keys]
+                pairs += [
+                    (bare, self.cells[[k]].map(lambda c: PurePath(cell_text(c)).name)) for k in self.keys
+                ]
         best = None
         for mine, theirs in pairs:
             places: dict[tuple, list[int]] = {}
@@ -135,9 +153,9 @@ class LabelFile:
 
     def _by_number(self, n: int, ids: Any, where: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Match by a column of row numbers, from 1."""
-        usual = [key for key in self.keys if key.strip().lower() in _ROWS]
+        usual = [key for key in self.keys if key.strip().lower() in ROWS]
         for key in usual or (self.keys if ids is None else ()):
-            cells = [_said(value) for value in self.cells[key]]
+            cells = [cell_text(value) for value in self.cells[key]]
             if not all(cell.isdecimal() for cell in cells):
                 continue
             numbers = np.array([int(cell) for cell in cells])
@@ -149,29 +167,49 @@ class LabelFile:
         if ids is None:
             what = "it has no column of row numbers, and no id is known; name the column of ids with --id"
         else:
-            example = ", ".join(map(_said, ids.iloc[0]))
+            example = ", ".join(map(cell_text, ids.iloc[0]))
             what = f"no cell of {listed(self.keys)} is the name of a row, such as {example!r}"
         raise FileProblem(f"{self.path} speaks of none of the {n:,} rows of {where}: {what}.")
 
     def _refuse_two(self, rows: np.ndarray, labels: np.ndarray, ids: Any, target: str) -> None:
         """Refuse two labels for one row."""
         seen: dict[int, str] = {}
-        for row, label in zip(rows.tolist(), map(_said, labels), strict=True):
+        for row, label in zip(rows.tolist(), map(cell_text, labels), strict=True):
             if seen.setdefault(row, label) != label:
-                name = f"row {row + 1}" if ids is None else repr(", ".join(map(_said, ids.iloc[row])))
+                name = f"row {row + 1}" if ids is None else repr(", ".join(map(cell_text, ids.iloc[row])))
                 raise FileProblem(
                     f"{self.path} has two labels for {name}, {seen[row]!r} and {label!r}; keep one of them."
                 )
 
 
+def _unfinished(path: Any) -> bool:
+    """Tell whether a file does not end with the end of a line, as where its writer was killed."""
+    if not isinstance(path, Path) or is_packed(path) or path.suffix.lower() not in (".csv", ".tsv"):
+        return False
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) != b"\n"
+
+
+def _newest(rows: np.ndarray, lines: np.ndarray) -> np.ndarray:
+    """Tell which lines are the last of their row.
+
+    >>> _newest(np.array([4, 7, 4]), np.array([0, 1, 2])).tolist()
+    [False, True, True]
+    """
+    last = np.zeros(rows.max(initial=-1) + 1, dtype=lines.dtype)
+    np.maximum.at(last, rows, lines)
+    return lines == last[rows]
+
+
 def _keys(frame: Any) -> Iterable[tuple[str, ...]]:
-    return zip(*(map(_said, frame[name]) for name in frame), strict=True)
+    return zip(*(map(cell_text, frame[name]) for name in frame), strict=True)
 
 
-def _said(cell: Any) -> str:
+def cell_text(cell: Any) -> str:
     """Return a cell as text, "" where it is missing.
 
-    >>> _said(3.0), _said(float("nan")), _said(" a ")
+    >>> cell_text(3.0), cell_text(float("nan")), cell_text(" a ")
     ('3', '', 'a')
     """
     if cell is None or cell != cell:
@@ -181,6 +219,6 @@ def _said(cell: Any) -> str:
 
 def _as_text(y: Any) -> list[str | None]:
     """Return labels as text, None where there is none: an empty one, or -1 unless the classes are -1 and 1."""
-    said = [_said(value) or None for value in (y.astype(object) if hasattr(y, "astype") else y)]
+    said = [cell_text(value) or None for value in (y.astype(object) if hasattr(y, "astype") else y)]
     classes = {*said} - {None} == {"-1", "1"}
     return said if classes else [None if value == "-1" else value for value in said]

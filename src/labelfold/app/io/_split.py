@@ -19,13 +19,14 @@ def from_frame(
     known_ids: Sequence[str],
     drop: Sequence[str],
     features: Sequence[str] | None,
-    notes: list[str],
     beside: Any,
+    optional: bool,
 ) -> tuple:
     """Return the parts of a table whose columns have names."""
     there = frame.column_names
-    if beside is not None:
+    if optional:
         targets = [name for name in targets if matching(name, there)]
+    if beside is not None:
         # a column that both have says which rows are meant
         id_columns = id_columns or [name for name in beside.keys if name in there]
     targets = chosen(path, there, "target", targets)

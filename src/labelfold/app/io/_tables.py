@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from labelfold.app.io._problems import FileProblem, count
 from labelfold.app.io._sources import Matrix, Reading, Request, find, read
 
-_EMPTY = ("NA", "N/A", "n/a", "<NA>", "NaN", "nan", "NULL", "null", "None")
+EMPTY = ("NA", "N/A", "n/a", "<NA>", "NaN", "nan", "NULL", "null", "None")
 # More labels than these that are numbers with a decimal comma or a unit are a target of numbers, not classes.
 _MANY = 20
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -51,6 +51,8 @@ class Table:
     images : dict or None
         Where columns are the pixels of images: the ``column`` of their paths, their ``size``, and whether in
         ``colour``.
+    frame : pyarrow.Table or None
+        All columns as they were read, dropped ones too; only where labels are to be made.
     """
 
     raw: Any
@@ -63,6 +65,7 @@ class Table:
     targets: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     images: dict[str, Any] | None = None
+    frame: Any = None
 
     @property
     def image_shape(self) -> tuple[int, ...] | None:
@@ -119,6 +122,7 @@ def read_table(
     unlabeled_values: Sequence[str] | None = None,
     index_base: int | None = None,
     labels: str | os.PathLike | None = None,
+    begin: bool = False,
     reading: Reading | None = None,
     **how: Any,
 ) -> Table:
@@ -148,6 +152,8 @@ def read_table(
         For svmlight, the index of the first column; found from the file unless given.
     labels : path, optional
         A table of ids, or row numbers from 1, and labels. They take the place of those that the rows have themselves.
+    begin : bool, default=False
+        Whether the target may be missing, because labels are to be made.
     reading : Reading, optional
         How to read it, where that is not to be told from it.
     **how : str
@@ -180,7 +186,8 @@ def read_table(
         from labelfold.app.io._label_file import LabelFile
 
         beside = LabelFile(labels, targets, notes.append)
-    request = Request(reading, notes.append, targets, id_columns, beside is not None, index_base)
+    optional = beside is not None or (begin and bool(targets))
+    request = Request(reading, notes.append, targets, id_columns, optional, index_base)
     content, images = read(source, path, request), None
     if reading.image is not None or source.name == "images":
         from labelfold.app.io._split import pictured
@@ -191,13 +198,14 @@ def read_table(
     else:
         from labelfold.app.io._split import from_frame
 
-        table = from_frame(path, content, targets, id_columns, known_ids, drop, features, notes, beside)
+        table = from_frame(path, content, targets, id_columns, known_ids, drop, features, beside, optional)
     raw, y, names, ids, ignored, targets, index_base = table
     if beside is not None:
         y, targets = beside.merged(y, ids, raw.shape[0], path), beside.targets
     if y is not None:
         y = read_target(y, unlabeled_values) if y.ndim == 1 else _read_several(path, y, unlabeled_values)
-    return Table(raw, y, names, ids, path, ignored, index_base, targets, notes, images)
+    frame = content if begin and hasattr(content, "select") else None
+    return Table(raw, y, names, ids, path, ignored, index_base, targets, notes, images, frame)
 
 
 def _from_matrix(
@@ -264,7 +272,7 @@ def _labels_of(values: Any, unlabeled_values: Sequence[str] | None) -> list:
     import pandas as pd
 
     text = values.astype(str).str.strip()
-    spellings = {_WHOLE.sub(r"\1", str(v).strip()) for v in unlabeled_values or _EMPTY} | {""}
+    spellings = {_WHOLE.sub(r"\1", str(v).strip()) for v in unlabeled_values or EMPTY} | {""}
     named = text.str.replace(_WHOLE, r"\1", regex=True).isin(spellings)
     missing = (values.isna() | named).to_numpy(dtype=bool)
     present = values[~missing]

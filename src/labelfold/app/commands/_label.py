@@ -1,0 +1,136 @@
+"""The command that opens the labelling page."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from labelfold.app.commands._console import console, note, read_to_label, recipe_for, tell_recipe
+from labelfold.app.commands._options import (
+    MEMORY,
+    GivenRows,
+    LabelFree,
+    SafeCsv,
+    Seed,
+    app,
+    sides,
+    takes_rows,
+)
+from labelfold.app.io._limits import unpacked_name
+from labelfold.app.io._problems import Refusal, count, did_you_mean, refusing, writable_folder
+from labelfold.app.io._sources import find
+from labelfold.app.label import missing
+
+_TARGET = "label"
+
+
+@app.command("label", epilog=MEMORY)
+@takes_rows
+def label_command(
+    rows: GivenRows,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="The file of labels; <name of the data>.labels.csv beside the data unless given.",
+            show_default=False,
+        ),
+    ] = None,
+    strategy: Annotated[
+        str, typer.Option("--strategy", help="How the next row is chosen; the page can switch it.")
+    ] = "mixed",
+    who: Annotated[
+        str | None,
+        typer.Option("--who", help="Who labels; the login name unless given.", show_default=False),
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option("--port", help="The port of the page; a free one unless given.", show_default=False),
+    ] = None,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open a browser, or print the address only.")
+    ] = True,
+    image_shape: Annotated[
+        str | None,
+        typer.Option("--image-shape", help="Height x width, such as 28x28, where the columns are pixels."),
+    ] = None,
+    label_free: LabelFree = None,
+    seed: Seed = 0,
+    safe_csv: SafeCsv = False,
+) -> None:
+    """Label the rows of a table on a page of this machine: label, refit, look again.
+
+    Every label is on the disk before the page shows it: the same command goes on where it was ended or killed.
+    """
+    if lack := missing():
+        raise Refusal(lack)
+    from labelfold.app.label._material import material
+    from labelfold.app.label._run import open_page, show
+
+    with refusing():
+        shape = sides("--image-shape", image_shape)
+        where = find(rows.data, rows.reading)[1]
+        file = output or beside(where, rows.reading)
+        writable_folder(file.parent, make=False)
+        if rows.labels is not None and rows.labels.resolve() == file.resolve():
+            raise Refusal(f"{file} is the file that labels go to, and is read anyway; leave out --labels.")
+        table, given = read_to_label(rows, label_free)
+        target = _target(table, rows.target)
+        made = material(
+            table,
+            given,
+            name=str(table.source.name or table.source),
+            target=target,
+            recipe=recipe_for(table, rows.roles),
+            image_shape=shape,
+        )
+        tell_recipe(made.recipe)
+        running = open_page(made, file, who=who, strategy=strategy, seed=seed, port=port, safe_csv=safe_csv)
+        for sentence in running.session.notes[len(table.notes) :]:
+            note(sentence)
+    typer.echo(running.url)
+    if browser:
+        typer.echo("Labels go to " + str(file) + "; Ctrl-C ends.", err=True)
+        if not show(running.url):
+            note("no browser could be opened; open the address in one.")
+    sys.stdout.flush()
+    running.serve()
+    labels = running.session.marks.n_labels
+    console().print(f"{count(labels, 'row')} labelled, in {file}.", soft_wrap=True)
+    if not running.ended(1.0):
+        # an interpreter that ends beneath a fit may abort; all there is to keep is on the disk
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
+
+def beside(where: Any, reading: Any) -> Path:
+    """Return the file of labels of a source: beside it, or in the present folder where it is no file.
+
+    >>> from labelfold.app.io._sources import Reading
+    >>> beside(Path("data/measurements.csv.gz"), Reading()).as_posix()
+    'data/measurements.labels.csv'
+    """
+    path = where if isinstance(where, Path) else getattr(where, "path", None)
+    if path is None:
+        path = Path(f"{where.url.database or 'database'}.db")
+    path = path.resolve() if not path.name else path
+    stem = path.name if path.is_dir() else unpacked_name(path).stem
+    part = "".join(c if c.isalnum() or c in "-_" else "_" for c in reading.table or reading.sheet or "")
+    return path.parent / f"{stem}{'.' if part else ''}{part}.labels.csv"
+
+
+def _target(table: Any, wanted: list[str] | None) -> str:
+    """Return what the labels are called, and say so where the table has no such column."""
+    if table.targets and table.y is not None:
+        return str(table.targets[0])
+    name = wanted[0] if wanted else _TARGET
+    hint = did_you_mean(name, table.feature_names or ()) if wanted else ""
+    if wanted and table.feature_names is not None:
+        note(f"{table.source} has no column {name!r}{hint}; its labels are made from the first on.")
+    return name

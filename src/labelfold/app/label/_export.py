@@ -1,0 +1,171 @@
+"""What is taken away from a session: the table, the predictions, the model and the report."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from labelfold.app.commands._console import named_rows
+from labelfold.app.compare._data import Data, read_data
+from labelfold.app.io._problems import Refusal, count
+from labelfold.app.io._tables import read_target
+from labelfold.app.io._writing import csv_text
+from labelfold.app.label._honest import expected
+from labelfold.app.label._session import Session
+from labelfold.app.label._worker import twin
+
+_REPORT_SECONDS = 60.0
+_one_at_a_time = threading.Lock()  # a fit or a report takes all there is
+
+
+def table_csv(session: Session, safe_csv: bool) -> bytes:
+    """Return the table with the target filled in: labels where there are any, other columns as they are.
+
+    Of images these are the paths, and of a sparse matrix the numbers of the rows.
+    """
+    rows = session.rows
+    frame = _columns(session)
+    labels = np.array([label or "" for label in session.marks.labels], dtype=object)
+    if rows.target in frame:
+        frame[rows.target] = labels
+    else:
+        frame = frame.assign(**{rows.target: labels})
+    return csv_text(np.empty((rows.n, 0)), [], ids=frame, safe_csv=safe_csv).encode()
+
+
+def predictions_csv(session: Session, safe_csv: bool) -> bytes:
+    """Return for each row its label, what is predicted, and how sure that is."""
+    _model_of(session)
+    predicted, sure = session.predictions()
+    classes = np.array(session.marks.classes, dtype=object)
+    extra = {
+        "label": np.array([label or "" for label in session.marks.labels], dtype=object),
+        "predicted": classes[predicted],
+        "confidence": np.round(sure, 4),
+    }
+    nothing = np.empty((session.rows.n, 0))
+    return csv_text(nothing, [], ids=_named(session), extra=extra, safe_csv=safe_csv).encode()
+
+
+def model_skops(session: Session, safe_csv: bool) -> bytes:
+    """Return the model of the moment, all views weighed, as `labelfold fit` writes one."""
+    from labelfold.app.commands._model import fit_notes
+    from labelfold.app.io import save_model
+    from labelfold.app.registry._methods import get_method
+
+    with _one_at_a_time:
+        fold, data = _model_of(session), _data(session)
+        fitted = twin(fold).refit(data.targets(), full=True)
+        table = replace(session.rows.table, targets=[session.rows.target])
+        notes = fit_notes(get_method("labelfold"), table, data, fitted.embedding_, None)
+        with tempfile.TemporaryDirectory() as folder:
+            return save_model(data.delivered(fitted), Path(folder) / "model.skops", **notes).read_bytes()
+
+
+def report_html(session: Session, safe_csv: bool) -> bytes:
+    """Return the report of a comparison in which LabelFold alone takes part, with what the random rows say."""
+    from labelfold.app.compare import compare
+    from labelfold.app.report._page import render
+
+    rows = session.rows
+    with _one_at_a_time:
+        data = _data(session)
+        found = compare(
+            data.X,
+            data.targets(),
+            methods=["labelfold"],
+            repeats=1,
+            time_limit=_REPORT_SECONDS,
+            unlabeled=None,
+            ids=data.ids,
+            image_shape=rows.image_shape,
+            progress=False,
+            name=rows.name,
+            command=f"labelfold label {rows.name} --target {rows.target}",
+            task="classification",
+            feature_names=data.names,
+        )
+        found.data = replace(found.data, recipe=rows.recipe)
+        found.notes.insert(0, _honest_words(session))
+        return render(found).encode()
+
+
+EXPORTS: dict[str, tuple[Callable[[Session, bool], bytes], str]] = {
+    "table.csv": (table_csv, "text/csv; charset=utf-8"),
+    "predictions.csv": (predictions_csv, "text/csv; charset=utf-8"),
+    "model.skops": (model_skops, "application/octet-stream"),
+    "report.html": (report_html, "text/html; charset=utf-8"),
+}
+
+
+def _model_of(session: Session) -> Any:
+    said = session.said
+    if said is None or said.fold is None:
+        raise Refusal("There is no model yet; label rows of two classes, and wait for the first fit.")
+    return said.fold
+
+
+def _data(session: Session) -> Data:
+    """Return rows and labels of the moment as `compare` and `fit` read them."""
+    rows = session.rows
+    labels, _ = session.labels()
+    if len({label for label in labels if label is not None}) < 2:
+        raise Refusal("There are labels of fewer than two classes; label more rows.")
+    ids = None if rows.ids is None else [rows.called(i) for i in range(rows.n)]
+    # in the types that the file of labels is read in
+    y = read_target(labels)
+    data = read_data(rows.X, y, unlabeled=None, ids=ids, task="classification", feature_names=rows.names)
+    return replace(data, recipe=rows.recipe)
+
+
+def _named(session: Session) -> Any:
+    """Return the columns that name the rows, or their numbers."""
+    rows = session.rows
+    return named_rows(rows.table, rows.recipe) if rows.ids is None else rows.ids
+
+
+def _columns(session: Session) -> Any:
+    """Return the columns of the table, in its order, as they were written."""
+    import pandas as pd
+
+    rows = session.rows
+    table, raw = rows.table, rows.cells.raw
+    if table.image_shape is not None:
+        return _named(session).copy()
+    whole = table.frame if table.frame is not None else raw
+    if hasattr(whole, "column_names"):
+        columns = {name: _as_text(whole.column(name)) for name in whole.column_names}
+        more = {} if table.ids is None else {n: table.ids[n] for n in table.ids if n not in columns}
+        return pd.DataFrame({**more, **columns})
+    named = _named(session).copy()
+    if not hasattr(raw, "__array__"):  # sparse
+        return named
+    values = pd.DataFrame(raw, columns=[rows.cells.name(j) for j in range(rows.cells.d)])
+    return pd.concat([named.drop(columns=[c for c in named if c in values]), values], axis=1)
+
+
+def _as_text(column: Any) -> Any:
+    """Return an Arrow column for a CSV file: text as it is written, whole numbers whole where others are missing."""
+    from labelfold.tables._arrow import is_text
+
+    if is_text(column.type):
+        return column.fill_null("").to_pandas()
+    return column.to_pandas(integer_object_nulls=True)
+
+
+def _honest_words(session: Session) -> str:
+    found = expected(session.marks.answers())
+    if found is None:
+        return (
+            "No row drawn at random was predicted before it was labelled, so that the page knows no accuracy."
+        )
+    return (
+        f"On the labelling page {count(found.n, 'row')} drawn at random, each predicted before it was labelled, give "
+        f"an accuracy of {found.value:.0%} ({found.low:.0%} to {found.high:.0%} with 90% confidence)."
+    )

@@ -1,0 +1,181 @@
+"""What the answers say: the accuracy to expect, how it grew, how it will grow, and labels worth a second look.
+
+The accuracy is told by rows drawn at random alone, predicted before they were labelled. With l labels the error is
+taken to be
+
+    q(l) = e ((L + 5) / (l + 5))^b,
+
+with L labels now, the error e now, and a power b between 0 and 3: learning curves fall about so, and fast while
+classes are still being found. A prediction made with l labels was wrong with probability q(l), and counts
+(l + 5) / (L + 5) as much as one made now. Both e and b are averaged over, by a grid; the 90% interval leaves out 5%
+on either side. Forecasts are q of more labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from labelfold.app.compare._review import Untold
+
+if TYPE_CHECKING:
+    from labelfold import LabelFold
+
+# The grid: errors now, and powers.
+_LOG_ERROR = np.log(np.concatenate([np.geomspace(5e-4, 0.05, 30), np.linspace(0.055, 0.95, 60)]))
+_POWER = np.linspace(0.0, 3.0, 13)
+
+# As if there had always been so many labels more; how fast earlier predictions are forgotten; no error is larger.
+_SHIFT, _FORGET, _MOST_ERROR = 5.0, 1.0, 0.97
+
+# Jeffreys' prior of the error, over the grid; powers are alike.
+_STEP = np.gradient(np.exp(_LOG_ERROR))
+_LOG_PRIOR = (np.log(_STEP) - (_LOG_ERROR + np.log1p(-np.exp(_LOG_ERROR))) / 2)[:, None]
+
+# Points of the curve; random rows that a forecast stands on.
+_MOST_POINTS, _LEAST_FORECAST = 40, 5
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answered question, in the order of answering.
+
+    Attributes
+    ----------
+    row : int
+    label : str
+    predicted : str or None
+        What was predicted before; None where there was no model yet.
+    confidence : float
+    how : str
+        How the row was chosen; "random" ones measure the accuracy.
+    n_labels : int
+        Labels there were before.
+    """
+
+    row: int
+    label: str
+    predicted: str | None
+    confidence: float
+    how: str
+    n_labels: int
+
+
+@dataclass(frozen=True)
+class Expected:
+    """An accuracy to expect.
+
+    Attributes
+    ----------
+    value, low, high : float
+        The accuracy, and a 90% interval.
+    n : int
+        Random rows it stands on.
+    labels : int
+        With so many labels.
+    """
+
+    value: float
+    low: float
+    high: float
+    n: int
+    labels: int
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A label that disagrees with everything around it.
+
+    Attributes
+    ----------
+    row : int
+    label, predicted : str
+        The label, and what is predicted without it.
+    confidence : float
+    """
+
+    row: int
+    label: str
+    predicted: str
+    confidence: float
+
+
+def expected(answers: Sequence[Answer]) -> Expected | None:
+    """Return the accuracy to expect of the present model on rows without a label.
+
+    Only rows drawn at random count, by what was predicted for them before they were labelled; None where there are
+    none. Predictions of long ago come from a model with fewer labels. So the error is taken to fall as a power of the
+    number of labels, and what is not known, the error now and the power, is averaged over (see the module).
+    """
+    return _at(tuple(_random(answers)), _labels(answers), 0)
+
+
+def curve(answers: Sequence[Answer]) -> list[Expected]:
+    """Return what was to be expected after each random answer, or after forty of them."""
+    pairs = _random(answers)
+    stops = np.unique(np.linspace(1, len(pairs), min(len(pairs), _MOST_POINTS)).astype(int))
+    found = [_at(tuple(pairs[:stop]), pairs[stop - 1][0] + 1, 0) for stop in stops if stop <= len(pairs)]
+    return [one for one in found if one is not None]
+
+
+def forecast(answers: Sequence[Answer], more: int = 20) -> Expected | None:
+    """Return the accuracy to expect with more labels; None where fewer than five random rows say so."""
+    pairs = _random(answers)
+    return _at(tuple(pairs), _labels(answers), more) if len(pairs) >= _LEAST_FORECAST else None
+
+
+def _random(answers: Sequence[Answer]) -> list[tuple[int, bool]]:
+    """Return of each random row for which something was predicted how many labels there were, and whether it held."""
+    some = (a for a in answers if a.how == "random" and a.predicted is not None)
+    return [(a.n_labels, a.label == a.predicted) for a in some]
+
+
+def _labels(answers: Sequence[Answer]) -> int:
+    return answers[-1].n_labels + 1 if answers else 0
+
+
+@lru_cache(maxsize=1024)
+def _at(pairs: tuple[tuple[int, bool], ...], labels: int, more: int) -> Expected | None:
+    """Return the accuracy with ``more`` labels than there are, given what was predicted with how many."""
+    if not pairs:
+        return None
+    then, right = np.array(pairs).T
+    gone = np.log((labels + _SHIFT) / (then + _SHIFT))
+    q = np.minimum(np.exp(_LOG_ERROR[:, None, None] + _POWER[:, None] * gone), _MOST_ERROR)  # (e, b, n)
+    weight = np.exp(-_FORGET * gone)
+    fit = (weight * np.where(right, np.log1p(-q), np.log(q))).sum(axis=2) + _LOG_PRIOR
+    p = np.exp(fit - fit.max())
+    p /= p.sum()
+    fall = _POWER * np.log((labels + more + _SHIFT) / (labels + _SHIFT))
+    error = np.exp(_LOG_ERROR[:, None] - fall)
+    order = np.argsort(error, axis=None)
+    error, p = error.ravel()[order], p.ravel()[order]
+    below = np.cumsum(p) - p / 2
+    high, low = 1 - np.interp([0.05, 0.95], below, error)
+    high = 1.0 if right.all() else high
+    low = 0.0 if not right.any() else low
+    return Expected(float(1 - p @ error), float(low), float(high), len(pairs), labels + more)
+
+
+def look_again(fold: LabelFold, labels: Any) -> list[Doubt]:
+    """Return labels that are confidently contradicted when they are left out, the surest first.
+
+    Labels that are the only ones of their class are not: nothing is left to tell them by.
+
+    Parameters
+    ----------
+    fold : LabelFold
+        Fitted with these labels.
+    labels : ndarray of shape (n,)
+        Labels as text, None where there is none.
+    """
+    rows = np.flatnonzero([label is not None for label in labels])
+    own = np.array([str(labels[i]) for i in rows])
+    said, sure = np.asarray(fold.loo_predictions_).astype(str), np.asarray(fold.loo_confidence_)
+    _, kind, count = np.unique(own, return_inverse=True, return_counts=True)
+    untold = Untold(said, sure, count[kind] > 1, "leaving out one row at a time")
+    return [Doubt(int(rows[i]), str(own[i]), str(said[i]), float(sure[i])) for i in untold.doubtful(own)]

@@ -1,0 +1,254 @@
+"""The file of labels: a CSV file to which a line is appended, and synced, before a label is shown as done.
+
+The newest line of a row holds, and an empty label takes a label back. The file is plain CSV: `labelfold compare` and
+`labelfold fit` take it by ``--labels``, and so does a spreadsheet.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+
+from labelfold.app.io._finished import sync_folder
+from labelfold.app.io._label_file import JOURNAL, ROWS
+from labelfold.app.io._locks import lock
+from labelfold.app.io._problems import FileProblem, count, writable_file
+
+# Columns after the row number and the ids. The last says what the row and the table held.
+FIELDS = (*JOURNAL, "predicted", "confidence", "content")
+_FAR = 1 << 40  # the byte that is locked where locks are of bytes: no label will ever lie there
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of the journal.
+
+    Attributes
+    ----------
+    number : int
+        The row, from 1.
+    names : tuple of str
+        What the id columns say of it.
+    label : str
+        Empty where a label is taken back.
+    time : str
+        The lines of one action share it.
+    who, how : str
+        Who gave it, and how the row came to be labelled: the name of a strategy where it was asked for, otherwise
+        "click", "lasso", "change", "skip", "undo" or "redo".
+    predicted : str
+        What was predicted before; empty where nothing was.
+    confidence : float or None
+    content : str
+        Digests of the table and of the row.
+    """
+
+    number: int
+    names: tuple[str, ...]
+    label: str
+    time: str
+    who: str
+    how: str
+    predicted: str = ""
+    confidence: float | None = None
+    content: str = ""
+
+
+class Journal:
+    """A file of labels, open and locked until it is closed.
+
+    Parameters
+    ----------
+    path : path
+        The file, made if need be.
+    ids : sequence of str
+        The columns that name the rows.
+    columns : sequence of str
+        All columns of the table: the row number is written under a name that none of them has.
+
+    Attributes
+    ----------
+    lines : list of Line
+        Those that were there when it was opened.
+    ids : list of str
+        The id columns that the file has.
+    notes : list of str
+        What should be known of it, each a sentence.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], ids: Sequence[str] = (), columns: Sequence[str] = ()
+    ) -> None:
+        self.path = Path(path)
+        self.notes: list[str] = []
+        self.lines: list[Line] = []
+        if taken := [name for name in ids if name in FIELDS]:
+            raise FileProblem(
+                f"The id column {taken[0]!r} has the name of a column of the file of labels; give it another name."
+            )
+        writable_file(self.path)
+        how = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+        try:
+            self._handle = os.open(self.path, how, 0o666)
+        except OSError as error:
+            raise FileProblem(
+                f"Labels cannot be written to {self.path}: {error.strerror or error}; name another file with -o."
+            ) from error
+        try:
+            os.lseek(self._handle, _FAR, os.SEEK_SET)
+            if lock(self._handle) is False:
+                raise FileProblem(
+                    f"{self.path} is being written by another labelling page; use that one, or end it first."
+                )
+            self._open([str(name) for name in ids], columns)
+        except BaseException:
+            os.close(self._handle)
+            raise
+
+    def _open(self, ids: list[str], columns: Sequence[str]) -> None:
+        number = next((name for name in ROWS if name not in columns), ROWS[0])
+        self.header, self.ids = [number, *ids, *FIELDS], ids
+        first, held = _text([self.header]), _read_all(self._handle)
+        whole, begun = whole_lines(held), first.startswith(held)
+        # nothing is written to a file, nor cut off it, before it is known to be a journal
+        table = [] if begun else self._table(held[:whole])
+        if whole < len(held):
+            self.notes.append(
+                f"The last line of {self.path.name} was not finished when labelling was interrupted, and is left "
+                f"out: {held[whole:][:80].decode('utf-8', 'replace').strip(chr(0))!r}."
+            )
+            os.ftruncate(self._handle, whole)
+            os.fsync(self._handle)
+        self._size = whole
+        if whole == 0:
+            self._write(first)
+            sync_folder(self.path.parent)
+        if not table:
+            return
+        self.header = table[0]
+        self.ids = self.header[1 : self.header.index(JOURNAL[0])]
+        bad = 0
+        for cells in table[1:]:
+            line = self._line(cells)
+            self.lines += [] if line is None else [line]
+            bad += line is None
+        if bad:
+            self.notes.append(
+                f"{count(bad, 'line')} of {self.path.name} cannot be read, and counts for nothing."
+            )
+
+    def _table(self, content: bytes) -> list[list[str]]:
+        """Return the cells of a journal, or refuse a file that is none."""
+        try:
+            table = list(csv.reader(io.StringIO(content.decode("utf-8-sig"), newline="")))
+        except (UnicodeDecodeError, csv.Error):
+            table = []
+        header = table[0] if table else []
+        if not set(JOURNAL) <= set(header) or header.index(JOURNAL[0]) == 0:
+            raise FileProblem(
+                f"{self.path} is there and was not written by labelfold label; name another file with -o, or rename "
+                "that one, and give it as --labels if it holds labels."
+            )
+        return table
+
+    def _line(self, cells: list[str]) -> Line | None:
+        if len(cells) != len(self.header) or not cells[0].isdecimal() or not cells[0].isascii():
+            return None
+        named = dict(zip(self.header, cells, strict=True))
+        try:
+            confidence = float(named["confidence"]) if named.get("confidence") else None
+        except ValueError:
+            confidence = None
+        rest = {name: named.get(name, "") for name in (*JOURNAL, "predicted", "content")}
+        return Line(int(cells[0]), tuple(named[name] for name in self.ids), confidence=confidence, **rest)
+
+    def now(self) -> str:
+        """Return the time for an action: later than that of every line before."""
+        moment = datetime.now(UTC)
+        with suppress(ValueError, IndexError, TypeError):  # a clock that was set back
+            last = datetime.fromisoformat(self.lines[-1].time)
+            moment = max(moment, last + timedelta(microseconds=1))
+        return moment.isoformat(timespec="microseconds")
+
+    def append(self, lines: Sequence[Line]) -> None:
+        """Write lines, and return when they are on the disk.
+
+        A failure leaves the file as it was and is a FileProblem.
+        """
+        self._refuse_changed()
+        rows = []
+        for line in lines:
+            sure = "" if line.confidence is None else f"{line.confidence:.4f}"
+            told = {**line.__dict__, self.header[0]: line.number, "confidence": sure}
+            told |= dict(zip(self.ids, line.names, strict=False))
+            rows.append([told.get(name, "") for name in self.header])
+        self._write(_text(rows))
+        self.lines += lines
+
+    def _write(self, content: bytes) -> None:
+        try:
+            left = memoryview(content)
+            while left:
+                left = left[os.write(self._handle, left) :]
+            os.fsync(self._handle)
+        except OSError as error:
+            with suppress(OSError):
+                os.ftruncate(self._handle, self._size)
+            raise FileProblem(
+                f"The label was not written to {self.path}: {error.strerror or error}; make room, and label the row "
+                "again."
+            ) from error
+        self._size += len(content)
+
+    def _refuse_changed(self) -> None:
+        """Refuse to write to a file that somebody else has changed, moved or removed."""
+        here = os.fstat(self._handle)
+        there = None
+        with suppress(OSError):
+            there = os.stat(self.path)
+        if there is None or not os.path.samestat(here, there) or here.st_size != self._size:
+            what = "removed" if there is None else "changed"
+            raise FileProblem(
+                f"{self.path} was {what} by another program, so that nothing is written to it; end labelfold label "
+                "and start it again."
+            )
+
+    def close(self) -> None:
+        """Give the file up."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+
+def whole_lines(content: bytes) -> int:
+    r"""Return how many bytes hold whole lines; a line end between quotes ends none.
+
+    >>> whole_lines(b'row,label\n1,a\n2,"b\n'), whole_lines(b"1,a\n2")
+    (14, 4)
+    """
+    held = np.frombuffer(content, dtype=np.uint8)
+    outside = np.cumsum(held == ord('"')) % 2 == 0
+    ends = np.flatnonzero((held == ord("\n")) & outside)
+    return int(ends[-1]) + 1 if len(ends) else 0
+
+
+def _read_all(handle: int) -> bytes:
+    os.lseek(handle, 0, os.SEEK_SET)
+    parts = []
+    while part := os.read(handle, 1 << 20):
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _text(rows: Sequence[Sequence[object]]) -> bytes:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(rows)
+    return out.getvalue().encode("utf-8")

@@ -1,0 +1,170 @@
+"""What is labelled: the rows as people see them and as a matrix of numbers, and the labels they have already."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from labelfold.app.compare._data import as_matrix
+from labelfold.app.compare._plan import image_sides
+from labelfold.app.io._cells import Cells
+from labelfold.app.io._frames import as_written
+from labelfold.app.io._problems import Refusal
+from labelfold.app.io._tables import Table
+from labelfold.app.label._journal import FIELDS
+from labelfold.rows._host import short_indices
+from labelfold.tables import Recipe
+
+MOST_CLASSES = 1000
+
+
+@dataclass(frozen=True)
+class Material:
+    """A table to label.
+
+    Attributes
+    ----------
+    name : str
+        What it is called.
+    target : str
+        What is labelled.
+    table : Table
+        As read.
+    X : ndarray or csr_array of shape (n, d)
+        The rows as numbers.
+    names : list of str, or None
+        The columns of X.
+    recipe : Recipe or None
+        What made X of the table.
+    cells : Cells
+        The rows as they were written.
+    ids : DataFrame or None
+        Columns that name the rows, of which no two are called the same.
+    given : list of str or None
+        Labels that the table has.
+    image_shape : tuple of int, or None
+        Height, width and channels, where all columns of X are pixels.
+    images : list of Path, or None
+        The file of each row, where rows are images.
+    notes : list of str
+        What should be known of it, each a sentence.
+    """
+
+    name: str
+    target: str
+    table: Table
+    X: Any
+    names: list[str] | None
+    recipe: Recipe | None
+    cells: Cells
+    ids: Any
+    given: Sequence[str | None]
+    image_shape: tuple[int, ...] | None = None
+    images: list[Path] | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def content(self) -> Cells:
+        """What tells whether rows are still the same: all columns but the target, whatever they are used for."""
+        frame = self.table.frame
+        if frame is None or self.table.images is not None:
+            return self.cells
+        return Cells(frame.select([name for name in frame.column_names if name != self.target]))
+
+    @property
+    def n(self) -> int:
+        """The number of rows."""
+        return int(self.cells.n)
+
+    def called(self, row: int) -> str:
+        """Return what a row is called: its id, or its number from 1."""
+        return f"row {row + 1}" if self.ids is None else ", ".join(map(str, self.ids.iloc[row]))
+
+
+def material(
+    table: Table,
+    given: Sequence[str | None],
+    *,
+    name: str,
+    target: str,
+    recipe: Recipe | None = None,
+    image_shape: tuple[int, ...] | None = None,
+) -> Material:
+    """Return a table that was read as something to label.
+
+    The labels of the table itself help the recipe to tell a column that repeats the target. Those that are made
+    later do not change it, so that the rows stay what they were.
+
+    Parameters
+    ----------
+    table : Table
+    given : sequence of str or None
+        The labels that it has.
+    name, target : str
+        What the table and the labels are called.
+    recipe : Recipe, optional
+        With the roles that were given to columns.
+    image_shape : tuple of int, optional
+        Height and width, and 3 in colour, where the columns are pixels.
+    """
+    if len({*given} - {None}) > MOST_CLASSES:
+        raise Refusal(
+            f"{target} has {len({*given} - {None}):,} different labels in {name}, and the page takes "
+            f"{MOST_CLASSES:,} classes; name another --target."
+        )
+    some = np.array(list(given), dtype=object)
+    known = None if all(label is None for label in given) else some
+    shape = image_shape or table.image_shape
+    X, names, made, _ = as_matrix(
+        table.to_learn(),
+        lambda n: known,
+        recipe=recipe,
+        images=bool(shape),
+        feature_names=table.feature_names,
+    )
+    cells = Cells(table.raw, table.feature_names)
+    ids, notes = _ids(table, made, cells), list(table.notes)
+    if ids is not None and ids.astype(str).duplicated().any():
+        notes.append(
+            f"Some rows have the same {', '.join(map(str, ids))}, so that labels are kept by the number of the row."
+        )
+        ids = None
+    return Material(
+        name,
+        target,
+        table,
+        short_indices(X),
+        names,
+        made,
+        cells,
+        ids,
+        given,
+        image_sides(X.shape[1], names, shape),
+        _image_files(table),
+        notes,
+    )
+
+
+def _ids(table: Table, recipe: Recipe | None, cells: Cells) -> Any:
+    """Return the columns that name the rows, as given or as the recipe found them."""
+    if table.ids is not None:
+        return table.ids.reset_index(drop=True)
+    found = [] if recipe is None else [name for name in recipe.ids_ if name not in FIELDS]
+    return as_written(cells.raw, found) if found and hasattr(cells.raw, "select") else None
+
+
+def _image_files(table: Table) -> list[Path] | None:
+    """Return the files that rows were read from, where they are images and their paths are known."""
+    if table.images is None or table.ids is None or table.images["column"] not in table.ids:
+        return None
+    where = table.source
+    root = (
+        where
+        if isinstance(where, Path) and where.is_dir()
+        else Path(getattr(where, "path", where) or ".").parent
+    )
+    return [root / str(name).strip() for name in table.ids[table.images["column"]]]

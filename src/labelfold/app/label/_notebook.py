@@ -1,0 +1,195 @@
+"""The labelling page for a notebook: rows in memory, and a handle."""
+
+from __future__ import annotations
+
+import html
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils import check_array
+
+from labelfold.app.io._label_file import cell_text
+from labelfold.app.io._problems import Refusal, count, refusing
+from labelfold.app.io._tables import Table
+from labelfold.app.label import missing
+from labelfold.app.label._material import material
+from labelfold.tables import Recipe
+from labelfold.tables._arrow import as_arrow, is_table
+
+if TYPE_CHECKING:
+    from labelfold.app.label._run import Running
+
+
+class Labelling:
+    """A labelling page that is open until it is closed, at the latest by the end of the process.
+
+    Attributes
+    ----------
+    url : str
+        The address of the page, for a browser of this machine.
+    file : Path
+        Where the labels are.
+    """
+
+    def __init__(self, running: Running) -> None:
+        self._running = running
+        self.url, self.file = running.url, running.session.journal.path
+
+    def labels(self) -> np.ndarray:
+        """Return the labels of all rows as they stand: text, None where there is none."""
+        return self._running.session.labels()[0]
+
+    def close(self) -> None:
+        """End the page. The labels stay in the file, and `labels` still gives them."""
+        self._running.close()
+
+    def __enter__(self) -> Labelling:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        """Return where the page is."""
+        done = self._running.session.marks.n_labels
+        return f"Labelling at {self.url}: {count(done, 'row')} labelled, in {self.file}"
+
+    def _repr_html_(self) -> str:
+        """Return a link to the page, for a notebook."""
+        url = html.escape(self.url)
+        done = self._running.session.marks.n_labels
+        return (
+            f'<a href="{url}" target="_blank" rel="noopener noreferrer">Open the labelling page</a>: '
+            f"{count(done, 'row')} labelled, in {html.escape(str(self.file))}"
+        )
+
+
+def label(
+    X: Any,
+    y: Any = None,
+    *,
+    file: str | os.PathLike[str] = "labels.csv",
+    ids: Sequence[Any] | None = None,
+    target: str = "label",
+    name: str = "the rows",
+    unlabeled: Any = -1,
+    recipe: Recipe | None = None,
+    image_shape: tuple[int, ...] | None = None,
+    feature_names: Sequence[Any] | None = None,
+    strategy: str = "mixed",
+    who: str | None = None,
+    port: int | None = None,
+    browser: bool = False,
+    safe_csv: bool = False,
+    random_state: int = 0,
+) -> Labelling:
+    """Open a page on this machine on which the rows are labelled: label, refit, look again.
+
+    Every label is on the disk, in ``file``, before the page shows it. The same call goes on where it was ended.
+
+    Parameters
+    ----------
+    X : array-like, sparse matrix or table of shape (n, d)
+        The rows, as :func:`labelfold.compare` takes them.
+    y : array-like of shape (n,), optional
+        Labels that there are already; None, NaN or ``unlabeled`` where there is none.
+    file : path, default="labels.csv"
+        The file of labels, made if need be.
+    ids : sequence, optional
+        Names of the rows, each once: labels are found again by them where X has changed.
+    target : str, default="label"
+        What is labelled.
+    name : str
+        What the page calls the rows.
+    unlabeled : default=-1
+        The label of rows without one.
+    recipe : Recipe, optional
+        How to read a table where it should not be told from the data.
+    image_shape : pair or triple of int, optional
+        Height and width, where the columns are the pixels of an image, and 3 in colour.
+    feature_names : sequence, optional
+        What the columns of a matrix are called.
+    strategy : str, default="mixed"
+        How the next row is chosen; the page can switch it.
+    who : str, optional
+        Who labels; the login name unless given.
+    port : int, optional
+        A free one unless given.
+    browser : bool, default=False
+        Whether to open a browser.
+    safe_csv : bool, default=False
+        Whether exports have an apostrophe before what a spreadsheet would run as a formula.
+    random_state : int, default=0
+        Seed of everything.
+
+    Returns
+    -------
+    Labelling
+        With ``url``, ``labels()`` and ``close()``; also for a ``with`` statement.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from sklearn.datasets import load_iris
+    >>> import labelfold
+    >>> file = pathlib.Path(tempfile.mkdtemp(), "iris.csv")
+    >>> with labelfold.label(load_iris().data, file=file) as page:
+    ...     address, labels = page.url, page.labels()
+    >>> address.startswith("http://127.0.0.1:"), len(labels)
+    (True, 150)
+    """
+    if lack := missing():
+        raise ImportError(lack)
+    from labelfold.app.label._run import open_page, show
+
+    with refusing():
+        table = _table(X, ids, feature_names)
+        rows = material(
+            table,
+            _given(y, table.raw.shape[0], unlabeled),
+            name=name,
+            target=target,
+            recipe=recipe,
+            image_shape=image_shape,
+        )
+        running = open_page(
+            rows, file, who=who, strategy=strategy, seed=random_state, port=port, safe_csv=safe_csv
+        )
+    running.start()
+    if browser:
+        show(running.url)
+    return Labelling(running)
+
+
+def _table(X: Any, ids: Sequence[Any] | None, feature_names: Sequence[Any] | None) -> Table:
+    """Return rows in memory as a table that was read."""
+    import pandas as pd
+
+    raw, names = None, None if feature_names is None else [str(name) for name in feature_names]
+    if not is_table(X):
+        raw = check_array(X, accept_sparse="csr", dtype=None, ensure_all_finite=False)
+        numbers = raw.dtype.kind in "biuf"
+        raw = raw.astype(np.float32 if raw.dtype == np.float32 else np.float64) if numbers else None
+    if raw is None:
+        raw = as_arrow(X)[0]
+        names = list(raw.column_names)
+    n = raw.shape[0]
+    if ids is not None and len(ids) != n:
+        raise Refusal(f"There are {len(ids)} ids for {n} rows; pass one a row.")
+    named = None if ids is None else pd.DataFrame({"id": [str(one) for one in ids]})
+    return Table(
+        raw, None, names, named, None, frame=None if names is None or feature_names is not None else raw
+    )
+
+
+def _given(y: Any, n: int, unlabeled: Any) -> list[str | None]:
+    """Return labels as text, None where there is none."""
+    if y is None:
+        return [None] * n
+    if np.shape(y) != (n,):
+        raise Refusal(f"y has the shape {np.shape(y)} for {n} rows; pass one label a row.")
+    values = np.asarray(y).tolist()
+    gone = (value is None or value != value or value == unlabeled for value in values)
+    return [None if none else cell_text(value) or None for none, value in zip(gone, values, strict=True)]

@@ -1,0 +1,111 @@
+"""Which rows the lines of a journal speak of, also where the table has changed since."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from labelfold.app.io._cells import Cells
+from labelfold.app.io._problems import FileProblem, count
+from labelfold.app.label._journal import Journal
+
+
+class Places:
+    """The rows of a table by what names them.
+
+    Parameters
+    ----------
+    cells : Cells
+        The rows.
+    ids : DataFrame or None
+        The columns that name them, of which no two rows have the same.
+    """
+
+    def __init__(self, cells: Cells, ids: Any) -> None:
+        self.cells, self.fingerprint = cells, cells.fingerprint()
+        self.ids = [] if ids is None else [str(name) for name in ids]
+        self._names: list[tuple[str, ...]] = []
+        if ids is not None:
+            self._names = [tuple(map(str, row)) for row in ids.itertuples(index=False)]
+
+    def names(self, row: int) -> tuple[str, ...]:
+        """Return what the id columns say of a row."""
+        return self._names[row] if self._names else ()
+
+    def contents(self, rows: Sequence[int]) -> list[str]:
+        """Return what the journal keeps of each of some rows: digests of the table and of the row."""
+        return [f"{self.fingerprint}-{digest}" for digest in self.cells.digests(rows)]
+
+    def find(self, journal: Journal, where: Any) -> tuple[list[int], list[str]]:
+        """Return the row of each line of a journal, -1 where the table has none, and what should be said of it.
+
+        Lines that have ids are placed by these. Others are placed by their number where the row holds what it held,
+        and otherwise by what it held, where one row alone holds that.
+
+        Parameters
+        ----------
+        journal : Journal
+        where : path or str
+            What the table is called.
+        """
+        lines = journal.lines
+        if not lines:
+            return [], []
+        changed = any(line.content and line.content.partition("-")[0] != self.fingerprint for line in lines)
+        by_id = bool(self._names) and journal.ids == self.ids
+        if by_id:
+            places = {names: row for row, names in enumerate(self._names)}
+            rows = [places.get(line.names, -1) for line in lines]
+        else:
+            rows = [line.number - 1 if line.number <= self.cells.n else -1 for line in lines]
+        moved = 0
+        if changed and not by_id:
+            rows, moved = self._by_content(journal, rows, where)
+        notes = _told(changed, by_id, moved, rows, lines, journal, where)
+        return rows, notes
+
+    def _by_content(self, journal: Journal, rows: list[int], where: Any) -> tuple[list[int], int]:
+        """Look rows up by what they held where the row of that number holds something else now."""
+        held = [line.content.partition("-")[2] for line in journal.lines]
+        there = sorted(set(rows) - {-1})
+        now = dict(zip(there, self.cells.digests(there), strict=True))
+        strays = [k for k, row in enumerate(rows) if held[k] and now.get(row) != held[k]]
+        if not strays:
+            return rows, 0
+        places: dict[str, list[int]] = {}
+        for row, digest in enumerate(self.cells.digests()):
+            places.setdefault(digest, []).append(row)
+        # where most rows are where they were, one that holds what no row held before was edited, and not moved
+        stay = 2 * len(strays) < len(rows)
+        rows, moved = list(rows), 0
+        for k in strays:
+            found = places.get(held[k], [])
+            if found or not stay:
+                rows[k] = found[0] if len(found) == 1 else -1
+                moved += rows[k] >= 0
+        if all(row < 0 for row in rows):
+            raise FileProblem(
+                f"{where} holds none of the rows that {journal.path} has labels of; name the column of ids with "
+                "--id, or another file of labels with -o."
+            )
+        return rows, moved
+
+
+def _told(
+    changed: bool, by_id: bool, moved: int, rows: Sequence[int], lines: Any, journal: Journal, where: Any
+) -> list[str]:
+    """Say what became of labels whose table has changed."""
+    notes = []
+    if changed:
+        how = "by their ids" if by_id else "by their number" + (" or by what they hold" if moved else "")
+        notes.append(
+            f"{where} has changed since rows were labelled; the rows of the labels were found {how}."
+        )
+    lost = {line.names or line.number for line, row in zip(lines, rows, strict=True) if row < 0}
+    if lost:
+        first = min(map(str, lost))
+        notes.append(
+            f"{journal.path.name} has labels of {count(len(lost), 'row')} that {where} does not have, the first of "
+            f"{first!r}; they stay in the file and count for nothing."
+        )
+    return notes

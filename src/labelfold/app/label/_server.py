@@ -1,0 +1,280 @@
+"""The page's server: what it answers, and how changes reach every tab."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+
+from labelfold.app.io._problems import FileProblem, Refusal, one_line, refusing
+from labelfold.app.label._export import EXPORTS
+from labelfold.app.label._filter import matching_rows
+from labelfold.app.label._safety import Guard
+from labelfold.app.label._session import Session
+from labelfold.app.label._shown import Shown
+
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".woff2": "font/woff2",
+    ".txt": "text/plain; charset=utf-8",
+}
+_SMALL = 65_536  # bytes of a request; one that labels rows may have some for each row
+_A_ROW = 12
+_MOST_FOUND = 1000
+_BEAT = 15.0  # seconds between signs of life to a tab
+_MOST_TABS = 64
+
+
+class Page:
+    """What is answered to the page of a session.
+
+    Parameters
+    ----------
+    session : Session
+    token : str
+        The first part of every path.
+    port : int
+    safe_csv : bool
+        Whether exports have an apostrophe before what a spreadsheet would run as a formula.
+    """
+
+    def __init__(self, session: Session, token: str, port: int, *, safe_csv: bool = False) -> None:
+        self.session, self.shown, self.safe_csv = session, Shown(session), safe_csv
+        self._tabs: set[asyncio.Event] = set()
+        self._ending = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._static = _bundle()
+        acts: dict[str, Callable[[dict[str, Any]], None]] = {
+            "label": self._label,
+            "skip": lambda body: session.skip(_whole(body, "row")),
+            "undo": lambda body: session.undo(),
+            "redo": lambda body: session.redo(),
+            "strategy": lambda body: session.choose(_text(body, "name")),
+            "class": lambda body: session.add_class(_text(body, "name")),
+        }
+        gets: dict[str, Callable[[Request], Response]] = {
+            "state": lambda request: JSONResponse(session.state()),
+            "points": lambda request: _octets(session.points()),
+            "said": lambda request: _octets(session.said_of_all()),
+            "row/{row:int}": lambda request: JSONResponse(self.shown.row(self._row(request))),
+            "image/{row:int}": self._image,
+            "search": self._search,
+            "find": self._find,
+            "export/{name}": self._export,
+            "static/{name}": lambda request: self._file(request.path_params["name"]),
+            "": lambda request: self._file("index.html"),
+        }
+        routes = [Route(f"/{path}", partial(_answered, answer)) for path, answer in gets.items()]
+        routes += [
+            Route(f"/{path}", partial(self._posted, act), methods=["POST"]) for path, act in acts.items()
+        ]
+        routes.append(Route("/events", self._events))
+        app = Starlette(
+            routes=[Mount(f"/{token}", routes=routes)],
+            lifespan=self._lifespan,
+            exception_handlers={HTTPException: _said_so, Exception: _failed},
+        )
+        self.app = Guard(app, token, port)
+
+    @asynccontextmanager
+    async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        self._loop = asyncio.get_running_loop()
+        end = self.session.listen(self._wake)
+        try:
+            yield
+        finally:
+            end()
+            self._loop = None
+
+    def end(self) -> None:
+        """Let go of every tab, so that the server can end."""
+        self._ending = True
+        self._wake()
+
+    def _wake(self) -> None:
+        """Have every tab told of the newest state; from any thread."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._wake_tabs)
+
+    def _wake_tabs(self) -> None:
+        for tab in self._tabs:
+            tab.set()
+
+    async def _events(self, request: Request) -> Response:
+        if len(self._tabs) >= _MOST_TABS:
+            raise HTTPException(429, "Too many tabs are open; close some.")
+        return StreamingResponse(self._told(), media_type="text/event-stream")
+
+    async def _told(self) -> AsyncIterator[bytes]:
+        """Give the newest state, at once and after every change; states that came between are left out."""
+        changed = asyncio.Event()
+        changed.set()
+        self._tabs.add(changed)
+        try:
+            while not self._ending:
+                try:
+                    await asyncio.wait_for(changed.wait(), _BEAT)
+                except TimeoutError:
+                    yield b": \n\n"
+                    continue
+                changed.clear()
+                state = await run_in_threadpool(lambda: _json(self.session.state()))
+                yield b"event: state\ndata: " + state + b"\n\n"
+        finally:
+            self._tabs.discard(changed)
+
+    async def _posted(self, act: Callable[[dict[str, Any]], None], request: Request) -> Response:
+        most = _SMALL + _A_ROW * self.session.rows.n * (request.url.path.endswith("/label"))
+        body = await _body(request, most)
+
+        def done() -> Response:
+            try:
+                with refusing():
+                    act(body)
+            except Refusal as error:
+                return _error(400, str(error))
+            except FileProblem as error:
+                return _error(507, str(error))
+            return JSONResponse(self.session.state())
+
+        return await run_in_threadpool(done)
+
+    def _label(self, body: dict[str, Any]) -> None:
+        rows, label = body.get("rows"), body.get("label", "")
+        if not isinstance(rows, list) or any(type(row) is not int for row in rows):
+            raise Refusal("rows is a list of whole numbers.")
+        if label is not None and not isinstance(label, str):
+            raise Refusal("label is text, or null to take a label back.")
+        self.session.label(rows, label)
+
+    def _row(self, request: Request) -> int:
+        row = int(request.path_params["row"])
+        if not 0 <= row < self.session.rows.n:
+            raise HTTPException(404, f"There is no row {row}.")
+        return row
+
+    def _image(self, request: Request) -> Response:
+        found = self.shown.image(self._row(request))
+        if found is None:
+            raise HTTPException(404, "This row has no image that can be read.")
+        return Response(found, media_type="image/png")
+
+    def _search(self, request: Request) -> Response:
+        found = np.flatnonzero(matching_rows(self.session, request.query_params))
+        return JSONResponse({"rows": found[:_MOST_FOUND].tolist(), "total": len(found)})
+
+    def _find(self, request: Request) -> Response:
+        return _octets(matching_rows(self.session, request.query_params).astype("u1").tobytes())
+
+    def _export(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in EXPORTS:
+            raise HTTPException(404, f"There is no export of that name; there are {', '.join(EXPORTS)}.")
+        make, kind = EXPORTS[name]
+        content = make(self.session, self.safe_csv)
+        return Response(
+            content, media_type=kind, headers={"content-disposition": f'attachment; filename="{name}"'}
+        )
+
+    def _file(self, name: str) -> Response:
+        if name not in self._static:
+            raise HTTPException(404, "There is no such file.")
+        content, kind = self._static[name]
+        return Response(content, headers={"content-type": kind})
+
+
+async def _answered(answer: Callable[[Request], Response], request: Request) -> Response:
+    """Answer a request in a thread of its own, and a refusal by a sentence."""
+
+    def done() -> Response:
+        try:
+            with refusing():
+                return answer(request)
+        except (Refusal, FileProblem) as error:
+            return _error(409 if "/export/" in request.url.path else 400, str(error))
+
+    return await run_in_threadpool(done)
+
+
+async def _body(request: Request, most: int) -> dict[str, Any]:
+    """Read a request of so many bytes at most as a JSON object."""
+    said = request.headers.get("content-length", "0")
+    parts, size = [], 0
+    if said.isdecimal() and int(said) > most:
+        raise HTTPException(413, f"A request has {most:,} bytes at most.")
+    async for part in request.stream():
+        size += len(part)
+        if size > most:
+            raise HTTPException(413, f"A request has {most:,} bytes at most.")
+        parts.append(part)
+    try:
+        body = json.loads(b"".join(parts) or b"{}")
+    except (ValueError, RecursionError):
+        raise HTTPException(400, "The request is no JSON.") from None
+    if not isinstance(body, dict):
+        raise HTTPException(400, "The request is no JSON object.")
+    return body
+
+
+def _whole(body: dict[str, Any], name: str) -> int:
+    value = body.get(name)
+    if type(value) is not int:
+        raise Refusal(f"{name} is a whole number.")
+    return value
+
+
+def _text(body: dict[str, Any], name: str) -> str:
+    value = body.get(name)
+    if not isinstance(value, str):
+        raise Refusal(f"{name} is text.")
+    return value
+
+
+def _octets(content: bytes) -> Response:
+    return Response(content, media_type="application/octet-stream")
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+
+
+def _error(status: int, sentence: str) -> Response:
+    return JSONResponse({"error": sentence}, status)
+
+
+async def _said_so(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return _error(error.status_code, error.detail)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    return _error(500, f"Something unforeseen went wrong ({type(error).__name__}: {one_line(error)}).")
+
+
+def _bundle() -> dict[str, tuple[bytes, str]]:
+    """Return the files of the page, by name: nothing else is ever read for a browser."""
+    folder = files("labelfold.app.label").joinpath("static")
+    if not folder.is_dir():
+        return {}
+    held = {}
+    for file in folder.iterdir():
+        suffix = "." + file.name.rpartition(".")[2]
+        if file.is_file() and suffix in _TYPES:
+            held[file.name] = file.read_bytes(), _TYPES[suffix]
+    return held

@@ -1,0 +1,329 @@
+"""One labelling session: the labels, the next question, what the model says, and everyone who looks on."""
+
+from __future__ import annotations
+
+import re
+import threading
+import unicodedata
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from labelfold.app.io._problems import Refusal, did_you_mean, printable
+from labelfold.app.io._tables import EMPTY
+from labelfold.app.label._honest import Expected, curve, expected, forecast
+from labelfold.app.label._journal import Journal, Line
+from labelfold.app.label._marks import CHANGE, CLICK, LASSO, REDO, SKIP, UNDO, Mark, Marks
+from labelfold.app.label._material import MOST_CLASSES, Material
+from labelfold.app.label._placing import Places
+from labelfold.app.label._questions import STRATEGIES, Question, Questions
+from labelfold.app.label._worker import Said, Worker
+
+_LONGEST_NAME = 200
+_MOST_DOUBTS = 100
+_NO_CLASS = {name.lower() for name in EMPTY} | {"-1"}
+
+
+class Session:
+    """The state behind the page. Every method may be called from any thread.
+
+    Parameters
+    ----------
+    rows : Material
+        What is labelled.
+    journal : Journal
+        Where labels are kept; what is in it is taken over.
+    who : str
+        Who labels.
+    strategy : str
+        How questions are chosen.
+    seed : int
+    """
+
+    def __init__(
+        self, rows: Material, journal: Journal, *, who: str, strategy: str = "mixed", seed: int = 0
+    ) -> None:
+        self.rows, self.journal, self.who = rows, journal, checked_name(who, "--who")
+        self._lock = threading.RLock()
+        self._listeners: list[Callable[[], None]] = []
+        self.marks = Marks(rows.given)
+        self.places = Places(rows.content, rows.ids)
+        placed, told = self.places.find(journal, rows.name)
+        self.notes = [*rows.notes, *journal.notes, *told]
+        self._replay(placed)
+        self.strategy = known_strategy(strategy)
+        self._questions = Questions(rows.n, seed=seed)
+        self.said: Said | None = None
+        self.question: Question | None = None
+        self._posed: dict[int, Question] = {}
+        self.version, self.points_version, self.said_version = 1, 0, 0
+        self._begun = False
+        self.worker = Worker(rows.X, self.labels, self._publish, self._tell, seed)
+        self._ask()
+
+    def start(self) -> None:
+        """Begin to fit, unless that has begun."""
+        if not self.worker.is_alive():
+            self.worker.start()
+
+    def close(self) -> None:
+        """End the fits, and give the journal up."""
+        self.worker.end()
+        self.journal.close()
+
+    def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Have a function called after every change; return what ends it."""
+        with self._lock:
+            self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener) if listener in self._listeners else None
+
+    def _replay(self, placed: Sequence[int]) -> None:
+        """Take over what the journal holds, action by action."""
+        known = [(line, row) for line, row in zip(self.journal.lines, placed, strict=True) if row >= 0]
+        for (_, how), some in groupby(known, key=lambda one: (one[0].time, one[0].how)):
+            marks = [
+                Mark(row, line.label or None, line.predicted or None, line.confidence) for line, row in some
+            ]
+            self.marks.apply(how or CLICK, marks)
+
+    def label(self, rows: Sequence[int], label: str | None) -> None:
+        """Give rows a label, or take theirs back where it is None."""
+        chosen = self._known_rows(rows)
+        name = None if label is None else checked_name(label, "A class")
+        with self._lock:
+            if name is not None:
+                self._refuse_many(name)
+            asked = self.question
+            how = LASSO if len(chosen) > 1 else CLICK
+            if len(chosen) == 1 and self.marks.codes[chosen[0]] >= 0:
+                how = CHANGE
+            elif asked is not None and chosen == [asked.row] and name is not None:
+                how = asked.how
+                self._posed[asked.row] = asked
+            self._act(how, [self._mark(row, name) for row in chosen])
+
+    def skip(self, row: int) -> None:
+        """Pass a row over: it is not asked again."""
+        (row,) = self._known_rows([row])
+        with self._lock:
+            if self.question is not None and self.question.row == row:
+                self._posed[row] = self.question
+            self._act(SKIP, [Mark(row, self.marks.labels[row])])
+
+    def undo(self) -> None:
+        """Undo the last action; a question that it answered is asked again."""
+        with self._lock:
+            if not self.marks.done:
+                raise Refusal("There is nothing to undo.")
+            action = self.marks.done[-1]
+            self._act(UNDO, [Mark(row, label) for row, label in action.before.items()], ask=False)
+            again = self._posed.get(next(iter(action.after))) if len(action.after) == 1 else None
+            if again is not None and self.marks.codes[again.row] < 0:
+                self.question = again
+            self._changed()
+
+    def redo(self) -> None:
+        """Do again what was undone last."""
+        with self._lock:
+            if not self.marks.undone:
+                raise Refusal("There is nothing to do again.")
+            action = self.marks.undone[-1]
+            self._act(REDO, [Mark(row, label) for row, label in action.after.items()])
+
+    def choose(self, strategy: str) -> None:
+        """Choose questions another way from now on."""
+        with self._lock:
+            self.strategy = known_strategy(strategy)
+            self._ask(anew=True)
+            self._changed()
+
+    def add_class(self, name: str) -> None:
+        """Have a class that no row has yet."""
+        name = checked_name(name, "A class")
+        with self._lock:
+            self._refuse_many(name)
+            self.marks.add_class(name)
+            self._changed()
+
+    def state(self) -> dict[str, Any]:
+        """Return what the page shows, but for the points and what is said of each."""
+        with self._lock:
+            marks, answers, said = self.marks, self.marks.answers(), self.said
+            counts = zip(marks.classes, marks.counts(), strict=True)
+            later = forecast(answers)
+            return {
+                "version": self.version,
+                "table": self.rows.name,
+                "target": self.rows.target,
+                "n": self.rows.n,
+                "d": self.rows.cells.d,
+                "who": self.who,
+                "file": self.journal.path.name,
+                "classes": [{"name": name, "count": times} for name, times in counts],
+                "labelled": marks.n_labels,
+                "skipped": len(marks.skipped),
+                "strategies": [{"name": name, "words": words} for name, words in STRATEGIES.items()],
+                "strategy": self.strategy,
+                "question": None if self.question is None else dict(self.question.__dict__),
+                "accuracy": _numbers(expected(answers), "n"),
+                "curve": [_numbers(one, "labels", "n") for one in curve(answers)],
+                "forecast": _numbers(later, "labels"),
+                "doubtful": [] if said is None else self._doubtful(said),
+                "can_undo": bool(marks.done),
+                "can_redo": bool(marks.undone),
+                "busy": self.worker.busy,
+                "points_version": self.points_version,
+                "said_version": self.said_version,
+                "notes": list(self.notes),
+            }
+
+    def points(self) -> bytes:
+        """Return the map: x and y of each row, as float32."""
+        said = self.said
+        n = self.rows.n
+        points = np.zeros((n, 2)) if said is None else said.points
+        return np.ascontiguousarray(points, dtype="<f4").tobytes()
+
+    def said_of_all(self) -> bytes:
+        """Return what is predicted, the labels, and the confidence from 0 to 255 of each row."""
+        with self._lock:
+            predicted, sure, codes = *self.predictions(), self.marks.codes.copy()
+        bytes_of = np.round(255 * np.clip(sure, 0, 1)).astype("u1").tobytes()
+        return b"".join([predicted.astype("<i2").tobytes(), codes.astype("<i2").tobytes(), bytes_of])
+
+    def predictions(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the class predicted for each row, by its place, -1 where none is, and how sure that is."""
+        if self.said is None:
+            return np.full(self.rows.n, -1, dtype=np.int16), np.zeros(self.rows.n)
+        return self.said.predicted, self.said.confidence
+
+    def _act(self, how: str, marks: list[Mark], *, ask: bool = True) -> None:
+        """Write an action down, then take it over, and have the labels fitted."""
+        self._begun = True
+        time = self.journal.now()
+        contents = self.places.contents([mark.row for mark in marks])
+        lines = [self._line(mark, how, time, held) for mark, held in zip(marks, contents, strict=True)]
+        self.journal.append(lines)
+        before = self.marks.codes.copy() if len(marks) > 1 else None
+        old = None if before is not None else self.marks.labels[marks[0].row]
+        self.marks.apply(how, marks)
+        moved = (before != self.marks.codes).any() if before is not None else old != marks[0].label
+        if moved:
+            self.said_version += 1
+            self.worker.want()
+        if ask:
+            self._ask()
+            self._changed()
+
+    def _line(self, mark: Mark, how: str, time: str, content: str) -> Line:
+        return Line(
+            mark.row + 1,
+            self.places.names(mark.row) if self.journal.ids == self.places.ids else (),
+            mark.label or "",
+            time,
+            self.who,
+            how,
+            mark.predicted or "",
+            mark.confidence,
+            content,
+        )
+
+    def _mark(self, row: int, label: str | None) -> Mark:
+        predicted, sure = self.predictions()
+        code = int(predicted[row])
+        if code < 0 or self.marks.codes[row] >= 0:  # what is said of a labelled row was told its label
+            return Mark(row, label)
+        return Mark(row, label, self.marks.classes[code], float(sure[row]))
+
+    def _ask(self, anew: bool = False) -> None:
+        """Have a question, unless the one there is is still open."""
+        now = self.question
+        asked = self.marks.asked()
+        if not anew and now is not None and now.row not in asked and self.marks.codes[now.row] < 0:
+            return
+        said = self.said
+        if anew and now is not None:
+            asked.add(now.row)
+        self.question = self._questions.next(
+            None if said is None else said.fold,
+            None if said is None else said.Z,
+            self.marks.labelled,
+            strategy=self.strategy,
+            asked=asked,
+            n_answered=len(self.marks.answers()),
+        )
+
+    def _doubtful(self, said: Said) -> list[dict[str, Any]]:
+        marks = self.marks
+        open_ = [d for d in said.doubts if marks.labels[d.row] == d.label and d.row not in marks.kept]
+        return [{**doubt.__dict__, "id": self.rows.called(doubt.row)} for doubt in open_[:_MOST_DOUBTS]]
+
+    def labels(self) -> tuple[np.ndarray, list[str]]:
+        """Return the labels of the moment, None where there is none, and the classes in the order of their keys."""
+        with self._lock:
+            return self.marks.labels.copy(), list(self.marks.classes)
+
+    def _publish(self, said: Said) -> None:
+        with self._lock:
+            first = self.said is None or (self.said.fold is None and said.fold is not None)
+            self.said = said
+            self.points_version += 1
+            self.said_version += 1
+            # whoever is looking at a question already keeps it
+            self._ask(anew=first and not self._begun)
+            self._changed()
+
+    def _tell(self, sentence: str) -> None:
+        with self._lock:
+            if sentence and sentence not in self.notes:
+                self.notes.append(sentence)
+            self._changed()
+
+    def _changed(self) -> None:
+        self.version += 1
+        for listener in list(self._listeners):
+            listener()
+
+    def _known_rows(self, rows: Sequence[int]) -> list[int]:
+        chosen = list(dict.fromkeys(rows))
+        if not chosen:
+            raise Refusal("No row was named.")
+        if wrong := [row for row in chosen if not 0 <= row < self.rows.n]:
+            raise Refusal(f"There is no row {wrong[0]}; rows go from 0 to {self.rows.n - 1}.")
+        return chosen
+
+    def _refuse_many(self, name: str) -> None:
+        if name not in self.marks.classes and len(self.marks.classes) >= MOST_CLASSES:
+            raise Refusal(f"There are {MOST_CLASSES:,} classes already, and no room for {name!r}.")
+
+
+def known_strategy(name: str) -> str:
+    """Return the name of a strategy, or refuse one that there is not."""
+    if name not in STRATEGIES:
+        hint = did_you_mean(name, STRATEGIES)
+        raise Refusal(f"{printable(name)[:60]!r} is no strategy{hint}; there are {', '.join(STRATEGIES)}.")
+    return name
+
+
+def checked_name(name: str, what: str) -> str:
+    r"""Return a name without blanks around, or refuse one that is no name.
+
+    >>> checked_name(" setosa ", "A class")
+    'setosa'
+    """
+    name = unicodedata.normalize("NFC", name).strip()
+    if not 1 <= len(name) <= _LONGEST_NAME:
+        raise Refusal(f"{what} has a name of 1 to {_LONGEST_NAME} characters, not {len(name)}.")
+    if printable(name) != name or re.search(r"[\n\t\u2028\u2029\ud800-\udfff]", name):
+        raise Refusal(f"{what} has a name without control characters, not {ascii(name)[:60]}.")
+    if what == "A class" and name.lower() in _NO_CLASS:
+        raise Refusal(f"{name!r} means that there is no label; give the class another name.")
+    return name
+
+
+def _numbers(found: Expected | None, *more: str) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {name: getattr(found, name) for name in ("value", "low", "high", *more)}

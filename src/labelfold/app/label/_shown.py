@@ -1,0 +1,205 @@
+"""Rows as the page shows them: ranked columns with where the row stands, text with the words that matter, pixels."""
+
+from __future__ import annotations
+
+import io
+import re
+import unicodedata
+from typing import Any
+
+import numpy as np
+from sklearn.preprocessing import StandardScaler
+
+from labelfold.app._explain import correlations
+from labelfold.app.io._images import picture
+from labelfold.app.label._material import Material
+from labelfold.app.label._session import Session
+from labelfold.app.report._map import packed
+from labelfold.rows._host import dense
+
+_SAMPLE = 2000  # rows that a row is compared with
+_MOST_COLUMNS = 300
+_MOST_WORDS = 12
+_LONG = 80  # characters: a longer cell is text, whatever the recipe made of it
+_SIDE = 1024  # pixels of an image file
+
+
+class Shown:
+    """The rows of a session as the page shows them.
+
+    Parameters
+    ----------
+    session : Session
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.session, self.rows = session, session.rows
+        rows = self.rows
+        drawn = np.random.default_rng(0).permutation(rows.n)[:_SAMPLE]
+        self._some = np.sort(drawn)
+        self._X = rows.X[self._some]
+        self._owner, self._number, self._texts = _owners(rows)
+        spread = StandardScaler(with_mean=False).fit(self._X)
+        self._mean, self._std = np.asarray(spread.mean_), np.asarray(spread.scale_)
+        self._of: Any = None  # the model that the weights are of
+        self._weights: np.ndarray | None = None
+        ends = dense(self._X) if rows.image_shape is not None else np.zeros((1, 1))
+        self._low, self._high = float(ends.min()), float(ends.max())
+
+    def row(self, i: int) -> dict[str, Any]:
+        """Return all that the page shows of a row."""
+        rows, said, marks = self.rows, self.session.said, self.session.marks
+        shares: list[dict[str, Any]] = []
+        if said is not None and said.shares is not None:
+            named = zip(said.fold.classes_, said.shares[i].tolist(), strict=True)
+            shares = [{"name": str(name), "p": round(p, 4)} for name, p in named]
+            shares.sort(key=lambda one: -one["p"])
+        code = -1 if said is None else int(said.predicted[i])
+        x = dense(rows.X[[i]])[0].astype(np.float64)
+        weights = self._weigh(said)
+        columns, texts = self._columns(i, x, weights)
+        return {
+            "row": i,
+            "id": rows.called(i),
+            "label": marks.labels[i],
+            "predicted": marks.classes[code] if code >= 0 else None,
+            "probabilities": shares,
+            "columns": columns,
+            "texts": texts,
+            "pixels": self._pixels(x),
+            "image": rows.images is not None,
+        }
+
+    def image(self, i: int) -> bytes | None:
+        """Return the file of a row's image as a PNG of bounded size; None where there is none that can be read."""
+        if self.rows.images is None:
+            return None
+        found = picture(self.rows.images[i], _SIDE)
+        if found is None:
+            return None
+        out = io.BytesIO()
+        found.save(out, "PNG")
+        return out.getvalue()
+
+    def _weigh(self, said: Any) -> np.ndarray | None:
+        """Return how much each column of X goes along with the embedding; None while there is no model."""
+        if said is None or said.fold is None:
+            return None
+        if self._of is not said:
+            found = np.abs(correlations(self._X, said.Z[self._some]))
+            self._weights, self._of = found.max(axis=0), said
+        return self._weights
+
+    def _columns(
+        self, i: int, x: np.ndarray, weights: np.ndarray | None
+    ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Return the columns of a row, those that matter first, and its texts."""
+        cells = self.rows.cells
+        if self.rows.image_shape is not None:
+            return [], []
+        each = np.abs(x - self._mean) / self._std if weights is None else weights
+        owned = self._owner >= 0
+        strength = np.zeros(cells.d)
+        np.maximum.at(strength, self._owner[owned], each[owned])
+        chosen = np.argsort(-strength, kind="stable")
+        if self.rows.recipe is None:  # of a row with few entries, those
+            chosen = np.concatenate([chosen[x[chosen] != 0], chosen[x[chosen] == 0]])
+        shown = [j for j in chosen.tolist() if j not in self._texts][:_MOST_COLUMNS]
+        texts = []
+        for j, text in cells.row(i, self._texts):
+            texts.append({"name": cells.name(j), "text": text, "words": self._words(j, text, x, weights)})
+        written = cells.row(i, shown)
+        places = self._places(x, [self._number[j] for j, text in written])
+        columns: list[dict[str, Any]] = []
+        for (j, text), place in zip(written, places, strict=True):
+            if len(text) > _LONG and self._number[j] < 0:
+                texts.append({"name": cells.name(j), "text": text, "words": []})
+                continue
+            place = None if not text else place
+            weight = strength[j] if weights is not None else 0.0 if place is None else abs(2 * place - 1)
+            columns.append(
+                {"name": cells.name(j), "text": text, "place": place, "weight": round(float(weight), 4)}
+            )
+        columns.sort(key=lambda column: -column["weight"])
+        return columns, texts
+
+    def _places(self, x: np.ndarray, numbers: list[int]) -> list[float | None]:
+        """Return where values of a row stand among those of other rows, from 0 to 1; None where it has no number."""
+        known = [c for c in numbers if c >= 0]
+        others = dense(self._X[:, known]) if known else np.zeros((1, 0))
+        own = x[known].astype(others.dtype)
+        places = ((others < own).mean(axis=0) + (others == own).mean(axis=0) / 2).tolist()
+        found = dict(zip(known, places, strict=True))
+        return [round(found[c], 4) if c >= 0 else None for c in numbers]
+
+    def _words(self, j: int, text: str, x: np.ndarray, weights: np.ndarray | None) -> list[str]:
+        """Return the words of a text that matter most, as they are written in it."""
+        names = self.rows.names or []
+        here = np.flatnonzero((self._owner == j) & (x != 0))
+        score = np.abs(x[here]) * (1.0 if weights is None else weights[here])
+        before = f"{self.rows.cells.name(j)}: "
+        written = {_plain(word): word for word in re.findall(r"\w+", text)}
+        found: dict[str, None] = {}
+        for c in here[np.argsort(-score, kind="stable")]:
+            word = written.get(names[c].removeprefix(before))
+            if word is not None:
+                found[word] = None
+            if len(found) == _MOST_WORDS:
+                break
+        return list(found)
+
+    def _pixels(self, x: np.ndarray) -> dict[str, Any] | None:
+        shape = self.rows.image_shape
+        if shape is None:
+            return None
+        seen = np.clip((x - self._low) / ((self._high - self._low) or 1.0), 0, 1)
+        return {
+            "width": shape[1],
+            "height": shape[0],
+            "channels": shape[2] if len(shape) > 2 else 1,
+            "values": packed(np.round(255 * seen), "u1"),
+        }
+
+
+def _owners(rows: Material) -> tuple[np.ndarray, np.ndarray, list[int]]:
+    """Return for each column of X the column of the table that it is made of, -1 where that cannot be told.
+
+    And for each column of the table the column of X that holds its number, -1 where none does, and those of text.
+    """
+    d = rows.cells.d
+    if rows.recipe is None:
+        every = np.arange(rows.X.shape[1])
+        return every, every, []
+    names = rows.cells.names or [f"x{j}" for j in range(d)]
+    place = {name: j for j, name in enumerate(names)}
+    owner, number = np.full(rows.X.shape[1], -1), np.full(d, -1)
+    roles = {column["name"]: column["role"] for column in rows.recipe.columns_}
+    for c, name in enumerate(rows.names or ()):
+        j = _owner_of(name, place)
+        owner[c] = j
+        if j >= 0 and number[j] < 0 and (name == names[j] or name == f"{names[j]}: days"):
+            number[j] = c
+    for j, name in enumerate(names):
+        if roles.get(name) not in ("number", "date"):
+            number[j] = -1
+    return owner, number, [place[name] for name, role in roles.items() if role == "text" and name in place]
+
+
+def _owner_of(name: str, place: dict[str, int]) -> int:
+    """Return the column that a column of the recipe is made of: ``city`` for ``city=Paris``.
+
+    >>> places = {"city": 0, "since": 1}
+    >>> [_owner_of(name, places) for name in ("city=Paris", "since: days", "missingindicator_city", "a")]
+    [0, 1, 0, -1]
+    """
+    for called in (name, name.removeprefix("missingindicator_")):
+        if called in place:
+            return place[called]
+    ends = [found.start() for found in re.finditer(r"=|: |\[", name)]
+    return next((place[name[:end]] for end in reversed(ends) if name[:end] in place), -1)
+
+
+def _plain(word: str) -> str:
+    """Return a word as the recipe's terms write it: in lower case, without accents."""
+    parts = unicodedata.normalize("NFKD", word.lower())
+    return "".join(part for part in parts if not unicodedata.combining(part))

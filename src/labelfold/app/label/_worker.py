@@ -1,0 +1,210 @@
+"""The refits, beside the server: one at a time, and always of the newest labels."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from labelfold.app.io._problems import one_line
+from labelfold.app.label._honest import Doubt, look_again
+from labelfold.app.label._moving_map import MovingMap
+from labelfold.app.label._start import start
+from labelfold.features import Principal
+
+# More rows than these are drawn, and no model is fitted to them.
+MOST_ROWS = 300_000
+# Seconds that the map may take, of few rows and of many.
+_MAP_SECONDS, _FEW = (0.05, 0.4), 20_000
+_COORDINATES = 20
+# All views are weighed again when there are so many times as many labels, or as few, or other classes: after a pause
+# of so many seconds without a label, since it takes longer than the fit that follows a key.
+_AGAIN, _PAUSE = 1.3, 0.7
+
+
+@dataclass(frozen=True)
+class Said:
+    """What the newest model says of all rows.
+
+    Attributes
+    ----------
+    fold : LabelFold or None
+        The model; None while there are fewer than two classes.
+    Z : ndarray of shape (n, k)
+        The embedding.
+    points : ndarray of float32 of shape (n, 2)
+        The map.
+    predicted : ndarray of int16 of shape (n,)
+        Places in the classes of the session, -1 where nothing is predicted.
+    confidence : ndarray of float of shape (n,)
+    shares : ndarray of float32 of shape (n, c), or None
+        The probability of each class of the model.
+    doubts : list of Doubt
+        Labels to look at again.
+    labels : int
+        How many labels it was told.
+    """
+
+    fold: Any
+    Z: np.ndarray
+    points: np.ndarray
+    predicted: np.ndarray
+    confidence: np.ndarray
+    shares: np.ndarray | None
+    doubts: list[Doubt]
+    labels: int
+
+
+class Worker(threading.Thread):
+    """A thread that fits the newest labels, and begins again when others have come meanwhile.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array of shape (n, d)
+    labels : callable
+        Gives the labels of the moment: an array of text and None, and the classes in the order of the session.
+    publish : callable
+        Called with what there is to show, a `Said`.
+    tell : callable
+        Called with a sentence where something fails.
+    seed : int
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        labels: Callable[[], tuple[np.ndarray, list[str]]],
+        publish: Callable[[Said], None],
+        tell: Callable[[str], None],
+        seed: int = 0,
+    ) -> None:
+        super().__init__(name="labelfold-refit", daemon=True)
+        self.X, self.labels, self.publish, self.tell, self.seed = X, labels, publish, tell, seed
+        self.busy = True
+        self._wanted, self._done, self._ended = 1, 0, False
+        self._changed = threading.Condition()
+        self._fold: Any = None
+        self._full_at, self._due = 0.0, False
+        self._full_classes: set[str] = set()
+        self._Z = np.zeros((X.shape[0], 2))
+        self._shown: tuple[np.ndarray, np.ndarray] | None = None
+        self._map = MovingMap(X.shape[0], seed=seed)
+
+    def want(self) -> None:
+        """Ask for a fit of the labels of the moment."""
+        with self._changed:
+            self._wanted += 1
+            self.busy = True
+            self._changed.notify_all()
+
+    def end(self) -> None:
+        """End after the fit under way."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+    def idle(self, seconds: float) -> bool:
+        """Wait until the newest labels are fitted; return whether they are."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._done == self._wanted or self._ended, seconds)
+
+    def run(self) -> None:
+        """Make the views, then fit whatever is newest."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # few labels are what all this is about
+            try:
+                self._begin()
+            except Exception as error:  # the page stays of use without a model
+                self._fold = None
+                self.tell(f"No model can be fitted to these rows: {one_line(error)}.")
+            while self._turn():
+                pass
+
+    def _turn(self) -> bool:
+        """Fit the newest labels, or weigh all views anew where nothing else is to do; return whether to go on."""
+        with self._changed:
+            pause = _PAUSE if self._due else None
+            self._changed.wait_for(lambda: self._done != self._wanted or self._ended, pause)
+            if self._ended:
+                return False
+            wanted = self._wanted
+            full = wanted == self._done
+        try:
+            self._fit(full)
+        except Exception as error:
+            self._due = False
+            self.tell(f"The last labels could not be fitted: {one_line(error)}.")
+        with self._changed:
+            self._done = wanted
+            self.busy = self._done != self._wanted
+            self._changed.notify_all()
+        self.tell("")  # that it is no longer busy
+        return True
+
+    def _begin(self) -> None:
+        n = self.X.shape[0]
+        Z = np.asarray(Principal(_COORDINATES, random_state=self.seed).fit_transform(self.X))
+        if Z.shape[1] == 0:
+            Z = np.zeros((n, 2))
+        self._Z = Z
+        if n > _FEW:  # the map of so many takes seconds: two coordinates for a start
+            plane = np.zeros((n, 2), dtype=np.float32)
+            plane[:, : min(2, Z.shape[1])] = Z[:, :2] / max(float(np.abs(Z).max()), 1e-300)
+            self._shown = Z, plane
+            self._show(Z, seconds=0.0)
+            self._shown = None
+        self._show(Z, seconds=2.0)
+        if n > MOST_ROWS:
+            self.tell(
+                f"There are {n:,} rows; up to {MOST_ROWS:,} a model is fitted while you label. Here rows are drawn "
+                "at random or spread out, and labelfold fit learns from the labels."
+            )
+            return
+        self._fold = start(self.X, seed=self.seed)
+        self._Z = self._fold.embedding_
+
+    def _fit(self, full: bool) -> None:
+        labels, classes = self.labels()
+        known = {label for label in labels if label is not None}
+        if self._fold is None or len(known) < 2:
+            self._due = False
+            self._show(self._Z, seconds=_MAP_SECONDS[0])
+            return
+        count = int(np.sum(labels != None))  # noqa: E711 - entry by entry
+        fold = twin(self._fold).set_params(unlabeled=None).refit(labels, full=full)
+        if full:
+            self._full_at, self._full_classes = count, known
+        self._due = known != self._full_classes or not self._full_at / _AGAIN < count < self._full_at * _AGAIN
+        self._fold, self._shown = fold, None
+        if full and self._wanted != self._done:
+            return  # a label has come meanwhile: it is not to wait for a map that it will change
+        place = {name: i for i, name in enumerate(classes)}
+        codes = np.array([place[str(name)] for name in fold.classes_], dtype=np.int16)
+        shares, Z = fold.label_distributions_, fold.embedding_
+        best = shares.argmax(axis=1)
+        sure = shares[np.arange(len(best)), best]
+        points = self._map.update(Z, seconds=_MAP_SECONDS[len(Z) > _FEW])
+        doubts = look_again(fold, labels)
+        self.publish(Said(fold, Z, points, codes[best], sure, shares.astype(np.float32), doubts, count))
+
+    def _show(self, Z: np.ndarray, seconds: float) -> None:
+        """Show rows that nothing is predicted for; where they were shown already, the map stays."""
+        n = len(Z)
+        if self._shown is None or self._shown[0] is not Z:
+            self._shown = Z, self._map.update(Z, seconds=seconds)
+        none = np.full(n, -1, dtype=np.int16)
+        self.publish(Said(None, Z, self._shown[1], none, np.zeros(n), None, [], 0))
+
+
+def twin(fold: Any) -> Any:
+    """Return another LabelFold with the same views, whose refits leave this one as it is.
+
+    `copy.copy` would leave out the training rows, as a saved model does.
+    """
+    other: Any = object.__new__(type(fold))
+    other.__dict__.update(fold.__dict__)
+    return other
