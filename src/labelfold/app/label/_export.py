@@ -20,7 +20,7 @@ from labelfold.app.label._honest import expected
 from labelfold.app.label._session import Session
 from labelfold.app.label._worker import twin
 
-_REPORT_SECONDS = 60.0
+_REPORT_SECONDS, _FIT_SECONDS = 60.0, 60.0
 _one_at_a_time = threading.Lock()  # a fit or a report takes all there is
 
 
@@ -105,6 +105,9 @@ EXPORTS: dict[str, tuple[Callable[[Session, bool], bytes], str]] = {
 
 
 def _model_of(session: Session) -> Any:
+    """Return the model of the newest labels, once it is fitted."""
+    if session.worker.is_alive():
+        session.worker.idle(_FIT_SECONDS)
     said = session.said
     if said is None or said.fold is None:
         raise Refusal("There is no model yet; label rows of two classes, and wait for the first fit.")
