@@ -40,7 +40,10 @@ const KEYS: Record<string, () => void> = {
   "-": () => map.peek()?.zoom(1 / 1.4),
   "/": () => focus("search"),
   f: () => document.getElementById("filter-button")?.click(),
-  e: () => document.querySelector<HTMLElement>(".export summary")?.click(),
+  e: () => {
+    document.querySelector<HTMLElement>(".export summary")?.click();
+    document.querySelector<HTMLElement>(".export[open] .menu button")?.focus();
+  },
   m: () => focus("map"),
   r: () => told.peek()?.retry?.(),
   "?": () => (helping.value = true),

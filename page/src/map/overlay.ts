@@ -28,13 +28,15 @@ export function drawOver(pen: CanvasRenderingContext2D, view: View, pixels: numb
   for (const { text, from, to } of over.names) {
     const [x, y] = view.toScreen(from[0] + over.t * (to[0] - from[0]), from[1] + over.t * (to[1] - from[1]));
     if (x < 0 || y < 0 || x > view.width || y > view.height) continue;
+    const half = pen.measureText(text).width / 2 + 4;
+    const inside = Math.max(half, Math.min(x, view.width - half));
     pen.strokeStyle = paper;
     pen.lineWidth = 4;
     pen.globalAlpha = 0.82;
-    pen.strokeText(text, x, y);
+    pen.strokeText(text, inside, y);
     pen.globalAlpha = 1;
     pen.fillStyle = ink;
-    pen.fillText(text, x, y);
+    pen.fillText(text, inside, y);
   }
 
   for (const { kind, place, index } of over.marks) {

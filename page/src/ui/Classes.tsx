@@ -1,6 +1,6 @@
 /** Class buttons with their keys, and what else can be answered. */
 import { useRef } from "preact/hooks";
-import { addClass, label, queue, redo, skip, undo } from "../actions";
+import { addClass, aim, label, queue, redo, skip, undo } from "../actions";
 import { hidden, isQuestion, keys, many, row, state } from "../store";
 import { Swatch } from "./Swatch";
 import { count, percent } from "./words";
@@ -9,6 +9,7 @@ const place = (key: string): number => (key ? "1234567890".indexOf(key) : 10);
 
 export function Classes() {
   const box = useRef<HTMLInputElement>(null);
+  const aimed = useRef(aim());
   const { classes, can_undo, can_redo } = state.value!;
   const shown = many.value ? null : row.value;
   const chances = new Map(hidden.value ? [] : shown?.probabilities.map(({ name, p }) => [name, p]));
@@ -50,9 +51,17 @@ export function Classes() {
           );
         })}
       </div>
-      <form class="new" onSubmit={named(label)}>
+      <form class="new" onSubmit={named((name) => label(name, aimed.current))}>
         <label for="new-class" class="unseen">New class, or the name of one</label>
-        <input id="new-class" ref={box} list="class-names" autocomplete="off" maxLength={200} placeholder="New class, or type a name" />
+        <input
+          id="new-class"
+          ref={box}
+          list="class-names"
+          autocomplete="off"
+          maxLength={200}
+          placeholder="New class, or type a name"
+          onFocus={() => (aimed.current = aim())} // another tab may change the question while a name is typed
+        />
         <datalist id="class-names">{classes.map(({ name }) => <option key={name} value={name} />)}</datalist>
         <button type="submit">Label <kbd>↵</kbd></button>
         <button type="button" onClick={named(addClass)} title="Add the class and label nothing">Add</button>

@@ -75,11 +75,15 @@ function Columns({ columns, few }: { columns: Column[]; few: number }) {
 }
 
 export function RowView({ row }: { row: Row }) {
+  const [unread, setUnread] = useState(false);
   const seen = row.pixels || row.image;
   return (
     <>
-      {row.pixels && <Pixels pixels={row.pixels} id={row.id} />}
-      {row.image && <img class="picture" src={`image/${row.row}`} alt={`Image of ${row.id}`} />}
+      {row.image && !unread && (
+        <img class="picture" src={`image/${row.row}`} alt={`Image of ${row.id}`} onError={() => setUnread(true)} />
+      )}
+      {row.pixels && (!row.image || unread) && <Pixels pixels={row.pixels} id={row.id} />}
+      {unread && <p class="note">The image file cannot be read{row.pixels ? "; these are the pixels that the model sees" : ""}.</p>}
       {row.texts.map(({ name, text, words }) => (
         <section key={name}>
           {row.texts.length + row.columns.length > 1 && <h3 class="name">{name}</h3>}

@@ -556,7 +556,8 @@ def test_without_webgl_a_sample_is_drawn(browser, address):
 
 
 def test_a_server_that_is_gone_and_comes_back(browser, tmp_path, monkeypatch):
-    monkeypatch.setattr("labelfold.app.label._run.secrets.token_urlsafe", lambda _: "the-same-token")
+    token = "the-same-token"
+    monkeypatch.setattr("labelfold.app.label._run.secrets.token_urlsafe", lambda _: token)
     running = Running(session_on(tmp_path / "labels.csv"), _bound(0))
     port = int(urlsplit(running.url).port)
     running.start()
@@ -575,6 +576,13 @@ def test_a_server_that_is_gone_and_comes_back(browser, tmp_path, monkeypatch):
     assert "was not saved" in browser.run("document.querySelector('.saying.wrong').textContent")
     browser.wait("document.querySelector('.saying.gone').textContent.includes('1 not saved yet')")
     assert labelled(browser) == 1
+    token = "another-token"
+    running = Running(session_on(tmp_path / "labels.csv"), _bound(port))
+    running.start()
+    browser.wait("document.querySelector('.saying.gone').textContent.includes('another address')")
+    running.close()
+    browser.wait("!document.querySelector('.saying.gone').textContent.includes('another address')")
+    token = "the-same-token"
     running = Running(session_on(tmp_path / "labels.csv"), _bound(port))
     running.start()
     try:
