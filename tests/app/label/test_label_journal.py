@@ -10,7 +10,7 @@ from small_session import flowers, session_on
 
 from labelfold.app.io import FileProblem, read_table
 from labelfold.app.label import _journal
-from labelfold.app.label._journal import Journal, Line, whole_lines
+from labelfold.app.label._journal import Journal, Line, refuse_taken, whole_lines
 
 
 def line(number, label, time="t", **more):
@@ -82,9 +82,11 @@ def test_a_line_end_between_quotes_ends_no_line():
 def test_two_do_not_write_to_one_file(tmp_path):
     path = tmp_path / "a.csv"
     journal = Journal(path)
-    with pytest.raises(FileProblem, match="is being written by another labelling page"):
-        Journal(path)
+    for opened in (Journal, refuse_taken):
+        with pytest.raises(FileProblem, match="is being written by another labelling page"):
+            opened(path)
     journal.close()
+    refuse_taken(path)
     Journal(path).close()
 
 

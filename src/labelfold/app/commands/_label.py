@@ -69,6 +69,7 @@ def label_command(
     """
     if lack := missing():
         raise Refusal(lack)
+    from labelfold.app.label._journal import refuse_taken
     from labelfold.app.label._material import material
     from labelfold.app.label._run import open_page, show
 
@@ -79,6 +80,7 @@ def label_command(
         writable_folder(file.parent, make=False)
         if rows.labels is not None and rows.labels.resolve() == file.resolve():
             raise Refusal(f"{file} is the file that labels go to, and is read anyway; leave out --labels.")
+        refuse_taken(file)
         table, given = read_to_label(rows, label_free)
         target = _target(table, rows.target)
         made = material(

@@ -103,11 +103,7 @@ class Journal:
                 f"Labels cannot be written to {self.path}: {error.strerror or error}; name another file with -o."
             ) from error
         try:
-            os.lseek(self._handle, _FAR, os.SEEK_SET)
-            if lock(self._handle) is False:
-                raise FileProblem(
-                    f"{self.path} is being written by another labelling page; use that one, or end it first."
-                )
+            _take(self._handle, self.path)
             self._open([str(name) for name in ids], columns)
         except BaseException:
             os.close(self._handle)
@@ -226,6 +222,27 @@ class Journal:
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
+
+
+def refuse_taken(path: str | os.PathLike[str]) -> None:
+    """Refuse a file of labels that another page writes to, before the table is read for it."""
+    path = Path(path)
+    if not path.is_file():
+        return
+    with suppress(OSError):  # told where it is opened for good
+        handle = os.open(path, os.O_RDWR)
+        try:
+            _take(handle, path)
+        finally:
+            os.close(handle)
+
+
+def _take(handle: int, path: Path) -> None:
+    os.lseek(handle, _FAR, os.SEEK_SET)
+    if lock(handle) is False:
+        raise FileProblem(
+            f"{path} is being written by another labelling page; use that one, or end it first."
+        )
 
 
 def whole_lines(content: bytes) -> int:
