@@ -1,6 +1,7 @@
 # make demo   the main job on real data: a table, a model, and one offline HTML report
 # make test   the whole test suite
 # make campaign SECONDS=600 SEED=1   attack estimators, commands and readers; see docs/reliability.md
+# make page   build the labelling page from page/ into src/labelfold/app/label/static (needs Node; its result is committed)
 # Each sets up its own virtual environment the first time and starts at once after that.
 
 PYTHON ?= python3
@@ -8,10 +9,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test campaign lint types format doctest clean
+.PHONY: help demo test campaign page lint types format doctest clean
 
 help:
-	@sed -n '1,4p' Makefile | sed 's/^# //'
+	@sed -n '1,5p' Makefile | sed 's/^# //'
 
 demo: $(VENV)/.app
 	$(BIN)/labelfold demo --output demo
@@ -24,6 +25,9 @@ SEED ?= 0
 PARTS ?= cases faults files
 campaign: $(VENV)/.test
 	$(BIN)/python campaign --seconds $(SECONDS) --seed $(SEED) --parts $(PARTS) $(ARGS)
+
+page:
+	cd page && npm ci --ignore-scripts --no-audit --no-fund && npm run check && npm run build
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -54,4 +58,4 @@ $(VENV)/.test: pyproject.toml | $(BIN)/python
 	@touch $@ $(VENV)/.app
 
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache .hypothesis demo
+	rm -rf page/node_modules $(VENV) .pytest_cache .ruff_cache .mypy_cache .hypothesis demo

@@ -74,6 +74,7 @@ class StandIn:
             self.changed.notify_all()
 
     def state(self) -> bytes:
+        """Return what the page is told."""
         classes = [{"name": f"class {i}", "count": 20} for i in range(CLASSES)]
         said = {
             "version": self.version, "table": "made.csv", "target": "class", "n": self.n, "d": 2, "who": "nobody",
@@ -85,6 +86,7 @@ class StandIn:
         return json.dumps(said).encode()
 
     def said(self) -> bytes:
+        """Return what is said of every row."""
         return (
             self.code.astype("<i2").tobytes()
             + self.label.astype("<i2").tobytes()

@@ -82,8 +82,9 @@ class Tab:
             .json()
         )
         written = time.perf_counter() - began
-        points, said = answer["points_version"], answer["said_version"]
-        self.until(lambda s: s["points_version"] > points and s["said_version"] > said)
+        points, version = answer["points_version"], answer["version"]
+        if answer["busy"]:  # otherwise the fit was quicker than the answer
+            self.until(lambda s: s["version"] > version and (s["points_version"] > points or not s["busy"]))
         for name in ("points", "said"):
             self.client.get(self.url + name).raise_for_status()
         return written, time.perf_counter() - began

@@ -108,6 +108,15 @@ class Browser:
             self.errors.append(json.dumps(params["args"]))
         elif what == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
             self.errors.append(params["entry"]["text"])
+        elif what == "Page.javascriptDialogOpening":
+            if params["type"] != "beforeunload":
+                self.errors.append(f"{params['type']}: {params['message']}")
+            answer = {
+                "id": next(self._ids),
+                "method": "Page.handleJavaScriptDialog",
+                "params": {"accept": True},
+            }
+            os.write(self._out, json.dumps({**answer, "sessionId": event["sessionId"]}).encode() + b"\0")
         elif what == "Network.requestWillBeSent":
             self.requests.append(params["request"]["url"])
 
@@ -140,6 +149,15 @@ class Browser:
         self._call("Page.navigate", url=path if isinstance(path, str) else path.as_uri())
         self.wait("document.documentElement?.dataset.drawn === 'yes'", seconds)
 
+    @contextmanager
+    def before_pages(self, script: str) -> Iterator[None]:
+        """Run a script before those of every page that is opened meanwhile."""
+        number = self._call("Page.addScriptToEvaluateOnNewDocument", source=script)["identifier"]
+        try:
+            yield
+        finally:
+            self._call("Page.removeScriptToEvaluateOnNewDocument", identifier=number)
+
     def run(self, script: str):
         """Return the value of an expression."""
         result = self._call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
@@ -150,7 +168,7 @@ class Browser:
     def wait(self, script: str, seconds: float = 20) -> None:
         """Wait until an expression is true."""
         deadline = time.monotonic() + seconds
-        while not self.run(script):
+        while not self.run(f"!!({script})"):
             if time.monotonic() > deadline:
                 raise TimeoutError(script)
             time.sleep(0.05)
@@ -164,16 +182,12 @@ class Browser:
         """Drag the mouse along a path, with the shift key held down if asked."""
         for i, (x, y) in enumerate([path[0], *path, path[-1]]):
             kind = "mousePressed" if i == 0 else "mouseReleased" if i > len(path) else "mouseMoved"
-            self._call(
-                "Input.dispatchMouseEvent",
-                type=kind,
-                x=x,
-                y=y,
-                button="left",
-                buttons=1,
-                clickCount=1,
-                modifiers=8 if shift else 0,
-            )
+            self.mouse(kind, x, y, shift=shift)
+
+    def mouse(self, kind: str, x: float, y: float, *, shift: bool = False) -> None:
+        """Do one thing with the left button: "mousePressed", "mouseMoved" or "mouseReleased"."""
+        held = {"button": "left", "buttons": 1, "clickCount": 1, "modifiers": 8 if shift else 0}
+        self._call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **held)
 
     def download_to(self, folder: Path) -> None:
         """Let files that the page gives be written to a folder."""
@@ -201,6 +215,10 @@ class Browser:
             kind = "touchMove" if i else "touchStart"
             self._call("Input.dispatchTouchEvent", type=kind, touchPoints=points)
         self._call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+
+    def shot(self) -> bytes:
+        """Return a picture of what is in the window, as a PNG."""
+        return base64.b64decode(self._call("Page.captureScreenshot")["data"])
 
     def screenshot(self, path: Path, element: str = "document.documentElement") -> None:
         """Write a picture of an element, given by an expression."""

@@ -1,6 +1,6 @@
 /** What a user does. Each waits for its turn, and applies to the row that was shown when it was asked for. */
 import { signal } from "@preact/signals";
-import { getBlob, Gone, post } from "./api";
+import { getBlob, Gone, post, type Row } from "./api";
 import { gone, hovered, isQuestion, keys, many, map, peeking, pinned, row, said, state, take, tell } from "./store";
 
 interface Action {
@@ -57,10 +57,12 @@ export function resume(): void {
 
 const rows = (count: number): string => (count === 1 ? "1 row" : `${count.toLocaleString("en")} rows`);
 
-/** Label what the panel shows; null takes the label back. */
-export function label(name: string | null): void {
-  const chosen = many.peek();
-  const shown = row.peek();
+/** What a label is for: rows chosen together, or the one in the panel. */
+export interface Aim { chosen: number[] | null; shown: Row | null }
+export const aim = (): Aim => ({ chosen: many.peek(), shown: row.peek() });
+
+/** Label what the panel shows, or did when the answer was begun; null takes the label back. */
+export function label(name: string | null, { chosen, shown }: Aim = aim()): void {
   const targets = chosen ?? (shown ? [shown.row] : []);
   if (!targets.length) return;
   const what = chosen ? rows(chosen.length) : shown!.id;

@@ -1,6 +1,6 @@
 /** The keyboard. Letters are keys only where nothing is typed. */
 import { back, label, labelByKey, nextDoubt, peek, pin, redo, skip, undo } from "./actions";
-import { helping, hovered, lassoing, many, map, row, state, told } from "./store";
+import { helping, lassoing, map, pinned, row, state, told } from "./store";
 
 const ARROWS: Record<string, [number, number]> = {
   ArrowLeft: [-1, 0],
@@ -12,7 +12,7 @@ const ARROWS: Record<string, [number, number]> = {
 const focus = (id: string): void => document.getElementById(id)?.focus();
 
 function go([dx, dy]: [number, number]): void {
-  const here = row.peek()?.row ?? state.peek()?.question?.row ?? 0;
+  const here = pinned.peek() >= 0 ? pinned.peek() : (row.peek()?.row ?? state.peek()?.question?.row ?? 0);
   const next = map.peek()?.neighbour(here, dx, dy) ?? -1;
   if (next >= 0) pin(next);
 }
@@ -40,7 +40,10 @@ const KEYS: Record<string, () => void> = {
   "-": () => map.peek()?.zoom(1 / 1.4),
   "/": () => focus("search"),
   f: () => document.getElementById("filter-button")?.click(),
-  e: () => document.querySelector<HTMLElement>(".export summary")?.click(),
+  e: () => {
+    document.querySelector<HTMLElement>(".export summary")?.click();
+    document.querySelector<HTMLElement>(".export[open] .menu button")?.focus();
+  },
   m: () => focus("map"),
   r: () => told.peek()?.retry?.(),
   "?": () => (helping.value = true),
@@ -54,7 +57,6 @@ function typing(target: EventTarget | null): boolean {
 function escape(target: EventTarget | null): void {
   if (typing(target)) (target as HTMLElement).blur();
   else if (lassoing.peek()) lassoing.value = false;
-  else if (many.peek() || hovered.peek() >= 0) back();
   else back();
   const menu = document.querySelector<HTMLDetailsElement>(".export[open]");
   if (menu) menu.open = false;

@@ -5,6 +5,8 @@ import type { PointMap, Said } from "./map/map";
 
 export const state = signal<State | null>(null);
 export const gone = signal(false);
+/** Whether a server is there again that does not know this address: its token is another. */
+export const moved = signal(false);
 export const map = signal<PointMap | null>(null);
 export const said = signal<Said | null>(null);
 /** Rows under the cursor, chosen by click or key, and chosen together (by lasso or search). -1: none. */
@@ -93,6 +95,7 @@ export function listen(): void {
   events.addEventListener("state", (event) => {
     const back = gone.peek();
     gone.value = false;
+    moved.value = false;
     if (back) have = { points: NaN, said: NaN };
     take(JSON.parse(event.data) as State, first);
     first = false;
@@ -102,6 +105,10 @@ export function listen(): void {
     events.close();
     gone.value = true;
     setTimeout(listen, 1000);
+    getJSON<State>("state").then(
+      () => (moved.value = false),
+      (error) => (moved.value = error instanceof Refused),
+    );
   };
 }
 

@@ -150,6 +150,13 @@ export class PointMap {
     this.dress();
   }
 
+  /** The rows that the filter leaves. */
+  filtered(): number[] {
+    const rows: number[] = [];
+    this.mask?.forEach((kept, i) => kept && rows.push(i));
+    return rows;
+  }
+
   /** Rows that a filter leaves; null: all. */
   filter(mask: Uint8Array | null): void {
     this.mask = mask;

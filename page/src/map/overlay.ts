@@ -28,13 +28,15 @@ export function drawOver(pen: CanvasRenderingContext2D, view: View, pixels: numb
   for (const { text, from, to } of over.names) {
     const [x, y] = view.toScreen(from[0] + over.t * (to[0] - from[0]), from[1] + over.t * (to[1] - from[1]));
     if (x < 0 || y < 0 || x > view.width || y > view.height) continue;
+    const half = pen.measureText(text).width / 2 + 4;
+    const inside = Math.max(half, Math.min(x, view.width - half));
     pen.strokeStyle = paper;
     pen.lineWidth = 4;
     pen.globalAlpha = 0.82;
-    pen.strokeText(text, x, y);
+    pen.strokeText(text, inside, y);
     pen.globalAlpha = 1;
     pen.fillStyle = ink;
-    pen.fillText(text, x, y);
+    pen.fillText(text, inside, y);
   }
 
   for (const { kind, place, index } of over.marks) {
@@ -48,7 +50,7 @@ export function drawOver(pen: CanvasRenderingContext2D, view: View, pixels: numb
     pen.beginPath();
     pen.arc(x, y, 5, 0, 7);
     pen.fill();
-    for (const [width, colour] of [[5, paper], [2.2, kind === "hover" ? ink : accent]] as const) {
+    for (const [width, colour] of [[5, paper], [2.2, kind === "question" ? accent : ink]] as const) {
       pen.lineWidth = width;
       pen.strokeStyle = colour;
       pen.beginPath();

@@ -1,6 +1,6 @@
 import { useEffect, useRef } from "preact/hooks";
 import { queue, save } from "../actions";
-import { gone, helping, state, told } from "../store";
+import { gone, helping, moved, state, told } from "../store";
 import { MapView } from "./MapView";
 import { Panel } from "./Panel";
 import { count } from "./words";
@@ -76,6 +76,11 @@ function Help() {
   );
 }
 
+const absent = (): string =>
+  moved.value
+    ? "The server was started again and has another address; open the one that it printed."
+    : "The server is gone; start it again and reload.";
+
 /** What was done, or was not and why; and the server's absence. */
 function Sayings() {
   const said = told.value;
@@ -87,7 +92,7 @@ function Sayings() {
   return (
     <div class="sayings">
       <div role="alert">
-        {gone.value && <p class="saying gone">The server is gone; start it again and reload.{queue.value.length > 0 && ` ${queue.value.length} not saved yet.`}</p>}
+        {gone.value && <p class="saying gone">{absent()}{queue.value.length > 0 && ` ${queue.value.length} not saved yet.`}</p>}
       </div>
       <div role="status" aria-live="polite">
         {said && (
@@ -105,7 +110,7 @@ function Sayings() {
 export function App() {
   const here = state.value;
   if (!here) {
-    return <p class="loading">{gone.value ? "The server is gone; start it again and reload." : "Loading…"}</p>;
+    return <p class="loading">{gone.value ? absent() : "Loading…"}</p>;
   }
   return (
     <>
@@ -113,8 +118,8 @@ export function App() {
         <h1>labelfold</h1>
         <p class="table"><span title={here.table}>{here.table}</span> <span class="note">→</span> <span title={here.target}>{here.target}</span></p>
         <p class="progress">
-          <strong>{count(here.labelled)}</strong> of {count(here.n)} labelled
-          {here.skipped > 0 && `, ${count(here.skipped)} skipped`}
+          <strong>{count(here.labelled)}</strong> of {count(here.n)}
+          <span class="wide"> labelled{here.skipped > 0 && `, ${count(here.skipped)} skipped`}</span>
         </p>
         <Export />
         <button class="help" onClick={() => (helping.value = true)}>Keys <kbd>?</kbd></button>

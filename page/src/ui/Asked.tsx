@@ -1,6 +1,6 @@
 /** The upper part of the panel: what is asked and why, or what else was chosen. */
 import { back, chooseMany, peek, withoutLabel } from "../actions";
-import { found, hidden, hovered, indexOf, isQuestion, many, query, row, said, searching, state, NOTHING } from "../store";
+import { found, hidden, hovered, indexOf, isQuestion, many, map, query, row, said, searching, state, NOTHING } from "../store";
 import { RowView } from "./RowView";
 import { Swatch } from "./Swatch";
 import { count, percent } from "./words";
@@ -101,6 +101,16 @@ export function Asked() {
   );
 }
 
+/** The row in words, for whoever hears the page. Rows under the cursor are left out: they come too fast. */
+export function Spoken() {
+  const shown = row.value;
+  if (!shown || many.value || hovered.value >= 0) return null;
+  const asking = isQuestion.value ? `Question: ${shown.id}. ${sentence(state.value!.question!.reason)}` : `${shown.id}.`;
+  const known = shown.label === null ? "" : ` Labelled ${shown.label}.`;
+  const guess = hidden.value || shown.predicted === null ? "" : ` Predicted ${shown.predicted}.`;
+  return <>{asking + known + guess}</>;
+}
+
 const sentence = (phrase: string): string => phrase && `${phrase[0].toUpperCase()}${phrase.slice(1)}.`.replace(/\.\.$/, ".");
 
 /** What a search found, with a way to choose it all. */
@@ -110,8 +120,8 @@ export function Results() {
   return (
     <p class="results" role="status">
       {here ? `${count(here.total)} of ${count(state.value!.n)} rows` : "Searching…"}
-      {here && here.total > 0 && here.rows.length === here.total && (
-        <button class="quiet" onClick={() => chooseMany(here.rows)}>Choose them</button>
+      {here && here.total > 0 && (
+        <button class="quiet" onClick={() => chooseMany(map.value?.filtered() ?? here.rows)}>Choose them</button>
       )}
       <button class="quiet" onClick={() => (query.value = NOTHING)}>Show all rows</button>
     </p>

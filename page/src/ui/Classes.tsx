@@ -1,6 +1,6 @@
 /** Class buttons with their keys, and what else can be answered. */
 import { useRef } from "preact/hooks";
-import { addClass, label, queue, redo, skip, undo } from "../actions";
+import { addClass, aim, label, queue, redo, skip, undo } from "../actions";
 import { hidden, isQuestion, keys, many, row, state } from "../store";
 import { Swatch } from "./Swatch";
 import { count, percent } from "./words";
@@ -9,11 +9,13 @@ const place = (key: string): number => (key ? "1234567890".indexOf(key) : 10);
 
 export function Classes() {
   const box = useRef<HTMLInputElement>(null);
+  const aimed = useRef(aim());
   const { classes, can_undo, can_redo } = state.value!;
   const shown = many.value ? null : row.value;
   const chances = new Map(hidden.value ? [] : shown?.probabilities.map(({ name, p }) => [name, p]));
   // buttons stand in the order of the keyboard
   const order = classes.map((_, i) => i).sort((a, b) => place(keys.value[a]) - place(keys.value[b]) || a - b);
+  const longest = Math.max(0, ...classes.map(({ name }) => name.length));
   const waiting = new Set(queue.value.map(({ data }) => data.label));
   const named = (use: (name: string) => void) => (event: Event) => {
     event.preventDefault();
@@ -26,7 +28,7 @@ export function Classes() {
   return (
     <section class="answers" aria-label="Classes">
       {!classes.length && <p class="note">There is no class yet. Type the name of the first below.</p>}
-      <div class={classes.every(({ name }) => name.length <= 3) ? "classes short" : "classes"}>
+      <div class={`classes ${longest <= 3 ? "short" : longest > 6 ? "long" : ""}`}>
         {order.map((index) => {
           const { name, count: sum } = classes[index];
           const chance = chances.get(name) ?? 0;
@@ -49,9 +51,17 @@ export function Classes() {
           );
         })}
       </div>
-      <form class="new" onSubmit={named(label)}>
+      <form class="new" onSubmit={named((name) => label(name, aimed.current))}>
         <label for="new-class" class="unseen">New class, or the name of one</label>
-        <input id="new-class" ref={box} list="class-names" autocomplete="off" maxLength={200} placeholder="New class, or type a name" />
+        <input
+          id="new-class"
+          ref={box}
+          list="class-names"
+          autocomplete="off"
+          maxLength={200}
+          placeholder="New class, or type a name"
+          onFocus={() => (aimed.current = aim())} // another tab may change the question while a name is typed
+        />
         <datalist id="class-names">{classes.map(({ name }) => <option key={name} value={name} />)}</datalist>
         <button type="submit">Label <kbd>↵</kbd></button>
         <button type="button" onClick={named(addClass)} title="Add the class and label nothing">Add</button>

@@ -2,7 +2,7 @@
 import { choose, pin } from "../actions";
 import { indexOf, pinned, row, state } from "../store";
 import { Accuracy } from "./Accuracy";
-import { Asked } from "./Asked";
+import { Asked, Spoken } from "./Asked";
 import { Classes } from "./Classes";
 import { Swatch } from "./Swatch";
 import { count, percent } from "./words";
@@ -53,6 +53,7 @@ export function Panel() {
   return (
     <aside class="panel" aria-label="Question and answers">
       <div class="ask" data-row={row.value?.row}><Asked /></div>
+      <p class="unseen" role="status"><Spoken /></p>
       <Classes />
       <Accuracy />
       <LookAgain />

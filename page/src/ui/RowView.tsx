@@ -40,6 +40,9 @@ function Place({ place }: { place: number }) {
   );
 }
 
+/** A number with more digits than one reads is cut to five; the whole is in its title. */
+const short = (text: string): string => (/^-?\d+\.\d{5,}$/.test(text) ? String(Number(Number(text).toPrecision(5))) : text);
+
 function Columns({ columns, few }: { columns: Column[]; few: number }) {
   const [all, setAll] = useState(false);
   if (!columns.length) return null;
@@ -55,7 +58,7 @@ function Columns({ columns, few }: { columns: Column[]; few: number }) {
             {seen.map((column) => (
               <tr key={column.name}>
                 <th scope="row" title={column.name}>{column.name}</th>
-                <td class="value" title={column.text}>{column.text}</td>
+                <td class="value" title={column.text}>{short(column.text)}</td>
                 <td>{column.place === null ? null : <Place place={column.place} />}</td>
               </tr>
             ))}
@@ -72,18 +75,22 @@ function Columns({ columns, few }: { columns: Column[]; few: number }) {
 }
 
 export function RowView({ row }: { row: Row }) {
+  const [unread, setUnread] = useState(false);
   const seen = row.pixels || row.image;
   return (
     <>
-      {row.pixels && <Pixels pixels={row.pixels} id={row.id} />}
-      {row.image && <img class="picture" src={`image/${row.row}`} alt={`Image of ${row.id}`} />}
+      {row.image && !unread && (
+        <img class="picture" src={`image/${row.row}`} alt={`Image of ${row.id}`} onError={() => setUnread(true)} />
+      )}
+      {row.pixels && (!row.image || unread) && <Pixels pixels={row.pixels} id={row.id} />}
+      {unread && <p class="note">The image file cannot be read{row.pixels ? "; these are the pixels that the model sees" : ""}.</p>}
       {row.texts.map(({ name, text, words }) => (
         <section key={name}>
           {row.texts.length + row.columns.length > 1 && <h3 class="name">{name}</h3>}
           <Text text={text} words={words} />
         </section>
       ))}
-      <Columns columns={row.columns} few={seen ? 0 : row.texts.length ? 4 : 10} />
+      <Columns columns={row.columns.filter(({ text }) => text !== row.id)} few={seen ? 0 : row.texts.length ? 4 : 10} />
     </>
   );
 }

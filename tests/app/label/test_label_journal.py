@@ -6,11 +6,11 @@ import os
 import numpy as np
 import pandas as pd
 import pytest
+from small_session import flowers, session_on
 
 from labelfold.app.io import FileProblem, read_table
 from labelfold.app.label import _journal
 from labelfold.app.label._journal import Journal, Line, whole_lines
-from labelling import flowers, session_on
 
 
 def line(number, label, time="t", **more):
@@ -125,12 +125,41 @@ def test_a_file_that_somebody_else_changed_is_not_written_to(tmp_path, how):
     journal.close()
 
 
-def test_another_file_of_that_name_is_refused_and_stays(tmp_path):
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"id,label\n1,a\n",
+        b"a,b\n1,2",
+        b"PAR1\x00\xff\n\x00",
+        b"no line end",
+        b"\x00" * 50,
+        b'"',
+        b"label,time,who,how\n1",
+    ],
+)
+def test_another_file_is_refused_and_stays_byte_for_byte(tmp_path, content):
     path = tmp_path / "a.labels.csv"
-    path.write_text("id,label\n1,a\n")
+    path.write_bytes(content)
     with pytest.raises(FileProblem, match="was not written by labelfold label"):
         Journal(path)
-    assert path.read_text() == "id,label\n1,a\n"
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("cut", [0, 1, 10])
+def test_a_header_that_was_not_finished_is_begun_anew(tmp_path, cut):
+    path = tmp_path / "a.csv"
+    Journal(path).close()
+    whole = path.read_bytes()
+    path.write_bytes(whole[:cut])
+    Journal(path).close()
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no pipes with names")
+def test_a_pipe_in_the_place_of_the_file_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "a.csv")
+    with pytest.raises(FileProblem, match="a device or a pipe"):
+        Journal(tmp_path / "a.csv")
 
 
 def test_time_never_goes_back(tmp_path):

@@ -2,16 +2,17 @@
 
 import base64
 import json
+import re
 import socket
 import time
 
 import httpx
 import numpy as np
 import pytest
+from small_session import flowers, session_on
 
 from labelfold.app.label._run import Running
 from labelfold.app.label._safety import HEADERS
-from labelling import flowers, session_on
 
 JSON = {"content-type": "application/json"}
 
@@ -292,6 +293,21 @@ def test_every_answer_has_the_headers(page):
     assert HEADERS["cache-control"] == "no-store"
     assert HEADERS["referrer-policy"] == "no-referrer"
     assert HEADERS["cross-origin-resource-policy"] == "same-origin"
+
+
+def test_the_page_itself_and_an_export_are_served(page):
+    index = get(page, "")
+    assert index.headers["content-type"].startswith("text/html")
+    assert "style=" not in index.text
+    for name in re.findall(r'(?:src|href)="(static/[^"]+)"', index.text):
+        assert get(page, name).headers["content-type"].split(";")[0] in (
+            "text/javascript",
+            "text/css",
+            "image/svg+xml",
+        )
+    table = get(page, "export/table.csv")
+    assert table.headers["content-disposition"] == 'attachment; filename="table.csv"'
+    assert len(table.text.splitlines()) == 61
 
 
 def test_hostile_text_stays_text(page):

@@ -1,12 +1,17 @@
 """A session: labels, undo, questions, restarts, and tables that changed meanwhile."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pandas as pd
 import pytest
+from small_session import CLASSES, flowers, made, session_on
 
-from labelfold.app.io import FileProblem
+from labelfold.app.io import FileProblem, read_table
 from labelfold.app.io._problems import Refusal
-from labelling import CLASSES, flowers, made, session_on
+from labelfold.app.label._journal import Journal
+from labelfold.app.label._material import material
+from labelfold.app.label._session import Session
 
 
 @pytest.fixture
@@ -181,6 +186,17 @@ def test_labels_that_come_during_a_fit_are_fitted_next(path):
     session.close()
 
 
+def test_many_hands_at_once_lose_no_label(path):
+    session = session_on(path)
+    with ThreadPoolExecutor(8) as hands:
+        list(hands.map(lambda i: session.label([i], f"by {i % 4}"), range(60)))
+    assert len(labels(session)) == 60
+    session.close()
+    again = session_on(path)
+    assert labels(again) == {i: f"by {i % 4}" for i in range(60)}
+    again.close()
+
+
 def test_a_bad_name_or_row_writes_nothing(path):
     session = session_on(path)
     before = path.read_bytes()
@@ -269,6 +285,25 @@ def test_rows_that_are_added_change_nothing(path):
     assert labels(again) == {3: "round", 10: "long", 20: "flat"}
     assert "has changed" in again.notes[0]
     again.close()
+
+
+def test_other_options_are_no_change_of_the_table(tmp_path):
+    """Without ids, a column that is left out the second time, or is the target, does not make rows others."""
+    frame = flowers()[0].drop(columns="name")
+    frame["kind"] = None
+    frame.to_csv(tmp_path / "f.csv", index=False)
+    for how in (
+        {"target": "kind"},
+        {"target": "kind", "drop": ["colour"]},
+        {"target": "kind", "id_columns": ["width"]},
+    ):
+        table = read_table(tmp_path / "f.csv", begin=True, **how)
+        rows = material(table, [None] * 60, name="f.csv", target="kind")
+        session = Session(rows, Journal(tmp_path / "f.labels.csv"), who="ada")
+        assert not any("has changed" in note for note in session.notes)
+        session.label([len(labels(session))], "round")
+        session.close()
+    assert labels(session) == {0: "round", 1: "round", 2: "round"}
 
 
 def test_ids_that_are_there_twice_are_not_used(path):

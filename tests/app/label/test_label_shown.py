@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from PIL import Image
-from sklearn.datasets import load_digits
+from sklearn.datasets import dump_svmlight_file, load_digits
+from small_session import flowers, session_on
 
 from labelfold.app._cli import main
 from labelfold.app.io import load_model, read_table
@@ -19,7 +20,6 @@ from labelfold.app.label._material import material
 from labelfold.app.label._notebook import _table
 from labelfold.app.label._session import Session
 from labelfold.app.label._shown import Shown
-from labelling import flowers, session_on
 
 
 def opened(tmp_path, table, given=None, *, start=False, **how):
@@ -92,7 +92,11 @@ def test_matrices_without_names(tmp_path, kind):
     X = np.zeros((30, 500))
     X[:, :3] = np.random.default_rng(0).random((30, 3))
     X[4, 490] = 2.5
-    session = opened(tmp_path, _table(sp.csr_array(X) if kind == "sparse" else X, None, None))
+    made = sp.csr_array(X) if kind == "sparse" else X
+    if kind == "sparse":
+        made.indices, made.indptr = made.indices.astype(np.int64), made.indptr.astype(np.int64)
+    session = opened(tmp_path, _table(made, None, None), start=True)
+    assert session.notes == []
     row = Shown(session).row(4)
     assert {"name": "column 491", "text": "2.5"}.items() <= row["columns"][0].items()
     assert len(row["columns"]) <= 300
@@ -193,6 +197,7 @@ def test_every_source_is_labelled_as_compare_reads_it(tmp_path, monkeypatch, cap
     frame.to_json("c.jsonl", orient="records", lines=True)
     codes = np.where(np.arange(60) % 2, np.arange(60) % 3, -1)
     np.savez("d.npz", X=frame[["length", "width", "height"]].to_numpy(), y=codes)
+    dump_svmlight_file(frame[["length", "width"]].to_numpy(), codes, "g.svm")
     np.save("e.npy", frame[["length", "width"]].to_numpy())
     with sqlite3.connect("f.db") as database:
         frame.to_sql("flowers", database, index=False)
@@ -211,6 +216,7 @@ def test_every_source_is_labelled_as_compare_reads_it(tmp_path, monkeypatch, cap
         ("c.jsonl --target kind", 30, "c.labels.csv"),
         ("d.npz", 30, "d.labels.csv"),
         ("e.npy --target kind", 0, "e.labels.csv"),
+        ("g.svm", 30, "g.labels.csv"),
         ("f.db --table flowers --target kind", 30, "f.flowers.labels.csv"),
         ("a.csv --target new -o other.csv", 0, "other.csv"),
     ):

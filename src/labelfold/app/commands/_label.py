@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -76,6 +77,8 @@ def label_command(
         where = find(rows.data, rows.reading)[1]
         file = output or beside(where, rows.reading)
         writable_folder(file.parent, make=False)
+        if rows.labels is not None and rows.labels.resolve() == file.resolve():
+            raise Refusal(f"{file} is the file that labels go to, and is read anyway; leave out --labels.")
         table, given = read_to_label(rows, label_free)
         target = _target(table, rows.target)
         made = material(
@@ -99,6 +102,11 @@ def label_command(
     running.serve()
     labels = running.session.marks.n_labels
     console().print(f"{count(labels, 'row')} labelled, in {file}.", soft_wrap=True)
+    if not running.ended(1.0):
+        # an interpreter that ends beneath a fit may abort; all there is to keep is on the disk
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
 
 
 def beside(where: Any, reading: Any) -> Path:

@@ -20,7 +20,7 @@ import numpy as np
 from labelfold.app.io._finished import sync_folder
 from labelfold.app.io._label_file import JOURNAL, ROWS
 from labelfold.app.io._locks import lock
-from labelfold.app.io._problems import FileProblem, count, listed, writable_folder
+from labelfold.app.io._problems import FileProblem, count, writable_file
 
 # Columns after the row number and the ids. The last says what the row and the table held.
 FIELDS = (*JOURNAL, "predicted", "confidence", "content")
@@ -84,7 +84,9 @@ class Journal:
         What should be known of it, each a sentence.
     """
 
-    def __init__(self, path: str | os.PathLike, ids: Sequence[str] = (), columns: Sequence[str] = ()) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], ids: Sequence[str] = (), columns: Sequence[str] = ()
+    ) -> None:
         self.path = Path(path)
         self.notes: list[str] = []
         self.lines: list[Line] = []
@@ -92,7 +94,7 @@ class Journal:
             raise FileProblem(
                 f"The id column {taken[0]!r} has the name of a column of the file of labels; give it another name."
             )
-        writable_folder(self.path.parent, make=False)
+        writable_file(self.path)
         how = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
         try:
             self._handle = os.open(self.path, how, 0o666)
@@ -112,8 +114,12 @@ class Journal:
             raise
 
     def _open(self, ids: list[str], columns: Sequence[str]) -> None:
-        held = _read_all(self._handle)
-        whole = whole_lines(held)
+        number = next((name for name in ROWS if name not in columns), ROWS[0])
+        self.header, self.ids = [number, *ids, *FIELDS], ids
+        first, held = _text([self.header]), _read_all(self._handle)
+        whole, begun = whole_lines(held), first.startswith(held)
+        # nothing is written to a file, nor cut off it, before it is known to be a journal
+        table = [] if begun else self._table(held[:whole])
         if whole < len(held):
             self.notes.append(
                 f"The last line of {self.path.name} was not finished when labelling was interrupted, and is left "
@@ -123,23 +129,11 @@ class Journal:
             os.fsync(self._handle)
         self._size = whole
         if whole == 0:
-            number = next((name for name in ROWS if name not in columns), ROWS[0])
-            self.header, self.ids = [number, *ids, *FIELDS], ids
-            self._write(_text([self.header]))
+            self._write(first)
             sync_folder(self.path.parent)
+        if not table:
             return
-        try:
-            table = list(csv.reader(io.StringIO(held[:whole].decode("utf-8-sig"), newline="")))
-        except (UnicodeDecodeError, csv.Error) as error:
-            raise FileProblem(
-                f"{self.path} is no file of labels: {error}; rename it, or remove it."
-            ) from None
         self.header = table[0]
-        if not set(JOURNAL) <= set(self.header) or self.header.index(JOURNAL[0]) == 0:
-            raise FileProblem(
-                f"{self.path} is there and was not written by labelfold label: it has {listed(self.header)}; rename "
-                "it, and give it as --labels if it holds labels."
-            )
         self.ids = self.header[1 : self.header.index(JOURNAL[0])]
         bad = 0
         for cells in table[1:]:
@@ -150,6 +144,20 @@ class Journal:
             self.notes.append(
                 f"{count(bad, 'line')} of {self.path.name} cannot be read, and counts for nothing."
             )
+
+    def _table(self, content: bytes) -> list[list[str]]:
+        """Return the cells of a journal, or refuse a file that is none."""
+        try:
+            table = list(csv.reader(io.StringIO(content.decode("utf-8-sig"), newline="")))
+        except (UnicodeDecodeError, csv.Error):
+            table = []
+        header = table[0] if table else []
+        if not set(JOURNAL) <= set(header) or header.index(JOURNAL[0]) == 0:
+            raise FileProblem(
+                f"{self.path} is there and was not written by labelfold label; name another file with -o, or rename "
+                "that one, and give it as --labels if it holds labels."
+            )
+        return table
 
     def _line(self, cells: list[str]) -> Line | None:
         if len(cells) != len(self.header) or not cells[0].isdecimal() or not cells[0].isascii():

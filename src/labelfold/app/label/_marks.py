@@ -135,7 +135,7 @@ class Marks:
 
     def counts(self) -> list[int]:
         """Return how many rows each class has."""
-        return np.bincount(self.codes[self.codes >= 0], minlength=len(self.classes)).tolist()
+        return [int(n) for n in np.bincount(self.codes[self.codes >= 0], minlength=len(self.classes))]
 
 
 def _natural(name: str) -> tuple[bool, float, str]:

@@ -16,6 +16,7 @@ from labelfold.app.io._frames import as_written
 from labelfold.app.io._problems import Refusal
 from labelfold.app.io._tables import Table
 from labelfold.app.label._journal import FIELDS
+from labelfold.rows._host import short_indices
 from labelfold.tables import Recipe
 
 MOST_CLASSES = 1000
@@ -67,9 +68,17 @@ class Material:
     notes: list[str] = field(default_factory=list)
 
     @property
+    def content(self) -> Cells:
+        """What tells whether rows are still the same: all columns but the target, whatever they are used for."""
+        frame = self.table.frame
+        if frame is None or self.table.images is not None:
+            return self.cells
+        return Cells(frame.select([name for name in frame.column_names if name != self.target]))
+
+    @property
     def n(self) -> int:
         """The number of rows."""
-        return self.cells.n
+        return int(self.cells.n)
 
     def called(self, row: int) -> str:
         """Return what a row is called: its id, or its number from 1."""
@@ -128,7 +137,7 @@ def material(
         name,
         target,
         table,
-        X,
+        short_indices(X),
         names,
         made,
         cells,

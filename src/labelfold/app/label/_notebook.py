@@ -70,7 +70,7 @@ def label(
     X: Any,
     y: Any = None,
     *,
-    file: str | os.PathLike = "labels.csv",
+    file: str | os.PathLike[str] = "labels.csv",
     ids: Sequence[Any] | None = None,
     target: str = "label",
     name: str = "the rows",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import getpass
 import os
 import secrets
@@ -81,6 +82,18 @@ class Running:
             target=self._server.run, kwargs={"sockets": [self._socket]}, name="labelfold-page", daemon=True
         )
         self._thread.start()
+        atexit.register(self._leave)
+
+    def _leave(self) -> None:
+        """End before the interpreter does, which may abort beneath a fit."""
+        self.close()
+        self.ended(30)
+
+    def ended(self, seconds: float) -> bool:
+        """Wait for the fit under way, which cannot be interrupted; return whether it has ended."""
+        if self.session.worker.is_alive():
+            self.session.worker.join(seconds)
+        return not self.session.worker.is_alive()
 
     def close(self) -> None:
         """End the server and give the journal up; a second time does nothing."""
@@ -97,7 +110,7 @@ class Running:
 
 def open_page(
     rows: Material,
-    file: str | os.PathLike,
+    file: str | os.PathLike[str],
     *,
     who: str | None,
     strategy: str,

@@ -49,7 +49,7 @@ class Session:
         self._lock = threading.RLock()
         self._listeners: list[Callable[[], None]] = []
         self.marks = Marks(rows.given)
-        self.places = Places(rows.cells, rows.ids)
+        self.places = Places(rows.content, rows.ids)
         placed, told = self.places.find(journal, rows.name)
         self.notes = [*rows.notes, *journal.notes, *told]
         self._replay(placed)
@@ -191,7 +191,7 @@ class Session:
         with self._lock:
             predicted, sure, codes = *self.predictions(), self.marks.codes.copy()
         bytes_of = np.round(255 * np.clip(sure, 0, 1)).astype("u1").tobytes()
-        return predicted.astype("<i2").tobytes() + codes.astype("<i2").tobytes() + bytes_of
+        return b"".join([predicted.astype("<i2").tobytes(), codes.astype("<i2").tobytes(), bytes_of])
 
     def predictions(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the class predicted for each row, by its place, -1 where none is, and how sure that is."""

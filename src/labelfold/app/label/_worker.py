@@ -90,6 +90,7 @@ class Worker(threading.Thread):
         self._fold: Any = None
         self._full_at, self._due = 0.0, False
         self._full_classes: set[str] = set()
+        self._Z = np.zeros((X.shape[0], 2))
         self._shown: tuple[np.ndarray, np.ndarray] | None = None
         self._map = MovingMap(X.shape[0], seed=seed)
 
