@@ -11,6 +11,21 @@ import numpy as np
 from common import Report, Results
 
 BAR = 2.0  # points below the best in hindsight
+_FIXED = "fixed, since choosing it by the labels gains nothing on ten other tables (mean difference"
+# Why settings chosen by the labels are further than the bar above the registry's: (table, method) -> reason.
+WHY = {
+    (
+        "sonar",
+        "ssdr",
+    ): "40 components are fixed: chosen by the labels, nine other tables lose 0.4 points in the mean",
+    ("ssl_g241d", "laprls"): f"its smoothness is {_FIXED} −0.05)",
+    ("ssl_g241d", "kernel-laprls"): f"its smoothness is {_FIXED} −0.04)",
+    (
+        "optdigits",
+        "nmf-svm",
+    ): "the labels favour 20 components, wrongly: in the first draw 75% of the rows left "
+    "out and 73% of the hidden ones are right, with 10 components 70% and 84%; no setting has 20 as they are",
+}
 
 
 def write_report(registry: Results, settings: Results, labels: Results, path: Path) -> None:
@@ -39,7 +54,7 @@ def write_report(registry: Results, settings: Results, labels: Results, path: Pa
     near = sum(value.ours >= value.apart - BAR for value in apart)
     page.text(f"{near} of {len(apart)} are within {BAR:g} points of settings chosen apart, or above them.")
     page.text(f"## More than {BAR:g} points below")
-    lines = [[m, s, *_line(found[s, m])] for (s, m), gap in gaps.items() if not gap >= -BAR]
+    lines = [[m, s, *_line(found[s, m], WHY.get((s, m)))] for (s, m), gap in gaps.items() if not gap >= -BAR]
     heads = (
         "method",
         "table",
@@ -94,7 +109,7 @@ class Compared(NamedTuple):
     draws: int
 
 
-def _line(one: Compared) -> list[str]:
+def _line(one: Compared, known: str | None) -> list[str]:
     why = one.failed
     if not why and one.draws == 1:
         why = "one draw: the luck of so many tries"
@@ -103,7 +118,7 @@ def _line(one: Compared) -> list[str]:
     elif not why and one.ours >= one.told - BAR:
         why = "so few labels cannot tell: within the bar of settings chosen by them"
     elif not why:
-        why = "the registry does not find it: settings chosen by the labels are better"
+        why = known or "the registry does not find it: settings chosen by the labels are better"
     difference = f"{_number(one.gap)} ± {_number(one.error)}"
     return [
         _number(one.ours),

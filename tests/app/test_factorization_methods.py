@@ -6,6 +6,7 @@ import pytest
 from labelfold import CNMF, DRSVM, KLNMF, LSDR, NSDR, SSNMF, NMFAlpha
 from labelfold.app.registry import METHODS
 from labelfold.app.registry._partly_labelled import ReduceThenClassify
+from labelfold.app.registry._tuned import Tuned
 
 
 def labelled(X, y, n_labelled=60):
@@ -70,4 +71,5 @@ def test_parts_under_a_background():
 def test_the_estimator_sees_x_as_it_is(name, make):
     X, _, _ = parts(0)
     model = METHODS[name].make(5, X=X)
+    model = model.estimator if isinstance(model, Tuned) else model
     assert isinstance(model.reducer if isinstance(model, ReduceThenClassify) else model, make)

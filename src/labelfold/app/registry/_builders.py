@@ -166,6 +166,19 @@ def parts_svm(
     return build
 
 
+def ssnmf_svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
+    """SSNMF and a linear SVM, its number of parts and the weight of the labels chosen with labels hidden."""
+    from labelfold import SSNMF
+
+    most = min(X.shape)
+    sizes = _fitting((20, 10, 5, 2), most) if k is None else (min(k, most),)
+    # its parts fit the labels: only labels that it was not told can say how many there should be
+    grid = tuple((size, weight) for weight in (1.0, 0.1, 10.0) for size in sizes)
+    model = ReduceThenClassify(SSNMF(random_state=random_state), linear_svm(random_state, C))
+    names, fallback = ("reducer__n_components", "reducer__supervision"), None if k else "classes"
+    return _hidden(model, names, grid, random_state, power=(0, 1), cv=3, fallback=fallback)
+
+
 def tsvm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
     """Make a transductive SVM, its C tuned unless given."""
     from labelfold import TSVM

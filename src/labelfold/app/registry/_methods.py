@@ -549,8 +549,7 @@ _ENTRIES = (
         "semi-supervised",
         True,
         "Lee, Yoo & Choi, Semi-supervised nonnegative matrix factorization, 2010",
-        # its parts fit the labels: only labels that it was not told can say how many there should be
-        builders.parts_svm("SSNMF", hide=True),
+        builders.ssnmf_svm,
         "C",
         nonnegative=True,
         slow=True,
@@ -563,7 +562,8 @@ _ENTRIES = (
         "semi-supervised",
         True,
         "Liu & Wu, Non-negative matrix factorization with constraints, 2010",
-        builders.parts_svm("CNMF"),
+        # its parts are told the labels: only others can say how many there should be
+        builders.parts_svm("CNMF", hide=True),
         "C",
         nonnegative=True,
         slow=True,
