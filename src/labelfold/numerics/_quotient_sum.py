@@ -272,7 +272,9 @@ def maximise(
     start, end = max(0.0, best - s), t_max - proved_to / 2 * best
     if end <= start:
         return Maximum(w, best, [Interval(0.0, max(start, t_max), 0.0)])
-    todo = [(max(a, start), min(b, end), nu, nu) for a, b, nu in (cover or [])[1:-1] if a < end and b > start]
+    # One of more intervals than a search makes is no help: most of them could not be proved.
+    known = cover[1:-1] if cover and len(cover) <= _MOST_NODES else []
+    todo = [(max(a, start), min(b, end), nu, nu) for a, b, nu in known if a < end and b > start]
     if todo:
         todo[0] = (start, *todo[0][1:])
         todo[-1] = (todo[-1][0], end, *todo[-1][2:])

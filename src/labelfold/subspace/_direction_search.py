@@ -130,7 +130,10 @@ class Search:
             if whole is None and self.n_iter - first >= self.max_iter:
                 break
             if missed is not None:
+                count = self.basis.n_vectors
                 y = self.extend(missed, y)
+                if self.basis.n_vectors == count and found.value <= value * (1 + _SAME):
+                    return y, found  # nothing is missed but by round-off
         self.converged = False
         return y, found
 
