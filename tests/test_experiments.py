@@ -132,6 +132,7 @@ def test_subspace_design_is_balanced(experiment):
     assert len(methods.balanced(30, a=(1.0, 2.0), b=(3.0, 4.0))) == 4
 
 
+@pytest.mark.slow
 def test_subspace_never_shows_a_method_the_labels_it_is_scored_on(experiment):
     """Other labels of rows that are asked for change nothing of what is said about them."""
     subspace, methods = experiment("subspace"), experiment("subspace_methods")
@@ -301,6 +302,7 @@ def test_delivered_draws_labels_in_proportion(experiment):
     assert len(set(few // 30)) == 20
 
 
+@pytest.mark.slow
 def test_delivered_baselines_look_at_no_hidden_label(experiment):
     tables = experiment("delivered_baselines")
     for name in ("wine", "autos_motorcycles"):
@@ -452,6 +454,7 @@ def test_regression(experiment, tmp_path):
     assert lost_and_made_again(path, 5, lambda: regression.main(quick))
 
 
+@pytest.mark.slow
 def test_labelling(experiment, tmp_path):
     labelling = experiment("labelling")
     quick = ["--quick", "--output", str(tmp_path)]

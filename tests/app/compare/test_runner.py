@@ -328,12 +328,18 @@ def test_what_suits_is_run_and_what_does_not_is_said(data, two_folds):
     assert found.left_out["NMF + SVM"] == "it takes no negative numbers, and X has some"
     assert "LDA" in found.left_out["CCA"]
     assert found.results["error"].isna().all()
+
+
+@pytest.mark.slow
+def test_what_suits_sparse_rows_is_run(data, two_folds):
+    X, y = data[0][::3], data[1][::3]
     sparse = compare(sp.csr_matrix(X), y, components=2, repeats=1, time_limit=600, progress=False)
     assert "dense" in sparse.left_out["scikit-learn LDA"]
     assert "nmf-svm" in sparse.methods
     assert sparse.results["error"].isna().all()
 
 
+@pytest.mark.slow
 def test_several_labels_a_row(data, two_folds):
     X, y = data
     Y = pd.DataFrame({"big": X[:, 2] > 4, "wide": X[:, 1] > 3, "first": y == 0}).astype(float)
@@ -413,7 +419,10 @@ def test_more_of_the_same_takes_over_what_is_there(data, tmp_path):
     assert len(pd.read_csv(tmp_path / "results.csv")) == len(more.results)
 
 
-@pytest.mark.parametrize("change", ["seed", "data", "labels", "scale", "damaged"])
+@pytest.mark.parametrize(
+    "change",
+    ["data", "damaged", *(pytest.param(c, marks=pytest.mark.slow) for c in ("seed", "labels", "scale"))],
+)
 def test_results_of_something_else_are_put_aside(data, tmp_path, change):
     X, y = data
     compare(X, y, ["lda"], **QUICK, folder=tmp_path)
@@ -454,7 +463,7 @@ def test_kill_minus_nine(tmp_path):
         "from sklearn.datasets import load_digits\n"
         "from labelfold import compare\n"
         "X, y = load_digits(return_X_y=True)\n"
-        "compare(X[:300], y[:300], ['lda', 'opls', 'sklearn-lda'], budgets=[20, 50], components=[2, 5], repeats=2, "
+        "compare(X[:200], y[:200], ['lda', 'opls', 'sklearn-lda'], budgets=[20, 50], components=[2, 5], repeats=2, "
         "progress=False, "
         f"folder={str(tmp_path)!r})\n"
     )
@@ -469,7 +478,7 @@ def test_kill_minus_nine(tmp_path):
     assert process.wait() == -signal.SIGKILL
     before = results.read_bytes()
     before = before[: before.rfind(b"\n") + 1]
-    X, y = (part[:300] for part in load_digits(return_X_y=True))
+    X, y = (part[:200] for part in load_digits(return_X_y=True))
     settings = {
         "budgets": [20, 50],
         "components": [2, 5],
