@@ -25,6 +25,7 @@ def nmf(monkeypatch):
         sys.modules.pop(name)
 
 
+@pytest.mark.slow
 def test_nmf(nmf, capsys):
     X, y = nmf.counted_documents(200, 90, 20)
     assert X.shape == (200, 90)

@@ -21,6 +21,7 @@ def attack(record):
         return list(csv.DictReader(file))
 
 
+@pytest.mark.slow
 def test_a_batch_is_recorded_and_not_run_again(tmp_path):
     first = attack(tmp_path / "record.csv")
     assert [row["batch"] for row in first] == [f"{NAMES[0]}:3:0"]

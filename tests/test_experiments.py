@@ -78,6 +78,7 @@ def test_both_direct_solutions_agree(experiment, technique):
     assert ours <= 1e-8 * size
 
 
+@pytest.mark.slow
 def test_subspace(experiment, tmp_path, monkeypatch):
     """Every method and figure on pieces of generated sets of each kind; cached computations are the estimators'."""
     subspace = experiment("subspace")

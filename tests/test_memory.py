@@ -50,7 +50,9 @@ def test_the_help_says_it(stated, command, capsys):
     assert stated.HELP in " ".join(capsys.readouterr().out.split())
 
 
-@pytest.mark.parametrize("group", ["others", "factors", "kernels"])
+@pytest.mark.parametrize(
+    "group", ["others", *(pytest.param(one, marks=pytest.mark.slow) for one in ("factors", "kernels"))]
+)
 def test_no_more_than_it_says(stated, group):
     names = {"kernels": SLOW, "factors": FACTORS}.get(group) or [
         name for name in stated.ESTIMATORS if name not in SLOW + FACTORS

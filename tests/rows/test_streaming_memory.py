@@ -26,6 +26,7 @@ def measured(megabytes: int, folder: Path) -> dict[str, dict]:
     return {row["case"]: row for row in rows}
 
 
+@pytest.mark.slow
 def test_a_small_file(tmp_path):
     rows = measured(60, tmp_path)
     for case in ("sweep", "lda_few", "lda_all"):

@@ -407,6 +407,7 @@ def test_a_killed_run_goes_on_where_it_was(data, tmp_path):
     assert "5 results were there from an earlier run" in " ".join(found.details)
 
 
+@pytest.mark.slow
 def test_more_of_the_same_takes_over_what_is_there(data, tmp_path):
     compare(*data, ["lda"], **QUICK, folder=tmp_path)
     more = compare(
