@@ -90,8 +90,8 @@ class Compared(NamedTuple):
         chosen by cross-validation on the labels.
     which : str
         The best setting.
-    gap, error : float
-        Mean difference from the best setting, and its standard error.
+    gap, error, told_error : float
+        Mean difference from the best setting, its standard error, and that of the difference from `told`.
     failed : str
         Why there is none of the registry.
     draws : int
@@ -105,6 +105,7 @@ class Compared(NamedTuple):
     which: str
     gap: float
     error: float
+    told_error: float
     failed: str
     draws: int
 
@@ -117,6 +118,9 @@ def _line(one: Compared, known: str | None) -> list[str]:
         why = "the luck of so many tries: within the bar of settings chosen apart"
     elif not why and one.ours >= one.told - BAR:
         why = "so few labels cannot tell: within the bar of settings chosen by them"
+    elif not why and one.ours >= one.told - BAR - one.told_error:
+        behind_by = f"{_number(one.told - one.ours)} ± {_number(one.told_error)}"
+        why = f"five draws cannot tell: {behind_by} points below settings chosen by the labels"
     elif not why:
         why = known or "the registry does not find it: settings chosen by the labels are better"
     difference = f"{_number(one.gap)} ± {_number(one.error)}"
@@ -150,10 +154,8 @@ def _compare(
     gap, n, names = ours - table[best], len(seeds), list(values)
     others = [np.delete(table, i, axis=1).mean(axis=1).argmax() for i in range(n)] if n > 1 else []
     scores = {(row["parameters"], row["seed"]): float(row["ours"]) for row in told}
-    by_labels = [
-        table[max(range(len(table)), key=lambda j: scores.get((names[j], seed), -1.0)), i]
-        for i, seed in enumerate(seeds)
-    ]
+    chosen = [max(range(len(table)), key=lambda j: scores.get((names[j], seed), -1.0)) for seed in seeds]
+    by_labels = table[chosen, range(n)]
     return Compared(
         ours=float(ours.mean()),
         best=float(table[best].mean()),
@@ -162,6 +164,7 @@ def _compare(
         which=names[best],
         gap=float(gap.mean()),
         error=float(gap.std(ddof=1) / np.sqrt(n)) if n > 1 else np.nan,
+        told_error=float((ours - by_labels).std(ddof=1) / np.sqrt(n)) if n > 1 else np.nan,
         failed=next((row["published"] for row in registered if row["published"]), ""),
         draws=n,
     )
