@@ -289,7 +289,7 @@ def test_names_of_features_in_and_out():
     assert list(model.set_output(transform="pandas").transform(X)) == ["nmfalpha0", "nmfalpha1", "nmfalpha2"]
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("dtype", [np.float64, pytest.param(np.float32, marks=pytest.mark.slow)])
 def test_components_enough_for_loops_of_their_own(dtype):
     X, y, _ = problem("multiclass", dtype=dtype)
     options = {"supervision": 10.0, "max_iter": 20, "tol": 0, "corrected": False}
