@@ -28,6 +28,7 @@ from labelfold.app.commands._deliver import deliver, deliver_alone, name_files, 
 from labelfold.app.commands._options import (
     MEMORY,
     GivenRows,
+    ImageShape,
     LabelFree,
     SafeCsv,
     Scale,
@@ -87,10 +88,7 @@ def compare_command(
     save: Annotated[
         bool, typer.Option("--save", help="Also write the best model, its embedding and its predictions.")
     ] = False,
-    image_shape: Annotated[
-        str | None,
-        typer.Option("--image-shape", help="Height x width, such as 28x28, where the columns are pixels."),
-    ] = None,
+    image_shape: ImageShape = None,
     seed: Seed = 0,
     output: Folder = Path("labelfold-compare"),
     label_free: LabelFree = None,

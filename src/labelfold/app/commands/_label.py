@@ -13,6 +13,7 @@ from labelfold.app.commands._console import console, note, read_to_label, recipe
 from labelfold.app.commands._options import (
     MEMORY,
     GivenRows,
+    ImageShape,
     LabelFree,
     SafeCsv,
     Seed,
@@ -55,10 +56,7 @@ def label_command(
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open a browser, or print the address only.")
     ] = True,
-    image_shape: Annotated[
-        str | None,
-        typer.Option("--image-shape", help="Height x width, such as 28x28, where the columns are pixels."),
-    ] = None,
+    image_shape: ImageShape = None,
     label_free: LabelFree = None,
     seed: Seed = 0,
     safe_csv: SafeCsv = False,

@@ -107,6 +107,10 @@ ImageSize = Annotated[
         show_default=False,
     ),
 ]
+ImageShape = Annotated[
+    str | None,
+    typer.Option("--image-shape", help="Height x width, such as 28x28, where the columns are pixels."),
+]
 Colour = Annotated[
     bool | None,
     typer.Option(

@@ -62,6 +62,15 @@ def _sized(
     return _hidden(model, "n_components", _fitting(sizes, most), random_state, **how)
 
 
+def _size_and(
+    k: int | None, most: int, values: tuple[float, ...], sizes: tuple[int, ...] = SIZES
+) -> dict[str, Any]:
+    """Return how `_hidden` chooses the number of components, unless given, together with another parameter."""
+    sizes = _fitting(sizes, most) if k is None else (min(k, most),)
+    grid = tuple((size, value) for value in values for size in sizes)
+    return {"grid": grid, "fallback": "classes" if k is None else None}
+
+
 def _hidden(
     model: Any, parameter: str | tuple[str, ...], grid: tuple, random_state: int | None, **how: Any
 ) -> Tuned:
@@ -170,13 +179,11 @@ def ssnmf_svm(k: int | None, X: Any, random_state: int | None, C: float | None =
     """SSNMF and a linear SVM, its number of parts and the weight of the labels chosen with labels hidden."""
     from labelfold import SSNMF
 
-    most = min(X.shape)
-    sizes = _fitting((20, 10, 5, 2), most) if k is None else (min(k, most),)
-    # its parts fit the labels: only labels that it was not told can say how many there should be
-    grid = tuple((size, weight) for weight in (1.0, 0.1, 10.0) for size in sizes)
     model = ReduceThenClassify(SSNMF(random_state=random_state), linear_svm(random_state, C))
-    names, fallback = ("reducer__n_components", "reducer__supervision"), None if k else "classes"
-    return _hidden(model, names, grid, random_state, power=(0, 1), cv=3, fallback=fallback)
+    names = ("reducer__n_components", "reducer__supervision")
+    # its parts fit the labels: only labels that it was not told can say how many there should be
+    grid = _size_and(k, min(X.shape), (1.0, 0.1, 10.0), (20, 10, 5, 2))
+    return _hidden(model, names, random_state=random_state, power=(0, 1), cv=3, **grid)
 
 
 def tsvm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
@@ -238,13 +245,10 @@ def kernel_pcals(k: int | None, X: Any, random_state: int | None) -> Any:
     """PCA-LS in the space of an RBF kernel."""
     from labelfold import KernelPCALS
 
-    n = X.shape[0]
-    sizes = _fitting(SIZES, n) if k is None else (min(k, n),)
-    # gamma of a kernel as wide as two rows are apart, in quadratic mean, and half as wide
-    grid = tuple((size, 0.25 / width**2) for width in (1.0, 0.5) for size in sizes)
     model, names = KernelPCALS(random_state=random_state), ("n_components", "gamma")
-    fallback = None if k else "classes"
-    return _hidden(model, names, grid, random_state, power=(0, -1), nested=True, cv=3, fallback=fallback)
+    # gamma of a kernel as wide as two rows are apart, in quadratic mean, and half as wide
+    grid = _size_and(k, X.shape[0], (0.25, 1.0))
+    return _hidden(model, names, random_state=random_state, power=(0, -1), nested=True, cv=3, **grid)
 
 
 def laprls(kernel: str | None) -> Callable[..., Any]:
