@@ -22,7 +22,7 @@ FILES = sorted(HOUSE.rglob("*.py"))
 LAYERS = [
     {"_compiled", "_sklearn", "_warn"},
     {"rows", "labels", "_progress"},
-    {"_base"},
+    {"_base", "_descent"},
     {"numerics"},
     {"features"},
     {"_linear_reducer", "_decisions", "_layout", "model_selection"},

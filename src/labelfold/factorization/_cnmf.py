@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from labelfold._base import fitting
+from labelfold._descent import repeated
 from labelfold.factorization._factor_sums import factor_sums, squared_misfit
 from labelfold.factorization._squared_nmf import (
     SquaredNMF,
@@ -154,7 +155,8 @@ class CNMF(SquaredNMF):
         labels = self._read_labels(y, rows.shape[0])
         square, start = self._begin(rows)
         solver = _CNMFSolver(rows, labels, square)
-        found = self._descend(solver.step, _CNMFFactors(start.H, start.B, solver.start_classes(start.H)))
+        first = _CNMFFactors(start.H, start.B, solver.start_classes(start.H))
+        found = self._descend(repeated(solver.step, first))
         self.components_ = np.ascontiguousarray(found.V.T)
         self.class_embedding_ = found.Q
         self.classes_ = labels.classes

@@ -10,6 +10,7 @@ from array_api_compat import array_namespace
 
 from labelfold._base import fitting
 from labelfold._decisions import Decisions, indicator_scores
+from labelfold._descent import repeated
 from labelfold._sklearn import Interval, StrOptions
 from labelfold.factorization._factor_sums import factor_sums, squared_misfit
 from labelfold.factorization._squared_nmf import (
@@ -180,7 +181,8 @@ class SSNMF(Decisions, SquaredNMF):
         ones = float(labels.indicator().sum())  # ||Y||^2
         self.supervision_ = chosen(self.supervision, _SUPERVISION * square / max(ones, 1.0))
         solver = _SSNMFSolver(rows, labels, self.supervision_, square)
-        found = self._descend(solver.step, _SSNMFFactors(start.H, start.B, solver.start_weights(start.H)))
+        first = _SSNMFFactors(start.H, start.B, solver.start_weights(start.H))
+        found = self._descend(repeated(solver.step, first))
         self.components_ = np.ascontiguousarray(found.V.T)
         self.class_loadings_ = found.A
         self.embedding_ = np.array(rows.get(found.H))

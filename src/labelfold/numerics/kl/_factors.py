@@ -18,15 +18,15 @@ divergence.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace
 from scipy import sparse
 
+from labelfold._descent import Descent, Iterates, descend
 from labelfold.rows import Block, Rows, as_rows
 
 # How far ahead, as a share of the last step: where it begins, how it grows while it pays, and its most.
@@ -48,25 +48,12 @@ class Guide:
     weight: float
 
 
-class KLFactors(NamedTuple):
-    """Factors, and how they were reached.
+@dataclass(eq=False)
+class KLFactors:
+    """The factors after an iteration, or below: the basis is updated once more before the next one."""
 
-    Attributes
-    ----------
-    H : array of shape (n, k)
-        One row each, living with the rows.
-    V : ndarray of shape (d, k)
-        The basis.
-    objective : list of float
-        What is minimised, after each pass; after an interruption the factors may lie below the last of it.
-    converged, interrupted : bool
-    """
-
-    H: Any
-    V: np.ndarray
-    objective: list[float]
-    converged: bool
-    interrupted: bool
+    H: Any  # (n, k)  living with the rows
+    V: np.ndarray  # (d, k)
 
 
 def divergence_factors(
@@ -75,12 +62,23 @@ def divergence_factors(
     guide: Guide | None = None,
     *,
     max_iter: int,
-    tol: float,
     accelerate: bool = True,
-    keep_on_interrupt: bool = False,
-    callback: Callable[[int, float], None] | None = None,
-) -> KLFactors:
-    """Update the factors until an iteration lowers the objective by no more than ``tol``, relative to it.
+    **options: Any,
+) -> Descent:
+    """Update the factors until an iteration gains little: `descend` with the `iterates` below."""
+    steps = iterates(rows, start, guide, max_iter=max_iter, accelerate=accelerate)
+    return descend(steps, max_iter=max_iter, **options)
+
+
+def iterates(
+    rows: Rows,
+    start: tuple[Any, np.ndarray],
+    guide: Guide | None = None,
+    *,
+    max_iter: int,
+    accelerate: bool = True,
+) -> Iterates:
+    """Update the factors, one pass over X an iteration.
 
     Parameters
     ----------
@@ -92,58 +90,37 @@ def divergence_factors(
         A second term.
     max_iter : int
         The most iterations.
-    tol : float
-        When to stop.
     accelerate : bool, default=True
-        Whether to look ahead; without it these are the updates themselves.
-    keep_on_interrupt : bool, default=False
-        Whether Ctrl-C ends the iterations rather than the program.
-    callback : callable, optional
-        Called after each iteration with its number and how much it gained.
+        Whether to extrapolate; without it these are the updates themselves.
 
-    Returns
-    -------
-    KLFactors
+    Yields
+    ------
+    factors : KLFactors
+    objective : float
     """
     H, V = rows.put(start[0]), np.ascontiguousarray(start[1], dtype=rows.dtype)
     state = _State(H=H, H_last=H, V_hat=V, V_last=V, v=V.sum(axis=0, dtype=np.float64))
     least = _least_share(V) * float(V.mean())
     del start, H, V  # a basis is large: no more of them are kept than are needed
-    objective: list[float] = []
-    beta, ahead, converged = _AHEAD, False, False
-    try:
-        for iteration in range(1, max_iter + 1):
-            # Where H and V did not move yet, or have just been called back, there is nowhere ahead to look.
-            H, den, sums, value = _pass(rows, guide, state, beta if ahead else 0.0)
-            fall = (objective[-1] - value) / max(abs(value), sys.float_info.min) if objective else np.inf
-            if fall >= 0:
-                # What is returned, also where the user interrupts what follows, which writes over V_last.
-                best = H, state.V_hat
-                objective.append(value)
-                converged = fall <= tol
-                if not converged and iteration < max_iter:
-                    if accelerate and ahead:
-                        beta = min(_GROWTH * beta, _FURTHEST)
-                    # The last pass does not look ahead: it cannot be in vain then.
-                    ahead = accelerate and iteration + 1 < max_iter
-                    state = _advance(state, H, sums, den, beta if ahead else 0.0, least)
-                    best = state.H, state.V_last
-            else:
-                converged = not ahead
-                if ahead:
-                    objective.append(objective[-1])
-                    beta *= 0.5
-                    state, ahead = _called_back(state), False
-            del H, sums
-            if callback is not None and len(objective) > 1:
-                callback(iteration, max(fall, 0.0))
-            if converged:
-                break
-    except KeyboardInterrupt:
-        if not (keep_on_interrupt and objective):
-            raise
-        return KLFactors(*best, objective, False, True)
-    return KLFactors(*best, objective, converged, False)
+    beta, ahead = _AHEAD, False
+    for iteration in count(1):
+        H, den, sums, value = _pass(rows, guide, state, beta if ahead else 0.0)
+        factors = KLFactors(H, state.V_hat)
+        rose = yield factors, value
+        if not rose:
+            if ahead:
+                beta = min(_GROWTH * beta, _FURTHEST)
+            # The final iteration does not extrapolate, so it cannot be rejected.
+            ahead = accelerate and iteration + 1 < max_iter
+            state = _advance(state, H, sums, den, beta if ahead else 0.0, least)
+            # In the same place: whoever holds the factors holds no further basis.
+            factors.H, factors.V = state.H, state.V_last
+        elif ahead:
+            beta *= 0.5
+            state, ahead = _called_back(state), False
+        else:
+            return
+        del H, sums, factors
 
 
 class _State(NamedTuple):
