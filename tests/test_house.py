@@ -56,7 +56,6 @@ ASKING = {
     "features/_forms.py": 6,
     "features/_kernel_map.py": 3,
     "numerics/_nonnegative.py": 1,
-    "numerics/kl/_factors.py": 3,
     "numerics/svm/_linear.py": 1,
     "semi_supervised/_fold.py": 1,
     "semi_supervised/_graph.py": 4,

@@ -100,6 +100,8 @@ def descend(
     [2.0, 1.5, 1.25, 1.125, 1.0625]
     """
     state, last = (None, None) if start is None else start
+    if last is not None:
+        _check_finite(last)
     objective: list[float] = []
     converged, interrupted, rose = False, False, False
     try:
@@ -109,8 +111,7 @@ def descend(
             except StopIteration:
                 converged = True
                 break
-            if not np.isfinite(value):
-                raise OverflowError("the objective overflows")
+            _check_finite(value)
             fall = np.inf if last is None else (last - value) / max(abs(value), np.finfo(np.float64).tiny)
             rose = fall < 0
             if not rose:
@@ -132,6 +133,11 @@ def descend(
     finally:
         iterates.close()
     return Descent(state, objective, converged, interrupted)
+
+
+def _check_finite(value: float) -> None:
+    if not np.isfinite(value):
+        raise OverflowError("the objective overflows")
 
 
 def repeated(step: Callable[[State], tuple[State, float]], state: State) -> Iterates:

@@ -131,7 +131,7 @@ def test_entries_are_zero_or_above_the_floor(make, guided, dtype, share):
     rows = as_rows(make(X))
     H, V = random_factors(rows, 3, margins(rows), rng)
     found = divergence_factors(rows, (H, V), guide_of(X)[0] if guided else None, max_iter=400, tol=0)
-    found = found._replace(H=np.asarray(rows.get(found.state.H)))
+    found.state.H = np.asarray(rows.get(found.state.H))
     assert found.state.H.dtype == found.state.V.dtype == dtype
     # Rows and columns of zeros are exactly that, and nothing else is.
     np.testing.assert_array_equal((found.state.H > 0).all(axis=1), X.any(axis=1))

@@ -19,7 +19,9 @@ def run(function, x, done, most=2000, **options):
 
 @pytest.mark.parametrize("memory", [1, 5, 20])
 def test_a_curved_valley(memory):
-    stuck, values, x = run(lambda x: (rosen(x), rosen_der(x)), np.zeros(6), lambda f: f < 1e-12, memory=memory)
+    stuck, values, x = run(
+        lambda x: (rosen(x), rosen_der(x)), np.zeros(6), lambda f: f < 1e-12, memory=memory
+    )
     assert not stuck
     assert (np.diff(values) < 0).all()
     np.testing.assert_allclose(x, 1.0, atol=1e-5)

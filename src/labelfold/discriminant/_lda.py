@@ -224,6 +224,7 @@ class LDA(Decisions, TwoStage):
         return np.exp(self._log_shares(F))
 
     def _log_shares(self, F: np.ndarray) -> np.ndarray:
+        F = F.astype(np.float64)  # of probabilities near 1 float32 keeps too few digits
         return log_expit(np.hstack([-F, F])) if self.task_ == "binary" else log_softmax(F, axis=1)
 
 

@@ -81,7 +81,9 @@ class PartsMixin(RowsEstimator):
         return self.components_.shape[0]
 
 
-class NonnegativeParts(Iterative, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator):
+class NonnegativeParts(
+    Iterative, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator
+):
     """A factorisation X = H V' of which nothing is negative, found by iterations."""
 
     _parameter_constraints = {

@@ -9,6 +9,7 @@ import numpy as np
 from labelfold.factorization._components import NonnegativeParts
 from labelfold.numerics._ranges import refuse_negative
 from labelfold.numerics.kl._factors import Guide, iterates
+from labelfold.numerics.kl._ratios import kl_place
 from labelfold.numerics.kl._starts import Margins, divergence_start, margins
 from labelfold.rows import Block, Rows
 from labelfold.rows import _threads as threads
@@ -80,5 +81,5 @@ def gram_root(components: np.ndarray) -> np.ndarray:
 
 
 def _place(X: Block, V: Any, v: Any, root: Any, tol: float, rounds: int) -> Any:
-    H = X.kl_place(V, v, tol, rounds)
+    H = kl_place(X, V, v, tol, rounds)
     return H @ root if root.shape[0] else H

@@ -29,7 +29,9 @@ _SHRUNK_AWAY = 1e-3
 _RECONSTRUCTION, _FACTOR_PENALTY = 100.0, 0.01
 
 
-class DRSVM(Iterative, Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator):
+class DRSVM(
+    Iterative, Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator
+):
     r"""Dimension reduction and a linear SVM learned together, from a few labels and many rows.
 
     Finds a low-rank factorisation of all rows in which linear SVMs tell the labelled ones apart:

@@ -91,7 +91,7 @@ def iterates(problem: DRSVMProblem, start: Start, tol: float) -> Iterates:
     mask = None if everything else rows.put(unlabelled)
 
     svm_tol = float(np.clip(tol, 1e-12, 1e-6))
-    H_labelled = np.asarray(rows.get(start.H), dtype=np.float64)[index]
+    H_labelled = rows.pick(start.H, index).astype(np.float64)
     HtH, XtH = rows.sum(factor_sums, start.H)
     r = problem.T.shape[1]
     W, intercept = np.zeros((r, k)), np.zeros(r)

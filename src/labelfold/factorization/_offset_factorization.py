@@ -30,7 +30,9 @@ _SHRUNK_AWAY = 1e-3
 _RECONSTRUCTION, _PENALTIES = 30.0, 0.03
 
 
-class OffsetFactorisation(Iterative, Decisions, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator):
+class OffsetFactorisation(
+    Iterative, Decisions, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator
+):
     """A factorisation with offsets of rows and columns, tied to a machine on its labelled rows."""
 
     _most_components = 10

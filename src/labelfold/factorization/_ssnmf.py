@@ -254,7 +254,7 @@ class _SSNMFSolver:
 
     def start_weights(self, H: Any) -> np.ndarray:
         """Return A (k, c) with which the labelled rows belong to all classes alike."""
-        reach = np.asarray(self.rows.get(H), dtype=np.float64)[self.index].sum(axis=1).mean()
+        reach = self.rows.pick(H, self.index).astype(np.float64).sum(axis=1).mean()
         c = len(self.codes)
         return np.full((H.shape[1], c), 1.0 / (c * reach) if reach > 0 else 1.0)
 
