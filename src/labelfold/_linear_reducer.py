@@ -40,6 +40,12 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstim
             return Featurized(rows, Scores(feature_map, self.mean_, W).transform).values()
         return rows.map(_project, shared=(W, self.mean_))
 
+    def _embedded(self, X: Any) -> np.ndarray:
+        """Return the embedding on the host in double precision, for functions of it: these may cancel large terms."""
+        check_is_fitted(self)
+        rows = self._rows(X, reset=False)
+        return np.asarray(rows.get(self._project(rows)), dtype=np.float64)
+
     @property
     def _n_features_out(self) -> int:
         return self.components_.shape[0]

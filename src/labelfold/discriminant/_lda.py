@@ -15,10 +15,8 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
 from labelfold._decisions import labelled_score
-from labelfold.discriminant._regression_head import affine
 from labelfold.discriminant._second_stage import Directions, Seen
 from labelfold.discriminant._two_stage import TwoStage
 from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
@@ -274,13 +272,12 @@ class LDA(ClassifierMixin, TwoStage):
         return labelled_score(self, X, y, sample_weight, task="auto")
 
     def _scores(self, X: Any) -> np.ndarray:
-        check_is_fitted(self)
-        rows = self._seen(self._rows(X, reset=False))
+        Z = self._embedded(X)
         precision = self._n_labelled / np.maximum(1 - self.eigenvalues_, _LEAST_SCATTER)
         A = precision * self.means_  # (c, k)
         with np.errstate(divide="ignore"):  # a class that no batch has brought yet has probability 0
             b = np.log(self.priors_) - 0.5 * (A * self.means_).sum(axis=1)
-        return rows.get(rows.map(affine, shared=(self.components_.T, self.mean_, A.T, b)))
+        return Z @ A.T + b
 
 
 def objective(W: np.ndarray, Sb: np.ndarray) -> float:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from labelfold._base import RowsEstimator
 from labelfold._decisions import TaskScore, classifies, tags_by_task
 from labelfold._sklearn import available_if
 from labelfold.discriminant._second_stage import Directions, Seen
-from labelfold.rows import Block
 
 
 class RegressionHead(TaskScore, RowsEstimator):
     """Least squares of the label columns on the embedding: ``Y ~ Z coef_.T + intercept_``."""
+
+    _embedded: Callable[[Any], np.ndarray]  # of `LinearReducer`
 
     def _fit_head(self, found: Directions, seen: Seen) -> None:
         ((ZtZ, ZtY),) = seen.regression(found)
@@ -73,16 +74,8 @@ class RegressionHead(TaskScore, RowsEstimator):
         return Y - 0.5 if self.task_ == "multilabel" else Y
 
     def _label_columns(self, X: Any) -> np.ndarray:
-        check_is_fitted(self)
-        rows = self._seen(self._rows(X, reset=False))
-        shared = (self.components_.T, self.mean_, self.coef_.T, self.intercept_)
-        return np.asarray(rows.get(rows.map(affine, shared=shared)), dtype=np.float64)
+        return self._embedded(X) @ self.coef_.T + self.intercept_
 
     def __sklearn_tags__(self) -> Any:
         """Declare what is predicted: classes unless numbers were asked for."""
         return tags_by_task(super().__sklearn_tags__(), getattr(self, "task", "auto"))
-
-
-def affine(X: Block, W: Any, mean: Any, A: Any, b: Any) -> Any:
-    """Return an affine function of the embedding."""
-    return (X.shift(mean) @ W) @ A + b

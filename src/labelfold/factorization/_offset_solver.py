@@ -175,7 +175,10 @@ def solve(problem: OffsetProblem, bases: list[np.ndarray], **options: Any) -> Of
     with threads.single_blas():
         none = np.zeros((problem.data.n_labelled, len(bases[0]) + 1))
         starts = [problem.evaluate(V, np.zeros(V.shape[1]), none) for V in bases]
-        return descend(problem, min(starts, key=lambda point: point.value), **options)
+        start = min(starts, key=lambda point: point.value)
+        if not np.isfinite(start.value):  # nothing is lower, and no round of iterations would be the last
+            raise OverflowError("the objective overflows at the start")
+        return descend(problem, start, **options)
 
 
 def descend(

@@ -13,11 +13,11 @@ from labelfold._base import RowsEstimator, fitting, refuse_without_kernel
 from labelfold._progress import Progress
 from labelfold._sklearn import Interval, StrOptions
 from labelfold.discriminant._regression_head import RegressionHead
-from labelfold.features._kernel_map import KernelMap, kernel_map
+from labelfold.features._kernel_map import KernelMap, Scores, kernel_map
 from labelfold.labels import read_labels
 from labelfold.numerics._scale import kernel_spread, row_spread
 from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
-from labelfold.rows import Block, Featurized, Rows, as_rows
+from labelfold.rows import Featurized, Rows, as_rows
 from labelfold.semi_supervised._graph import (
     given_graph,
     in_memory,
@@ -352,14 +352,12 @@ class LapRLS(RegressionHead, RowsEstimator):
         check_is_fitted(self)
         rows = self._rows(X, reset=False)
         if self.feature_map_ is not None:
-            rows = Featurized(rows, self.feature_map_.transform)
-        values = rows.get(rows.map(_affine, shared=(self.coef_.T, self.intercept_)))
-        return self._as_columns(np.asarray(values, dtype=np.float64))
+            scores = Scores(self.feature_map_, np.zeros(self.coef_.shape[1]), self.coef_.T)
+            values = Featurized(rows, scores.transform).values()
+        else:
+            values = rows @ self.coef_.T
+        return self._as_columns(np.asarray(rows.get(values), dtype=np.float64) + self.intercept_)
 
     def _as_columns(self, F: np.ndarray) -> np.ndarray:
         """Return the label columns that values of the function stand for: two of two classes."""
         return np.hstack([(1 - F) / 2, (1 + F) / 2]) if self.task_ == "binary" else F
-
-
-def _affine(X: Block, W: Any, b: Any) -> Any:
-    return X @ W + b

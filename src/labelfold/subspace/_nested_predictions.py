@@ -112,8 +112,7 @@ class NestedPredictions(TaskScore, LinearReducer, auto_wrap_output_keys=None):  
         return first
 
     def _host_scores(self, X: Any, p: int) -> np.ndarray:
-        rows = self._rows(X, reset=False)
-        return np.asarray(rows.get(self._first(p)._project(rows)), dtype=np.float64)
+        return self._first(p)._embedded(X)
 
     def _function(self, X: Any, n_components: int | None) -> np.ndarray:
         """Return the function itself, (n, q): one column a response."""
