@@ -90,3 +90,20 @@ def ctrl_c() -> Iterator[Callable[[], None]]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield partial(signal.raise_signal, signal.SIGINT)
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(scope="module")
+def quick_tuning() -> Iterator[None]:
+    """Choose among two candidates, by two folds that are drawn once.
+
+    A method in a comparison makes some fifty small fits to choose its penalty. Where that choice is not what is
+    tested, four show as much. `tests/app/test_registry.py` tests it in full.
+    """
+    from labelfold.app.registry import _tuned
+
+    splits, candidates = _tuned.left_out_splits, _tuned.Tuned._candidates
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(_tuned, "_FEW", 0)
+        patched.setattr(_tuned, "left_out_splits", lambda known, cv, seed: splits(known, min(cv, 2), seed))
+        patched.setattr(_tuned.Tuned, "_candidates", lambda self, X, labels: candidates(self, X, labels)[:2])
+        yield
