@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 # scikit-learn's check of array-API input runs only where SciPy was told to expect it, before it is imported.
@@ -92,8 +93,8 @@ def ctrl_c() -> Iterator[Callable[[], None]]:
     signal.signal(signal.SIGINT, before)
 
 
-@pytest.fixture(scope="module")
-def quick_tuning() -> Iterator[None]:
+@contextmanager
+def tuned_quickly() -> Iterator[None]:
     """Choose among two candidates, by two folds that are drawn once.
 
     A method in a comparison makes some fifty small fits to choose its penalty. Where that choice is not what is
@@ -106,4 +107,18 @@ def quick_tuning() -> Iterator[None]:
         patched.setattr(_tuned, "_FEW", 0)
         patched.setattr(_tuned, "left_out_splits", lambda known, cv, seed: splits(known, min(cv, 2), seed))
         patched.setattr(_tuned.Tuned, "_candidates", lambda self, X, labels: candidates(self, X, labels)[:2])
+        yield
+
+
+@pytest.fixture(scope="module")
+def quick_tuning() -> Iterator[None]:
+    """Tune quickly in all tests of a file."""
+    with tuned_quickly():
+        yield
+
+
+@pytest.fixture
+def quick_tuning_here() -> Iterator[None]:
+    """Tune quickly in one test."""
+    with tuned_quickly():
         yield

@@ -14,7 +14,9 @@ from browser import CHROMIUM, Browser
 from labelfold.app.compare import compare
 
 pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here; on Debian: apt-get install chromium"),
+    pytest.mark.skipif(
+        CHROMIUM is None, reason="there is no Chromium here; on Debian: apt-get install chromium"
+    ),
     pytest.mark.usefixtures("quick_tuning"),
 ]
 
