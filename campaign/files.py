@@ -107,11 +107,11 @@ def run_batch(name: str, seed: int, number: int, *, shown: bool = False) -> tupl
 
 def _damaged(name: str, rng: random.Random) -> list[tuple[str, str, Callable[[Path], Any], float]]:
     kind = FORMATS[name]
-    whole = (whole(name) / kind.name).read_bytes()
+    good = (whole(name) / kind.name).read_bytes()
     made = []
     for i in range(FILES):
         how = rng.choice([damage.any_bytes, *kind.damages])
-        data = how(whole, rng)
+        data = how(good, rng)
         command = rng.choice(kind.commands).format(kind.name)
         made.append((f"file {i}", command, lambda at, data=data: (at / kind.name).write_bytes(data), SMALL))
     return made
