@@ -16,7 +16,7 @@ from labelfold.factorization._squared_nmf import (
     multiplied,
     update_basis,
 )
-from labelfold.labels import Labels, read_labels
+from labelfold.labels import Labels
 from labelfold.rows import Block, Rows
 
 
@@ -111,6 +111,7 @@ class CNMF(SquaredNMF):
     True
     """
 
+    _allowed = ("binary", "multiclass", "multilabel")
     _parameter_constraints = dict(SquaredNMF._parameter_constraints)
 
     def __init__(
@@ -150,13 +151,7 @@ class CNMF(SquaredNMF):
         self : CNMF
         """
         rows = self._rows(X, reset=True)
-        labels = read_labels(
-            y,
-            rows.shape[0],
-            unlabeled=self.unlabeled,
-            allowed=("binary", "multiclass", "multilabel"),
-            estimator="CNMF",
-        )
+        labels = self._read_labels(y, rows.shape[0])
         square, start = self._begin(rows)
         solver = _CNMFSolver(rows, labels, square)
         found = self._descend(solver.step, _CNMFFactors(start.H, start.B, solver.start_classes(start.H)))

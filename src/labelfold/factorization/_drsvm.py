@@ -19,7 +19,6 @@ from labelfold.factorization._components import PartsMixin
 from labelfold.factorization._drsvm_solver import DRSVMProblem, DRSVMSolution, embed, projection, solve
 from labelfold.factorization._inputs import check_matrix, loss_weights
 from labelfold.factorization._weights import WEIGHT, chosen, component_scale
-from labelfold.labels import read_labels
 from labelfold.numerics._factor_starts import factor_start
 from labelfold.numerics._nonnegative import nonnegative_rows
 from labelfold.rows import Centered, Rows
@@ -120,6 +119,8 @@ class DRSVM(Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
         What was taken from every row; zeros unless ``center``.
     classes_ : ndarray of shape (c,)
         The class values; for multi-label the label columns.
+    task_ : str
+        How y was read: "binary", "multiclass" or "multilabel".
     n_iter_ : int
         Iterations.
     n_features_in_ : int
@@ -164,6 +165,7 @@ class DRSVM(Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
     True
     """
 
+    _allowed = ("binary", "multiclass", "multilabel")
     _parameter_constraints = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "loss": [StrOptions({"squared_hinge", "hinge"})],
@@ -239,13 +241,7 @@ class DRSVM(Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
         self : DRSVM
         """
         rows = self._rows(X, reset=True)
-        labels = read_labels(
-            y,
-            rows.shape[0],
-            unlabeled=self.unlabeled,
-            allowed=("binary", "multiclass", "multilabel"),
-            estimator="DRSVM",
-        )
+        labels = self._read_labels(y, rows.shape[0])
         if self.center:
             rows = Centered(rows)
         square = check_matrix(rows, nonnegative=self.nonnegative, centred=self.center, estimator="DRSVM")
@@ -283,11 +279,9 @@ class DRSVM(Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
         self.objective_ = np.array(found.objective)
         self.n_iter_ = len(found.objective)
         self.mean_ = rows.center if self.center and isinstance(rows, Centered) else np.zeros(rows.shape[1])
-        self.classes_ = labels.classes
-        self._task = labels.task
+        self._keep_task(labels.task, labels.classes)
         self.embedding_ = embed(problem, found.model)
-        self.transduction_ = self._decide(self._scores_of(self.embedding_))
-        self.transduction_[labels.index] = labels.decode(labels.values)
+        self.transduction_ = self._transduce(self._scores_of(self.embedding_), labels)
         return self
 
     def _choose_weights(self, sizes: np.ndarray, n: int) -> None:
@@ -339,12 +333,11 @@ class DRSVM(Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
         X = super().inverse_transform(H)
         return (X + self.mean_).astype(X.dtype, copy=False)
 
-    def _scores(self, rows: Rows) -> np.ndarray:
+    def _score_rows(self, rows: Rows) -> np.ndarray:
         return self._scores_of(rows.get(self._place(rows)))
 
     def _scores_of(self, H: np.ndarray) -> np.ndarray:
-        scores = H @ self.coef_.T + self.intercept_
-        return scores[:, 0] if self._task == "binary" else scores
+        return H @ self.coef_.T + self.intercept_
 
     def __sklearn_tags__(self) -> Any:
         """Declare that float32 stays float32."""

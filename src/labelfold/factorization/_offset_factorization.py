@@ -22,7 +22,6 @@ from labelfold.factorization._inputs import check_matrix
 from labelfold.factorization._offset_model import fold, hold, start_bases, start_directions
 from labelfold.factorization._offset_solver import OffsetProblem, OffsetSolution, solve
 from labelfold.factorization._weights import WEIGHT, chosen, component_scale
-from labelfold.labels import read_labels
 from labelfold.rows import Block, Centered, Rows, as_rows
 
 # Components whose squared size is smaller than this, relative to lambda U / b, put every new row at the origin.
@@ -36,6 +35,7 @@ class OffsetFactorisation(Decisions, ClassNamePrefixFeaturesOutMixin, Transforme
 
     _most_components = 10
 
+    _allowed = ("binary", "multiclass", "multilabel")
     _parameter_constraints = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "reconstruction_share": [Interval(Real, 0, 1, closed="neither"), StrOptions({"auto"})],
@@ -83,13 +83,7 @@ class OffsetFactorisation(Decisions, ClassNamePrefixFeaturesOutMixin, Transforme
         """
         name = type(self).__name__
         rows = self._rows(X, reset=True)
-        labels = read_labels(
-            y,
-            rows.shape[0],
-            unlabeled=self.unlabeled,
-            allowed=("binary", "multiclass", "multilabel"),
-            estimator=name,
-        )
+        labels = self._read_labels(y, rows.shape[0])
         (n, d), k = rows.shape, self.n_components
         mean = rows.mean()
         square = check_matrix(Centered(rows, mean), nonnegative=False, centred=True, estimator=name)
@@ -121,14 +115,12 @@ class OffsetFactorisation(Decisions, ClassNamePrefixFeaturesOutMixin, Transforme
         self.column_offsets_ = mean + found.point.c
         self.objective_ = np.array(found.objective)
         self.n_iter_ = len(found.objective)
-        self.classes_ = labels.classes
-        self._task = labels.task
+        self._keep_task(labels.task, labels.classes)
         self._keep_machine(machine, labels.index)
         Z = np.array(rows.get(self._place(rows)))
         Z[labels.index] = found.point.Z
         self.embedding_, self.row_offsets_ = Z[:, :-1].copy(), self.offset_unit_ * Z[:, -1]
-        self.transduction_ = self._decide(self._scores_of(Z))
-        self.transduction_[labels.index] = labels.decode(labels.values)
+        self.transduction_ = self._transduce(self._scores_of(Z), labels)
         return self
 
     def _choose_weights(self, sizes: np.ndarray, n: int, spread: float) -> None:
@@ -213,16 +205,11 @@ class OffsetFactorisation(Decisions, ClassNamePrefixFeaturesOutMixin, Transforme
         G = fold(self.components_, ridge, self.offset_unit_).G[:, columns]
         return rows.map(_place, shared=(self.column_offsets_, np.ascontiguousarray(G)))
 
-    def _placed(self, X: Any) -> np.ndarray:
-        rows = self._rows(X, reset=False)
-        return np.asarray(rows.get(self._place(rows)))
-
-    def _scores(self, rows: Rows) -> np.ndarray:
+    def _score_rows(self, rows: Rows) -> np.ndarray:
         return self._scores_of(rows.get(self._place(rows)))
 
     def _scores_of(self, Z: np.ndarray) -> np.ndarray:
-        scores = self._machine_scores(np.asarray(Z, dtype=np.float64))
-        return scores[:, 0] if self._task == "binary" else scores
+        return self._machine_scores(np.asarray(Z, dtype=np.float64))
 
     def _say(self, found: OffsetSolution, machine: Machine) -> None:
         """Warn where the solution is not all that was asked for."""

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from labelfold._decisions import measure_of
+from labelfold._decisions import decide, measure_of
 from labelfold.labels import Labels
 from labelfold.model_selection._scoring import one_standard_error
-from labelfold.subspace._nested_predictions import decide
 from labelfold.subspace._source import Source
 
 CANDIDATES = (2, 4, 8, 16, 32)
