@@ -65,7 +65,8 @@ def _untidy(X: np.ndarray, folder: Path) -> sparse.csr_array:
     rows, columns = rows[order], columns[order]
     values = X[rows, columns]
     if X.dtype.kind == "f":
-        first = second = values / 2
+        first = values / 2
+        second = values - first  # the other half, but for the smallest numbers there are
     else:
         first, second = values, np.zeros_like(values)
     data = np.column_stack([first, second]).ravel()

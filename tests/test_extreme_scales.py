@@ -70,6 +70,7 @@ def test_the_scale_of_x_does_not_change_the_embedding(name, scale, rng):
         (labelfold.SSDR(must_link_weight=1e-300), 1e150),
         (labelfold.HSL(max_gram_bytes=0), 0.0),
         (labelfold.NSDR(offset_unit=1e300, kernel="rbf", max_iter=30), 1.0),
+        (labelfold.NSDR(coef0=1e300, kernel="poly", max_iter=30), 1.0),
         (labelfold.LDA(max_gram_bytes=0), 1e100),
     ],
     ids=str,

@@ -40,6 +40,10 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstim
             return Featurized(rows, Scores(feature_map, self.mean_, W).transform).values()
         return rows.map(_project, shared=(W, self.mean_))
 
+    def _embedded(self, rows: Rows) -> np.ndarray:
+        """Return the embedding on the host in double precision, for functions of it: these may cancel large terms."""
+        return np.asarray(rows.get(self._project(rows)), dtype=np.float64)
+
     @property
     def _n_features_out(self) -> int:
         return self.components_.shape[0]

@@ -17,6 +17,8 @@ import labelfold.app._cli
 from labelfold.app._cli import main
 from labelfold.app.io import load_model, read_table
 
+pytestmark = pytest.mark.usefixtures("quick_tuning")
+
 
 @pytest.fixture
 def wine(tmp_path, monkeypatch):

@@ -102,6 +102,7 @@ def test_every_method_fits_labels_with_gaps(data, name, kind):
         *(("lda", True), ("nmf-svm", True), ("lda", "ranks"), ("nmf-svm", "ranks"), ("ssnmf", "tf-idf")),
     ],
 )
+@pytest.mark.usefixtures("quick_tuning_here")
 def test_every_method_is_saved_and_loaded_and_names_its_components(data, tmp_path, name, scale):
     X, y = load_iris(as_frame=True).data, data[1]
     method = get_method(name)
@@ -141,6 +142,7 @@ def test_forms_of_the_columns_suit_the_method():
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.usefixtures("quick_tuning_here")
 def test_the_same_seed_gives_the_same_model(data, name):
     X, y, _ = data
     first, second = (get_method(name).make(2, X=X, random_state=7).fit(X, y) for _ in range(2))
@@ -148,6 +150,7 @@ def test_the_same_seed_gives_the_same_model(data, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.usefixtures("quick_tuning_here")
 def test_unlabelled_rows_do_not_reach_the_classifier(data, name):
     """Gaps must change nothing for a supervised method; wrong labels in their place must."""
     X, y, _ = data
@@ -368,6 +371,7 @@ def test_trees_from_a_file_stay_within_their_arrays(data):
 
 @pytest.mark.parametrize("name", YARDSTICKS)
 @pytest.mark.parametrize("kind", ["strings", "sparse", "labels"])
+@pytest.mark.usefixtures("quick_tuning_here")
 def test_yardsticks_are_saved_with_their_confidence(data, tmp_path, name, kind):
     X, y, _ = data
     if kind == "strings":
@@ -488,6 +492,7 @@ def test_settled_is_the_chosen_model_with_its_column_names(data):
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.usefixtures("quick_tuning_here")
 def test_the_unit_of_the_data_does_not_matter(data, name):
     X, y, _ = data
     # powers of two, so that the numbers are the same but for their exponent
@@ -512,6 +517,7 @@ def test_methods_for_several_labels_a_row():
 
 
 @pytest.mark.parametrize("name", SEVERAL)
+@pytest.mark.usefixtures("quick_tuning_here")
 def test_several_labels_a_row(data, name):
     X, _, y = data
     Y = np.column_stack([y == 0, y > 0, X[:, 0] > 5.8]).astype(float)

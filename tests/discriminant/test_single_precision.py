@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from labelfold import CCA, HSL, LDA, OPLS, PCALS, SSDR
+from labelfold import CCA, HSL, LDA, OPLS, PCALS, SSDR, LapRLS
 from labelfold.numerics.least_squares._gram import Factor, known_part, rounding
 
 EPS32 = float(np.finfo(np.float32).eps)
@@ -116,3 +116,20 @@ def test_rounding_errors_stay_below_their_bound():
             error = X.astype(np.float32) - X
             bound = rounding((X**2).sum(axis=0), n, np.float32)
             assert np.linalg.norm(error / bound, 2) < 1
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        LDA(kernel="rbf", gamma=1e-4, n_landmarks=12),
+        CCA(kernel="rbf", gamma=1e-4, n_landmarks=12),
+        LapRLS(kernel="poly", coef0=100.0, ridge=1e-9),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_scores_in_a_kernels_space_are_summed_in_double_precision(model, rng):
+    """Coefficients there are large and cancel: rows in single precision are not to be summed in it."""
+    X, y = rng.normal(size=(40, 3)).astype(np.float32), np.arange(40) % 3
+    model.fit(X.astype(np.float64), y)
+    exact = model.decision_function(X.astype(np.float64))
+    np.testing.assert_allclose(model.decision_function(X), exact, atol=1e-6 * np.abs(exact).max())

@@ -160,6 +160,18 @@ def test_taking_no_rows(container, rng):
     assert taken.shape == (0, D)
 
 
+def test_rows_that_are_taken_are_of_the_kind_that_a_pass_sees(container, rng):
+    rows = as_rows(container.make(data(rng)))
+    seen = rows.get(rows.map(_is_sparse))
+    for i in (0, N // 2, N - 1):
+        assert rows.take(np.array([i])).whole().is_sparse == seen[i]
+    assert len(np.unique(seen)) == 1
+
+
+def _is_sparse(X):
+    return X.xp.full(X.shape[0], float(X.is_sparse), dtype=X.xp.float64)
+
+
 def test_nested_views(container, rng):
     """Features, then centred, then weighted: each view wraps the one beneath."""
     X = data(rng)

@@ -16,7 +16,6 @@ import numpy as np
 from scipy.special import log_expit, log_softmax
 
 from labelfold._decisions import Decisions
-from labelfold.discriminant._regression_head import affine
 from labelfold.discriminant._second_stage import Directions, Seen
 from labelfold.discriminant._two_stage import TwoStage
 from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
@@ -212,19 +211,17 @@ class LDA(Decisions, TwoStage):
 
     def _score_rows(self, rows: Rows) -> np.ndarray:
         """Return the log-odds of the second class (two classes), or each class's linear score."""
-        rows = self._seen(rows)
         precision = self._n_labelled / np.maximum(1 - self.eigenvalues_, _LEAST_SCATTER)
         A = precision * self.means_  # (c, k)
         with np.errstate(divide="ignore"):  # a class that no batch has brought yet has probability 0
             b = np.log(self.priors_) - 0.5 * (A * self.means_).sum(axis=1)
-        F = rows.get(rows.map(affine, shared=(self.components_.T, self.mean_, A.T, b)))
+        F = self._embedded(rows) @ A.T + b
         return F[:, 1:] - F[:, :1] if F.shape[1] == 2 else F
 
     def _shares(self, F: np.ndarray) -> np.ndarray:
         return np.exp(self._log_shares(F))
 
     def _log_shares(self, F: np.ndarray) -> np.ndarray:
-        F = F.astype(np.float64)  # of probabilities near 1 float32 keeps too few digits
         return log_expit(np.hstack([-F, F])) if self.task_ == "binary" else log_softmax(F, axis=1)
 
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
 from labelfold._base import RowsEstimator
 from labelfold._decisions import Decisions, indicator_scores
 from labelfold.discriminant._second_stage import Directions, Seen
-from labelfold.rows import Block, Rows
+from labelfold.rows import Rows
 
 
 class RegressionHead(Decisions, RowsEstimator):
     """Least squares of the label columns on the embedding: ``Y ~ Z coef_.T + intercept_``."""
 
     _target_gap = 1.0
+    _embedded: Callable[[Rows], np.ndarray]  # of `LinearReducer`
 
     def _fit_head(self, found: Directions, seen: Seen) -> None:
         ((ZtZ, ZtY),) = seen.regression(found)
@@ -26,12 +27,4 @@ class RegressionHead(Decisions, RowsEstimator):
         self._keep_task(seen.task, seen.classes, seen.flat)
 
     def _score_rows(self, rows: Rows) -> np.ndarray:
-        rows = self._seen(rows)
-        shared = (self.components_.T, self.mean_, self.coef_.T, self.intercept_)
-        Y = np.asarray(rows.get(rows.map(affine, shared=shared)), dtype=np.float64)
-        return indicator_scores(Y, self.task_)
-
-
-def affine(X: Block, W: Any, mean: Any, A: Any, b: Any) -> Any:
-    """Return an affine function of the embedding."""
-    return (X.shift(mean) @ W) @ A + b
+        return indicator_scores(self._embedded(rows) @ self.coef_.T + self.intercept_, self.task_)

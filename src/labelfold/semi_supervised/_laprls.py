@@ -12,10 +12,10 @@ from labelfold._base import RowsEstimator, fitting, refuse_without_kernel
 from labelfold._decisions import Decisions, indicator_scores
 from labelfold._progress import Progress
 from labelfold._sklearn import Interval, StrOptions
-from labelfold.features._kernel_map import KernelMap, kernel_map
+from labelfold.features._kernel_map import KernelMap, Scores, kernel_map
 from labelfold.numerics._scale import kernel_spread, row_spread
 from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
-from labelfold.rows import Block, Featurized, Rows, as_rows
+from labelfold.rows import Featurized, Rows, as_rows
 from labelfold.semi_supervised._graph import (
     given_graph,
     in_memory,
@@ -337,14 +337,13 @@ class LapRLS(Decisions, RowsEstimator):
         }
 
     def _score_rows(self, rows: Rows) -> np.ndarray:
-        rows = self._seen(rows)
-        values = rows.get(rows.map(_affine, shared=(self.coef_.T, self.intercept_)))
-        return self._scores_of(np.asarray(values, dtype=np.float64))
+        if self.feature_map_ is not None:
+            scores = Scores(self.feature_map_, np.zeros(self.coef_.shape[1]), self.coef_.T)
+            values = Featurized(rows, scores.transform).values()
+        else:
+            values = rows @ self.coef_.T
+        return self._scores_of(np.asarray(rows.get(values), dtype=np.float64) + self.intercept_)
 
     def _scores_of(self, F: np.ndarray) -> np.ndarray:
         """Return scores, given values of the function: those of two classes are scores themselves."""
         return F if self.task_ == "binary" else indicator_scores(F, self.task_)
-
-
-def _affine(X: Block, W: Any, b: Any) -> Any:
-    return X @ W + b

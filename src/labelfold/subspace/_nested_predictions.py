@@ -110,7 +110,7 @@ class NestedPredictions(Decisions, LinearReducer, auto_wrap_output_keys=None):  
         """
         check_is_fitted(self)
         rows = self._rows(X, reset=False)
-        Z = self._host_scores(rows)
+        Z = self._embedded(rows)
         for p in range(1, Z.shape[1] + 1):
             yield self._decide(self._function(Z[:, :p]))
 
@@ -129,11 +129,7 @@ class NestedPredictions(Decisions, LinearReducer, auto_wrap_output_keys=None):  
         return first
 
     def _score_rows(self, rows: Rows) -> np.ndarray:
-        return self._function(self._host_scores(rows))
-
-    def _host_scores(self, rows: Rows) -> np.ndarray:
-        """Return the places of rows along the directions, (n, p)."""
-        return np.asarray(rows.get(self._project(rows)), dtype=np.float64)
+        return self._function(self._embedded(rows))
 
     def _function(self, Z: np.ndarray) -> np.ndarray:
         """Return the function itself, (n, q), of places along the first directions."""

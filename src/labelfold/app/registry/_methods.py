@@ -562,8 +562,8 @@ _ENTRIES = (
         "semi-supervised",
         True,
         "Liu & Wu, Non-negative matrix factorization with constraints, 2010",
-        # its parts are told the labels: only others can say how many there should be
-        builders.parts_svm("CNMF", hide=True),
+        # its parts are told the labels: only others can say how many there should be (two gain nothing)
+        builders.parts_svm("CNMF", sizes=(20, 40, 10, 5), hide=True),
         "C",
         nonnegative=True,
         slow=True,

@@ -210,9 +210,7 @@ class IterableRows(Rows):
         while batch := list(islice(blocks, n_workers)):
             jobs = []
             for sums, block in zip(workers, batch, strict=False):
-                # Blocks of both kinds would add up sums of two kinds.
-                block = sparse.csr_array(block) if self._sparse else block
-                rows = memory_rows(block, first_row=start)
+                rows = memory_rows(self._of_one_kind(block), first_row=start)
                 rows.dtype = self.dtype
                 if rows.shape[1] != self.shape[1]:
                     raise _changed(f"{rows.shape[1]} columns", self.shape[1])
@@ -234,11 +232,15 @@ class IterableRows(Rows):
             stop = start + block.shape[0]
             a, b = np.searchsorted(wanted, [start, stop])
             if b > a:
-                pieces.append(memory_rows(block).take(wanted[a:b] - start).X)
+                pieces.append(memory_rows(self._of_one_kind(block)).take(wanted[a:b] - start).X)
             start = stop
             if b == len(wanted):
                 break
         return stacked_rows(pieces, order, self.shape[1], self.dtype)
+
+    def _of_one_kind(self, block: Any) -> Any:
+        """Return a block sparse where one of all is: blocks of both kinds would add up sums of two kinds."""
+        return sparse.csr_array(block) if self._sparse else block
 
     def row_bytes(self) -> float:
         """Return the bytes of an average row."""
