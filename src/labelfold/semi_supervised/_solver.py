@@ -105,13 +105,10 @@ class Solution(NamedTuple):
 
     def with_trees(self, grown: Grown, targets: Targets, least: float = 0.0) -> Solution:
         """Return the views' score blended with that of trees, where their share is at least this."""
-
-        def losses(left_out: np.ndarray) -> np.ndarray:
-            return (((targets.Y + targets.offset - left_out) / targets.scale) ** 2).sum(axis=1)
-
-        trees = losses(grown.left_out)
+        truth = targets.Y + targets.offset
+        trees = squared_errors(truth - grown.left_out, targets.scale)
         if self.views:
-            share, each = share_of_trees(losses(self.left_out), trees)
+            share, each = share_of_trees(squared_errors(truth - self.left_out, targets.scale), trees)
         else:
             share, each = 1.0, np.ones(len(trees))
         if share < least:
@@ -184,7 +181,7 @@ def solve(
     errors, doubts = np.empty((len(used), len(ridges))), np.empty((len(used), len(ridges)))
     for j, (view, form) in enumerate(used):
         fit, doubts[j] = problem.fit(view, form)
-        errors[j] = squared_errors(fit.left.residuals, targets.scale)
+        errors[j] = squared_errors(fit.left.residuals, targets.scale).mean(axis=-1)
         if n <= _KEPT_ROWS:
             kept[view] = fit
     doubt = doubts if targets.classes and others[0].T.shape[0] else None
@@ -245,7 +242,7 @@ def _left_out(fits: list[_Fitted], w: np.ndarray, doubts: np.ndarray | None, pro
         if n <= _EXACT_ROWS:
             errors[j, used] = errors_without_each(fits[i].found, ridges[used], left, scale)
         else:
-            own = ((left.residuals / scale) ** 2).sum(axis=2)
+            own = squared_errors(left.residuals, scale)
             errors[j, used] = (own.sum(axis=1, keepdims=True) - own) / (n - 1)
     doubt = None if doubts is None else doubts[some][:, :, None]
     share = weights(errors, n - 1, doubt, *_prior([fits[i].view for i in some]))

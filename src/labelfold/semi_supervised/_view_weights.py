@@ -105,8 +105,8 @@ def leave_one_out(found: Spectrum, Y: np.ndarray, ridges: np.ndarray) -> LeftOut
 
 
 def squared_errors(residuals: np.ndarray, scale: np.ndarray | float) -> np.ndarray:
-    """Return the mean squared norm of residuals (..., l, c), columns divided by ``scale`` (c,)."""
-    return ((residuals / scale) ** 2).sum(axis=-1).mean(axis=-1)
+    """Return the squared norm of each row of residuals (..., l, c), columns divided by ``scale`` (c,)."""
+    return ((residuals / scale) ** 2).sum(axis=-1)
 
 
 def undecided(F: np.ndarray) -> np.ndarray:

@@ -169,19 +169,25 @@ def choose(found: dict[str, OutOfFold], preferred: Sequence[str], seed: int = 0)
 def interval(one: OutOfFold, expected: float, draws: np.ndarray) -> tuple[float, float]:
     """Return a 90% interval of the score on new rows: Wilson's for shares of rows, otherwise from the bootstrap."""
     z = stats.norm.ppf((1 + LEVEL) / 2) * (R2_WIDER if one.measure.kind == "r2" else _WIDER)
-    if one.measure.kind == "accuracy":
-        n, p = one.n_rows, min(max(expected, 0.0), 1.0)
-        middle = (p + z**2 / (2 * n)) / (1 + z**2 / n)
-        half = z / (1 + z**2 / n) * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))
-    else:
-        middle, half = expected, z * float(draws.std())
-        if one.measure.kind != "r2":  # where all rows are right the draws are alike, and yet nothing is sure
-            n = one.n_rows + z**2
-            p = (min(max(expected, 0.0), 1.0) * one.n_rows + z**2 / 2) / n
-            half = max(half, z * np.sqrt(p * (1 - p) / n))
-    most = 1.0
-    least = -np.inf if one.measure.kind == "r2" else 0.0
-    return float(max(middle - half, least)), float(min(middle + half, most))
+    if one.measure.kind == "r2":
+        half = z * float(draws.std())
+        return float(expected - half), float(min(expected + half, 1.0))
+    middle, half = _wilson(min(max(expected, 0.0), 1.0), one.n_rows, z)
+    if one.measure.kind != "accuracy":
+        # No less than Wilson's: where all rows are right the draws are alike, and yet nothing is sure.
+        middle, half = expected, max(half, z * float(draws.std()))
+    return float(max(middle - half, 0.0)), float(min(middle + half, 1.0))
+
+
+def _wilson(p: float, n: int, z: float) -> tuple[float, float]:
+    """Return the middle and the half width of Wilson's interval for a share p of n rows, z deviations wide.
+
+    >>> middle, half = _wilson(1.0, 10, 1.645)
+    >>> round(middle - half, 3), round(middle + half, 3)
+    (0.787, 1.0)
+    """
+    middle = (p + z**2 / (2 * n)) / (1 + z**2 / n)
+    return middle, z / (1 + z**2 / n) * float(np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2)))
 
 
 def _corrected(

@@ -14,7 +14,7 @@ from labelfold.app.registry._partly_labelled import Labelled
 from labelfold.app.registry._tuned import Tuned
 
 if TYPE_CHECKING:
-    from labelfold.app.registry._methods import Method
+    from labelfold.app.registry._method import Method
     from labelfold.labels import Labels
 
 _MOST_NAMED = 9  # methods, in a sentence
