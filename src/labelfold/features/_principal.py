@@ -22,7 +22,7 @@ from labelfold.rows import Block, Centered, Rows
 # A d x d or n x n matrix up to twice this size is decomposed directly: one pass.
 DIRECT = 2000
 
-# Principal coordinates are features, so few digits are enough where they are iterated for.
+# Tolerance of iterations: principal coordinates are features, for which few digits are enough.
 _TOL = 1e-4
 _MAX_ITER = 30
 

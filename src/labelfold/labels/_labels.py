@@ -199,7 +199,7 @@ def read_labels(
             )
         if found == "regression" and not can_regress:
             _refuse_continuous(values, estimator, allowed)
-    # The marks as messages name them; a number is none in regression.
+    # The marks as messages name them; in regression a number is not a mark.
     mark = None if found == "regression" and isinstance(unlabeled, Real) else unlabeled
     marks = "missing" if mark is None else f"missing or {mark!r}"
     if not len(index):
@@ -337,7 +337,7 @@ def _check_options(unlabeled: Any, task: str) -> Any:
             f"unlabeled is {show(unlabeled)} of type {type(unlabeled).__name__}; pass a number, a string, "
             "or None where only missing values mean unlabelled."
         )
-    # NaN as the mark asks for what missing values mean anyway.
+    # NaN as the mark is redundant: missing values are unlabelled anyway.
     return None if unlabeled != unlabeled else unlabeled
 
 

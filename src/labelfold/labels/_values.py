@@ -68,7 +68,7 @@ def read_column(
         array = array.astype(object)
     present = ~_missing(array)
     values, index = array[present], rows[present]
-    # -1 is a fine regression target; a string cannot be one.
+    # -1 is a valid regression target; a string is not.
     mark = None if task == "regression" and isinstance(unlabeled, Real) else unlabeled
     marked = _marked(values, mark)
     rest, kept = _one_kind(values[~marked]), index[~marked]
@@ -246,7 +246,7 @@ def _check_finite(values: np.ndarray, rows: np.ndarray) -> None:
 
 
 def _in_range(values: np.ndarray) -> np.ndarray:
-    """Refuse numbers that have no room in single precision, which is that of the predictions of such rows."""
+    """Refuse targets that overflow single precision, which is the precision of predictions for such rows."""
     largest = float(np.abs(values).max(initial=0.0))
     if largest and not _NUMBERS[0] < largest < _NUMBERS[1]:
         raise ValueError(

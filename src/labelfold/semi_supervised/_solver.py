@@ -27,22 +27,23 @@ from labelfold.semi_supervised._view_weights import (
     with_constant,
 )
 
-# Views and ridges of a smaller share of the largest weight are not weighed again without each row.
+# Views and ridges below this share of the largest weight are ignored in leave-one-out weights.
 _LEFT_OUT = 1e-2
 
-# Of more labelled rows, errors without a row leave out its own error only: its part in the others' is too small.
+# With more labelled rows than this, leave-one-out errors only omit the row's own error: its effect on the others is
+# small.
 _EXACT_ROWS = 500
 
-# Of more labelled rows, the regressions that count are made again rather than all of them kept.
+# With more labelled rows than this, the relevant regressions are recomputed rather than all of them kept.
 _KEPT_ROWS = 2000
 
-# The constant added to kernels of mean squared norm 1: small for classes, so that few labels do not decide on how
-# common a class is; large for labels and numbers, whose mean says more.
+# The constant added to kernels of mean squared norm 1: small for classes, so that few labels do not determine class
+# frequencies; large for labels and numbers, whose mean is informative.
 _SHRUNK, _FREE = 0.1, 10.0
 
 
 class Targets(NamedTuple):
-    """What is regressed.
+    """The regression targets.
 
     Attributes
     ----------
@@ -79,7 +80,7 @@ def targets_of(labels: Labels) -> Targets:
 
 
 class Solution(NamedTuple):
-    """What the labels make of the views.
+    """Weights of the views, and the score they give.
 
     Attributes
     ----------
@@ -104,7 +105,7 @@ class Solution(NamedTuple):
     tree_error: float = np.nan
 
     def with_trees(self, grown: Grown, targets: Targets, least: float = 0.0) -> Solution:
-        """Return the views' score blended with that of trees, where their share is at least this."""
+        """Return the solution blended with trees, where their share is at least ``least``."""
         truth = targets.Y + targets.offset
         trees = squared_errors(truth - grown.left_out, targets.scale)
         if self.views:
@@ -131,7 +132,7 @@ class _Fitted(NamedTuple):
 
 
 class _Problem(NamedTuple):
-    """The forms, the labelled rows and some unlabelled ones as their views see them, and what is regressed."""
+    """The forms, labelled and some unlabelled rows in their views, and the regression targets."""
 
     pieces: list[FormPieces]
     placed: list[Placed]
@@ -222,7 +223,7 @@ def _fold(fits: list[_Fitted], w: np.ndarray, problem: _Problem) -> BlendedScore
         one = folded.setdefault(fit.form, FoldedForm(placed[fit.form].T.shape[1], Y.shape[1]))
         fold_in(fit.view, pieces[fit.form], placed[fit.form], alpha, one)
         fitted += fit.found.U @ (fit.found.s[:, None] * (fit.found.U.T @ alpha))
-    # Every view is right but for a constant: the mean over the labelled rows is known.
+    # Views are determined up to a constant, which follows from the mean over the labelled rows.
     bias = fitted.mean(axis=0) + offset
     for i, one in folded.items():
         bias -= (one.columns(placed[i]) + one.anchors(pieces[i], placed[i])).mean(axis=0)
