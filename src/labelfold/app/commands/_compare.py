@@ -58,7 +58,7 @@ Limit = Annotated[
         "LabelFold, where it comes first, is not cut short. About 50, or more for a large table, unless given.",
     ),
 ]
-# The share of the time limit after which no run is going on: the last fit, the map and the report take time too.
+# Share of the time limit for the runs: the final fit, the map and the report take time too.
 _RUNS_END = 0.75
 _DEMO_LABELS = 100
 _DEMO: dict[str, Any] = {"time_limit": 60}
@@ -264,11 +264,11 @@ def _compare(
                 return
         interrupted = found.interrupted
         try:
-            # where the reader of a pipe went away, or the disk it goes to is full, the files are still wanted
+            # the files are written even where standard output fails (closed pipe, full disk)
             with suppress(OSError, SystemExit):
                 _show(found, console())
             _ = found.review
-        except KeyboardInterrupt:  # another Ctrl-C: what is there, without the fits that maps need
+        except KeyboardInterrupt:  # on another Ctrl-C write what there is, without the fits that maps need
             interrupted = True
             found.forgo_review()
         with refusing():

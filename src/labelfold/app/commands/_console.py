@@ -192,7 +192,7 @@ def _labels(table: Table, mark: int | None, task: str) -> Labels:
 
 
 def _refuse_marks(table: Table) -> None:
-    """Refuse a target that mostly holds one word for a missing value: whether it is a class is not to be guessed."""
+    """Refuse a target that mostly holds one word for a missing value: it may be a class or not."""
     assert table.y is not None
     counts = Counter(v for v in table.y.tolist() if v is not None)
     for value in filter(_like_none, counts):
@@ -341,7 +341,7 @@ def note(text: str) -> None:
 
 
 class _Console(Console):
-    """A console on which no text from the data steers the terminal."""
+    """A console that neutralises terminal escapes in text from the data."""
 
     def render_str(self, text: str, *args: Any, **options: Any) -> Any:
         """Return text as it is shown."""

@@ -1,4 +1,4 @@
-"""What a comparison leaves in its folder, beside results.csv: all of it, or what was there before."""
+"""The files of a comparison beside results.csv, written all together or not at all."""
 
 from __future__ import annotations
 

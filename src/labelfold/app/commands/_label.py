@@ -103,7 +103,7 @@ def label_command(
     labels = running.session.marks.n_labels
     console().print(f"{count(labels, 'row')} labelled, in {file}.", soft_wrap=True)
     if not running.ended(1.0):
-        # an interpreter that ends beneath a fit may abort; all there is to keep is on the disk
+        # ending the interpreter during a fit may abort; everything worth keeping is on disk
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)

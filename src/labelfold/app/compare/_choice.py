@@ -1,4 +1,4 @@
-"""What out-of-fold predictions say: the score to expect, how sure it is, and which methods are equally good.
+"""Statistics of out-of-fold predictions: the score to expect, its interval, and which methods are equally good.
 
 Every labelled row is predicted by models that were not told its label, several times over, by all methods on the same
 folds. Scores of a method are then sums over rows, and differences between methods are paired.
@@ -17,10 +17,10 @@ from labelfold.app.compare._measure import Measure
 from labelfold.semi_supervised._calibration import R2_WIDER
 
 LEVEL = 0.9  # of every interval
-# Labelled rows are a sample, and so is the training set: an interval for the first alone is this much too narrow.
+# Factor that widens intervals: they account for the sampling of test rows, but not of the training set.
 _WIDER = 1.2
 _DRAWS = 1000
-# Differences below half a percentage point are of no use to anyone.
+# Differences below half a percentage point do not matter in practice.
 _NEGLIGIBLE = 0.005
 
 
@@ -54,7 +54,7 @@ class OutOfFold:
 
     @property
     def within(self) -> float | None:
-        """How far at most nine of ten new numbers lie from their prediction, as many as rows held back did.
+        """Distance that nine of ten new numbers keep to from their prediction, from the rows held back.
 
         Of l rows it is the distance that 0.9 (l + 1) of them keep to, which holds for one more row drawn as they were
         (split conformal prediction). None for classes, and where l is below 9.
@@ -97,7 +97,7 @@ def gap(better: OutOfFold, other: OutOfFold) -> tuple[float, float]:
 
 
 def wider_for(n_methods: int) -> float:
-    """Return how many times as wide the intervals of all differences from the best are, to hold together (Šidák).
+    """Return the factor by which intervals of all differences from the best are widened to hold jointly (Šidák).
 
     >>> round(wider_for(2), 2), round(wider_for(20), 2)
     (1.0, 1.69)
@@ -138,9 +138,8 @@ class Choice:
 def choose(found: dict[str, OutOfFold], preferred: Sequence[str], seed: int = 0) -> Choice:
     """Choose among methods by their out-of-fold predictions.
 
-    The best score does not win by itself: the first of ``preferred`` is taken of which the best is not further ahead
-    than the best of so many methods is by luck, or the best where there is none. A best score among many is partly
-    luck, and luck is not delivered.
+    The best of many scores is partly luck. So the first method of ``preferred`` is taken whose distance to the best
+    is no more than luck explains among so many methods; the best where there is none.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Time: what is left of it, who may have how much, and a progress bar that says so."""
+"""The time limit of a comparison, its share for each run, and the progress bar."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COMPILER = f"{os.sep}numba{os.sep}core{os.sep}"
 
 
 class TimeUp(BaseException):
-    """Time is over; like KeyboardInterrupt it is nobody's business to catch but the runner's."""
+    """Raised when time is over. Like KeyboardInterrupt it is a BaseException: only the runner catches it."""
 
 
 class Clock:
@@ -64,9 +64,10 @@ class Clock:
 
     @contextmanager
     def turn(self, share: float | None = None) -> Iterator[None]:
-        """Give a run its turn: raise TimeUp, also in the midst of it, when its share of time or all time is over.
+        """Limit the time of a run: raise TimeUp when its share, or all time, is over.
 
-        In the midst of it only on the main thread of a system with alarms; elsewhere before the next turn.
+        A run is interrupted only on the main thread of a system with alarms; elsewhere the time is checked between
+        runs.
         """
         if self.over():
             raise TimeUp
@@ -75,7 +76,9 @@ class Clock:
             return
 
         def ring(number: int, frame: Any) -> None:
-            if _compiling(frame):  # an exception inside the compiler would be printed, and its work lost
+            if _compiling(
+                frame
+            ):  # an exception inside the compiler would be printed and the compiled code lost
                 signal.setitimer(signal.ITIMER_REAL, _AGAIN)
                 return
             raise TimeUp
@@ -93,7 +96,7 @@ class Clock:
 
     @contextmanager
     def bar(self, labels: list[str], shown: bool) -> Iterator[Bar]:
-        """Show a bar over runs, each named by what it should take as long as."""
+        """Show a bar over runs; runs of one name are expected to take equally long."""
         bar = Bar(labels, shown, self)
         try:
             yield bar
@@ -108,7 +111,7 @@ class Bar:
         self._left = Counter(labels)
         self._took: dict[str, list[float]] = defaultdict(list)
         self._clock = clock
-        # made when there is something to show
+        # created when there is something to show
         self._bar = tqdm(
             total=len(labels),
             disable=not shown,
@@ -130,7 +133,7 @@ class Bar:
 
     def seconds_left(self) -> float:
         """Return the expected time: the usual time of each kind of run, of all runs where one is new."""
-        # the median: a kind's first run may hold a compiler's work
+        # the median, since the first run of a kind may include compilation
         usual = {label: sorted(took)[len(took) // 2] for label, took in self._took.items()}
         new = sum(usual.values()) / max(len(usual), 1)
         left = sum(count * usual.get(label, new) for label, count in self._left.items())
@@ -141,7 +144,7 @@ class Bar:
         )
 
     def close(self) -> None:
-        """Take it away."""
+        """Close the bar."""
         self._bar.close()
 
 

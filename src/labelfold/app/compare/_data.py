@@ -67,7 +67,7 @@ class Data:
     @property
     def classes(self) -> list[str]:
         """The classes, or labels, as text; none where y holds numbers."""
-        # whole numbers that came as floats, for the sake of NaN beside them, are whole numbers
+        # integers that were stored as floats because of NaN are written as integers
         return [str(int(c)) if isinstance(c, float) and c == int(c) else str(c) for c in self.labels.classes]
 
     @property
@@ -81,7 +81,7 @@ class Data:
         return np.flatnonzero(~self.labels.labelled)
 
     def delivered(self, model: Any) -> Any:
-        """Return a model fitted on X as one that takes what the user holds: after the recipe, where there is one."""
+        """Return a model fitted on X as one that takes the user's table: after the recipe, where there is one."""
         if self.recipe is None:
             return model
         steps = model.steps if isinstance(model, Pipeline) else [("model", model)]
@@ -279,7 +279,7 @@ def _notes(X: Any, names: list[str] | None, labels: Labels) -> list[str]:
 
 
 def outweighing(data: Data) -> list[str]:
-    """Say so where one column varies so much more than most that methods look at little else."""
+    """Warn where one column varies so much more than most that it dominates distances and variances."""
     if sp.issparse(data.X):
         return []
     spread = data.X.std(axis=0, dtype=np.float64)
@@ -296,7 +296,7 @@ def outweighing(data: Data) -> list[str]:
 def constant_columns(X: Any) -> np.ndarray:
     """Return the columns that hold one value only."""
     if sp.issparse(X):
-        # rows a slab at a time, until few columns are left: turned to columns at once, X would be there twice
+        # some rows at a time, until few columns are left: transposing X at once would double its memory
         left, first = np.arange(X.shape[1]), X[[0]].toarray().ravel()
         for i in range(0, X.shape[0], 16384):
             columns = X[i : i + 16384].tocsc()[:, left]

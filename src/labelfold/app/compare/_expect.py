@@ -62,7 +62,7 @@ def hold_back(make: Callable[[Any], Any], data: Data, seed: int) -> HeldBack | N
     if split is None:
         return None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the fit that is kept says what matters
+        warnings.simplefilter("ignore")  # the final fit repeats the warnings that matter
         for part in split.parts:
             rows, held, at = data.X[part.train], data.X[part.test], place[part.test]
             model = make(rows).fit(rows, part.y)
@@ -80,9 +80,9 @@ def expected(held: HeldBack) -> Choice:
 
 
 def by_leave_one_out(model: Any, data: Data) -> Choice | None:
-    """Return what to expect of a fitted model by its own leave-one-out; None where it has none that is meant.
+    """Return what to expect of a fitted model by its own leave-one-out; None where that does not apply.
 
-    It counts rows that are right, or gives R²: where another measure suits, or too few rows are there, folds decide.
+    Leave-one-out gives accuracy or R². For other measures, or with too few rows, folds are used.
     """
     if not hasattr(model, "loo_score_") or data.measure.kind not in ("accuracy", "r2") or not n_folds(data):
         return None

@@ -12,8 +12,8 @@ from labelfold.app.io._problems import FileProblem, writable_folder
 class FolderLock(os.PathLike):
     """A folder that is locked, from the start until :meth:`release` or the end of the process.
 
-    It is the system's lock on an open file (``flock``; on Windows a locked byte), so that the file left behind by a
-    killed process locks nothing. File systems that know no locks are used without one. It can be given to
+    It is the system's lock on an open file (``flock``; on Windows a locked byte), so that a file left behind by a
+    killed process does not lock the folder. File systems without locks are used without one. It can be given to
     :func:`labelfold.compare` in place of the folder, which then stays locked when the comparison is over.
 
     Parameters
@@ -25,7 +25,9 @@ class FolderLock(os.PathLike):
     def __init__(self, folder: str | os.PathLike):
         self.folder = writable_folder(folder)
         self._handle: int | None = None
-        how = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)  # a link would lead out of the folder
+        how = (
+            os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+        )  # a symbolic link could point outside the folder
         try:
             self._handle = os.open(self.folder / ".lock", how, 0o666)
             taken = lock(self._handle) is False

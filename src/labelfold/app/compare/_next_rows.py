@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from labelfold.app.compare._results import Comparison
 
 _MOST_NEXT = 20
-_MOST_SETTLED = 2000  # unlabelled rows, and labelled ones, that are settled or settle
-_MOST_LOOKED_AT = 5000  # unlabelled rows, and labelled ones, that distances are taken between
+_MOST_SETTLED = 2000  # most unlabelled and labelled rows in the choice of rows to label
+_MOST_LOOKED_AT = 5000  # most unlabelled and labelled rows in distance matrices
 
 
 def next_rows(found: Comparison, model: Any, Z: np.ndarray | None) -> tuple[np.ndarray, Any, np.ndarray]:
@@ -71,7 +71,7 @@ def _next_numbers(found: Comparison, model: Any) -> tuple[np.ndarray, np.ndarray
 
 
 def greedy_sample(X: Any, predicted: np.ndarray, X_known: Any, y_known: np.ndarray, most: int) -> np.ndarray:
-    """Return rows that differ from all labelled ones in their columns and in their number, each from those before.
+    """Return rows that are far from all labelled ones, and from each other, both in X and in their number.
 
     The row taken has the largest least product of the two distances (improved greedy sampling: Wu, Lin & Huang,
     Active learning for regression using greedy sampling, Information Sciences 2019). A row taken counts as labelled

@@ -17,7 +17,7 @@ from labelfold.model_selection import LabelBudgetSplit
 from labelfold.tables._column import pixel_columns
 
 _MOST_COMPONENTS = 50
-# Of more labelled rows the weighing of views takes long: what is quick gives a first answer before it.
+# With more labelled rows than this LabelFold is slow, so that quick methods are run first.
 _MANY_LABELLED = 1000
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from labelfold.app.compare._review import Review
     from labelfold.app.registry._method import Method
 
-# Taken where it is as good as the best: it blends many views of the rows, embeds, and knows how sure it is.
+# Recommended where it is as good as the best: it blends many views, embeds, and has calibrated probabilities.
 PREFERRED = "labelfold"
 
 
@@ -121,7 +121,7 @@ class Comparison:
         return rows.assign(label=[self.label(m, k) for m, k in zip(rows["method"], rows["k"], strict=True)])
 
     def _cut_short(self) -> np.ndarray:
-        """Tell which results of the curve are of a split that not every method got to: means would be unlike."""
+        """Tell which results of the curve are of a split that not every method has run on."""
         rows = self.results
         curve = rows["budget"] != self.settings.get("n_labelled")
         if not self.stopped or not curve.any():
@@ -178,18 +178,18 @@ class Comparison:
         """What is recommended, and what to expect of it."""
         found = self.out_of_fold
         ranked = [label for label in self.ranking["label"] if label in found]
-        # what cannot be saved can be a yardstick, but is not delivered while anything else can be
+        # a method that cannot be saved is recommended only if there is no other
         kept = [label for label in ranked if self.methods[self._method_of(label)].needs is None] or ranked
         if not kept:
             return None
-        # where LabelFold is not as good, the simplest of those that are: the registry has simple methods first
+        # otherwise the simplest of equally good methods: the registry lists simple ones first
         order = [PREFERRED, *self.methods]
         preferred = sorted(kept, key=lambda label: order.index(self._method_of(label)))
         choice = choose({label: found[label] for label in kept}, preferred, self.settings["random_state"])
         return self._leave_one_out(choice)
 
     def _leave_one_out(self, choice: Choice) -> Choice:
-        """Put LabelFold's own leave-one-out in the place of folds, which cost it labels to learn from."""
+        """Replace LabelFold's score in folds by its own leave-one-out, in which it learns from more labels."""
         method = self._method_of(choice.chosen)
         if method != PREFERRED:
             return choice
@@ -377,7 +377,7 @@ def _gaps(wide: pd.DataFrame) -> pd.DataFrame:
 
     if wide.empty:
         return pd.DataFrame({"behind": [], "behind_spread": [], "behind_in": []})
-    # a method that failed in some repeats is no yardstick: its mean is over fewer, perhaps easier, ones
+    # a method that failed in some repeats is not the reference: its mean is over fewer, perhaps easier, ones
     whole = wide.loc[:, wide.count() == wide.count().max()]
     gap = wide.rsub(wide[whole.mean().fillna(-np.inf).idxmax()], axis=0)
     behind_in = (gap > 0).sum().where(gap.count() > 0)

@@ -29,7 +29,7 @@ _MOST_POINTS = 20_000
 _LANDMARKS = 1000  # of a layout: more take seconds and show no more
 _MOST_SHOWN = 12  # components
 _MOST_LOOKED_AT = 2000  # rows, to see which columns a view goes along with
-_SURE = 0.8  # of another class than the label: such a label is worth a second look
+_SURE = 0.8  # confidence in another class from which on a label is questioned
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Untold:
 
 @dataclass(frozen=True)
 class Review:
-    """See the module.
+    """Maps, confusion, components and rows to label next of a comparison.
 
     Attributes
     ----------
@@ -189,7 +189,9 @@ def left_out(found: Comparison) -> Untold | None:
     if hasattr(model, "loo_predictions_"):
         tested = everyone
         if data.labels.task in ("binary", "multiclass"):
-            tested = data.counts()[data.labels.values] > 1  # of others nothing is left to tell them by
+            tested = (
+                data.counts()[data.labels.values] > 1
+            )  # the only label of a class cannot be predicted without it
         sure = getattr(model, "loo_confidence_", unknown)
         return Untold(codes(data, model.loo_predictions_), sure, tested, "leaving out one row at a time")
     held = found.held_back()
@@ -247,7 +249,7 @@ def _maps(found: Comparison) -> list[Map]:
             model = found.fitted(row["method"], whole(row["k"]))
             Z = np.asarray(model.transform(data.X[rows]), dtype=float)
             predicted, confidence = predict_with_confidence(model, data.X[rows])
-        except Exception:  # the table already says what is wrong with this method
+        except Exception:  # the table already has the reason
             continue
         title = found.methods[row["method"]].title
         points, axes = plane(Z, data.X[rows])

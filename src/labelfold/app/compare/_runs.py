@@ -46,7 +46,7 @@ class Runs:
         self.given_up: dict[str, str] = {}
         self._too_large: dict[str, int] = {}
         self._behind: set[Run] = set()
-        self._views: dict[Run, Any] = {}  # models that take other labels of the same rows at once
+        self._views: dict[Run, Any] = {}  # models that can be refitted with other labels of the same rows
         self._told = False
         self._warm: set[str] = set()
 
@@ -117,7 +117,7 @@ class Runs:
         if name in self._too_large and (run.k or 0) >= self._too_large[name]:
             return
         row = {"method": name, "k": run.k, "budget": split.budget, "repeat": split.repeat}
-        # LabelFold is delivered if nothing is better: it may take what time there is, and more where it is first
+        # LabelFold is the default answer: it may take all the time that is left, and more where it is first
         delivered = name == PREFERRED
         clock = Clock(None) if delivered and not self.store.rows else self.clock
         try:
@@ -135,8 +135,8 @@ class Runs:
             self.given_up[f"{run.method.title}{size}"] = (
                 f"a run took longer than {self.clock.most() or 0:.3g} s of the time limit"
             )
-            return  # no row: another run, with more time, should try it
-        except Exception as error:  # the reason is the method's result; the others go on
+            return  # no result is stored, so that another comparison with more time tries it again
+        except Exception as error:  # the error is stored as the result; other methods go on
             row |= {"error": f"{type(error).__name__}: {one_line(error)}"}
         self.store.add(row)
 
@@ -174,7 +174,7 @@ class Runs:
         }
 
     def _fitted(self, run: Run, split: Split, part: Part) -> Any:
-        """Return the method fitted on a part; where it can take other labels of the same rows, by that."""
+        """Return the method fitted on a part; refitted with other labels of the same rows where it can be."""
         whole = self._whole(split)
         if whole and run in self._views:
             return self._views[run].refit(part.y, full=True)
@@ -188,12 +188,12 @@ class Runs:
         if self.measure.kind not in ("accuracy", "balanced"):
             return None
         with warnings.catch_warnings():
-            # a class may have no row held back, and a wrong guess of it is no news
+            # a class may be absent from the rows held back
             warnings.filterwarnings("ignore", message="y_pred contains classes not in y_true")
             return float(balanced_accuracy_score(truth, guess))
 
     def _warm_up(self, run: Run, split: Split) -> None:
-        """Fit on a few rows and forget it, so that no timing holds a compiler's work."""
+        """Fit on a few rows, so that timings do not include compilation."""
         train, y, _ = split.parts[0]
         known = ~np.isnan(y).reshape(len(y), -1)[:, 0] if y.dtype.kind == "f" else y >= 0
         some = np.union1d(np.flatnonzero(known)[:500], np.arange(min(200, len(y))))

@@ -1,4 +1,4 @@
-"""What a run is fitted on and tested on: folds over all labelled rows, or some labels kept and the others hidden."""
+"""Splits that runs are fitted and tested on: folds over all labelled rows, or some labels kept and others hidden."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 from labelfold.app.compare._data import Data
 from labelfold.model_selection import LabelBudgetSplit, RepeatedSemiSupervisedKFold, SemiSupervisedKFold
 
-# With few labels a fold less matters: more folds leave more labels to learn from.
+# With few labels more folds are used, which leave more labels to learn from.
 _FOLDS, _MORE_FOLDS, _FEW_LABELS = 5, 10, 40
-# Of fewer numbers R² says nothing: their own variance is not known.
+# With fewer numbers R² is meaningless: their variance is not known.
 _LEAST_NUMBERS = 8
 
 
@@ -26,7 +26,7 @@ class Part(NamedTuple):
 
 
 class Split(NamedTuple):
-    """What one result stands on: one part, or one for each fold.
+    """The parts behind one result: one, or one for each fold.
 
     ``budget`` is the number of labels; with folds that of all labels, of which each fold holds some back.
     """

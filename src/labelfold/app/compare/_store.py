@@ -109,7 +109,7 @@ class Store:
         end = self._file.seek(0, os.SEEK_END)
         try:
             left = memoryview(line)
-            while left:  # an unbuffered file may take a part
+            while left:  # a write to an unbuffered file may be partial
                 left = left[self._file.write(left) :]
             os.fsync(self._file.fileno())
         except OSError as error:
@@ -122,7 +122,7 @@ class Store:
 
     def _open(self, results: Path, run: Path, fingerprint: str) -> None:
         for path in (results, run):
-            writable_file(path)  # a pipe in its place would be waited for
+            writable_file(path)  # opening a pipe in its place would block
             if path.resolve().parent != path.parent.resolve():
                 raise FileProblem(
                     f"{path} is a link that leads out of its folder; remove it, or name another folder."

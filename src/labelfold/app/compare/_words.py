@@ -1,4 +1,4 @@
-"""The finding in a sentence, no stronger than the runs allow."""
+"""The finding in a sentence, with no stronger claim than the runs support."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from labelfold.app.compare._results import Comparison
 
 
-# Two figures for one method that differ by so much need a word.
+# Difference of two scores of one method from which on it is explained.
 _MUCH = 0.02
 
 
@@ -211,7 +211,7 @@ def _guessing(found: Comparison, best: Any) -> list[str]:
 
 
 def guess(found: Comparison) -> float | None:
-    """Return the score without a look at the columns: the most frequent class, or the mean; None where unclear."""
+    """Return the score of a constant prediction: the most frequent class, or the mean; None where unclear."""
     if found.measure.kind == "r2":
         return 0.0
     counts = found.settings.get("counts")

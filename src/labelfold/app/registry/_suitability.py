@@ -23,7 +23,7 @@ _SLAB = 4096  # rows of X, or values of a sparse one
 
 @dataclass(frozen=True)
 class Facts:
-    """What a method has to get along with.
+    """The facts of the data that decide which methods suit it.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ def why_not(method: Method, facts: Facts) -> str | None:
     stand_in = sp.csr_array(shape) if facts.sparse else np.broadcast_to(np.float64(0), shape)
     try:
         parts = _parts(method.make(2, X=stand_in, task=facts.task))
-    except Exception:  # whatever it is, its runs will say so, and cost nobody else's
+    except Exception:  # any other error is reported by its runs, and does not affect other methods
         return None
     if reason := _other_task(parts, facts.task):
         return reason
