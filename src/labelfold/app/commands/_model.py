@@ -98,8 +98,6 @@ def fit(
     seed: Seed = 0,
 ) -> None:
     """Fit LabelFold, or another method, on a table, say what to expect of it on new rows, and save the model."""
-    from sklearn.pipeline import Pipeline
-
     from labelfold.app._calibrate import calibrate
     from labelfold.app.compare._data import read_data
     from labelfold.app.compare._expect import by_leave_one_out, expectation, expected, hold_back
@@ -111,16 +109,7 @@ def fit(
     from labelfold.app.registry._tuned import settled
 
     with refusing():
-        chosen = get_method(method or ("labelfold" if ridge is None else "lda"))
-        if chosen.needs:
-            raise Refusal(
-                f"Models of {chosen.name} cannot be saved; labelfold compare --save writes its embedding."
-            )
-        if components is not None and components < 1:
-            raise Refusal(f"-k is the size of the embedding, at least 1, not {components}.")
-        if ridge is not None and (ridge < 0 or chosen.penalty != "ridge"):
-            wrong = f"--ridge is at least 0, not {ridge}" if ridge < 0 else f"{chosen.name!r} has no ridge"
-            raise Refusal(f"{wrong}.")
+        chosen = _asked_for(method, components, ridge)
         writable_file(output)
         table, mark, labels = read_labelled(rows, label_free, task)
         read = read_data(
@@ -158,23 +147,51 @@ def fit(
     expect = "No labelled row can be held back, so nothing can be said of new rows; label more rows."
     if found is not None:
         expect = expectation(found, read.measure)
-    n, d = table.raw.shape
-    last = model[-1] if isinstance(model, Pipeline) else model
-    value = f", ridge {last.ridge:.3g}" if hasattr(last, "ridge") else ""
-    size = "" if embedded is None else f" with {count(embedded.shape[1], 'component')}"
-    everyone = " (all of them: supervised)" if labels.all_labelled else ""
-    known = f"in {labels.n_classes} classes"
-    if read.facts.numbers:
-        known = f"with numbers from {labels.values.min():g} to {labels.values.max():g}"
     console().print(
-        f"{glossed(chosen)}{size}{value}, fitted on {n:,} rows × {count(d, 'column')}, {labels.n_labelled:,} rows "
-        f"labelled {known}{everyone}.\n"
+        f"{_fitted(chosen, model, embedded)}, fitted on {_rows_in_words(table, labels, read.facts.numbers)}.\n"
         + "".join(f"{doubt}\n" for doubt in read.doubts)
         + (f"{why_form}\n" if why_form and chosen.form(form) == form else "")
         + f"{expect}\n"
         + f"Saved to {output}",
         soft_wrap=True,
     )
+
+
+def _asked_for(method: str | None, components: int | None, ridge: float | None) -> Any:
+    """Return the method that the options of `fit` ask for, or refuse them."""
+    from labelfold.app.registry._methods import get_method
+
+    chosen = get_method(method or ("labelfold" if ridge is None else "lda"))
+    if chosen.needs:
+        raise Refusal(
+            f"Models of {chosen.name} cannot be saved; labelfold compare --save writes its embedding."
+        )
+    if components is not None and components < 1:
+        raise Refusal(f"-k is the size of the embedding, at least 1, not {components}.")
+    if ridge is not None and (ridge < 0 or chosen.penalty != "ridge"):
+        wrong = f"--ridge is at least 0, not {ridge}" if ridge < 0 else f"{chosen.name!r} has no ridge"
+        raise Refusal(f"{wrong}.")
+    return chosen
+
+
+def _fitted(method: Any, model: Any, embedded: Any) -> str:
+    """Name a fitted method, with the size of its embedding and its ridge where it has them."""
+    from sklearn.pipeline import Pipeline
+
+    last = model[-1] if isinstance(model, Pipeline) else model
+    value = f", ridge {last.ridge:.3g}" if hasattr(last, "ridge") else ""
+    size = "" if embedded is None else f" with {count(embedded.shape[1], 'component')}"
+    return f"{glossed(method)}{size}{value}"
+
+
+def _rows_in_words(table: Any, labels: Any, numbers: bool) -> str:
+    """Say how many rows there are, how many of them are labelled, and with what."""
+    n, d = table.raw.shape
+    everyone = " (all of them: supervised)" if labels.all_labelled else ""
+    known = f"in {labels.n_classes} classes"
+    if numbers:
+        known = f"with numbers from {labels.values.min():g} to {labels.values.max():g}"
+    return f"{n:,} rows × {count(d, 'column')}, {labels.n_labelled:,} rows labelled {known}{everyone}"
 
 
 def fit_notes(method: Any, table: Any, data: Any, embedded: Any, expected: Any) -> dict[str, Any]:

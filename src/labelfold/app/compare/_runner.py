@@ -9,7 +9,7 @@ from typing import Any
 
 from labelfold.app.compare._clock import Clock, default_limit
 from labelfold.app.compare._data import Data, outweighing, read_data
-from labelfold.app.compare._plan import images_of, make_plan
+from labelfold.app.compare._plan import Plan, images_of, make_plan
 from labelfold.app.compare._results import Comparison
 from labelfold.app.compare._runs import Runs
 from labelfold.app.compare._splits import budget_splits, n_folds
@@ -155,39 +155,21 @@ def compare(
         for line in data.recipe.lines(most=20, plain=False):
             tell(f"{line}.")
     plan = make_plan(data, methods, budgets, components, test_size)
-    if not n_folds(data) and not plan.budgets:
-        few = "every class has one labelled row only, so that none"
-        if data.facts.numbers:
-            few = f"y has a number in {count(data.labels.n_labelled, 'row')} only, so that too few"
-        raise NothingHeldBack(data, f"{few} can be held back")
-    image_shape = images_of(data, image_shape)
+    _refuse_without_folds(data, plan)
     form, why_form = chosen_form(data.X, scale, data.column, in_unit=data.in_unit)
     settings = {
         "name": name,
         "command": command,
-        "n_rows": data.X.shape[0],
-        "n_columns": data.X.shape[1],
-        "sparse": data.facts.sparse,
-        "task": data.facts.task,
-        "classes": data.classes,
-        "counts": data.counts().tolist(),
-        "n_labelled": data.labels.n_labelled,
-        "metric": data.measure.name,
-        "folds": n_folds(data),
-        "budgets": [*plan.budgets, data.labels.n_labelled],
-        "components": plan.sizes,
+        **_facts(data, plan),
         "repeats": repeats,
         "time_limit": time_limit,
         "test_size": test_size,
         "scale": form,
         "random_state": random_state,
-        "image_shape": image_shape,
+        "image_shape": images_of(data, image_shape),
     }
     store = Store(folder, data.fingerprint(random_state, test_size, form, version("labelfold")))
-    n_methods = len({run.method.name for run in plan.runs})
-    n_numbers = data.X.nnz if data.facts.sparse else data.X.size
-    limit = default_limit(n_numbers, data.labels.n_labelled) if time_limit is None else time_limit
-    clock = Clock.shared(limit, n_methods)
+    clock = _clock(data, plan, time_limit)
     runs = Runs(data, plan.runs, store, clock, settings, tell)
     curve = list(budget_splits(data, plan.budgets, repeats, test_size, random_state))
     try:
@@ -203,21 +185,67 @@ def compare(
         and row["budget"] in settings["budgets"]
         and row["repeat"] < repeats
     ]
-    if not rows and runs.given_up:
+    if not rows:
+        _refuse_without_results(stopped, runs, clock)
+    about_form = [why_form] if why_form else outweighing(data) if form == AS_IS else []
+    notes = [*data.notes, *about_form, *_notes_on(store)]
+    chosen = {run.method.name: run.method for run in plan.runs}
+    return Comparison(rows, settings, chosen, data, plan.left_out | runs.given_up, notes, stopped)
+
+
+def _refuse_without_folds(data: Data, plan: Plan) -> None:
+    """Refuse labels of which none can be held back, unless a curve was asked for."""
+    if n_folds(data) or plan.budgets:
+        return
+    few = "every class has one labelled row only, so that none"
+    if data.facts.numbers:
+        few = f"y has a number in {count(data.labels.n_labelled, 'row')} only, so that too few"
+    raise NothingHeldBack(data, f"{few} can be held back")
+
+
+def _facts(data: Data, plan: Plan) -> dict[str, Any]:
+    """Return the settings that follow from the data and the plan."""
+    return {
+        "n_rows": data.X.shape[0],
+        "n_columns": data.X.shape[1],
+        "sparse": data.facts.sparse,
+        "task": data.facts.task,
+        "classes": data.classes,
+        "counts": data.counts().tolist(),
+        "n_labelled": data.labels.n_labelled,
+        "metric": data.measure.name,
+        "folds": n_folds(data),
+        "budgets": [*plan.budgets, data.labels.n_labelled],
+        "components": plan.sizes,
+    }
+
+
+def _clock(data: Data, plan: Plan, time_limit: float | None) -> Clock:
+    """Return the clock of the runs, with the limit given or one that suits the size of the data."""
+    n_numbers = data.X.nnz if data.facts.sparse else data.X.size
+    limit = default_limit(n_numbers, data.labels.n_labelled) if time_limit is None else time_limit
+    return Clock.shared(limit, len({run.method.name for run in plan.runs}))
+
+
+def _refuse_without_results(stopped: str | None, runs: Runs, clock: Clock) -> None:
+    """Say why there is no result, where time or Ctrl-C is the reason."""
+    if runs.given_up:
         raise ValueError(
             f"No run ended within its share of the time limit of {clock.limit:g} s; give more, or name quicker "
             "methods."
         )
-    if stopped and not rows:
-        if stopped == "ctrl-c":
-            raise KeyboardInterrupt
+    if stopped == "ctrl-c":
+        raise KeyboardInterrupt
+    if stopped:
         raise ValueError(
             f"The time limit of {clock.limit:g} s was over before the first result; give more, or name fewer or "
             "quicker methods."
         )
-    notes = [*data.notes, *([why_form] if why_form else [])]
-    if not why_form and form == AS_IS:
-        notes += outweighing(data)
+
+
+def _notes_on(store: Store) -> list[str]:
+    """Say what was found in the folder of an earlier run."""
+    notes = []
     if store.resumed:
         notes.append(
             f"{store.resumed} results were there from an earlier run and were not made again (remove results.csv to "
@@ -232,5 +260,4 @@ def compare(
         notes.append(
             f"The folder held results of other data, another seed or another version: {store.set_aside} has them."
         )
-    chosen = {run.method.name: run.method for run in plan.runs}
-    return Comparison(rows, settings, chosen, data, plan.left_out | runs.given_up, notes, stopped)
+    return notes
