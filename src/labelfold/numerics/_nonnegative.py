@@ -11,7 +11,7 @@ from scipy import linalg
 # What the last round over a row may still gain, relative to the row's own scale.
 _TOL = 1e-24
 _MAX_ROUNDS = 2000
-# The reciprocal condition of Q below which rounds of single coordinates may gain next to nothing far from the minimum.
+# The reciprocal condition of Q below which single coordinates may gain next to nothing far from the minimum.
 _STIFF = 1e-6
 
 
