@@ -69,26 +69,28 @@ class Anchors(BaseEstimator):
         """Return the distances (n, k) of the nearest anchors of some rows, nearest first, and which they are."""
         # Of long indices scikit-learn would make distances in the precision of X.
         X, points = short_indices(X.astype(self.points.dtype, copy=False)), short_indices(self.points)
-        norms = row_norms(X, squared=True)[:, None], row_norms(points, squared=True)
-        search = NearestNeighbors(n_neighbors=min(k + 1, len(norms[1])), algorithm="brute").fit(points)
-        distance, which, group = _settled(*search.kneighbors(X), *norms)
+        norms, point_norms = row_norms(X, squared=True)[:, None], row_norms(points, squared=True)
+        m = len(point_norms)
+        search = NearestNeighbors(n_neighbors=min(k + 1, m), algorithm="brute").fit(points)
+        distance, which, group = _settled(search.kneighbors(X), norms, point_norms)
         # Anchors that are as near as the last one: those of least number are taken, whatever X comes in.
-        tied = np.flatnonzero(group[:, k - 1] == group[:, -1]) if group.shape[1] > k else np.empty(0, int)
+        tied = np.flatnonzero(group[:, k - 1] == group[:, -1]) if k < m else np.empty(0, dtype=np.intp)
         for start in range(0, len(tied), _TIED_ROWS):
             some = tied[start : start + _TIED_ROWS]
-            found = _settled(*search.kneighbors(X[some], len(norms[1])), norms[0][some], norms[1])
+            found = _settled(search.kneighbors(X[some], m), norms[some], point_norms)
             distance[some], which[some] = found[0][:, : k + 1], found[1][:, : k + 1]
         return distance[:, :k], which[:, :k]
 
 
 def _settled(
-    distance: np.ndarray, which: np.ndarray, norms: np.ndarray, point_norms: np.ndarray
+    found: tuple[np.ndarray, np.ndarray], norms: np.ndarray, point_norms: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return distances and anchors with those in order of number that are equally far but for round-off.
 
     The third array numbers the groups of such anchors. Equal rows are apart by round-off, more or less so in another
     container: that is no distance.
     """
+    distance, which = found
     lost = np.finfo(distance.dtype).eps * (norms + point_norms[which])  # of squared distances
     distance = np.where(_finite(distance) <= _ROUND_OFF * np.sqrt(lost), 0.0, distance)
     apart = np.diff(distance**2, axis=1) > _ROUND_OFF**2 * lost[:, 1:]
