@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from labelfold.app.compare._data import Data
-from labelfold.app.registry._methods import METHODS, Method, get_method, install
+from labelfold.app.registry._method import Method
+from labelfold.app.registry._methods import METHODS, get_method, install
 from labelfold.app.registry._suitability import refuse_other_task, why_not
 from labelfold.model_selection import LabelBudgetSplit
 from labelfold.tables._column import pixel_columns

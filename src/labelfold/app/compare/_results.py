@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from labelfold.app.compare._data import Data
     from labelfold.app.compare._expect import HeldBack
     from labelfold.app.compare._review import Review
-    from labelfold.app.registry._methods import Method
+    from labelfold.app.registry._method import Method
 
 # Taken where it is as good as the best: it blends many views of the rows, embeds, and knows how sure it is.
 PREFERRED = "labelfold"

@@ -16,7 +16,7 @@ from labelfold.app.compare._splits import budget_splits, n_folds
 from labelfold.app.compare._store import Store
 from labelfold.app.io._problems import count
 from labelfold.app.registry._column_forms import chosen_form
-from labelfold.app.registry._methods import Method
+from labelfold.app.registry._method import Method
 from labelfold.features._column_kind import AS_IS
 from labelfold.tables import Recipe
 
