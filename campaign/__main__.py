@@ -43,7 +43,7 @@ def campaign(
 ) -> list[dict[str, str]]:
     """Run each part, in a process of its own, for its share of the time; return the lines added to the record.
 
-    Where the process ends in the midst of a batch, which hangs or takes the interpreter with it, that batch has failed
+    Where the process ends in the midst of a batch, which hangs or takes the interpreter with it, the batch has failed
     and the next one is run.
     """
     done = {row["batch"] for row in _read(record)}
