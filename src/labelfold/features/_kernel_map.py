@@ -38,7 +38,7 @@ _OF_SQUARES = ("rbf", "poly", "polynomial", "sigmoid")
 # What is left of a kernel's diagonal is round-off below this many times n eps.
 _ROUND_OFF = 10
 
-# Where features have the kernel, what is left is not below zero by more than this many times its largest value.
+# Where features have the kernel, what is left of it is not below zero by more than this many times its largest value.
 _NEGATIVE = 1e-3
 
 # Memory for a block of features.
@@ -356,15 +356,24 @@ def cholesky_features(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     largest, span = float(diagonal.max(initial=0.0)), float(max(K.max(), -K.min()))
     refuse_infinite(span)
     tol = _ROUND_OFF * n * np.finfo(np.float64).eps * largest
+    probe = np.random.default_rng(0).standard_normal(n)
+    seen = K @ probe
+    # Where all rows are as long, as with an RBF kernel, the first pivot would be the first row, whichever that is. Of
+    # the longest rows it is the one that is most like all others.
+    longest = diagonal >= (1 - 1e-12) * largest
+    names, first = np.arange(n), int(np.where(longest, K.sum(axis=1), -np.inf).argmax())
+    K[[0, first]], names[[0, first]] = K[[first, 0]], names[[first, 0]]
+    K[:, [0, first]] = K[:, [first, 0]]
     # K.T of an array in C order is in the order LAPACK wants, and its upper factor is L in C order.
     U, order, rank, _ = lapack.dpstrf(K.T, tol=tol, lower=0, overwrite_a=1)
     L: Any = U.T[:, :rank] if rank else np.zeros((n, 1))
     for start in range(0, rank, 256):
         here = slice(start, start + 256)
         L[here, start:] = np.tril(L[here, start:])
-    order = order - 1
+    order = names[order - 1]
     left = diagonal[order] - np.einsum("ij,ij->i", L, L)
-    if min(left.min(), largest - span) < -_NEGATIVE * span:
+    missed = seen[order] - L @ (L.T @ probe[order])  # what is beside the diagonal of K - L L'
+    if min(left.min(), largest - span, -np.abs(missed).max()) < -_NEGATIVE * span:
         raise ValueError(
             "the kernel's matrix is not positive semi-definite, so no features have it for products; centre X "
             "where its columns lie far from 0, or use another kernel, such as 'rbf', or other parameters"
