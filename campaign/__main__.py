@@ -27,6 +27,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from calls import environment, loaded
 from record import PARTS, add
 
 # These run commands in forked children, which threads do not survive.
@@ -44,8 +45,8 @@ def campaign(seconds: float, seed: int, parts: Sequence[str], record: Path) -> l
         if i and share <= 0:
             break
         command = [sys.executable, __file__, "--part", part, "--seconds", f"{share}", "--seed", f"{seed}"]
-        threads = dict.fromkeys(_THREADS, "1") if part in _ONE_THREAD else {}
-        subprocess.run([*command, "--record", str(record)], env=os.environ | threads, check=True)
+        own = dict.fromkeys(_THREADS, "1") | environment() if part in _ONE_THREAD else {}
+        subprocess.run([*command, "--record", str(record)], env=os.environ | own, check=True)
     return [row for row in _read(record) if row["batch"] not in done]
 
 
@@ -109,6 +110,9 @@ _COUNTED = {"cases": "cases", "results": "result", "sentences": "sentence"}
 
 def _replay(batch: str) -> None:
     name, seed, number = batch.split(":")
+    if environment() and not loaded():  # what is loaded first has to be there from the start
+        own = os.environ | environment() | dict.fromkeys(_THREADS, "1")
+        os.execve(sys.executable, [sys.executable, __file__, "--replay", batch], own)
     os.environ.update(dict.fromkeys(_THREADS, "1"))
     for part in PARTS:
         if name in import_module(part).NAMES:
