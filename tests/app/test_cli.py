@@ -488,7 +488,10 @@ def test_labels_that_look_like_none_are_noted(wine, capsys):
 def test_two_classes_of_signs_are_noted_once(wine, capsys):
     numbers(wine).assign(sign=np.resize([-1, 1], 178)).to_csv("signs.csv", index=False)
     _, err = run(capsys, "fit signs.csv -t sign -o model")
-    assert err.count("The only values of y are -1 and +1") == 1
+    assert err == (
+        "Note: The only values of the target are -1 and +1, which are read as two classes; "
+        'give --label-free "" to silence this warning.\n'
+    )
 
 
 BAD = {
@@ -501,8 +504,8 @@ BAD = {
     "fit wine.csv -t kind --drop nam -o m": "no dropped column 'nam'",
     "fit wine.csv -t kind --id name -m ldaa -o m": "did you mean 'lda'",
     "fit wine.csv -t kind --id name -m umap -o m": "umap",
-    "fit wine.csv -t name -o m --drop kind": "another label for each of its 178 labelled rows",
-    "compare wine.csv -t name --drop kind": "another label for each of its 178 labelled rows",
+    "fit wine.csv -t name -o m --drop kind": "a different label in each of its 178 labelled rows",
+    "compare wine.csv -t name --drop kind": "a different label in each of its 178 labelled rows",
     "compare wine.csv -t kind --id name -b 500": "budget of 500 labels is outside 3 to",
     "compare wine.csv -t kind --id name --time-limit 0": "above 0",
     "compare wine.csv -t kind --id name -k 99": "larger than X, which has 13 columns",
@@ -642,6 +645,11 @@ def test_the_installed_command():
     assert modules[0] == "modules"
     assert "typer" in modules
     assert not {"plotly", "skops", "pyarrow.parquet"} & set(modules)
+
+
+def test_python_m_runs_the_command():
+    done = subprocess.run([sys.executable, "-m", "labelfold", "--version"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, f"labelfold {labelfold.__version__}\n")
 
 
 def test_labels_of_minus_one_are_announced(wine, capsys):

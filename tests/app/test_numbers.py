@@ -150,7 +150,7 @@ WRONG = {
     ),
     "ids": (np.arange(40), "", "as a column of ids has; pass one with classes"),
     "text": ([f"flat {i}" for i in range(40)], "", "as a column of ids has; pass one with classes"),
-    "numbers from text": (["a", "b"] * 20, "--task regression", "convert y to float64"),
+    "numbers from text": (["a", "b"] * 20, "--task regression", "convert it to float64"),
     "a method for classes": (
         np.linspace(0, 1.3, 40),
         "-m lda",

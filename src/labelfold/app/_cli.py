@@ -131,9 +131,7 @@ def _say(sentence: str, error: BaseException | None = None) -> None:
 
 
 def _note(message: Warning | str, *_: Any, **__: Any) -> None:
-    # what a call in Python would pass is an option here
-    text = " ".join(str(message).split()).replace("pass unlabeled=None", "pass --label-free ''")
-    text = text.replace("although unlabeled=-1", "although -1 usually means no label")
+    text = " ".join(str(message).split())
     if text not in _said:
         _said.add(text)
         from labelfold.app.io._addresses import without_password

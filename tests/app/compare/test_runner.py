@@ -560,7 +560,7 @@ def test_targets_that_cannot_be_compared(data):
     with pytest.raises(ValueError, match="no labelled row"):
         compare(X, np.full(len(y), np.nan), progress=False)
     with pytest.raises(
-        ValueError, match=r"another label for each of its 150 labelled rows \('0', '1', ...\), as"
+        ValueError, match=r"a different label in each of its 150 labelled rows \('0', '1', ...\), as"
     ):
         compare(X, np.arange(150), progress=False)
     with pytest.raises(ValueError, match="more than one column named 'a'"):

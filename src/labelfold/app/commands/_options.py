@@ -186,6 +186,14 @@ _ROLES = ("text", "category", "number", "date")
 # Options that are passed on as they are given; --image-size is two numbers in one.
 _HOW = tuple(one.name for one in fields(Reading) if one.name != "image_size")
 
+# What messages about the target say in place of y and of parameters.
+_WORDS = {
+    "y": "the target",
+    "only_missing": 'give --label-free ""',
+    "regression": "give --task regression",
+    "classification": "--task is classification",
+}
+
 
 @dataclass(frozen=True)
 class GivenRows:
@@ -241,7 +249,10 @@ def takes_rows(command: Callable[..., Any], *, labels: bool = True) -> Callable[
         rows = GivenRows(
             given["data"], given["target"], given["ids"], given["drop"], roles, given["labels"], reading
         )
-        return command(rows=rows, **values)
+        from labelfold.labels import worded
+
+        with worded(**_WORDS):
+            return command(rows=rows, **values)
 
     del run.__wrapped__
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from labelfold.app.io._problems import count
-from labelfold.labels import Labels, read_labels
+from labelfold.labels import Labels, read_labels, wording
 
 _TASKS = ("binary", "multiclass", "multilabel", "regression")
 _FEW = 30  # labels: so many classes with one label each are believed
@@ -22,7 +22,6 @@ def read_target_labels(
     unlabeled: Any = -1,
     task: str = "auto",
     estimator: str = "compare",
-    where: str = "y",
 ) -> tuple[Labels, list[str]]:
     """Read a target, or say in a sentence what is wrong with it.
 
@@ -39,8 +38,8 @@ def read_target_labels(
         The label of rows without one.
     task : {"auto", "classification", "regression"}, default="auto"
         What y holds, where the rule above is not to decide.
-    estimator, where : str
-        Who reads it, and what y is called, for messages.
+    estimator : str
+        The name of the reader, for messages.
 
     Returns
     -------
@@ -58,18 +57,18 @@ def read_target_labels(
     labels = read_labels(y, n_rows, unlabeled=unlabeled, task=task, allowed=_TASKS, estimator=estimator)
     notes: list[str] = []
     if labels.task == "multiclass" and task == "auto":
-        _refuse_ids(labels, where)
+        _refuse_ids(labels)
         many = labels.n_classes > max(_MANY, labels.n_labelled / 2)
         if many and labels.classes.dtype.kind in "iuf":
             as_numbers = not _are_codes(labels.classes)
             notes = [_how_it_was_read(labels, as_numbers)]
             labels = _as_numbers(labels) if as_numbers else labels
     if labels.task == "regression":
-        _refuse_constant(labels, where)
+        _refuse_constant(labels)
     return labels, notes
 
 
-def _refuse_ids(labels: Labels, where: str) -> None:
+def _refuse_ids(labels: Labels) -> None:
     """Refuse labels that are all different, as those of an id column are; a few may be one label a class."""
     many = labels.all_labelled or labels.n_labelled > _FEW
     if labels.n_classes < labels.n_labelled or not many:
@@ -79,8 +78,8 @@ def _refuse_ids(labels: Labels, where: str) -> None:
     if labels.classes.dtype.kind in "iuf":
         numbers = ', or give --task regression (in Python task="regression") where they are amounts'
     raise ValueError(
-        f"{where} has another label for each of its {labels.n_labelled} labelled rows ({example}, ...), as a "
-        f"column of ids has; pass one with classes that rows share, or label more rows{numbers}."
+        f"{wording().start} has a different label in each of its {labels.n_labelled} labelled rows ({example}, "
+        f"...), as a column of ids does; pass one with classes that rows share, or label more rows{numbers}."
     )
 
 
@@ -105,15 +104,16 @@ def _as_numbers(labels: Labels) -> Labels:
     return Labels("regression", np.empty(0), labels.labelled, labels.index, values)
 
 
-def _refuse_constant(labels: Labels, where: str) -> None:
+def _refuse_constant(labels: Labels) -> None:
     """Refuse numbers in several columns, or of one value only."""
     if labels.values.ndim == 2:
         raise ValueError(
-            f"{where} has {labels.values.shape[1]} columns of numbers, and one is predicted at a time; pass one of "
-            "them."
+            f"{wording().start} has {labels.values.shape[1]} columns of numbers, and one is predicted at a "
+            "time; pass one of them."
         )
     if np.ptp(labels.values) == 0:
         raise ValueError(
-            f"{where} has one value only, {labels.values[0]:g}, in {count(labels.n_labelled, 'labelled row')}, so "
-            "that there is nothing to predict; pass a column whose numbers differ, or label more rows."
+            f"{wording().start} has one value only, {labels.values[0]:g}, in "
+            f"{count(labels.n_labelled, 'labelled row')}, so there is nothing to predict; pass a column whose "
+            "numbers differ, or label more rows."
         )
