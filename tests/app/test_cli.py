@@ -227,7 +227,7 @@ def test_compare_shows_a_table_and_writes_report_and_results(wine, capsys):
         capsys,
         "compare wine.csv -t kind --id name -m pca-svm,svm -m lda -b 6,30 -k 2 --repeats 2 -o r",
     )
-    assert f"{len(results)} results were there from an earlier run" in again
+    assert f"{len(results)} results of an earlier run were reused" in again
 
 
 def test_compare_saves_what_the_user_came_for(wine, capsys):

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from labelfold.app._explain import last_step
-from labelfold.app.compare._expect import HeldBack
+from labelfold.app.compare._expect import HeldOut
 
 # Deviations of the normal priors on log a and b, in the unit of the median gap.
 _SPREAD_SLOPE, _SPREAD_INTERCEPT = 1.0, 1.0
@@ -21,14 +21,14 @@ def is_calibrated(model: Any) -> bool:
     return not scores or hasattr(last_step(model), "loo_score_")
 
 
-def calibrate(model: Any, held: HeldBack | None) -> Any:
+def calibrate(model: Any, held: HeldOut | None) -> Any:
     """Give a fitted model the curve by which `predict_with_confidence` turns its score gaps into probabilities.
 
     Parameters
     ----------
     model : classifier
         Fitted on all labels; ``confidence_curve_`` of its last step is set, and saved with it.
-    held : HeldBack or None
+    held : HeldOut or None
         What the method said of labelled rows whose label it was not told; nothing is done without.
 
     Returns

@@ -102,7 +102,7 @@ def fit(
 
     from labelfold.app._calibrate import calibrate
     from labelfold.app.compare._data import read_data
-    from labelfold.app.compare._expect import by_leave_one_out, expectation, expected, hold_back
+    from labelfold.app.compare._expect import by_leave_one_out, expectation, expected, predict_held_out
     from labelfold.app.io import save_model
     from labelfold.app.registry._column_forms import chosen_form
     from labelfold.app.registry._methods import get_method
@@ -150,7 +150,7 @@ def fit(
         model = settled(model.fit(read.X, read.y if read.facts.numbers else table.y))
         found = by_leave_one_out(model, read)
         if found is None:
-            held = hold_back(make, read, seed)
+            held = predict_held_out(make, read, seed)
             found = None if held is None else expected(held)
             calibrate(model, held)
     embedded = model.transform(read.X) if chosen.embeds else None
