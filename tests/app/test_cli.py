@@ -266,7 +266,7 @@ def test_one_label_a_class_is_saved_and_said(wine, capsys):
     first = wine["kind"].dropna().drop_duplicates().index
     wine.assign(kind=wine["kind"].where(wine.index.isin(first))).to_csv("few.csv", index=False)
     out, _ = run(capsys, "compare few.csv -t kind --id name --save -o r")
-    assert "How well it predicts cannot be told; label more rows." in out
+    assert "How well it predicts is not known; label more rows." in out
     said = pd.read_csv("r/predictions.csv")
     assert len(said) == len(wine)
     assert set(said["predicted"]) <= set(wine["kind"].dropna())

@@ -184,7 +184,7 @@ def test_three_numbers_are_fitted_but_not_compared(tmp_path, monkeypatch, capsys
     _, err = run(capsys, "compare t.csv -t y", status=2)
     assert "a number in 3 rows only, so that too few can be held back" in err
     out, _ = run(capsys, "fit t.csv -t y -o m")
-    assert "nothing can be said of new rows" in out
+    assert "too few labels to estimate" in out
     run(capsys, "predict m t.csv -o said.csv --drop y")
     assert pd.read_csv("said.csv").columns.tolist() == ["predicted"]
 
