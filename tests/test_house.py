@@ -22,7 +22,7 @@ FILES = sorted(HOUSE.rglob("*.py"))
 LAYERS = [
     {"_compiled", "_sklearn", "_warn"},
     {"rows", "labels", "_progress"},
-    {"_base"},
+    {"_base", "_descent"},
     {"numerics"},
     {"features"},
     {"_linear_reducer", "_decisions", "_layout", "model_selection"},
@@ -56,7 +56,6 @@ ASKING = {
     "features/_forms.py": 6,
     "features/_kernel_map.py": 3,
     "numerics/_nonnegative.py": 1,
-    "numerics/kl/_factors.py": 3,
     "numerics/svm/_linear.py": 1,
     "semi_supervised/_fold.py": 1,
     "semi_supervised/_graph.py": 4,

@@ -267,6 +267,10 @@ def test_tuning_that_hides_keeps_all_rows(data):
             seen.append((len(X), np.array(y)))
             return super().fit(X, y)
 
+        @property
+        def path(self):
+            raise AttributeError("each candidate is fitted by itself")
+
     tuned = Tuned(Watched(), "ridge", (1.0, 9.0), power=0, hide=True, random_state=0).fit(X, y)
     *tried, last = seen
     assert len(tried) == 2 * 5
@@ -276,7 +280,7 @@ def test_tuning_that_hides_keeps_all_rows(data):
     np.testing.assert_array_equal(hidden, np.where(y >= 0, 2, 0))
     for _, fold in tried:
         np.testing.assert_array_equal(fold[fold >= 0], truth[fold >= 0])
-    # LDA sees labelled rows only
+    # LDA sees labelled rows only, and fits all candidates of a fold at once
     alone = Tuned(LDA(), "ridge", (1.0, 9.0), power=0, repeats=1, random_state=0).fit(X, y)
     np.testing.assert_allclose(tuned.scores_, alone.scores_)
 

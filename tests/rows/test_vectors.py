@@ -9,8 +9,8 @@ from numba import types
 from numba.extending import intrinsic
 from scipy import sparse
 
-from labelfold.rows.loops import _divergence_loops as divergence_loops
-from labelfold.rows.loops import _placement_loops as placement_loops
+from labelfold.numerics.kl import _place_loops as place_loops
+from labelfold.numerics.kl import _ratio_loops as ratio_loops
 from labelfold.rows.loops import _sparse_products as sparse_products
 from labelfold.rows.loops import _vectors as vectors
 
@@ -22,14 +22,14 @@ def results(X, H, V):
     sparse_products.csr_scatter(*parts, H, scattered)
     product = sparse_products.csr_product(*parts, V)
     H, V, sums = (np.ascontiguousarray(A[:, :8]) for A in (H, V, sums))
-    loss = divergence_loops.csr_ratio_scatter(*parts, H, V, sums)
+    loss = ratio_loops.csr_ratio_scatter(*parts, H, V, sums)
     return [
         product,
         scattered,
-        divergence_loops.csr_ratio_rows(*parts, H, V),
+        ratio_loops.csr_ratio_rows(*parts, H, V),
         sums,
         np.array(loss),
-        placement_loops.csr_place(*parts, V, V.sum(axis=0), 0.0, 20),
+        place_loops.csr_place(*parts, V, V.sum(axis=0), 0.0, 20),
     ]
 
 

@@ -12,11 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from labelfold._base import RowsEstimator, fitting
 from labelfold._decisions import Decisions
-from labelfold._progress import Progress, warn_of_early_end
+from labelfold._descent import Iterative
 from labelfold._sklearn import Interval, StrOptions
 from labelfold._warn import warn_user
 from labelfold.factorization._components import PartsMixin
-from labelfold.factorization._drsvm_solver import DRSVMProblem, DRSVMSolution, embed, projection, solve
+from labelfold.factorization._drsvm_solver import DRSVMProblem, Model, embed, iterates, projection
 from labelfold.factorization._inputs import check_matrix, loss_weights
 from labelfold.factorization._weights import WEIGHT, chosen, component_scale
 from labelfold.numerics._factor_starts import factor_start
@@ -29,7 +29,9 @@ _SHRUNK_AWAY = 1e-3
 _RECONSTRUCTION, _FACTOR_PENALTY = 100.0, 0.01
 
 
-class DRSVM(Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator):
+class DRSVM(
+    Iterative, Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator
+):
     r"""Dimension reduction and a linear SVM learned together, from a few labels and many rows.
 
     Finds a low-rank factorisation of all rows in which linear SVMs tell the labelled ones apart:
@@ -263,24 +265,14 @@ class DRSVM(Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
             fit_intercept=self.fit_intercept,
             intercept_scaling=self.intercept_scaling_,
         )
-        with Progress("DRSVM", self.max_iter, self.verbose) as progress:
-            found = solve(
-                problem,
-                start,
-                max_iter=self.max_iter,
-                tol=self.tol,
-                keep_on_interrupt=self.on_interrupt == "keep",
-                callback=progress,
-            )
+        found = self._descend(iterates(problem, start, self.tol))
         _say(found, self)
-        self.components_ = np.ascontiguousarray(found.model.B.T)
-        self.coef_ = found.model.W
-        self.intercept_ = found.model.intercept
-        self.objective_ = np.array(found.objective)
-        self.n_iter_ = len(found.objective)
+        self.components_ = np.ascontiguousarray(found.B.T)
+        self.coef_ = found.W
+        self.intercept_ = found.intercept
         self.mean_ = rows.center if self.center and isinstance(rows, Centered) else np.zeros(rows.shape[1])
         self._keep_task(labels.task, labels.classes)
-        self.embedding_ = embed(problem, found.model)
+        self.embedding_ = embed(problem, found)
         self.transduction_ = self._transduce(self._scores_of(self.embedding_), labels)
         return self
 
@@ -347,16 +339,15 @@ class DRSVM(Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
         return tags
 
 
-def _say(found: DRSVMSolution, model: DRSVM) -> None:
+def _say(found: Model, model: DRSVM) -> None:
     """Warn where the solution is not all that was asked for."""
-    warn_of_early_end(found, "DRSVM", model.tol)
-    if found.model.gap > max(found.model.svm_tol, 1e-4):
+    if found.gap > max(found.svm_tol, 1e-4):
         warn_user(
             f"the support vector machines of DRSVM have not settled, their relative duality gap being "
-            f"{found.model.gap:.1e}; raise svm_penalty, or scale X",
+            f"{found.gap:.1e}; raise svm_penalty, or scale X",
             ConvergenceWarning,
         )
-    B, ridge = found.model.B, model.factor_penalty_ / model.reconstruction_
+    B, ridge = found.B, model.factor_penalty_ / model.reconstruction_
     if np.linalg.norm(B, 2) ** 2 < _SHRUNK_AWAY * ridge:
         warn_user(
             f"factor_penalty={model.factor_penalty_:g} has shrunk the components away, the singular values of X "

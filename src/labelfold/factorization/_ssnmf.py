@@ -10,6 +10,7 @@ from array_api_compat import array_namespace
 
 from labelfold._base import fitting
 from labelfold._decisions import Decisions, indicator_scores
+from labelfold._descent import repeated
 from labelfold._sklearn import Interval, StrOptions
 from labelfold.factorization._factor_sums import factor_sums, squared_misfit
 from labelfold.factorization._squared_nmf import (
@@ -180,7 +181,8 @@ class SSNMF(Decisions, SquaredNMF):
         ones = float(labels.indicator().sum())  # ||Y||^2
         self.supervision_ = chosen(self.supervision, _SUPERVISION * square / max(ones, 1.0))
         solver = _SSNMFSolver(rows, labels, self.supervision_, square)
-        found = self._descend(solver.step, _SSNMFFactors(start.H, start.B, solver.start_weights(start.H)))
+        first = _SSNMFFactors(start.H, start.B, solver.start_weights(start.H))
+        found = self._descend(repeated(solver.step, first))
         self.components_ = np.ascontiguousarray(found.V.T)
         self.class_loadings_ = found.A
         self.embedding_ = np.array(rows.get(found.H))
@@ -252,7 +254,7 @@ class _SSNMFSolver:
 
     def start_weights(self, H: Any) -> np.ndarray:
         """Return A (k, c) with which the labelled rows belong to all classes alike."""
-        reach = np.asarray(self.rows.get(H), dtype=np.float64)[self.index].sum(axis=1).mean()
+        reach = self.rows.pick(H, self.index).astype(np.float64).sum(axis=1).mean()
         c = len(self.codes)
         return np.full((H.shape[1], c), 1.0 / (c * reach) if reach > 0 else 1.0)
 

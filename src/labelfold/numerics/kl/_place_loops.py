@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.rows.loops._divergence import LEAST_LEFT
-from labelfold.rows.loops._divergence_loops import _floor, _special, _together
+from labelfold.numerics.kl._ratio_loops import _floor, _special, _together
+from labelfold.numerics.kl._ratios import LEAST_LEFT
 from labelfold.rows.loops._vectors import (
     _compile,
     add_plain_rows,
@@ -30,7 +30,7 @@ def csr_place(
 ) -> np.ndarray:
     """Return H (m, k) for CSR rows and a fixed V with column sums v, each row until its own gap is within ``tol``.
 
-    See `labelfold.rows.loops._divergence.place`, its twin for dense rows.
+    See `labelfold.numerics.kl._ratios._place`, its twin for dense rows.
     """
     V = np.ascontiguousarray(V)
     out = np.empty((len(indptr) - 1, V.shape[1]), dtype=V.dtype)

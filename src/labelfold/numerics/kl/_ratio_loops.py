@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from labelfold.numerics.kl._ratios import floor
 from labelfold.rows import _threads as threads
-from labelfold.rows.loops._divergence import floor
 from labelfold.rows.loops._vectors import (
     _compile,
     add_multiple,
