@@ -92,7 +92,7 @@ def test_doubled_rows_are_dropped_and_the_comparison_goes_on(tmp_path):
     results.write_bytes(b"".join([header, *lines, *lines]))
     found = compare(X, y, ["lda"], **settings)
     assert found.table["mean"].tolist() == once.table["mean"].tolist()
-    assert "9 lines of results.csv were damaged or there twice" in " ".join(found.notes)
+    assert "9 lines of results.csv were damaged or repeated" in " ".join(found.notes)
     assert results.read_bytes() == b"".join([header, *lines])
 
 

@@ -22,7 +22,7 @@ EMBEDDING, PREDICTION = "X_labelfold", "labelfold"
 
 
 def read_h5ad(path: Path, kind: str, request: Request) -> Matrix:
-    """Read X, the obs columns that are wanted, the names of genes, and those of cells."""
+    """Read X, some columns of obs, and the names of genes and cells."""
     import anndata
     import h5py
     import pandas as pd
@@ -63,7 +63,7 @@ def read_h5ad(path: Path, kind: str, request: Request) -> Matrix:
 
 
 def writable_copy(source: Any, path: str | os.PathLike) -> None:
-    """Refuse to write an .h5ad file that would not be a copy of the one that was read."""
+    """Raise an error if an .h5ad output would not be a copy of an .h5ad input."""
     if not isinstance(source, Path) or source.suffix.lower() != ".h5ad":
         raise FileProblem(f"{path} would be a copy of the .h5ad file that is read, and {source} is none.")
     if Path(path).resolve() == source.resolve():
@@ -78,7 +78,7 @@ def write_copy(
     Parameters
     ----------
     source : Path
-        The file that was read. Whatever else it holds is in the copy too.
+        The file that was read. All of its content is copied.
     path : path
         The copy.
     embedding : ndarray of shape (n, k), optional
@@ -126,7 +126,7 @@ def _parts(path: Path) -> Iterator[bytes]:
 
 @contextmanager
 def _worded(path: Path) -> Iterator[None]:
-    """Say in a sentence what is wrong with a file, and nothing of what anndata would rather have."""
+    """Turn errors about a file into one sentence, and hide the warnings of anndata."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""Packed files: what they unpack to is bounded by their size, so that no small file fills the memory."""
+"""Limits on the unpacked size of packed files, against decompression bombs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LONGEST_LINE = 1 << 26
 
 
 def refuse_bomb(path: Path, packed: int, unpacked: int) -> None:
-    """Refuse a file of ``packed`` bytes that unpacks to far more than data does."""
+    """Raise an error if a file of ``packed`` bytes unpacks to implausibly many bytes."""
     if unpacked > most_unpacked(packed):
         raise FileProblem(
             f"{path} unpacks to more than {most_unpacked(packed) / 2**30:,.1f} GB, over {TIMES} times its own size, "
@@ -29,7 +29,7 @@ def refuse_bomb(path: Path, packed: int, unpacked: int) -> None:
 
 
 def most_unpacked(packed: int) -> int:
-    """Return how many bytes a file of ``packed`` bytes may unpack to.
+    """Return the number of bytes to which a file of ``packed`` bytes may unpack.
 
     >>> most_unpacked(1000) == 2**30, most_unpacked(2**30) == 200 * 2**30
     (True, True)
@@ -43,7 +43,7 @@ def is_packed(path: Path) -> bool:
 
 
 def unpacked_name(path: Path) -> Path:
-    """Return the name of what a packed file holds, or of the file itself."""
+    """Return the name of a file without the ending of its packing."""
     if path.suffix.lower() == ".zip":
         return Path(_table_in(path))
     return Path(path.stem if is_packed(path) else path.name)
@@ -129,7 +129,7 @@ _OPENERS: dict[str, Callable[[Path], Any]] = {
 
 
 class _Bounded(io.RawIOBase):
-    """What a packed file unpacks to, read no further than its size and the length of its lines allow."""
+    """The unpacked content of a file, with limits on its size and the length of its lines."""
 
     def __init__(self, path: Path, file: IO[bytes]) -> None:
         self.path, self.file = path, file

@@ -14,7 +14,7 @@ from labelfold.app.io._limits import open_text, refuse_bomb, zip_sizes
 from labelfold.app.io._problems import FileProblem, did_you_mean, listed, one_line
 from labelfold.app.io._sources import Matrix, Request
 
-# More columns than this, most of them never used, are a mistake in the file and not data.
+# More columns than this, most of them empty, are an error in the file.
 _MOST_UNUSED = 10_000_000
 
 
@@ -87,7 +87,7 @@ def read_svmlight(path: Path, index_base: int | None) -> tuple[Any, np.ndarray, 
 
 
 class _Arrays(Mapping):
-    """The arrays of an NPZ file, each unpacked when it is asked for, and never more of them than data unpacks to."""
+    """The arrays of an NPZ file, each unpacked when it is used, with a limit on their size."""
 
     def __init__(self, path: Path) -> None:
         sizes = zip_sizes(path)

@@ -1,4 +1,4 @@
-"""What can be wrong with a path, said in one sentence."""
+"""Errors about files and requests, each one sentence, and helpers for their wording."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FAILURES = tuple(
 
 
 class FileProblem(ValueError):
-    """A file that cannot be used; the message is one sentence for the person who named it."""
+    """A file cannot be used. The message is one sentence for the user."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -51,7 +51,7 @@ def listed(names: Iterable[object], most: int = 5) -> str:
 
 
 def count(number: int, thing: str) -> str:
-    """Write a number of things.
+    """Return a number with its noun, in the plural if needed.
 
     >>> count(1, "repeat"), count(1200, "row")
     ('1 repeat', '1,200 rows')
@@ -121,12 +121,12 @@ def writable_file(path: str | os.PathLike) -> Path:
 
 
 def writable_folder(path: str | os.PathLike, *, make: bool = True) -> Path:
-    """Return ``path`` as a Path when it is a folder, made if need be, that takes files."""
+    """Return ``path`` as a Path if files can be written to this folder; create it with ``make``."""
     path = Path(path)
     try:
         if make:
             path.mkdir(parents=True, exist_ok=True)
-        # permission bits do not tell for a read-only or a full disk: write something
+        # permission bits do not show a read-only or full disk, so write a file
         with tempfile.TemporaryFile(dir=path):
             pass
     except FileNotFoundError:
@@ -145,7 +145,7 @@ def writable_folder(path: str | os.PathLike, *, make: bool = True) -> Path:
 
 
 def printable(text: str) -> str:
-    r"""Return text with every control character but line ends and tabs written out: none may steer a terminal.
+    r"""Return text with control characters escaped, except newlines and tabs, so that none can control the terminal.
 
     >>> printable("a\x1b[31mb\u202e")
     'a\\x1b[31mb\\u202e'
@@ -160,12 +160,12 @@ def one_line(error: BaseException | str) -> str:
 
 
 class Refusal(ValueError):
-    """A request that cannot be met as it stands; the message is one sentence for the person who made it."""
+    """A request cannot be carried out. The message is one sentence for the user."""
 
 
 @contextmanager
 def refusing() -> Iterator[None]:
-    """Turn the ValueErrors of the library, each a sentence about its arguments, into a Refusal."""
+    """Turn ValueErrors of the library into a Refusal, so that the command line shows their message only."""
     try:
         yield
     except (FileProblem, Refusal):

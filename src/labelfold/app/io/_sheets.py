@@ -17,7 +17,7 @@ _LOOKED_AT = 20  # rows, for the one that holds the names
 
 
 def read_sheet(path: Path, kind: str, request: Request) -> Any:
-    """Read the sheet that is named, or the first that holds something."""
+    """Read the named sheet, or the first one that is not empty."""
     from python_calamine import CalamineError, CalamineWorkbook, PasswordError
 
     refuse_bomb(path, path.stat().st_size, sum((zip_sizes(path) or {}).values()))
@@ -38,7 +38,7 @@ def read_sheet(path: Path, kind: str, request: Request) -> Any:
 
 
 def _rows(path: Path, book: Any, wanted: str | None) -> tuple[Iterator[Sequence[Any]], str]:
-    """Return the rows that are not empty of the sheet that is wanted, and its name."""
+    """Return the non-empty rows of the sheet asked for, and its name."""
     names = list(book.sheet_names)
     if wanted is not None and wanted not in names:
         hint = did_you_mean(wanted, names)
@@ -80,7 +80,7 @@ def _title(cell: Any, j: int) -> str:
 
 
 def _value(cell: Any) -> Any:
-    """Return a cell: None where it is empty, and a whole number, of which a sheet knows none, as one."""
+    """Return a cell: None if it is empty, and whole numbers as int, since sheets store only floats."""
     if cell == "":
         return None
     return int(cell) if isinstance(cell, float) and cell.is_integer() and abs(cell) < 2**53 else cell

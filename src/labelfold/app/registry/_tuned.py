@@ -194,7 +194,9 @@ class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         def predict(train: np.ndarray, test: np.ndarray) -> list[Any]:
             rows, y = self._fold(X, index, known, train)
             held = X[index[test]]
-            if self.parameter == "ridge" and hasattr(self.estimator, "path"):  # all at the price of one fit or two
+            if self.parameter == "ridge" and hasattr(
+                self.estimator, "path"
+            ):  # all at the price of one fit or two
                 return [model.predict(held) for model in clone(self.estimator).path(rows, y, candidates)]
             if not self.nested:
                 return [self._with(value).fit(rows, y).predict(held) for value in candidates]
