@@ -290,11 +290,31 @@ def exact_map(
             f"max_gram_bytes={max_gram_bytes:,} allows; leave n_landmarks at 'auto', or raise max_gram_bytes to "
             f"{8 * n * n:,}"
         )
+    return _map_of(rows, kernel, params, centred)
+
+
+def _map_of(rows: Rows, kernel: str | Callable, params: dict[str, Any], centred: bool) -> KernelMap:
+    """Return the map with all of these rows for points; ``centred`` as in `exact_map`."""
     points = shifted(dense_if_full(rows.whole().double().raw), None, kernel)
     if sp.issparse(points) or not _sees_differences(kernel, centred):
         return KernelMap(points, kernel, params)
     center = points.mean(axis=0)
     return KernelMap(points - center, kernel, params, center)
+
+
+def kernel_columns(
+    rows: Rows, kernel: str, gamma: float | None, n_landmarks: int | None, random_state: Any
+) -> KernelMap:
+    """Return the map of a row to its kernels with landmarks drawn from the rows; with all rows when None."""
+    if gamma is None and kernel in _OF_SQUARES:
+        gamma = default_gamma(rows)
+    params = kernel_params(kernel, gamma=gamma)
+    if kernel in _OF_COUNTS:
+        refuse_negative(rows, rows.get(rows.map(_least)), estimator=f"kernel={kernel!r}")
+    order = check_random_state(random_state).permutation(rows.shape[0])
+    found = _map_of(rows.take(np.sort(order[:n_landmarks])), kernel, params, False)
+    _check_digits(found.points, kernel, params)
+    return found
 
 
 def landmarks_for(n_landmarks: int | str | None, n: int, max_gram_bytes: float) -> int | None:
