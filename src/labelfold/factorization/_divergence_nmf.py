@@ -15,8 +15,8 @@ from labelfold.numerics.kl._starts import Margins, divergence_start, margins
 from labelfold.rows import Block, Rows
 from labelfold.rows import _threads as threads
 
-# A new row is placed when its divergence is known to lie within this share of its sum above the least there is, or
-# after so many updates.
+# A new row is placed when its divergence is proved to be within this share of its sum of the minimum, or after so
+# many updates.
 _PLACE_TOL, _PLACE_ROUNDS = 1e-5, 3000
 # Sums of X beyond which products of the factors would leave the range of the dtype.
 _SUMS = {8: (1e-200, 1e200), 4: (1e-25, 1e30)}
@@ -35,7 +35,7 @@ class DivergenceNMF(NonnegativeParts):
         return rows.map(_place, shared=(V, V.sum(axis=0), root, _PLACE_TOL, _PLACE_ROUNDS))
 
     def _survey(self, rows: Rows) -> Margins:
-        """Return the sums of X, once it is known that X can be factorised; one pass."""
+        """Check that X can be factorised, and return its sums; one pass."""
         found = margins(rows)
         refuse_negative(rows, found.least, estimator=type(self).__name__)
         total = float(found.column.sum())
@@ -82,7 +82,7 @@ def _least(X: Block) -> Any:
 
 
 def gram_root(components: np.ndarray) -> np.ndarray:
-    """Return (V'V)^(1/2), (k, k): places times it have the inner products of the rows they stand for (eq. 5)."""
+    """Return (V'V)^(1/2), (k, k): places times it have the inner products of the rows they model (eq. 5)."""
     values, vectors = np.linalg.eigh(components @ components.T)
     return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 

@@ -238,7 +238,7 @@ class NMFAlpha(DivergenceNMF):
 
     @fitting
     def fit(self, X: Any, y: Any) -> Self:
-        """Train machines on the labelled rows, then factorise all rows and what the machines look at.
+        """Train machines on the labelled rows, then factorise all rows together with the machines' directions.
 
         Parameters
         ----------

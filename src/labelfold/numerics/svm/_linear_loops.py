@@ -16,11 +16,11 @@ _compile = compiled(FAST)
 # A coordinate whose gradient is below this stays where it is.
 _STILL = 1e-14
 
-# Weights this small beside the rows they are a sum of are round-off, and no reason to scale alpha up.
+# Weights this small relative to the rows they are sums of are round-off; alpha is not scaled up for them.
 _CANCELLED = 1e-10
 
-# Coordinates left out come back at the latest when the others have been visited as often as all would be in this
-# many rounds: a few that were kept by mistake may take very long to settle by themselves.
+# Shrunk coordinates return at the latest after as many visits as this many full rounds: a few active ones may
+# converge very slowly without them.
 _PATIENCE = 10
 
 
