@@ -31,8 +31,11 @@ from sklearn.utils.estimator_checks import check_estimator
 import labelfold
 from labelfold import LDA, PCALS, LapRLS
 from labelfold.app._explain import predict_with_confidence
+from labelfold.app.registry._baselines import BASELINES
+from labelfold.app.registry._glosses import USES
 from labelfold.app.registry._methods import METHODS, available_methods, get_method
 from labelfold.app.registry._multilabel import PerLabel, right
+from labelfold.app.registry._own_methods import OWN
 from labelfold.app.registry._partly_labelled import Coded, Labelled, ReduceThenClassify, only_missing
 from labelfold.app.registry._suitability import Facts, takes, why_not
 from labelfold.app.registry._trees import Trees
@@ -67,6 +70,8 @@ def test_the_registry_is_complete():
     assert {"labelfold", "ridge", "svr", "pca-ridge", "extra-trees", "opls", "pcals", "laprls"} <= set(
         REGRESSORS
     )
+    assert len(METHODS) == len(OWN) + len(BASELINES)
+    assert {name for group in USES.values() for name in group} == set(METHODS)
     for name, method in METHODS.items():
         assert name == method.name == name.lower()
         assert method.summary.endswith(".")
@@ -573,7 +578,7 @@ def test_facts_are_read_from_the_data():
 
 def test_umap_is_offered_where_it_is_installed(data, monkeypatch):
     """A stand-in with UMAP's interface: it is told the labels, and gets the older kind of sparse matrix."""
-    import labelfold.app.registry._methods
+    import labelfold.app.registry._method
 
     told = []
 
@@ -592,12 +597,12 @@ def test_umap_is_offered_where_it_is_installed(data, monkeypatch):
             return (X.toarray() if sp.issparse(X) else X)[:, : self.k]
 
     X, y, _ = data
-    monkeypatch.setattr(labelfold.app.registry._methods, "find_spec", lambda name: None)
+    monkeypatch.setattr(labelfold.app.registry._method, "find_spec", lambda name: None)
     assert not METHODS["umap"].available
     with pytest.raises(ValueError, match="pip install umap-learn"):
         get_method("umap")
     assert "umap" not in [m.name for m in available_methods()]
-    monkeypatch.setattr(labelfold.app.registry._methods, "find_spec", lambda name: name)
+    monkeypatch.setattr(labelfold.app.registry._method, "find_spec", lambda name: name)
     monkeypatch.setitem(sys.modules, "umap", SimpleNamespace(UMAP=UMAP))
     for rows in (X, sp.csr_array(X)):
         model = get_method("umap").make(2, X=rows).fit(rows, y)

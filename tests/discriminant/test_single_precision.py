@@ -133,3 +133,14 @@ def test_scores_in_a_kernels_space_are_summed_in_double_precision(model, rng):
     model.fit(X.astype(np.float64), y)
     exact = model.decision_function(X.astype(np.float64))
     np.testing.assert_allclose(model.decision_function(X), exact, atol=1e-6 * np.abs(exact).max())
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e2, 1e4])
+@pytest.mark.parametrize("make", [LDA, CCA, OPLS, HSL])
+def test_a_linear_kernel_without_a_ridge_is_the_method_without_a_kernel(make, offset):
+    X, y = problem(0, offset, n=60)
+    X = X.astype(np.float32)
+    plain, kernel = make().fit(X, y), make(kernel="linear").fit(X, y)
+    exact = plain.decision_function(X)
+    room = 50 * EPS32 * max(offset, 10.0) * np.abs(exact).max()
+    np.testing.assert_allclose(kernel.decision_function(X), exact, atol=room)

@@ -103,3 +103,19 @@ def test_equal_rows_are_at_no_distance_in_any_container(rng):
         distance, which = Anchors(np.vstack([points, points])).nearest(rows, 2)
         assert (distance == 0).all()
         assert (which % 4 == np.array([0, 1, 2, 3, 0, 1])[:, None]).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("hold", [np.asarray, sparse.csr_array], ids=["dense anchors", "sparse anchors"])
+def test_of_anchors_equally_near_the_first_are_taken_in_every_container(hold, dtype, rng):
+    """Rows of few values have many anchors at one distance: which are taken must not be a matter of round-off."""
+    X = (rng.random((60, 6)) < 0.4).astype(dtype) / dtype(3)
+    anchors = Anchors(hold(X[:40]))
+    squares = np.rint(9 * ((X[:, None].astype(float) - X[:40]) ** 2).sum(axis=2))
+    expected = np.argsort(squares, axis=1, kind="stable")[:, :5]
+    long = sparse.csr_array(X)
+    long.indices, long.indptr = long.indices.astype(np.int64), long.indptr.astype(np.int64)
+    for given in (X, sparse.csr_array(X), long):
+        np.testing.assert_array_equal(anchors.nearest(given, 5)[1], expected)
+    alone = np.vstack([anchors.nearest(X[i : i + 1], 5)[1] for i in range(60)])
+    np.testing.assert_array_equal(alone, expected)

@@ -77,6 +77,13 @@ def test_float32_stays_float32(form, counts):
     assert form().fit_transform(counts.astype(np.float32)).dtype == np.float32
 
 
+@pytest.mark.parametrize("form", [UnitRows, RootCounts, TfIdf])
+def test_unit_rows_are_equal_to_the_last_digit_in_every_container(form, counts):
+    X = counts.astype(np.float32)
+    model = form().fit(X)
+    np.testing.assert_array_equal(model.transform(sparse.csr_array(X)).toarray(), model.transform(X))
+
+
 def test_unit_variance_is_scikit_learns(rng):
     X = rng.standard_normal((30, 4)) * [1, 10, 1e3, 1e-3] + [0, 5, -1e3, 1]
     np.testing.assert_allclose(UnitVariance().fit_transform(X), StandardScaler().fit_transform(X), atol=1e-9)

@@ -58,7 +58,7 @@ class RidgePath(RowsEstimator):
         if hasattr(self, "feature_names_in_"):
             base.feature_names_in_ = self.feature_names_in_
         base._set_feature_map(used, mask)
-        seen = base._what_was_seen(base._seen(used), mask, labels)
+        seen = base._what_was_seen(used, mask, labels)
         directions = base._solve(used, mask, labels, ridges)
 
         @cache

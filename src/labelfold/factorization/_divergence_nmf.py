@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from labelfold.factorization._components import NonnegativeParts
+from labelfold.factorization._joint_directions import Machines, joint_iterates
 from labelfold.numerics._ranges import refuse_negative
 from labelfold.numerics.kl._factors import Guide, iterates
 from labelfold.numerics.kl._ratios import kl_place
@@ -50,16 +51,22 @@ class DivergenceNMF(NonnegativeParts):
             )
         return found
 
-    def _factorise(self, rows: Rows, sums: Margins, guide: Guide | None = None) -> None:
-        """Run the iterations as the parameters say, and keep what they reach."""
+    def _factorise(
+        self, rows: Rows, sums: Margins, guide: Guide | None = None, machines: Machines | None = None
+    ) -> Any:
+        """Run the iterations as the parameters say, keep what they reach, and return their last state."""
         with threads.single_blas():
             start = divergence_start(rows, self.n_components, self.init, sums, self.random_state)
-        steps = iterates(rows, start, guide, max_iter=self.max_iter)
+        if guide is None or machines is None:
+            steps = iterates(rows, start, guide, max_iter=self.max_iter)
+        else:
+            steps = joint_iterates(rows, start, guide, machines)
         del start  # a basis is large
         found = self._descend(steps)
         self.components_ = np.array(found.V.T, dtype=np.float64, order="C")
         H = np.array(rows.get(found.H))
         self.embedding_ = (H @ self._root()).astype(H.dtype) if self.corrected else H
+        return found
 
     def _root(self) -> np.ndarray:
         return gram_root(self.components_)

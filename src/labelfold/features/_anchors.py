@@ -24,7 +24,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.extmath import row_norms
 
 from labelfold.rows import Block, Featurized, Rows
-from labelfold.rows._host import host
+from labelfold.rows._host import host, short_indices
 from labelfold.rows._sums import ArrayTerm
 from labelfold.rows.adapters._device import to_host
 
@@ -46,7 +46,10 @@ _SINGLE_FROM = 400
 # Distances below this many times the square root of the round-off of squares are set to 0.
 _ROUND_OFF = 4
 
-# The graph is disconnected if its second eigenvalue is within this distance of 1.
+# Rows with anchors equally near are looked at so many at a time: their distances from all anchors are made.
+_TIED_ROWS = 512
+
+# Where the second eigenvalue differs from 1 by less than this the graph is in pieces.
 _PIECES = 1e-9
 
 
@@ -64,12 +67,36 @@ class Anchors(BaseEstimator):
 
     def nearest(self, X: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the distances (n, k) of the nearest anchors of some rows, nearest first, and which they are."""
-        X = X.astype(self.points.dtype, copy=False)
-        distance, which = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(self.points).kneighbors(X)
-        # The distance of equal rows is only round-off, which differs between containers: it is set to 0.
-        sizes = row_norms(X, squared=True)[:, None] + row_norms(self.points, squared=True)[which]
-        noise = _ROUND_OFF * np.sqrt(np.finfo(distance.dtype).eps * sizes)
-        return np.where(_finite(distance) <= noise, 0.0, distance), which
+        # Of long indices scikit-learn would make distances in the precision of X.
+        X, points = short_indices(X.astype(self.points.dtype, copy=False)), short_indices(self.points)
+        norms, point_norms = row_norms(X, squared=True)[:, None], row_norms(points, squared=True)
+        m = len(point_norms)
+        search = NearestNeighbors(n_neighbors=min(k + 1, m), algorithm="brute").fit(points)
+        distance, which, group = _settled(search.kneighbors(X), norms, point_norms)
+        # Anchors that are as near as the last one: those of least number are taken, whatever X comes in.
+        tied = np.flatnonzero(group[:, k - 1] == group[:, -1]) if k < m else np.empty(0, dtype=np.intp)
+        for start in range(0, len(tied), _TIED_ROWS):
+            some = tied[start : start + _TIED_ROWS]
+            found = _settled(search.kneighbors(X[some], m), norms[some], point_norms)
+            distance[some], which[some] = found[0][:, : k + 1], found[1][:, : k + 1]
+        return distance[:, :k], which[:, :k]
+
+
+def _settled(
+    found: tuple[np.ndarray, np.ndarray], norms: np.ndarray, point_norms: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return distances and anchors with those in order of number that are equally far but for round-off.
+
+    The third array numbers the groups of such anchors. Equal rows are apart by round-off, more or less so in another
+    container: that is no distance.
+    """
+    distance, which = found
+    lost = np.finfo(distance.dtype).eps * (norms + point_norms[which])  # of squared distances
+    distance = np.where(_finite(distance) <= _ROUND_OFF * np.sqrt(lost), 0.0, distance)
+    apart = np.diff(distance**2, axis=1) > _ROUND_OFF**2 * lost[:, 1:]
+    group = np.hstack([np.zeros((len(distance), 1), int), np.cumsum(apart, axis=1)])
+    order = np.lexsort((which, group))
+    return np.take_along_axis(distance, order, 1), np.take_along_axis(which, order, 1), group
 
 
 class NearestAnchors:

@@ -278,8 +278,11 @@ class Formed(RowsWrapper):
 
 
 def _of_unit_length(X: Any) -> Any:
-    """Return rows of unit length, divided by their largest entry first, so that squares do not overflow."""
-    return normalize(largest_one(X))
+    """Return rows of unit length; by the largest entry first, for squares may leave their range.
+
+    In double precision, so that rows in every container are equal to the last digit of single precision.
+    """
+    return normalize(largest_one(X.astype(np.float64, copy=False))).astype(X.dtype, copy=False)
 
 
 def looks_like_counts(X: Any) -> bool:

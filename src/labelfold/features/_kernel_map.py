@@ -27,8 +27,7 @@ _TAKES |= {"polynomial": _TAKES["poly"], "laplacian": ("gamma",), "chi2": ("gamm
 _OF_COUNTS = ("chi2", "additive_chi2")
 _LOCAL = ("rbf", "laplacian", "chi2")
 
-# Relative differences of kernel values below which they are only round-off, or have lost half of their digits; and
-# the number of rows this is checked on.
+# Relative differences of kernels that are round-off, and that have lost half of their digits; rows they are seen on.
 _FLAT, _DIM = 100 * np.finfo(np.float64).eps, 1e-8
 _SOME_ROWS = 60
 
@@ -38,7 +37,7 @@ _OF_SQUARES = ("rbf", "poly", "polynomial", "sigmoid")
 # Residuals of the kernel's diagonal below this many times n eps are round-off.
 _ROUND_OFF = 10
 
-# For a positive semi-definite kernel the residual is not more negative than this, relative to its largest value.
+# Where features have the kernel, what is left of it is not below zero by more than this many times its largest value.
 _NEGATIVE = 1e-3
 
 # Memory for a block of features.
@@ -290,11 +289,31 @@ def exact_map(
             f"max_gram_bytes={max_gram_bytes:,} allows; leave n_landmarks at 'auto', or raise max_gram_bytes to "
             f"{8 * n * n:,}"
         )
+    return _map_of(rows, kernel, params, centred)
+
+
+def _map_of(rows: Rows, kernel: str | Callable, params: dict[str, Any], centred: bool) -> KernelMap:
+    """Return the map with all of these rows for points; ``centred`` as in `exact_map`."""
     points = shifted(dense_if_full(rows.whole().double().raw), None, kernel)
     if sp.issparse(points) or not _sees_differences(kernel, centred):
         return KernelMap(points, kernel, params)
     center = points.mean(axis=0)
     return KernelMap(points - center, kernel, params, center)
+
+
+def kernel_columns(
+    rows: Rows, kernel: str, gamma: float | None, n_landmarks: int | None, random_state: Any
+) -> KernelMap:
+    """Return the map of a row to its kernels with landmarks drawn from the rows; with all rows when None."""
+    if gamma is None and kernel in _OF_SQUARES:
+        gamma = default_gamma(rows)
+    params = kernel_params(kernel, gamma=gamma)
+    if kernel in _OF_COUNTS:
+        refuse_negative(rows, rows.get(rows.map(_least)), estimator=f"kernel={kernel!r}")
+    order = check_random_state(random_state).permutation(rows.shape[0])
+    found = _map_of(rows.take(np.sort(order[:n_landmarks])), kernel, params, False)
+    _check_digits(found.points, kernel, params)
+    return found
 
 
 def landmarks_for(n_landmarks: int | str | None, n: int, max_gram_bytes: float) -> int | None:
@@ -356,15 +375,24 @@ def cholesky_features(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     largest, span = float(diagonal.max(initial=0.0)), float(max(K.max(), -K.min()))
     refuse_infinite(span)
     tol = _ROUND_OFF * n * np.finfo(np.float64).eps * largest
+    probe = np.random.default_rng(0).standard_normal(n)
+    seen = K @ probe
+    # Where all rows are as long, as with an RBF kernel, the first pivot would be the first row, whichever that is. Of
+    # the longest rows it is the one that is most like all others.
+    longest = diagonal >= (1 - 1e-12) * largest
+    names, first = np.arange(n), int(np.where(longest, K.sum(axis=1), -np.inf).argmax())
+    K[[0, first]], names[[0, first]] = K[[first, 0]], names[[first, 0]]
+    K[:, [0, first]] = K[:, [first, 0]]
     # K.T of an array in C order is in the order LAPACK wants, and its upper factor is L in C order.
     U, order, rank, _ = lapack.dpstrf(K.T, tol=tol, lower=0, overwrite_a=1)
     L: Any = U.T[:, :rank] if rank else np.zeros((n, 1))
     for start in range(0, rank, 256):
         here = slice(start, start + 256)
         L[here, start:] = np.tril(L[here, start:])
-    order = order - 1
+    order = names[order - 1]
     left = diagonal[order] - np.einsum("ij,ij->i", L, L)
-    if min(left.min(), largest - span) < -_NEGATIVE * span:
+    missed = seen[order] - L @ (L.T @ probe[order])  # what is beside the diagonal of K - L L'
+    if min(left.min(), largest - span, -np.abs(missed).max()) < -_NEGATIVE * span:
         raise ValueError(
             "the kernel's matrix is not positive semi-definite, so no features have it for products; centre X "
             "where its columns lie far from 0, or use another kernel, such as 'rbf', or other parameters"

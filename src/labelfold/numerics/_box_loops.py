@@ -13,11 +13,12 @@ _ROUNDS = 8
 
 
 @_compile
-def minimise(K, diagonal, linear, low, high, S, least, max_rounds):
+def minimise(K, diagonal, linear, low, high, S, least, max_rounds, stiff=False):
     """Minimise 1/2 s'(K + diag)s + linear's within [low, high], for each row of S in place.
 
     Coordinate descent finds which variables lie at a bound, and every few rounds the others are solved for at once.
-    A row is done when a round gains no more than its ``least``.
+    A row is done when a round gains no more than its ``least``. Where K is ``stiff``, nearly singular, rounds gain
+    little anywhere, and a solve must gain no more either.
     """
     n, size = S.shape
     gradient = np.empty(size)
@@ -38,11 +39,12 @@ def minimise(K, diagonal, linear, low, high, S, least, max_rounds):
                         gradient[h] += step * K[j, h]
                     gradient[j] += step * d[j]
                     gain += curvature * step * step
-            if gain <= least[i]:
+            if gain <= least[i] and not stiff:
                 break
-            if turn % _ROUNDS == _ROUNDS - 1:
-                _solve_free(K, d, low[i], high[i], s, gradient)
-                _gradient(K, d, linear[i], s, gradient)
+            if gain <= least[i] or turn % _ROUNDS == _ROUNDS - 1:
+                more = _solve_free(K, d, linear[i], low[i], high[i], s, gradient)
+                if max(gain, more) <= least[i]:
+                    break
 
 
 @compiled(FAST)
@@ -76,34 +78,46 @@ def _gradient(K, d, linear, s, out):
 
 
 @_compile
-def _solve_free(K, d, low, high, s, gradient):
-    """Move the free variables towards the minimum over them, until the first one meets a bound."""
-    free = np.flatnonzero((s > low) & (s < high))
-    m = free.size
-    if m == 0:
-        return
-    A, b = np.empty((m, m)), np.empty(m)
-    trace = 0.0
-    for a in range(m):
-        for c in range(m):
-            A[a, c] = K[free[a], free[c]]
-        A[a, a] += d[free[a]]
-        trace += A[a, a]
-        b[a] = -gradient[free[a]]
-    for a in range(m):
-        # K is singular where there are more free variables than columns.
-        A[a, a] += 1e-13 * trace + 1e-300
-    move = np.linalg.solve(A, b)
-    share, descent = 1.0, 0.0
-    for a in range(m):
-        j = free[a]
-        descent -= b[a] * move[a]
-        if move[a] > 0.0 and s[j] + move[a] > high[j]:
-            share = min(share, (high[j] - s[j]) / move[a])
-        elif move[a] < 0.0 and s[j] + move[a] < low[j]:
-            share = min(share, (low[j] - s[j]) / move[a])
-    if not descent < 0.0:
-        return
-    for a in range(m):
-        j = free[a]
-        s[j] = min(max(s[j] + share * move[a], low[j]), high[j])
+def _solve_free(K, d, linear, low, high, s, gradient):
+    """Move the variables between their bounds to the minimum over them, and return the gain.
+
+    One that meets a bound on the way stays there, and the others go on: they end at the minimum over a face, to which
+    rounds that gain never lead back.
+    """
+    gain = 0.0
+    for _ in range(s.size):
+        free = np.flatnonzero((s > low) & (s < high))
+        m = free.size
+        if m == 0:
+            break
+        A, b = np.empty((m, m)), np.empty(m)
+        trace = 0.0
+        for a in range(m):
+            for c in range(m):
+                A[a, c] = K[free[a], free[c]]
+            A[a, a] += d[free[a]]
+            trace += A[a, a]
+            b[a] = -gradient[free[a]]
+        for a in range(m):
+            # K is singular where there are more free variables than columns.
+            A[a, a] += 1e-13 * trace + 1e-300
+        move = np.linalg.solve(A, b)
+        share, descent, hit = 1.0, 0.0, -1
+        for a in range(m):
+            j = free[a]
+            descent -= b[a] * move[a]
+            room = high[j] - s[j] if move[a] > 0.0 else s[j] - low[j]
+            if abs(move[a]) * share > room:
+                share, hit = room / abs(move[a]), a
+        if not descent < 0.0:
+            break
+        for a in range(m):
+            j = free[a]
+            s[j] = min(max(s[j] + share * move[a], low[j]), high[j])
+        if hit >= 0:
+            s[free[hit]] = high[free[hit]] if move[hit] > 0.0 else low[free[hit]]
+        gain -= share * (1 - 0.5 * share) * descent
+        _gradient(K, d, linear, s, gradient)
+        if hit < 0:
+            break
+    return gain

@@ -11,6 +11,8 @@ from scipy import linalg
 # What the last round over a row may still gain, relative to the row's own scale.
 _TOL = 1e-24
 _MAX_ROUNDS = 2000
+# The reciprocal condition of Q below which single coordinates may gain next to nothing far from the minimum.
+_STIFF = 1e-6
 
 
 def nonnegative_rows(P: np.ndarray, Q: np.ndarray) -> np.ndarray:
@@ -26,9 +28,11 @@ def nonnegative_rows(P: np.ndarray, Q: np.ndarray) -> np.ndarray:
 
     P = np.ascontiguousarray(P, dtype=np.float64)
     H, zeros = np.zeros_like(P), np.zeros_like(P)
-    q = linalg.cho_solve(linalg.cho_factor(Q), P.T).T
+    factor = linalg.cho_factor(Q)
+    q = linalg.cho_solve(factor, P.T).T
+    stiff = linalg.lapack.dpocon(factor[0], np.linalg.norm(Q, 1))[0] < _STIFF
     least = _TOL * 0.5 * np.einsum("ij,ij->i", P, q)
-    box_loops.minimise(Q, zeros, -P, zeros, np.full(P.shape, np.inf), H, least, _MAX_ROUNDS)
+    box_loops.minimise(Q, zeros, -P, zeros, np.full(P.shape, np.inf), H, least, _MAX_ROUNDS, stiff)
     return H
 
 

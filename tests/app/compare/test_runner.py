@@ -405,7 +405,7 @@ def test_a_killed_run_goes_on_where_it_was(data, tmp_path):
     keep = ["method", "budget", "repeat", "score"]
     whole = compare(*data, ["lda", "sklearn-lda"], **QUICK)
     pd.testing.assert_frame_equal(found.results[keep], whole.results[keep])
-    assert "5 results were there from an earlier run" in " ".join(found.details)
+    assert "5 results of an earlier run were reused" in " ".join(found.details)
 
 
 @pytest.mark.slow
@@ -560,7 +560,7 @@ def test_targets_that_cannot_be_compared(data):
     with pytest.raises(ValueError, match="no labelled row"):
         compare(X, np.full(len(y), np.nan), progress=False)
     with pytest.raises(
-        ValueError, match=r"another label for each of its 150 labelled rows \('0', '1', ...\), as"
+        ValueError, match=r"a different label in each of its 150 labelled rows \('0', '1', ...\), as"
     ):
         compare(X, np.arange(150), progress=False)
     with pytest.raises(ValueError, match="more than one column named 'a'"):
@@ -577,7 +577,7 @@ def test_all_labelled_and_constant_columns_are_said(data):
     found = compare(X, y, ["lda", "svm"], components=2, repeats=1, time_limit=600, progress=False)
     said = " ".join(found.details)
     assert "Every row has a label, so this is supervised" in said
-    assert "2 columns hold one value only and can tell nothing apart: '4', '5'." in said
+    assert "2 columns hold one value only and cannot help: '4', '5'." in said
     assert found.results["error"].isna().all()
     sparse = compare(sp.csr_array(X), y, ["svm"], repeats=1, progress=False)
     assert "2 columns hold one value only" in " ".join(sparse.details)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import lsq_linear, minimize
+from scipy.optimize import lsq_linear, minimize, nnls
 
 from labelfold.numerics._nonnegative import _hals_anywhere, hals, nonnegative_rows
 from labelfold.numerics.svm._hinge_rows import hinge_row_objectives, hinge_rows
@@ -94,6 +94,16 @@ def test_without_machines_or_weight_only_the_quadratic_counts(loss):
     one = {name: problem[name] for name in ("P", "Q")}
     one |= {"W": np.zeros((1, 4)), "T": problem["T"][:, :1], "C": problem["C"][:, :1]}
     np.testing.assert_allclose(hinge_rows(**one, loss=loss).H, q, atol=1e-12)
+
+
+def test_nonnegative_rows_where_single_coordinates_gain_next_to_nothing(rng):
+    """One column of A is far larger than all else, and every direction but one is nearly flat."""
+    A = np.abs(rng.normal(size=(15, 8)))
+    A[3] *= 1e4
+    X = np.abs(rng.normal(size=(20, 8))) @ A.T
+    H = nonnegative_rows(X @ A, A.T @ A)
+    exact = np.array([nnls(A, x)[0] for x in X])
+    np.testing.assert_allclose(H, exact, atol=1e-4)
 
 
 def test_nonnegative_rows_equal_a_bounded_least_squares_solver(rng):

@@ -58,13 +58,13 @@ Limit = Annotated[
         "LabelFold, where it comes first, is not cut short. About 50, or more for a large table, unless given.",
     ),
 ]
-# Share of the time limit for the runs: the final fit, the map and the report take time too.
+# The share of the time limit after which no run is going on: the last fit, the map and the report take time too.
 _RUNS_END = 0.75
 _DEMO_LABELS = 100
 _DEMO: dict[str, Any] = {"time_limit": 60}
 
 
-@app.command("compare", epilog=MEMORY)
+@app.command("compare", epilog=MEMORY["compare"])
 @takes_rows
 def compare_command(
     context: typer.Context,
@@ -143,7 +143,7 @@ def compare_command(
     )
 
 
-@app.command()
+@app.command(epilog=MEMORY["shipped"])
 def datasets(
     name: Annotated[str | None, typer.Argument(help="Which one to write; lists them unless given.")] = None,
     output: Annotated[
@@ -176,7 +176,7 @@ def datasets(
     )
 
 
-@app.command()
+@app.command(epilog=MEMORY["shipped"])
 def demo(context: typer.Context, output: Folder = Path("demo"), seed: Seed = 0) -> None:
     """Compare the methods on scikit-learn's handwritten digits, most of their labels hidden."""
     from labelfold.app.io import _shipped as shipped
@@ -264,11 +264,11 @@ def _compare(
                 return
         interrupted = found.interrupted
         try:
-            # the files are written even where standard output fails (closed pipe, full disk)
+            # where the reader of a pipe went away, or the disk it goes to is full, the files are still wanted
             with suppress(OSError, SystemExit):
                 _show(found, console())
             _ = found.review
-        except KeyboardInterrupt:  # on another Ctrl-C write what there is, without the fits that maps need
+        except KeyboardInterrupt:  # another Ctrl-C: what is there, without the fits that maps need
             interrupted = True
             found.forgo_review()
         with refusing():

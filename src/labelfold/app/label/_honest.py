@@ -1,14 +1,14 @@
-"""What the answers show: the accuracy to expect, its history and forecast, and labels to check again.
+"""What the answers say: the accuracy to expect, how it grew, how it will grow, and labels worth a second look.
 
-The accuracy is estimated from rows drawn at random only, predicted before they were labelled. With l labels the error
-is taken to be
+The accuracy is told by rows drawn at random alone, predicted before they were labelled. With l labels the error is
+taken to be
 
     q(l) = e ((L + 5) / (l + 5))^b,
 
-with L labels now, the error e now, and a power b between 0 and 3: learning curves fall roughly like this, and fast
-while new classes are being found. A prediction made with l labels was wrong with probability q(l), and counts (l + 5)
-/ (L + 5) as much as one made now. Both e and b are averaged over, by a grid; the 90% interval leaves out 5% on either
-side. Forecasts are q of more labels.
+with L labels now, the error e now, and a power b between 0 and 3: learning curves fall about so, and fast while
+classes are still being found. A prediction made with l labels was wrong with probability q(l), and counts
+(l + 5) / (L + 5) as much as one made now. Both e and b are averaged over, by a grid; the 90% interval leaves out 5%
+on either side. Forecasts are q of more labels.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labelfold.app.compare._review import Untold
+from labelfold.app.compare._review import HeldOutPredictions
 
 if TYPE_CHECKING:
     from labelfold import LabelFold
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 _LOG_ERROR = np.log(np.concatenate([np.geomspace(5e-4, 0.05, 30), np.linspace(0.055, 0.95, 60)]))
 _POWER = np.linspace(0.0, 3.0, 13)
 
-# The 5 in the formula; the rate at which earlier predictions are discounted; the largest error.
+# As if there had always been so many labels more; how fast earlier predictions are forgotten; no error is larger.
 _SHIFT, _FORGET, _MOST_ERROR = 5.0, 1.0, 0.97
 
 # Jeffreys' prior of the error, over the grid; powers are alike.
 _STEP = np.gradient(np.exp(_LOG_ERROR))
 _LOG_PRIOR = (np.log(_STEP) - (_LOG_ERROR + np.log1p(-np.exp(_LOG_ERROR))) / 2)[:, None]
 
-# Most points of the curve; fewest random rows for a forecast.
+# Points of the curve; random rows that a forecast stands on.
 _MOST_POINTS, _LEAST_FORECAST = 40, 5
 
 
@@ -164,7 +164,7 @@ def _at(pairs: tuple[tuple[int, bool], ...], labels: int, more: int) -> Expected
 def look_again(fold: LabelFold, labels: Any) -> list[Doubt]:
     """Return labels that are confidently contradicted when they are left out, the surest first.
 
-    The only label of a class is never listed: without it the class cannot be predicted.
+    Labels that are the only ones of their class are not: nothing is left to tell them by.
 
     Parameters
     ----------
@@ -177,5 +177,5 @@ def look_again(fold: LabelFold, labels: Any) -> list[Doubt]:
     own = np.array([str(labels[i]) for i in rows])
     said, sure = np.asarray(fold.loo_predictions_).astype(str), np.asarray(fold.loo_confidence_)
     _, kind, count = np.unique(own, return_inverse=True, return_counts=True)
-    untold = Untold(said, sure, count[kind] > 1, "leaving out one row at a time")
-    return [Doubt(int(rows[i]), str(own[i]), str(said[i]), float(sure[i])) for i in untold.doubtful(own)]
+    held_out = HeldOutPredictions(said, sure, count[kind] > 1, "leaving out one row at a time")
+    return [Doubt(int(rows[i]), str(own[i]), str(said[i]), float(sure[i])) for i in held_out.doubtful(own)]

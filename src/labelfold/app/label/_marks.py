@@ -1,4 +1,4 @@
-"""The current labels: the result of replaying the actions of the journal."""
+"""The labels as they stand: what the lines of the journal come to, one action after the other."""
 
 from __future__ import annotations
 

@@ -9,16 +9,16 @@ import numpy as np
 from labelfold._layout import Layout, aligned, layout
 from labelfold.app._settle import unit
 
-# Number of rows laid out by t-SNE, and its perplexity; the others are placed among them.
+# t-SNE lays out so many rows, each with about so many neighbours; the others lie among them.
 _LANDMARKS, _NEIGHBORS = 500, 20
 
-# Share of the current embedding in the map; the rest is the first embedding, that of rows without labels.
+# The share of the present embedding in the map, beside the first one: that of rows without labels.
 _SHARE = 0.7
 
-# Largest root mean square move of the points in one update, relative to the size of the map.
+# In one update the points move by no more than this share of the map's size, as the root of the mean square.
 _FARTHEST = 0.2
 
-# The size of the map is the radius that contains all but this share of the points.
+# The size of the map is where all but so many points lie.
 _BEYOND = 0.005
 
 

@@ -22,10 +22,10 @@ STRATEGIES = {
     "random": "every row at random",
 }
 
-# One question in so many is drawn at random, the first of each, so that at any time at least one in four was.
+# The first question of so many is drawn at random, so that at every moment at least one in four was.
 _RANDOM_EVERY = 4
 
-# Most unlabelled rows considered, and most labelled rows they are compared with.
+# Rows without a label that are looked at, and labelled ones that they are compared with.
 _LOOKED_AT, _COMPARED = 1200, 1200
 
 # While so many questions or fewer were answered they are called the first ones.
@@ -124,7 +124,7 @@ class Questions:
     ) -> Question | None:
         """Return the row that settles most, and why it is asked; None where rows cannot be told apart."""
         rows = self._look_at(left)
-        known = np.flatnonzero(~left)  # rows near one that was passed over are not asked instead
+        known = np.flatnonzero(~left)  # what was passed over is not asked again by its neighbours
         if len(known) > _COMPARED:
             known = np.sort(self._rng.permutation(known)[:_COMPARED])
         R, away, K = self._place(fold, Z, rows, known)
@@ -149,7 +149,7 @@ class Questions:
         return Question(int(rows[i]), ", ".join(reasons) or "unlike what is labelled nearby", how)
 
     def _look_at(self, left: np.ndarray) -> np.ndarray:
-        """Return the rows considered: the same sample as long as most of it is unlabelled."""
+        """Return the rows that are looked at: the same for as long as most of them are left."""
         if left[self._drawn].sum() < min(len(self._drawn) * 3 // 4, left.sum()) or not len(self._drawn):
             rows = np.flatnonzero(left)
             self._drawn = np.sort(self._rng.permutation(rows)[:_LOOKED_AT])

@@ -85,7 +85,7 @@ class Running:
         atexit.register(self._leave)
 
     def _leave(self) -> None:
-        """End before the interpreter does: it may abort if it ends during a fit."""
+        """End before the interpreter does, which may abort beneath a fit."""
         self.close()
         self.ended(30)
 
@@ -183,7 +183,7 @@ def _bound(port: int | None) -> socket.socket:
     for wanted in (PORT, 0) if port is None else (port,):
         # with its protocol said: otherwise asyncio does not turn off Nagle's delay, of 40 ms an answer
         bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        if sys.platform != "win32":  # on Windows the option would share a port that is in use
+        if sys.platform != "win32":  # there it would share the port with whoever has it
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             bound.bind(("127.0.0.1", wanted))

@@ -1,4 +1,4 @@
-"""The checks before each request: it must come from the page itself, and its size is limited."""
+"""What stands before the page: only this machine's own page gets through, and no request without bounds."""
 
 from __future__ import annotations
 

@@ -233,12 +233,12 @@ class Session:
     def _mark(self, row: int, label: str | None) -> Mark:
         predicted, sure = self.predictions()
         code = int(predicted[row])
-        if code < 0 or self.marks.codes[row] >= 0:  # predictions of a labelled row have used its label
+        if code < 0 or self.marks.codes[row] >= 0:  # what is said of a labelled row was told its label
             return Mark(row, label)
         return Mark(row, label, self.marks.classes[code], float(sure[row]))
 
     def _ask(self, anew: bool = False) -> None:
-        """Choose a question, unless the current one is still open."""
+        """Have a question, unless the one there is is still open."""
         now = self.question
         asked = self.marks.asked()
         if not anew and now is not None and now.row not in asked and self.marks.codes[now.row] < 0:
@@ -271,7 +271,7 @@ class Session:
             self.said = said
             self.points_version += 1
             self.said_version += 1
-            # a question that is shown in some tab is kept
+            # whoever is looking at a question already keeps it
             self._ask(anew=first and not self._begun)
             self._changed()
 

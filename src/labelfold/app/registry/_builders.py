@@ -21,20 +21,20 @@ from labelfold.app.registry._yardsticks import SupervisedUMAP
 from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
 
 # Multiples of the data's mean squared spread, most trusted first; see Tuned.
-# All methods have the same candidates, so that none gets more tries.
+# The same candidates for every method: none gets more tries than another.
 GRID = (1.0, 10.0, 0.1, 100.0, 0.01)
 
 # Numbers of components, most trusted first. Of eight tables that are not those of
 # experiments/settings.py the best number was 20 to 40 on six, and 2 to 5 on two, by up to 7 points.
 SIZES = (20, 40, 10, 5, 2)
-# PCA is cheap, and with many components a linear SVM approaches that on all columns.
+# PCA costs little, and of many components a linear SVM makes what it would of all columns.
 _MOST_PRINCIPAL = 100
-# Most unlabelled rows in the comparison of candidates.
+# Of all the rows without a label, so many help to choose.
 _MOST_UNLABELED = 2000
-# The same for methods with slow fits.
+# So many where a fit takes long.
 _FEW_UNLABELED = 500
 
-# Candidates of a ridge that is also a multiple of the number of labelled rows.
+# Of a ridge as a multiple of the number of labelled rows, too.
 _MEAN_GRID = (0.01, 0.1, 0.001, 1.0, 1e-4)
 # 1 / (2 sigma^2) of graphs of which sigma is 1/4, 1/2, 1/8, 1 and 1/16 of the distance between two rows, in quadratic
 # mean: of rows of unit spread that is the root of 2.
@@ -181,7 +181,7 @@ def ssnmf_svm(k: int | None, X: Any, random_state: int | None, C: float | None =
 
     model = ReduceThenClassify(SSNMF(random_state=random_state), linear_svm(random_state, C))
     names = ("reducer__n_components", "reducer__supervision")
-    # its parts are fitted to the labels, so that only hidden labels can decide on their number
+    # its parts fit the labels: only labels that it was not told can say how many there should be
     grid = _size_and(k, min(X.shape), (1.0, 0.1, 10.0), (20, 10, 5, 2))
     return _hidden(model, names, random_state=random_state, power=(0, 1), cv=3, **grid)
 
@@ -191,7 +191,7 @@ def tsvm(k: int | None, X: Any, random_state: int | None, C: float | None = None
     from labelfold import TSVM
 
     model = _tuned(TSVM(random_state=random_state), "C", GRID, C, random_state, fallback="auto")
-    # without unlabelled rows it would be another method with another best C
+    # without unlabelled rows it is another method, and its best C another
     return model if C is not None else model.set_params(hide=True, most_unlabeled=_FEW_UNLABELED)
 
 
@@ -236,7 +236,7 @@ def pcals(k: int | None, X: Any, random_state: int | None) -> Any:
     """PCA-LS, whose weights suit any unit."""
     from labelfold import PCALS
 
-    # later directions cost most, and beyond 20 they gain little
+    # the last directions cost most, and beyond 20 they help little
     sizes, model = tuple(size for size in SIZES if size <= 20), PCALS(random_state=random_state)
     return _sized(model, k, min(X.shape), random_state, sizes, nested=True, cv=3)
 

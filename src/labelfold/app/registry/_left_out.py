@@ -48,7 +48,7 @@ def left_out_splits(
     splitter = SemiSupervisedKFold(min(cv, len(known)), shuffle=True, random_state=seed, task=task)
     try:
         return list(splitter.split(None, known)), tested
-    except ValueError:  # too few rows to hold any back
+    except ValueError:  # so few rows that none can be spared
         return [], tested
 
 
@@ -84,7 +84,7 @@ def left_out_score(classifier: Any, Z: np.ndarray, known: np.ndarray) -> float:
         Minus infinity where no row can be left out.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the final fit repeats the warnings that matter
+        warnings.simplefilter("ignore")  # what matters is said once, by the fit that is kept
         if hasattr(classifier, "grid"):
             return float(clone(classifier).fit(Z, known).scores_.max(initial=-np.inf))
         splits, tested = left_out_splits(known, 5, 0)

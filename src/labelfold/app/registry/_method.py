@@ -1,4 +1,4 @@
-"""What an entry of the registry is: a method with all that the command line and `compare` need to know of it."""
+"""What the registry knows of a method, and how its estimator is made."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from labelfold.features._column_kind import AS_IS, TF_IDF
 if TYPE_CHECKING:
     from labelfold.app.registry._suitability import Facts
 
-# How penalties are chosen, for summaries.
+# How a penalty is chosen, for the summaries.
 TUNED = "chosen by cross-validation on the labelled rows from multiples of their spread"
 HIDDEN = "chosen by cross-validation with labels hidden in turn"
 
@@ -29,41 +29,40 @@ class Method:
     Attributes
     ----------
     name : str
-        What it is called on the command line.
+        Its name on the command line.
     title : str
-        What it is called in print.
+        Its name in reports.
     summary : str
-        What it does, and how its penalty is chosen, in a sentence or two.
+        What it does, and how its penalty is chosen.
     labels : {"supervised", "semi-supervised"}
         Whether it learns from the labelled rows only, or from all rows.
     embeds : bool
-        Whether it gives an embedding.
+        Whether it has ``transform``.
     paper : str
-        Where it comes from.
+        Its reference.
     build : callable
-        ``build(k, X, random_state)`` gives the estimator.
+        ``build(k, X, random_state)`` returns the estimator, not fitted.
     penalty : str, optional
-        The name of the parameter that is tuned unless given.
+        The parameter that is tuned unless the caller sets it.
     compared : bool, default=True
-        Whether `compare` tries it unless told which; not where a fit takes many times as long, or another method is
-        much the same.
+        Whether `compare` runs it by default. False where it is very slow, or nearly the same as another method.
     suits : callable, optional
-        ``suits(facts)`` gives the reason why it does not suit some data, or None; `_suitability` already
-        asks the estimator about signs, sparsity, several labels a row and numbers.
+        ``suits(facts)`` returns the reason why the method does not suit some data, or None. `_suitability` reads
+        from the estimator's tags whether it takes negative numbers, sparse X, multi-label y and regression.
     most : callable, optional
-        ``most(facts)`` gives the largest embedding it can give.
+        ``most(facts)`` returns the largest number of components.
     needs : str, optional
-        A package it needs that labelfold does not.
+        An optional package that it imports.
     nonnegative : bool, default=False
-        Whether X must not be negative: scaling then leaves its columns where they are.
+        Whether X must be non-negative. Its columns are then scaled without centring.
     own_forms : bool, default=False
-        Whether it makes forms of the columns itself, and so is given them as they are.
+        Whether it transforms the columns itself. It is then given them as they are.
     counts : bool, default=False
-        Whether it is made for counts, and so is given them as they are.
+        Whether it is made for counts. It is then given counts as they are, in place of tf-idf.
     by_labels : bool, default=False
-        Whether its components are by default those that tell the labels apart, and no more.
+        Whether its default number of components is the number of discriminant directions.
     slow : bool, default=False
-        Whether a fit takes many times as long as most: `compare` runs it after the others.
+        Whether `compare` runs it after the other methods, because a fit takes many times as long.
     """
 
     name: str
@@ -86,7 +85,7 @@ class Method:
 
     @property
     def available(self) -> bool:
-        """Whether the package that it needs, if any, is installed."""
+        """Whether the optional package that it imports, if any, is installed."""
         return self.needs is None or find_spec(self.needs) is not None
 
     def make(
@@ -99,25 +98,23 @@ class Method:
         task: str = "classification",
         **penalty: float,
     ) -> Any:
-        """Make the estimator, to be fitted on X and a y in which unlabelled rows are marked.
+        """Return the estimator, not fitted. Its ``fit(X, y)`` takes a y with unlabelled rows.
 
         Parameters
         ----------
         n_components : int, optional
-            Size of the embedding, no more than X allows.
+            Number of components, at most what X allows.
         X : array or sparse matrix of shape (n, d)
-            What it will be fitted on; only its shape and kind are looked at.
+            The rows to fit on. Only the shape is read, and whether X is sparse.
         random_state : int, optional
             Seed.
         scale : bool or str, default=False
-            Which form of the columns the method is given: "as they are", "unit variance", "ranks" or "tf-idf".
-            True is unit variance, False as they are. Unit variance is centred, and ranks are around 0, where X is
-            dense and the method takes negative numbers. A method made for counts takes them as they are in place of
-            tf-idf.
+            The form of the columns: "as they are" (False), "unit variance" (True), "ranks" or "tf-idf". Columns are
+            centred only where X is dense and the method takes negative numbers.
         task : {"classification", "regression"}, default="classification"
-            Whether y holds classes, one or several a row, or numbers; `why_not` says which methods take which.
+            Classification includes multi-label y. `why_not` tells which methods take which task.
         **penalty : float
-            The method's own penalty by its name, in place of tuning: ``ridge=0.1``.
+            A fixed penalty, by the name of its parameter, in place of tuning: ``ridge=0.1``.
 
         Returns
         -------
@@ -134,7 +131,7 @@ class Method:
         return model if form is None else Pipeline([("scale", form), ("model", model)])
 
     def form(self, scale: bool | str) -> str:
-        """Return the form of the columns that the method is given where ``scale`` is asked for.
+        """Return the form of the columns that the method gets for a value of ``scale``.
 
         >>> from labelfold.app.registry import METHODS
         >>> METHODS["naive-bayes"].form("tf-idf"), METHODS["svm"].form("tf-idf")
@@ -142,14 +139,3 @@ class Method:
         """
         form = column_form(scale)
         return AS_IS if self.own_forms or (self.counts and form == TF_IDF) else form
-
-
-def at_most(rows: int, columns: int, what: str) -> Callable[[Facts], str | None]:
-    """Return a `suits` that refuses more rows or columns than this."""
-
-    def suits(facts: Facts) -> str | None:
-        if facts.n_rows > rows:
-            return f"{what}: too slow for more than {rows:,} rows"
-        return f"{what}: too large for more than {columns:,} columns" if facts.n_columns > columns else None
-
-    return suits

@@ -251,7 +251,7 @@ class Coded(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """Return each row's class."""
         check_is_fitted(self)
         X = short_indices(validate_data(self, X, accept_sparse="csr", reset=False))
-        with np.errstate(invalid="ignore"):  # a row far from all fitted rows: 0 / 0, and the first class
+        with np.errstate(invalid="ignore"):  # a row that no fitted row is near: 0 / 0, and the first class
             return self.classes_[self.estimator_.predict(X)]
 
     def __sklearn_tags__(self) -> Any:

@@ -41,7 +41,7 @@ def _chosen_has(name: str) -> Any:
 class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     r"""Choose a penalty, or several together, by cross-validation on the labelled rows, then fit on all rows.
 
-    With few labels the penalty matters, and its scale depends on the units of the data. So the candidates are
+    Few labels make the penalty matter, and its size depends on the units of the data, so the candidates are
     multiples of :math:`u^p` where p is not 0, with :math:`u` the mean squared distance of the labelled rows (or of
     all, where all are learned from) from their mean. A class with one label keeps it in every fold. Where less than
     half of the labelled rows are of other classes, nothing is compared.
@@ -208,7 +208,7 @@ class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             return found
 
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the final fit repeats the warnings that matter
+            warnings.simplefilter("ignore")  # what matters is said once, by the fit that is kept
             guessed = left_out_guesses(splits, predict, known, len(candidates))
         return np.array([right(known[tested], guess[tested]) for guess in guessed])
 
@@ -227,7 +227,7 @@ class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """Return what a candidate is fitted on: the labelled rows of a fold, or all rows with only those labelled."""
         if not self.hide:
             return X[index[train]], known[train]
-        # missing values always mean unlabelled
+        # missing, whatever else is told to mean unlabelled
         y = np.full((X.shape[0], *known.shape[1:]), np.nan)
         y[index[train]] = known[train]
         return X, y
@@ -301,7 +301,7 @@ class UnitSpread(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
 
 def settled(model: Any) -> Any:
-    """Return a fitted model in which each `Tuned` is replaced by the estimator it chose."""
+    """Return a fitted model with the estimator that tuning chose in the place of the tuning."""
     chosen = model
     if isinstance(model, Tuned):
         chosen = model.estimator_

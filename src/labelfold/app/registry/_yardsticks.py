@@ -1,4 +1,4 @@
-"""Reference methods of a comparison: scikit-learn's, and UMAP where it is installed."""
+"""The reference points a comparison needs beside the library's own methods: scikit-learn's, and UMAP where it is."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Spreading(Labelled):
         self.task_, self.classes_ = labels.task, labels.classes
         neighbours = min(self.n_neighbors, X.shape[0] - 1)
         graph = LabelSpreading(kernel="knn", n_neighbors=neighbours, alpha=self.alpha, max_iter=1000)
-        # components of the graph without a label give 0 / 0; their rows get the first class
+        # neighbourhoods that no label reaches divide nothing by nothing; such rows fall to the first class
         with np.errstate(invalid="ignore"):
             self.classifier_ = without_tree(graph.fit(X, coded(labels)), X)
         return self

@@ -240,5 +240,10 @@ def divergence(X: Any, H: np.ndarray, V: np.ndarray) -> float:
     >>> divergence(np.array([[1.0, 0.0]]), np.array([[1.0]]), np.array([[1.0], [0.5]]))
     0.5
     """
-    rows, V = as_rows(X), np.ascontiguousarray(V)
-    return rows.sum(kl_sums, np.asarray(H, rows.dtype), shared=(V, V.sum(axis=0)))[1]
+    rows = as_rows(X)
+    return sum_of_divergences(rows, np.asarray(H, rows.dtype), np.ascontiguousarray(V))
+
+
+def sum_of_divergences(rows: Rows, H: Any, V: np.ndarray) -> float:
+    """Return D(X, H V') in one pass, given an H that lives with the rows."""
+    return float(rows.sum(kl_sums, H, shared=(V, V.sum(axis=0)))[1])

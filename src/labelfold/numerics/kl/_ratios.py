@@ -154,12 +154,13 @@ def _place(xp: Any, X: Any, V: Any, v: Any, tol: float, max_rounds: int) -> Any:
     whole = float(xp.sum(v))
     H = (mass / whole if whole > 0 else mass)[:, None] * xp.astype(used, X.dtype)[None, :]
     mass = xp.where(mass > 0, mass, xp.ones_like(mass))
-    H = _step(xp, X, H, V, safe)[0]
+    low = _lowest(xp, X)
+    H = _step(xp, X, low, H, V, safe)[0]
     left = np.arange(X.shape[0])
     done, order = [], []
     rounds = 1
     while rounds < max_rounds:
-        one, loss, worst = _step(xp, X, H, V, safe, v)
+        one, loss, worst = _step(xp, X, low, H, V, safe, v)
         rounds += 1
         going = to_host(worst) > 1 + tol
         if rounds + 2 > max_rounds:
@@ -169,10 +170,10 @@ def _place(xp: Any, X: Any, V: Any, v: Any, tol: float, max_rounds: int) -> Any:
             done.append(_taken(xp, one, leave))
             order.append(left[leave])
             left = left[stay]
-            X, H, one, loss, mass = (_taken(xp, a, stay) for a in (X, H, one, loss, mass))
+            X, low, H, one, loss, mass = (_taken(xp, a, stay) for a in (X, low, H, one, loss, mass))
         if not len(left):
             break
-        two = _step(xp, X, one, V, safe)[0]
+        two = _step(xp, X, low, one, V, safe)[0]
         bend = two - 2 * one + H
         scale = v / mass[:, None]  # so that squares stay in range
         squares = xp.sum(((one - H) * scale) ** 2, axis=1)
@@ -180,7 +181,7 @@ def _place(xp: Any, X: Any, V: Any, v: Any, tol: float, max_rounds: int) -> Any:
         reach = xp.sqrt(squares / xp.where(bends > 0, bends, xp.ones_like(bends)))
         reach = xp.where((bends > 0) & (reach > 1), reach, xp.ones_like(reach))[:, None]
         far = xp.maximum(H + 2 * reach * (one - H) + reach**2 * bend, LEAST_LEFT * two)
-        new, far_loss, _ = _step(xp, X, far, V, safe, v)
+        new, far_loss, _ = _step(xp, X, low, far, V, safe, v)
         H = xp.where((far_loss <= loss)[:, None], new, two)
         rounds += 2
     if not done:
@@ -188,9 +189,9 @@ def _place(xp: Any, X: Any, V: Any, v: Any, tol: float, max_rounds: int) -> Any:
     return _taken(xp, xp.concat(done, axis=0), np.argsort(np.concatenate(order)))
 
 
-def _step(xp: Any, X: Any, H: Any, V: Any, safe: Any, v: Any = None) -> tuple[Any, Any, Any]:
+def _step(xp: Any, X: Any, low: Any, H: Any, V: Any, safe: Any, v: Any = None) -> tuple[Any, Any, Any]:
     """Return H updated; and, where v is given, each row's divergence before, less constants, and largest factor."""
-    P = _modelled(xp, X, H, V)
+    P = xp.maximum(H @ V.T, low)
     factors = ((X / P) @ V) / safe
     if v is None:
         return H * factors, None, None
@@ -217,7 +218,7 @@ def _ratios(xp: Any, X: Any, H: Any, V: Any, *, with_loss: bool) -> tuple[Any, A
             return P, None
         np.log(logs, out=logs)
         return P, excess + np.einsum("ij,ij->i", X, logs).sum(dtype=np.float64)
-    P = _modelled(xp, X, H, V)
+    P = xp.maximum(H @ V.T, _lowest(xp, X))
     R = X / P
     return R, divergence(xp, X, P, R) if with_loss else None
 
@@ -231,11 +232,10 @@ def divergence(xp: Any, X: Any, P: Any, R: Any) -> Any:
         return xp.sum(each)
 
 
-def _modelled(xp: Any, X: Any, H: Any, V: Any) -> Any:
-    """Return H V', held above a floor."""
+def _lowest(xp: Any, X: Any) -> Any:
+    """Return what H V' is held above, entry by entry."""
     share, least = floor(X.dtype)
-    P = H @ V.T
-    return xp.maximum(xp.maximum(P, X * share), xp.full_like(P, least))
+    return xp.maximum(X * share, xp.full_like(X, least))
 
 
 def floor(dtype: Any) -> tuple[float, float]:

@@ -153,12 +153,14 @@ class Gram:
     def spectrum(self) -> tuple[np.ndarray, np.ndarray]:
         """Eigenvalues (r, 1) and vectors (m, r) of G, without those that are zero but for round-off."""
         values, vectors = np.linalg.eigh(self.G)
-        if self.rounding is not None:
-            root = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T  # G = root'root
-            _, sigma, Vt = np.linalg.svd(known_part(root, self.rounding))
-            values, vectors = sigma[::-1] ** 2, Vt[::-1].T
         keep = values > self.size * EPS * values.max(initial=0.0)
-        return values[keep, None], vectors[:, keep]
+        values, vectors = values[keep], vectors[:, keep]
+        if self.rounding is not None:
+            root = np.sqrt(values)[:, None] * vectors.T  # G = root'root
+            _, sigma, Vt = np.linalg.svd(known_part(root, self.rounding), full_matrices=False)
+            keep = sigma[::-1] ** 2 > self.size * EPS * sigma.max(initial=0.0) ** 2
+            values, vectors = sigma[::-1][keep] ** 2, Vt[::-1][keep].T
+        return values[:, None], vectors
 
     @property
     def blurred(self) -> bool:

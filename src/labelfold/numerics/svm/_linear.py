@@ -159,6 +159,37 @@ def linear_svms(
     return _train(X, Y, C, loss, fit_intercept * intercept_scaling, alpha, tol, max_iter, random_state)
 
 
+def perceptron(X: Any, y: np.ndarray, max_epochs: int, random_state: int = 0) -> np.ndarray:
+    """Return how often each row was mistaken by a perceptron without intercept: the dual variables of its weights.
+
+    Parameters
+    ----------
+    X : ndarray or SciPy sparse matrix of shape (n, d)
+        Rows.
+    y : ndarray of shape (n,)
+        -1 or +1.
+    max_epochs : int
+        How often the rows are seen, at most; an epoch without a mistake is the last.
+    random_state : int, default=0
+        Seeds the order of the rows, which every epoch has.
+
+    Returns
+    -------
+    mistakes : ndarray of shape (n,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> perceptron(np.array([[2.0, 0.0], [-2.0, 0.0]]), np.array([1.0, -1.0]), 5).sum()
+    np.float64(1.0)
+    """
+    from labelfold.numerics.svm import _linear_loops as kernels
+
+    rows, (n, d) = _rows(X)
+    order = np.random.default_rng(random_state).permutation(n)
+    return kernels.mistakes(*rows, np.asarray(y, dtype=np.float64), order, max_epochs, np.zeros(d + 1))
+
+
 def svm_objective(
     w: np.ndarray, X: Any, y: np.ndarray, C: Any = 1.0, loss: str = "squared_hinge", intercept: float = 0.0
 ) -> float:

@@ -189,3 +189,19 @@ def descend(X, data, indices, indptr, y, upper, diagonal, q, alpha, w, bias, tol
         elif gap <= 0.5 * goal * primal or visits > _PATIENCE * n_all:
             n_active, high, low = n_all, np.inf, -np.inf
     return _relative_gap(X, data, indices, indptr, y, upper, diagonal, alpha, w, bias), max_iter
+
+
+@_compile
+def mistakes(X, data, indices, indptr, y, order, max_epochs, w):
+    """Return how often a perceptron, starting from zero weights, is mistaken about each row."""
+    count = np.zeros(y.size)
+    for _ in range(max_epochs):
+        clean = True
+        for i in order:
+            if y[i] * _dot(X, data, indices, indptr, i, w, 0.0) <= 0:
+                _add(X, data, indices, indptr, i, y[i], w, 0.0)
+                count[i] += 1
+                clean = False
+        if clean:
+            break
+    return count

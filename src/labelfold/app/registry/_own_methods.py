@@ -1,17 +1,98 @@
-"""Entries of the registry: methods that learn from all rows, from the papers that labelfold is after."""
+"""The registry's entries for labelfold's own estimators."""
 
 from __future__ import annotations
 
-from sklearn.semi_supervised import LabelPropagation, LabelSpreading
-
 from labelfold.app.registry import _builders as builders
-from labelfold.app.registry._method import HIDDEN, TUNED, Method, at_most
+from labelfold.app.registry._method import HIDDEN, TUNED, Method
+from labelfold.app.registry._suitability import at_most, most_directions, needs_label_columns
 
+_TWO_STAGE = (
+    "Sun, Ceran & Ye, A scalable two-stage approach for a class of dimensionality reduction, KDD 2010"
+)
 _SUBSPACE = "Zhang, Hou, Xiang & Liu, Subspace regularization, ECML PKDD 2009"
 _NSDR = "Grabocka & Schmidt-Thieme, Learning through non-linearly supervised dimensionality reduction"
 _MANIFOLD = "Belkin, Niyogi & Sindhwani, Manifold regularization, JMLR 2006"
 
-SEMI_SUPERVISED = (
+OWN = (
+    Method(
+        "labelfold",
+        "LabelFold",
+        "Many views of the rows (linear, principal, RBF, Laplace and neighbour-graph; on tables also extra trees), "
+        "weighed by leave-one-out on the labels and folded into one score and one embedding.",
+        "semi-supervised",
+        True,
+        "labelfold's own; anchors after Liu, He & Chang, Large graph construction, ICML 2010",
+        builders.label_fold,
+        own_forms=True,
+        by_labels=True,
+    ),
+    Method(
+        "lda",
+        "LDA",
+        f"Directions that set the class means apart; its ridge is {TUNED}.",
+        "supervised",
+        True,
+        _TWO_STAGE,
+        builders.two_stage("LDA"),
+        "ridge",
+        most=most_directions,
+    ),
+    Method(
+        "opls",
+        "OPLS",
+        f"Directions that predict the label columns best; its ridge is {TUNED}.",
+        "supervised",
+        True,
+        _TWO_STAGE,
+        builders.two_stage("OPLS"),
+        "ridge",
+        most=most_directions,
+    ),
+    Method(
+        "cca",
+        "CCA",
+        f"Directions most correlated with the label columns (with classes, LDA's); its ridge is {TUNED}.",
+        "supervised",
+        True,
+        _TWO_STAGE,
+        builders.two_stage("CCA"),
+        "ridge",
+        suits=needs_label_columns,
+        most=most_directions,
+    ),
+    Method(
+        "hsl",
+        "HSL",
+        f"Hypergraph spectral learning, for several labels a row (with classes, LDA's); its ridge is {TUNED}.",
+        "supervised",
+        True,
+        _TWO_STAGE,
+        builders.two_stage("HSL"),
+        "ridge",
+        suits=needs_label_columns,
+        most=most_directions,
+    ),
+    Method(
+        "drsvm",
+        "DRSVM",
+        "A low-rank factorisation of all rows and a linear SVM on it, learned together, with weights that follow the "
+        "size of the data.",
+        "semi-supervised",
+        True,
+        "Fang, Cheng & Hsieh, A hyperplane-based algorithm for semi-supervised dimension reduction, ICDM 2017",
+        builders.drsvm,
+    ),
+    Method(
+        "ssdr",
+        "SSDR + SVM",
+        "Directions of much variance that join must-link pairs and part cannot-link pairs, taken from the labels; "
+        f"then a linear SVM, whose C is {TUNED}.",
+        "semi-supervised",
+        True,
+        "Zhang, Zhou & Chen, Semi-supervised dimensionality reduction, SDM 2007",
+        builders.ssdr_svm,
+        "C",
+    ),
     Method(
         "pcals",
         "PCA-LS",
@@ -54,42 +135,6 @@ SEMI_SUPERVISED = (
         False,
         _MANIFOLD,
         builders.laprls("rbf"),
-        "ridge",
-        compared=False,
-    ),
-    Method(
-        "grf",
-        "GRF",
-        "Labels that spread over an RBF graph and stay where they were given, no reduction: scikit-learn's "
-        f"LabelPropagation; its gamma is {HIDDEN} (a graph of neighbours where that would not fit).",
-        "semi-supervised",
-        False,
-        "Zhu, Ghahramani & Lafferty, Semi-supervised learning using Gaussian fields, ICML 2003",
-        builders.propagation(LabelPropagation),
-        "gamma",
-        compared=False,
-    ),
-    Method(
-        "llgc",
-        "LLGC",
-        "Labels that spread over an RBF graph and may be overruled, no reduction: scikit-learn's LabelSpreading with "
-        f"alpha 0.99; its gamma is {HIDDEN} (a graph of neighbours where that would not fit).",
-        "semi-supervised",
-        False,
-        "Zhou et al., Learning with local and global consistency, NIPS 2004",
-        builders.propagation(LabelSpreading, alpha=0.99, max_iter=1000),
-        "gamma",
-        compared=False,
-    ),
-    Method(
-        "pca-rls",
-        "PCA + RLS",
-        "Principal components of all rows (singular vectors where X is sparse), then regularised least squares; "
-        f"its ridge is {TUNED}.",
-        "semi-supervised",
-        True,
-        "the usual baseline",
-        builders.pca_rls,
         "ridge",
         compared=False,
     ),
