@@ -305,8 +305,6 @@ def kernel_columns(
     rows: Rows, kernel: str, gamma: float | None, n_landmarks: int | None, random_state: Any
 ) -> KernelMap:
     """Return the map of a row to its kernels with landmarks drawn from the rows; with all rows when None."""
-    if gamma is None and kernel in _OF_SQUARES:
-        gamma = default_gamma(rows)
     params = kernel_params(kernel, gamma=gamma)
     if kernel in _OF_COUNTS:
         refuse_negative(rows, rows.get(rows.map(_least)), estimator=f"kernel={kernel!r}")
