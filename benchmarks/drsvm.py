@@ -25,10 +25,12 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 from _common import peak_beyond
+from labelfold._descent import descend
 from labelfold.factorization._drsvm import DRSVM
-from labelfold.factorization._drsvm_solver import DRSVMProblem, solve
+from labelfold.factorization._drsvm_solver import DRSVMProblem, iterates
 from labelfold.numerics._factor_starts import random_start
 from labelfold.rows import as_rows
+from labelfold.rows._threads import single_blas
 
 N, D, PER_ROW = 100_000, 47_236, 73
 LABELLED = 200
@@ -88,8 +90,8 @@ def iterations(X: sparse.csr_array, k: int, threads: int) -> Callable[[int], Non
 
     def run(count: int) -> None:
         os.environ["LABELFOLD_NUM_THREADS"] = str(threads)
-        with threadpool_limits(threads, user_api="blas"):
-            solve(problem, start, max_iter=count, tol=0)
+        with threadpool_limits(threads, user_api="blas"), single_blas():
+            descend(iterates(problem, start, 0.0), max_iter=count, tol=0)
 
     return run
 

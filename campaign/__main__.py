@@ -28,6 +28,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from calls import environment, loaded
 from record import PARTS, add
 
 # These run commands in forked children, which threads do not survive.
@@ -49,14 +50,14 @@ def campaign(
     done = {row["batch"] for row in _read(record)}
     end = time.perf_counter() + seconds
     for i, part in enumerate(parts):
-        threads = dict.fromkeys(_THREADS, "1") if part in _ONE_THREAD else {}
+        own = dict.fromkeys(_THREADS, "1") | environment() if part in _ONE_THREAD else {}
         until = time.perf_counter() + (end - time.perf_counter()) / (len(parts) - i)
         left = until - time.perf_counter() if i else seconds
         while left > 0:
             command = [sys.executable, __file__, "--part", part, "--seconds", f"{left}", "--seed", f"{seed}"]
             command += ["--record", str(record), "--longest", f"{longest}"]
             began = time.perf_counter()
-            status = subprocess.run(command, env=os.environ | threads, check=False).returncode
+            status = subprocess.run(command, env=os.environ | own, check=False).returncode
             if not status:
                 break
             left = until - time.perf_counter()
@@ -138,6 +139,9 @@ _COUNTED = {"cases": "cases", "results": "result", "sentences": "sentence"}
 
 def _replay(batch: str) -> None:
     name, seed, number = batch.split(":")
+    if environment() and not loaded():  # what is loaded first has to be there from the start
+        own = os.environ | environment() | dict.fromkeys(_THREADS, "1")
+        os.execve(sys.executable, [sys.executable, __file__, "--replay", batch], own)
     os.environ.update(dict.fromkeys(_THREADS, "1"))
     for part in PARTS:
         if name in import_module(part).NAMES:

@@ -13,7 +13,6 @@ import resource
 import shutil
 import sqlite3
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ import damage
 import hostile
 import numpy as np
 from child import Ended, run
+from places import new_folder
 from scenarios import COMPARE, warm, write_h5ad, write_table
 
 FILES = 20
@@ -86,9 +86,9 @@ def run_batch(name: str, seed: int, number: int, *, shown: bool = False) -> tupl
     ended: Counter[str] = Counter()
     tries = _hostile(rng, number) if name == "hostile" else _damaged(name, rng)
     for what, command, make, most in tries:
-        root = Path(tempfile.mkdtemp(prefix="labelfold-files-"))
+        root = new_folder("files-")
         folder = root / "work"
-        shutil.copytree(_whole(name), folder)
+        shutil.copytree(whole(name), folder)
         try:
             if shown:
                 print(what, command, flush=True)
@@ -107,11 +107,11 @@ def run_batch(name: str, seed: int, number: int, *, shown: bool = False) -> tupl
 
 def _damaged(name: str, rng: random.Random) -> list[tuple[str, str, Callable[[Path], Any], float]]:
     kind = FORMATS[name]
-    whole = (_whole(name) / kind.name).read_bytes()
+    good = (whole(name) / kind.name).read_bytes()
     made = []
     for i in range(FILES):
         how = rng.choice([damage.any_bytes, *kind.damages])
-        data = how(whole, rng)
+        data = how(good, rng)
         command = rng.choice(kind.commands).format(kind.name)
         made.append((f"file {i}", command, lambda at, data=data: (at / kind.name).write_bytes(data), SMALL))
     return made
@@ -184,14 +184,14 @@ class _Guard:
 @cache
 def _usual() -> float:
     """Return the memory of a command that has nothing to do."""
-    return _fine(["predict", "m.skops", "t.csv", "-o", "out.csv"], _whole("csv")).mebibytes
+    return _fine(["predict", "m.skops", "t.csv", "-o", "out.csv"], whole("csv")).mebibytes
 
 
 @cache
-def _whole(name: str) -> Path:
+def whole(name: str) -> Path:
     """Return a folder with one good file of each kind that is not slow to make, and what a format needs besides."""
     warm()
-    folder = Path(tempfile.mkdtemp(prefix="labelfold-whole-"))
+    folder = new_folder("whole-")
     write_table(folder / "t.csv", 0)
     table = (folder / "t.csv").read_bytes()
     for ending, (pack, _) in damage.PACKED.items():

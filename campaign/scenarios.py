@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from child import Ended, run
 from disk import Disk
+from places import new_folder
 from tqdm import tqdm
 
 COMPARE = "compare t.csv -t kind --id name -m pcals,naive-bayes -r {} --save -o r"
@@ -100,7 +101,7 @@ class Scenario:
         After Ctrl-C a command may have made less. Unfinished files may be left by one that was killed, or where it is
         ``littered`` because nothing could be removed.
         """
-        now = _files(folder)
+        now = files_of(folder)
         left = [name for name in now if _UNFINISHED.search(name)]
         assert not left or ended.status < 0 or littered, f"{left} was left"
         aside = [data for name, data in now.items() if "results.previous" in name]
@@ -112,15 +113,17 @@ class Scenario:
                 )
                 assert (name not in self.reference and replaced) or data in aside, f"{name} is gone"
             elif now[name] != data and name.endswith("results.csv"):
-                assert _lines(data) <= _lines(now[name]) or data in aside, f"{name} lost results"
+                assert result_lines(data) <= result_lines(now[name]) or data in aside, f"{name} lost results"
         for name, data in now.items():
             if self.was.get(name) == data or name in left or "results.previous" in name:
                 continue
             assert name in self.reference, f"{name} is new"
             if name.endswith("results.csv"):
-                assert interrupted or _lines(data) <= set(self.reference[name]), f"{name} has other results"
+                assert interrupted or result_lines(data) <= set(self.reference[name]), (
+                    f"{name} has other results"
+                )
             else:
-                told = _told(name, data)  # fails where it is not whole
+                told = told_by(name, data)  # fails where it is not whole
                 alike = interrupted or name.endswith("report.html") or told == self.reference[name]
                 assert alike, f"{name} is neither as before nor as the command makes it"
         if ended.status == 0:
@@ -128,7 +131,7 @@ class Scenario:
 
     def check_same(self, now: dict[str, bytes]) -> None:
         """Check that the files tell what they tell when nothing was disturbed."""
-        told = {name: _told(name, data) for name, data in now.items() if "results.previous" not in name}
+        told = {name: told_by(name, data) for name, data in now.items() if "results.previous" not in name}
         wanted = {name: data for name, data in self.reference.items() if "results.previous" not in name}
         assert told.keys() == wanted.keys(), f"other files: {sorted(told.keys() ^ wanted.keys())}"
         other = [name for name in told if told[name] != wanted[name]]
@@ -139,14 +142,14 @@ class Scenario:
         ended = run(self.arguments, folder)
         ended.check_words()
         assert ended.status == 0, f"the next run failed: {ended.err}"
-        self.check_same(_files(folder))
+        self.check_same(files_of(folder))
 
 
 @cache
 def scenario(name: str) -> Scenario:
     """Run what comes before a command, and the command once, undisturbed."""
     warm()
-    root = Path(tempfile.mkdtemp(prefix=f"labelfold-{name}-"))
+    root = new_folder(f"{name}-")
     before = root / "before"
     before.mkdir()
     for table, seed in (("t", 0), ("u", 1)):
@@ -160,10 +163,10 @@ def scenario(name: str) -> Scenario:
     counted = root / "calls"
     disk = Disk(root / "reference", report=counted)
     ended = _undisturbed(command, root / "reference", disk.install)
-    files = _files(root / "reference")
-    reference = {name: _told(name, data) for name, data in files.items()}
+    files = files_of(root / "reference")
+    reference = {name: told_by(name, data) for name, data in files.items()}
     seconds = max(ended.seconds, 0.05)
-    return Scenario(name, command, before, _files(before), reference, seconds, counted.read_text().split())
+    return Scenario(name, command, before, files_of(before), reference, seconds, counted.read_text().split())
 
 
 def _undisturbed(arguments: list[str], folder: Path, prepare: Callable[[], Any] | None = None) -> Ended:
@@ -192,7 +195,7 @@ def warm() -> None:
     commands._DEMO |= {"methods": ["pcals"], "repeats": 1}
     here = Path.cwd()
     with (
-        tempfile.TemporaryDirectory() as folder,
+        tempfile.TemporaryDirectory(dir=new_folder("warm-")) as folder,
         redirect_stdout(io.StringIO()),
         redirect_stderr(io.StringIO()),
     ):
@@ -228,7 +231,7 @@ def write_h5ad(path: Path) -> None:
     made.write_h5ad(path.with_suffix(".h5ad"))
 
 
-def _files(folder: Path) -> dict[str, bytes]:
+def files_of(folder: Path) -> dict[str, bytes]:
     """Return what the files of a folder hold; the lock is none of them."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
@@ -237,18 +240,18 @@ def _files(folder: Path) -> dict[str, bytes]:
     }
 
 
-def _lines(data: bytes) -> set[str]:
+def result_lines(data: bytes) -> set[str]:
     """Return the runs in results.csv, without the seconds they took; half a line at the end is none."""
-    whole = data[: data.rfind(b"\n") + 1].decode()
+    whole = data[: data.rfind(b"\n") + 1].decode(errors="replace")
     rows = csv.DictReader(io.StringIO(whole, newline=""))
     return {json.dumps({k: v for k, v in row.items() if k not in _SECONDS}) for row in rows}
 
 
-def _told(name: str, data: bytes) -> Any:
+def told_by(name: str, data: bytes) -> Any:
     """Return what a file tells that is the same whenever it is made; fail where it is not whole."""
     if name.endswith("results.csv"):
         assert data.endswith(b"\n"), f"{name} ends with half a line"
-        return sorted(_lines(data))
+        return sorted(result_lines(data))
     if name.endswith(".html"):
         assert data.rstrip().endswith(b"</html>"), f"{name} is cut short"
         return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 # scikit-learn's check of array-API input runs only where SciPy was told to expect it, before it is imported.
@@ -90,3 +91,34 @@ def ctrl_c() -> Iterator[Callable[[], None]]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield partial(signal.raise_signal, signal.SIGINT)
     signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def tuned_quickly() -> Iterator[None]:
+    """Choose among two candidates, by two folds that are drawn once.
+
+    A method in a comparison makes some fifty small fits to choose its penalty. Where that choice is not what is
+    tested, four show as much. `tests/app/test_registry.py` tests it in full.
+    """
+    from labelfold.app.registry import _tuned
+
+    splits, candidates = _tuned.left_out_splits, _tuned.Tuned._candidates
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(_tuned, "_FEW", 0)
+        patched.setattr(_tuned, "left_out_splits", lambda known, cv, seed: splits(known, min(cv, 2), seed))
+        patched.setattr(_tuned.Tuned, "_candidates", lambda self, X, labels: candidates(self, X, labels)[:2])
+        yield
+
+
+@pytest.fixture(scope="module")
+def quick_tuning() -> Iterator[None]:
+    """Tune quickly in all tests of a file."""
+    with tuned_quickly():
+        yield
+
+
+@pytest.fixture
+def quick_tuning_here() -> Iterator[None]:
+    """Tune quickly in one test."""
+    with tuned_quickly():
+        yield

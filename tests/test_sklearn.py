@@ -68,10 +68,9 @@ ESTIMATORS = [
 
 def expected_failures(estimator):
     """Return the checks an estimator is not held to, each with its reason."""
-    if isinstance(estimator, DRSVM) and estimator.nonnegative:
-        return {
-            "check_class_weight_classifiers": "its data has negative entries, whatever positive_only says"
-        }
+    if isinstance(estimator, SSNMF) or (isinstance(estimator, DRSVM) and estimator.nonnegative):
+        reason = "its data has negative entries, whatever positive_only says"
+        return dict.fromkeys(["check_class_weight_classifiers", "check_decision_proba_consistency"], reason)
     if isinstance(estimator, DRSVM) and not estimator.fit_intercept:
         reason = "it expects weights to turn nearly all rows to one class, which takes an intercept"
         return {"check_class_weight_classifiers": reason}

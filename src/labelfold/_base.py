@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from labelfold._sklearn import _check_feature_names, _check_n_features, _fit_context
-from labelfold.labels import Labels
+from labelfold.labels import Labels, read_labels
 from labelfold.rows import Featurized, Rows, as_rows, first_unlike_a_number, is_table, stored_values
 
 _Fit = TypeVar("_Fit", bound=Callable[..., Any])
@@ -22,6 +22,9 @@ class RowsEstimator(BaseEstimator):
     """An estimator that sees its data as rows, whatever they come in."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {}
+
+    # The tasks that y may hold.
+    _allowed: ClassVar[tuple[str, ...]] = ("binary", "multiclass")
 
     # How many times as many components as rows or columns there may be; None where fewer are kept by themselves.
     _most_components: ClassVar[int | None] = None
@@ -69,6 +72,25 @@ class RowsEstimator(BaseEstimator):
                     f"{most} at most is expected"
                 )
         return rows
+
+    def _read_labels(self, y: Any, n_rows: int | None) -> Labels:
+        """Return what y says of the rows: the only way in for y."""
+        return read_labels(
+            y,
+            n_rows,
+            unlabeled=self.unlabeled,
+            task=getattr(self, "task", "auto"),
+            allowed=self._allowed,
+            estimator=type(self).__name__,
+        )
+
+    def _keep_task(self, task: str, classes: np.ndarray, flat: bool = True) -> None:
+        """Remember what y held, ``flat`` where its numbers were one column; without classes where it held numbers."""
+        self.task_, self._flat = task, flat
+        if task != "regression":
+            self.classes_ = classes
+        else:
+            self.__dict__.pop("classes_", None)
 
     def _seen(self, rows: Rows) -> Rows:
         """Return the rows as the components see them: through a feature map, where there is one."""

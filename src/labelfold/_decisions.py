@@ -1,90 +1,32 @@
-"""From scores to classes, and the score of what is predicted: what methods that predict share."""
+"""From scores to classes, labels, numbers and probabilities, and the score of what is predicted."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import ClassifierMixin
+from scipy.special import expit, softmax
 from sklearn.metrics import r2_score
 from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.validation import check_is_fitted
 
 from labelfold._base import finite
-from labelfold.labels import score_targets
+from labelfold._sklearn import available_if
+from labelfold.labels import Labels, score_targets
 from labelfold.rows import Rows
 
+# The logarithm of the odds of a label, or of a class against all others, where a score is what its target is.
+_LOG_ODDS = 2.0
 
-class Decisions(ClassifierMixin):
-    """A classifier by its scores: their sign, or the largest of them.
 
-    It has ``classes_``, ``_task`` and ``_scores(rows)``, which is (n,) for two classes and (n, c) otherwise.
-    """
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Return how far rows lie on the side of the second class (two classes), or of each class or label.
-
-        Parameters
-        ----------
-        X : container of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        scores : ndarray of shape (n,) or (n, c)
-        """
-        check_is_fitted(self)
-        with np.errstate(over="ignore", invalid="ignore"):
-            return finite(self, self._scores(self._rows(X, reset=False)))
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the class of each row, or its 0/1 labels.
-
-        Parameters
-        ----------
-        X : container of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        y : ndarray of shape (n,) or (n, c)
-        """
-        check_is_fitted(self)
-        return self._decide(self._scores(self._rows(X, reset=False)))
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the accuracy on the rows that have a label (for multi-label: of whole rows).
-
-        Parameters
-        ----------
-        X : container of shape (n, d)
-            Rows.
-        y : array-like of shape (n,) or (n, c)
-            Their labels; rows marked unlabelled are left out.
-        sample_weight : array-like of shape (n,), default=None
-            Weights of the rows.
-
-        Returns
-        -------
-        accuracy : float
-        """
-        return labelled_score(self, X, y, sample_weight)
-
-    def _scores(self, rows: Rows) -> np.ndarray:
-        raise NotImplementedError
-
-    def _decide(self, scores: np.ndarray) -> np.ndarray:
-        """Return classes, or 0/1 labels, from scores."""
-        if self._task == "multilabel":
-            return (scores > 0).astype(np.intp)
-        return self.classes_[scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(np.intp)]
-
-    def __sklearn_tags__(self) -> Any:
-        """Declare multi-label targets."""
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = True
-        return tags
+def classifies(estimator: Any) -> bool:
+    """Tell `available_if` whether there are classes or labels to decide between."""
+    if getattr(estimator, "task_", None) == "regression":
+        raise AttributeError(
+            "scores and probabilities are for classes and labels, and this model predicts numbers"
+        )
+    return True
 
 
 class TaskScore:
@@ -108,18 +50,148 @@ class TaskScore:
         -------
         score : float
         """
+        found = self.predict(X)  # type: ignore[attr-defined]
         task = "regression" if self.task_ == "regression" else "classification"
-        return labelled_score(self, X, y, sample_weight, task)
+        known, truth = score_targets(
+            y,
+            len(found),
+            unlabeled=self.unlabeled,  # type: ignore[attr-defined]
+            task=task,
+            classes=getattr(self, "classes_", None),
+        )
+        weight = None if sample_weight is None else np.asarray(sample_weight)[known]
+        return float(measure_of(task)(truth, found[known], sample_weight=weight))
 
 
-def labelled_score(model: Any, X: Any, y: Any, sample_weight: Any, task: str = "classification") -> float:
-    """Return the measure of what a model predicts, on the rows that have a label; see `score_targets`."""
-    found = model.predict(X)
-    known, truth = score_targets(
-        y, len(found), unlabeled=model.unlabeled, task=task, classes=getattr(model, "classes_", None)
-    )
-    weight = None if sample_weight is None else np.asarray(sample_weight)[known]
-    return float(measure_of(task)(truth, found[known], sample_weight=weight))
+class Decisions(TaskScore):
+    """An estimator that predicts by its scores: their sign, the largest of them, or the scores themselves.
+
+    A subclass has ``_score_rows(rows)``: (n, 1) for two classes, (n, c) for several classes or labels, (n, t) for
+    numbers. Its ``fit`` calls `_keep_task`.
+    """
+
+    _allowed: ClassVar[tuple[str, ...]]
+    classes_: np.ndarray
+    _flat: bool = True  # whether numbers were given as one column
+
+    # How far apart the targets of a label are, for several classes or labels: -1 and +1 here, 0 and 1 elsewhere.
+    _target_gap: ClassVar[float] = 2.0
+    # Whether a class may be ruled out by a score of minus infinity.
+    _rules_out: ClassVar[bool] = False
+
+    def _score_rows(self, rows: Rows) -> np.ndarray:
+        raise NotImplementedError
+
+    @available_if(classifies)
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return how far rows lie on the side of the second class (two classes), or of each class or label.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        scores : ndarray of shape (n,) or (n, c)
+        """
+        F = self._scores_of_new(X)
+        if not self._rules_out:
+            F = finite(self, F)
+        return F[:, 0] if self.task_ == "binary" else F
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the class, the labels or the numbers of each row.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        y : ndarray of shape (n,) or (n, c)
+            Classes, 0/1 for multi-label, numbers for regression.
+        """
+        return self._decide(self._scores_of_new(X))
+
+    @available_if(classifies)
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probability of each class, or of each label, as the scores have it.
+
+        Unless a method says otherwise these are not calibrated on rows that were left out: they rank rows, and a row
+        whose score is exactly that of its label has it with odds of e^2 to 1.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        p : ndarray of shape (n, c)
+            In the order of ``classes_``.
+        """
+        return self._shares(self._scores_of_new(X))
+
+    def _scores_of_new(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._score_rows(self._rows(X, reset=False))  # type: ignore[attr-defined]
+
+    def _transduce(self, F: np.ndarray, labels: Labels) -> np.ndarray:
+        """Return a label for every training row, given their scores: the one given, or the one predicted."""
+        decided = self._decide(F)
+        decided[labels.index] = labels.decode(labels.values)
+        return decided
+
+    def _decide(self, F: np.ndarray) -> np.ndarray:
+        """Return predictions, given scores."""
+        return decide(F, self.task_, self._flat, getattr(self, "classes_", None))
+
+    def _shares(self, F: np.ndarray) -> np.ndarray:
+        """Return the probability of each class, or of each label, given scores."""
+        if self.task_ == "multiclass":
+            return softmax((_LOG_ODDS + np.log(F.shape[1] - 1)) / self._target_gap * F, axis=1)
+        gap = self._target_gap if self.task_ == "multilabel" else 2.0
+        p = expit(2 * _LOG_ODDS / gap * F)
+        return p if self.task_ == "multilabel" else np.hstack([1 - p, p])
+
+    def __sklearn_tags__(self) -> Any:
+        """Declare what is predicted: classes, one or several a row, unless numbers were asked for."""
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.target_tags.multi_output = "regression" in self._allowed
+        if getattr(self, "task", "auto") == "regression":
+            tags.estimator_type, tags.regressor_tags = "regressor", RegressorTags()
+        else:
+            several = "multilabel" in self._allowed
+            tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags(multi_label=several)
+        return tags
+
+
+def decide(F: np.ndarray, task: str, flat: bool = True, classes: np.ndarray | None = None) -> np.ndarray:
+    """Return classes, 0/1 labels or numbers, given scores (n, q); ``flat`` numbers are one column.
+
+    >>> decide(np.array([[0.3], [-2.0]]), "binary", classes=np.array(["no", "yes"])).tolist()
+    ['yes', 'no']
+    """
+    if task == "regression":
+        return F[:, 0] if flat else F
+    if task == "multilabel":
+        return (F > 0).astype(np.intp)
+    assert classes is not None
+    return classes[(F[:, 0] > 0).astype(np.intp) if task == "binary" else F.argmax(axis=1)]
+
+
+def indicator_scores(Y: np.ndarray, task: str) -> np.ndarray:
+    """Return scores, given what was fitted to label columns of 0 and 1: their sign, or the largest, decides.
+
+    >>> indicator_scores(np.array([[0.2, 0.8]]), "binary").round(6).tolist()
+    [[0.6]]
+    """
+    if task == "binary":
+        return Y[:, 1:] - Y[:, :1]
+    return Y - 0.5 if task == "multilabel" else Y
 
 
 def measure_of(task: str) -> Callable[..., float]:
@@ -135,20 +207,3 @@ def _share_right(truth: np.ndarray, found: np.ndarray, sample_weight: Any = None
     """
     right = np.asarray(truth == found)
     return np.average(right if right.ndim == 1 else right.all(axis=1), weights=sample_weight)
-
-
-def classifies(estimator: Any) -> bool:
-    """Tell `available_if` whether there are classes or labels to decide between."""
-    if getattr(estimator, "task_", None) == "regression":
-        raise AttributeError("decision_function is for classes and labels, and this model predicts numbers")
-    return True
-
-
-def tags_by_task(tags: Any, task: str) -> Any:
-    """Return tags that declare what is predicted: classes, one or several a row, unless numbers were asked for."""
-    tags.target_tags.multi_output = True
-    if task == "regression":
-        tags.estimator_type, tags.regressor_tags = "regressor", RegressorTags()
-    else:
-        tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags(multi_label=True)
-    return tags

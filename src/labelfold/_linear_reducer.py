@@ -40,10 +40,8 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstim
             return Featurized(rows, Scores(feature_map, self.mean_, W).transform).values()
         return rows.map(_project, shared=(W, self.mean_))
 
-    def _embedded(self, X: Any) -> np.ndarray:
+    def _embedded(self, rows: Rows) -> np.ndarray:
         """Return the embedding on the host in double precision, for functions of it: these may cancel large terms."""
-        check_is_fitted(self)
-        rows = self._rows(X, reset=False)
         return np.asarray(rows.get(self._project(rows)), dtype=np.float64)
 
     @property

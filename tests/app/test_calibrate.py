@@ -9,7 +9,7 @@ import labelfold
 from labelfold.app._calibrate import calibrate, confidence_curve
 from labelfold.app._explain import predict_with_confidence, score_gap
 from labelfold.app.compare._data import read_data
-from labelfold.app.compare._expect import hold_back
+from labelfold.app.compare._expect import predict_held_out
 from labelfold.app.registry._methods import METHODS
 from labelfold.app.registry._tuned import settled
 
@@ -48,7 +48,7 @@ def test_confidence_is_the_share_of_rows_that_are_right(name, penalty, tmp_path)
     def make(X):
         return METHODS[name].make(X=X, **penalty)
 
-    held = hold_back(make, read_data(X, few), 0)
+    held = predict_held_out(make, read_data(X, few), 0)
     model = settled(calibrate(make(X).fit(X, few), held))
     predicted, confidence = predict_with_confidence(model, X[80:])
     right = predicted == y[80:]

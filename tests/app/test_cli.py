@@ -17,6 +17,8 @@ import labelfold.app._cli
 from labelfold.app._cli import main
 from labelfold.app.io import load_model, read_table
 
+pytestmark = pytest.mark.usefixtures("quick_tuning")
+
 
 @pytest.fixture
 def wine(tmp_path, monkeypatch):
@@ -225,7 +227,7 @@ def test_compare_shows_a_table_and_writes_report_and_results(wine, capsys):
         capsys,
         "compare wine.csv -t kind --id name -m pca-svm,svm -m lda -b 6,30 -k 2 --repeats 2 -o r",
     )
-    assert f"{len(results)} results were there from an earlier run" in again
+    assert f"{len(results)} results of an earlier run were reused" in again
 
 
 def test_compare_saves_what_the_user_came_for(wine, capsys):
@@ -264,7 +266,7 @@ def test_one_label_a_class_is_saved_and_said(wine, capsys):
     first = wine["kind"].dropna().drop_duplicates().index
     wine.assign(kind=wine["kind"].where(wine.index.isin(first))).to_csv("few.csv", index=False)
     out, _ = run(capsys, "compare few.csv -t kind --id name --save -o r")
-    assert "How well it predicts cannot be told; label more rows." in out
+    assert "How well it predicts is not known; label more rows." in out
     said = pd.read_csv("r/predictions.csv")
     assert len(said) == len(wine)
     assert set(said["predicted"]) <= set(wine["kind"].dropna())
@@ -486,7 +488,10 @@ def test_labels_that_look_like_none_are_noted(wine, capsys):
 def test_two_classes_of_signs_are_noted_once(wine, capsys):
     numbers(wine).assign(sign=np.resize([-1, 1], 178)).to_csv("signs.csv", index=False)
     _, err = run(capsys, "fit signs.csv -t sign -o model")
-    assert err.count("The only values of y are -1 and +1") == 1
+    assert err == (
+        "Note: The only values of the target are -1 and +1, which are read as two classes; "
+        'give --label-free "" to silence this warning.\n'
+    )
 
 
 BAD = {
@@ -499,8 +504,8 @@ BAD = {
     "fit wine.csv -t kind --drop nam -o m": "no dropped column 'nam'",
     "fit wine.csv -t kind --id name -m ldaa -o m": "did you mean 'lda'",
     "fit wine.csv -t kind --id name -m umap -o m": "umap",
-    "fit wine.csv -t name -o m --drop kind": "another label for each of its 178 labelled rows",
-    "compare wine.csv -t name --drop kind": "another label for each of its 178 labelled rows",
+    "fit wine.csv -t name -o m --drop kind": "a different label in each of its 178 labelled rows",
+    "compare wine.csv -t name --drop kind": "a different label in each of its 178 labelled rows",
     "compare wine.csv -t kind --id name -b 500": "budget of 500 labels is outside 3 to",
     "compare wine.csv -t kind --id name --time-limit 0": "above 0",
     "compare wine.csv -t kind --id name -k 99": "larger than X, which has 13 columns",
@@ -640,6 +645,11 @@ def test_the_installed_command():
     assert modules[0] == "modules"
     assert "typer" in modules
     assert not {"plotly", "skops", "pyarrow.parquet"} & set(modules)
+
+
+def test_python_m_runs_the_command():
+    done = subprocess.run([sys.executable, "-m", "labelfold", "--version"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, f"labelfold {labelfold.__version__}\n")
 
 
 def test_labels_of_minus_one_are_announced(wine, capsys):

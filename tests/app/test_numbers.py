@@ -150,7 +150,7 @@ WRONG = {
     ),
     "ids": (np.arange(40), "", "as a column of ids has; pass one with classes"),
     "text": ([f"flat {i}" for i in range(40)], "", "as a column of ids has; pass one with classes"),
-    "numbers from text": (["a", "b"] * 20, "--task regression", "convert y to float64"),
+    "numbers from text": (["a", "b"] * 20, "--task regression", "convert it to float64"),
     "a method for classes": (
         np.linspace(0, 1.3, 40),
         "-m lda",
@@ -184,7 +184,7 @@ def test_three_numbers_are_fitted_but_not_compared(tmp_path, monkeypatch, capsys
     _, err = run(capsys, "compare t.csv -t y", status=2)
     assert "a number in 3 rows only, so that too few can be held back" in err
     out, _ = run(capsys, "fit t.csv -t y -o m")
-    assert "nothing can be said of new rows" in out
+    assert "too few labels to estimate" in out
     run(capsys, "predict m t.csv -o said.csv --drop y")
     assert pd.read_csv("said.csv").columns.tolist() == ["predicted"]
 

@@ -31,8 +31,11 @@ from sklearn.utils.estimator_checks import check_estimator
 import labelfold
 from labelfold import LDA, PCALS, LapRLS
 from labelfold.app._explain import predict_with_confidence
+from labelfold.app.registry._baselines import BASELINES
+from labelfold.app.registry._glosses import USES
 from labelfold.app.registry._methods import METHODS, available_methods, get_method
 from labelfold.app.registry._multilabel import PerLabel, right
+from labelfold.app.registry._own_methods import OWN
 from labelfold.app.registry._partly_labelled import Coded, Labelled, ReduceThenClassify, only_missing
 from labelfold.app.registry._suitability import Facts, takes, why_not
 from labelfold.app.registry._trees import Trees
@@ -67,6 +70,8 @@ def test_the_registry_is_complete():
     assert {"labelfold", "ridge", "svr", "pca-ridge", "extra-trees", "opls", "pcals", "laprls"} <= set(
         REGRESSORS
     )
+    assert len(METHODS) == len(OWN) + len(BASELINES)
+    assert {name for group in USES.values() for name in group} == set(METHODS)
     for name, method in METHODS.items():
         assert name == method.name == name.lower()
         assert method.summary.endswith(".")
@@ -102,6 +107,7 @@ def test_every_method_fits_labels_with_gaps(data, name, kind):
         *(("lda", True), ("nmf-svm", True), ("lda", "ranks"), ("nmf-svm", "ranks"), ("ssnmf", "tf-idf")),
     ],
 )
+@pytest.mark.usefixtures("quick_tuning_here")
 def test_every_method_is_saved_and_loaded_and_names_its_components(data, tmp_path, name, scale):
     X, y = load_iris(as_frame=True).data, data[1]
     method = get_method(name)
@@ -141,6 +147,7 @@ def test_forms_of_the_columns_suit_the_method():
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.usefixtures("quick_tuning_here")
 def test_the_same_seed_gives_the_same_model(data, name):
     X, y, _ = data
     first, second = (get_method(name).make(2, X=X, random_state=7).fit(X, y) for _ in range(2))
@@ -148,6 +155,7 @@ def test_the_same_seed_gives_the_same_model(data, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.usefixtures("quick_tuning_here")
 def test_unlabelled_rows_do_not_reach_the_classifier(data, name):
     """Gaps must change nothing for a supervised method; wrong labels in their place must."""
     X, y, _ = data
@@ -259,6 +267,10 @@ def test_tuning_that_hides_keeps_all_rows(data):
             seen.append((len(X), np.array(y)))
             return super().fit(X, y)
 
+        @property
+        def path(self):
+            raise AttributeError("each candidate is fitted by itself")
+
     tuned = Tuned(Watched(), "ridge", (1.0, 9.0), power=0, hide=True, random_state=0).fit(X, y)
     *tried, last = seen
     assert len(tried) == 2 * 5
@@ -268,7 +280,7 @@ def test_tuning_that_hides_keeps_all_rows(data):
     np.testing.assert_array_equal(hidden, np.where(y >= 0, 2, 0))
     for _, fold in tried:
         np.testing.assert_array_equal(fold[fold >= 0], truth[fold >= 0])
-    # LDA sees labelled rows only
+    # LDA sees labelled rows only, and fits all candidates of a fold at once
     alone = Tuned(LDA(), "ridge", (1.0, 9.0), power=0, repeats=1, random_state=0).fit(X, y)
     np.testing.assert_allclose(tuned.scores_, alone.scores_)
 
@@ -364,6 +376,7 @@ def test_trees_from_a_file_stay_within_their_arrays(data):
 
 @pytest.mark.parametrize("name", YARDSTICKS)
 @pytest.mark.parametrize("kind", ["strings", "sparse", "labels"])
+@pytest.mark.usefixtures("quick_tuning_here")
 def test_yardsticks_are_saved_with_their_confidence(data, tmp_path, name, kind):
     X, y, _ = data
     if kind == "strings":
@@ -484,6 +497,7 @@ def test_settled_is_the_chosen_model_with_its_column_names(data):
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.usefixtures("quick_tuning_here")
 def test_the_unit_of_the_data_does_not_matter(data, name):
     X, y, _ = data
     # powers of two, so that the numbers are the same but for their exponent
@@ -508,6 +522,7 @@ def test_methods_for_several_labels_a_row():
 
 
 @pytest.mark.parametrize("name", SEVERAL)
+@pytest.mark.usefixtures("quick_tuning_here")
 def test_several_labels_a_row(data, name):
     X, _, y = data
     Y = np.column_stack([y == 0, y > 0, X[:, 0] > 5.8]).astype(float)
@@ -563,7 +578,7 @@ def test_facts_are_read_from_the_data():
 
 def test_umap_is_offered_where_it_is_installed(data, monkeypatch):
     """A stand-in with UMAP's interface: it is told the labels, and gets the older kind of sparse matrix."""
-    import labelfold.app.registry._methods
+    import labelfold.app.registry._method
 
     told = []
 
@@ -582,12 +597,12 @@ def test_umap_is_offered_where_it_is_installed(data, monkeypatch):
             return (X.toarray() if sp.issparse(X) else X)[:, : self.k]
 
     X, y, _ = data
-    monkeypatch.setattr(labelfold.app.registry._methods, "find_spec", lambda name: None)
+    monkeypatch.setattr(labelfold.app.registry._method, "find_spec", lambda name: None)
     assert not METHODS["umap"].available
     with pytest.raises(ValueError, match="pip install umap-learn"):
         get_method("umap")
     assert "umap" not in [m.name for m in available_methods()]
-    monkeypatch.setattr(labelfold.app.registry._methods, "find_spec", lambda name: name)
+    monkeypatch.setattr(labelfold.app.registry._method, "find_spec", lambda name: name)
     monkeypatch.setitem(sys.modules, "umap", SimpleNamespace(UMAP=UMAP))
     for rows in (X, sp.csr_array(X)):
         model = get_method("umap").make(2, X=rows).fit(rows, y)

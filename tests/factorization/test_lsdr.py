@@ -6,7 +6,7 @@ from offset_cases import LOSSES, TASKS, factors, lsdr, problem, rises, signs, we
 from scipy.special import expit
 
 from labelfold.factorization import _coupled_classifiers as coupled
-from labelfold.factorization._lsdr import LSDR, objective
+from labelfold.factorization._lsdr import objective
 from reference import lsdr as reference
 
 pytestmark = pytest.mark.filterwarnings("ignore:LSDR stopped after:sklearn.exceptions.ConvergenceWarning")
@@ -124,12 +124,10 @@ def test_probabilities_are_those_of_the_scores(task):
         np.testing.assert_array_equal(model.classes_[p.argmax(axis=1)], model.predict(X))
 
 
-def test_probabilities_come_with_the_logistic_loss_only():
+def test_probabilities_of_other_losses_are_those_of_their_targets():
     X, y, _ = problem()
-    with pytest.raises(AttributeError, match="has no attribute 'predict_proba'") as caught:
-        lsdr(2, loss="squared").fit(X, y).predict_proba(X)
-    assert "is there with loss='logistic' only, and loss is 'squared'" in str(caught.value.__cause__)
-    assert not hasattr(LSDR(), "predict_proba")
+    model = lsdr(2, loss="squared").fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X)[:, 1], expit(2 * model.decision_function(X)))
 
 
 def test_the_row_offset_counts_in_the_score():

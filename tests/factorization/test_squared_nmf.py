@@ -13,10 +13,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 import reference.squared_nmf as naive
+from labelfold._descent import descend, repeated
 from labelfold.factorization import _cnmf as cnmf
 from labelfold.factorization import _ssnmf as ssnmf
 from labelfold.factorization._cnmf import CNMF
-from labelfold.factorization._squared_nmf import ROUNDS, descend
+from labelfold.factorization._squared_nmf import ROUNDS
 from labelfold.factorization._ssnmf import SSNMF
 from labelfold.labels import read_labels
 from labelfold.rows import as_rows
@@ -399,7 +400,7 @@ def test_an_interrupt_ends_the_fit_or_keeps_what_there_is(make, monkeypatch, ctr
         if iteration == 4:
             ctrl_c()
 
-    monkeypatch.setattr("labelfold.factorization._squared_nmf.Progress.__call__", interrupt)
+    monkeypatch.setattr("labelfold._descent.Progress.__call__", interrupt)
     with pytest.raises(KeyboardInterrupt):
         make(3, tol=0).fit(X, y)
     with pytest.warns(
@@ -411,7 +412,7 @@ def test_an_interrupt_ends_the_fit_or_keeps_what_there_is(make, monkeypatch, ctr
 
 def test_an_iteration_that_raises_the_objective_is_dropped_and_is_the_end():
     values = iter([3.0, 2.0, 2.5, 1.0])
-    found = descend(lambda i: (i + 1, next(values)), 0, max_iter=9, tol=0)
+    found = descend(repeated(lambda i: (i + 1, next(values)), 0), max_iter=9, tol=0)
     assert (found.state, found.objective, found.converged) == (2, [3.0, 2.0], True)
 
 

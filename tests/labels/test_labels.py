@@ -712,7 +712,7 @@ def test_plain_folds_over_rows_without_labels_are_warned_of(search, scoring):
 
     said = scored(5)
     assert said
-    assert "24 of the 30 rows that cross-validation holds back have no label" in str(said[0].message)
+    assert "24 of the 30 rows that cross-validation holds out are unlabelled" in str(said[0].message)
     assert said[0].filename == __file__
     assert scored(SemiSupervisedKFold(5)) == []
 
@@ -720,5 +720,5 @@ def test_plain_folds_over_rows_without_labels_are_warned_of(search, scoring):
 @pytest.mark.parametrize("scale", [1e100, 1e-100])
 def test_numbers_that_have_no_room_in_single_precision(scale):
     for y in (scale * np.array([0.5, 1.5, 2.5]), scale * np.ones((3, 2))):
-        with pytest.raises(ValueError, match="multiply y by a constant"):
+        with pytest.raises(ValueError, match="multiply all of them by a constant"):
             read_labels(y, task="regression", allowed=["regression"])

@@ -39,8 +39,8 @@ def test_without_looking_ahead_these_are_the_papers_updates(make, guided):
     theirs_V, theirs_H, values = reference.iterate(X.T, V, H.T, S, lam, 6)
     options = {"max_iter": 6, "tol": 0, "accelerate": False}
     found = divergence_factors(as_rows(make(X)), (H, V), guide if guided else None, **options)
-    np.testing.assert_allclose(found.V, theirs_V, rtol=1e-12)
-    np.testing.assert_allclose(found.H, theirs_H.T, rtol=1e-12)
+    np.testing.assert_allclose(found.state.V, theirs_V, rtol=1e-12)
+    np.testing.assert_allclose(found.state.H, theirs_H.T, rtol=1e-12)
     np.testing.assert_allclose(found.objective, values, rtol=1e-12)
 
 
@@ -55,11 +55,11 @@ def test_the_objective_never_rises_and_is_that_of_the_factors(make, guided, seed
     values = np.array(found.objective)
     assert (np.diff(values) <= most * values[1:]).all()
     lam = guide.weight if guided else 0.0
-    exact = reference.loss(*(a.astype(np.float64) for a in (X.T, found.V, found.H.T, S)), lam)
+    exact = reference.loss(*(a.astype(np.float64) for a in (X.T, found.state.V, found.state.H.T, S)), lam)
     np.testing.assert_allclose(values[-1], exact, rtol=1e-12 if dtype == np.float64 else 1e-5)
-    assert found.H.min() >= 0
-    assert found.V.min() >= 0
-    assert found.H.dtype == found.V.dtype == dtype
+    assert found.state.H.min() >= 0
+    assert found.state.V.min() >= 0
+    assert found.state.H.dtype == found.state.V.dtype == dtype
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_a_pass_that_ends_higher_is_dropped(guided, rash):
     assert (steps <= 0).all()
     lam = guide.weight if guided else 0.0
     np.testing.assert_allclose(
-        found.objective[-1], reference.loss(X.T, found.V, found.H.T, S, lam), rtol=1e-12
+        found.objective[-1], reference.loss(X.T, found.state.V, found.state.H.T, S, lam), rtol=1e-12
     )
 
 
@@ -98,7 +98,7 @@ def test_the_last_objective_is_that_of_the_factors_wherever_it_ends(guided, how,
     for end in ends:
         found = divergence_factors(as_rows(X), (H, V), guide if guided else None, **end)
         assert found.converged == (end["tol"] > 0)
-        exact = reference.loss(X.T, found.V, found.H.T, S, lam)
+        exact = reference.loss(X.T, found.state.V, found.state.H.T, S, lam)
         np.testing.assert_allclose(found.objective[-1], exact, rtol=1e-12)
 
 
@@ -131,20 +131,20 @@ def test_entries_are_zero_or_above_the_floor(make, guided, dtype, share):
     rows = as_rows(make(X))
     H, V = random_factors(rows, 3, margins(rows), rng)
     found = divergence_factors(rows, (H, V), guide_of(X)[0] if guided else None, max_iter=400, tol=0)
-    found = found._replace(H=np.asarray(rows.get(found.H)))
-    assert found.H.dtype == found.V.dtype == dtype
+    found.state.H = np.asarray(rows.get(found.state.H))
+    assert found.state.H.dtype == found.state.V.dtype == dtype
     # Rows and columns of zeros are exactly that, and nothing else is.
-    np.testing.assert_array_equal((found.H > 0).all(axis=1), X.any(axis=1))
-    np.testing.assert_array_equal((found.V > 0).all(axis=1), X.any(axis=0))
-    np.testing.assert_array_equal(found.H[4], 0)
-    np.testing.assert_array_equal(found.V[6], 0)
-    least_V, least_H = share * V.mean(), share * found.H.max(axis=1, keepdims=True)
-    assert (found.H - 0.999 * least_H >= 0).all()
+    np.testing.assert_array_equal((found.state.H > 0).all(axis=1), X.any(axis=1))
+    np.testing.assert_array_equal((found.state.V > 0).all(axis=1), X.any(axis=0))
+    np.testing.assert_array_equal(found.state.H[4], 0)
+    np.testing.assert_array_equal(found.state.V[6], 0)
+    least_V, least_H = share * V.mean(), share * found.state.H.max(axis=1, keepdims=True)
+    assert (found.state.H - 0.999 * least_H >= 0).all()
     # One of V may be on its way down by as much as the brake allows.
-    assert (found.V[X.any(axis=0)] >= 0.999 * (1 - factors._BRAKE) * least_V).all()
+    assert (found.state.V[X.any(axis=0)] >= 0.999 * (1 - factors._BRAKE) * least_V).all()
     # The floor was reached: without it these would be nearer to zero.
-    assert (found.H[X.any(axis=1)] < 1.001 * least_H[X.any(axis=1)]).any()
-    assert (found.V[X.any(axis=0)] < 1.001 * least_V).any()
+    assert (found.state.H[X.any(axis=1)] < 1.001 * least_H[X.any(axis=1)]).any()
+    assert (found.state.V[X.any(axis=0)] < 1.001 * least_V).any()
 
 
 @pytest.mark.parametrize("guided", [False, True])
@@ -154,7 +154,7 @@ def test_the_end_is_stationary(guided):
     guide, S = guide_of(X)
     lam = guide.weight if guided else 0.0
     found = divergence_factors(as_rows(X), (H, V), guide if guided else None, max_iter=20_000, tol=1e-15)
-    V, H = found.V, found.H.T
+    V, H = found.state.V, found.state.H.T
     for old, new in (
         (V, reference.update_V(X.T, V, H, S, lam)),
         (H, reference.update_H(X.T, V, H, S, lam)),
@@ -186,8 +186,8 @@ def test_the_unit_of_x_does_not_matter(scale):
         rows = as_rows(X * unit)
         H, V = divergence_start(rows, 3, "random", margins(rows), 0)
         found = divergence_factors(rows, (H, V), max_iter=50, tol=0)
-        assert np.isfinite(found.H).all()
-        assert np.isfinite(found.V).all()
+        assert np.isfinite(found.state.H).all()
+        assert np.isfinite(found.state.V).all()
         values.append(np.array(found.objective) / unit)
     np.testing.assert_allclose(values[1], values[0], rtol=1e-9)
 
@@ -229,11 +229,11 @@ def test_zero_rows_and_columns_stay_zero_and_multiples_stay_multiples():
         H = np.array(H)
         H[9] = 3 * H[8]
         found = divergence_factors(rows, (H, V), max_iter=200, tol=0)
-        assert np.isfinite(found.H).all()
-        assert np.isfinite(found.V).all()
-        assert not found.H[4].any()
-        assert not found.V[6].any()
-        np.testing.assert_allclose(found.H[9], 3 * found.H[8], rtol=1e-10)
+        assert np.isfinite(found.state.H).all()
+        assert np.isfinite(found.state.V).all()
+        assert not found.state.H[4].any()
+        assert not found.state.V[6].any()
+        np.testing.assert_allclose(found.state.H[9], 3 * found.state.H[8], rtol=1e-10)
 
 
 def test_one_pass_an_iteration(container):
@@ -257,7 +257,7 @@ def test_ctrl_c_keeps_the_last_iteration_where_asked(monkeypatch):
     )
     assert found.interrupted
     assert len(found.objective) == 5
-    assert divergence(X, found.H, found.V) <= found.objective[-1]
+    assert divergence(X, found.state.H, found.state.V) <= found.objective[-1]
     with pytest.raises(KeyboardInterrupt):
         divergence_factors(as_rows(X), (H, V), max_iter=50, tol=0, callback=interrupt)
 
@@ -282,7 +282,7 @@ def test_ctrl_c_anywhere_leaves_factors_no_worse_than_the_last_objective(name, b
     found = divergence_factors(as_rows(X), (H, V), max_iter=50, tol=0, keep_on_interrupt=True)
     assert found.interrupted
     assert len(found.objective) == (at if name == "_advance" else at - 1)
-    assert divergence(X, found.H, found.V) <= found.objective[-1] * (1 + 1e-12)
+    assert divergence(X, found.state.H, found.state.V) <= found.objective[-1] * (1 + 1e-12)
 
 
 def test_an_exact_fit_is_an_end():

@@ -8,22 +8,21 @@ from labelfold.numerics._lbfgs import lbfgs
 
 
 def run(function, x, done, most=2000, **options):
-    """Return why it ended, the values after each step, and the last point."""
-    values, last = [], [x]
-
-    def accept(value, point):
+    """Return whether it came to an end by itself, the values after each step, and the last point."""
+    values, last = [], x
+    for value, last in lbfgs(lambda x: (function(x)[0], x), lambda x: function(x)[1], x, **options):
         values.append(value)
-        last[0] = point
-        return done(value) or len(values) == most
-
-    why = lbfgs(lambda x: (function(x)[0], x), lambda x: function(x)[1], x, accept, **options)
-    return why, np.array(values), last[0]
+        if done(value) or len(values) == most:
+            return False, np.array(values), last
+    return True, np.array(values), last
 
 
 @pytest.mark.parametrize("memory", [1, 5, 20])
 def test_a_curved_valley(memory):
-    why, values, x = run(lambda x: (rosen(x), rosen_der(x)), np.zeros(6), lambda f: f < 1e-12, memory=memory)
-    assert why == "accepted"
+    stuck, values, x = run(
+        lambda x: (rosen(x), rosen_der(x)), np.zeros(6), lambda f: f < 1e-12, memory=memory
+    )
+    assert not stuck
     assert (np.diff(values) < 0).all()
     np.testing.assert_allclose(x, 1.0, atol=1e-5)
 
@@ -48,17 +47,17 @@ def test_where_there_is_no_value_it_steps_back():
 
 
 def test_stuck_where_no_step_helps():
-    why, values, _ = run(lambda x: (x @ x, 2 * x), np.zeros(3), lambda f: False)
-    assert why == "stuck"
+    stuck, values, _ = run(lambda x: (x @ x, 2 * x), np.zeros(3), lambda f: False)
+    assert stuck
     assert not len(values)
     # A slope that lies: uphill wherever it points.
-    why, values, _ = run(lambda x: (x @ x, -2 * x), np.ones(3), lambda f: False)
-    assert why == "stuck"
+    stuck, values, _ = run(lambda x: (x @ x, -2 * x), np.ones(3), lambda f: False)
+    assert stuck
     assert not len(values)
 
 
 def test_slopes_are_asked_for_only_where_the_step_is_low_enough():
-    asked, best = [], [np.inf]
+    asked = []
 
     def value(x):
         return rosen(x), x
@@ -67,15 +66,13 @@ def test_slopes_are_asked_for_only_where_the_step_is_low_enough():
         asked.append(rosen(x))
         return rosen_der(x)
 
-    def accept(f, x):
-        best[0] = f
-        return f < 1e-10
-
-    assert lbfgs(value, gradient, np.array([-1.2, 1.0]), accept) == "accepted"
+    for best, _ in lbfgs(value, gradient, np.array([-1.2, 1.0])):
+        if best < 1e-10:
+            break
     start, *steps = asked
     assert start == rosen(np.array([-1.2, 1.0]))
     assert (np.diff(asked) < 0).all()  # a step that went up was never asked
-    assert best[0] == steps[-1]
+    assert best == steps[-1]
 
 
 def test_the_first_step_is_no_longer_than_asked():
@@ -85,5 +82,5 @@ def test_the_first_step_is_no_longer_than_asked():
         seen.append(x)
         return float(x @ x) + 1e6, x
 
-    lbfgs(value, lambda x: 2 * x, np.ones(3), lambda f, x: True, first_step=0.25)
+    next(lbfgs(value, lambda x: 2 * x, np.ones(3), first_step=0.25))
     np.testing.assert_allclose(seen[1], 0.5)  # 1 - 0.25 * 2

@@ -273,6 +273,10 @@ def test_row_state_goes_round(container, rng, many_blocks):
     M, h = rng.standard_normal((D, K)), rng.standard_normal(N)
     rows = as_rows(container.make(X))
     assert np.array_equal(rows.get(rows.put(h)), h)
+    some = rng.permutation(len(h))[:3]
+    for kept in (rows, Centered(rows)):
+        np.testing.assert_array_equal(kept.pick(kept.put(h), some), h[some])
+        np.testing.assert_array_equal(kept.pick(h, some), h[some])
     H, kept = rows.map(product, shared=(M,)), rows.put(h)
     for generation in range(1, 4):
         H, (XtH, Xth) = rows.sweep(update, H, kept, shared=(M,))

@@ -1,4 +1,4 @@
-"""Confidence that is the probability of being right, for models whose own scores or probabilities are not."""
+"""Calibration: turns the scores of a model into the probability that its prediction is right."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from labelfold.app._explain import last_step
-from labelfold.app.compare._expect import HeldBack
+from labelfold.app.compare._expect import HeldOut
 
-# Deviations of the normal priors on log a and b, in the unit of the median gap.
+# Standard deviations of the normal priors on log a and b, in the unit of the median gap.
 _SPREAD_SLOPE, _SPREAD_INTERCEPT = 1.0, 1.0
 
 
 def is_calibrated(model: Any) -> bool:
-    """Say whether nothing is to be done: the model is calibrated by its own leave-one-out, or has no classes."""
+    """Tell whether a model needs no calibration: leave-one-out calibrated it, or it does not predict classes."""
     scores = hasattr(model, "predict_proba") or hasattr(model, "decision_function")
     return not scores or hasattr(last_step(model), "loo_score_")
 
 
-def calibrate(model: Any, held: HeldBack | None) -> Any:
-    """Give a fitted model the curve by which `predict_with_confidence` turns its score gaps into probabilities.
+def calibrate(model: Any, held: HeldOut | None) -> Any:
+    """Add the calibration curve to a fitted model, for `predict_with_confidence`.
 
     Parameters
     ----------
     model : classifier
-        Fitted on all labels; ``confidence_curve_`` of its last step is set, and saved with it.
-    held : HeldBack or None
-        What the method said of labelled rows whose label it was not told; nothing is done without.
+        Fitted on all labels. ``confidence_curve_`` of its last step is set.
+    held : HeldOut or None
+        Out-of-fold predictions. If None, the model is left as it is.
 
     Returns
     -------
@@ -46,16 +46,15 @@ def calibrate(model: Any, held: HeldBack | None) -> Any:
 def confidence_curve(gaps: np.ndarray, right: np.ndarray) -> tuple[float, float]:
     """Return a > 0 and b such that 1 / (1 + exp(-a gap - b)) is the probability that a prediction is right.
 
-    They are the most likely ones given rows that were left out (Platt's method). In the unit of the median gap, log a
-    has a normal prior around 0 and so has b, both of deviation 1: few rows, or rows that are all right, say nothing
-    extreme.
+    Platt scaling on held-out rows, with standard normal priors on log a and b, in the unit of the median gap. The
+    priors keep the curve moderate if there are few rows, or if all predictions are right.
 
     Parameters
     ----------
     gaps : ndarray of shape (l,)
-        Gaps between the two best scores.
+        Differences between the two highest scores.
     right : ndarray of bool of shape (l,)
-        Whether the best one was right.
+        Whether the prediction was right.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The ``labelfold`` command: what surrounds the commands, so that every failure is one sentence."""
+"""The entry point of the ``labelfold`` command. It turns every failure into one sentence."""
 
 from __future__ import annotations
 
@@ -16,21 +16,20 @@ from typing import Any
 
 _APP = ("typer", "rich", "pandas", "pyarrow", "plotly", "jinja2", "skops")
 _DEBUG = "LABELFOLD_DEBUG"
-_MOMENT = 0.02
-_said: set[str] = set()
+_MOMENT = 0.02  # seconds
+_said: set[str] = set()  # warnings shown so far
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status.
 
-    0 is success, 2 is a request that cannot be met as it stands, 1 is a failure of the system or one that nobody
-    foresaw, and 130 is Ctrl-C. With the environment variable ``LABELFOLD_DEBUG`` set, failures come with their
-    traceback.
+    0 is success, 2 a mistake in the request or the data, 1 a failure of the system or an unexpected error, and 130
+    Ctrl-C. If the environment variable ``LABELFOLD_DEBUG`` is set, failures show their traceback.
 
     Parameters
     ----------
     argv : sequence of str, optional
-        The arguments, those of the process unless given.
+        The arguments; those of the process by default.
 
     Returns
     -------
@@ -42,9 +41,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _run(list(sys.argv[1:] if argv is None else argv))
     except KeyboardInterrupt:
-        print("labelfold: Stopped.", file=sys.stderr)  # at once: _say may import what was being imported
+        print(
+            "labelfold: Stopped.", file=sys.stderr
+        )  # not by _say, which may import a module that was being imported
         return 130
-    except BrokenPipeError:  # the reader of a pipe went away
+    except BrokenPipeError:  # the reader of the pipe has ended
         _no_more_output()
         return 1
     except OSError as error:
@@ -58,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _say("There is too little memory for this; give fewer rows or columns, or more memory.", error)
         return 1
     finally:
-        if argv is None:  # the process ends: Ctrl-C has nothing to stop any more, and leaves no traceback
+        if argv is None:  # the process ends; Ctrl-C must not print a traceback now
             signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -75,13 +76,13 @@ def _run(args: list[str]) -> int:
     _said.clear()
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("always")  # _note says each but once
+            warnings.simplefilter("always")  # _note shows each once
             warnings.showwarning = _note
             words = args or ["--help"]
             status = app(args=words, prog_name="labelfold", standalone_mode=False, obj=began) or 0
         if sys.stdout is not None:
-            sys.stdout.flush()  # a full disk shows here, and not when nobody can say so any more
-        if status == 130:  # what some releases of typer make of Ctrl-C; others raise
+            sys.stdout.flush()  # raises here, where it can be reported, if the disk is full
+        if status == 130:  # some releases of typer return this on Ctrl-C, others raise
             raise KeyboardInterrupt
         return status
     except (FileProblem, Refusal) as error:
@@ -90,7 +91,7 @@ def _run(args: list[str]) -> int:
     except (OSError, MemoryError):
         raise
     except Exception as error:
-        # typer carries its own copy of click or uses the installed one: told apart by what they can do
+        # typer brings its own copy of click or uses the installed one, so the class cannot be tested
         if hasattr(error, "format_message"):
             _say(f"{error.format_message().rstrip('.')}; see {_help(error)}.", error)
             return 2
@@ -102,15 +103,15 @@ def _run(args: list[str]) -> int:
 
 
 def _no_more_output() -> None:
-    """Keep the interpreter from complaining on its way out about what it could not write."""
+    """Discard further output, so that the interpreter does not report it when it exits."""
     with suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _unraisable(found: Any) -> None:
-    """Have Ctrl-C again where it fell into code that cannot be interrupted, such as a callback of a C library."""
+    """Repeat a Ctrl-C that was ignored because it came in a destructor or in a callback of a C library."""
     if found.exc_type is KeyboardInterrupt:
-        # a moment later: now it would be raised in here, and lost again
+        # with a delay: raised now it would be ignored again
         threading.Timer(_MOMENT, _thread.interrupt_main).start()
     else:
         sys.__unraisablehook__(found)
@@ -131,9 +132,7 @@ def _say(sentence: str, error: BaseException | None = None) -> None:
 
 
 def _note(message: Warning | str, *_: Any, **__: Any) -> None:
-    # what a call in Python would pass is an option here
-    text = " ".join(str(message).split()).replace("pass unlabeled=None", "pass --label-free ''")
-    text = text.replace("although unlabeled=-1", "although -1 usually means no label")
+    text = " ".join(str(message).split())
     if text not in _said:
         _said.add(text)
         from labelfold.app.io._addresses import without_password

@@ -1,4 +1,4 @@
-"""What a fitted model says of rows: a prediction, how sure of it, and what its components go along with."""
+"""Explains a fitted model: confidence of predictions, and correlations of its components with columns."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from scipy.special import expit
 from sklearn.pipeline import Pipeline
 
 _SLAB = 16384  # rows
-_LEAST_SHARE = 1e-3  # a share below this says no more
-_MOST_COLUMNS = 4  # that a view is told by
+_LEAST_SHARE = 1e-3  # probabilities are clipped here before the logarithm
+_MOST_COLUMNS = 4  # named for a view
 _VIEWS = {
     "linear": "linear: weighted sums of all columns",
     "principal": "principal: weighted sums of the main directions of the columns",
@@ -24,12 +24,12 @@ _VIEWS = {
 
 
 def predict_with_confidence(model: Any, X: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return each row's prediction and a number from 0 to 1 that says how sure the model is of it.
+    """Return each row's prediction and its confidence, between 0 and 1.
 
-    A model that `calibrate` has been through has a and b such that 1 / (1 + exp(-a m - b)), with m the gap of
-    `score_gap`, is the probability that the prediction is right. Of others it is the model's own probability of the
-    class (with several labels a row, that all of them are right), or where it has none the same with 1 and 0: a
-    number to sort rows by, each row by itself. NaN where the model has neither.
+    For a model from `calibrate` it is 1 / (1 + exp(-a m - b)), with m from `score_gap`: the probability that the
+    prediction is right. For another model it is its own probability of the class (multi-label: that all labels are
+    right). If the model has scores only, it is the same formula with a = 1 and b = 0, which can only rank rows. NaN
+    if the model has neither.
 
     Parameters
     ----------
@@ -55,15 +55,15 @@ def predict_with_confidence(model: Any, X: Any) -> tuple[np.ndarray, np.ndarray]
 
 
 def last_step(model: Any) -> Any:
-    """Return what predicts: the last step of a pipeline, or the model itself."""
+    """Return the last step of a pipeline, or the model itself."""
     return model[-1] if isinstance(model, Pipeline) else model
 
 
 def score_gap(model: Any, X: Any, predicted: np.ndarray) -> np.ndarray:
-    """Return how far apart the two best scores of each row are, from 0 up; NaN where the model has no scores.
+    """Return the difference between the two highest scores of each row; NaN if the model has no scores.
 
-    Twice the size of the score for two classes, and with several labels a row of the label with the smallest. The
-    scores of a model with probabilities alone are their logarithms.
+    For two classes it is twice the absolute score. For several labels a row it is that of the least certain label.
+    If the model has probabilities only, their logarithms are the scores.
     """
     if hasattr(model, "decision_function"):
         scores = np.asarray(model.decision_function(X), dtype=float)
@@ -84,24 +84,24 @@ def score_gap(model: Any, X: Any, predicted: np.ndarray) -> np.ndarray:
 
 
 def _shares(model: Any, X: Any, predicted: np.ndarray) -> np.ndarray | None:
-    """Return probabilities of classes, or of labels, where the model has them."""
+    """Return the probabilities of classes or labels; None if the model has none."""
     if not hasattr(model, "predict_proba"):
         return None
     shares = np.asarray(model.predict_proba(X))
     fits = shares.shape == predicted.shape if predicted.ndim == 2 else shares.ndim == 2
-    # a row that label spreading never reached has a share of nothing
+    # label propagation gives NaN to rows that no label reaches
     return np.nan_to_num(shares) if fits else None
 
 
 def correlations(X: Any, Z: np.ndarray) -> np.ndarray:
-    """Return the correlation of every component with every column over the rows, (k, d); 0 where one is constant.
+    """Return the correlation of every component with every column, (k, d); 0 if one of them is constant.
 
     Parameters
     ----------
     X : array or sparse matrix of shape (n, d)
         The rows.
     Z : ndarray of shape (n, k)
-        Their embedding, by any method.
+        Their embedding.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def correlations(X: Any, Z: np.ndarray) -> np.ndarray:
     n = X.shape[0]
     mean = np.asarray(X.mean(axis=0), dtype=np.float64).ravel()
     squares, shared = np.zeros(X.shape[1]), np.zeros((X.shape[1], Z.shape[1]))
-    for i in range(0, n, _SLAB):  # so that no second X is made
+    for i in range(0, n, _SLAB):  # slab by slab, so that X is not copied
         rows, placed = X[i : i + _SLAB], Z[i : i + _SLAB]
         if sp.issparse(X):
             squares += np.bincount(rows.indices, rows.data.astype(np.float64) ** 2, X.shape[1])
@@ -125,13 +125,13 @@ def correlations(X: Any, Z: np.ndarray) -> np.ndarray:
     if sp.issparse(X):
         squares -= n * mean**2
     scale = np.sqrt(np.maximum(squares, 0))[:, None] * np.linalg.norm(Z, axis=0)
-    # below this a column, or a component, is constant but for round-off
+    # below this a column or component is constant up to rounding
     tiny = 1e-7 * np.sqrt(n) * np.maximum(np.abs(mean), 1e-300)[:, None] * np.linalg.norm(Z, axis=0)
     return np.divide(shared, scale, out=np.zeros_like(shared), where=scale > tiny).T
 
 
 def top_features(strengths: np.ndarray, names: list[str], most: int = 8) -> list[list[tuple[str, float]]]:
-    """Return for each component its strongest columns, by size, with their sign.
+    """Return for each component the columns of largest absolute correlation, with the correlation.
 
     >>> top_features(np.array([[0.1, -0.9, 0.0, 0.5]]), ["a", "b", "c", "d"], most=2)
     [[('b', -0.9), ('d', 0.5)]]
@@ -144,9 +144,9 @@ def top_features(strengths: np.ndarray, names: list[str], most: int = 8) -> list
 
 
 class ViewKind(NamedTuple):
-    """The views of one kind and one form of the columns in a LabelFold: what they are, and their share of the weight.
+    """The views of one kind and one form of the columns in a LabelFold, and their share of the weight.
 
-    ``columns`` are those that their scores go along with most.
+    ``columns`` are those that correlate most with the scores of these views.
     """
 
     what: str
@@ -161,11 +161,11 @@ def view_kinds(model: Any, X: Any = None, names: Sequence[str] = ()) -> list[Vie
     Parameters
     ----------
     model : estimator
-        Of another than a LabelFold there are none.
+        Only a LabelFold has views.
     X : array or sparse matrix, optional
-        Rows to see which columns the views go along with.
+        Rows for the correlations of views with columns.
     names : sequence of str
-        The columns'.
+        Names of the columns.
 
     Returns
     -------

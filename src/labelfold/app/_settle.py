@@ -1,13 +1,12 @@
-"""Which rows to label: those that settle most of what is unsure around them.
+"""Active learning: chooses rows to label by uncertainty, density and distance from labelled rows.
 
-A row is settled by the labelled row that is nearest to it. A candidate for a label takes over the rows that it is
-nearer to than any labelled one, and what it gains is
+Each row t counts as settled by its nearest labelled row. The gain of labelling a candidate c is
 
     gain(c) = sum over rows t of  u_t max(0, 1 - d(t, c) / d(t, labelled)),
 
-with u_t how unsure the model is of row t. So one number holds that a row should be unsure, should lie among others
-like it, and should lie far from what is labelled; and rows taken one after the other are spread out. With u = 1 it is
-the facility-location objective, which needs no model.
+where u_t is the uncertainty of the model about row t, and d a distance. The gain is large if the rows around c are
+uncertain, many, and far from labelled rows. Rows chosen one after the other are spread out. With u = 1 this is the
+facility-location objective, which needs no model.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ class Chosen(NamedTuple):
     Attributes
     ----------
     candidate : int
-        Its place among the candidates.
+        Its index among the candidates.
     gain : float
         See the module.
     takes : ndarray of bool of shape (t,)
-        The rows that it is nearer to than any labelled one.
+        The rows that are nearer to it than to any labelled row.
     """
 
     candidate: int
@@ -39,16 +38,16 @@ class Chosen(NamedTuple):
 def settle(
     away: np.ndarray, near: np.ndarray | None, unsure: np.ndarray, most: int, allowed: Any = True
 ) -> list[Chosen]:
-    """Return up to ``most`` candidates, each that of the largest gain after those before it.
+    """Return up to ``most`` candidates, greedily by gain.
 
     Parameters
     ----------
     away : ndarray of shape (t, c)
-        Distances of rows from candidates.
+        Distances between rows and candidates.
     near : ndarray of shape (t,), or None
-        Their distances from the nearest labelled row; None where no row is labelled.
+        Distance of each row from its nearest labelled row; None if no row is labelled.
     unsure : ndarray of shape (t,)
-        How much each row counts.
+        Uncertainty of each row.
     allowed : ndarray of bool of shape (c,), or True
         Which candidates may be chosen.
 
@@ -76,16 +75,16 @@ def settle(
 
 
 def nearest(R: np.ndarray, known: np.ndarray) -> np.ndarray | None:
-    """Return the distances of places R (t, k) from the nearest of known ones; None where there are none."""
+    """Return the distance of each row of R, (t, k), from the nearest row of known; None if that is empty."""
     return euclidean_distances(R, known).min(axis=1).astype(R.dtype) if len(known) else None
 
 
 def unit(R: np.ndarray) -> np.ndarray:
-    """Return coordinates, centred, of mean squared norm 1; zeros where the rows do not differ."""
+    """Return centred coordinates with a mean squared norm of 1; zeros if all rows are equal."""
     R = np.nan_to_num(np.asarray(R, dtype=np.float64), nan=0.0, posinf=0.0, neginf=0.0)
     if not R.size:
         return np.zeros((len(R), 1))
-    R = R / max(np.abs(R).max(), np.finfo(np.float64).tiny)  # squares have room
+    R = R / max(np.abs(R).max(), np.finfo(np.float64).tiny)  # so that squares do not overflow
     R = R - R.mean(axis=0)
     size = np.sqrt(np.square(R).sum(axis=1).mean())
     return R / size if size > 1e-12 else np.zeros_like(R)

@@ -13,19 +13,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import softmax
-from sklearn.base import ClassifierMixin
+from scipy.special import log_expit, log_softmax
 
-from labelfold._decisions import labelled_score
+from labelfold._decisions import Decisions
 from labelfold.discriminant._second_stage import Directions, Seen
 from labelfold.discriminant._two_stage import TwoStage
 from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
+from labelfold.rows import Rows
 
 # Where classes are separated perfectly their scatter is zero but for round-off: what the classifier divides by then.
 _LEAST_SCATTER = 1e-10
 
 
-class LDA(ClassifierMixin, TwoStage):
+class LDA(Decisions, TwoStage):
     r"""Linear discriminant analysis for wide, sparse, streamed and partly labelled data.
 
     Finds the directions along which class means lie far apart for the spread of the data,
@@ -95,6 +95,8 @@ class LDA(ClassifierMixin, TwoStage):
         Class probabilities.
     classes_ : ndarray of shape (c,)
         The class values.
+    task_ : str
+        How y was read: "binary" or "multiclass".
     n_iter_ : int
         Iterations of the least-squares solver; 1 where it factorised.
     residual_ : float
@@ -146,6 +148,7 @@ class LDA(ClassifierMixin, TwoStage):
     """
 
     _parameter_constraints = {**TwoStage._parameter_constraints, "priors": ["array-like", None]}
+    _rules_out = True
 
     def __init__(
         self,
@@ -189,53 +192,8 @@ class LDA(ClassifierMixin, TwoStage):
     def _fit_head(self, found: Directions, seen: Seen) -> None:
         self.means_ = found.targets.T / np.sqrt(np.maximum(seen.counts, 1))[:, None]
         self.priors_ = _priors(self.priors, seen)
-        self.classes_ = seen.classes
+        self._keep_task(seen.task, seen.classes)
         self._n_labelled = seen.n
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Return the log-odds of the second class (two classes), or each class's linear score.
-
-        Parameters
-        ----------
-        X : container of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        scores : ndarray of shape (n,) or (n, c)
-        """
-        scores = self._scores(X)
-        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the most probable class of each row.
-
-        Parameters
-        ----------
-        X : container of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        y : ndarray of shape (n,)
-        """
-        best = self._scores(X).argmax(axis=1)
-        return self.classes_[best]
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probability of each class for each row.
-
-        Parameters
-        ----------
-        X : container of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        p : ndarray of shape (n, c)
-            In the order of ``classes_``.
-        """
-        return softmax(self._scores(X), axis=1)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Return the logarithm of `predict_proba`, without its underflow.
@@ -249,35 +207,22 @@ class LDA(ClassifierMixin, TwoStage):
         -------
         log_p : ndarray of shape (n, c)
         """
-        scores = self._scores(X)
-        scores = scores - scores.max(axis=1, keepdims=True)
-        return scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
+        return self._log_shares(self._scores_of_new(X))
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the accuracy on the rows that have a label.
-
-        Parameters
-        ----------
-        X : container of shape (n, d)
-            Rows.
-        y : array-like of shape (n,)
-            Their classes; rows marked unlabelled are left out.
-        sample_weight : array-like of shape (n,), default=None
-            Weights of the rows.
-
-        Returns
-        -------
-        accuracy : float
-        """
-        return labelled_score(self, X, y, sample_weight, task="auto")
-
-    def _scores(self, X: Any) -> np.ndarray:
-        Z = self._embedded(X)
+    def _score_rows(self, rows: Rows) -> np.ndarray:
+        """Return the log-odds of the second class (two classes), or each class's linear score."""
         precision = self._n_labelled / np.maximum(1 - self.eigenvalues_, _LEAST_SCATTER)
         A = precision * self.means_  # (c, k)
         with np.errstate(divide="ignore"):  # a class that no batch has brought yet has probability 0
             b = np.log(self.priors_) - 0.5 * (A * self.means_).sum(axis=1)
-        return Z @ A.T + b
+        F = self._embedded(rows) @ A.T + b
+        return F[:, 1:] - F[:, :1] if F.shape[1] == 2 else F
+
+    def _shares(self, F: np.ndarray) -> np.ndarray:
+        return np.exp(self._log_shares(F))
+
+    def _log_shares(self, F: np.ndarray) -> np.ndarray:
+        return log_expit(np.hstack([-F, F])) if self.task_ == "binary" else log_softmax(F, axis=1)
 
 
 def objective(W: np.ndarray, Sb: np.ndarray) -> float:

@@ -12,8 +12,10 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from labelfold._base import RowsEstimator, labelled_rows
+from labelfold._decisions import measure_of
 from labelfold.discriminant._second_stage import Directions
 from labelfold.labels import Labels
+from labelfold.model_selection._choosing import best_candidate, fold_scores
 from labelfold.model_selection._folds import SemiSupervisedKFold
 from labelfold.numerics._scale import row_spread
 from labelfold.rows import Rows
@@ -91,23 +93,22 @@ class RidgePath(RowsEstimator):
             # nothing can be held back: the one nearest to the rows' own size, which is safe
             nearest = np.abs(np.log(np.maximum(ridges, tiny)) - np.log(deviation)).argmin()
             return float(ridges[nearest])
-        means = self.ridge_scores_.mean(axis=0)
-        # Of equally good ridges the largest: it is the simplest model.
-        best = np.flatnonzero(means >= means.max() - 1e-12)
-        return float(ridges[best[np.argmax(ridges[best])]])
+        return float(ridges[best_candidate(self.ridge_scores_, ridges)])  # the larger, the simpler
 
     def _fold_scores(self, used: Rows, labels: Labels, ridges: np.ndarray) -> np.ndarray:
         """Return the score of each ridge on each fold of the labelled rows, of as many folds as tell anything."""
-        known = labels.decode(labels.values)
-        scores = []
-        for train, test in _folds(labels):
+
+        def predict(train: np.ndarray, test: np.ndarray) -> list[np.ndarray] | None:
             try:
                 models = self._fit_path(used.take(train), None, labels.take(train), ridges)
             except (ValueError, np.linalg.LinAlgError):
-                continue  # too little is left to train on; where that is so of all rows, the fit itself says so
+                return None  # too little is left to train on; where that is so of all rows, the fit itself says so
             held = used.take(test)
-            scores.append([model.score(held, known[test]) for model in models])
-        return np.reshape(scores, (len(scores), len(ridges)))
+            return [model.predict(held) for model in models]
+
+        truth = labels.decode(labels.values)
+        scores = fold_scores(_folds(labels), predict, truth, measure_of(labels.task))
+        return scores.reshape(len(scores), len(ridges))
 
 
 def _folds(labels: Labels) -> list[tuple[np.ndarray, np.ndarray]]:

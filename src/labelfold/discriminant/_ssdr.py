@@ -15,7 +15,6 @@ from labelfold._progress import Progress
 from labelfold._sklearn import Interval
 from labelfold._warn import warn_user
 from labelfold.discriminant._pair_constraints import Links, label_links, pair_links
-from labelfold.labels import read_labels
 from labelfold.numerics._eigen import ROUND_OFF, Eigen, largest_eigenvectors, signed
 from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
 from labelfold.rows import Block, Centered, Rows
@@ -179,7 +178,7 @@ class SSDR(LinearReducer):
                     "SSDR requires y to be passed, but the target y is None; pass one label a row, or pairs of rows "
                     "as must_links or cannot_links."
                 )
-            labels = read_labels(y, n, unlabeled=self.unlabeled, estimator="SSDR")
+            labels = self._read_labels(y, n)
             links = label_links(labels, self.cannot_link_weight, self.must_link_weight)
         elif y is not None:
             raise ValueError(

@@ -26,7 +26,7 @@ from labelfold.discriminant._second_stage import (
     second_stage,
 )
 from labelfold.features._kernel_map import KernelMap, Scores, kernel_map
-from labelfold.labels import Labels, read_labels
+from labelfold.labels import Labels
 from labelfold.numerics.least_squares._gram import rounding
 from labelfold.numerics.least_squares._kernel_problem import KernelProblem
 from labelfold.numerics.least_squares._pose import pose
@@ -53,8 +53,6 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
         "verbose": ["verbose"],
         "unlabeled": "no_validation",
     }
-
-    _allowed: tuple[str, ...] = ("binary", "multiclass")
 
     def _targets(self, Y: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return T (m, q) for label rows Y (m, c), row i of them standing for ``weights[i]`` rows."""
@@ -95,14 +93,7 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
         return hasattr(self, "components_")
 
     def _read(self, y: Any, n_rows: int | None) -> Labels:
-        labels = read_labels(
-            y,
-            n_rows,
-            unlabeled=self.unlabeled,
-            task=getattr(self, "task", "auto"),
-            allowed=self._allowed,
-            estimator=type(self).__name__,
-        )
+        labels = self._read_labels(y, n_rows)
         if labels.n_labelled == 1:
             raise ValueError(
                 "y has one sample with a label, and a direction takes two that differ; label more rows"

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from labelfold._base import fitting
+from labelfold._descent import repeated
 from labelfold.factorization._factor_sums import factor_sums, squared_misfit
 from labelfold.factorization._squared_nmf import (
     SquaredNMF,
@@ -16,7 +17,7 @@ from labelfold.factorization._squared_nmf import (
     multiplied,
     update_basis,
 )
-from labelfold.labels import Labels, read_labels
+from labelfold.labels import Labels
 from labelfold.rows import Block, Rows
 
 
@@ -111,6 +112,7 @@ class CNMF(SquaredNMF):
     True
     """
 
+    _allowed = ("binary", "multiclass", "multilabel")
     _parameter_constraints = dict(SquaredNMF._parameter_constraints)
 
     def __init__(
@@ -150,16 +152,11 @@ class CNMF(SquaredNMF):
         self : CNMF
         """
         rows = self._rows(X, reset=True)
-        labels = read_labels(
-            y,
-            rows.shape[0],
-            unlabeled=self.unlabeled,
-            allowed=("binary", "multiclass", "multilabel"),
-            estimator="CNMF",
-        )
+        labels = self._read_labels(y, rows.shape[0])
         square, start = self._begin(rows)
         solver = _CNMFSolver(rows, labels, square)
-        found = self._descend(solver.step, _CNMFFactors(start.H, start.B, solver.start_classes(start.H)))
+        first = _CNMFFactors(start.H, start.B, solver.start_classes(start.H))
+        found = self._descend(repeated(solver.step, first))
         self.components_ = np.ascontiguousarray(found.V.T)
         self.class_embedding_ = found.Q
         self.classes_ = labels.classes
@@ -207,7 +204,7 @@ class _CNMFSolver:
 
     def start_classes(self, H: Any) -> np.ndarray:
         """Return Q (c, k), the means of the rows of H by class; of all labelled rows where a class has none."""
-        H = np.asarray(self.rows.get(H), dtype=np.float64)[self.index]
+        H = self.rows.pick(H, self.index).astype(np.float64)
         counts = self.Y.sum(axis=0)[:, None]
         return np.where(counts > 0, self.Y.T @ H / np.maximum(counts, 1), H.mean(axis=0))
 

@@ -10,6 +10,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from labelfold._base import RowsEstimator
+from labelfold._descent import Iterative
 from labelfold._sklearn import Interval, StrOptions
 from labelfold.rows import Rows, as_rows
 
@@ -80,7 +81,9 @@ class PartsMixin(RowsEstimator):
         return self.components_.shape[0]
 
 
-class NonnegativeParts(PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator):
+class NonnegativeParts(
+    Iterative, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator
+):
     """A factorisation X = H V' of which nothing is negative, found by iterations."""
 
     _parameter_constraints = {

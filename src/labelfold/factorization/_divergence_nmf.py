@@ -6,16 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from labelfold._progress import Progress, warn_of_early_end
 from labelfold.factorization._components import NonnegativeParts
 from labelfold.numerics._ranges import refuse_negative
-from labelfold.numerics.kl._factors import Guide, divergence_factors
+from labelfold.numerics.kl._factors import Guide, iterates
+from labelfold.numerics.kl._ratios import kl_place
 from labelfold.numerics.kl._starts import Margins, divergence_start, margins
-
-# A new row is placed when its divergence is known to lie within this share of its sum above the least there is, or
 from labelfold.rows import Block, Rows
 from labelfold.rows import _threads as threads
 
+# A new row is placed when its divergence is known to lie within this share of its sum above the least there is, or
 # after so many updates.
 _PLACE_TOL, _PLACE_ROUNDS = 1e-5, 3000
 # Sums of X beyond which products of the factors would leave the range of the dtype.
@@ -53,21 +52,12 @@ class DivergenceNMF(NonnegativeParts):
 
     def _factorise(self, rows: Rows, sums: Margins, guide: Guide | None = None) -> None:
         """Run the iterations as the parameters say, and keep what they reach."""
-        name = type(self).__name__
-        with threads.single_blas(), Progress(name, self.max_iter, self.verbose) as progress:
-            found = divergence_factors(
-                rows,
-                divergence_start(rows, self.n_components, self.init, sums, self.random_state),
-                guide,
-                max_iter=self.max_iter,
-                tol=self.tol,
-                keep_on_interrupt=self.on_interrupt == "keep",
-                callback=progress,
-            )
-        warn_of_early_end(found, name, self.tol)
+        with threads.single_blas():
+            start = divergence_start(rows, self.n_components, self.init, sums, self.random_state)
+        steps = iterates(rows, start, guide, max_iter=self.max_iter)
+        del start  # a basis is large
+        found = self._descend(steps)
         self.components_ = np.array(found.V.T, dtype=np.float64, order="C")
-        self.objective_ = np.array(found.objective)
-        self.n_iter_ = len(found.objective)
         H = np.array(rows.get(found.H))
         self.embedding_ = (H @ self._root()).astype(H.dtype) if self.corrected else H
 
@@ -91,5 +81,5 @@ def gram_root(components: np.ndarray) -> np.ndarray:
 
 
 def _place(X: Block, V: Any, v: Any, root: Any, tol: float, rounds: int) -> Any:
-    H = X.kl_place(V, v, tol, rounds)
+    H = kl_place(X, V, v, tol, rounds)
     return H @ root if root.shape[0] else H

@@ -12,14 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from labelfold._base import RowsEstimator, fitting
 from labelfold._decisions import Decisions
-from labelfold._progress import Progress, warn_of_early_end
+from labelfold._descent import Iterative
 from labelfold._sklearn import Interval, StrOptions
 from labelfold._warn import warn_user
 from labelfold.factorization._components import PartsMixin
-from labelfold.factorization._drsvm_solver import DRSVMProblem, DRSVMSolution, embed, projection, solve
+from labelfold.factorization._drsvm_solver import DRSVMProblem, Model, embed, iterates, projection
 from labelfold.factorization._inputs import check_matrix, loss_weights
 from labelfold.factorization._weights import WEIGHT, chosen, component_scale
-from labelfold.labels import read_labels
 from labelfold.numerics._factor_starts import factor_start
 from labelfold.numerics._nonnegative import nonnegative_rows
 from labelfold.rows import Centered, Rows
@@ -30,7 +29,9 @@ _SHRUNK_AWAY = 1e-3
 _RECONSTRUCTION, _FACTOR_PENALTY = 100.0, 0.01
 
 
-class DRSVM(Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator):
+class DRSVM(
+    Iterative, Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator
+):
     r"""Dimension reduction and a linear SVM learned together, from a few labels and many rows.
 
     Finds a low-rank factorisation of all rows in which linear SVMs tell the labelled ones apart:
@@ -120,6 +121,8 @@ class DRSVM(Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
         What was taken from every row; zeros unless ``center``.
     classes_ : ndarray of shape (c,)
         The class values; for multi-label the label columns.
+    task_ : str
+        How y was read: "binary", "multiclass" or "multilabel".
     n_iter_ : int
         Iterations.
     n_features_in_ : int
@@ -164,6 +167,7 @@ class DRSVM(Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
     True
     """
 
+    _allowed = ("binary", "multiclass", "multilabel")
     _parameter_constraints = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "loss": [StrOptions({"squared_hinge", "hinge"})],
@@ -239,13 +243,7 @@ class DRSVM(Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
         self : DRSVM
         """
         rows = self._rows(X, reset=True)
-        labels = read_labels(
-            y,
-            rows.shape[0],
-            unlabeled=self.unlabeled,
-            allowed=("binary", "multiclass", "multilabel"),
-            estimator="DRSVM",
-        )
+        labels = self._read_labels(y, rows.shape[0])
         if self.center:
             rows = Centered(rows)
         square = check_matrix(rows, nonnegative=self.nonnegative, centred=self.center, estimator="DRSVM")
@@ -267,27 +265,15 @@ class DRSVM(Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
             fit_intercept=self.fit_intercept,
             intercept_scaling=self.intercept_scaling_,
         )
-        with Progress("DRSVM", self.max_iter, self.verbose) as progress:
-            found = solve(
-                problem,
-                start,
-                max_iter=self.max_iter,
-                tol=self.tol,
-                keep_on_interrupt=self.on_interrupt == "keep",
-                callback=progress,
-            )
+        found = self._descend(iterates(problem, start, self.tol))
         _say(found, self)
-        self.components_ = np.ascontiguousarray(found.model.B.T)
-        self.coef_ = found.model.W
-        self.intercept_ = found.model.intercept
-        self.objective_ = np.array(found.objective)
-        self.n_iter_ = len(found.objective)
+        self.components_ = np.ascontiguousarray(found.B.T)
+        self.coef_ = found.W
+        self.intercept_ = found.intercept
         self.mean_ = rows.center if self.center and isinstance(rows, Centered) else np.zeros(rows.shape[1])
-        self.classes_ = labels.classes
-        self._task = labels.task
-        self.embedding_ = embed(problem, found.model)
-        self.transduction_ = self._decide(self._scores_of(self.embedding_))
-        self.transduction_[labels.index] = labels.decode(labels.values)
+        self._keep_task(labels.task, labels.classes)
+        self.embedding_ = embed(problem, found)
+        self.transduction_ = self._transduce(self._scores_of(self.embedding_), labels)
         return self
 
     def _choose_weights(self, sizes: np.ndarray, n: int) -> None:
@@ -339,12 +325,11 @@ class DRSVM(Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
         X = super().inverse_transform(H)
         return (X + self.mean_).astype(X.dtype, copy=False)
 
-    def _scores(self, rows: Rows) -> np.ndarray:
+    def _score_rows(self, rows: Rows) -> np.ndarray:
         return self._scores_of(rows.get(self._place(rows)))
 
     def _scores_of(self, H: np.ndarray) -> np.ndarray:
-        scores = H @ self.coef_.T + self.intercept_
-        return scores[:, 0] if self._task == "binary" else scores
+        return H @ self.coef_.T + self.intercept_
 
     def __sklearn_tags__(self) -> Any:
         """Declare that float32 stays float32."""
@@ -354,16 +339,15 @@ class DRSVM(Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
         return tags
 
 
-def _say(found: DRSVMSolution, model: DRSVM) -> None:
+def _say(found: Model, model: DRSVM) -> None:
     """Warn where the solution is not all that was asked for."""
-    warn_of_early_end(found, "DRSVM", model.tol)
-    if found.model.gap > max(found.model.svm_tol, 1e-4):
+    if found.gap > max(found.svm_tol, 1e-4):
         warn_user(
             f"the support vector machines of DRSVM have not settled, their relative duality gap being "
-            f"{found.model.gap:.1e}; raise svm_penalty, or scale X",
+            f"{found.gap:.1e}; raise svm_penalty, or scale X",
             ConvergenceWarning,
         )
-    B, ridge = found.model.B, model.factor_penalty_ / model.reconstruction_
+    B, ridge = found.B, model.factor_penalty_ / model.reconstruction_
     if np.linalg.norm(B, 2) ** 2 < _SHRUNK_AWAY * ridge:
         warn_user(
             f"factor_penalty={model.factor_penalty_:g} has shrunk the components away, the singular values of X "

@@ -13,23 +13,21 @@ With B, H >= 0 steps 1 and 2 are rounds of HALS, which go on from the last H, so
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from labelfold._descent import Iterates
 from labelfold.factorization._factor_sums import factor_sums, squared_misfit
 from labelfold.numerics._factor_starts import Start
 from labelfold.numerics._nonnegative import hals
 from labelfold.numerics.svm._hinge_rows import hinge_row_objectives, hinge_rows
 from labelfold.numerics.svm._linear import linear_svms
+from labelfold.rows import Block, Rows, as_rows
 
 # Rounds of HALS an iteration: they cost little beside the pass, and a few of them save many passes.
-from labelfold.rows import Block, Rows, as_rows
-from labelfold.rows import _threads as threads
-
 _ROUNDS = 8
 
 
@@ -82,35 +80,8 @@ class Model:
     svm_tol: float = 0.0
 
 
-@dataclass(frozen=True, eq=False)
-class DRSVMSolution:
-    """The last model, and how it was reached."""
-
-    model: Model
-    objective: list[float]
-    converged: bool
-    interrupted: bool
-
-
-def solve(problem: DRSVMProblem, start: Start, **options: Any) -> DRSVMSolution:
-    """Alternate, as `alternate` says, BLAS held to one thread.
-
-    Between passes it has little to do, and several of its threads would wait for each other beside a busy process.
-    """
-    with threads.single_blas():
-        return alternate(problem, start, **options)
-
-
-def alternate(
-    problem: DRSVMProblem,
-    start: Start,
-    *,
-    max_iter: int,
-    tol: float,
-    keep_on_interrupt: bool = False,
-    callback: Callable[[int, float], None] | None = None,
-) -> DRSVMSolution:
-    """Alternate until an iteration lowers the objective by no more than ``tol``, relative to it."""
+def iterates(problem: DRSVMProblem, start: Start, tol: float) -> Iterates:
+    """Alternate; the machines are trained as precisely as an objective that falls by ``tol`` asks for."""
     rows, index = problem.rows, problem.index
     n, k = rows.shape[0], start.B.shape[1]
     everything = len(index) == n
@@ -120,39 +91,22 @@ def alternate(
     mask = None if everything else rows.put(unlabelled)
 
     svm_tol = float(np.clip(tol, 1e-12, 1e-6))
-    H_labelled = np.asarray(rows.get(start.H), dtype=np.float64)[index]
+    H_labelled = rows.pick(start.H, index).astype(np.float64)
     HtH, XtH = rows.sum(factor_sums, start.H)
     r = problem.T.shape[1]
     W, intercept = np.zeros((r, k)), np.zeros(r)
     model = Model(start.B, start.B.T @ start.B, H_labelled, start.H, W, intercept, svm_tol=svm_tol)
     model = _update_machines(problem, model)
-
-    objective: list[float] = []
-    done, converged, interrupted = model, False, False
-    try:
-        for iteration in range(1, max_iter + 1):
-            model = _update_basis(problem, model, XtH, HtH)
-            H, XtH, HtH = _place_unlabelled(problem, model, mask)
-            model = _place_labelled(problem, replace(model, H=H), labelled)
-            HtH_labelled, XtH_labelled = labelled.sum(factor_sums, model.H_labelled)
-            XtH_labelled += XtH  # its own array, and a large one
-            XtH, HtH = XtH_labelled, HtH + HtH_labelled
-            model = _update_machines(problem, model)
-            value = _value(problem, model, XtH, HtH)
-            objective.append(value)
-            done = model
-            if len(objective) > 1:
-                fall = (objective[-2] - value) / max(abs(value), np.finfo(np.float64).tiny)
-                converged = fall <= tol
-                if callback is not None:
-                    callback(iteration, max(fall, 0.0))
-            if converged:
-                break
-    except KeyboardInterrupt:
-        if not (keep_on_interrupt and objective):
-            raise
-        interrupted = True
-    return DRSVMSolution(done, objective, converged, interrupted)
+    rose = False
+    while not rose:
+        model = _update_basis(problem, model, XtH, HtH)
+        H, XtH, HtH = _place_unlabelled(problem, model, mask)
+        model = _place_labelled(problem, replace(model, H=H), labelled)
+        HtH_labelled, XtH_labelled = labelled.sum(factor_sums, model.H_labelled)
+        XtH_labelled += XtH  # its own array, and a large one
+        XtH, HtH = XtH_labelled, HtH + HtH_labelled
+        model = _update_machines(problem, model)
+        rose = yield model, _value(problem, model, XtH, HtH)
 
 
 def embed(problem: DRSVMProblem, model: Model) -> np.ndarray:

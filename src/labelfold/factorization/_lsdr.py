@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 from scipy.special import expit
-from sklearn.utils.validation import check_is_fitted
 
-from labelfold._sklearn import StrOptions, available_if
+from labelfold._sklearn import StrOptions
 from labelfold.factorization._coupled_classifiers import LinearMachine, losses
 from labelfold.factorization._offset_factorization import OffsetFactorisation
 from labelfold.factorization._offset_model import factor_cost
@@ -24,15 +23,6 @@ from labelfold.factorization._weights import WEIGHT, chosen
 
 # The multiple of the mean squared length of an embedded row that "auto" is.
 _CLASSIFIER_PENALTY = 0.5
-
-
-def _logistic(estimator: LSDR) -> bool:
-    if estimator.loss != "logistic":
-        raise AttributeError(
-            f"predict_proba is there with loss='logistic' only, and loss is {estimator.loss!r}; "
-            "use decision_function"
-        )
-    return True
 
 
 class LSDR(OffsetFactorisation):
@@ -116,6 +106,8 @@ class LSDR(OffsetFactorisation):
         A label for every training row: the one given, or the one predicted from its place.
     classes_ : ndarray of shape (c,)
         The class values; for multi-label the label columns.
+    task_ : str
+        How y was read: "binary", "multiclass" or "multilabel".
     n_iter_ : int
         Iterations.
     n_features_in_ : int
@@ -202,26 +194,14 @@ class LSDR(OffsetFactorisation):
         self.on_interrupt = on_interrupt
         self.unlabeled = unlabeled
 
-    @available_if(_logistic)
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probability of each class, with the logistic loss only.
-
-        Parameters
-        ----------
-        X : container of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        p : ndarray of shape (n, c)
-            Of several classes, each one's own probability against the rest, divided by their sum; of the labels of a
-            multi-label Y, each one's own.
-        """
-        check_is_fitted(self)
-        p = expit(self._machine_scores(self._placed(X).astype(np.float64)))
-        if self._task == "binary":
+    def _shares(self, F: np.ndarray) -> np.ndarray:
+        """Return probabilities: with the logistic loss those it fits, those of several classes over their sum."""
+        if self.loss != "logistic":
+            return super()._shares(F)
+        p = expit(F)
+        if self.task_ == "binary":
             return np.hstack([1 - p, p])
-        return p / p.sum(axis=1, keepdims=True) if self._task == "multiclass" else p
+        return p / p.sum(axis=1, keepdims=True) if self.task_ == "multiclass" else p
 
     def _machine(self, T: np.ndarray) -> LinearMachine:
         auto = _CLASSIFIER_PENALTY * self._label_share * self._length

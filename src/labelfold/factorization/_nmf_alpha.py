@@ -13,7 +13,6 @@ from labelfold._sklearn import Interval, StrOptions
 from labelfold.factorization._divergence_nmf import DivergenceNMF
 from labelfold.factorization._svm_directions import dual_directions
 from labelfold.factorization._weights import WEIGHT, chosen
-from labelfold.labels import read_labels
 from labelfold.numerics.kl._factors import Guide, divergence
 from labelfold.rows import as_rows, stored_values
 
@@ -138,6 +137,7 @@ class NMFAlpha(DivergenceNMF):
     True
     """
 
+    _allowed = ("binary", "multiclass", "multilabel")
     _parameter_constraints = {
         **DivergenceNMF._parameter_constraints,
         "supervision": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
@@ -192,13 +192,7 @@ class NMFAlpha(DivergenceNMF):
         """
         rows = self._rows(X, reset=True)
         n = rows.shape[0]
-        labels = read_labels(
-            y,
-            n,
-            unlabeled=self.unlabeled,
-            allowed=("binary", "multiclass", "multilabel"),
-            estimator="NMFAlpha",
-        )
+        labels = self._read_labels(y, n)
         found = self._survey(rows)
         guide, self.dual_coef_, self.supervision_, self.C_ = None, sparse.csr_array((n, 0)), 0.0, 0.0
         if isinstance(self.supervision, str) or self.supervision > 0:

@@ -117,6 +117,8 @@ class NSDR(OffsetFactorisation):
         A label for every training row: the one given, or the one predicted from its place.
     classes_ : ndarray of shape (c,)
         The class values; for multi-label the label columns.
+    task_ : str
+        How y was read: "binary", "multiclass" or "multilabel".
     n_iter_ : int
         Iterations.
     n_features_in_ : int

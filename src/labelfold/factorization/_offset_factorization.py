@@ -14,15 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from labelfold._base import RowsEstimator, fitting
 from labelfold._decisions import Decisions
-from labelfold._progress import Progress, warn_of_early_end
+from labelfold._descent import Iterative
 from labelfold._sklearn import Interval, StrOptions
 from labelfold._warn import warn_user
 from labelfold.factorization._coupled_classifiers import Machine, signs_of
 from labelfold.factorization._inputs import check_matrix
 from labelfold.factorization._offset_model import fold, hold, start_bases, start_directions
-from labelfold.factorization._offset_solver import OffsetProblem, OffsetSolution, solve
+from labelfold.factorization._offset_solver import OffsetPoint, OffsetProblem, best_start, iterates
 from labelfold.factorization._weights import WEIGHT, chosen, component_scale
-from labelfold.labels import read_labels
 from labelfold.rows import Block, Centered, Rows, as_rows
 
 # Components whose squared size is smaller than this, relative to lambda U / b, put every new row at the origin.
@@ -31,11 +30,14 @@ _SHRUNK_AWAY = 1e-3
 _RECONSTRUCTION, _PENALTIES = 30.0, 0.03
 
 
-class OffsetFactorisation(Decisions, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator):
+class OffsetFactorisation(
+    Iterative, Decisions, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator
+):
     """A factorisation with offsets of rows and columns, tied to a machine on its labelled rows."""
 
     _most_components = 10
 
+    _allowed = ("binary", "multiclass", "multilabel")
     _parameter_constraints = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "reconstruction_share": [Interval(Real, 0, 1, closed="neither"), StrOptions({"auto"})],
@@ -83,13 +85,7 @@ class OffsetFactorisation(Decisions, ClassNamePrefixFeaturesOutMixin, Transforme
         """
         name = type(self).__name__
         rows = self._rows(X, reset=True)
-        labels = read_labels(
-            y,
-            rows.shape[0],
-            unlabeled=self.unlabeled,
-            allowed=("binary", "multiclass", "multilabel"),
-            estimator=name,
-        )
+        labels = self._read_labels(y, rows.shape[0])
         (n, d), k = rows.shape, self.n_components
         mean = rows.mean()
         square = check_matrix(Centered(rows, mean), nonnegative=False, centred=True, estimator=name)
@@ -107,28 +103,21 @@ class OffsetFactorisation(Decisions, ClassNamePrefixFeaturesOutMixin, Transforme
         bases = start_bases(directions, **dict(zip(("b", "lu", "lv"), weights, strict=True)))
         machine = self._machine(signs_of(labels))
         problem = OffsetProblem(data, machine, n, *weights, self.offset_unit_)
-        with Progress(name, self.max_iter, self.verbose) as progress:
-            found = solve(
-                problem,
-                bases,
-                max_iter=self.max_iter,
-                tol=self.tol,
-                keep_on_interrupt=self.on_interrupt == "keep",
-                callback=progress,
-            )
+        first = best_start(problem, bases)
+        steps = iterates(problem, first, self.tol)
+        found = self._descend(steps, tol=None, start=(first, first.value))
+        problem.visit(found)  # the machine is left where it counts
+        if not self.n_iter_:  # the start is the end
+            self.objective_, self.n_iter_ = np.array([found.value]), 1
         self._say(found, machine)
-        self.components_ = found.point.V
-        self.column_offsets_ = mean + found.point.c
-        self.objective_ = np.array(found.objective)
-        self.n_iter_ = len(found.objective)
-        self.classes_ = labels.classes
-        self._task = labels.task
+        self.components_ = found.V
+        self.column_offsets_ = mean + found.c
+        self._keep_task(labels.task, labels.classes)
         self._keep_machine(machine, labels.index)
         Z = np.array(rows.get(self._place(rows)))
-        Z[labels.index] = found.point.Z
+        Z[labels.index] = found.Z
         self.embedding_, self.row_offsets_ = Z[:, :-1].copy(), self.offset_unit_ * Z[:, -1]
-        self.transduction_ = self._decide(self._scores_of(Z))
-        self.transduction_[labels.index] = labels.decode(labels.values)
+        self.transduction_ = self._transduce(self._scores_of(Z), labels)
         return self
 
     def _choose_weights(self, sizes: np.ndarray, n: int, spread: float) -> None:
@@ -213,21 +202,15 @@ class OffsetFactorisation(Decisions, ClassNamePrefixFeaturesOutMixin, Transforme
         G = fold(self.components_, ridge, self.offset_unit_).G[:, columns]
         return rows.map(_place, shared=(self.column_offsets_, np.ascontiguousarray(G)))
 
-    def _placed(self, X: Any) -> np.ndarray:
-        rows = self._rows(X, reset=False)
-        return np.asarray(rows.get(self._place(rows)))
-
-    def _scores(self, rows: Rows) -> np.ndarray:
+    def _score_rows(self, rows: Rows) -> np.ndarray:
         return self._scores_of(rows.get(self._place(rows)))
 
     def _scores_of(self, Z: np.ndarray) -> np.ndarray:
-        scores = self._machine_scores(np.asarray(Z, dtype=np.float64))
-        return scores[:, 0] if self._task == "binary" else scores
+        return self._machine_scores(np.asarray(Z, dtype=np.float64))
 
-    def _say(self, found: OffsetSolution, machine: Machine) -> None:
+    def _say(self, found: OffsetPoint, machine: Machine) -> None:
         """Warn where the solution is not all that was asked for."""
         name = type(self).__name__
-        warn_of_early_end(found, name, self.tol)
         shortfall = machine.shortfall()
         if shortfall is not None:
             warn_user(
@@ -235,7 +218,7 @@ class OffsetFactorisation(Decisions, ClassNamePrefixFeaturesOutMixin, Transforme
                 ConvergenceWarning,
             )
         ridge = self.row_penalty_ / self.reconstruction_share_
-        if np.vdot(found.point.V, found.point.V) < _SHRUNK_AWAY * ridge:
+        if np.vdot(found.V, found.V) < _SHRUNK_AWAY * ridge:
             warn_user(
                 f"row_penalty={self.row_penalty_:g} and basis_penalty={self.basis_penalty_:g} have shrunk the "
                 "components away; lower them",

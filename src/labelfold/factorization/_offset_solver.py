@@ -15,13 +15,14 @@ do not hold up, V and c their closed-form step given all rows, and the descent g
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg
 
+from labelfold._descent import Iterates
 from labelfold.factorization._coupled_classifiers import Machine
 from labelfold.factorization._offset_model import Fold, Held, Swept, fold
 from labelfold.numerics._lbfgs import lbfgs
@@ -152,79 +153,34 @@ class Slopes(NamedTuple):
     D: np.ndarray
 
 
-@dataclass(eq=False)
-class OffsetSolution:
-    """The last point, and how it was reached."""
-
-    point: OffsetPoint
-    objective: list[float] = field(default_factory=list)
-    converged: bool = False
-    interrupted: bool = False
-
-    def add(self, point: OffsetPoint | None) -> bool:
-        """Go to a point if it is lower, and say whether it is."""
-        if point is None or not point.value < self.point.value:
-            return False
-        self.point = point
-        self.objective.append(point.value)
-        return True
-
-
-def solve(problem: OffsetProblem, bases: list[np.ndarray], **options: Any) -> OffsetSolution:
-    """Descend from the best of the bases, as `descend` says, BLAS held to one thread."""
+def best_start(problem: OffsetProblem, bases: list[np.ndarray]) -> OffsetPoint:
+    """Return the best of the points with these bases and no pull of the labels on their rows."""
     with threads.single_blas():
         none = np.zeros((problem.data.n_labelled, len(bases[0]) + 1))
-        starts = [problem.evaluate(V, np.zeros(V.shape[1]), none) for V in bases]
-        start = min(starts, key=lambda point: point.value)
-        if not np.isfinite(start.value):  # nothing is lower, and no round of iterations would be the last
-            raise OverflowError("the objective overflows at the start")
-        return descend(problem, start, **options)
+        points = [problem.evaluate(V, np.zeros(V.shape[1]), none) for V in bases]
+        return min(points, key=lambda point: point.value)
 
 
-def descend(
-    problem: OffsetProblem,
-    start: OffsetPoint,
-    *,
-    max_iter: int,
-    tol: float,
-    keep_on_interrupt: bool = False,
-    callback: Callable[[int, float], None] | None = None,
-) -> OffsetSolution:
-    """Descend until a round of iterations lowers the objective by no more than ``tol``, relative to it."""
-    path = OffsetSolution(start)
-    try:
-        while not path.converged and len(path.objective) < max_iter:
-            before = path.point.value
-            _Round(problem, path, max_iter, tol, callback).run()
-            for step in (problem.rows_step, problem.basis_step):
-                if len(path.objective) < max_iter:
-                    path.add(step(path.point))
-            fall = before - path.point.value
-            path.converged = fall <= max(tol, _ROUND_OFF) * abs(path.point.value)
-    except KeyboardInterrupt:
-        if not (keep_on_interrupt and path.objective):
-            raise
-        path.interrupted = True
-    problem.visit(path.point)  # the machine is left where it counts
-    if not path.objective:
-        path.objective.append(path.point.value)
-    return path
+def iterates(problem: OffsetProblem, start: OffsetPoint, tol: float) -> Iterates:
+    """Descend until a round of steps lowers the objective by no more than ``tol``, relative to it."""
+    at, before = start, np.inf
+    while before - at.value > max(tol, _ROUND_OFF) * abs(at.value):
+        before = at.value
+        for point in _Round(problem, at, tol).steps():
+            yield point, point.value
+            at = point
+        for step in (problem.rows_step, problem.basis_step):
+            trial = step(at)
+            if trial is not None and trial.value < at.value:
+                yield trial, trial.value
+                at = trial
 
 
 class _Round:
     """L-BFGS from a point, in the metric that this point suggests."""
 
-    def __init__(
-        self,
-        problem: OffsetProblem,
-        path: OffsetSolution,
-        max_iter: int,
-        tol: float,
-        callback: Callable[[int, float], None] | None,
-    ) -> None:
-        self.problem, self.path, self.origin = problem, path, path.point
-        self.max_iter, self.tol, self.callback = max_iter, tol, callback
-        self.values = [path.point.value]
+    def __init__(self, problem: OffsetProblem, origin: OffsetPoint, tol: float) -> None:
+        self.problem, self.origin, self.tol = problem, origin, tol
         at, b, (k, d) = self.origin, problem.reconstruction_share, self.origin.V.shape
         # What V does within the space of its rows the rows of X follow, which softens the curvature of ||U dV||^2.
         # What it does beyond they cannot follow.
@@ -239,17 +195,19 @@ class _Round:
         ends = np.cumsum(self.sizes).tolist()
         self.parts = [slice(start, stop) for start, stop in zip([0, *ends[:-1]], ends, strict=True)]
 
-    def run(self) -> None:
+    def steps(self) -> Iterator[OffsetPoint]:
         """Take steps until they gain little, or there are no more to take."""
-        lbfgs(
-            self._value,
-            self._slope,
-            np.zeros(sum(self.sizes)),
-            self._accept,
-            memory=_MEMORY,
-            blocks=self.sizes,
-            first_step=1.0,
-        )
+        values = [self.origin.value]
+        x = np.zeros(sum(self.sizes))
+        for value, point in lbfgs(
+            self._value, self._slope, x, memory=_MEMORY, blocks=self.sizes, first_step=1.0
+        ):
+            yield point
+            values.append(value)
+            window = min(_WINDOW, len(values) - 1)
+            fall = (values[-1 - window] - value) / max(abs(value), np.finfo(np.float64).tiny) / window
+            if fall <= self.tol and window == _WINDOW:
+                return
 
     def _value(self, x: np.ndarray) -> tuple[float, OffsetPoint]:
         at, Q = self.origin, self.inside
@@ -269,13 +227,3 @@ class _Round:
         if self.sizes[1]:
             parts.insert(1, self.scale_beyond * (slopes.V - dA @ Q))
         return np.concatenate([part.ravel() for part in parts])
-
-    def _accept(self, value: float, point: OffsetPoint) -> bool:
-        if not self.path.add(point):
-            return True
-        self.values.append(value)
-        window = min(_WINDOW, len(self.values) - 1)
-        fall = (self.values[-1 - window] - value) / max(abs(value), np.finfo(np.float64).tiny) / window
-        if self.callback is not None:
-            self.callback(len(self.path.objective), fall)
-        return (fall <= self.tol and window == _WINDOW) or len(self.path.objective) >= self.max_iter

@@ -1,25 +1,22 @@
-"""What SSNMF and CNMF share: multiplicative updates of least squares, their loop, and the placing of new rows."""
+"""What SSNMF and CNMF share: multiplicative updates of least squares, and the placing of new rows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
 
-from labelfold._progress import Progress, warn_of_early_end
 from labelfold.factorization._components import NonnegativeParts
 from labelfold.factorization._inputs import check_matrix
 from labelfold.labels import Labels
 from labelfold.numerics._factor_starts import Start, factor_start
 from labelfold.numerics._nonnegative import nonnegative_rows
 from labelfold.numerics._ranges import refuse_negative
+from labelfold.rows import Block, Rows, as_rows
 
 # Updates of each factor an iteration: they cost little beside the pass, and a few of them save many passes.
-from labelfold.rows import Block, Rows, as_rows
-from labelfold.rows import _threads as threads
-
 ROUNDS = 4
 
 # Denominators below this are those of factors that are 0 but for round-off.
@@ -27,26 +24,6 @@ _FLOOR = {8: 1e-290, 4: 1e-33}
 
 # What is added to the diagonal of V'V, relative to its largest entry: also where it is singular a row has one place.
 _RIDGE = 1e-12
-
-State = TypeVar("State")
-
-
-class Descent(NamedTuple):
-    """Where a descent ended, and how.
-
-    Attributes
-    ----------
-    state : object
-        What the last iteration that lowered the objective left.
-    objective : list of float
-        The objective after each iteration.
-    converged, interrupted : bool
-    """
-
-    state: Any
-    objective: list[float]
-    converged: bool
-    interrupted: bool
 
 
 class SquaredNMF(NonnegativeParts):
@@ -69,62 +46,6 @@ class SquaredNMF(NonnegativeParts):
         square = check_matrix(rows, nonnegative="always", estimator=type(self).__name__)
         start = factor_start(rows, self.n_components, self.init, square, self.random_state, nonnegative=True)
         return square, start
-
-    def _descend(self, step: Callable[[State], tuple[State, float]], state: State) -> State:
-        """Run the iterations as the parameters say, keep their objective, and return the last state."""
-        name = type(self).__name__
-        with Progress(name, self.max_iter, self.verbose) as progress, threads.single_blas():
-            found = descend(
-                step,
-                state,
-                max_iter=self.max_iter,
-                tol=self.tol,
-                keep_on_interrupt=self.on_interrupt == "keep",
-                callback=progress,
-            )
-        warn_of_early_end(found, name, self.tol)
-        self.objective_ = np.array(found.objective)
-        self.n_iter_ = len(found.objective)
-        return found.state
-
-
-def descend(
-    step: Callable[[State], tuple[State, float]],
-    state: State,
-    *,
-    max_iter: int,
-    tol: float,
-    keep_on_interrupt: bool = False,
-    callback: Callable[[int, float], None] | None = None,
-) -> Descent:
-    """Repeat ``step`` until it lowers the objective by no more than ``tol``, relative to it.
-
-    Updates that cannot raise the objective do so only by round-off: such an iteration is dropped, and is the end.
-
-    >>> descend(lambda x: (x / 2, 1 + x), 1.0, max_iter=50, tol=0.1).objective
-    [2.0, 1.5, 1.25, 1.125, 1.0625]
-    """
-    objective: list[float] = []
-    converged, interrupted = False, False
-    try:
-        for iteration in range(1, max_iter + 1):
-            new, value = step(state)
-            fall = (
-                (objective[-1] - value) / max(abs(value), np.finfo(np.float64).tiny) if objective else np.inf
-            )
-            if fall >= 0:
-                state = new
-                objective.append(value)
-            if callback is not None and iteration > 1:
-                callback(iteration, max(fall, 0.0))
-            converged = fall <= tol
-            if converged:
-                break
-    except KeyboardInterrupt:
-        if not (keep_on_interrupt and objective):
-            raise
-        interrupted = True
-    return Descent(state, objective, converged, interrupted)
 
 
 def multiplied(F: Any, numerator: Any, denominator: Callable[[Any], Any], rounds: int = ROUNDS) -> Any:

@@ -9,7 +9,8 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from labelfold._base import fitting
-from labelfold._decisions import Decisions
+from labelfold._decisions import Decisions, indicator_scores
+from labelfold._descent import repeated
 from labelfold._sklearn import Interval, StrOptions
 from labelfold.factorization._factor_sums import factor_sums, squared_misfit
 from labelfold.factorization._squared_nmf import (
@@ -21,7 +22,7 @@ from labelfold.factorization._squared_nmf import (
     update_basis,
 )
 from labelfold.factorization._weights import chosen
-from labelfold.labels import Labels, read_labels
+from labelfold.labels import Labels
 from labelfold.rows import Block, Rows
 
 # "auto" weighs the labels so that their term begins with this multiple of the rows' term.
@@ -85,6 +86,8 @@ class SSNMF(Decisions, SquaredNMF):
         A label for every training row: the one given, or the one predicted from its place.
     classes_ : ndarray of shape (c,)
         The class values; for multi-label the label columns.
+    task_ : str
+        How y was read: "binary", "multiclass" or "multilabel".
     n_iter_ : int
         Iterations.
     n_features_in_ : int
@@ -128,6 +131,7 @@ class SSNMF(Decisions, SquaredNMF):
     True
     """
 
+    _allowed = ("binary", "multiclass", "multilabel")
     _parameter_constraints = {
         **SquaredNMF._parameter_constraints,
         "supervision": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
@@ -172,35 +176,25 @@ class SSNMF(Decisions, SquaredNMF):
         self : SSNMF
         """
         rows = self._rows(X, reset=True)
-        labels = read_labels(
-            y,
-            rows.shape[0],
-            unlabeled=self.unlabeled,
-            allowed=("binary", "multiclass", "multilabel"),
-            estimator="SSNMF",
-        )
+        labels = self._read_labels(y, rows.shape[0])
         square, start = self._begin(rows)
         ones = float(labels.indicator().sum())  # ||Y||^2
         self.supervision_ = chosen(self.supervision, _SUPERVISION * square / max(ones, 1.0))
         solver = _SSNMFSolver(rows, labels, self.supervision_, square)
-        found = self._descend(solver.step, _SSNMFFactors(start.H, start.B, solver.start_weights(start.H)))
+        first = _SSNMFFactors(start.H, start.B, solver.start_weights(start.H))
+        found = self._descend(repeated(solver.step, first))
         self.components_ = np.ascontiguousarray(found.V.T)
         self.class_loadings_ = found.A
         self.embedding_ = np.array(rows.get(found.H))
-        self.classes_ = labels.classes
-        self._task = labels.task
-        self.transduction_ = self._decide(self._scores_of(self.embedding_))
-        self.transduction_[labels.index] = labels.decode(labels.values)
+        self._keep_task(labels.task, labels.classes)
+        self.transduction_ = self._transduce(self._scores_of(self.embedding_), labels)
         return self
 
-    def _scores(self, rows: Rows) -> np.ndarray:
+    def _score_rows(self, rows: Rows) -> np.ndarray:
         return self._scores_of(rows.get(self._place(rows)))
 
     def _scores_of(self, H: np.ndarray) -> np.ndarray:
-        Y = H @ self.class_loadings_
-        if self._task == "binary":
-            return Y[:, 1] - Y[:, 0]
-        return Y - 0.5 if self._task == "multilabel" else Y
+        return indicator_scores(H @ self.class_loadings_, self.task_)
 
     def __sklearn_tags__(self) -> Any:
         """Declare that non-negative weights without an intercept cannot tell all separable classes apart."""
@@ -260,7 +254,7 @@ class _SSNMFSolver:
 
     def start_weights(self, H: Any) -> np.ndarray:
         """Return A (k, c) with which the labelled rows belong to all classes alike."""
-        reach = np.asarray(self.rows.get(H), dtype=np.float64)[self.index].sum(axis=1).mean()
+        reach = self.rows.pick(H, self.index).astype(np.float64).sum(axis=1).mean()
         c = len(self.codes)
         return np.full((H.shape[1], c), 1.0 / (c * reach) if reach > 0 else 1.0)
 

@@ -1,4 +1,4 @@
-"""What is labelled, and in which task: the one place where y is interpreted."""
+"""Reads y: which rows are labelled, in which task, with which values."""
 
 from labelfold.labels._labels import (
     Labels,
@@ -8,5 +8,15 @@ from labelfold.labels._labels import (
     score_mask,
     score_targets,
 )
+from labelfold.labels._wording import worded, wording
 
-__all__ = ["Labels", "check_kind", "read_batch", "read_labels", "score_mask", "score_targets"]
+__all__ = [
+    "Labels",
+    "check_kind",
+    "read_batch",
+    "read_labels",
+    "score_mask",
+    "score_targets",
+    "worded",
+    "wording",
+]

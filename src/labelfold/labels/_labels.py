@@ -1,4 +1,4 @@
-"""What is labelled, and in which task: the one place where y is interpreted."""
+"""Reads y: which rows are labelled, in which task, with which values. No other module interprets y."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from labelfold.labels._values import (
     read_matrix,
     show,
 )
+from labelfold.labels._wording import wording
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +76,7 @@ class Labels:
         return self.n_labelled == self.n_rows
 
     def indicator(self) -> np.ndarray:
-        """Return the (l, c) 0/1 float64 matrix of who belongs where; for binary it has two columns."""
+        """Return the (l, c) 0/1 indicator matrix in float64; for binary it has two columns."""
         self._needs_classes("indicator")
         if self.task == "multilabel":
             return self.values.copy()
@@ -84,13 +85,13 @@ class Labels:
         return one_hot
 
     def columns(self) -> np.ndarray:
-        """Return what is known of the labelled rows as columns: the indicator, or regression targets (l, t)."""
+        """Return the targets of the labelled rows as columns: the indicator (l, c), or the numbers (l, t)."""
         if self.task == "regression":
             return self.values.reshape(self.n_labelled, -1)
         return self.indicator()
 
     def take(self, which: np.ndarray) -> Labels:
-        """Return some of the labelled rows, all of them labelled; the classes stay what they are."""
+        """Return the labels of some labelled rows only; the classes stay the same."""
         n = len(which)
         return Labels(self.task, self.classes, np.ones(n, dtype=bool), np.arange(n), self.values[which])
 
@@ -129,25 +130,25 @@ def read_labels(
     allowed: Collection[str] = ("binary", "multiclass"),
     estimator: str = "This estimator",
 ) -> Labels:
-    """Read y: which rows are labelled, in which task, with which values. Never writes to y.
+    """Read y: which rows are labelled, in which task, with which values. y is not written to.
 
     Parameters
     ----------
     y : array-like of shape (n,), or (n, c) for multi-label, or (n, t) for regression
         Missing values (None, NaN, pandas.NA, a masked entry) always mean unlabelled. A 2-D row is unlabelled
-        if all of it is missing or equal to `unlabeled`; a multi-label row of zeros is labelled: it has none.
+        if all of it is missing or equal to `unlabeled`; a multi-label row of zeros is labelled.
         Values of only -1 and +1 are two classes, with a warning, where `unlabeled` is -1.
     n_rows : int, optional
         Number of rows of X, which y has to match.
     unlabeled : number, str, bytes or None, default=-1
-        The value that means unlabelled beside the missing ones; None: there is none, every value is a class.
+        The value that means unlabelled, besides missing values; None: only missing values do.
         A number never means unlabelled in regression, or in a boolean y.
     task : {"auto", "classification", "regression"}, default="auto"
         "auto" reads floats with fractions as regression where that is allowed, everything else as classes.
     allowed : collection of {"binary", "multiclass", "multilabel", "regression"}
-        The tasks the estimator takes. Where that is regression alone, "auto" means regression.
+        The tasks the estimator takes. If that is regression alone, "auto" means regression.
     estimator : str
-        Its name, for messages.
+        The estimator's name, for messages.
 
     Returns
     -------
@@ -156,7 +157,7 @@ def read_labels(
     Raises
     ------
     ValueError
-        In one sentence: what was given, what was expected, what to do.
+        If y cannot be read, or is of a task that is not allowed.
     TypeError
         If `unlabeled` is of a kind that cannot be a label.
 
@@ -194,23 +195,26 @@ def read_labels(
         found, values, index, signs = read_column(array, rows, unlabeled, task)
         if signs:
             warn_user(
-                "The only values of y are -1 and +1, which is read as two classes although unlabeled=-1; "
-                "pass unlabeled=None to say so and silence this warning."
+                f"The only values of {wording().y} are -1 and +1, which are read as two classes; "
+                f"{wording().only_missing} to silence this warning."
             )
         if found == "regression" and not can_regress:
             _refuse_continuous(values, estimator, allowed)
-    # The marks as messages name them; a number is none in regression.
+    # What means unlabelled, for messages; in regression a number does not.
     mark = None if found == "regression" and isinstance(unlabeled, Real) else unlabeled
     marks = "missing" if mark is None else f"missing or {mark!r}"
     if not len(index):
-        raise ValueError(f"y has no labelled row, all of its {n} rows are {marks}; label some of them.")
+        raise ValueError(
+            f"{wording().start} has no labelled row, all of its {n} rows are {marks}; label some of them."
+        )
     if found == "classes":
         classes, values = encode(values, as_text=isinstance(y, list | tuple))
         if len(classes) == 1:
             others = "" if len(index) == n else f", the other {n - len(index)} being {marks}"
+            unless = "" if mark is None else f", or {wording().only_missing} if every value is a class"
             raise ValueError(
-                f"y has one class only, {show(classes[0])}, in its {len(index)} labelled rows{others}; "
-                "label rows of two classes or more, or pass unlabeled=None if every value is a class."
+                f"{wording().start} has one class only, {show(classes[0])}, in its {len(index)} labelled "
+                f"rows{others}; label rows of two classes or more{unless}."
             )
         found = "binary" if len(classes) == 2 else "multiclass"
         if unlabeled is not None and "" in classes.tolist():
@@ -238,17 +242,16 @@ def read_labels(
 
 
 def _warn_of_plain_folds(unlabeled: Any, task: str) -> None:
-    """Warn where scikit-learn's cross-validation holds back rows that have no label to be scored on."""
+    """Warn if scikit-learn's cross-validation holds out unlabelled rows, which cannot be scored."""
     folds = held_out_by_scikit_learn()
     if folds is None or folds[0] is None:
         return
     known = score_mask(_safe_indexing(folds[0], folds[1]), unlabeled=unlabeled, task=task)
     if not known.all():
         warn_user(
-            f"{(~known).sum()} of the {len(known)} rows that cross-validation holds back have no label, so that the "
-            "score means little, and they are lost to training; pass "
-            "cv=labelfold.model_selection.SemiSupervisedKFold(), which holds back labelled rows only and keeps all "
-            "others in training."
+            f"{(~known).sum()} of the {len(known)} rows that cross-validation holds out are unlabelled: they cannot "
+            "be scored, and are lost to training; pass cv=labelfold.model_selection.SemiSupervisedKFold(), which "
+            "holds out labelled rows only and keeps all unlabelled rows in training."
         )
 
 
@@ -260,10 +263,10 @@ def score_targets(
     task: str = "auto",
     classes: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return which rows count when scoring, (n,), and their values, (l, ...), in a dtype that metrics take.
+    """Return the mask of the labelled rows, (n,), and their values, (l, ...), in a dtype that metrics take.
 
-    Unlike `read_labels` it accepts one class, or, where `n_rows` is not given, no labelled row. `classes` are those
-    of the fitted model: they settle whether -1 is a class or means unlabelled, which a few test rows cannot.
+    Unlike `read_labels` it accepts one class and, if `n_rows` is not given, no labelled row. `classes` are those of
+    the fitted model. They decide whether -1 is a class or means unlabelled: a few test rows may not show that.
 
     Examples
     --------
@@ -290,9 +293,9 @@ def read_batch(
     classes: np.ndarray | None = None,
     has_task: bool = True,
 ) -> tuple[str, np.ndarray, np.ndarray]:
-    """Return the kind of some of the labels ("classes", "multilabel", "regression"), and as `score_targets`.
+    """Return the kind of labels ("classes", "multilabel", "regression"), then what `score_targets` returns.
 
-    `has_task` says whether a user has a ``task`` to set.
+    `has_task` says whether the estimator has a parameter ``task``, for messages.
     """
     unlabeled = _check_options(unlabeled, task)
     array, rows, n = as_array(y, quiet=True)
@@ -315,12 +318,12 @@ def score_mask(
     task: str = "auto",
     classes: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return which rows count when scoring, (n,): the labelled ones, as `score_targets` reads them."""
+    """Return the mask of the labelled rows, (n,), as `score_targets` reads them."""
     return score_targets(y, unlabeled=unlabeled, task=task, classes=classes)[0]
 
 
 def check_kind(kind: str, allowed: Collection[str], estimator: str) -> None:
-    """Refuse a kind of labels, as `read_batch` names it, that an estimator does not take."""
+    """Raise an error if an estimator does not take a kind of labels that `read_batch` returned."""
     if kind == "regression" and kind not in allowed:
         raise ValueError(_continuous(estimator, "fractions"))
     if kind != "classes":
@@ -337,27 +340,28 @@ def _check_options(unlabeled: Any, task: str) -> Any:
             f"unlabeled is {show(unlabeled)} of type {type(unlabeled).__name__}; pass a number, a string, "
             "or None where only missing values mean unlabelled."
         )
-    # NaN as the mark asks for what missing values mean anyway.
+    # NaN is a missing value, which always means unlabelled.
     return None if unlabeled != unlabeled else unlabeled
 
 
 def _refuse_continuous(values: np.ndarray, estimator: str, allowed: Collection[str]) -> None:
-    """Refuse values that are not whole numbers, if there are any."""
+    """Raise an error if a value is not a whole number."""
     some = fractions(values)
     if len(some):
         what = f"fractions such as {show(some[0])}"
         if "regression" in allowed:  # the task given is classification
+            words = wording()
             raise ValueError(
-                f'Unknown label type: continuous, since task is "classification" and y holds {what}; cut y into '
-                'classes, or pass task="regression".'
+                f"Unknown label type: continuous, since {words.classification} and {words.y} holds {what}; cut it "
+                f"into classes, or {words.regression}."
             )
         raise ValueError(_continuous(estimator, what))
 
 
 def _continuous(estimator: str, what: str) -> str:
     return (
-        f"Unknown label type: continuous, since {estimator} takes classes and y holds {what}; cut y into classes, "
-        "or use a method that takes a continuous y, such as CCA or OPLS."
+        f"Unknown label type: continuous, since {estimator} takes classes and {wording().y} holds {what}; cut it "
+        "into classes, or use a method that takes a continuous y, such as CCA or OPLS."
     )
 
 
@@ -368,12 +372,14 @@ def _check_allowed(found: str, allowed: Collection[str], estimator: str) -> None
         "binary": "label rows of more classes",
         "multiclass": "fit one class against the rest at a time",
         "multilabel": "pass one column of Y at a time",
-        "regression": "cut y into classes, or use a method that takes a continuous y, such as CCA or OPLS",
+        "regression": "cut it into classes, or use a method that takes a continuous y, such as CCA or OPLS",
     }[found]
     if "regression" in allowed:
-        todo += ', or pass task="regression"'
+        todo += f", or {wording().regression}"
     # scikit-learn's checks look for this wording in estimators of two classes.
     lead = (
         "Only binary classification is supported: " if found == "multiclass" and "binary" in allowed else ""
     )
-    raise ValueError(f"{lead}{estimator} takes {' or '.join(allowed)} targets and y is {found}; {todo}.")
+    raise ValueError(
+        f"{lead}{estimator} takes {' or '.join(allowed)} targets and {wording().y} is {found}; {todo}."
+    )

@@ -1,4 +1,4 @@
-"""The values of y: from whatever holds them to the labelled rows and their labels."""
+"""Converts y, in any container, to arrays of the labelled rows and their values."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 
 from labelfold._warn import warn_user
+from labelfold.labels._wording import wording
 
 NUMBERS = Real | Decimal | np.bool_
-_NUMBERS = (1e-37, 1e37)
+_RANGE = (1e-37, 1e37)  # of the largest target of a regression: float32 predictions must not overflow
 _CROSS_VALIDATION = os.path.join("sklearn", "model_selection", "_validation.py")
 
 
 def as_array(y: Any, quiet: bool = False) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return y as a 1-D or 2-D array, the rows it covers (pandas drops its missing values) and n."""
+    """Return y as a 1-D or 2-D array, the rows it covers (missing values of pandas are dropped), and n."""
     pandas = sys.modules.get("pandas")
     if pandas is not None and isinstance(y, pandas.Series | pandas.api.extensions.ExtensionArray):
-        # Dropped before conversion: a nullable integer column with a gap would come out as float or object.
+        # Missing values are dropped first: a nullable integer column would become float or object.
         kept = ~np.asarray(pandas.isna(y))
         return np.asarray(pandas.Series(y).array[kept]), np.flatnonzero(kept), len(y)
     try:
@@ -63,12 +64,12 @@ def as_array(y: Any, quiet: bool = False) -> tuple[np.ndarray, np.ndarray, int]:
 def read_column(
     array: np.ndarray, rows: np.ndarray, unlabeled: Any, task: str, settled: bool = False
 ) -> tuple[str, np.ndarray, np.ndarray, bool]:
-    """Return the task ("classes", "regression"), the labelled values, their rows, and if -1 is a class."""
+    """Return the task ("classes", "regression"), the labelled values, their rows, and whether -1 is a class."""
     if array.dtype.kind == "T":
         array = array.astype(object)
     present = ~_missing(array)
     values, index = array[present], rows[present]
-    # -1 is a fine regression target; a string cannot be one.
+    # -1 is a valid regression target; a string is not.
     mark = None if task == "regression" and isinstance(unlabeled, Real) else unlabeled
     marked = _marked(values, mark)
     rest, kept = _one_kind(values[~marked]), index[~marked]
@@ -76,7 +77,9 @@ def read_column(
         _check_finite(rest, kept)
     if task == "regression":
         if rest.dtype.kind not in "biuf":
-            raise ValueError(f"y holds {show(rest[0])} and the task is regression; convert y to float64.")
+            raise ValueError(
+                f"{wording().start} holds {show(rest[0])} and the task is regression; convert it to float64."
+            )
         return "regression", _in_range(rest.astype(np.float64)), kept, False
     if rest.dtype.kind == "f" and len(fractions(rest)):
         return read_column(array, rows, unlabeled, "regression")
@@ -95,7 +98,7 @@ def read_column(
 def read_matrix(
     array: np.ndarray, unlabeled: Any, task: str, can_regress: bool, has_task: bool = True
 ) -> tuple[str, np.ndarray, np.ndarray]:
-    """Return the task ("multilabel", "regression") of a 2-D y, its labelled rows (l, c), where they are."""
+    """Return the task ("multilabel", "regression") of a 2-D y, its labelled rows (l, c), and their positions."""
     Y = _float_matrix(array, unlabeled)
     missing = np.isnan(Y)
     gone = missing.all(axis=1)
@@ -117,7 +120,7 @@ def read_matrix(
     odd = np.argwhere((Y != 0) & (Y != 1))
     if len(odd):
         row, column = odd[0]
-        hint = ', or pass task="regression"' if can_regress and has_task else ""
+        hint = f", or {wording().regression}" if can_regress and has_task else ""
         raise ValueError(
             f"Y has the value {Y[row, column]:g} in row {index[row]}, column {column}, and a multi-label Y "
             f"holds 0 and 1; mark each label with 1, the others with 0, an unlabelled row all with NaN{hint}."
@@ -126,7 +129,7 @@ def read_matrix(
 
 
 def _float_matrix(array: np.ndarray, unlabeled: Any) -> np.ndarray:
-    """Return a 2-D y as float64, NaN where missing and in rows that hold nothing but a text mark."""
+    """Return a 2-D y as float64, NaN where missing and in rows in which every cell is a text mark."""
     if array.dtype.kind in "biuf":
         return array.astype(np.float64, copy=False)
     cells = array.astype(object).ravel()
@@ -147,7 +150,7 @@ def _float_matrix(array: np.ndarray, unlabeled: Any) -> np.ndarray:
 
 
 def _one_kind(values: np.ndarray) -> np.ndarray:
-    """Return the values, checked to be labels of one kind; Python numbers become a NumPy dtype."""
+    """Check that the values are of one kind, and return them; Python numbers get a NumPy dtype."""
     if not len(values):
         return np.empty(0)
     if values.dtype.kind in "biufUSmM":
@@ -156,7 +159,9 @@ def _one_kind(values: np.ndarray) -> np.ndarray:
     families = {next((kind for kind in (NUMBERS, str, bytes) if issubclass(t, kind)), t) for t in types}
     names = " and ".join(sorted(t.__name__ for t in types))
     if len(families) > 1:
-        raise ValueError(f"y mixes labels of types {names}; convert them all to one type, such as str.")
+        raise ValueError(
+            f"{wording().start} mixes labels of types {names}; convert them all to one type, such as str."
+        )
     if families == {NUMBERS}:
         whole = all(issubclass(t, Integral | np.bool_) for t in types)
         logical = all(issubclass(t, bool | np.bool_) for t in types)
@@ -166,8 +171,8 @@ def _one_kind(values: np.ndarray) -> np.ndarray:
             return values  # integers beyond 64 bits still serve as classes
     if any(issubclass(t, Collection | Complex) and not issubclass(t, str | bytes) for t in types):
         raise ValueError(
-            f"y holds labels of type {names}; pass one number or string a row, or for several labels a row "
-            "the 0/1 matrix that sklearn.preprocessing.MultiLabelBinarizer makes."
+            f"{wording().start} holds labels of type {names}; pass one number or string a row, or for several "
+            "labels a row the 0/1 matrix that sklearn.preprocessing.MultiLabelBinarizer makes."
         )
     return values
 
@@ -180,18 +185,12 @@ def _missing(values: np.ndarray) -> np.ndarray:
         return np.isnat(values)
     if values.dtype.kind != "O":
         return np.zeros(values.shape, dtype=bool)
-    # Without pandas loaded there is no pandas.NA to meet.
+    # If pandas is not loaded, y cannot hold pandas.NA.
     absent = {type(None), type(getattr(sys.modules.get("pandas"), "NA", None))}
-    # Only types that have a NaN or NaT are compared: an array in a cell has no single truth value.
+    # Only types that have a NaN or NaT are compared, since comparing an array in a cell gives no single bool.
     nan_types = float | np.inexact | Decimal | np.datetime64 | np.timedelta64 | datetime
     types = set(map(type, values))
-    if types <= {
-        type(None),
-        str,
-        int,
-        float,
-        bool,
-    }:  # NumPy's loops serve these, and there may be millions of rows
+    if types <= {type(None), str, int, float, bool}:  # vectorised, since there may be millions of rows
         gone = values == np.array(None)
         return gone | (values != values) if float in types else gone
     odd = {t for t in types if issubclass(t, nan_types)}
@@ -199,7 +198,7 @@ def _missing(values: np.ndarray) -> np.ndarray:
 
 
 def _marked(values: np.ndarray, mark: Any) -> np.ndarray:
-    """Return where values equals the mark; a number marks numbers, not booleans, and a string strings."""
+    """Return where values equals the mark. A number matches numbers, not booleans; a string matches strings."""
     kind = values.dtype.kind
     if mark is not None and kind == "O":
         alike: Any = type(mark) if isinstance(mark, str | bytes) else NUMBERS
@@ -215,14 +214,14 @@ def encode(values: np.ndarray, as_text: bool) -> tuple[np.ndarray, np.ndarray]:
     """Return the sorted classes (c,) and the code of each value (l,)."""
     if values.dtype.kind not in "USO":
         return np.unique(values, return_inverse=True)
-    # Hashing is linear, and far quicker than sorting a million strings.
+    # Hashing is linear, and much faster than sorting a million strings.
     names = values.tolist()
     try:
         ordered = sorted(set(names))
     except (TypeError, ValueError, ArithmeticError) as error:
         kind = type(names[0]).__name__
         raise ValueError(
-            f"y holds labels of type {kind}, which cannot be sorted; convert them to str or int."
+            f"{wording().start} holds labels of type {kind}, which cannot be sorted; convert them to str or int."
         ) from error
     code = {name: i for i, name in enumerate(ordered)}
     codes = np.fromiter(map(code.__getitem__, names), np.intp, len(names))
@@ -230,7 +229,7 @@ def encode(values: np.ndarray, as_text: bool) -> tuple[np.ndarray, np.ndarray]:
     classes[:] = ordered
     if as_text and isinstance(ordered[0], str | bytes):
         text = np.array(ordered)
-        # NumPy drops NUL characters at the end of a string, which must not merge two classes.
+        # NumPy drops NUL characters at the end of a string; two classes must not become one by that.
         classes = text if text.tolist() == ordered else classes
     return classes, codes
 
@@ -246,12 +245,12 @@ def _check_finite(values: np.ndarray, rows: np.ndarray) -> None:
 
 
 def _in_range(values: np.ndarray) -> np.ndarray:
-    """Refuse numbers that have no room in single precision, which is that of the predictions of such rows."""
+    """Raise an error if the numbers overflow or vanish in float32, the precision of some predictions."""
     largest = float(np.abs(values).max(initial=0.0))
-    if largest and not _NUMBERS[0] < largest < _NUMBERS[1]:
+    if largest and not _RANGE[0] < largest < _RANGE[1]:
         raise ValueError(
-            f"y holds numbers of up to {largest:.1e}, where {_NUMBERS[0]:.0e} to {_NUMBERS[1]:.0e} is expected of "
-            "the largest; multiply y by a constant."
+            f"The largest number of {wording().y} is {largest:.1e}, where {_RANGE[0]:.0e} to {_RANGE[1]:.0e} is "
+            "expected; multiply all of them by a constant."
         )
     return values
 
@@ -280,7 +279,7 @@ def listed(items: np.ndarray, most: int = 5) -> str:
 
 
 def held_out_by_scikit_learn() -> tuple[Any, Any] | None:
-    """Return all labels and the rows held back where scikit-learn's cross-validation is fitting; None elsewhere."""
+    """Return all labels and the held-out rows if scikit-learn's cross-validation is the caller, otherwise None."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_filename.endswith(_CROSS_VALIDATION) and {"y", "test"} <= frame.f_locals.keys():

@@ -5,7 +5,7 @@ Every step lowers the function, by the rule of Armijo; steps that could have bee
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,25 +23,22 @@ def lbfgs(
     function: Callable[[np.ndarray], tuple[float, Any]],
     gradient: Callable[[Any], np.ndarray],
     x: np.ndarray,
-    accept: Callable[[float, Any], bool],
     *,
     memory: int = 10,
     blocks: Sequence[int] | None = None,
     first_step: float = np.inf,
-) -> str:
-    """Minimise a smooth function until ``accept`` says stop, or no step lowers it any more.
+) -> Iterator[tuple[float, Any]]:
+    """Minimise a smooth function, a step at a time, until no step lowers it any more.
 
     Parameters
     ----------
     function : callable
-        Returns the value at x (``inf`` where there is none), and anything to be given to the other two.
+        Returns the value at x (``inf`` where there is none), and anything to be given to ``gradient``.
     gradient : callable
         Returns the gradient, given what came with the value. Asked for right after the value, and only where that
         was low enough.
     x : ndarray of shape (N,)
         Where to start.
-    accept : callable
-        Is given the value and what came with it after each step that was taken; True ends the descent.
     memory : int
         Pairs of steps and changes of the gradient that are kept.
     blocks : sequence of int, optional
@@ -50,10 +47,12 @@ def lbfgs(
     first_step : float
         The longest first step to try, in gradients: 1 where x is in units in which the curvature is about 1.
 
-    Returns
-    -------
-    why : {"accepted", "stuck"}
-        What ended it.
+    Yields
+    ------
+    value : float
+        After each step, lower than before.
+    extra : object
+        What came with it.
 
     References
     ----------
@@ -62,15 +61,13 @@ def lbfgs(
     Examples
     --------
     >>> import numpy as np
-    >>> values = []
     >>> def bowl(x):
     ...     return float(((x - 1) ** 4).sum()), x
-    >>> def accept(value, x):
-    ...     values.append(value)
-    ...     return value < 1e-8
-    >>> why = lbfgs(bowl, lambda x: 4 * (x - 1) ** 3, np.zeros(3), accept)
-    >>> why, bool(np.all(np.diff(values) < 0))
-    ('accepted', True)
+    >>> for value, x in lbfgs(bowl, lambda x: 4 * (x - 1) ** 3, np.zeros(3)):
+    ...     if value < 1e-8:
+    ...         break
+    >>> x.round(1)
+    array([1., 1., 1.])
     """
     from labelfold.numerics._lbfgs_loops import direction
 
@@ -86,7 +83,7 @@ def lbfgs(
         slope = -(g @ p)
         if not slope < 0:
             if not held or not g.any():
-                return "stuck"
+                return
             kept, scale[:] = 0, 1.0
             continue
         # Without a memory of curvature: the step at which a function that falls to 0 in a line would be halved.
@@ -94,7 +91,7 @@ def lbfgs(
         found = _search(function, gradient, x, f, slope, p, first)
         if found is None:
             if not held:
-                return "stuck"
+                return
             kept, scale[:] = 0, 1.0
             continue
         x_new, f, g_new, extra = found
@@ -106,8 +103,7 @@ def lbfgs(
             _rescale(scale, parts, s, y, first=kept == 0)
             kept += 1
         x, g = x_new, g_new
-        if accept(f, extra):
-            return "accepted"
+        yield f, extra
 
 
 def _rescale(scale: np.ndarray, parts: list[slice], s: np.ndarray, y: np.ndarray, *, first: bool) -> None:

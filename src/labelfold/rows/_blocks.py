@@ -18,9 +18,6 @@ Every block answers the same few questions, whichever way its rows are stored:
 ``X.double()``  the block in float64, where sums must not lose digits
 ``X.single()``  the block in float32 where that is quicker, for when few digits are enough
 ``X.narrow()``  the block without columns of zeros, where leaving them out is cheap: for `outer`
-``X.kl_rows``   (H, V): R V (m, k), a row result, with R = X / (H V'); for X, H, V >= 0, as are the next two
-``X.kl_sums``   (H, V, v): R'H (d, k) and the I-divergence D(X, H V'), sums over rows; v = column sums of V
-``X.kl_place``  (V, v, tol, rounds): the H (m, k) that minimises D(X, H V'), each row until its gap is below tol
 ``X.apply(g)``  the dense rows that the feature map g makes of these
 ``X.raw``       the rows as a NumPy array, ``csr_array`` or device array, for feature maps
 ==============  =====================================================================================
@@ -50,7 +47,6 @@ from labelfold.rows._block_sums import (
     unshift_squares,
 )
 from labelfold.rows._sums import Finished, Term, Together
-from labelfold.rows.loops import _divergence as divergence
 
 
 class Block:
@@ -68,9 +64,6 @@ class Block:
     colsq: Callable[[], Any]
     sq: Callable[[], Any]
     outer: Callable[..., Any]
-    kl_rows: Callable[..., Any]
-    kl_sums: Callable[..., Term]
-    kl_place: Callable[..., Any]
 
     @property
     def raw(self) -> Any:
@@ -169,18 +162,6 @@ class DenseBlock(Block):
         """Return the shifted rows: formed, since a block is small and cancellation is then harmless."""
         return DenseBlock(self.X - np.asarray(center, dtype=self.dtype))
 
-    def kl_rows(self, H: np.ndarray, V: np.ndarray) -> np.ndarray:
-        """Return R V, R = X / (H V')."""
-        return divergence.ratio_rows(np, self.X, H, V)
-
-    def kl_sums(self, H: np.ndarray, V: np.ndarray, v: np.ndarray) -> Term:
-        """Return R'H and the divergence."""
-        return divergence.DenseRatioSums(np, self.X, H, V)
-
-    def kl_place(self, V: np.ndarray, v: np.ndarray, tol: float, rounds: int) -> np.ndarray:
-        """Return the H of least divergence."""
-        return divergence.place(np, self.X, V, v, tol, rounds)
-
     def double(self) -> DenseBlock:
         """Return the rows in float64."""
         return DenseBlock(self.X.astype(np.float64, copy=False))
@@ -269,24 +250,6 @@ class CSRBlock(Block):
             return mirror(sparse_products.csr_outer(self.raw))
         P = np.asarray(P, dtype=self.dtype)
         return sparse_products.csr_outer_product(self.data, self.indices, self.indptr, self.shape[1], P)
-
-    def kl_rows(self, H: np.ndarray, V: np.ndarray) -> np.ndarray:
-        """Return R V, R = X / (H V') at the non-zeros."""
-        from labelfold.rows.loops import _divergence_loops as divergence_loops
-
-        return divergence_loops.csr_ratio_rows(self.data, self.indices, self.indptr, H, V)
-
-    def kl_sums(self, H: np.ndarray, V: np.ndarray, v: np.ndarray) -> Term:
-        """Return R'H and the divergence."""
-        if self.transpose is not None:
-            return divergence.GatheredRatioSums(*self.transpose, H, V, v)
-        return divergence.SparseRatioSums(self, H, V, v)
-
-    def kl_place(self, V: np.ndarray, v: np.ndarray, tol: float, rounds: int) -> np.ndarray:
-        """Return the H of least divergence."""
-        from labelfold.rows.loops import _placement_loops as placement_loops
-
-        return placement_loops.csr_place(self.data, self.indices, self.indptr, V, v, tol, rounds)
 
     def double(self) -> CSRBlock:
         """Return the rows in float64."""

@@ -105,6 +105,10 @@ class Rows(ABC):
         """Return a row-aligned array as NumPy."""
         return np.asarray(h)
 
+    def pick(self, h: Any, index: np.ndarray) -> np.ndarray:
+        """Return the entries at ``index`` of a row-aligned array as NumPy: the others stay where they are."""
+        return np.asarray(h)[index]
+
     def whole(self) -> Block:
         """Return all the rows as one block in memory: for few rows only."""
         return self.take(np.arange(self.shape[0])).whole()

@@ -73,6 +73,10 @@ class RowsWrapper(Rows):
         """Return a row-aligned array as NumPy."""
         return self.rows.get(h)
 
+    def pick(self, h: Any, index: np.ndarray) -> np.ndarray:
+        """Return some entries of a row-aligned array as NumPy."""
+        return self.rows.pick(h, index)
+
 
 class Centered(RowsWrapper):
     """Rows less a vector, the mean unless another is given; sparse rows stay sparse.

@@ -11,11 +11,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from labelfold._base import fitting
-from labelfold._decisions import tags_by_task
 from labelfold._progress import Progress
 from labelfold._sklearn import Interval, StrOptions
 from labelfold._warn import warn_user
-from labelfold.labels import Labels, read_labels
+from labelfold.labels import Labels
 from labelfold.numerics.least_squares import MAX_GRAM_BYTES
 from labelfold.rows import Rows
 from labelfold.rows import _threads as threads
@@ -49,8 +48,6 @@ _NOT_SAVED = (
     "_by_weight",
     "_reasons",
 )
-
-_TASKS = ("binary", "multiclass", "multilabel", "regression")
 
 
 class LabelFold(FoldPredictions):
@@ -234,7 +231,7 @@ class LabelFold(FoldPredictions):
         self : LabelFold
         """
         rows = self._rows(X, reset=True)
-        labels = self._read(y, rows.shape[0])
+        labels = self._read_labels(y, rows.shape[0])
         if rows.shape[0] == 1:
             raise ValueError("X has one sample, and a view takes two that differ; give it more rows")
         with threads.single_blas():  # the work is shared out by rows and by graphs
@@ -264,13 +261,8 @@ class LabelFold(FoldPredictions):
                 "refit needs the training rows, which a saved model does not hold; fit again instead"
             )
         with threads.single_blas():
-            self._use(self._read(y, self._n_rows), full=full)
+            self._use(self._read_labels(y, self._n_rows), full=full)
         return self
-
-    def _read(self, y: Any, n_rows: int) -> Labels:
-        return read_labels(
-            y, n_rows, unlabeled=self.unlabeled, task=self.task, allowed=_TASKS, estimator="LabelFold"
-        )
 
     def _make_views(self, rows: Rows) -> None:
         """Learn what does not depend on the labels."""
@@ -317,12 +309,8 @@ class LabelFold(FoldPredictions):
             warn_user(
                 "no view of X could be made, so every row is predicted alike; view_weights_ has the reasons"
             )
-        self.task_, self._flat = labels.task, labels.values.ndim == 1
-        if labels.task != "regression":
-            self.classes_ = labels.classes
-        else:
-            for name in ("classes_", "loo_confidence_"):
-                self.__dict__.pop(name, None)
+        self._keep_task(labels.task, labels.classes, labels.values.ndim == 1)
+        self.__dict__.pop("loo_confidence_", None)
         self._scores = found.scores
         self._store_weights(found, ridges, full)
         self._calibrate(found.left_out, labels)
@@ -331,8 +319,8 @@ class LabelFold(FoldPredictions):
         self._embedding, self.embedding_ = embedding_of(
             found, F, labels.index, labels, self.n_components, self._train, used
         )
-        self._train_scores = F
-        self.transduction_ = self._decide(F)
+        self._train_scores = F + self._threshold()
+        self.transduction_ = self._decide(self._train_scores)
 
     def _place(self, pieces: FormPieces, index: np.ndarray, views: Collection[View] | None = None) -> Placed:
         """Return some training rows as the views of a form, all or those named, see them."""
@@ -394,7 +382,7 @@ class LabelFold(FoldPredictions):
         return {name: value for name, value in state.items() if name not in _NOT_SAVED}
 
     def __sklearn_tags__(self) -> Any:
-        """Declare what is predicted, and that float32 stays float32."""
-        tags = tags_by_task(super().__sklearn_tags__(), self.task)
+        """Declare that float32 stays float32."""
+        tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

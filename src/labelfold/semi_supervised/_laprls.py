@@ -7,14 +7,12 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from labelfold._base import RowsEstimator, fitting, refuse_without_kernel
+from labelfold._decisions import Decisions, indicator_scores
 from labelfold._progress import Progress
 from labelfold._sklearn import Interval, StrOptions
-from labelfold.discriminant._regression_head import RegressionHead
 from labelfold.features._kernel_map import KernelMap, Scores, kernel_map
-from labelfold.labels import read_labels
 from labelfold.numerics._scale import kernel_spread, row_spread
 from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
 from labelfold.rows import Featurized, Rows, as_rows
@@ -32,7 +30,7 @@ from labelfold.semi_supervised._laprls_solvers import Smooth, solve_kernel, solv
 _RIDGE = 0.01
 
 
-class LapRLS(RegressionHead, RowsEstimator):
+class LapRLS(Decisions, RowsEstimator):
     r"""Laplacian regularised least squares: fit the labels, and change little between neighbours.
 
     Finds a linear function, or one in the space of a kernel, and an intercept that minimise
@@ -160,6 +158,8 @@ class LapRLS(RegressionHead, RowsEstimator):
     (1.0, array([0, 1]))
     """
 
+    _allowed = ("binary", "multiclass", "multilabel", "regression")
+    _target_gap = 1.0
     _parameter_constraints = {
         "ridge": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
         "smoothness": [Interval(Real, 0, None, closed="left")],
@@ -247,14 +247,7 @@ class LapRLS(RegressionHead, RowsEstimator):
         self : LapRLS
         """
         rows = self._rows(X, reset=True)
-        labels = read_labels(
-            y,
-            rows.shape[0],
-            unlabeled=self.unlabeled,
-            task=self.task,
-            allowed=("binary", "multiclass", "multilabel", "regression"),
-            estimator="LapRLS",
-        )
+        labels = self._read_labels(y, rows.shape[0])
         binary = labels.task == "binary"
         Y = labels.signs()[:, None] if binary else labels.columns()  # (l, q)
         rng = check_random_state(self.random_state)
@@ -267,13 +260,8 @@ class LapRLS(RegressionHead, RowsEstimator):
         self.coef_ = np.ascontiguousarray(found.W.T)
         self.intercept_ = found.intercept
         self.n_iter_, self.residual_ = found.n_iter, found.residual
-        self.task_, self._flat = labels.task, labels.values.ndim == 1
-        if labels.task != "regression":
-            self.classes_ = labels.classes
-        elif hasattr(self, "classes_"):
-            del self.classes_
-        self.transduction_ = self._decide(self._as_columns(G + found.intercept))
-        self.transduction_[labels.index] = labels.decode(labels.values)
+        self._keep_task(labels.task, labels.classes, labels.values.ndim == 1)
+        self.transduction_ = self._transduce(self._scores_of(G + found.intercept), labels)
         return self
 
     def _set_feature_map(self, rows: Rows, rng: Any) -> None:
@@ -348,16 +336,14 @@ class LapRLS(RegressionHead, RowsEstimator):
             "fit_intercept": self.fit_intercept,
         }
 
-    def _label_columns(self, X: Any) -> np.ndarray:
-        check_is_fitted(self)
-        rows = self._rows(X, reset=False)
+    def _score_rows(self, rows: Rows) -> np.ndarray:
         if self.feature_map_ is not None:
             scores = Scores(self.feature_map_, np.zeros(self.coef_.shape[1]), self.coef_.T)
             values = Featurized(rows, scores.transform).values()
         else:
             values = rows @ self.coef_.T
-        return self._as_columns(np.asarray(rows.get(values), dtype=np.float64) + self.intercept_)
+        return self._scores_of(np.asarray(rows.get(values), dtype=np.float64) + self.intercept_)
 
-    def _as_columns(self, F: np.ndarray) -> np.ndarray:
-        """Return the label columns that values of the function stand for: two of two classes."""
-        return np.hstack([(1 - F) / 2, (1 + F) / 2]) if self.task_ == "binary" else F
+    def _scores_of(self, F: np.ndarray) -> np.ndarray:
+        """Return scores, given values of the function: those of two classes are scores themselves."""
+        return F if self.task_ == "binary" else indicator_scores(F, self.task_)

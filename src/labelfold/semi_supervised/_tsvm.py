@@ -15,7 +15,7 @@ from labelfold._decisions import Decisions
 from labelfold._progress import Progress
 from labelfold._sklearn import Interval, StrOptions
 from labelfold._warn import warn_user
-from labelfold.labels import Labels, read_labels
+from labelfold.labels import Labels
 from labelfold.numerics._scale import row_spread
 from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
 from labelfold.rows import Block, Rows
@@ -100,6 +100,8 @@ class TSVM(Decisions, RowsEstimator):
         is the SVM of the labelled rows.
     classes_ : ndarray of shape (c,)
         The class values; for multi-label the label columns.
+    task_ : str
+        How y was read: "binary", "multiclass" or "multilabel".
     n_iter_ : int
         The most trainings of a machine.
     n_features_in_ : int
@@ -135,6 +137,7 @@ class TSVM(Decisions, RowsEstimator):
     1.0
     """
 
+    _allowed = ("binary", "multiclass", "multilabel")
     _parameter_constraints = {
         "C": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
         "unlabeled_weight": [Interval(Real, 0, None, closed="left")],
@@ -199,13 +202,7 @@ class TSVM(Decisions, RowsEstimator):
         self : TSVM
         """
         rows = self._rows(X, reset=True)
-        labels = read_labels(
-            y,
-            rows.shape[0],
-            unlabeled=self.unlabeled,
-            allowed=("binary", "multiclass", "multilabel"),
-            estimator="TSVM",
-        )
+        labels = self._read_labels(y, rows.shape[0])
         fractions = _fractions(self.positive_fraction, labels)
         X = _in_memory(rows, self.max_gram_bytes)
         spread = row_spread(rows) if self.C == "auto" else 1.0
@@ -232,12 +229,11 @@ class TSVM(Decisions, RowsEstimator):
         self.positive_fraction_ = fractions
         self.objective_ = [[np.array(stage) for stage in machine.objective] for machine in machines]
         self.n_iter_ = max(sum(map(len, machine.objective)) for machine in machines)
-        self.classes_ = labels.classes
-        self._task = labels.task
+        self._keep_task(labels.task, labels.classes)
         scores = self.switched_signs_.astype(np.float64)
         if labels.task == "multiclass":
             scores = np.column_stack([machine.margins[unlabelled] for machine in machines])
-        decided = self._decide(scores[:, 0] if labels.task == "binary" else scores)
+        decided = self._decide(scores)
         known = labels.decode(labels.values)
         self.transduction_ = np.empty((labels.n_rows, *known.shape[1:]), dtype=known.dtype)
         self.transduction_[unlabelled] = decided
@@ -276,9 +272,8 @@ class TSVM(Decisions, RowsEstimator):
             warn_user(message, ConvergenceWarning)
         return machines
 
-    def _scores(self, rows: Rows) -> np.ndarray:
-        scores = rows.get(rows.map(_affine, shared=(self.coef_.T, self.intercept_)))
-        return scores[:, 0] if self._task == "binary" else scores
+    def _score_rows(self, rows: Rows) -> np.ndarray:
+        return rows.get(rows.map(_affine, shared=(self.coef_.T, self.intercept_)))
 
 
 def _fractions(given: Any, labels: Labels) -> np.ndarray:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from labelfold._decisions import measure_of
+from labelfold._decisions import decide, measure_of
 from labelfold.labels import Labels
+from labelfold.model_selection._choosing import best_candidate, fold_scores
 from labelfold.model_selection._scoring import one_standard_error
-from labelfold.subspace._nested_predictions import decide
 from labelfold.subspace._source import Source
 
 CANDIDATES = (2, 4, 8, 16, 32)
@@ -38,27 +39,24 @@ def choose_components(estimator: Any, source: Source) -> dict[str, Any]:
     """
     candidates = checked_candidates(estimator.candidates)
     labels = source.labels.take(source.drawn)
-    truth = labels.decode(labels.values)
-    scores = []
-    for train, test in _splits(labels, estimator):
+
+    def predict(train: np.ndarray, test: np.ndarray) -> Iterator[np.ndarray]:
         known, found = estimator._pursue(source, source.drawn[train], int(candidates[-1]))
         path, intercepts = estimator._coefficients(found, known)
         Z = source.scores(source.drawn[test], found.W)
-        row = []
         for p in np.minimum(candidates, len(path)):
             F = Z[:, :p] @ path[p - 1, :, :p].T + intercepts[p - 1]
-            y = decide(F, labels.task, labels.values.ndim == 1, labels.classes)
-            row.append(float(measure_of(labels.task)(truth[test], y)))
-        scores.append(row)
-    table = np.array(scores)
-    mean = table.mean(axis=0)
-    best = int(np.argmax(mean >= mean.max() - 1e-12))  # of equally good ones the smallest
+            yield decide(F, labels.task, labels.values.ndim == 1, labels.classes)
+
+    truth = labels.decode(labels.values)
+    table = fold_scores(_splits(labels, estimator), predict, truth, measure_of(labels.task))
+    best = best_candidate(table, -candidates)
     if estimator.one_standard_error:
         best = one_standard_error(table.T, candidates)
     return {
         "n_components": candidates,
         "scores": table,
-        "mean_score": mean,
+        "mean_score": table.mean(axis=0),
         "standard_error": table.std(axis=0, ddof=1) / np.sqrt(len(table)),
         "chosen": int(candidates[best]),
     }

@@ -10,19 +10,22 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold._decisions import TaskScore, classifies, tags_by_task
+from labelfold._decisions import Decisions, classifies
 from labelfold._linear_reducer import LinearReducer
 from labelfold._sklearn import available_if
 from labelfold.labels import Labels
+from labelfold.rows import Rows
 
 
 # The keyword is scikit-learn's, which has no types.
-class NestedPredictions(TaskScore, LinearReducer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+class NestedPredictions(Decisions, LinearReducer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Directions of which the first p are a model by themselves.
 
     `LinearReducer.transform` puts its output into the container that was asked for, with as many names as it has
     columns: that of the first p is called, and here nothing is left to wrap.
     """
+
+    _allowed = ("binary", "multiclass", "multilabel", "regression")
 
     def transform(self, X: Any, n_components: int | None = None) -> Any:
         """Project rows, each by itself, onto the directions.
@@ -39,7 +42,7 @@ class NestedPredictions(TaskScore, LinearReducer, auto_wrap_output_keys=None):  
         Z : array of shape (n, n_components)
             On the host for arrays and files; otherwise where X is.
         """
-        return super(NestedPredictions, self._first(self._checked(n_components))).transform(X)
+        return super(NestedPredictions, self._first(n_components)).transform(X)
 
     @available_if(classifies)
     def decision_function(self, X: Any, n_components: int | None = None) -> np.ndarray:
@@ -56,8 +59,7 @@ class NestedPredictions(TaskScore, LinearReducer, auto_wrap_output_keys=None):  
         -------
         scores : ndarray of shape (n,) or (n, c)
         """
-        F = self._function(X, n_components)
-        return F[:, 0] if self.task_ == "binary" else F
+        return super(NestedPredictions, self._first(n_components)).decision_function(X)
 
     def predict(self, X: Any, n_components: int | None = None) -> np.ndarray:
         """Return the class, the labels or the numbers of each row.
@@ -74,7 +76,25 @@ class NestedPredictions(TaskScore, LinearReducer, auto_wrap_output_keys=None):  
         y : ndarray of shape (n,) or (n, c)
             Classes, 0/1 for multi-label, numbers for regression.
         """
-        return self._decide(self._function(X, n_components))
+        return super(NestedPredictions, self._first(n_components)).predict(X)
+
+    @available_if(classifies)
+    def predict_proba(self, X: Any, n_components: int | None = None) -> np.ndarray:
+        """Return the probability of each class, or of each label, as the scores have it (not calibrated).
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows.
+        n_components : int, optional
+            With the first so many directions; all when None.
+
+        Returns
+        -------
+        p : ndarray of shape (n, c)
+            In the order of ``classes_``.
+        """
+        return super(NestedPredictions, self._first(n_components)).predict_proba(X)
 
     def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
         """Yield what `predict` gives with the first direction, the first two, and so on; X is read once.
@@ -88,46 +108,33 @@ class NestedPredictions(TaskScore, LinearReducer, auto_wrap_output_keys=None):  
         ------
         y : ndarray of shape (n,) or (n, c)
         """
-        Z = self._host_scores(X, self._checked(None))
-        for p in range(1, Z.shape[1] + 1):
-            yield self._decide(self._columns(Z[:, :p], p))
-
-    def _checked(self, n_components: int | None) -> int:
         check_is_fitted(self)
-        if n_components is None:
-            return self.n_components_
+        rows = self._rows(X, reset=False)
+        Z = self._embedded(rows)
+        for p in range(1, Z.shape[1] + 1):
+            yield self._decide(self._function(Z[:, :p]))
+
+    def _first(self, n_components: int | None) -> Self:
+        """Return the model of the first directions alone."""
+        check_is_fitted(self)
+        if n_components is None or n_components == self.n_components_:
+            return self
         if not isinstance(n_components, Integral) or not 1 <= n_components <= self.n_components_:
             raise ValueError(
                 f"n_components={n_components!r} was given, where 1 to {self.n_components_} is expected, the number "
                 "of directions that were fitted"
             )
-        return int(n_components)
-
-    def _first(self, p: int) -> Self:
-        """Return what places rows along the first p directions."""
-        if p == self.n_components_:
-            return self
         first = copy.copy(self)
-        first.components_ = self.components_[:p]
+        first.components_ = self.components_[: int(n_components)]
         return first
 
-    def _host_scores(self, X: Any, p: int) -> np.ndarray:
-        return self._first(p)._embedded(X)
+    def _score_rows(self, rows: Rows) -> np.ndarray:
+        return self._function(self._embedded(rows))
 
-    def _function(self, X: Any, n_components: int | None) -> np.ndarray:
-        """Return the function itself, (n, q): one column a response."""
-        p = self._checked(n_components)
-        return self._columns(self._host_scores(X, p), p)
-
-    def _columns(self, Z: np.ndarray, p: int) -> np.ndarray:
+    def _function(self, Z: np.ndarray) -> np.ndarray:
+        """Return the function itself, (n, q), of places along the first directions."""
+        p = Z.shape[1]
         return Z @ self.coef_path_[p - 1, :, :p].T + self.intercept_path_[p - 1]
-
-    def _decide(self, F: np.ndarray) -> np.ndarray:
-        return decide(F, self.task_, self._flat, getattr(self, "classes_", None))
-
-    def __sklearn_tags__(self) -> Any:
-        """Declare what is predicted: classes unless numbers were asked for."""
-        return tags_by_task(super().__sklearn_tags__(), self.task)
 
 
 def responses(labels: Labels) -> np.ndarray:
@@ -135,13 +142,3 @@ def responses(labels: Labels) -> np.ndarray:
     if labels.task == "regression":
         return labels.values.reshape(labels.n_labelled, -1)
     return labels.signs().reshape(labels.n_labelled, -1)
-
-
-def decide(F: np.ndarray, task: str, flat: bool, classes: np.ndarray | None) -> np.ndarray:
-    """Return predictions from the columns of a function."""
-    if task == "regression":
-        return F[:, 0] if flat else F
-    if task == "multilabel":
-        return (F > 0).astype(np.intp)
-    assert classes is not None
-    return classes[(F[:, 0] > 0).astype(np.intp) if task == "binary" else F.argmax(axis=1)]

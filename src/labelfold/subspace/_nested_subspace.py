@@ -13,7 +13,7 @@ from labelfold._base import fitting
 from labelfold._progress import Progress
 from labelfold._sklearn import Interval, StrOptions
 from labelfold._warn import warn_user
-from labelfold.labels import Labels, read_labels
+from labelfold.labels import Labels
 from labelfold.numerics._eigen import signed
 from labelfold.rows import Rows
 from labelfold.rows import _threads as threads
@@ -21,8 +21,6 @@ from labelfold.subspace._choose_size import choose_components
 from labelfold.subspace._nested_predictions import NestedPredictions, responses
 from labelfold.subspace._pursuit import Pursuit, pursue
 from labelfold.subspace._source import LabelledSpace, Source
-
-TASKS = ("binary", "multiclass", "multilabel", "regression")
 
 # With reconstruction="auto" a direction of average variance weighs as much as so many labelled rows.
 _RECONSTRUCTION = 100.0
@@ -71,9 +69,7 @@ class NestedSubspace(NestedPredictions):
         """
         name = type(self).__name__
         rows = self._rows(X, reset=True)
-        labels = read_labels(
-            y, rows.shape[0], unlabeled=self.unlabeled, task=self.task, allowed=TASKS, estimator=name
-        )
+        labels = self._read_labels(y, rows.shape[0])
         if rows.shape[0] == 1:
             raise ValueError("X has one sample, and a direction takes two that differ; give it more rows")
         Y = responses(labels)
@@ -164,11 +160,7 @@ class NestedSubspace(NestedPredictions):
         self.gains_, self.objective_ = found.gains, found.objective
         self.mean_ = source.feature_mean
         self.n_iter_ = found.n_iter
-        self.task_, self._flat = labels.task, labels.values.ndim == 1
-        if labels.task != "regression":
-            self.classes_ = labels.classes
-        elif hasattr(self, "classes_"):
-            del self.classes_
+        self._keep_task(labels.task, labels.classes, labels.values.ndim == 1)
 
     def _say(self, found: Pursuit, k: int) -> None:
         """Warn of fewer directions than asked for, and of some that are not quite there."""

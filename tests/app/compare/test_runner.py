@@ -24,6 +24,7 @@ from labelfold.app.compare._store import COLUMNS, Store
 from labelfold.app.registry._methods import get_method
 from labelfold.app.registry._partly_labelled import Labelled
 
+pytestmark = pytest.mark.usefixtures("quick_tuning")
 QUICK = {"budgets": [6, 30], "components": 2, "repeats": 3, "time_limit": 600.0, "progress": False}
 
 
@@ -320,7 +321,7 @@ def two_folds(monkeypatch):
 
 
 def test_what_suits_is_run_and_what_does_not_is_said(data, two_folds):
-    X, y = data[0][::3], data[1][::3]
+    X, y = data[0][::5], data[1][::5]
     found = compare(X - X.mean(axis=0), y, components=2, repeats=1, time_limit=600, progress=False)
     assert {"lda", "opls", "ssdr", "drsvm", "pca-svm", "svm", "label-spreading", "sklearn-lda"} <= set(
         found.methods
@@ -404,7 +405,7 @@ def test_a_killed_run_goes_on_where_it_was(data, tmp_path):
     keep = ["method", "budget", "repeat", "score"]
     whole = compare(*data, ["lda", "sklearn-lda"], **QUICK)
     pd.testing.assert_frame_equal(found.results[keep], whole.results[keep])
-    assert "5 results were there from an earlier run" in " ".join(found.details)
+    assert "5 results of an earlier run were reused" in " ".join(found.details)
 
 
 @pytest.mark.slow
@@ -460,13 +461,17 @@ def test_rows_survive_the_way_to_disk_and_back(tmp_path):
 @pytest.mark.skipif(os.name != "posix", reason="kill -9 is POSIX")
 def test_kill_minus_nine(tmp_path):
     """The real thing: killed without a chance to tidy up, and started again."""
+    methods = ["sklearn-lda", "label-spreading"]
+    settings = {"budgets": [20, 50], "components": [2, 5], "repeats": 2, "progress": False}
     code = (
+        "import time\n"
         "from sklearn.datasets import load_digits\n"
         "from labelfold import compare\n"
+        "from labelfold.app.compare._store import Store\n"
         "X, y = load_digits(return_X_y=True)\n"
-        "compare(X[:200], y[:200], ['lda', 'opls', 'sklearn-lda'], budgets=[20, 50], components=[2, 5], repeats=2, "
-        "progress=False, "
-        f"folder={str(tmp_path)!r})\n"
+        "add = Store.add\n"
+        "Store.add = lambda store, row: (add(store, row), time.sleep(0.05))\n"  # so that it is caught in the midst
+        f"compare(X[:200], y[:200], {methods}, **{settings}, folder={str(tmp_path)!r})\n"
     )
     results = tmp_path / "results.csv"
     process = subprocess.Popen([sys.executable, "-c", code])
@@ -480,16 +485,9 @@ def test_kill_minus_nine(tmp_path):
     before = results.read_bytes()
     before = before[: before.rfind(b"\n") + 1]
     X, y = (part[:200] for part in load_digits(return_X_y=True))
-    settings = {
-        "budgets": [20, 50],
-        "components": [2, 5],
-        "repeats": 2,
-        "time_limit": 600.0,
-        "progress": False,
-    }
-    found = compare(X, y, ["lda", "opls", "sklearn-lda"], folder=tmp_path, **settings)
+    found = compare(X, y, methods, folder=tmp_path, **settings)
     assert results.read_bytes().startswith(before)
-    whole = compare(X, y, ["lda", "opls", "sklearn-lda"], **settings)
+    whole = compare(X, y, methods, **settings)
     keep = ["method", "k", "budget", "repeat", "score", "predicted"]
     pd.testing.assert_frame_equal(found.results[keep], whole.results[keep])
 
@@ -562,7 +560,7 @@ def test_targets_that_cannot_be_compared(data):
     with pytest.raises(ValueError, match="no labelled row"):
         compare(X, np.full(len(y), np.nan), progress=False)
     with pytest.raises(
-        ValueError, match=r"another label for each of its 150 labelled rows \('0', '1', ...\), as"
+        ValueError, match=r"a different label in each of its 150 labelled rows \('0', '1', ...\), as"
     ):
         compare(X, np.arange(150), progress=False)
     with pytest.raises(ValueError, match="more than one column named 'a'"):
@@ -579,7 +577,7 @@ def test_all_labelled_and_constant_columns_are_said(data):
     found = compare(X, y, ["lda", "svm"], components=2, repeats=1, time_limit=600, progress=False)
     said = " ".join(found.details)
     assert "Every row has a label, so this is supervised" in said
-    assert "2 columns hold one value only and can tell nothing apart: '4', '5'." in said
+    assert "2 columns hold one value only and cannot help: '4', '5'." in said
     assert found.results["error"].isna().all()
     sparse = compare(sp.csr_array(X), y, ["svm"], repeats=1, progress=False)
     assert "2 columns hold one value only" in " ".join(sparse.details)

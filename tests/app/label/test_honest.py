@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from labelfold.app.compare._review import Untold
+from labelfold.app.compare._review import HeldOutPredictions
 from labelfold.app.label._honest import Answer, curve, expected, forecast, look_again
 from labelfold.app.label._start import start
 
@@ -119,8 +119,8 @@ def test_wrong_labels_are_listed_and_right_ones_are_not(table):
     for doubt in doubts:
         assert (doubt.label, doubt.predicted) == (labels[doubt.row], y[doubt.row])
     # by the rule that the report has
-    untold = Untold(fold.loo_predictions_, fold.loo_confidence_, np.ones(40, dtype=bool), "")
-    assert {4, 11} == set(untold.doubtful(labels[:40].astype(fold.loo_predictions_.dtype)).tolist())
+    held_out = HeldOutPredictions(fold.loo_predictions_, fold.loo_confidence_, np.ones(40, dtype=bool), "")
+    assert {4, 11} == set(held_out.doubtful(labels[:40].astype(fold.loo_predictions_.dtype)).tolist())
     # the only label of its class has nothing around it
     labels[4] = "alone"
     assert {doubt.row for doubt in look_again(fold.refit(labels), labels)} == {11}

@@ -13,9 +13,12 @@ from sklearn.datasets import load_digits
 from browser import CHROMIUM, Browser
 from labelfold.app.compare import compare
 
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="there is no Chromium here; on Debian: apt-get install chromium"
-)
+pytestmark = [
+    pytest.mark.skipif(
+        CHROMIUM is None, reason="there is no Chromium here; on Debian: apt-get install chromium"
+    ),
+    pytest.mark.usefixtures("quick_tuning"),
+]
 
 NASTY = "<script>document.title='run'</script>"
 

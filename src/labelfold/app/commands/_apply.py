@@ -1,4 +1,4 @@
-"""The commands that apply a saved model to rows: transform and predict."""
+"""The commands transform and predict, which apply a saved model to rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from labelfold.app.commands._options import (
 from labelfold.app.io._problems import Refusal, count, listed, printable, refusing
 
 
-@app.command(epilog=MEMORY)
+@app.command(epilog=MEMORY["rows"])
 @partial(takes_rows, labels=False)
 def transform(
     model: Model,
@@ -55,7 +55,7 @@ def transform(
         console().print(f"{count(n, 'row')} in {count(k, 'component')} written to {output}", soft_wrap=True)
 
 
-@app.command(epilog=MEMORY)
+@app.command(epilog=MEMORY["rows"])
 @partial(takes_rows, labels=False)
 def predict(
     model: Model,
@@ -63,20 +63,20 @@ def predict(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", help="A .parquet, .csv, .tsv or .npz file; CSV on the screen unless given."
+            "--output", "-o", help="A .parquet, .csv, .tsv or .npz file. Default: CSV on the screen."
         ),
     ] = None,
     to_table: ToTable = None,
     safe_csv: SafeCsv = False,
 ) -> None:
-    """Predict the classes, or numbers, of the rows of a table with a saved model, and how sure it is of each."""
+    """Predict the classes, or numbers, of the rows of a table with a saved model, with a confidence for each."""
     from labelfold.app.io import write_table
     from labelfold.app.io._writing import csv_text
 
     needed = {"predict": "predicts nothing; labelfold transform gives its embedding"}
     with refusing(), using(model):
         saved, table, X = _read_both(model, rows, output, needed, to_table)
-        extra = said_of(saved.model, X, saved.meta.get("classes"), saved.meta.get("within"))
+        extra = predictions_of_rows(saved.model, X, saved.meta.get("classes"), saved.meta.get("within"))
         n = table.raw.shape[0]
         if to_table is not None:
             write_predictions(table, to_table, table.ids, extra)
@@ -92,10 +92,12 @@ def predict(
         console().print(f"{count(n, 'prediction')} written to {output}", soft_wrap=True)
 
 
-def said_of(model: Any, X: Any, classes: list[str] | None, within: float | None) -> dict[str, np.ndarray]:
-    """Return what a model says of rows as columns: predictions, and how sure they are.
+def predictions_of_rows(
+    model: Any, X: Any, classes: list[str] | None, within: float | None
+) -> dict[str, np.ndarray]:
+    """Return predictions and their confidence as columns.
 
-    Of numbers: what nine of ten rows are expected between, where the distance is known.
+    For numbers there are the ends of the 90% prediction interval in place of a confidence, if ``within`` is known.
     """
     from labelfold.app._explain import predict_with_confidence
 
@@ -107,7 +109,7 @@ def said_of(model: Any, X: Any, classes: list[str] | None, within: float | None)
 
 
 def predicted_columns(predicted: np.ndarray, classes: list[str] | None) -> dict[str, np.ndarray]:
-    """Return predictions as columns: one, or one for each label."""
+    """Return predictions as columns: one, or for several labels a row one for each label."""
     if predicted.ndim == 1:
         return {"predicted": predicted}
     names = classes or range(predicted.shape[1])
@@ -115,7 +117,7 @@ def predicted_columns(predicted: np.ndarray, classes: list[str] | None) -> dict[
 
 
 def write_predictions(table: Any, name: str, ids: Any, extra: dict[str, Any]) -> None:
-    """Write predictions to a new table of the database that the rows are from."""
+    """Write predictions to a new table of the database that the rows come from."""
     from labelfold.app.io._databases import write_new_table
 
     n = table.raw.shape[0]
@@ -127,7 +129,7 @@ def write_predictions(table: Any, name: str, ids: Any, extra: dict[str, Any]) ->
 
 
 def refuse_destination(where: Any, output: Path | None, to_table: str | None) -> None:
-    """Refuse a file that cannot be written, or a table that is there already, before any work."""
+    """Raise an error if the file cannot be written, or the table exists, before any work."""
     from labelfold.app.io._addresses import Database
     from labelfold.app.io._writing import writable_table
 
@@ -136,7 +138,7 @@ def refuse_destination(where: Any, output: Path | None, to_table: str | None) ->
     if to_table is None:
         return
     if not isinstance(where, Database):
-        raise Refusal(f"--to-table writes to the database that the rows are from, and {where} is none.")
+        raise Refusal(f"--to-table writes to the database that the rows come from, and {where} is not one.")
     from labelfold.app.io._databases import refuse_table
 
     refuse_table(where, to_table)
@@ -145,7 +147,7 @@ def refuse_destination(where: Any, output: Path | None, to_table: str | None) ->
 def _read_both(
     model: Path, rows: GivenRows, output: Path | None, needed: dict[str, str], to_table: str | None = None
 ) -> tuple[Any, Any, Any]:
-    """Read a model and new rows for it, having checked that it can do what is needed, and the output be written."""
+    """Read a model and new rows; check first that the model has the methods, and the output can be written."""
     from labelfold.app.io import read_model, read_table
     from labelfold.app.io._sources import find
 
@@ -182,7 +184,7 @@ def _read_both(
 
 
 def _as_fitted_on(reading: Any, images: dict[str, Any] | None, source: Any) -> Any:
-    """Return how to read the rows: images as those that the model was fitted on."""
+    """Return the options of reading, with size and colour of images as the model was fitted."""
     if images is None:
         return reading
     size, colour = tuple(images["size"]), images["colour"]
@@ -194,7 +196,7 @@ def _as_fitted_on(reading: Any, images: dict[str, Any] | None, source: Any) -> A
 
 
 def _tell_other_roles(recipe: Any, roles: dict[str, list[str] | None]) -> None:
-    """Say where an option gives a column another role than the model learned to read it in."""
+    """Add a note if an option gives a column another role than the model has for it."""
     read = {column["name"]: column["role"] for column in recipe.columns_}
     for role, names in roles.items():
         for name in names or ():

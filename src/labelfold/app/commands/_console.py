@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections import Counter
 from collections.abc import Iterator
@@ -171,24 +170,17 @@ def read_to_label(rows: GivenRows, label_free: list[str] | None) -> tuple[Table,
 
 
 def _labels(table: Table, mark: int | None, task: str) -> Labels:
-    """Read the target, or say what is wrong with it in the words of the command line."""
+    """Read the target of a table."""
     from labelfold.app.compare._target import read_target_labels
+    from labelfold.labels import worded
 
-    where = f"The target of {table.source}"
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), worded(y=f"the target of {table.source}"):
             warnings.simplefilter("ignore")  # the fit reads the labels again and warns then
-            return read_target_labels(table.y, unlabeled=mark, task=task, estimator="labelfold", where=where)[
-                0
-            ]
+            labels, _ = read_target_labels(table.y, unlabeled=mark, task=task, estimator="labelfold")
+            return labels
     except ValueError as error:
-        text = re.sub(r"^y\b", where, one_line(error)).replace("and y holds", "and the target holds")
-        option = ', or give --label-free "" if only an empty cell is no label' if mark is not None else ""
-        text = text.replace(", or pass unlabeled=None if every value is a class", option)
-        text = text.replace('pass task="regression"', "give --task regression")
-        text = text.replace('task is "classification" and y', "--task is classification and the target")
-        text = text.replace("cut y into", "cut it into")
-        raise Refusal(f"{text}.") from error
+        raise Refusal(f"{one_line(error)}.") from error
 
 
 def _refuse_marks(table: Table) -> None:

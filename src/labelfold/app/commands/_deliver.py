@@ -1,4 +1,4 @@
-"""What a comparison leaves in its folder, beside results.csv: all of it, or what was there before."""
+"""Writes report, answer, model and predictions of a comparison, all or none of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.app.commands._apply import said_of, write_predictions
+from labelfold.app.commands._apply import predictions_of_rows, write_predictions
 from labelfold.app.commands._console import console, named_rows, note
 from labelfold.app.io._finished import finished_together, write_finished
 from labelfold.app.io._problems import writable_file
@@ -26,7 +26,7 @@ _MADE = (
 
 
 def refuse_places(output: Path) -> None:
-    """Refuse a folder in which one of the files could not be written, before work is done for it."""
+    """Raise an error if one of the files cannot be written, before any work."""
     for name in _MADE:
         writable_file(output / name)
 
@@ -34,7 +34,7 @@ def refuse_places(output: Path) -> None:
 def deliver(
     found: Any, table: Any, output: Path, save: bool, safe_csv: bool, to_table: str | None
 ) -> dict[str, Path]:
-    """Write the report, the answer and, if wanted, the model of a comparison; return the files by what they are."""
+    """Write the report, the answer and, with ``save``, the model of a comparison; return the files by name."""
     from labelfold.app.report._page import write_report
 
     def write(aside: Path) -> dict[str, Path]:
@@ -57,7 +57,7 @@ def deliver(
 def deliver_alone(
     nothing: Any, table: Any, output: Path, safe_csv: bool, to_table: str | None, seed: int
 ) -> dict[str, Path]:
-    """Fit and save LabelFold where there are too few labels to compare by, and say so; return the files."""
+    """Fit and save LabelFold if there are too few labels for a comparison; return the files by name."""
     from labelfold.app.registry._methods import get_method
     from labelfold.app.registry._partly_labelled import only_missing
 
@@ -65,7 +65,7 @@ def deliver_alone(
     model = only_missing(method.make(X=data.X, random_state=seed, task=data.facts.task))
     model.fit(data.X, data.targets())
     console().print(
-        f"LabelFold was fitted and nothing compared: {nothing.why}. How well it predicts cannot be told; label more "
+        f"LabelFold was fitted and nothing compared: {nothing.why}. How well it predicts is not known; label more "
         "rows.",
         soft_wrap=True,
     )
@@ -73,14 +73,14 @@ def deliver_alone(
 
 
 def _together(output: Path, write: Callable[[Path], dict[str, Path]]) -> dict[str, Path]:
-    """Have files written aside and put in place of those of an earlier run; return where they are then."""
+    """Write files aside, then move all of them into the folder; return their paths there."""
     with finished_together(output, _MADE) as aside:
         written = write(aside)
     return {what: output / path.name for what, path in written.items()}
 
 
 def name_files(written: dict[str, Path]) -> None:
-    """Print what was written, and the command to type next."""
+    """Print the files, and the next command."""
     out, width = console(), max(map(len, written))
     out.print("\n" + "\n".join(f"{what:<{width}}  {path}" for what, path in written.items()), soft_wrap=True)
     if "Model" in written:
@@ -88,7 +88,7 @@ def name_files(written: dict[str, Path]) -> None:
 
 
 def answer_of(found: Any) -> dict[str, Any]:
-    """Return the answer for other programs to read."""
+    """Return the content of answer.json."""
     choice = found.choice
     facts = {
         "method": found.best_,
@@ -119,7 +119,7 @@ def _save(
     safe_csv: bool,
     to_table: str | None,
 ) -> dict[str, Path]:
-    """Write a fitted model, its embedding of all rows, and what it says of them; return the files."""
+    """Write a fitted model, its embedding and its predictions of all rows; return the files by name."""
     from labelfold.app.commands._model import fit_notes
     from labelfold.app.io import save_model, write_table
     from labelfold.app.io._models import Unsavable
@@ -139,7 +139,7 @@ def _save(
         columns = [str(c) for c in model.get_feature_names_out()]
         written["Embedding"] = write_table(output / "embedding.parquet", embedded, columns, ids=ids)
     given = {"label": data.y if data.facts.numbers else [data.named(y) for y in data.y]}
-    said = said_of(model, X, data.classes, notes["within"])
+    said = predictions_of_rows(model, X, data.classes, notes["within"])
     extra = given | said
     nothing = np.empty((len(data.y), 0))
     written["Predictions"] = write_table(

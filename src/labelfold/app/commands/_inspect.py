@@ -1,4 +1,4 @@
-"""The command that says what a saved model is."""
+"""The command inspect, which describes a saved model."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from rich.table import Table as Grid
 
 from labelfold.app._explain import view_kinds
 from labelfold.app.commands._console import MOST_TOLD, console, glossed, recipe_of, using
-from labelfold.app.commands._options import Model, app
+from labelfold.app.commands._options import MEMORY, Model, app
 from labelfold.app.io._problems import refusing
 
 
-@app.command()
+@app.command(epilog=MEMORY["model"])
 def inspect(model: Model) -> None:
-    """Say what a saved model is, what it learned, and which features its components are made of."""
+    """Describe a saved model: method, data, classes, and the columns that its components correlate with."""
     from labelfold.app.io import read_model
 
     saved = read_model(model)
@@ -48,7 +48,7 @@ def _tell(saved: Any) -> None:
 
 
 def _facts(saved: Any, method: Any) -> list[tuple[str, str]]:
-    """Return what there is to say of a model, a line each."""
+    """Return the description of a model: headings and texts."""
     from labelfold.app.registry._column_forms import form_of
     from labelfold.features._column_kind import AS_IS
 
@@ -64,7 +64,7 @@ def _facts(saved: Any, method: Any) -> list[tuple[str, str]]:
         facts.append(
             ("fitted on", f"{meta['n_rows']:,} rows, {meta.get('n_labelled') or 0:,} of them labelled")
         )
-    facts.append(("columns", f"{meta.get('n_features') or 0:,}" + _some(meta.get("feature_names"))))
+    facts.append(("columns", f"{meta.get('n_features') or 0:,}" + _first_names(meta.get("feature_names"))))
     if recipe is not None:
         facts += [("column" if i else "recipe", line) for i, line in enumerate(recipe.lines())]
     form = form_of(saved.model)
@@ -94,7 +94,7 @@ def _facts(saved: Any, method: Any) -> list[tuple[str, str]]:
 
 
 def _parts(model: Any) -> Iterator[Any]:
-    """Yield the estimators that a fitted model is made of, those inside adapters and pipelines."""
+    """Yield the estimators inside the adapters and pipelines of a fitted model."""
     inside = [step for _, step in getattr(model, "steps", ())]
     for name in ("reducer_", "classifier_", "estimator_"):
         inside += [part for part in [getattr(model, name, None)] if part is not None]
@@ -106,7 +106,7 @@ def _parts(model: Any) -> Iterator[Any]:
 
 
 def _chosen(part: Any, penalty: str | None) -> Iterator[str]:
-    """Yield the values of a part that were chosen for the data: its penalty, and what "auto" came to."""
+    """Yield the parameters that were chosen from the data: the penalty, and those that were "auto"."""
     for name, value in part.get_params(deep=False).items():
         settled = getattr(part, f"{name}_", value)
         if (
@@ -117,5 +117,5 @@ def _chosen(part: Any, penalty: str | None) -> Iterator[str]:
             yield f"{name} {settled:.3g}"
 
 
-def _some(names: list[str] | None) -> str:
+def _first_names(names: list[str] | None) -> str:
     return f": {', '.join(names[:8])}{' ...' if len(names) > 8 else ''}" if names else ""

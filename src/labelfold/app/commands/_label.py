@@ -1,4 +1,4 @@
-"""The command that opens the labelling page."""
+"""The command label, which opens the labelling page."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from labelfold.app.label import missing
 _TARGET = "label"
 
 
-@app.command("label", epilog=MEMORY)
+@app.command("label", epilog=MEMORY["label"])
 @takes_rows
 def label_command(
     rows: GivenRows,
@@ -38,7 +38,7 @@ def label_command(
         typer.Option(
             "--output",
             "-o",
-            help="The file of labels; <name of the data>.labels.csv beside the data unless given.",
+            help="The file of labels. Default: <name of the data>.labels.csv beside the data.",
             show_default=False,
         ),
     ] = None,
@@ -47,11 +47,15 @@ def label_command(
     ] = "mixed",
     who: Annotated[
         str | None,
-        typer.Option("--who", help="Who labels; the login name unless given.", show_default=False),
+        typer.Option("--who", help="Who labels. Default: the login name.", show_default=False),
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option("--port", help="The port of the page; a free one unless given.", show_default=False),
+        typer.Option(
+            "--port",
+            help="The port of the page. Default: 8421, or another if that is in use.",
+            show_default=False,
+        ),
     ] = None,
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open a browser, or print the address only.")
@@ -61,41 +65,20 @@ def label_command(
     seed: Seed = 0,
     safe_csv: SafeCsv = False,
 ) -> None:
-    """Label the rows of a table on a page of this machine: label, refit, look again.
+    """Label the rows of a table on a local page; the model is refitted after each label.
 
-    Every label is on the disk before the page shows it: the same command goes on where it was ended or killed.
+    Every label is on disk before the page shows it. The same command resumes after it was ended or killed.
     """
     if lack := missing():
         raise Refusal(lack)
-    from labelfold.app.label._journal import refuse_taken
-    from labelfold.app.label._material import material
-    from labelfold.app.label._run import open_page, show
+    from labelfold.app.label._run import show
 
     with refusing():
-        shape = sides("--image-shape", image_shape)
-        where = find(rows.data, rows.reading)[1]
-        file = output or beside(where, rows.reading)
-        writable_folder(file.parent, make=False)
-        if rows.labels is not None and rows.labels.resolve() == file.resolve():
-            raise Refusal(f"{file} is the file that labels go to, and is read anyway; leave out --labels.")
-        refuse_taken(file)
-        table, given = read_to_label(rows, label_free)
-        target = _target(table, rows.target)
-        made = material(
-            table,
-            given,
-            name=str(table.source.name or table.source),
-            target=target,
-            recipe=recipe_for(table, rows.roles),
-            image_shape=shape,
-        )
-        tell_recipe(made.recipe)
-        running = open_page(made, file, who=who, strategy=strategy, seed=seed, port=port, safe_csv=safe_csv)
-        for sentence in running.session.notes[len(table.notes) :]:
-            note(sentence)
+        file = _label_file(rows, output)
+        running = _open(rows, file, image_shape, label_free, who, strategy, seed, port, safe_csv)
     typer.echo(running.url)
     if browser:
-        typer.echo("Labels go to " + str(file) + "; Ctrl-C ends.", err=True)
+        typer.echo(f"Labels go to {file}; Ctrl-C ends.", err=True)
         if not show(running.url):
             note("no browser could be opened; open the address in one.")
     sys.stdout.flush()
@@ -103,14 +86,60 @@ def label_command(
     labels = running.session.marks.n_labels
     console().print(f"{count(labels, 'row')} labelled, in {file}.", soft_wrap=True)
     if not running.ended(1.0):
-        # an interpreter that ends beneath a fit may abort; all there is to keep is on the disk
+        # leaving the interpreter during a fit may abort; all labels are on disk
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
 
 
+def _label_file(rows: GivenRows, output: Path | None) -> Path:
+    """Return the file of labels, checked before anything is read."""
+    from labelfold.app.label._journal import refuse_taken
+
+    file = output or beside(find(rows.data, rows.reading)[1], rows.reading)
+    writable_folder(file.parent, make=False)
+    if rows.labels is not None and rows.labels.resolve() == file.resolve():
+        raise Refusal(
+            f"{file} is the file that labels are written to, and is always read; leave out --labels."
+        )
+    refuse_taken(file)
+    return file
+
+
+def _open(
+    rows: GivenRows,
+    file: Path,
+    image_shape: str | None,
+    label_free: list[str] | None,
+    who: str | None,
+    strategy: str,
+    seed: int,
+    port: int | None,
+    safe_csv: bool,
+) -> Any:
+    """Read the table, and start the server of the page."""
+    from labelfold.app.label._material import material
+    from labelfold.app.label._run import open_page
+
+    shape = sides("--image-shape", image_shape)
+    table, given = read_to_label(rows, label_free)
+    made = material(
+        table,
+        given,
+        name=str(table.source.name or table.source),
+        target=_target(table, rows.target),
+        recipe=recipe_for(table, rows.roles),
+        image_shape=shape,
+    )
+    tell_recipe(made.recipe)
+    running = open_page(made, file, who=who, strategy=strategy, seed=seed, port=port, safe_csv=safe_csv)
+    for sentence in running.session.notes[len(table.notes) :]:
+        note(sentence)
+    return running
+
+
 def beside(where: Any, reading: Any) -> Path:
-    """Return the file of labels of a source: beside it, or in the present folder where it is no file.
+    """Return the default file of labels of a source: beside it, or in the current folder if it is not a file.
 
     >>> from labelfold.app.io._sources import Reading
     >>> beside(Path("data/measurements.csv.gz"), Reading()).as_posix()
@@ -126,11 +155,11 @@ def beside(where: Any, reading: Any) -> Path:
 
 
 def _target(table: Any, wanted: list[str] | None) -> str:
-    """Return what the labels are called, and say so where the table has no such column."""
+    """Return the name of the target, with a note if the table has no such column."""
     if table.targets and table.y is not None:
         return str(table.targets[0])
     name = wanted[0] if wanted else _TARGET
     hint = did_you_mean(name, table.feature_names or ()) if wanted else ""
     if wanted and table.feature_names is not None:
-        note(f"{table.source} has no column {name!r}{hint}; its labels are made from the first on.")
+        note(f"{table.source} has no column {name!r}{hint}; all of its labels will be made on the page.")
     return name

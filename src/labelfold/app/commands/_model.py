@@ -1,7 +1,8 @@
-"""The commands that make one model: methods and fit."""
+"""The commands methods and fit."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,13 +29,11 @@ from labelfold.app.io._problems import Refusal, count, refusing, writable_file
 __all__ = ["app"]
 
 
-@app.command("methods")
+@app.command("methods", epilog=MEMORY["shipped"])
 def list_methods(
-    name: Annotated[
-        str | None, typer.Argument(help="Which one to tell more of; lists them unless given.")
-    ] = None,
+    name: Annotated[str | None, typer.Argument(help="The method to describe. Default: list all.")] = None,
 ) -> None:
-    """List the methods by what one would use them for, or say more of one."""
+    """List the methods by use, or describe one of them."""
     from labelfold.app.registry._glosses import USES
     from labelfold.app.registry._methods import METHODS, get_method, install
 
@@ -52,11 +51,11 @@ def list_methods(
         for m in (METHODS[name] for name in methods):
             more = "" if m.available else f"; not installed: {install(m)}"
             out.print(f"  {m.name:<{width}}  {glossed(m)}{more}", soft_wrap=True)
-    out.print("\nlabelfold methods NAME says more of one of them.")
+    out.print("\nlabelfold methods NAME describes one of them.")
 
 
 def _told(method: Any) -> list[tuple[str, str]]:
-    """Return what there is to say of a method."""
+    """Return the description of a method: headings and texts."""
     from labelfold.app.registry._methods import install
     from labelfold.app.registry._suitability import takes
 
@@ -68,28 +67,28 @@ def _told(method: Any) -> list[tuple[str, str]]:
         ("predicts", "classes and numbers" if classes and numbers else "classes" if classes else "numbers"),
         (
             "reduces",
-            "yes: transform gives its components" if method.embeds else "no: it looks at all columns",
+            "yes: transform gives its components" if method.embeds else "no: it uses all columns",
         ),
         ("paper", method.paper),
     ]
     return facts if method.available else [*facts, ("not installed", install(method))]
 
 
-@app.command(epilog=MEMORY)
+@app.command(epilog=MEMORY["rows"])
 @takes_rows
 def fit(
     rows: GivenRows,
     output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write.")],
     method: Annotated[
-        str | None, typer.Option("--method", "-m", help="See: labelfold methods; labelfold unless given.")
+        str | None, typer.Option("--method", "-m", help="See: labelfold methods. Default: labelfold.")
     ] = None,
     components: Annotated[
-        int | None, typer.Option("-k", "--components", help="Size of the embedding.")
+        int | None, typer.Option("-k", "--components", help="Number of components.")
     ] = None,
     ridge: Annotated[
         float | None,
         typer.Option(
-            "--ridge", help="The ridge of lda, or of ridge for numbers; by cross-validation unless given."
+            "--ridge", help="The ridge of lda, or of ridge for numbers. Default: by cross-validation."
         ),
     ] = None,
     label_free: LabelFree = None,
@@ -97,33 +96,18 @@ def fit(
     task: Task = "auto",
     seed: Seed = 0,
 ) -> None:
-    """Fit LabelFold, or another method, on a table, say what to expect of it on new rows, and save the model."""
-    from sklearn.pipeline import Pipeline
-
-    from labelfold.app._calibrate import calibrate
+    """Fit LabelFold, or another method, on a table, estimate its score on new rows, and save the model."""
     from labelfold.app.compare._data import read_data
-    from labelfold.app.compare._expect import by_leave_one_out, expectation, expected, hold_back
     from labelfold.app.io import save_model
     from labelfold.app.registry._column_forms import chosen_form
     from labelfold.app.registry._methods import get_method
-    from labelfold.app.registry._partly_labelled import only_missing
     from labelfold.app.registry._suitability import refuse_other_task
-    from labelfold.app.registry._tuned import settled
 
     with refusing():
-        chosen = get_method(method or ("labelfold" if ridge is None else "lda"))
-        if chosen.needs:
-            raise Refusal(
-                f"Models of {chosen.name} cannot be saved; labelfold compare --save writes its embedding."
-            )
-        if components is not None and components < 1:
-            raise Refusal(f"-k is the size of the embedding, at least 1, not {components}.")
-        if ridge is not None and (ridge < 0 or chosen.penalty != "ridge"):
-            wrong = f"--ridge is at least 0, not {ridge}" if ridge < 0 else f"{chosen.name!r} has no ridge"
-            raise Refusal(f"{wrong}.")
+        chosen = _method_to_fit(method, components, ridge)
         writable_file(output)
         table, mark, labels = read_labelled(rows, label_free, task)
-        read = read_data(
+        data = read_data(
             table.to_learn(),
             table.y,
             unlabeled=mark,
@@ -132,53 +116,96 @@ def fit(
             task=task,
             feature_names=table.feature_names,
         )
-        tell_recipe(read.recipe)
-        if method is None and ridge is not None and read.facts.numbers:
+        tell_recipe(data.recipe)
+        if method is None and ridge is not None and data.facts.numbers:
             chosen = get_method("ridge")
-        refuse_other_task(chosen, read.facts.task)
+        refuse_other_task(chosen, data.facts.task)
+        form, why_form = chosen_form(data.X, scale, data.column, in_unit=data.in_unit)
         penalty = {} if ridge is None else {"ridge": ridge}
-        form, why_form = chosen_form(read.X, scale, read.column, in_unit=read.in_unit)
+        made = partial(
+            chosen.make, components, random_state=seed, scale=form, task=data.facts.task, **penalty
+        )
+        model, expected = _fit_and_expect(made, data, table.y, mark is None, seed)
+    embedded = model.transform(data.X) if chosen.embeds else None
+    save_model(data.delivered(model), output, **fit_notes(chosen, table, data, embedded, expected))
+    lines = [
+        _fitted_line(chosen, model, embedded, table, labels),
+        *data.doubts,
+        *([why_form] if why_form and chosen.form(form) == form else []),
+        _expected_line(expected, data),
+        f"Saved to {output}",
+    ]
+    console().print("\n".join(lines), soft_wrap=True)
 
-        def make(X: Any) -> Any:
-            return chosen.make(
-                components, X=X, random_state=seed, scale=form, task=read.facts.task, **penalty
-            )
 
-        model = make(read.X)
-        if mark is None:
-            model = only_missing(model)
-        model = settled(model.fit(read.X, read.y if read.facts.numbers else table.y))
-        found = by_leave_one_out(model, read)
-        if found is None:
-            held = hold_back(make, read, seed)
-            found = None if held is None else expected(held)
-            calibrate(model, held)
-    embedded = model.transform(read.X) if chosen.embeds else None
-    save_model(read.delivered(model), output, **fit_notes(chosen, table, read, embedded, found))
-    expect = "No labelled row can be held back, so nothing can be said of new rows; label more rows."
-    if found is not None:
-        expect = expectation(found, read.measure)
-    n, d = table.raw.shape
-    last = model[-1] if isinstance(model, Pipeline) else model
+def _method_to_fit(method: str | None, components: int | None, ridge: float | None) -> Any:
+    """Return the method that the options of fit ask for."""
+    from labelfold.app.registry._methods import get_method
+
+    chosen = get_method(method or ("labelfold" if ridge is None else "lda"))
+    if chosen.needs:
+        raise Refusal(
+            f"Models of {chosen.name} cannot be saved; labelfold compare --save writes its embedding."
+        )
+    if components is not None and components < 1:
+        raise Refusal(f"-k is the number of components, at least 1, not {components}.")
+    if ridge is not None and ridge < 0:
+        raise Refusal(f"--ridge is at least 0, not {ridge}.")
+    if ridge is not None and chosen.penalty != "ridge":
+        raise Refusal(f"{chosen.name!r} has no ridge.")
+    return chosen
+
+
+def _fit_and_expect(made: Any, data: Any, y: Any, only_gaps: bool, seed: int) -> tuple[Any, Any]:
+    """Return the fitted, calibrated model and its expected score, or None where too few rows are labelled.
+
+    ``made(X=X)`` returns the estimator for rows X. ``only_gaps``: only missing values of y mean unlabelled.
+    """
+    from labelfold.app._calibrate import calibrate
+    from labelfold.app.compare._expect import by_leave_one_out, expected, predict_held_out
+    from labelfold.app.registry._partly_labelled import only_missing
+    from labelfold.app.registry._tuned import settled
+
+    model = made(X=data.X)
+    if only_gaps:
+        model = only_missing(model)
+    model = settled(model.fit(data.X, data.y if data.facts.numbers else y))
+    found = by_leave_one_out(model, data)
+    if found is None:
+        held = predict_held_out(lambda X: made(X=X), data, seed)
+        found = None if held is None else expected(held)
+        calibrate(model, held)
+    return model, found
+
+
+def _fitted_line(method: Any, model: Any, embedded: Any, table: Any, labels: Any) -> str:
+    """Say which model was fitted, on what."""
+    from labelfold.app._explain import last_step
+
+    last = last_step(model)
     value = f", ridge {last.ridge:.3g}" if hasattr(last, "ridge") else ""
     size = "" if embedded is None else f" with {count(embedded.shape[1], 'component')}"
-    everyone = " (all of them: supervised)" if labels.all_labelled else ""
     known = f"in {labels.n_classes} classes"
-    if read.facts.numbers:
+    if labels.task == "regression":
         known = f"with numbers from {labels.values.min():g} to {labels.values.max():g}"
-    console().print(
-        f"{glossed(chosen)}{size}{value}, fitted on {n:,} rows × {count(d, 'column')}, {labels.n_labelled:,} rows "
-        f"labelled {known}{everyone}.\n"
-        + "".join(f"{doubt}\n" for doubt in read.doubts)
-        + (f"{why_form}\n" if why_form and chosen.form(form) == form else "")
-        + f"{expect}\n"
-        + f"Saved to {output}",
-        soft_wrap=True,
+    everyone = " (all of them: supervised)" if labels.all_labelled else ""
+    n, d = table.raw.shape
+    return (
+        f"{glossed(method)}{size}{value}, fitted on {n:,} rows × {count(d, 'column')}, {labels.n_labelled:,} rows "
+        f"labelled {known}{everyone}."
     )
 
 
+def _expected_line(expected: Any, data: Any) -> str:
+    from labelfold.app.compare._expect import expectation
+
+    if expected is None:
+        return "There are too few labels to estimate how well it predicts new rows; label more rows."
+    return expectation(expected, data.measure)
+
+
 def fit_notes(method: Any, table: Any, data: Any, embedded: Any, expected: Any) -> dict[str, Any]:
-    """Return what to keep beside a model: what it was fitted on, and what its components go along with."""
+    """Return the facts that are saved with a model: what it was fitted on, and the columns of its components."""
     from labelfold.app._explain import correlations, top_features
     from labelfold.app.compare._data import medians
 
@@ -191,7 +218,7 @@ def fit_notes(method: Any, table: Any, data: Any, embedded: Any, expected: Any) 
     return {
         "method": method.name,
         "target": table.targets or None,
-        # of a matrix without a recipe, which would keep them
+        # a recipe keeps the names itself
         "columns": table.feature_names if data.recipe is None else None,
         "images": table.images,
         "index_base": table.index_base,
@@ -202,6 +229,6 @@ def fit_notes(method: Any, table: Any, data: Any, embedded: Any, expected: Any) 
         "range": [float(labels.values.min()), float(labels.values.max())] if numbers else None,
         "within": None if expected is None else expected.within,
         "top_features": tops,
-        # a matrix without a gap takes no recipe, which would keep these
+        # a recipe keeps the medians itself
         "medians": medians(data.X).tolist() if data.recipe is None and not data.facts.sparse else None,
     }

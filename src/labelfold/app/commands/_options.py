@@ -1,4 +1,4 @@
-"""The command line's own: the app, and the options that its commands share."""
+"""The typer app, and the options that commands share."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ LabelFree = Annotated[
     typer.Option(
         "--label-free",
         "--unlabeled",
-        help="What counts as no label, besides an empty cell (may be repeated). Unless given: -1, NA and the like. "
+        help="Which values mean unlabelled, besides an empty cell (may be repeated). Default: -1, NA and the like. "
         'For the empty cell alone: "".',
         show_default=False,
     ),
@@ -73,14 +73,13 @@ LabelFree = Annotated[
 Format = Annotated[
     str | None,
     typer.Option(
-        "--format", help="csv, tsv, parquet, arrow, jsonl, excel, npz, ..., if not by the file's ending."
+        "--format",
+        help="csv, tsv, parquet, arrow, jsonl, excel, npz, ..., if the ending of the file does not tell.",
     ),
 ]
-Sheet = Annotated[
-    str | None, typer.Option("--sheet", help="The sheet of a workbook; the first one unless given.")
-]
+Sheet = Annotated[str | None, typer.Option("--sheet", help="The sheet of a workbook. Default: the first.")]
 Query = Annotated[
-    str | None, typer.Option("--query", help="What to select from a database; nothing is ever written by it.")
+    str | None, typer.Option("--query", help="An SQL query of a database, which is opened read-only.")
 ]
 FromTable = Annotated[
     str | None, typer.Option("--table", help="The table or view of a database, instead of a query.")
@@ -102,8 +101,8 @@ ImageSize = Annotated[
     str | None,
     typer.Option(
         "--image-size",
-        help="Height x width, such as 32x48, or one number for both, that images are brought to. Unless given: the "
-        "one that small images share, otherwise 32x32.",
+        help="Height x width, such as 32x48, or one number for both, to which images are scaled. Default: the size "
+        "that all images have if it is small, otherwise 32x32.",
         show_default=False,
     ),
 ]
@@ -114,15 +113,15 @@ ImageShape = Annotated[
 Colour = Annotated[
     bool | None,
     typer.Option(
-        "--colour/--grey", help="Read images in colour, or in grey as unless given.", show_default=False
+        "--colour/--grey", help="Read images in colour or in grey. Default: grey.", show_default=False
     ),
 ]
 Encoding = Annotated[
     str | None,
     typer.Option(
         "--encoding",
-        help="The encoding of a text file, such as cp1251 or shift_jis. Unless given: UTF-8 or UTF-16, and other "
-        "bytes as Windows-1252.",
+        help="The encoding of a text file, such as cp1251 or shift_jis. Default: UTF-8 or UTF-16, otherwise "
+        "Windows-1252.",
         show_default=False,
     ),
 ]
@@ -130,7 +129,7 @@ Scale = Annotated[
     bool | None,
     typer.Option(
         "--scale/--no-scale",
-        help="Bring the columns to unit variance first, or leave them as they are. Unless given: as the data says "
+        help="Bring the columns to unit variance first, or leave them as they are. Default: chosen from the data "
         "(unit variance, ranks, tf-idf or as they are).",
         show_default=False,
     ),
@@ -146,8 +145,7 @@ ToTable = Annotated[
     str | None,
     typer.Option(
         "--to-table",
-        help="Write the predictions to a new table of the database that the rows are from; never over one that is "
-        "there.",
+        help="Write the predictions to a new table of the database that the rows come from. It must not exist.",
         show_default=False,
     ),
 ]
@@ -155,11 +153,11 @@ Task = Annotated[
     str,
     typer.Option(
         "--task",
-        help="classification or regression: whether the target holds classes or numbers. Unless given: fractions are "
+        help="classification or regression: whether the target holds classes or numbers. Default: fractions are "
         "numbers, text and most whole numbers are classes.",
     ),
 ]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of everything random.")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of all random numbers.")]
 TableOut = Annotated[
     Path, typer.Option("--output", "-o", help="A .parquet, .csv, .tsv, .npz or .h5ad file to write.")
 ]
@@ -183,13 +181,21 @@ _SHARED: dict[str, Any] = {
     "colour": Colour,
 }
 _ROLES = ("text", "category", "number", "date")
-# Options that are passed on as they are given; --image-size is two numbers in one.
+# Options that are passed on unchanged; --image-size is parsed first.
 _HOW = tuple(one.name for one in fields(Reading) if one.name != "image_size")
+
+# What messages about the target say in place of y and of parameters.
+_WORDS = {
+    "y": "the target",
+    "only_missing": 'give --label-free ""',
+    "regression": "give --task regression",
+    "classification": "--task is classification",
+}
 
 
 @dataclass(frozen=True)
 class GivenRows:
-    """What the options say of the rows: where they are, what their columns are, and how they are read.
+    """The options about the rows: where they are, what their columns are, and how to read them.
 
     Attributes
     ----------
@@ -198,9 +204,9 @@ class GivenRows:
     target, ids, drop : list of str, or None
         Columns.
     roles : dict of str to list of str
-        Columns by the role that an option gives them.
+        Columns by role.
     labels : Path or None
-        A file of labels beside them.
+        A separate file of labels.
     reading : Reading
     """
 
@@ -214,9 +220,9 @@ class GivenRows:
 
 
 def takes_rows(command: Callable[..., Any], *, labels: bool = True) -> Callable[..., Any]:
-    """Put the options that say where the rows are, and how to read them, in the place of a command's ``rows``.
+    """Decorate a command: its parameter ``rows`` becomes the options about the rows.
 
-    Without ``labels`` there is no option for a file of them.
+    With ``labels=False`` there is no option --labels.
     """
     shared = {name: kind for name, kind in _SHARED.items() if labels or name != "labels"}
     own = inspect.signature(command, eval_str=True)
@@ -241,7 +247,10 @@ def takes_rows(command: Callable[..., Any], *, labels: bool = True) -> Callable[
         rows = GivenRows(
             given["data"], given["target"], given["ids"], given["drop"], roles, given["labels"], reading
         )
-        return command(rows=rows, **values)
+        from labelfold.labels import worded
+
+        with worded(**_WORDS):
+            return command(rows=rows, **values)
 
     del run.__wrapped__
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -279,5 +288,13 @@ def _common(
     pass
 
 
-# What the help of commands that read a table ends with.
-MEMORY = "At most 300 MB of memory, 8 times the size of the file, and what the method takes (docs/memory.md)."
+# The end of the help of commands that read a table.
+# What docs/memory.py says of each command; a test measures it.
+MEMORY = {
+    "rows": "At most 300 MB of memory, 8 times the size of the file, and what the method takes (docs/memory.md).",
+    "label": "At most 300 MB of memory, 8 times the size of the file, and what LabelFold takes (docs/memory.md).",
+    "compare": "At most 400 MB of memory, 12 times the size of the file, and what the largest of the methods takes "
+    "(docs/memory.md).",
+    "model": "At most 300 MB of memory, and 4 times the size of the file, unpacked (docs/memory.md).",
+    "shipped": "At most 600 MB of memory (docs/memory.md).",
+}

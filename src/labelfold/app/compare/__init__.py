@@ -1,4 +1,4 @@
-"""Which method, at which size, with how many labels? A paired comparison on one's own data."""
+"""Compares methods on the user's own data by cross-validation."""
 
 from labelfold.app.compare._results import Comparison
 from labelfold.app.compare._runner import compare

@@ -1,7 +1,7 @@
-"""What out-of-fold predictions say: the score to expect, how sure it is, and which methods are equally good.
+"""Statistics of out-of-fold predictions: the expected score with its interval, and which methods are equally good.
 
-Every labelled row is predicted by models that were not told its label, several times over, by all methods on the same
-folds. Scores of a method are then sums over rows, and differences between methods are paired.
+All methods are cross-validated on the same folds, several times. A score is a function of sums over rows, and
+differences between methods are paired.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from labelfold.app.compare._measure import Measure
 from labelfold.semi_supervised._calibration import R2_WIDER
 
 LEVEL = 0.9  # of every interval
-# Labelled rows are a sample, and so is the training set: an interval for the first alone is this much too narrow.
+# Test rows are a sample, and so is the training set. Intervals for the first alone are too narrow by this factor.
 _WIDER = 1.2
-_DRAWS = 1000
-# Differences below half a percentage point are of no use to anyone.
+_DRAWS = 1000  # of the bootstrap
+# Differences below half a percentage point do not matter in practice.
 _NEGLIGIBLE = 0.005
 
 
@@ -31,11 +31,11 @@ class OutOfFold:
     Attributes
     ----------
     measure : Measure
-        How they are scored.
+        The score.
     terms : ndarray of shape (r, l, q)
-        What each row adds to the sums, in each repeat.
+        The terms that each row adds to the sums, in each repeat.
     fold : ndarray of shape (r, l)
-        In which fold the row was held back; -1 where it never was.
+        The fold in which the row was held out; -1 if it never was.
     """
 
     measure: Measure
@@ -44,20 +44,20 @@ class OutOfFold:
 
     @cached_property
     def mean_terms(self) -> np.ndarray:
-        """The terms of each row, averaged over the repeats, (l, q); 0 for rows never held back."""
+        """The terms of each row, averaged over the repeats, (l, q); 0 for rows never held out."""
         return np.where((self.fold >= 0)[..., None], self.terms, 0.0).mean(axis=0)
 
     @property
     def n_rows(self) -> int:
-        """How many rows were predicted."""
+        """Number of rows that were held out."""
         return int((self.fold >= 0).any(axis=0).sum())
 
     @property
     def within(self) -> float | None:
-        """How far at most nine of ten new numbers lie from their prediction, as many as rows held back did.
+        """The distance from the prediction within which nine of ten new numbers are expected.
 
-        Of l rows it is the distance that 0.9 (l + 1) of them keep to, which holds for one more row drawn as they were
-        (split conformal prediction). None for classes, and where l is below 9.
+        It is the 0.9 (l + 1)-th smallest of the l out-of-fold errors (split conformal prediction). None for classes,
+        and if l is below 9.
         """
         place = int(np.ceil(LEVEL * (self.n_rows + 1) * len(self.terms)))
         away = np.sort(np.sqrt(self.terms[self.fold >= 0, 0]))
@@ -75,15 +75,15 @@ class OutOfFold:
         return self.measure.by_part(np.einsum("rfl,rlq->rfq", member.astype(float), self.terms))
 
     def first(self, repeats: int) -> OutOfFold:
-        """Return the predictions of the first repeats only."""
+        """Return the predictions of the first repeats."""
         return OutOfFold(self.measure, self.terms[:repeats], self.fold[:repeats])
 
 
 def gap(better: OutOfFold, other: OutOfFold) -> tuple[float, float]:
-    """Return by how much one method is ahead, and the half-width of a 90% interval.
+    """Return the difference between the scores of two methods, and the half-width of its 90% interval.
 
-    Differences are taken fold by fold. Folds share training rows, so their variance is corrected as Nadeau & Bengio
-    (2003) do: (1/J + test/train) in place of 1/J for J folds.
+    Differences are paired by fold. Folds share training rows, so the variance is corrected as in Nadeau & Bengio
+    (2003): (1/J + test/train) in place of 1/J for J folds.
     """
     repeats = min(len(better.terms), len(other.terms))
     better, other = better.first(repeats), other.first(repeats)
@@ -97,7 +97,7 @@ def gap(better: OutOfFold, other: OutOfFold) -> tuple[float, float]:
 
 
 def wider_for(n_methods: int) -> float:
-    """Return how many times as wide the intervals of all differences from the best are, to hold together (Šidák).
+    """Return the factor that makes the intervals of all differences from the best hold jointly (Šidák).
 
     >>> round(wider_for(2), 2), round(wider_for(20), 2)
     (1.0, 1.69)
@@ -108,22 +108,22 @@ def wider_for(n_methods: int) -> float:
 
 @dataclass(frozen=True)
 class Choice:
-    """What is delivered, and what to expect of it.
+    """The recommended method, and its expected score.
 
     Attributes
     ----------
     chosen : str
-        The method delivered.
+        The recommended method.
     equal : list of str
-        All that the labels cannot tell from the best, best first; the chosen one is among them.
+        All methods that are not significantly worse than the best, best first; the recommended one is among them.
     expected : float
-        The score to expect on new rows: out-of-fold, corrected for having chosen.
+        The expected score on new rows: out-of-fold, corrected for the selection of the method.
     low, high : float
         Its 90% interval.
     n_rows : int
-        How many labelled rows that stands on.
+        Number of labelled rows that were held out.
     within : float or None
-        Where numbers are predicted: nine of ten new ones are expected within this distance of their prediction.
+        For numbers: nine of ten new ones are expected within this distance of their prediction.
     """
 
     chosen: str
@@ -136,20 +136,19 @@ class Choice:
 
 
 def choose(found: dict[str, OutOfFold], preferred: Sequence[str], seed: int = 0) -> Choice:
-    """Choose among methods by their out-of-fold predictions.
+    """Choose a method by out-of-fold predictions.
 
-    The best score does not win by itself: the first of ``preferred`` is taken of which the best is not further ahead
-    than the best of so many methods is by luck, or the best where there is none. A best score among many is partly
-    luck, and luck is not delivered.
+    It is the first of ``preferred`` that is not significantly worse than the best, at a level corrected for the
+    number of methods, or the best itself. The highest of many scores is partly chance.
 
     Parameters
     ----------
     found : dict of str to OutOfFold
         The methods.
     preferred : sequence of str
-        Those that are taken where they are as good as the best, first ones first.
+        Methods in order of preference.
     seed : int
-        Of the bootstrap that corrects the expected score for the choice.
+        Seed of the bootstrap that corrects the expected score for the selection.
 
     Returns
     -------
@@ -167,30 +166,40 @@ def choose(found: dict[str, OutOfFold], preferred: Sequence[str], seed: int = 0)
 
 
 def interval(one: OutOfFold, expected: float, draws: np.ndarray) -> tuple[float, float]:
-    """Return a 90% interval of the score on new rows: Wilson's for shares of rows, otherwise from the bootstrap."""
-    z = stats.norm.ppf((1 + LEVEL) / 2) * (R2_WIDER if one.measure.kind == "r2" else _WIDER)
-    if one.measure.kind == "accuracy":
-        n, p = one.n_rows, min(max(expected, 0.0), 1.0)
-        middle = (p + z**2 / (2 * n)) / (1 + z**2 / n)
-        half = z / (1 + z**2 / n) * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))
-    else:
-        middle, half = expected, z * float(draws.std())
-        if one.measure.kind != "r2":  # where all rows are right the draws are alike, and yet nothing is sure
-            n = one.n_rows + z**2
-            p = (min(max(expected, 0.0), 1.0) * one.n_rows + z**2 / 2) / n
-            half = max(half, z * np.sqrt(p * (1 - p) / n))
-    most = 1.0
-    least = -np.inf if one.measure.kind == "r2" else 0.0
-    return float(max(middle - half, least)), float(min(middle + half, most))
+    """Return a 90% interval of the score on new rows: Wilson's for accuracy, otherwise from the bootstrap.
+
+    The bootstrap interval of another share is at least as wide as Wilson's: if all rows are right, all draws agree.
+    """
+    kind = one.measure.kind
+    z = stats.norm.ppf((1 + LEVEL) / 2) * (R2_WIDER if kind == "r2" else _WIDER)
+    half = z * float(draws.std())
+    low, high = expected - half, expected + half
+    if kind == "r2":
+        return float(low), float(min(high, 1.0))
+    wilson = _wilson(min(max(expected, 0.0), 1.0), one.n_rows, z)
+    if kind == "accuracy":
+        return wilson
+    return float(max(min(low, wilson[0]), 0.0)), float(min(max(high, wilson[1]), 1.0))
+
+
+def _wilson(p: float, n: int, z: float) -> tuple[float, float]:
+    """Return Wilson's interval of z standard errors for a share p of n rows.
+
+    >>> [round(end, 3) for end in _wilson(0.9, 60, 1.645)]
+    [0.818, 0.947]
+    """
+    middle = (p + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))
+    return float(max(middle - half, 0.0)), float(min(middle + half, 1.0))
 
 
 def _corrected(
     found: dict[str, OutOfFold], margin: dict[str, float], chosen: str, seed: int
 ) -> tuple[float, np.ndarray]:
-    """Return the score to expect of what is chosen, and bootstrap draws of the chosen method's score.
+    """Return the expected score, corrected for the selection, and bootstrap draws of the chosen method's score.
 
-    Rows are drawn with replacement. The choice is made again on those drawn, and scored on those that were not
-    (Tsamardinos, Greasidou & Borboudakis 2018): the choice is never made on the rows that it is scored on.
+    Bootstrap bias correction (Tsamardinos, Greasidou & Borboudakis 2018): the method is selected again on rows drawn
+    with replacement, and scored on the rows that were not drawn.
     """
     names = list(found)
     measure, n = found[chosen].measure, found[chosen].terms.shape[1]

@@ -1,4 +1,4 @@
-"""Time: what is left of it, who may have how much, and a progress bar that says so."""
+"""The time limit of a comparison, and a progress bar with the time left."""
 
 from __future__ import annotations
 
@@ -13,26 +13,24 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-_RUN = 0.15  # the share of all time that a single run may take
-_AGAIN = 0.1  # seconds until an alarm that rang while code was being compiled rings again
-
-
+_RUN = 0.15  # share of the time limit that a single run may take
+_AGAIN = 0.1  # seconds until an alarm that came during compilation is repeated
 _COMPILER = f"{os.sep}numba{os.sep}core{os.sep}"
 
 
 class TimeUp(BaseException):
-    """Time is over; like KeyboardInterrupt it is nobody's business to catch but the runner's."""
+    """The time limit is reached. Not an Exception, so that only the runner catches it, like KeyboardInterrupt."""
 
 
 class Clock:
-    """The time of a comparison.
+    """The time limit of a comparison.
 
     Parameters
     ----------
     limit : float, optional
-        Seconds for everything; endless unless given.
+        Seconds for all runs; None for no limit.
     run : float, default=0.15
-        The share of all time that a single run may take.
+        Share of the limit that a single run may take.
 
     Examples
     --------
@@ -47,26 +45,27 @@ class Clock:
 
     @classmethod
     def shared(cls, limit: float | None, n_methods: int) -> Clock:
-        """Return a clock for so many methods: where they are few, a run may take a method's share."""
+        """Return a clock for a number of methods; if they are few, a run may take the share of a method."""
         return cls(limit, max(_RUN, 1 / max(n_methods, 1)))
 
     def most(self) -> float | None:
-        """Return the most seconds that a run may take: a share of all, and a second at least."""
+        """Return the most seconds that a run may take: its share of the limit, at least 1."""
         return None if self.limit is None else _at_most(self.limit, self._run)
 
     def seconds(self) -> float:
-        """Return how long it has been."""
+        """Return the seconds since the start."""
         return time.perf_counter() - self._began
 
     def over(self) -> bool:
-        """Tell whether the time is over."""
+        """Tell whether the limit is reached."""
         return self.limit is not None and self.seconds() >= self.limit
 
     @contextmanager
     def turn(self, share: float | None = None) -> Iterator[None]:
-        """Give a run its turn: raise TimeUp, also in the midst of it, when its share of time or all time is over.
+        """Raise TimeUp when a run has used its share of the limit, or the limit is reached.
 
-        In the midst of it only on the main thread of a system with alarms; elsewhere before the next turn.
+        The run is interrupted by an alarm. Where there is none (Windows, or another thread than the main one), TimeUp
+        is raised before the next run.
         """
         if self.over():
             raise TimeUp
@@ -75,7 +74,7 @@ class Clock:
             return
 
         def ring(number: int, frame: Any) -> None:
-            if _compiling(frame):  # an exception inside the compiler would be printed, and its work lost
+            if _compiling(frame):  # an exception inside the compiler would be printed, and its result lost
                 signal.setitimer(signal.ITIMER_REAL, _AGAIN)
                 return
             raise TimeUp
@@ -93,7 +92,7 @@ class Clock:
 
     @contextmanager
     def bar(self, labels: list[str], shown: bool) -> Iterator[Bar]:
-        """Show a bar over runs, each named by what it should take as long as."""
+        """Show a progress bar; ``labels`` name the kind of each run, for the time left."""
         bar = Bar(labels, shown, self)
         try:
             yield bar
@@ -102,13 +101,12 @@ class Clock:
 
 
 class Bar:
-    """A progress bar that knows how long runs of each kind take, and from that what is left."""
+    """A progress bar that estimates the time left from the usual time of each kind of run."""
 
     def __init__(self, labels: list[str], shown: bool, clock: Clock):
         self._left = Counter(labels)
         self._took: dict[str, list[float]] = defaultdict(list)
         self._clock = clock
-        # made when there is something to show
         self._bar = tqdm(
             total=len(labels),
             disable=not shown,
@@ -117,20 +115,20 @@ class Bar:
         )
 
     def start(self, label: str, text: str) -> None:
-        """Say what is being run."""
+        """Show the name of the run that starts."""
         self._label, self._since = label, time.perf_counter()
         self._bar.set_description_str(text)
 
     def done(self) -> None:
-        """Note that it is done."""
+        """Count the run as done."""
         self._took[self._label].append(time.perf_counter() - self._since)
         self._left[self._label] -= 1
         self._bar.set_postfix_str(f"about {in_words(self.seconds_left())} left", refresh=False)
         self._bar.update()
 
     def seconds_left(self) -> float:
-        """Return the expected time: the usual time of each kind of run, of all runs where one is new."""
-        # the median: a kind's first run may hold a compiler's work
+        """Return the estimated time left: the median time of each kind of run, or the mean of all if it is new."""
+        # the median, since the first run of a kind may include compilation
         usual = {label: sorted(took)[len(took) // 2] for label, took in self._took.items()}
         new = sum(usual.values()) / max(len(usual), 1)
         left = sum(count * usual.get(label, new) for label, count in self._left.items())
@@ -141,12 +139,12 @@ class Bar:
         )
 
     def close(self) -> None:
-        """Take it away."""
+        """Close the bar."""
         self._bar.close()
 
 
 def default_limit(n_numbers: int, n_labelled: int) -> float:
-    """Return the seconds that a comparison takes at most unless told, by how many numbers and labels there are.
+    """Return the default time limit in seconds, from the number of values in X and the number of labels.
 
     >>> default_limit(2000 * 60, 100), default_limit(100_000 * 784, 100), default_limit(6000 * 256, 5000)
     (40.0, 600.0, 200.0)
@@ -155,7 +153,7 @@ def default_limit(n_numbers: int, n_labelled: int) -> float:
 
 
 def _compiling(frame: Any) -> bool:
-    """Tell whether some caller of a frame is numba's compiler."""
+    """Tell whether a caller of the frame is numba's compiler."""
     while frame is not None:
         if _COMPILER in frame.f_code.co_filename:
             return True
@@ -164,7 +162,7 @@ def _compiling(frame: Any) -> bool:
 
 
 def in_words(seconds: float) -> str:
-    """Write a duration.
+    """Return a duration as text.
 
     >>> in_words(7.2), in_words(100), in_words(9000)
     ('7 s', '2 min', '2.5 h')

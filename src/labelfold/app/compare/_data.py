@@ -1,4 +1,4 @@
-"""What is compared on: X, its column names and row ids, and the labels, read once and checked before any work."""
+"""The data of a comparison: X, names of columns and rows, and labels, read once and checked before any run."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from labelfold.tables import Recipe
 from labelfold.tables._arrow import as_named, column_names, is_table, n_rows
 from labelfold.tables._column import UNLIKE_NUMBERS, vector_columns
 
-_FOR_MEDIANS = 10_000
-_OUTWEIGHS = 30  # times the usual spread; pixels and counts stay far below
+_FOR_MEDIANS = 10_000  # rows
+_OUTWEIGHS = 30  # times the median standard deviation of the columns; pixels and counts stay far below
 
 
 @dataclass(frozen=True)
@@ -41,17 +41,17 @@ class Data:
     labels : Labels
         As read.
     names : list of str, or None
-        The columns'.
+        Names of the columns.
     ids : list of str, or None
-        The rows'.
+        Names of the rows.
     facts : Facts
-        What methods have to get along with.
+        What decides which methods suit.
     notes : list of str
-        What the user should know of it, each a sentence.
+        Sentences for the user.
     doubts : list of str
-        How y was read, where that could be doubted; among the notes too.
+        Those of the notes that say how an ambiguous y was read.
     recipe : Recipe or None
-        What made X of the table that was given, where it was one.
+        The fitted recipe, if X was a table.
     """
 
     X: Any
@@ -67,36 +67,40 @@ class Data:
     @property
     def classes(self) -> list[str]:
         """The classes, or labels, as text; none where y holds numbers."""
-        # whole numbers that came as floats, for the sake of NaN beside them, are whole numbers
+        # whole numbers that are floats only because of NaN are shown without a decimal point
         return [str(int(c)) if isinstance(c, float) and c == int(c) else str(c) for c in self.labels.classes]
 
     @property
     def truth(self) -> np.ndarray:
-        """What is known of the labelled rows: class codes (l,), 0 and 1 (l, c), or numbers (l,)."""
+        """The labels of the labelled rows: class codes (l,), 0/1 labels (l, c), or numbers (l,)."""
         return self.labels.values.astype(int) if self.facts.multilabel else self.labels.values
 
     @property
     def unlabelled(self) -> np.ndarray:
-        """The rows without a label."""
+        """The unlabelled rows."""
         return np.flatnonzero(~self.labels.labelled)
 
+    def places(self, rows: np.ndarray) -> np.ndarray:
+        """Return the positions of labelled rows among all labelled rows."""
+        return np.searchsorted(self.labels.index, rows)
+
     def delivered(self, model: Any) -> Any:
-        """Return a model fitted on X as one that takes what the user holds: after the recipe, where there is one."""
+        """Return a model fitted on X as one that takes the user's rows, by a pipeline with the recipe."""
         if self.recipe is None:
             return model
         steps = model.steps if isinstance(model, Pipeline) else [("model", model)]
         return Pipeline([("recipe", self.recipe), *steps])
 
     def column(self, j: int) -> str:
-        """Return what a column is called."""
+        """Return the name of a column."""
         return self.names[j] if self.names else f"column {j}"
 
     def row(self, i: int) -> str:
-        """Return what a row is called: its id, or its place, from 1."""
+        """Return the name of a row: its id, or its number from 1."""
         return self.ids[i] if self.ids else f"row {i + 1}"
 
     def named(self, y: Any) -> str:
-        """Return a class code, a row of 0 and 1, or a number, as text."""
+        """Return a label as text, from a class code, a row of 0/1 labels, or a number."""
         if self.facts.numbers:
             return "" if np.isnan(y) else f"{y:.6g}"
         if np.ndim(y) == 0:
@@ -106,7 +110,7 @@ class Data:
         return ", ".join(c for c, has in zip(self.classes, y, strict=True) if has) or "none of them"
 
     def targets(self) -> np.ndarray:
-        """Return y as the user wrote it, None where unlabelled, so that a model will speak of the same classes."""
+        """Return y with the user's classes, None where unlabelled, to fit the model that is delivered."""
         if self.facts.multilabel or self.facts.numbers:
             return self.y
         values = np.asarray(self.labels.classes)[self.labels.values]
@@ -122,7 +126,7 @@ class Data:
 
     @property
     def in_unit(self) -> bool:
-        """Whether the recipe has brought all columns to a common scale, as it does where kinds are mixed."""
+        """Whether the recipe scaled all columns, as it does if some are not plain numbers."""
         columns = [] if self.recipe is None else self.recipe.columns_
         return any(column["role"] in UNLIKE_NUMBERS for column in columns)
 
@@ -132,7 +136,7 @@ class Data:
         return measure_for(self.labels.task, self.counts())
 
     def fingerprint(self, *settings: Any) -> str:
-        """Return a digest of the rows, the labels and some settings: results are comparable where it is the same."""
+        """Return a digest of the rows, labels and settings; results with the same digest can be compared."""
         digest = hashlib.sha256(repr((self.X.shape, self.classes, settings)).encode())
         parts = (self.X.data, self.X.indices, self.X.indptr) if sp.issparse(self.X) else (self.X,)
         for part in (*parts, self.y):
@@ -152,10 +156,10 @@ def read_data(
     images: bool = False,
     feature_names: Sequence[Any] | None = None,
 ) -> Data:
-    """Read the rows and labels of a comparison, or say in a sentence what is wrong with them.
+    """Read and check the rows and labels of a comparison.
 
-    Columns of images that are numbered alike are pixels, and stay where they are. The columns of a matrix have names
-    where they are given.
+    With ``images`` the numbered columns of a table are pixels and are all kept. ``feature_names`` are the names of
+    the columns of a matrix.
     """
     X, filled = without_gaps(X)
     read: list[Any] = []
@@ -193,13 +197,13 @@ def as_matrix(
     images: bool = False,
     feature_names: Sequence[Any] | None = None,
 ) -> tuple[Any, list[str] | None, Recipe | None, list[str] | None]:
-    """Return rows as a matrix of numbers, by a recipe where they are a table or have gaps.
+    """Return rows as a matrix of numbers. A recipe converts tables and arrays with missing cells.
 
     Parameters
     ----------
     X : table, array or sparse matrix
     labels_of : callable
-        Given the number of rows, returns labels for the recipe, or None. It is called before the recipe is made.
+        ``labels_of(n)`` returns the labels of n rows, or None. It is called before the recipe is fitted.
     recipe, images, feature_names
         See `read_data`.
 
@@ -207,11 +211,11 @@ def as_matrix(
     -------
     X : ndarray or csr_array of shape (n, d)
     names : list of str, or None
-        What the columns are called.
+        Names of the columns.
     recipe : Recipe or None
-        As fitted.
+        The fitted recipe.
     ids : list of str, or None
-        What the rows are called by the columns that the recipe found to name them.
+        Names of the rows, from the id columns that the recipe found.
     """
     if is_table(X) or has_gaps(X):
         table = as_named(X) if is_table(X) else X
@@ -230,19 +234,19 @@ def as_matrix(
 
 
 def has_gaps(X: Any) -> bool:
-    """Tell whether an array has cells that are no finite number, so that it takes a recipe to read it.
+    """Tell whether an array has cells that are not finite numbers. A recipe then converts it.
 
     >>> has_gaps([[1.0, np.nan]]), has_gaps([["a", 2]]), has_gaps([[1, 2]])
     (True, True, False)
     """
-    array = np.asarray(X)  # a sparse matrix becomes one object without a dimension
+    array = np.asarray(X)  # of a sparse matrix, an object array without dimensions
     return array.ndim == 2 and (
         array.dtype.kind in "OUS" or (array.dtype.kind == "f" and not np.isfinite(array).all())
     )
 
 
 def medians(X: Any) -> np.ndarray:
-    """Return the median of each column of an array, of 10,000 evenly spaced rows at most.
+    """Return the median of each column, over at most 10,000 evenly spaced rows.
 
     >>> medians(np.array([[1.0, 2.0], [3.0, 2.0], [9.0, 5.0]])).tolist()
     [3.0, 2.0]
@@ -251,7 +255,7 @@ def medians(X: Any) -> np.ndarray:
 
 
 def _untested(labels: Labels) -> list[str]:
-    """Say which classes have one labelled row, so that none can be held back to be predicted."""
+    """Return a sentence about classes with one labelled row, which cannot be held out."""
     if labels.task not in ("binary", "multiclass"):
         return []
     single = [str(c) for c, times in zip(labels.classes, labels.counts(), strict=True) if times == 1]
@@ -259,27 +263,25 @@ def _untested(labels: Labels) -> list[str]:
         return []
     which, has = listed(single, most=3), "has" if len(single) == 1 else "have"
     return [
-        f"{which} {has} one labelled row only: how well such rows are predicted cannot be told, and the score to "
-        "expect leaves them out. Label more of them."
+        f"{which} {has} one labelled row only: how well such rows are predicted cannot be measured, and the expected "
+        "score leaves them out. Label more of them."
     ]
 
 
 def _notes(X: Any, names: list[str] | None, labels: Labels) -> list[str]:
     notes = []
     if labels.all_labelled:
-        notes.append(
-            "Every row has a label, so this is supervised learning; labels were hidden to see what fewer would give."
-        )
+        notes.append("Every row has a label, so this is supervised learning.")
     flat = constant_columns(X)
     if len(flat):
         which = listed([names[j] for j in flat] if names else flat, most=3)
         many = f"{len(flat)} columns hold" if len(flat) > 1 else "1 column holds"
-        notes.append(f"{many} one value only and can tell nothing apart: {which}.")
+        notes.append(f"{many} one value only and cannot help: {which}.")
     return notes
 
 
 def outweighing(data: Data) -> list[str]:
-    """Say so where one column varies so much more than most that methods look at little else."""
+    """Return a sentence about a column whose variance dominates all others, if there is one."""
     if sp.issparse(data.X):
         return []
     spread = data.X.std(axis=0, dtype=np.float64)
@@ -288,7 +290,7 @@ def outweighing(data: Data) -> list[str]:
         return []
     widest, times = data.column(int(spread.argmax())), varying.max() / np.median(varying)
     return [
-        f"{widest} varies {times:,.0f} times as much as the columns usually do and outweighs them; --scale (in "
+        f"{widest} varies {times:,.0f} times as much as a typical column and outweighs the others; --scale (in "
         "Python: scale=True) brings all to a common scale."
     ]
 
@@ -296,7 +298,7 @@ def outweighing(data: Data) -> list[str]:
 def constant_columns(X: Any) -> np.ndarray:
     """Return the columns that hold one value only."""
     if sp.issparse(X):
-        # rows a slab at a time, until few columns are left: turned to columns at once, X would be there twice
+        # a slab of rows at a time: converting all of X to CSC would copy it
         left, first = np.arange(X.shape[1]), X[[0]].toarray().ravel()
         for i in range(0, X.shape[0], 16384):
             columns = X[i : i + 16384].tocsc()[:, left]

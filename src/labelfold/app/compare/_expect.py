@@ -1,4 +1,4 @@
-"""The score to expect of one method on new rows, from predictions of labelled rows whose label was held back."""
+"""The expected score of one method on new rows, from out-of-fold predictions or leave-one-out."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from labelfold.app.compare._splits import fold_of_rows, fold_splits, n_folds
 from labelfold.app.io._problems import count
 
 
-class HeldBack(NamedTuple):
-    """What a method says of labelled rows whose label it was not told, in one round of folds.
+class HeldOut(NamedTuple):
+    """Out-of-fold predictions of the labelled rows, with score gaps, from one round of cross-validation.
 
     Attributes
     ----------
     data : Data
         Rows and labels.
     seed : int
-        Of the folds.
+        Seed of the folds.
     guess : ndarray of shape (l,) or (l, c)
         Predictions of the labelled rows.
     gaps : ndarray of shape (l,)
-        How far apart the two best scores are; see `score_gap`.
+        Difference between the two highest scores; see `score_gap`.
     tested : ndarray of bool of shape (l,)
-        Which labelled rows were held back once.
+        Which labelled rows were held out; a class with one label keeps it.
     """
 
     data: Data
@@ -40,31 +40,27 @@ class HeldBack(NamedTuple):
     tested: np.ndarray
 
 
-def hold_back(make: Callable[[Any], Any], data: Data, seed: int) -> HeldBack | None:
-    """Predict every labelled row by a model that was not told its label; None where no label can be held back.
+def predict_held_out(make: Callable[[Any], Any], data: Data, seed: int) -> HeldOut | None:
+    """Return out-of-fold predictions of the labelled rows; None if there are too few labels for folds.
 
     Parameters
     ----------
     make : callable
-        ``make(X)`` gives the estimator for some rows.
+        ``make(X)`` returns the estimator, not fitted, for rows X.
     data : Data
         Rows and labels.
     seed : int
-        Of the folds.
+        Seed of the folds.
     """
-    truth = data.truth
-    place = np.full(data.X.shape[0], -1)
-    place[data.labels.index] = np.arange(len(truth))
-    found = HeldBack(
-        data, seed, np.zeros_like(truth), np.full(len(truth), np.nan), np.zeros(len(truth), bool)
-    )
+    truth, n = data.truth, len(data.truth)
+    found = HeldOut(data, seed, np.zeros_like(truth), np.full(n, np.nan), np.zeros(n, dtype=bool))
     split = next(fold_splits(data, 1, seed), None)
     if split is None:
         return None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the fit that is kept says what matters
+        warnings.simplefilter("ignore")  # the fit on all labels warns
         for part in split.parts:
-            rows, held, at = data.X[part.train], data.X[part.test], place[part.test]
+            rows, held, at = data.X[part.train], data.X[part.test], data.places(part.test)
             model = make(rows).fit(rows, part.y)
             found.guess[at] = model.predict(held)
             found.gaps[at] = score_gap(model, held, found.guess[at])
@@ -72,17 +68,17 @@ def hold_back(make: Callable[[Any], Any], data: Data, seed: int) -> HeldBack | N
     return found
 
 
-def expected(held: HeldBack) -> Choice:
-    """Return the score to expect of a method on new rows."""
+def expected(held: HeldOut) -> Choice:
+    """Return the expected score on new rows, with its interval."""
     measure, truth = held.data.measure, held.data.truth
     terms = measure.terms(truth, held.guess)[None]
     return choose({"it": OutOfFold(measure, terms, fold_of_rows(held.data, 1, held.seed))}, [], held.seed)
 
 
 def by_leave_one_out(model: Any, data: Data) -> Choice | None:
-    """Return what to expect of a fitted model by its own leave-one-out; None where it has none that is meant.
+    """Return the expected score of a model that has leave-one-out predictions, otherwise None.
 
-    It counts rows that are right, or gives R²: where another measure suits, or too few rows are there, folds decide.
+    Leave-one-out gives accuracy or R². None too if `compare` would use another score, or if there are too few labels.
     """
     if not hasattr(model, "loo_score_") or data.measure.kind not in ("accuracy", "r2") or not n_folds(data):
         return None
@@ -98,7 +94,7 @@ def by_leave_one_out(model: Any, data: Data) -> Choice | None:
 
 
 def expectation(found: Choice, measure: Measure) -> str:
-    """Say what to expect.
+    """Return the sentence about the expected score.
 
     >>> found = Choice("it", ["it"], 0.913, 0.84, 0.962, 60)
     >>> expectation(found, Measure("accuracy", "accuracy"))
@@ -112,7 +108,7 @@ def expectation(found: Choice, measure: Measure) -> str:
 
 
 def distance(found: Choice) -> list[str]:
-    """Say how far from their prediction numbers are to be expected, where that is known."""
+    """Return a sentence with the 90% prediction interval of numbers, if it is known."""
     if found.within is None:
         return []
     return [f"Nine of ten new rows are expected within {found.within:.3g} of their prediction."]

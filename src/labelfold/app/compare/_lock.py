@@ -1,4 +1,4 @@
-"""One comparison at a time in a folder."""
+"""A lock on a folder, so that one comparison at a time writes to it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from labelfold.app.io._problems import FileProblem, writable_folder
 
 
 class FolderLock(os.PathLike):
-    """A folder that is locked, from the start until :meth:`release` or the end of the process.
+    """A locked folder. The lock ends with :meth:`release` or with the process.
 
-    It is the system's lock on an open file (``flock``; on Windows a locked byte), so that the file left behind by a
-    killed process locks nothing. File systems that know no locks are used without one. It can be given to
-    :func:`labelfold.compare` in place of the folder, which then stays locked when the comparison is over.
+    It is a lock of the system on an open file (``flock``; on Windows a locked byte), so a file left by a killed
+    process locks nothing. On file systems without locks there is no lock. :func:`labelfold.compare` takes it in place
+    of the folder, which then stays locked after the comparison.
 
     Parameters
     ----------
     folder : path
-        The folder, made if need be.
+        The folder; it is created if missing.
     """
 
     def __init__(self, folder: str | os.PathLike):
@@ -56,14 +56,14 @@ class FolderLock(os.PathLike):
         self.release()
 
     def release(self) -> None:
-        """Give the lock up."""
+        """Release the lock."""
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
 
 
 def _owner(handle: int) -> str:
-    """Say which process holds the lock, where its file tells."""
+    """Return the process that holds the lock, if its file can be read, for a message."""
     number = b""
     with suppress(OSError):  # Windows does not read a locked byte
         number = os.read(handle, 20)

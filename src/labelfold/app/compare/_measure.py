@@ -1,4 +1,4 @@
-"""How predictions are scored, and how a score is written: shares of rows as percentages, R² as a number."""
+"""Scores of predictions (accuracy, balanced accuracy, F1, R²), and how they are written."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# What R² means, for readers who do not meet it every day.
 R2_GLOSS = (
     "R² is the share of the target's variance that is predicted: 1 is every number right, 0 no better than always "
     "giving their mean."
@@ -20,9 +19,9 @@ class Measure:
     Attributes
     ----------
     name : str
-        What it is called in print.
+        Its name in reports.
     kind : {"accuracy", "balanced", "f1", "r2"}
-        Which it is.
+        Which score it is. "f1" is micro-averaged over the labels.
     """
 
     name: str
@@ -35,7 +34,7 @@ class Measure:
 
     @property
     def gloss(self) -> str:
-        """What it means, in a sentence; nothing where everyone knows."""
+        """What it means, in a sentence; "" for accuracy."""
         return {
             "r2": R2_GLOSS,
             "f1": "F1 is 100% where every label of every row is given and no other; labels missed and labels wrongly "
@@ -51,22 +50,22 @@ class Measure:
 
     @property
     def sentence(self) -> str:
-        """The name as a sentence begins."""
+        """The name at the start of a sentence."""
         return f"{self.name[0].upper()}{self.name[1:]}"
 
     def show(self, value: float) -> str:
-        """Write a score.
+        """Return a score as text.
 
         >>> Measure("accuracy", "accuracy").show(0.9134), Measure("R²", "r2").show(-0.004)
         ('91.3%', '0.00')
         """
         if value is None or np.isnan(value):
             return "–"
-        # + 0.0 so that a round-off below zero is no "-0.0"
+        # + 0.0 turns -0.0 into 0.0
         return (f"{100 * value:.1f}%" if self.shares else f"{round(value, 2) + 0.0:.2f}").replace("-", "−")
 
     def stated(self, value: float) -> str:
-        """Write a score with what it counts.
+        """Return a score as text with its unit.
 
         >>> Measure("accuracy", "accuracy").stated(0.9134), Measure("R²", "r2").stated(0.52)
         ('91.3% right', 'an R² of 0.52')
@@ -77,7 +76,7 @@ class Measure:
         return f"{self.show(value)} {unit}"
 
     def difference(self, value: float, spread: float) -> str:
-        """Write a difference of scores, in percentage points for shares, with its spread where there is one.
+        """Return a difference of scores as text, in percentage points for shares, with its spread if known.
 
         >>> share = Measure("accuracy", "accuracy")
         >>> share.difference(0.0213, 0.004), share.difference(-0.0213, np.nan), share.difference(-1e-17, 0.01)
@@ -90,7 +89,7 @@ class Measure:
         return number if np.isnan(spread) else f"{number} ± {times * spread:.{digits}f}"
 
     def with_spread(self, value: float, spread: float) -> str:
-        """Write a score with its spread over repeats, where there is one.
+        """Return a score as text with its spread over the repeats, if known.
 
         >>> Measure("accuracy", "accuracy").with_spread(0.913, 0.02), Measure("R²", "r2").with_spread(0.5, np.nan)
         ('91.3% ± 2.0', '0.50')
@@ -100,11 +99,11 @@ class Measure:
         return f"{self.show(value)} ± {f'{100 * spread:.1f}' if self.shares else f'{spread:.2f}'}"
 
     def negligible(self, difference: float) -> bool:
-        """Tell whether a difference is written as none."""
+        """Tell whether a difference rounds to 0."""
         return round(difference, 3 if self.shares else 2) == 0
 
     def terms(self, truth: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-        """Return what each row adds to the sums, (l, q); NaN where there is no prediction."""
+        """Return the terms that each row adds to the sums, (l, q)."""
         if self.kind == "f1":
             tp = (truth * predicted).sum(axis=1)
             return np.column_stack([2 * tp, truth.sum(axis=1) + predicted.sum(axis=1)])
@@ -132,7 +131,7 @@ class Measure:
     def by_part(self, sums: np.ndarray) -> np.ndarray:
         """Return the score of each part of the rows from sums (..., parts, q).
 
-        R² of a part is taken with the variance of all rows: the numbers of a part may hardly differ.
+        R² of a part uses the variance of all rows, since the numbers of a part may hardly differ.
         """
         if self.kind == "r2":
             whole = np.broadcast_to(sums[..., 1].mean(axis=-1, keepdims=True), sums[..., 1].shape)
@@ -141,7 +140,7 @@ class Measure:
 
 
 def measure_for(task: str, counts: np.ndarray) -> Measure:
-    """Return the measure that suits a target: balanced accuracy where one class is five times another.
+    """Return the score for a target: balanced accuracy if one class is five times as frequent as another.
 
     >>> measure_for("multiclass", np.array([50, 4])).name
     'balanced accuracy'

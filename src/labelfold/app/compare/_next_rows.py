@@ -1,8 +1,7 @@
-"""Which unlabelled rows are most worth a label, given what the delivered model says of them."""
+"""Active learning: which unlabelled rows to label next, given the predictions of the delivered model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,15 +16,15 @@ if TYPE_CHECKING:
     from labelfold.app.compare._results import Comparison
 
 _MOST_NEXT = 20
-_MOST_SETTLED = 2000  # unlabelled rows, and labelled ones, that are settled or settle
-_MOST_LOOKED_AT = 5000  # unlabelled rows, and labelled ones, that distances are taken between
+_MOST_SETTLED = 2000  # unlabelled rows, and labelled rows, in `settle`
+_MOST_LOOKED_AT = 5000  # unlabelled rows, and labelled rows, in `greedy_sample`
 
 
 def next_rows(found: Comparison, model: Any, Z: np.ndarray | None) -> tuple[np.ndarray, Any, np.ndarray]:
-    """Return the unlabelled rows to label next, what the model predicts for them and how sure it is.
+    """Return the unlabelled rows to label next, their predictions and confidences.
 
-    Classes: those that settle most of what the model is unsure of, by their places in the embedding Z (see `settle`);
-    without an embedding those that it is least sure of. Numbers: see `greedy_sample`.
+    For classes they are chosen by `settle` in the embedding Z, or by least confidence if there is no embedding. For
+    numbers they are chosen by `greedy_sample`.
     """
     data = found.data
     rows = data.unlabelled
@@ -45,13 +44,13 @@ def next_rows(found: Comparison, model: Any, Z: np.ndarray | None) -> tuple[np.n
         near, away = nearest(R[rows[some]], R[known]), euclidean_distances(R[rows[some]])
         best = settle(away, near, np.nan_to_num(1 - confidence[some]), _MOST_NEXT)
         settling = some[[one.candidate for one in best]]
-        # where nothing is left to settle: the least sure
+        # if `settle` returns fewer rows, the least confident ones follow
         chosen = np.concatenate([settling, np.setdiff1d(chosen, settling)])[:_MOST_NEXT].astype(int)
     return rows[chosen], predicted[chosen], confidence[chosen]
 
 
 def each_alike(Z: np.ndarray) -> np.ndarray:
-    """Return an embedding whose coordinates vary alike."""
+    """Return an embedding with coordinates of unit variance."""
     spread = Z.std(axis=0)
     return Z / np.where(spread > 0, spread, 1.0)
 
@@ -71,32 +70,24 @@ def _next_numbers(found: Comparison, model: Any) -> tuple[np.ndarray, np.ndarray
 
 
 def greedy_sample(X: Any, predicted: np.ndarray, X_known: Any, y_known: np.ndarray, most: int) -> np.ndarray:
-    """Return rows that differ from all labelled ones in their columns and in their number, each from those before.
+    """Return up to ``most`` rows by improved greedy sampling.
 
-    The row taken has the largest least product of the two distances (improved greedy sampling: Wu, Lin & Huang,
-    Active learning for regression using greedy sampling, Information Sciences 2019). A row taken counts as labelled
-    with its prediction.
+    Each row has the largest distance to its nearest labelled row, where the distance is the product of the distances
+    in X and in y. A chosen row then counts as labelled with its prediction. (Wu, Lin & Huang, Active learning for
+    regression using greedy sampling, Information Sciences 2019.)
 
     >>> X = np.array([[0.1], [5.0], [5.1]])
     >>> greedy_sample(X, np.array([0.0, 9.0, 9.0]), np.array([[0.0]]), np.array([1.0]), 2).tolist()
     [2, 0]
     """
     away = euclidean_distances(X, X_known) * np.abs(predicted[:, None] - y_known)
-
-    def away_from(row: int) -> np.ndarray:
-        return euclidean_distances(X, X[[row]])[:, 0] * np.abs(predicted - predicted[row])
-
-    return _farthest_first(away.min(axis=1), away_from, [], most)
-
-
-def _farthest_first(
-    least: np.ndarray, away_from: Callable[[int], np.ndarray], chosen: list[int], most: int
-) -> np.ndarray:
-    """Return the rows chosen and more, up to ``most``: each the farthest, by its least distance, from them."""
+    chosen: list[int] = []
+    least = away.min(axis=1)
     while len(chosen) < min(most, len(least)):
-        farthest = int(np.argmax(least))
-        if least[farthest] <= 0:
+        row = int(np.argmax(least))
+        if least[row] <= 0:
             break
-        chosen.append(farthest)
-        least = np.minimum(least, away_from(farthest))
+        chosen.append(row)
+        to_row = euclidean_distances(X, X[[row]])[:, 0] * np.abs(predicted - predicted[row])
+        least = np.minimum(least, to_row)
     return np.array(chosen, dtype=int)

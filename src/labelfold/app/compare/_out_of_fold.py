@@ -1,4 +1,4 @@
-"""Out-of-fold predictions of the labelled rows, read from rows of results."""
+"""Reads out-of-fold predictions of the labelled rows from the results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def out_of_fold(
     data: Data, measure: Measure, rows: list[dict[str, Any]], runs: list[Run], repeats: int, seed: int
 ) -> dict[Run, OutOfFold]:
-    """Return the out-of-fold predictions of the runs that were through all folds ``repeats`` times."""
+    """Return the out-of-fold predictions of the runs that finished ``repeats`` repeats."""
     pairs = {(run.method.name, run.k): run for run in runs}
     found = predictions_of(data, measure, rows, list(pairs), repeats, seed)
     return {pairs[pair]: one for pair, one in found.items() if len(one.terms) == repeats}
@@ -27,7 +27,7 @@ def out_of_fold(
 def predictions_of(
     data: Data, measure: Measure, rows: list[dict[str, Any]], pairs: list[tuple], repeats: int, seed: int
 ) -> dict[tuple, OutOfFold]:
-    """Read the out-of-fold predictions of methods and sizes from rows of results: as many repeats as each has."""
+    """Return the out-of-fold predictions of (method, size) pairs, with the repeats that each has."""
     fold, truth = fold_of_rows(data, repeats, seed), data.truth
     cells = {
         (row["method"], whole(row["k"]), int(row["repeat"])): row["predicted"]
@@ -48,7 +48,7 @@ def predictions_of(
 
 
 def whole(value: Any) -> int | None:
-    """Return a number of a table, None where it has none."""
+    """Return a cell of a table as int, None if it is missing."""
     import pandas as pd
 
     return None if pd.isna(value) else int(value)

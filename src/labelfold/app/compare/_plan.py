@@ -1,4 +1,4 @@
-"""What is going to be run: which methods, at which sizes, and which numbers of labels make a curve."""
+"""The plan of a comparison: methods, numbers of components, and budgets of the learning curve."""
 
 from __future__ import annotations
 
@@ -10,36 +10,37 @@ from typing import Any
 import numpy as np
 
 from labelfold.app.compare._data import Data
-from labelfold.app.registry._methods import METHODS, Method, get_method, install
+from labelfold.app.registry._method import Method
+from labelfold.app.registry._methods import METHODS, get_method, install
 from labelfold.app.registry._suitability import refuse_other_task, why_not
 from labelfold.model_selection import LabelBudgetSplit
 from labelfold.tables._column import pixel_columns
 
 _MOST_COMPONENTS = 50
-# Of more labelled rows the weighing of views takes long: what is quick gives a first answer before it.
+# With more labelled rows LabelFold takes long, so quick methods run first and give a first answer.
 _MANY_LABELLED = 1000
 
 
 @dataclass(frozen=True)
 class Run:
-    """A method at a size of the embedding; no size where it does not embed."""
+    """A method with a number of components k; None if it does not embed."""
 
     method: Method
     k: int | None
 
     @property
     def label(self) -> str:
-        """What it is called in print."""
+        """Its name in reports."""
         return self.method.title if self.k is None else f"{self.method.title}, {self.k}"
 
     def make(self, X: Any, seed: int, scale: bool | str, task: str) -> Any:
-        """Make the estimator."""
+        """Return the estimator, not fitted."""
         return self.method.make(self.k, X=X, random_state=seed, scale=scale, task=task)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All runs on a split, the budgets of the curve, the sizes asked for, and what is left out with the reason."""
+    """The runs of each split, the budgets of the curve, the sizes asked for, and methods left out with reasons."""
 
     runs: list[Run]
     budgets: list[int]
@@ -54,14 +55,14 @@ def make_plan(
     components: int | Sequence[int] | None,
     test_size: float,
 ) -> Plan:
-    """Choose what to run, or say in a sentence what cannot be."""
+    """Choose what to run, and check the parameters."""
     if not 0 < test_size < 1:
         raise ValueError(
             f"test_size is the share of labelled rows held back, between 0 and 1, not {test_size}."
         )
     chosen, left_out = _methods(data, methods)
     budgets = [] if budgets is None else _whole("budgets", budgets)
-    if budgets:  # refuses, before any work, those that the labels do not allow
+    if budgets:  # raises an error now if there are too few labels for them
         splitter = LabelBudgetSplit(budgets, n_repeats=1, test_size=test_size, task=data.facts.task)
         next(splitter.split(None, data.y))
     sizes = None if components is None else _sizes(components, data)
@@ -78,7 +79,7 @@ def make_plan(
 
 
 def _methods(data: Data, methods: Sequence[str | Method] | None) -> tuple[list[Method], dict[str, str]]:
-    """Return the methods to run, and the titles of the others with the reason."""
+    """Return the methods to run, and the titles of the others with reasons."""
     if methods is not None:
         methods = [methods] if isinstance(methods, str | Method) else methods
         chosen = [m if isinstance(m, Method) else get_method(m) for m in methods]
@@ -107,9 +108,10 @@ def _methods(data: Data, methods: Sequence[str | Method] | None) -> tuple[list[M
 
 
 def _default_size(method: Method, data: Data) -> int:
-    """Return the size of an embedding: all directions that labels can tell, or some more where rows decide.
+    """Return the default number of components.
 
-    A number has one direction; where the method has more to give it is two, for a map.
+    It is the number of discriminant directions, or more for unsupervised components. In regression LabelFold has two,
+    for a map.
     """
     n, d = data.X.shape
     natural = data.facts.most_directions
@@ -121,7 +123,7 @@ def _default_size(method: Method, data: Data) -> int:
 
 
 def _sizes(components: int | Sequence[int], data: Data) -> list[int]:
-    """Return the sizes of the embedding asked for, or say what is wrong with them."""
+    """Return the numbers of components asked for, checked."""
     d = data.X.shape[1]
     sizes = _whole("components", components)
     if not sizes or sizes[0] < 1:
@@ -132,7 +134,7 @@ def _sizes(components: int | Sequence[int], data: Data) -> list[int]:
 
 
 def _whole(name: str, values: Any) -> list[int]:
-    """Return whole numbers in order, each once."""
+    """Return whole numbers sorted, without duplicates."""
     try:
         numbers = [int(v) for v in np.atleast_1d(values)]
         if any(number != v for number, v in zip(numbers, np.atleast_1d(values), strict=True)):
@@ -143,14 +145,14 @@ def _whole(name: str, values: Any) -> list[int]:
 
 
 def images_of(data: Data, image_shape: tuple[int, ...] | None) -> tuple[int, ...] | None:
-    """Return the height and width of the images that rows are, and 3 in colour, as given or as the names say."""
+    """Return the height and width of images, and 3 for colour; None if the rows are not images."""
     return image_sides(data.X.shape[1], data.names, image_shape)
 
 
 def image_sides(
     d: int, names: Sequence[str] | None, image_shape: tuple[int, ...] | None
 ) -> tuple[int, ...] | None:
-    """Return the sides of the images that d columns are, as given or as their names say; None where they are none."""
+    """Return the shape of images of d columns, as given or from the names of the columns; None if they are none."""
     if image_shape is not None:
         shape = tuple(int(side) for side in image_shape)
         if prod(shape) != d or len(shape) not in (2, 3) or shape[2:] not in ((), (3,)):

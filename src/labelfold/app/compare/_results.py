@@ -1,4 +1,4 @@
-"""What a comparison found: rows of results first, then tables, a ranking and an answer in words."""
+"""The result of a comparison: rows of results, tables, a ranking and an answer in words."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from labelfold.app.compare._data import Data
-    from labelfold.app.compare._expect import HeldBack
+    from labelfold.app.compare._expect import HeldOut
     from labelfold.app.compare._review import Review
-    from labelfold.app.registry._methods import Method
+    from labelfold.app.registry._method import Method
 
-# Taken where it is as good as the best: it blends many views of the rows, embeds, and knows how sure it is.
+# Recommended unless another method is significantly better: it embeds, and its probabilities are calibrated.
 PREFERRED = "labelfold"
 
 
@@ -35,24 +35,24 @@ class Comparison:
     Attributes
     ----------
     table : DataFrame
-        One row a method, size and number of labels: the mean score on rows held back, its spread (standard deviation
-        over the repeats), how far behind the best (paired by repeat, with the spread of the differences), seconds of
-        fitting and of transforming the rows held back, and the bytes that the embedding of all rows takes.
+        One row for each method, size and number of labels: the mean score on held-out rows, its spread (standard
+        deviation over the repeats), the distance to the best (paired by repeat, with its spread), seconds of fitting
+        and of transforming the held-out rows, and the bytes of the embedding of all rows.
     choice : Choice or None
-        The method recommended, the score to expect of it on new rows with a 90% interval, on how many labelled rows
-        that stands, and the methods that cannot be told from the best. None where nothing could be predicted.
+        The recommended method, its expected score on new rows with a 90% interval, the number of labelled rows behind
+        that, and the methods that are equally good. None if there are no out-of-fold predictions.
     best_ : str or None
-        The method recommended. None where none could be fitted.
+        The recommended method. None if no method could be fitted.
     best_size_ : int or None
         Its number of components: the smallest within one standard error of its best.
     answer : str
-        The finding in a sentence; ``details`` has more of them.
+        The result in a sentence; ``details`` has further sentences.
     results : DataFrame
-        One row a run.
+        One row for each run.
     ranking : DataFrame
-        One row a method, best first, each at the size chosen for it.
+        One row for each method, best first, at the size chosen for it.
     lines : DataFrame
-        The table at the sizes chosen, how far behind counted among them.
+        The table, restricted to the sizes chosen.
     left_out : dict
         Methods that were not run, with the reason.
     notes : list of str
@@ -81,7 +81,7 @@ class Comparison:
             .reindex(columns=list(COLUMNS))
             .astype({name: types[kind] for name, kind in COLUMNS.items()})
         )
-        # resumed rows may lie in another order
+        # resumed rows may be in another order
         order = {name: i for i, name in enumerate(methods)}
         self.results = self.results.sort_values(
             ["repeat", "budget", "method", "k"],
@@ -94,7 +94,7 @@ class Comparison:
         self.left_out = left_out or {}
         self.notes = notes or []
         self.stopped = stopped
-        self._refits: dict[tuple[str, int | None], tuple[Any, HeldBack | None]] = {}
+        self._refits: dict[tuple[str, int | None], tuple[Any, HeldOut | None]] = {}
 
     def __repr__(self) -> str:
         """Return the answer and the ranking."""
@@ -109,19 +109,19 @@ class Comparison:
         return notebook(self)
 
     def label(self, method: str, k: Any) -> str:
-        """Return what a method, at a size of the embedding, is called in tables and figures."""
+        """Return the name of a method with k components in tables and figures."""
         title = self.methods[method].title
         several = self.methods[method].embeds and len(self.settings["components"]) > 1
         return f"{title}, {k}" if several else title
 
     @cached_property
     def series(self) -> pd.DataFrame:
-        """Results with a ``label`` for each method and size, less the repeat that an early end cut short."""
+        """Results with a ``label`` for each method and size, without a split that an early end left incomplete."""
         rows = self.results[~self._cut_short()]
         return rows.assign(label=[self.label(m, k) for m, k in zip(rows["method"], rows["k"], strict=True)])
 
     def _cut_short(self) -> np.ndarray:
-        """Tell which results of the curve are of a split that not every method got to: means would be unlike."""
+        """Tell which results of the curve belong to a split that not every method finished."""
         rows = self.results
         curve = rows["budget"] != self.settings.get("n_labelled")
         if not self.stopped or not curve.any():
@@ -134,7 +134,7 @@ class Comparison:
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """One row a method, size and budget."""
+        """One row for each method, size and budget."""
         return _summary(self.series, list(self.methods))
 
     @cached_property
@@ -146,7 +146,7 @@ class Comparison:
 
     @cached_property
     def budget_(self) -> int:
-        """The budget that decides: the largest at which as many methods have a result as at any."""
+        """The budget that decides: the largest one at which the most methods have a result."""
         there = self.results.dropna(subset="score").groupby("budget")["method"].nunique()
         if there.empty:
             return max(self.settings["budgets"])
@@ -154,7 +154,7 @@ class Comparison:
 
     @cached_property
     def ranking(self) -> pd.DataFrame:
-        """One row a method, best first."""
+        """One row for each method, best first."""
         import pandas as pd
 
         at = self.series[self.series["budget"] == self.budget_]
@@ -175,21 +175,21 @@ class Comparison:
 
     @cached_property
     def choice(self) -> Choice | None:
-        """What is recommended, and what to expect of it."""
+        """The recommended method, and its expected score."""
         found = self.out_of_fold
         ranked = [label for label in self.ranking["label"] if label in found]
-        # what cannot be saved can be a yardstick, but is not delivered while anything else can be
+        # a method that cannot be saved is recommended only if there is no other
         kept = [label for label in ranked if self.methods[self._method_of(label)].needs is None] or ranked
         if not kept:
             return None
-        # where LabelFold is not as good, the simplest of those that are: the registry has simple methods first
+        # LabelFold first, then the order of the registry, which has simple methods first
         order = [PREFERRED, *self.methods]
         preferred = sorted(kept, key=lambda label: order.index(self._method_of(label)))
         choice = choose({label: found[label] for label in kept}, preferred, self.settings["random_state"])
         return self._leave_one_out(choice)
 
     def _leave_one_out(self, choice: Choice) -> Choice:
-        """Put LabelFold's own leave-one-out in the place of folds, which cost it labels to learn from."""
+        """Replace LabelFold's expected score by its leave-one-out score, which hides fewer labels than folds."""
         method = self._method_of(choice.chosen)
         if method != PREFERRED:
             return choice
@@ -216,7 +216,7 @@ class Comparison:
 
     @property
     def measure(self) -> Measure:
-        """How predictions are scored."""
+        """The score that methods are compared by."""
         if self.data is None:
             return Measure("accuracy", "accuracy")
         return self.data.measure
@@ -226,7 +226,7 @@ class Comparison:
 
     @cached_property
     def winner(self) -> pd.Series | None:
-        """The row of the ranking that is recommended: the method chosen, or the best where there is no choice."""
+        """The row of the ranking of the recommended method, or the best one if there is no choice."""
         ranked = self.ranking.dropna(subset="mean")
         if ranked.empty:
             return None
@@ -236,12 +236,12 @@ class Comparison:
 
     @property
     def best_(self) -> str | None:
-        """The method recommended."""
+        """The recommended method."""
         return None if self.winner is None else str(self.winner["method"])
 
     @property
     def best_size_(self) -> int | None:
-        """The size chosen for it."""
+        """Its number of components."""
         return None if self.winner is None else whole(self.winner["k"])
 
     @property
@@ -251,39 +251,38 @@ class Comparison:
 
     @property
     def answer(self) -> str:
-        """The finding in a sentence."""
+        """The result in a sentence."""
         from labelfold.app.compare._words import answer
 
         return answer(self)
 
     @property
     def details(self) -> list[str]:
-        """What should be known beside the answer, each a sentence."""
+        """Further sentences."""
         from labelfold.app.compare._words import details
 
         return details(self)
 
     def refit(self, method: str | None = None, components: int | None = None) -> Any:
-        """Return the best method, or another one compared, fitted on all rows with all labels.
+        """Return the recommended method, or another one, fitted on all rows with all labels.
 
         Parameters
         ----------
         method : str, optional
-            The method recommended unless given.
+            The recommended one by default.
         components : int, optional
-            The size chosen for the method unless given.
+            The size chosen for the method by default.
 
         Returns
         -------
         estimator
-            It has ``predict`` and, where the method embeds, ``transform``. Its classes are those of y. It takes rows
-            as they were given: where that was a table with named columns, it is a pipeline that begins with the
-            recipe.
+            It has ``predict`` and, if the method embeds, ``transform``. Its classes are those of y. It takes rows as
+            they were given to `compare`: for a table it is a pipeline that begins with the recipe.
         """
         return self.data.delivered(self.fitted(method, components))
 
     def fitted(self, method: str | None = None, components: int | None = None) -> Any:
-        """Return a method fitted on the rows as numbers; see `refit`. Asked for again, it is the same object."""
+        """Return a method fitted on the matrix of rows, without the recipe; see `refit`. The result is cached."""
         from labelfold.app.compare._review import fit_on_all
 
         method = self.best_ if method is None else method
@@ -297,33 +296,33 @@ class Comparison:
             self._refits[method, components] = fit_on_all(self, method, components)
         return self._refits[method, components][0]
 
-    def held_back(self) -> HeldBack | None:
-        """Return what the confidence of the recommended method was calibrated on, where that took folds."""
+    def held_out(self) -> HeldOut | None:
+        """Return the out-of-fold predictions that calibrated the recommended method, if folds did."""
         self.fitted()
         return self._refits[str(self.best_), self.best_size_][1]
 
     @cached_property
     def review(self) -> Review:
-        """What the report shows beside the scores: maps, confusion, components, rows to label next."""
+        """What the report shows besides scores: maps, confusion, components, rows to label next."""
         from labelfold.app.compare._review import review
 
         return review(self)
 
     def forgo_review(self) -> None:
-        """Leave out of the report what takes fitting again."""
+        """Leave out of the report what needs further fits."""
         from labelfold.app.compare._review import EMPTY
 
         self.__dict__["review"] = EMPTY
 
     def report(self, path: str | os.PathLike) -> Path:
-        """Write one offline HTML page: the answer, the figures, the maps, and what to label next."""
+        """Write one offline HTML page: the answer, the figures, the maps, and the rows to label next."""
         from labelfold.app.report._page import write_report
 
         return write_report(self, path)
 
 
 def _summary(series: pd.DataFrame, order: list[str]) -> pd.DataFrame:
-    """Return the means of runs of the same method, size and budget."""
+    """Return the means over the runs of each method, size and budget."""
     import pandas as pd
 
     table = series.groupby(["label", "budget"], sort=False).agg(
@@ -362,7 +361,7 @@ def _summary(series: pd.DataFrame, order: list[str]) -> pd.DataFrame:
 
 
 def _chosen(scores: pd.DataFrame, sizes: np.ndarray) -> str:
-    """Return which of a method's sizes (the columns) to take: the smallest within one standard error of the best."""
+    """Return the label of the smallest size (columns of scores) within one standard error of the best."""
     ran = scores.dropna(axis="columns", how="all")
     whole = ran.dropna()
     if whole.empty:
@@ -372,12 +371,12 @@ def _chosen(scores: pd.DataFrame, sizes: np.ndarray) -> str:
 
 
 def _gaps(wide: pd.DataFrame) -> pd.DataFrame:
-    """Return, for scores (repeats x methods), the paired distance of each method to the best mean."""
+    """Return the paired distance of each method to the best one, from scores (repeats x methods)."""
     import pandas as pd
 
     if wide.empty:
         return pd.DataFrame({"behind": [], "behind_spread": [], "behind_in": []})
-    # a method that failed in some repeats is no yardstick: its mean is over fewer, perhaps easier, ones
+    # the best must have all repeats: a mean over fewer, perhaps easier ones cannot be compared
     whole = wide.loc[:, wide.count() == wide.count().max()]
     gap = wide.rsub(wide[whole.mean().fillna(-np.inf).idxmax()], axis=0)
     behind_in = (gap > 0).sum().where(gap.count() > 0)

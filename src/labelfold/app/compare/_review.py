@@ -1,4 +1,4 @@
-"""What a report shows beside scores: maps of the best methods, what was predicted for rows held back, components."""
+"""What the report shows besides scores: maps, out-of-fold predictions, components, rows to label next."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from labelfold._layout import layout
 from labelfold.app._calibrate import calibrate, is_calibrated
 from labelfold.app._explain import ViewKind, correlations, last_step, predict_with_confidence, view_kinds
-from labelfold.app.compare._expect import HeldBack, hold_back
+from labelfold.app.compare._expect import HeldOut, predict_held_out
 from labelfold.app.compare._next_rows import next_rows
 from labelfold.app.compare._out_of_fold import whole
 from labelfold.app.compare._splits import fold_of_rows, from_text
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 _MOST_MAPS = 2
 _MOST_POINTS = 20_000
-_LANDMARKS = 1000  # of a layout: more take seconds and show no more
+_LANDMARKS = 1000  # of a layout; more take seconds and look the same
 _MOST_SHOWN = 12  # components
-_MOST_LOOKED_AT = 2000  # rows, to see which columns a view goes along with
-_SURE = 0.8  # of another class than the label: such a label is worth a second look
+_MOST_LOOKED_AT = 2000  # rows for the correlations of views with columns
+_SURE = 0.8  # confidence in another class from which a label is listed as doubtful
 
 
 @dataclass(frozen=True)
@@ -39,17 +39,17 @@ class Map:
     Attributes
     ----------
     title : str
-        The method.
+        Title of the method.
     points : ndarray of shape (m, 2)
-        Where the rows lie.
+        Coordinates of the rows.
     rows : ndarray of shape (m,)
-        Which they are.
+        Indices of the rows.
     predicted : ndarray of shape (m,) or (m, c)
-        What the method says of them: class codes, 0 and 1 for several labels, or numbers.
+        Predictions: class codes, 0/1 labels, or numbers.
     confidence : ndarray of shape (m,)
-        How sure it is; NaN where it does not say.
+        Confidence of the predictions; NaN if the method has none.
     axes : pair of str, or None
-        What the coordinates are, where they are more than a layout.
+        Names of the coordinates; None for a layout.
     """
 
     title: str
@@ -61,19 +61,19 @@ class Map:
 
 
 @dataclass(frozen=True)
-class Untold:
-    """What the recommended method says of the labelled rows when it is not told their labels.
+class HeldOutPredictions:
+    """Predictions of the recommended method for labelled rows, each made without the row's own label.
 
     Attributes
     ----------
     guess : ndarray of shape (l,) or (l, c)
-        Class codes, 0 and 1 for several labels, or numbers.
+        Class codes, 0/1 labels, or numbers.
     confidence : ndarray of shape (l,)
-        How sure it is; NaN where it does not say.
+        Confidence of the predictions; NaN if the method has none.
     tested : ndarray of bool of shape (l,)
-        Which rows were left out once.
+        Which rows were held out.
     how : str
-        How, for a sentence.
+        By folds or by leave-one-out, in words.
     """
 
     guess: np.ndarray
@@ -82,41 +82,41 @@ class Untold:
     how: str
 
     def right(self, truth: np.ndarray) -> np.ndarray:
-        """Tell of each labelled row whether all that was said is right."""
+        """Tell for each labelled row whether its prediction is right, with all of its labels."""
         return np.array([np.all(one) for one in self.guess == truth], dtype=bool)
 
     def doubtful(self, truth: np.ndarray) -> np.ndarray:
-        """Return the labelled rows whose label is confidently contradicted, the surest first."""
+        """Return the labelled rows for which another class is predicted with high confidence, highest first."""
         rows = np.flatnonzero(self.tested & ~self.right(truth) & (self.confidence >= _SURE))
         return rows[np.argsort(-self.confidence[rows], kind="stable")]
 
 
 @dataclass(frozen=True)
 class Review:
-    """See the module.
+    """What the report shows besides scores.
 
     Attributes
     ----------
     maps : list of Map
-        The recommended method's first, and another's, fitted with all labels.
-    left_out : Untold or None
-        What was predicted for labelled rows without their labels.
+        Of the recommended method, then of another one, fitted with all labels.
+    left_out : HeldOutPredictions or None
+        Predictions of labelled rows without their labels.
     strengths : ndarray of shape (k, d), or None
-        Correlation of the columns with the best model's components, or with its scores where it has none.
+        Correlations of the columns with the components of the best model, or with its scores if it has none.
     parts : list of str
-        What these are called.
+        Names of these components or scores.
     views : list of ViewKind
-        The kinds of views that it blends, where it is a LabelFold.
+        The kinds of views of a LabelFold.
     next_rows : ndarray
-        Unlabelled rows most worth a label; see `_next_rows`.
+        Unlabelled rows to label next; see `_next_rows`.
     next_predicted : list of str
-        What it takes them for.
+        Their predictions.
     next_confidence : ndarray
-        How sure it is.
+        The confidences of these.
     """
 
     maps: list[Map] = field(default_factory=list)
-    left_out: Untold | None = None
+    left_out: HeldOutPredictions | None = None
     strengths: np.ndarray | None = None
     parts: list[str] = field(default_factory=list)
     views: list[ViewKind] = field(default_factory=list)
@@ -129,11 +129,11 @@ EMPTY = Review()
 
 
 def review(found: Comparison) -> Review:
-    """Fit the best methods again on all rows, and look at them."""
+    """Fit the best methods on all rows, and gather what the report shows of them."""
     if found.winner is None:
         return EMPTY
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # they were noted in the runs
+        warnings.simplefilter("ignore")  # the runs recorded them
         model, data = found.fitted(), found.data
         embedded = np.asarray(model.transform(data.X)) if hasattr(model, "transform") else None
         rows, predicted, sure = next_rows(found, model, embedded)
@@ -146,8 +146,8 @@ def review(found: Comparison) -> Review:
         return Review(_maps(found), left_out(found), strengths, names, views, rows, text, sure)
 
 
-def fit_on_all(found: Comparison, method: str, k: int | None) -> tuple[Any, HeldBack | None]:
-    """Return a method fitted on all rows with all labels, and what its confidence was calibrated on, if anything."""
+def fit_on_all(found: Comparison, method: str, k: int | None) -> tuple[Any, HeldOut | None]:
+    """Return a method fitted on all rows with all labels, and the held-out predictions that calibrated it."""
     data = found.data
     s = found.settings
 
@@ -161,12 +161,12 @@ def fit_on_all(found: Comparison, method: str, k: int | None) -> tuple[Any, Held
     model.fit(data.X, data.targets())
     if is_calibrated(model) or method != found.best_:
         return model, None
-    held = hold_back(make, data, s["random_state"])
+    held = predict_held_out(make, data, s["random_state"])
     return calibrate(model, held), held
 
 
 def _parts(model: Any, data: Any, embedded: np.ndarray | None) -> tuple[np.ndarray | None, list[str]]:
-    """Return what a model makes of the rows, as columns with names: components, or scores of classes."""
+    """Return the components of the rows, or their scores if there are none, and their names."""
     if embedded is not None:
         parts = embedded[:, :_MOST_SHOWN]
         return parts, [f"Component {i + 1}" for i in range(parts.shape[1])]
@@ -181,22 +181,25 @@ def _parts(model: Any, data: Any, embedded: np.ndarray | None) -> tuple[np.ndarr
     return parts[:, :_MOST_SHOWN], [f"Taken for {name}" for name in data.classes[:_MOST_SHOWN]]
 
 
-def left_out(found: Comparison) -> Untold | None:
-    """Return what the recommended method says of labelled rows without their labels; None where that is unknown."""
+def left_out(found: Comparison) -> HeldOutPredictions | None:
+    """Return the predictions of the recommended method for labelled rows, without their labels, if known."""
     data, model = found.data, found.fitted()
     everyone = np.ones(data.labels.n_labelled, dtype=bool)
     unknown = np.full(data.labels.n_labelled, np.nan)
     if hasattr(model, "loo_predictions_"):
         tested = everyone
         if data.labels.task in ("binary", "multiclass"):
-            tested = data.counts()[data.labels.values] > 1  # of others nothing is left to tell them by
+            tested = (
+                data.counts()[data.labels.values] > 1
+            )  # a class with one label cannot be predicted without it
         sure = getattr(model, "loo_confidence_", unknown)
-        return Untold(codes(data, model.loo_predictions_), sure, tested, "leaving out one row at a time")
-    held = found.held_back()
+        predicted = codes(data, model.loo_predictions_)
+        return HeldOutPredictions(predicted, sure, tested, "leaving out one row at a time")
+    held = found.held_out()
     if held is not None:
         a, b = last_step(model).confidence_curve_
         how = "leaving out one fold at a time"
-        return Untold(held.guess, expit(a * held.gaps + b), held.tested, how)
+        return HeldOutPredictions(held.guess, expit(a * held.gaps + b), held.tested, how)
     told = _predicted(found)
     if not told:
         return None
@@ -205,11 +208,11 @@ def left_out(found: Comparison) -> Untold | None:
     guess[tested] = from_text(told[0], data.truth)
     if data.facts.numbers:
         guess = np.mean([from_text(text, data.truth) for text in told], axis=0)
-    return Untold(guess, unknown, tested, "leaving out one fold at a time")
+    return HeldOutPredictions(guess, unknown, tested, "leaving out one fold at a time")
 
 
 def _predicted(found: Comparison) -> list[str]:
-    """Return what the recommended method predicted for the rows held back, in each repeat."""
+    """Return the out-of-fold predictions of the recommended method, in each repeat, as stored."""
     best = found.winner
     assert best is not None
     rows = found.results[
@@ -221,7 +224,7 @@ def _predicted(found: Comparison) -> list[str]:
 
 
 def codes(data: Any, predicted: Any) -> np.ndarray:
-    """Return what a model says of rows as the labels are kept: class codes, 0 and 1, or numbers."""
+    """Return predictions in the form of ``Data.truth``: class codes, 0/1 labels, or numbers."""
     predicted = np.asarray(predicted)
     if data.facts.numbers or predicted.ndim == 2:
         return predicted
@@ -230,11 +233,11 @@ def codes(data: Any, predicted: Any) -> np.ndarray:
 
 
 def _maps(found: Comparison) -> list[Map]:
-    """Place rows in the plane by the best methods that embed, fitted with all labels; labelled rows come first."""
+    """Return the maps of the best methods that embed, fitted with all labels. Labelled rows are preferred."""
     data = found.data
     rng = np.random.default_rng(found.settings["random_state"])
     known = rng.permutation(data.labels.index)
-    if len(data.unlabelled):  # half of the room at most
+    if len(data.unlabelled):  # labelled rows take at most half of the points
         known = known[: max(_MOST_POINTS // 2, _MOST_POINTS - len(data.unlabelled))]
     hidden = rng.permutation(data.unlabelled)[: _MOST_POINTS - len(known[:_MOST_POINTS])]
     rows = np.sort(np.concatenate([known[:_MOST_POINTS], hidden]))
@@ -247,12 +250,12 @@ def _maps(found: Comparison) -> list[Map]:
             model = found.fitted(row["method"], whole(row["k"]))
             Z = np.asarray(model.transform(data.X[rows]), dtype=float)
             predicted, confidence = predict_with_confidence(model, data.X[rows])
-        except Exception:  # the table already says what is wrong with this method
+        except Exception:  # the table has the error of this method
             continue
         title = found.methods[row["method"]].title
         points, axes = plane(Z, data.X[rows])
         maps.append(Map(title, points, rows, codes(data, predicted), confidence, axes))
-    if not maps:  # no method reduces: the columns themselves
+    if not maps:  # no method embeds
         predicted, confidence = predict_with_confidence(found.fitted(), data.X[rows])
         points, axes = plane(_principal(data.X[rows], _MOST_SHOWN), data.X[rows])
         maps.append(Map("principal components", points, rows, codes(data, predicted), confidence, axes))
@@ -260,11 +263,11 @@ def _maps(found: Comparison) -> list[Map]:
 
 
 def plane(Z: np.ndarray, X: Any) -> tuple[np.ndarray, tuple[str, str] | None]:
-    """Return an embedding in two dimensions, and what the two are where they have names.
+    """Return an embedding in two dimensions, and the names of the axes if they have any.
 
-    Two components are drawn as they are, and more by a layout that keeps the neighbours in all of them (two principal
-    components where openTSNE is not installed). One component is drawn against the principal component of the columns
-    that says most beside it.
+    Two components stay as they are. More become a t-SNE layout, or two principal components if openTSNE is not
+    installed. A single component gets the main principal component of the columns as the second axis, less its
+    projection on the first.
     """
     if Z.shape[1] == 1:
         other = _beside(Z[:, 0], X)
@@ -280,23 +283,23 @@ def plane(Z: np.ndarray, X: Any) -> tuple[np.ndarray, tuple[str, str] | None]:
 
 
 def _beside(z: np.ndarray, X: Any) -> np.ndarray:
-    """Return the first principal component of the columns, each of unit variance, less what z tells of it."""
+    """Return the widest of three principal components of the columns, orthogonal to z."""
     z, P = z - z.mean(), _principal(X, 3)
     P = P - np.outer(z, z @ P) / max(z @ z, 1e-300)
     return P[:, P.var(axis=0).argmax()]
 
 
 def _principal(X: Any, k: int) -> np.ndarray:
-    """Return up to k principal components of columns brought to unit variance, sparse ones without centring."""
+    """Return up to k principal components of the columns, scaled to unit variance; a sparse X is not centred."""
     P = StandardScaler(with_mean=False).fit_transform(X)
-    if P.shape[1] > 1:  # one column is its own
+    if P.shape[1] > 1:
         P = TruncatedSVD(min(k + 1, P.shape[1]), random_state=0).fit_transform(P)
     P = np.asarray(P - P.mean(axis=0))
     return P[:, np.argsort(-P.var(axis=0), kind="stable")[:k]]
 
 
 def as_label(data: Any, predicted: Any) -> str:
-    """Return what a model said of a row as text."""
+    """Return a prediction as text."""
     if np.ndim(predicted):
         return ", ".join(np.asarray(data.classes)[np.asarray(predicted) > 0]) or "none of them"
     return f"{predicted:.6g}" if data.facts.numbers else str(predicted)

@@ -1,4 +1,4 @@
-"""Run the comparison: every method on the same folds, one row of results a run."""
+"""Runs a comparison: every method on the same folds, one row of results for each run."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any
 
 from labelfold.app.compare._clock import Clock, default_limit
 from labelfold.app.compare._data import Data, outweighing, read_data
-from labelfold.app.compare._plan import images_of, make_plan
+from labelfold.app.compare._plan import Plan, images_of, make_plan
 from labelfold.app.compare._results import Comparison
 from labelfold.app.compare._runs import Runs
 from labelfold.app.compare._splits import budget_splits, n_folds
 from labelfold.app.compare._store import Store
 from labelfold.app.io._problems import count
 from labelfold.app.registry._column_forms import chosen_form
-from labelfold.app.registry._methods import Method
+from labelfold.app.registry._method import Method
 from labelfold.features._column_kind import AS_IS
 from labelfold.tables import Recipe
 
 
 class NothingHeldBack(ValueError):
-    """There are so few labels that none can be held back; ``data`` are the rows and labels, ``why`` says it."""
+    """There are too few labels to hold any back. ``data`` holds the rows and labels, ``why`` the reason."""
 
     def __init__(self, data: Data, why: str) -> None:
         super().__init__(
@@ -57,12 +57,16 @@ def compare(
 ) -> Comparison:
     """Find the method that predicts best with these labels, and the accuracy, or R², to expect of it on new rows.
 
-    Every labelled row is predicted by models that were not told its label: in each repeat the labelled rows are cut
-    into folds, and the labels of each fold are hidden once. All rows stay in training. All methods see the same
-    folds, so that differences between them are paired. Methods that are surely behind after the first repeat are
-    not run again. Of the methods that cannot be told from the best, LabelFold is recommended, otherwise the best.
+    Methods are compared by repeated cross-validation: the labels of each fold are hidden once, while all rows stay
+    in training. All methods use the same folds, so their differences are paired. Methods that are significantly
+    worse than the best after a repeat are dropped. If LabelFold is not significantly worse than the best method, it
+    is recommended, otherwise the simplest such method.
 
-    A method that fails costs its own rows, which say why. Ctrl-C ends the comparison with what there is.
+    The score is accuracy; balanced accuracy where one class is five times as frequent as another; micro-averaged F1
+    for several labels a row; R² for numbers.
+
+    If a method fails, its results hold the error and the comparison goes on. Ctrl-C ends the comparison, which
+    returns the results so far.
 
     Parameters
     ----------
@@ -73,50 +77,49 @@ def compare(
         Their classes, several labels a row, or numbers; None, NaN or ``unlabeled`` (not among numbers) where
         unknown.
     methods : str or Method, or sequence of them, optional
-        All that suit the data unless given; ``left_out`` says which do not, and why.
+        All that suit the data by default; ``left_out`` names the others with the reason.
     budgets : int or sequence of int, optional
-        Smaller numbers of labels, for a curve of accuracy over labels: so many are kept and the others hidden.
+        Numbers of labels for a learning curve; the other labels are hidden.
     components : int or sequence of int, optional
-        Sizes of the embeddings; one that the number of classes suggests unless given.
+        Numbers of components; one that follows from the number of classes by default.
     repeats : int, default=5
-        How often the folds, and the labels of the curve, are drawn.
+        Number of random draws of the folds, and of the labels of the curve.
     time_limit : float, optional
-        Seconds for the runs, which end with what there is; 40 and more with the size of X unless given. LabelFold,
-        where it comes first, has its first run whatever it takes. A later run that alone would take a seventh of the
-        time, or a method's share where they are few, is stopped, and its method not tried again at that size or a
-        larger one.
+        Seconds for all runs; 40 to 600 by default, depending on the size of X. The results at that time are
+        returned. The first run of LabelFold is not limited. Another run is stopped after 15% of the limit (more where
+        methods are few), and its method is then not tried again at that size or a larger one.
     random_state : int, default=0
-        Seed of everything.
+        Seed of all random numbers.
     test_size : float, default=0.3
         The share of labelled rows held back for the curve.
     scale : "auto", bool or str, default="auto"
         The form of the columns: "unit variance" (True), "ranks", "tf-idf" or "as they are" (False). "auto" takes
-        tf-idf for counts of words, ranks for heavy tails, unit variance where columns differ in kind, and leaves
-        them as they are where they share one; ``notes`` say why. LabelFold makes forms of its own.
+        tf-idf for counts of words, ranks for heavy tails, unit variance for columns in different units, and leaves
+        other columns as they are; ``notes`` say why. LabelFold chooses its own forms.
     unlabeled : default=-1
-        The label of rows without one; None where only missing values are.
+        The value of y that means unlabelled, besides missing values; None for missing values only.
     ids : sequence, optional
-        Names of the rows, for the report; columns of a table that name its rows unless given.
+        Names of the rows, for the report; the id columns of a table by default.
     recipe : Recipe, optional
-        How to read a table where it should not be told from the data, such as ``Recipe(category=["zip"])``.
+        How to read a table, such as ``Recipe(category=["zip"])``, where the automatic choice is wrong.
     image_shape : pair or triple of int, optional
-        Height and width, where the columns are the pixels of an image; names like ``pixel_0_7`` say so too. And 3
-        where each pixel is three columns: red, green and blue.
+        Height and width, if the columns are pixels, and 3 if each pixel is three columns (red, green, blue). Not
+        needed for columns with names like ``pixel_0_7``.
     folder : path, optional
-        Where each row of results is written when it is made. The same call with the same folder goes on where it was
-        stopped or killed.
+        Where results are written, each as soon as it is known. The same call with the same folder resumes a
+        comparison that was stopped or killed.
     progress : bool, default=True
         Show a progress bar with the time left.
     name : str
         What the report calls the data.
     command : str, optional
-        How it was started, for the report.
+        The command that started it, for the report.
     tell : callable, optional
-        Called with what was made of each column that is not plain numbers, and once with a first answer, when every
-        quick method has been through all folds once; each time with a sentence.
+        Called with a sentence for each column that is not plain numbers, and once with a first answer, after a few
+        methods have finished their first repeat.
     task : {"auto", "classification", "regression"}, default="auto"
         Whether y holds classes or numbers. "auto" reads fractions as numbers, and whole numbers as classes unless
-        nearly every labelled row has another; ``notes`` say how where that could be doubted.
+        nearly every labelled row has a different one; ``notes`` say how an ambiguous y was read.
     feature_names : sequence, optional
         Names of the columns, for the report, where X is a matrix.
 
@@ -129,18 +132,15 @@ def compare(
     --------
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
-    >>> found = compare(X, y, ["lda", "svm"], budgets=[6, 30], components=[1, 2], repeats=2, progress=False)
+    >>> found = compare(X, y, ["lda", "sklearn-lda"], budgets=[30], components=[1, 2], repeats=2, progress=False)
     >>> found.table.query("method == 'lda'")[["components", "budget", "runs"]].values.tolist()
-    [[1, 6, 2], [1, 30, 2], [1, 150, 2], [2, 6, 2], [2, 30, 2], [2, 150, 2]]
+    [[1, 30, 2], [1, 150, 2], [2, 30, 2], [2, 150, 2]]
     >>> bool(found.choice.low < found.choice.expected < found.choice.high)
     True
     >>> found.refit().transform(X).shape[0]
     150
     """
-    if repeats < 1:
-        raise ValueError(f"repeats is the number of draws, at least 1, not {repeats}.")
-    if time_limit is not None and not time_limit > 0:
-        raise ValueError(f"time_limit is a number of seconds above 0, not {time_limit}.")
+    _check_numbers(repeats, time_limit)
     data = read_data(
         X,
         y,
@@ -155,16 +155,58 @@ def compare(
         for line in data.recipe.lines(most=20, plain=False):
             tell(f"{line}.")
     plan = make_plan(data, methods, budgets, components, test_size)
-    if not n_folds(data) and not plan.budgets:
-        few = "every class has one labelled row only, so that none"
-        if data.facts.numbers:
-            few = f"y has a number in {count(data.labels.n_labelled, 'row')} only, so that too few"
-        raise NothingHeldBack(data, f"{few} can be held back")
-    image_shape = images_of(data, image_shape)
+    _check_folds(data, plan)
     form, why_form = chosen_form(data.X, scale, data.column, in_unit=data.in_unit)
-    settings = {
+    settings = _facts(data, plan) | {
         "name": name,
         "command": command,
+        "repeats": repeats,
+        "time_limit": time_limit,
+        "test_size": test_size,
+        "scale": form,
+        "random_state": random_state,
+        "image_shape": images_of(data, image_shape),
+    }
+    clock = _clock(data, plan, time_limit)
+    store = Store(folder, data.fingerprint(random_state, test_size, form, version("labelfold")))
+    runs = Runs(data, plan.runs, store, clock, settings, tell)
+    curve = list(budget_splits(data, plan.budgets, repeats, test_size, random_state))
+    try:
+        stopped = runs.go(curve, progress)
+    finally:
+        store.close()
+    settings |= {"seconds": clock.seconds(), "resumed": store.resumed}
+    rows = _wanted_rows(store, plan, settings)
+    if not rows:
+        _refuse_no_results(runs, stopped)
+    notes = [*data.notes, *([why_form] if why_form else [])]
+    if not why_form and form == AS_IS:
+        notes += outweighing(data)
+    chosen = {run.method.name: run.method for run in plan.runs}
+    left_out = plan.left_out | runs.given_up
+    return Comparison(rows, settings, chosen, data, left_out, [*notes, *_store_notes(store)], stopped)
+
+
+def _check_numbers(repeats: int, time_limit: float | None) -> None:
+    if repeats < 1:
+        raise ValueError(f"repeats is the number of draws, at least 1, not {repeats}.")
+    if time_limit is not None and not time_limit > 0:
+        raise ValueError(f"time_limit is a number of seconds above 0, not {time_limit}.")
+
+
+def _check_folds(data: Data, plan: Plan) -> None:
+    """Raise an error if no label can be held back, neither for folds nor for the curve."""
+    if n_folds(data) or plan.budgets:
+        return
+    few = "every class has one labelled row only, so that none"
+    if data.facts.numbers:
+        few = f"y has a number in {count(data.labels.n_labelled, 'row')} only, so that too few"
+    raise NothingHeldBack(data, f"{few} can be held back")
+
+
+def _facts(data: Data, plan: Plan) -> dict[str, Any]:
+    """Return the settings that follow from the data and the plan."""
+    return {
         "n_rows": data.X.shape[0],
         "n_columns": data.X.shape[1],
         "sparse": data.facts.sparse,
@@ -176,61 +218,60 @@ def compare(
         "folds": n_folds(data),
         "budgets": [*plan.budgets, data.labels.n_labelled],
         "components": plan.sizes,
-        "repeats": repeats,
-        "time_limit": time_limit,
-        "test_size": test_size,
-        "scale": form,
-        "random_state": random_state,
-        "image_shape": image_shape,
     }
-    store = Store(folder, data.fingerprint(random_state, test_size, form, version("labelfold")))
+
+
+def _clock(data: Data, plan: Plan, time_limit: float | None) -> Clock:
     n_methods = len({run.method.name for run in plan.runs})
     n_numbers = data.X.nnz if data.facts.sparse else data.X.size
     limit = default_limit(n_numbers, data.labels.n_labelled) if time_limit is None else time_limit
-    clock = Clock.shared(limit, n_methods)
-    runs = Runs(data, plan.runs, store, clock, settings, tell)
-    curve = list(budget_splits(data, plan.budgets, repeats, test_size, random_state))
-    try:
-        stopped = runs.go(curve, progress)
-    finally:
-        store.close()
-    settings |= {"seconds": clock.seconds(), "resumed": store.resumed}
+    return Clock.shared(limit, n_methods)
+
+
+def _wanted_rows(store: Store, plan: Plan, settings: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of the store that belong to this comparison: a resumed store may hold others."""
     wanted = {(run.method.name, run.k) for run in plan.runs}
-    rows = [
+    return [
         row
         for row in store.rows
         if (row["method"], row["k"]) in wanted
         and row["budget"] in settings["budgets"]
-        and row["repeat"] < repeats
+        and row["repeat"] < settings["repeats"]
     ]
-    if not rows and runs.given_up:
+
+
+def _refuse_no_results(runs: Runs, stopped: str | None) -> None:
+    """Raise the error that says why there is no result."""
+    limit = f"{runs.clock.limit:g} s"
+    if runs.given_up:
         raise ValueError(
-            f"No run ended within its share of the time limit of {clock.limit:g} s; give more, or name quicker "
+            f"No run ended within its share of the time limit of {limit}; give more, or name quicker methods."
+        )
+    if stopped == "ctrl-c":
+        raise KeyboardInterrupt
+    if stopped:
+        raise ValueError(
+            f"The time limit of {limit} was over before the first result; give more, or name fewer or quicker "
             "methods."
         )
-    if stopped and not rows:
-        if stopped == "ctrl-c":
-            raise KeyboardInterrupt
-        raise ValueError(
-            f"The time limit of {clock.limit:g} s was over before the first result; give more, or name fewer or "
-            "quicker methods."
-        )
-    notes = [*data.notes, *([why_form] if why_form else [])]
-    if not why_form and form == AS_IS:
-        notes += outweighing(data)
+
+
+def _store_notes(store: Store) -> list[str]:
+    """Say what was found in the folder."""
+    notes = []
     if store.resumed:
         notes.append(
-            f"{store.resumed} results were there from an earlier run and were not made again (remove results.csv to "
-            "start afresh)."
+            f"{store.resumed} results of an earlier run were reused (remove results.csv to start afresh)."
         )
     if store.unread:
+        were = "were" if store.unread > 1 else "was"
         notes.append(
-            f"{count(store.unread, 'line')} of results.csv {'were' if store.unread > 1 else 'was'} damaged or there "
-            f"twice; {store.set_aside} has the file as it was."
+            f"{count(store.unread, 'line')} of results.csv {were} damaged or repeated; {store.set_aside} is a copy "
+            "of the file before it was repaired."
         )
     elif store.set_aside:
         notes.append(
-            f"The folder held results of other data, another seed or another version: {store.set_aside} has them."
+            f"The folder held results of other data, another seed or another version; they are now in "
+            f"{store.set_aside}."
         )
-    chosen = {run.method.name: run.method for run in plan.runs}
-    return Comparison(rows, settings, chosen, data, plan.left_out | runs.given_up, notes, stopped)
+    return notes

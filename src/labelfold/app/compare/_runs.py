@@ -1,4 +1,4 @@
-"""The runs of a comparison: each fits a method on the parts of a split, within the time there is."""
+"""The runs of a comparison: each fits one method on the parts of one split, within a time limit."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from labelfold.app.compare._splits import Part, Split, as_text, fold_splits
 from labelfold.app.compare._store import Store
 from labelfold.app.io._problems import one_line
 
-# After the first repeat, methods this far behind the best, and surely behind, are not run again.
+# Methods that are significantly worse than the best, by at least this much, are not run in further repeats.
 _FAR_BEHIND = 0.01
-# So many methods make a first answer.
+# The first answer is given when this many methods have finished a repeat.
 _FIRST = 3
 
 
 class Runs:
-    """The runs of a comparison: folds over all labels, repeat by repeat, then the curve over fewer labels."""
+    """The runs of a comparison: repeats of folds over all labels, then the learning curve."""
 
     def __init__(
         self,
@@ -46,12 +46,14 @@ class Runs:
         self.given_up: dict[str, str] = {}
         self._too_large: dict[str, int] = {}
         self._behind: set[Run] = set()
-        self._views: dict[Run, Any] = {}  # models that take other labels of the same rows at once
+        self._refittable: dict[
+            Run, Any
+        ] = {}  # models with ``refit(y)``, which keep what does not depend on y
         self._told = False
         self._warm: set[str] = set()
 
     def go(self, curve: list[Split], progress: bool) -> str | None:
-        """Make what is not there yet; return what stopped it, if anything did."""
+        """Make the runs that are not in the store; return what stopped them early, or None."""
         folds = list(fold_splits(self.data, self.repeats, self.seed))
         todo = [run.label for split in folds[:1] + curve for run in self._left(split)]
         try:
@@ -75,7 +77,7 @@ class Runs:
             self._first_answer()
 
     def _left(self, split: Split) -> list[Run]:
-        """Return the runs of a split that are not there yet, and not out of the race."""
+        """Return the runs of a split that are not in the store, less the methods that were dropped."""
         return [
             run
             for run in self.runs
@@ -84,15 +86,15 @@ class Runs:
         ]
 
     def _whole(self, split: Split) -> bool:
-        """Tell whether a split is one of folds over all labels, not of the curve."""
+        """Tell whether a split is folds over all labels, not part of the curve."""
         return split.budget == self.data.labels.n_labelled
 
     def _predictions(self, repeats: int) -> dict[Run, OutOfFold]:
-        """Return the out-of-fold predictions so far of every run that was through all folds so often."""
+        """Return the out-of-fold predictions of every run that has finished ``repeats`` repeats."""
         return out_of_fold(self.data, self.measure, self.store.rows, self.runs, repeats, self.seed)
 
     def _drop(self, repeats: int) -> None:
-        """Leave out of further repeats what is surely behind the best; LabelFold stays."""
+        """Drop methods that are significantly worse than the best from further repeats, except LabelFold."""
         found = {run: one for run, one in self._predictions(repeats).items() if run not in self._behind}
         if len(found) < 2:
             return
@@ -103,7 +105,7 @@ class Runs:
                 self._behind.add(run)
 
     def _first_answer(self) -> None:
-        """Tell, once, what a few methods say after one round of folds."""
+        """Tell the first answer, once, when a few methods have finished a repeat."""
         if self.tell is None or self._told:
             return
         found = {run.method.title: one for run, one in self._predictions(1).items()}
@@ -117,15 +119,15 @@ class Runs:
         if name in self._too_large and (run.k or 0) >= self._too_large[name]:
             return
         row = {"method": name, "k": run.k, "budget": split.budget, "repeat": split.repeat}
-        # LabelFold is delivered if nothing is better: it may take what time there is, and more where it is first
-        delivered = name == PREFERRED
-        clock = Clock(None) if delivered and not self.store.rows else self.clock
+        # LabelFold may use all of the time; its first run is not limited, so that there is a model to deliver
+        preferred = name == PREFERRED
+        clock = Clock(None) if preferred and not self.store.rows else self.clock
         try:
-            if name not in self._warm and not delivered:
+            if name not in self._warm and not preferred:
                 with clock.turn(1.0):
                     self._warm_up(run, split)
                 self._warm.add(name)
-            with clock.turn(1.0 if delivered else None):
+            with clock.turn(1.0 if preferred else None):
                 row |= self._fit(run, split)
         except TimeUp:
             if self.clock.over():
@@ -135,13 +137,13 @@ class Runs:
             self.given_up[f"{run.method.title}{size}"] = (
                 f"a run took longer than {self.clock.most() or 0:.3g} s of the time limit"
             )
-            return  # no row: another run, with more time, should try it
-        except Exception as error:  # the reason is the method's result; the others go on
+            return  # no row is stored, so that a comparison with more time tries it again
+        except Exception as error:  # the error is stored; the other methods go on
             row |= {"error": f"{type(error).__name__}: {one_line(error)}"}
         self.store.add(row)
 
     def _fit(self, run: Run, split: Split) -> dict[str, Any]:
-        """Fit on each part; return the score on the rows held back, seconds, and what was warned of."""
+        """Fit on each part; return the score on the test rows, the seconds and the warnings."""
         X, tested = self.data.X, split.tested
         predicted, seconds, embedded = [], 0.0, None
         with warnings.catch_warnings(record=True) as caught:
@@ -156,8 +158,7 @@ class Runs:
                     embedded = model.transform(held)
                     transform_seconds = time.perf_counter() - start
                 predicted.append(np.asarray(model.predict(held)))
-        place = np.searchsorted(self.data.labels.index, tested)
-        guess, truth = np.concatenate(predicted), self.data.truth[place]
+        guess, truth = np.concatenate(predicted), self.data.truth[self.data.places(tested)]
         order = np.argsort(tested)
         size = None
         if embedded is not None:
@@ -174,26 +175,26 @@ class Runs:
         }
 
     def _fitted(self, run: Run, split: Split, part: Part) -> Any:
-        """Return the method fitted on a part; where it can take other labels of the same rows, by that."""
+        """Return the method fitted on a part, by ``refit`` if it has one and the rows are the same."""
         whole = self._whole(split)
-        if whole and run in self._views:
-            return self._views[run].refit(part.y, full=True)
+        if whole and run in self._refittable:
+            return self._refittable[run].refit(part.y, full=True)
         rows = self.data.X if whole else self.data.X[part.train]
         model = run.make(rows, self.seed, self.scale, self.task).fit(rows, part.y)
         if whole and callable(getattr(model, "refit", None)):  # of PCALS it is a parameter
-            self._views[run] = model
+            self._refittable[run] = model
         return model
 
     def _balanced(self, truth: np.ndarray, guess: np.ndarray) -> float | None:
         if self.measure.kind not in ("accuracy", "balanced"):
             return None
         with warnings.catch_warnings():
-            # a class may have no row held back, and a wrong guess of it is no news
+            # a class may have no test row
             warnings.filterwarnings("ignore", message="y_pred contains classes not in y_true")
             return float(balanced_accuracy_score(truth, guess))
 
     def _warm_up(self, run: Run, split: Split) -> None:
-        """Fit on a few rows and forget it, so that no timing holds a compiler's work."""
+        """Fit on a few rows, so that compilation is not part of any timing."""
         train, y, _ = split.parts[0]
         known = ~np.isnan(y).reshape(len(y), -1)[:, 0] if y.dtype.kind == "f" else y >= 0
         some = np.union1d(np.flatnonzero(known)[:500], np.arange(min(200, len(y))))
@@ -202,5 +203,5 @@ class Runs:
             warnings.simplefilter("ignore")
             try:
                 run.make(X, self.seed, self.scale, self.task).fit(X, y[some]).predict(X[:2])
-            except Exception:  # it will fail again, and be reported, in the runs
+            except Exception:  # the run itself reports the error
                 return

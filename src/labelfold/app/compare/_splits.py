@@ -1,4 +1,4 @@
-"""What a run is fitted on and tested on: folds over all labelled rows, or some labels kept and the others hidden."""
+"""Training and test rows: folds over all labelled rows, and subsets of the labels for the learning curve."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 from labelfold.app.compare._data import Data
 from labelfold.model_selection import LabelBudgetSplit, RepeatedSemiSupervisedKFold, SemiSupervisedKFold
 
-# With few labels a fold less matters: more folds leave more labels to learn from.
+# Below _FEW_LABELS labels there are more folds, so that more labels stay in training.
 _FOLDS, _MORE_FOLDS, _FEW_LABELS = 5, 10, 40
-# Of fewer numbers R² says nothing: their own variance is not known.
+# With fewer numbers the estimate of their variance, and so of R², is too poor.
 _LEAST_NUMBERS = 8
 
 
 class Part(NamedTuple):
-    """Rows to fit on, their labels (marked where hidden or unknown), and the rows held back."""
+    """Training rows, their labels (hidden ones marked as unlabelled), and test rows."""
 
     train: np.ndarray
     y: np.ndarray
@@ -26,9 +26,9 @@ class Part(NamedTuple):
 
 
 class Split(NamedTuple):
-    """What one result stands on: one part, or one for each fold.
+    """The parts that one result is computed from: one part of the curve, or all folds.
 
-    ``budget`` is the number of labels; with folds that of all labels, of which each fold holds some back.
+    ``budget`` is the number of labels. For folds it is the number of all labels.
     """
 
     repeat: int
@@ -37,12 +37,12 @@ class Split(NamedTuple):
 
     @property
     def tested(self) -> np.ndarray:
-        """All rows held back, part after part."""
+        """All test rows, part after part."""
         return np.concatenate([part.test for part in self.parts])
 
 
 def n_folds(data: Data) -> int:
-    """Return the number of folds that the labels allow; 0 where no row can be held back."""
+    """Return the number of folds that the labels allow; 0 if there are too few labels."""
     if data.facts.numbers and data.labels.n_labelled < _LEAST_NUMBERS:
         return 0
     wanted = _MORE_FOLDS if data.labels.n_labelled < _FEW_LABELS else _FOLDS
@@ -60,10 +60,9 @@ def n_folds(data: Data) -> int:
 
 
 def fold_splits(data: Data, repeats: int, seed: int) -> Iterator[Split]:
-    """Yield, repeat by repeat, folds over all labelled rows.
+    """Yield, for each repeat, folds over all labelled rows.
 
-    The rows of a fold stay in training without their labels, as the unlabelled rows of a table do whose labels are
-    to be predicted.
+    The rows of a fold stay in training as unlabelled rows.
     """
     folds = n_folds(data)
     if not folds:
@@ -77,7 +76,7 @@ def fold_splits(data: Data, repeats: int, seed: int) -> Iterator[Split]:
 
 
 def _hidden(y: np.ndarray, test: np.ndarray) -> np.ndarray:
-    """Return labels without those of some rows."""
+    """Return a copy of y in which some rows are unlabelled."""
     y = y.copy()
     y[test] = np.nan if y.dtype.kind == "f" else -1
     return y
@@ -86,7 +85,7 @@ def _hidden(y: np.ndarray, test: np.ndarray) -> np.ndarray:
 def budget_splits(
     data: Data, budgets: Sequence[int], repeats: int, test_size: float, seed: int
 ) -> Iterator[Split]:
-    """Yield splits that keep so many labels and hide the others, most labels first, for a curve over their number."""
+    """Yield the splits of the learning curve, which keep ``budgets`` labels each, largest budget first."""
     if not budgets:
         return
     splitter = LabelBudgetSplit(
@@ -101,18 +100,16 @@ def budget_splits(
 
 
 def fold_of_rows(data: Data, repeats: int, seed: int) -> np.ndarray:
-    """Return in which fold each labelled row is held back, (repeats, l); -1 where it never is."""
-    place = np.full(data.X.shape[0], -1)
-    place[data.labels.index] = np.arange(data.labels.n_labelled)
+    """Return the fold in which each labelled row is held out, (repeats, l); -1 if it never is."""
     found = np.full((repeats, data.labels.n_labelled), -1)
     for split in fold_splits(data, repeats, seed):
         for i, part in enumerate(split.parts):
-            found[split.repeat, place[part.test]] = i
+            found[split.repeat, data.places(part.test)] = i
     return found
 
 
 def as_text(predicted: np.ndarray) -> str:
-    """Write predictions of rows in one cell of a table: codes, 0 and 1 for several labels, or numbers.
+    """Return predictions as text for one cell of a CSV file: class codes, 0/1 labels, or numbers.
 
     >>> as_text(np.array([2, 0])), as_text(np.array([[0, 1], [1, 1]])), as_text(np.array([0.5, 2.0]))
     ('2 0', '01 11', '0.5 2')
@@ -126,7 +123,7 @@ def as_text(predicted: np.ndarray) -> str:
 
 
 def from_text(text: str, like: np.ndarray) -> np.ndarray:
-    """Read what `as_text` wrote, of predictions of the same kind as ``like``.
+    """Return the predictions that `as_text` wrote; ``like`` is an array of the same kind.
 
     >>> from_text("01 11", np.zeros((5, 2), dtype=int)).tolist()
     [[0, 1], [1, 1]]

@@ -1,4 +1,4 @@
-"""Results on disk, each row when it is made, so that a run that was stopped or killed goes on where it was."""
+"""Results on disk: each row is written when it is known, so that a comparison can be resumed."""
 
 from __future__ import annotations
 
@@ -39,27 +39,27 @@ _MOST_NOTE_BYTES = 2**16
 class Store:
     """The rows of a comparison, in ``results.csv`` of a folder where one is given.
 
-    Rows already there are taken over if they come from the same data, seed and version (``run.json`` says), whatever
-    methods, budgets, sizes and repeats were asked for then. Otherwise the file is put aside as
-    ``results.previous.csv``, or under the next free number. One store at a time writes to a folder.
+    Rows on disk are reused if ``run.json`` has the same fingerprint (data, seed and version), whatever methods,
+    budgets, sizes and repeats they were computed for. Otherwise the file is renamed to ``results.previous.csv``, or
+    to the next free number. Only one store at a time can write to a folder.
 
     Parameters
     ----------
     folder : path, optional
-        Where to write; nowhere unless given. One that is locked already stays locked when the store is closed.
+        Where to write; None keeps the rows in memory. A `FolderLock` stays locked when the store is closed.
     fingerprint : str
-        What rows must have in common.
+        Identifies data, seed and version.
 
     Attributes
     ----------
     rows : list of dict
         All rows, those found on disk first.
     resumed : int
-        How many were found.
+        Number of rows found on disk.
     unread : int
-        How many lines on disk were damaged or repeated a row.
+        Number of lines on disk that were damaged or repeated a row.
     set_aside : str or None
-        The name under which a file that is not gone on with, or was damaged, was kept.
+        The name under which a file of other data, or a damaged one, was kept.
     """
 
     def __init__(self, folder: str | os.PathLike | None, fingerprint: str):
@@ -76,7 +76,9 @@ class Store:
                 self._open(folder / "results.csv", folder / "run.json", fingerprint)
             except OSError as error:
                 self.close()
-                raise FileProblem(f"{folder} could not be written to: {error.strerror or error}.") from error
+                raise FileProblem(
+                    f"{folder} could not be read or written to: {error.strerror or error}."
+                ) from error
             except BaseException:
                 self.close()
                 raise
@@ -84,11 +86,11 @@ class Store:
         self._done = {_key(row) for row in self.rows}
 
     def has(self, method: str, k: int | None, budget: int, repeat: int) -> bool:
-        """Tell whether a run is done."""
+        """Tell whether the result of a run is stored."""
         return (method, k, budget, repeat) in self._done
 
     def add(self, row: dict[str, Any]) -> None:
-        """Add a row, and have it on disk before returning."""
+        """Add a row. It is on disk when this returns."""
         row = dict.fromkeys(COLUMNS) | row
         if self._file is not None:
             self._append(_as_csv([row]))
@@ -96,7 +98,7 @@ class Store:
         self._done.add(_key(row))
 
     def close(self) -> None:
-        """Close the file, and let others write to the folder."""
+        """Close the file and release the folder."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -105,11 +107,11 @@ class Store:
             self._lock = None
 
     def _append(self, line: bytes) -> None:
-        """Write a line to the end of the file, whole or not at all."""
+        """Append a line to the file; if that fails, the file stays as it was."""
         end = self._file.seek(0, os.SEEK_END)
         try:
             left = memoryview(line)
-            while left:  # an unbuffered file may take a part
+            while left:  # an unbuffered write may be partial
                 left = left[self._file.write(left) :]
             os.fsync(self._file.fileno())
         except OSError as error:
@@ -122,7 +124,7 @@ class Store:
 
     def _open(self, results: Path, run: Path, fingerprint: str) -> None:
         for path in (results, run):
-            writable_file(path)  # a pipe in its place would be waited for
+            writable_file(path)  # a pipe of that name would block
             if path.resolve().parent != path.parent.resolve():
                 raise FileProblem(
                     f"{path} is a link that leads out of its folder; remove it, or name another folder."
@@ -164,7 +166,7 @@ def _fingerprint(run: Path) -> str | None:
     try:
         with run.open("rb") as file:
             return json.loads(file.read(_MOST_NOTE_BYTES)).get("fingerprint")
-    except (OSError, ValueError, AttributeError, RecursionError):
+    except (FileNotFoundError, ValueError, AttributeError, RecursionError):
         return None
 
 
@@ -175,17 +177,17 @@ def _header(results: Path) -> list[str]:
 
 
 def _read(results: Path) -> tuple[list[dict[str, Any]], int]:
-    """Return the rows of a file, each once, and how many lines there are besides.
+    """Return the rows of a file, each once, and the number of other lines.
 
-    The half of a line that a killed run may have left is cut off and not counted.
+    An unfinished last line, left by a killed run, is removed and not counted.
     """
     content = results.read_bytes()
     whole = content[: content.rfind(b"\n") + 1]
     if len(whole) < len(content):
         with results.open("r+b") as file:
             file.truncate(len(whole))
-    # not splitlines, which would also split at signs that a message may hold; no message holds a line end, so that
-    # a quote without its twin spoils its own line only
+    # not splitlines, which also splits at characters that a message may hold; no message holds a newline, so an
+    # unbalanced quote spoils its own line only
     lines = whole.split(b"\n")[1:-1]
     rows: dict[tuple, dict[str, Any]] = {}
     for line in lines:
@@ -196,7 +198,7 @@ def _read(results: Path) -> tuple[list[dict[str, Any]], int]:
 
 
 def _row(line: bytes) -> dict[str, Any] | None:
-    """Return a line as a row, None where it cannot be one."""
+    """Return a line as a row; None if it is damaged."""
     try:
         (cells,) = csv.reader([line.decode("utf-8")], strict=True)
         row = {

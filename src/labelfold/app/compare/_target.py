@@ -1,4 +1,4 @@
-"""How a target is read: as classes, several labels a row or numbers, and what is wrong with one that cannot be."""
+"""Decides whether a target holds classes or numbers, and rejects targets such as ids."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from labelfold.app.io._problems import count
-from labelfold.labels import Labels, read_labels
+from labelfold.labels import Labels, read_labels, wording
 
 _TASKS = ("binary", "multiclass", "multilabel", "regression")
-_FEW = 30  # labels: so many classes with one label each are believed
-_MANY = 20  # different whole numbers: fewer are classes
-_CODES = 0.75  # the share of the numbers from 0 or 1 up that class codes take
+_FEW = 30  # labelled rows that may all be of different classes
+_MANY = 20  # different whole numbers; up to this many are classes
+_CODES = 0.75  # least share of the numbers from 0 or 1 up that occur, for class codes
 
 
 def read_target_labels(
@@ -22,12 +22,11 @@ def read_target_labels(
     unlabeled: Any = -1,
     task: str = "auto",
     estimator: str = "compare",
-    where: str = "y",
 ) -> tuple[Labels, list[str]]:
-    """Read a target, or say in a sentence what is wrong with it.
+    """Read and check a target.
 
     Fractions are numbers, and text is classes. Whole numbers are classes, unless there are more than 20 different
-    ones, more than one for two labelled rows, and they are no codes that count up from 0 or 1.
+    ones, more than half as many as labelled rows, and they are not codes that count up from 0 or 1.
 
     Parameters
     ----------
@@ -36,17 +35,17 @@ def read_target_labels(
     n_rows : int, optional
         Rows of X.
     unlabeled : number, str or None, default=-1
-        The label of rows without one.
+        The value that means unlabelled, besides missing values.
     task : {"auto", "classification", "regression"}, default="auto"
-        What y holds, where the rule above is not to decide.
-    estimator, where : str
-        Who reads it, and what y is called, for messages.
+        Overrides the rule above.
+    estimator : str
+        The name of the reader, for messages.
 
     Returns
     -------
     labels : Labels
     notes : list of str
-        How it was read, where that could be doubted.
+        How an ambiguous target was read.
 
     Examples
     --------
@@ -58,19 +57,19 @@ def read_target_labels(
     labels = read_labels(y, n_rows, unlabeled=unlabeled, task=task, allowed=_TASKS, estimator=estimator)
     notes: list[str] = []
     if labels.task == "multiclass" and task == "auto":
-        _refuse_ids(labels, where)
+        _refuse_ids(labels)
         many = labels.n_classes > max(_MANY, labels.n_labelled / 2)
         if many and labels.classes.dtype.kind in "iuf":
             as_numbers = not _are_codes(labels.classes)
             notes = [_how_it_was_read(labels, as_numbers)]
             labels = _as_numbers(labels) if as_numbers else labels
     if labels.task == "regression":
-        _refuse_constant(labels, where)
+        _refuse_constant(labels)
     return labels, notes
 
 
-def _refuse_ids(labels: Labels, where: str) -> None:
-    """Refuse labels that are all different, as those of an id column are; a few may be one label a class."""
+def _refuse_ids(labels: Labels) -> None:
+    """Raise an error if all labels differ, as in an id column, unless there are few."""
     many = labels.all_labelled or labels.n_labelled > _FEW
     if labels.n_classes < labels.n_labelled or not many:
         return
@@ -79,13 +78,13 @@ def _refuse_ids(labels: Labels, where: str) -> None:
     if labels.classes.dtype.kind in "iuf":
         numbers = ', or give --task regression (in Python task="regression") where they are amounts'
     raise ValueError(
-        f"{where} has another label for each of its {labels.n_labelled} labelled rows ({example}, ...), as a "
-        f"column of ids has; pass one with classes that rows share, or label more rows{numbers}."
+        f"{wording().start} has a different label in each of its {labels.n_labelled} labelled rows ({example}, "
+        f"...), as a column of ids does; pass one with classes that rows share, or label more rows{numbers}."
     )
 
 
 def _are_codes(classes: np.ndarray) -> bool:
-    """Tell whether whole numbers count up from 0 or 1 with few gaps, as codes of classes do."""
+    """Tell whether whole numbers count up from 0 or 1 with few gaps, as class codes do."""
     low, high = float(classes[0]), float(classes[-1])
     return low in (0.0, 1.0) and len(classes) >= _CODES * (high - low + 1)
 
@@ -100,20 +99,21 @@ def _how_it_was_read(labels: Labels, as_numbers: bool) -> str:
 
 
 def _as_numbers(labels: Labels) -> Labels:
-    """Return classes that are whole numbers as numbers; rows without a label stay without one."""
+    """Return classes that are whole numbers as regression targets."""
     values = labels.classes.astype(np.float64)[labels.values]
     return Labels("regression", np.empty(0), labels.labelled, labels.index, values)
 
 
-def _refuse_constant(labels: Labels, where: str) -> None:
-    """Refuse numbers in several columns, or of one value only."""
+def _refuse_constant(labels: Labels) -> None:
+    """Raise an error if the numbers are in several columns, or all equal."""
     if labels.values.ndim == 2:
         raise ValueError(
-            f"{where} has {labels.values.shape[1]} columns of numbers, and one is predicted at a time; pass one of "
-            "them."
+            f"{wording().start} has {labels.values.shape[1]} columns of numbers, and one is predicted at a "
+            "time; pass one of them."
         )
     if np.ptp(labels.values) == 0:
         raise ValueError(
-            f"{where} has one value only, {labels.values[0]:g}, in {count(labels.n_labelled, 'labelled row')}, so "
-            "that there is nothing to predict; pass a column whose numbers differ, or label more rows."
+            f"{wording().start} has one value only, {labels.values[0]:g}, in "
+            f"{count(labels.n_labelled, 'labelled row')}, so there is nothing to predict; pass a column whose "
+            "numbers differ, or label more rows."
         )

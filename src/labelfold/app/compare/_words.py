@@ -1,4 +1,4 @@
-"""The finding in a sentence, no stronger than the runs allow."""
+"""Sentences about the result of a comparison."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from labelfold.app.compare._results import Comparison
 
 
-# Two figures for one method that differ by so much need a word.
+# If the expected score and the score in the table differ by this much, a sentence explains why.
 _MUCH = 0.02
 
 
 def answer(found: Comparison) -> str:
-    """Say what is recommended, what to expect of it on new rows, and on how much that stands."""
+    """Name the recommended method and its expected score, with the interval and the number of labelled rows."""
     best, choice, measure = found.winner, found.choice, found.measure
     if best is None:
-        return "No method could be fitted; the table says why for each."
+        return "No method could be fitted; the table has the error of each."
     name = sized(found, best)
     if choice is None:
         return f"{name} reached {measure.stated(best['mean'])} on rows held back."
@@ -35,21 +35,21 @@ def answer(found: Comparison) -> str:
     )
 
 
-def _two_figures(found: Comparison) -> list[str]:
-    """Say why the score to expect differs from that of the table, where it does much."""
+def two_scores(found: Comparison) -> str:
+    """Say why the expected score differs from the score in the table; "" if they hardly differ."""
     choice = found.choice
     one = None if choice is None else found.out_of_fold.get(choice.chosen)
     if choice is None or one is None or abs(choice.expected - one.score) < _MUCH:
-        return []
-    folds = found.settings["folds"]
-    return [
-        f"In the table, and in differences between methods, it has {found.measure.show(one.score)}: there one label "
-        f"in {folds} is hidden at a time. The score to expect has fewer hidden, or allows for the choice."
-    ]
+        return ""
+    said = f"The table has {found.measure.show(one.score)} for it. "
+    if getattr(found.fitted(), "loo_score_", None) == choice.expected:
+        hidden = f"one label in {found.settings['folds']}"
+        return f"{said}That is from folds, which hide {hidden}; the expected score is from leave-one-out."
+    return f"{said}The expected score is corrected for the selection of the best method."
 
 
 def _standing(found: Comparison) -> list[str]:
-    """Say which methods cannot be told from the best, or by how much the best is ahead of the next."""
+    """Name the methods that are equally good, or say by how much the best is ahead of the next."""
     choice = found.choice
     if choice is None or len(found.out_of_fold) < 2:
         return []
@@ -69,14 +69,13 @@ def _standing(found: Comparison) -> list[str]:
 
 
 def details(found: Comparison) -> list[str]:
-    """Say what else should be known: references without a reduction, other budgets, the size, an early end."""
+    """Return further sentences: equally good methods, the size, methods without reduction, other budgets, notes."""
     best = found.winner
     said = []
     if best is not None:
         said += [
             *([] if found.choice is None else distance(found.choice)),
-            *filter(None, [_what_it_is(found, best), found.measure.gloss]),
-            *_two_figures(found),
+            *filter(None, [_what_it_is(found, best), found.measure.gloss, two_scores(found)]),
             *_standing(found),
             *_size(found, best),
             *_without(found, best),
@@ -95,13 +94,13 @@ def details(found: Comparison) -> list[str]:
 
 
 def _what_it_is(found: Comparison, best: Any) -> str:
-    """Say in plain words what is recommended."""
+    """Say in a few words what the recommended method is."""
     words = gloss(best["method"])
     return f"{found.methods[best['method']].title}: {words}." if words else ""
 
 
 def brief(found: Comparison) -> pd.DataFrame:
-    """Return the ranking as it is read: a line a method, at the budget that decides."""
+    """Return the ranking as text: one line per method, at the budget that decides."""
     import pandas as pd
 
     at, show = found.lines[found.lines["budget"] == found.budget_], found.measure.with_spread
@@ -117,7 +116,7 @@ def brief(found: Comparison) -> pd.DataFrame:
 
 
 def repeats_run(found: Comparison) -> str:
-    """Say how many repeats the means are over, which an early end makes fewer than were asked for."""
+    """Return the number of repeats in words; fewer than asked for if the comparison ended early."""
     asked = found.settings["repeats"]
     ran = found.series.groupby("budget")["repeat"].nunique()
     least, most = (0, 0) if ran.empty else (int(ran.min()), int(ran.max()))
@@ -127,7 +126,7 @@ def repeats_run(found: Comparison) -> str:
 
 
 def sized(found: Comparison, row: Any) -> str:
-    """Name a method with the number of features its classifier sees."""
+    """Return the title of a method with its number of components, or of columns."""
     title = found.methods[row["method"]].title
     if not found.methods[row["method"]].embeds:
         return f"{title} on all {count(found.settings['n_columns'], 'column')}"
@@ -136,7 +135,7 @@ def sized(found: Comparison, row: Any) -> str:
 
 
 def _between(found: Comparison, first: Any, second: Any) -> pd.Series:
-    """Return by how much the first led, repeat by repeat: the differences are paired."""
+    """Return the differences between the scores of two methods, paired by repeat."""
     at = found.series[found.series["budget"] == found.budget_]
     wide = at.pivot(index="repeat", columns="label", values="score")[
         [first["label"], second["label"]]
@@ -145,7 +144,7 @@ def _between(found: Comparison, first: Any, second: Any) -> pd.Series:
 
 
 def _tied(found: Comparison, gap: pd.Series) -> bool:
-    """Tell whether two methods cannot be told apart: neither was ahead in all repeats, or by nothing to speak of."""
+    """Tell whether two methods are about equal: neither was ahead in all repeats, or the difference rounds to 0."""
     if gap.empty:
         return False
     return not ((gap > 0).all() or (gap < 0).all()) or found.measure.negligible(gap.mean())
@@ -156,7 +155,7 @@ def _joined(parts: list[str]) -> str:
 
 
 def _size(found: Comparison, best: Any) -> list[str]:
-    """Say that a larger embedding scored higher, where one did."""
+    """Say that another size scored higher, if one did."""
     at = found.table[(found.table["budget"] == found.budget_) & (found.table["method"] == best["method"])]
     top = at.loc[at["mean"].idxmax()]
     if top["label"] == best["label"]:
@@ -168,7 +167,7 @@ def _size(found: Comparison, best: Any) -> list[str]:
 
 
 def _without(found: Comparison, best: Any) -> list[str]:
-    """Compare with what needs no reduction."""
+    """Compare with the best method without reduction, or with it, whichever the recommended one is not."""
     reduces = found.methods[best["method"]].embeds
     ranked = found.ranking.dropna(subset="mean")
     others = ranked[[found.methods[m].embeds != reduces for m in ranked["method"]]]
@@ -202,7 +201,7 @@ def _elsewhere(found: Comparison, best: Any) -> list[str]:
 
 
 def _guessing(found: Comparison, best: Any) -> list[str]:
-    """Say so where the best is hardly better than a guess."""
+    """Say that the best is hardly better than a constant prediction, if it is so."""
     share = guess(found)
     at = found.table[(found.table["label"] == best["label"]) & (found.table["budget"] == found.budget_)]
     if share is None or best["mean"] - at["spread"].fillna(0).max() > share:
@@ -211,7 +210,7 @@ def _guessing(found: Comparison, best: Any) -> list[str]:
 
 
 def guess(found: Comparison) -> float | None:
-    """Return the score without a look at the columns: the most frequent class, or the mean; None where unclear."""
+    """Return the score of a constant prediction (the most frequent class, or the mean); None if not defined."""
     if found.measure.kind == "r2":
         return 0.0
     counts = found.settings.get("counts")
@@ -219,7 +218,7 @@ def guess(found: Comparison) -> float | None:
 
 
 def guessing(found: Comparison) -> str:
-    """Say what a guess would score; nothing where that is unclear."""
+    """Return the sentence about the score of a constant prediction; "" if it is not defined."""
     share = guess(found)
     if share is None:
         return ""

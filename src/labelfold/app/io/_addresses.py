@@ -10,8 +10,7 @@ from urllib.parse import unquote
 
 from labelfold.app.io._problems import FileProblem, did_you_mean, existing_file, one_line
 
-# What stands between a user's name and the host; the last @ ends it, as a password may hold one. In an address it may
-# hold blanks too.
+# The password, between user and host. The last @ ends it, since a password may contain one, and blanks.
 _USER = r"(?P<before>[A-Za-z][\w+.-]*://[^/\s:@]*:)"
 _PASSWORD, _ANY_PASSWORD = re.compile(rf"{_USER}\S*@"), re.compile(rf"{_USER}.*@", re.DOTALL)
 _KEY = re.compile(r"(?P<before>[?&](?:ssl)?password=)[^&\s]*", re.IGNORECASE)
@@ -45,9 +44,9 @@ def hidden(address: str) -> str:
 
 @dataclass(frozen=True)
 class Database:
-    """The address of a database: its kind, a URL of SQLAlchemy, and its file where it is one.
+    """The address of a database: its kind, its SQLAlchemy URL, and its file if it is a file.
 
-    Written out, it is what was given, without the password.
+    ``str()`` of it shows no password.
     """
 
     kind: str
@@ -60,11 +59,11 @@ class Database:
 
     @property
     def name(self) -> str:
-        """What a report calls it."""
+        """Its name in reports."""
         return self.path.name if self.path else f"{self.url.database or self.url.username} on {self.url.host}"
 
     def sentence(self, error: BaseException | str) -> str:
-        """Return what a driver says as one line, without the password and without the query."""
+        """Return the message of a driver as one line, without the password and the query."""
         text = str(getattr(error, "orig", None) or error)
         for secret in filter(None, {self.url.password, *self._more()}):
             text = text.replace(str(secret), "***")
@@ -77,7 +76,7 @@ class Database:
 
 
 def database_at(address: str) -> Database:
-    """Return the database of an address, or say what is wrong with it."""
+    """Parse the address of a database."""
     shown = hidden(address)
     scheme = address.split(":", 1)[0].lower()
     kind = scheme.split("+", 1)[0]
@@ -116,7 +115,7 @@ def database_at(address: str) -> Database:
 
 
 def database_in(path: Path) -> Database:
-    """Return the database that a file is: SQLite or DuckDB, as its first bytes say."""
+    """Return the database in a file: SQLite or DuckDB, by its first bytes."""
     from labelfold.app.io._sources import needed
 
     needed(path, "sqlalchemy", "sql")
@@ -131,7 +130,7 @@ def database_in(path: Path) -> Database:
 
 
 def _kind_of(path: Path) -> str | None:
-    """Tell from its first bytes which database a file is."""
+    """Return the kind of database of a file, by its first bytes."""
     with path.open("rb") as file:
         start = file.read(16)
     return "sqlite" if start.startswith(b"SQLite format 3") else "duckdb" if start[8:12] == b"DUCK" else None

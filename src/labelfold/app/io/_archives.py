@@ -13,10 +13,10 @@ _FIRST_DAY = time.struct_time((1980, 1, 1, 0, 0, 0, 1, 1, 0))
 
 @contextmanager
 def undated() -> Iterator[None]:
-    """Have what is added to zip archives dated by the first day that the format knows.
+    """Date the members of zip archives 1980-01-01, the earliest date of the format.
 
-    The same content then gives the same bytes, and a clock that says 1970 or 2200, which the format cannot write, is
-    no reason to fail. `zipfile` asks the clock itself, and neither skops nor NumPy lets a caller name the date.
+    The same content then gives the same bytes, and a clock at 1970 or 2200, which the format cannot store, causes no
+    error. `zipfile` reads the clock itself, and neither skops nor NumPy has a parameter for the date.
 
     Examples
     --------

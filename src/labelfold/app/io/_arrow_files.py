@@ -44,7 +44,7 @@ def read_arrow(path: Path, kind: str, request: Request) -> Any:
 
 
 def _opened(path: Path) -> Any:
-    """Open a file of either format of Arrow."""
+    """Open an Arrow file or stream."""
     import pyarrow as pa
 
     source = pa.OSFile(str(path))  # not a map, which would hold what was read in memory
@@ -56,7 +56,7 @@ def _opened(path: Path) -> Any:
 
 
 def _blocks(path: Path, columns: list[str]) -> Iterator[Any]:
-    """Yield some columns, checked so that a damaged file cannot lead out of the memory that it was given."""
+    """Yield some columns, validated so that a damaged file cannot cause reads outside its buffers."""
     import pyarrow as pa
 
     unpacked = 0
@@ -74,6 +74,6 @@ def _blocks(path: Path, columns: list[str]) -> Iterator[Any]:
 
 
 def _detached(path: Path, columns: list[str]) -> Iterator[Any]:
-    """Yield some columns, each in memory of its own: a batch is read into one piece, which any part would keep."""
+    """Yield copies of some columns. A batch is one buffer, which a single column would keep in memory."""
     for block in _blocks(path, columns):
         yield block.take(np.arange(block.num_rows))

@@ -1,4 +1,4 @@
-"""The cells of a table as people see them: one row as text, a search, and a digest of what a row holds."""
+"""The cells of a table as text: one row, a search, and digests of rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from labelfold.tables._arrow import written
 
-# A cell is shown up to so many characters; a search looks at so many columns.
+# Number of characters shown of a cell, and of columns that are searched.
 _LONGEST, _SEARCHED = 20_000, 200
 _AT_ONCE = 10_000  # rows whose digests are made
 
@@ -24,7 +24,7 @@ class Cells:
     raw : pyarrow.Table, Blocks, ndarray or csr_array of shape (n, d)
         As `Table.raw` holds them. Blocks are read into memory.
     names : sequence of str, or None
-        What the columns are called.
+        Names of the columns.
     """
 
     def __init__(self, raw: Any, names: Sequence[str] | None = None) -> None:
@@ -39,11 +39,11 @@ class Cells:
         self.names = [str(name) for name in names] if names is not None else None
 
     def name(self, j: int) -> str:
-        """Return what a column is called."""
+        """Return the name of a column."""
         return f"column {j + 1}" if self.names is None else self.names[j]
 
     def row(self, i: int, columns: Sequence[int] | None = None) -> list[tuple[int, str]]:
-        """Return cells of a row as text with their columns; of a sparse matrix those that are not 0.
+        """Return the cells of a row as text, with their columns; for a sparse matrix those that are not 0.
 
         Parameters
         ----------
@@ -65,7 +65,7 @@ class Cells:
         ]
 
     def digests(self, rows: Sequence[int] | np.ndarray | None = None) -> list[str]:
-        """Return for some rows 16 hexadecimal digits each, which two rows share only where their cells are the same.
+        """Return a digest of 16 hexadecimal digits for each of some rows.
 
         Parameters
         ----------
@@ -80,7 +80,7 @@ class Cells:
         return found
 
     def _held(self, rows: np.ndarray) -> Iterator[bytes]:
-        """Give what each of some rows holds, as bytes."""
+        """Yield the content of some rows as bytes."""
         if self._table:
             import pyarrow.compute as pc
 
@@ -100,20 +100,20 @@ class Cells:
             yield from (row.tobytes() for row in np.asarray(self.raw[rows], dtype="<f8"))
 
     def fingerprint(self) -> str:
-        """Return 12 hexadecimal digits of the number of rows, the names of columns and 500 evenly spaced rows."""
+        """Return a digest of the number of rows, the names of columns and 500 evenly spaced rows."""
         digest = hashlib.blake2b(repr((self.n, self.d, self.names)).encode(), digest_size=6)
         for one in self.digests(np.unique(np.linspace(0, self.n - 1, 500).astype(int))):
             digest.update(one.encode())
         return digest.hexdigest()
 
     def holding(self, text: str, columns: Sequence[int] | None = None) -> np.ndarray:
-        """Tell which rows have a cell with some text in it, whatever its case; of a matrix none has.
+        """Tell which rows have a cell that contains a text, in any case; for a matrix none.
 
         Parameters
         ----------
         text : str
         columns : sequence of int, optional
-            Where to look; in the first 200 columns unless given.
+            Columns to search; the first 200 by default.
         """
         found = np.zeros(self.n, dtype=bool)
         if not self._table:

@@ -1,4 +1,4 @@
-"""CSV as people have it, read by pyarrow: the separator and the encoding are found from the file."""
+"""Reads CSV files by pyarrow. The separator and the encoding are detected."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from labelfold.app.io._problems import FileProblem, listed, one_line
 
 _SEPARATORS = ",;\t|"
 _LOOKED_AT, _LINES = 1 << 18, 200
-# pyarrow reads so many bytes at a time; a cell is never longer.
+# Bytes that pyarrow reads at a time, and the most of one cell.
 _BLOCK, _LARGEST_BLOCK = 1 << 23, 1 << 30
 csv.field_size_limit(max(csv.field_size_limit(), _LARGEST_BLOCK))
 # The mark of UTF-32 begins with that of UTF-16.
@@ -36,19 +36,19 @@ codecs.register_error(
 
 
 class Dialect(NamedTuple):
-    """How a file is written.
+    """The layout of a CSV file.
 
     Attributes
     ----------
     separator : str
     encoding : str
-        The one given, or utf-8, utf-16, or what bytes that are not UTF-8 are read by.
+        The one given, or utf-8, utf-16, or cp1252 for other bytes.
     errors : str
-        What is done with bytes that the encoding does not have.
+        How bytes that the encoding cannot decode are handled.
     header : list of str
-        The names as they are written.
+        The names as written.
     names : list of str
-        The names of the columns, each another.
+        The names of the columns, made unique.
     skipped : int
         Lines up to the end of the header.
     """
@@ -62,7 +62,7 @@ class Dialect(NamedTuple):
 
 
 def dialect_of(path: Path, kind: str, given: str | None = None) -> Dialect:
-    """Find how a file is written from its first lines; its encoding may be given."""
+    """Detect the layout of a file from its first lines."""
     with open_text(path) as file:
         start = file.read(_LOOKED_AT)
     encoding, errors = (_found(start), WINDOWS) if given is None else (_known(path, given), "strict")
@@ -95,7 +95,7 @@ def dialect_of(path: Path, kind: str, given: str | None = None) -> Dialect:
 
 
 def distinct_names(header: list[str]) -> list[str]:
-    """Return names of which none is there twice.
+    """Return names made unique.
 
     >>> distinct_names(["a", "a", "a.1", "a"])
     ['a', 'a.2', 'a.1', 'a.3']
@@ -113,7 +113,7 @@ def distinct_names(header: list[str]) -> list[str]:
 
 
 def _above_header(lines: list[str]) -> int:
-    r"""Return how many lines stand above the header: a spreadsheet's ``sep=;``, and remarks behind a #.
+    r"""Return the number of lines above the header: ``sep=;`` of a spreadsheet, and comments after #.
 
     >>> _above_header(["# made today\n", "a,b\n", "1,2\n"]), _above_header(["#a,b\n", "1,2\n"])
     (1, 0)
@@ -129,7 +129,7 @@ def _above_header(lines: list[str]) -> int:
 
 
 def _found(start: bytes) -> str:
-    """Return the encoding that the first bytes of a file show, UTF-8 where they show none."""
+    """Detect the encoding from the first bytes of a file; UTF-8 by default."""
     marked = next((name for mark, name in _MARKS.items() if start.startswith(mark)), None)
     if marked is not None:
         return marked
@@ -140,7 +140,7 @@ def _found(start: bytes) -> str:
 
 
 def _known(path: Path, given: str) -> str:
-    """Return the name of an encoding of text, or say that it is none."""
+    """Return the normalised name of a text encoding, or raise an error if there is no such encoding."""
     try:
         "".encode(given)  # refuses codecs of bytes too
         name = codecs.lookup(given).name
@@ -152,7 +152,7 @@ def _known(path: Path, given: str) -> str:
 
 
 def _decoded(path: Path, decoder: codecs.IncrementalDecoder, part: bytes, *, final: bool = False) -> str:
-    """Decode the next bytes of a file, or say which of them the encoding that was given does not have."""
+    """Decode the next bytes of a file, or name the byte that the given encoding cannot decode."""
     try:
         return decoder.decode(part, final)
     except UnicodeError as error:
@@ -162,7 +162,7 @@ def _decoded(path: Path, decoder: codecs.IncrementalDecoder, part: bytes, *, fin
 
 
 def _columns(lines: list[str], separator: str) -> int:
-    """Return how many cells the header has where most lines have as many, or all one more; 0 otherwise."""
+    """Return the number of cells of the header if most lines have as many, or all have one more, otherwise 0."""
     try:
         widths = [len(row) for row in csv.reader(lines, delimiter=separator) if row]
     except csv.Error:
@@ -175,13 +175,13 @@ def _columns(lines: list[str], separator: str) -> int:
 
 
 class CsvFile:
-    """A CSV file, read as text, null where a cell is empty: whole, or a block at a time.
+    """A CSV file, read as text with null for empty cells, at once or in blocks.
 
     Parameters
     ----------
     path : Path
     kind : {"csv", "tsv"}
-        What the file's ending says of its separator, where its lines do not say.
+        The separator by the ending of the file, used if the lines do not show it.
     note : callable
         Called with a sentence about what was done to read the file.
     encoding : str, optional
@@ -200,7 +200,7 @@ class CsvFile:
         self.repair, self.block = False, _BLOCK
 
     def attempt(self, action: Callable[[], Any]) -> Any:
-        """Return what ``action`` makes of the file; where that fails on how it is written, read it another way."""
+        """Call ``action`` on the file; if its rows or encoding are faulty, repair them and call it again."""
         while True:
             try:
                 return action()
@@ -255,7 +255,7 @@ class CsvFile:
         )
 
     def _open(self) -> BinaryIO:
-        """Open the file as UTF-8 bytes, with rows of a wrong length put right where they are to be repaired."""
+        """Open the file as UTF-8 bytes; in repair mode rows of a wrong length are corrected."""
         file = open_text(self.path)
         if self.dialect.encoding != "utf-8":
             file = io.BufferedReader(_Made(file, _transcoded(self.path, file, self.dialect)), 1 << 20)
@@ -265,7 +265,7 @@ class CsvFile:
 
 
 class _Made(io.RawIOBase):
-    """A file of bytes that are made from another file, which is closed with it."""
+    """A file of bytes that are generated from another file."""
 
     def __init__(self, file: BinaryIO, parts: Iterator[bytes]) -> None:
         self.file, self.parts, self.left = file, parts, b""
@@ -302,7 +302,7 @@ def _transcoded(path: Path, file: BinaryIO, dialect: Dialect) -> Iterator[bytes]
 
 
 def _repaired(path: Path, file: BinaryIO, dialect: Dialect) -> Iterator[bytes]:
-    """Yield the rows below the header with empty cells where a row has too few, and without empty ones too many."""
+    """Yield the rows below the header; missing cells are added, and surplus empty cells removed."""
     width, made = len(dialect.names), io.StringIO()
     rows = csv.reader(io.TextIOWrapper(file, "utf-8", newline=""), delimiter=dialect.separator)
     write = csv.writer(made, delimiter=dialect.separator, lineterminator="\n").writerow

@@ -1,7 +1,8 @@
-"""Databases through SQLAlchemy: read-only connections, queries that only select, rows in blocks, and new tables."""
+"""Databases by SQLAlchemy: read-only queries in blocks, and writing of new tables."""
 
 from __future__ import annotations
 
+import logging
 import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,8 +16,10 @@ from labelfold.app.io._gathered import CELLS, gathered, table_of
 from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed
 from labelfold.app.io._sources import Request
 
+# What fails is told by a sentence; otherwise the traceback of a connection that cannot be closed is printed.
+logging.getLogger("sqlalchemy").addHandler(logging.NullHandler())
 _SELECTS = ("select", "with", "values", "from", "table")
-# Strings, quoted names and remarks, in which a semicolon ends no statement.
+# Strings, quoted names and comments; a semicolon in them does not end a statement.
 _QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
 _REMARK = re.compile(r"^(?:\s|\(|--[^\n]*(?:\n|$)|/\*.*?\*/)*", re.DOTALL)
 _LOCKED = re.compile(r"database (?:table )?is locked|could not set lock|conflicting lock", re.IGNORECASE)
@@ -29,7 +32,7 @@ _TYPES = {"b": "Boolean", "i": "BigInteger", "u": "BigInteger", "f": "Double"}
 
 
 def read_database(where: Database, kind: str, request: Request) -> Any:
-    """Read a table, or what a query selects."""
+    """Read a table or the result of a query."""
     query, table = request.reading.query, request.reading.table
     if query is not None and table is not None:
         raise FileProblem(f"--query and --table both say what to read of {where}; give one of them.")
@@ -42,7 +45,7 @@ def read_database(where: Database, kind: str, request: Request) -> Any:
 
 
 def refuse_other_statements(query: str) -> None:
-    """Refuse what is not one statement that selects: a connection that only reads may still write files.
+    """Raise an error unless the query is a single SELECT: a read-only connection could still write files.
 
     >>> refuse_other_statements("select ';' as mark -- all of it;")
     >>> refuse_other_statements("drop table t")
@@ -63,7 +66,7 @@ def refuse_other_statements(query: str) -> None:
 
 
 def _blocks(where: Database, connection: Any, query: str, request: Request) -> Iterator[Any]:
-    """Yield what a query selects as Arrow tables."""
+    """Yield the result of a query as Arrow tables."""
     # a % is a %, and no parameter
     options = {"stream_results": True, "no_parameters": True, "max_row_buffer": _BUFFERED}
     result = connection.execution_options(**options).exec_driver_sql(query)
@@ -78,7 +81,7 @@ def _blocks(where: Database, connection: Any, query: str, request: Request) -> I
 
 
 def _table(where: Database, connection: Any, wanted: str | None) -> tuple[str | None, str]:
-    """Return the schema and name of the table that is wanted, or of the only one."""
+    """Return the schema and name of the table asked for, or of the only table."""
     import sqlalchemy as sa
 
     inspector = sa.inspect(connection)
@@ -104,20 +107,20 @@ def _table(where: Database, connection: Any, wanted: str | None) -> tuple[str | 
 
 
 def _tables_of(inspector: Any, schema: str | None = None) -> list[str]:
-    """Return the tables and views of a schema, of the usual one unless it is named."""
+    """Return the tables and views of a schema, or of the default one."""
     schema = schema or inspector.default_schema_name
     return [*inspector.get_table_names(schema), *inspector.get_view_names(schema)]
 
 
 def _quoted(connection: Any, schema: str | None, name: str) -> str:
-    """Return the name of a table as SQL has it."""
+    """Return the quoted name of a table."""
     quote = connection.dialect.identifier_preparer.quote_identifier
     return ".".join(quote(part) for part in (schema, name) if part)
 
 
 @contextmanager
 def _connected(where: Database, *, write: bool = False) -> Iterator[Any]:
-    """Give a connection that cannot write, unless it is to; every failure becomes a sentence without the password."""
+    """Open a connection, read-only by default; errors become sentences without the password."""
     try:
         engine = _engine(where, write)
         try:
@@ -137,31 +140,35 @@ def _connected(where: Database, *, write: bool = False) -> Iterator[Any]:
 def _engine(where: Database, write: bool) -> Any:
     import sqlalchemy as sa
 
+    # one connection, closed after its use; a rollback before that would fail, loudly, where the disk did
+    pool: dict[str, Any] = {"poolclass": sa.NullPool, "pool_reset_on_return": None}
+
     if where.kind == "sqlite":
         import sqlite3
 
         assert where.path is not None
         uri = f"{where.path.resolve().as_uri()}?mode={'rw' if write else 'ro'}"
-        return sa.create_engine(
-            "sqlite://",
-            creator=lambda: sqlite3.connect(uri, uri=True, timeout=_PATIENCE),
-            poolclass=sa.NullPool,
-        )
+        # the module would begin no transaction before a table is made, which then stayed where its rows fail
+        how = {"uri": True, "timeout": _PATIENCE, "isolation_level": None}
+        engine = sa.create_engine("sqlite://", creator=lambda: sqlite3.connect(uri, **how), **pool)
+        begin = "BEGIN IMMEDIATE" if write else "BEGIN"
+        sa.event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
+        return engine
     if where.kind == "duckdb":
         # it would keep what it has read of the file, and put what does not fit beside it
         config = {"memory_limit": _DUCKDB, "temp_directory": tempfile.gettempdir()}
         options = {"read_only": not write, "config": config}
-        return sa.create_engine(where.url, connect_args=options, poolclass=sa.NullPool)
+        return sa.create_engine(where.url, connect_args=options, **pool)
     url = (
         where.url
         if "connect_timeout" in where.url.query
         else where.url.update_query_dict({"connect_timeout": str(_PATIENCE)})
     )
-    return sa.create_engine(url, poolclass=sa.NullPool)
+    return sa.create_engine(url, **pool)
 
 
 def _errors(where: Database) -> tuple[type[Exception], ...]:
-    """Return what SQLAlchemy raises, and what a driver does itself while rows are fetched from its own cursor."""
+    """Return the exceptions of SQLAlchemy, and those that a driver raises itself while fetching."""
     from sqlalchemy.exc import SQLAlchemyError
 
     driver = import_module({"sqlite": "sqlite3", "duckdb": "duckdb", "postgresql": "psycopg"}[where.kind])
@@ -169,7 +176,7 @@ def _errors(where: Database) -> tuple[type[Exception], ...]:
 
 
 def _worded(where: Database, error: Exception) -> FileProblem:
-    """Say in a sentence what a database did not do."""
+    """Return the error of a database as one sentence."""
     text = where.sentence(error)
     if _LOCKED.search(text):
         return FileProblem(
@@ -183,7 +190,7 @@ def _worded(where: Database, error: Exception) -> FileProblem:
 
 
 def refuse_table(where: Database, name: str) -> None:
-    """Refuse the name of a new table that is there already."""
+    """Raise an error if a table of this name exists."""
     import sqlalchemy as sa
 
     with _connected(where) as connection:
@@ -200,7 +207,7 @@ def write_new_table(where: Database, name: str, columns: Mapping[str, Sequence[A
     ----------
     where : Database
     name : str
-        A table that is not there yet.
+        A new table.
     columns : mapping of str to array
         Numbers, booleans, or text.
     """
@@ -221,6 +228,8 @@ def write_new_table(where: Database, name: str, columns: Mapping[str, Sequence[A
                     rows = zip(*(part[start : start + size] for part in cells), strict=True)
                     connection.execute(table.insert(), [dict(zip(arrays, row, strict=True)) for row in rows])
         except sa.exc.SQLAlchemyError as error:
+            if _LOCKED.search(str(error)):
+                raise
             raise FileProblem(
                 f"The table {name!r} could not be written to {where}: {where.sentence(error)}."
             ) from None

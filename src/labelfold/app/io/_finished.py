@@ -1,7 +1,7 @@
-"""Files that are there whole or not at all: written aside, synced to disk, and renamed into place.
+"""Atomic files: written under a temporary name, synced to disk, and renamed into place.
 
-What is not finished has a name of 16 random digits and ``.part``, and is locked by the process that writes it. What a
-killed process left is removed by the next one that writes to the folder.
+The temporary name is 16 random digits and ``.part``. The process that writes the file locks it. The next process that
+writes to the folder removes files that a killed process left.
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ _SWEEPS = os.name == "posix"  # elsewhere nothing can be renamed while it is hel
 
 @contextmanager
 def finished_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
-    """Give a file to write to that takes the place of ``path`` once it is complete and on disk.
+    """Open a temporary file that replaces ``path`` when it is complete and on disk.
 
-    Whatever fails or is interrupted before, the file that was there stays as it was, byte for byte. A link stays a
-    link: the file that it leads to is replaced.
+    After a failure or an interrupt the existing file is unchanged. If ``path`` is a link, its target is replaced.
 
     Parameters
     ----------
@@ -80,17 +79,17 @@ def write_finished(path: str | os.PathLike, content: bytes) -> Path:
 
 @contextmanager
 def finished_together(folder: Path, names: Iterable[str]) -> Iterator[Path]:
-    """Give a folder to write files to that take the place of those in ``folder`` once all are complete.
+    """Create a temporary folder; its files replace those in ``folder`` when all are complete.
 
-    Whatever fails or is interrupted before, those that were there stay as they were, byte for byte. Of ``names``,
-    those that are not written anew are removed, so that no file of an earlier time stands beside new ones.
+    After a failure or an interrupt the existing files are unchanged. Files of ``names`` that were not written are
+    removed, so that old and new files are not mixed.
 
     Parameters
     ----------
     folder : Path
         Where the files belong.
     names : iterable of str
-        All that may be written.
+        Names of all files that may be written.
 
     Yields
     ------
@@ -134,9 +133,9 @@ def _aside(folder: Path) -> Path:
 
 @contextmanager
 def _unswept(aside: Path) -> Iterator[bool]:
-    """Hold the lock of an unfinished file or folder, and remove what is left of it in the end.
+    """Lock an unfinished file or folder, and remove it at the end if it still exists.
 
-    Gives False where a process that sweeps the folder was quicker.
+    Yields False if another process removed it before it was locked.
     """
     handle, held = None, True
     if _SWEEPS:
@@ -154,7 +153,7 @@ def _unswept(aside: Path) -> Iterator[bool]:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove the unfinished files and folders of processes that are no more."""
+    """Remove the unfinished files and folders of processes that have ended."""
     with suppress(OSError):
         for entry in os.scandir(folder) if _SWEEPS else ():
             if not _UNFINISHED.fullmatch(entry.name) or entry.is_symlink():
@@ -178,7 +177,7 @@ def _not_written(path: str | os.PathLike, error: OSError) -> FileProblem:
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the new name on disk too, where the system can sync a folder."""
+    """Sync the folder, if the system can, so that the new name is on disk."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,14 @@ import numpy as np
 
 from labelfold.app.io._csv import CsvFile
 from labelfold.app.io._limits import is_packed, refuse_bomb
-from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed, one_line
+from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed, one_line, read_from
 from labelfold.app.io._sources import Request
 from labelfold.tables._arrow import is_text, text_cells
 from labelfold.tables._blocks import BLOCK, Blocks, Sampler
 from labelfold.tables._column import matching
 from labelfold.tables._numbers import numbers
 
-# Files of more bytes are read a block at a time; packed ones unpack to about so many times their size.
+# Larger files, in bytes, are read in blocks; the factor estimates the unpacked size of packed files.
 LARGE, _TIMES = 1 << 29, 5
 
 
@@ -42,23 +43,30 @@ def is_large(path: Path) -> bool:
 
 
 def checked(path: Path, table: Any) -> Any:
-    """Return a table, or say that it has no rows or a name twice."""
+    """Return a table, checked to have rows and unique names."""
     check_names(path, table.column_names)
+    if isinstance(table, Stream):
+        return replace(table, blocks=partial(_read_later, path, table.blocks))
     if hasattr(table, "num_rows") and not table.num_rows:
         raise FileProblem(f"{path} has a header but no rows.")
     return table
 
 
+def _read_later(path: Any, blocks: Callable[[list[str]], Iterator[Any]], columns: list[str]) -> Iterator[Any]:
+    with read_from(path):
+        yield from blocks(columns)
+
+
 @dataclass(frozen=True)
 class Stream:
-    """A file that is read a block at a time: its columns, a function that gives its blocks, and one that tries."""
+    """A file that is read in blocks: its columns, a function that yields blocks, and one that checks the file."""
 
     column_names: list[str]
     blocks: Callable[[list[str]], Iterator[Any]]
     attempt: Callable[[Callable[[], Any]], Any] = field(default=lambda action: action())
 
     def split(self, names: Sequence[str], targets: Sequence[str], ids: Sequence[str]) -> tuple[Any, Any]:
-        """Return some columns as blocks, with a sample to learn from, and the targets and ids in memory."""
+        """Return some columns as blocks, with a sample for the recipe, and the targets and ids in memory."""
         return self.attempt(lambda: self._split(list(names), targets, ids))
 
     def _split(self, names: list[str], targets: Sequence[str], ids: Sequence[str]) -> tuple[Any, Any]:
@@ -77,7 +85,7 @@ class Stream:
 
 
 def chosen(path: Any, columns: Sequence[str], role: str, wanted: Sequence[str]) -> list[str]:
-    """Return the columns that some names and patterns stand for, or say which name is none.
+    """Return the columns that names and patterns match, or raise an error for one without a match.
 
     >>> chosen(Path("t.csv"), ["label_a", "label_b", "x"], "target", ["label_*"])
     ['label_a', 'label_b']
@@ -93,7 +101,7 @@ def chosen(path: Any, columns: Sequence[str], role: str, wanted: Sequence[str]) 
 
 
 def as_written(table: Any, names: Sequence[str], *, coded: bool = False) -> Any:
-    """Return some columns as a pandas frame, those of text as they are written, or as categories of that."""
+    """Return some columns as a DataFrame, text columns as written, or as categories."""
     import pandas as pd
 
     columns = {}
@@ -108,7 +116,7 @@ def as_written(table: Any, names: Sequence[str], *, coded: bool = False) -> Any:
 
 
 def plain_numbers(path: Any, table: Any) -> np.ndarray:
-    """Return a table of plain numbers as one array, float32 where all are, or name the first cell that is none."""
+    """Return a table of numbers as one array (float32 if all are), or name the first cell that is not a number."""
     columns = []
     for name in table.column_names:
         cells = table.column(name)
@@ -168,7 +176,7 @@ def _no_parquet(path: Path, error: Exception) -> FileProblem:
 
 
 def check_names(path: Any, names: list[str]) -> None:
-    """Refuse columns of one name."""
+    """Raise an error if two columns have the same name."""
     if repeated := [name for name, times in Counter(names).items() if times > 1]:
         raise FileProblem(
             f"{path} has more than one column named {listed(repeated)}; give each its own name."

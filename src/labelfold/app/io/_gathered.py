@@ -1,4 +1,4 @@
-"""Blocks of rows from anywhere as one table: columns of one type each, in memory, or on disk where there are many."""
+"""Combines blocks of rows of different types into one table, in memory or in a temporary file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from labelfold.app.io._frames import Stream, check_names
 from labelfold.app.io._problems import FileProblem, one_line
 from labelfold.tables._arrow import as_arrow, written
 
-# Of more bytes than these the blocks are kept in a temporary file.
+# Above this size in bytes, blocks are kept in a temporary file.
 _IN_MEMORY = 1 << 27
 # Cells that are turned from Python's values into columns at a time.
 CELLS = 1 << 18
@@ -22,10 +22,10 @@ _TYPED = {int, float, bool, str, bytes, date, datetime, timedelta, list, tuple}
 
 
 def gathered(where: Any, blocks: Iterable[Any]) -> Any:
-    """Return blocks, Arrow tables that may differ in columns and types, as a table, or a `Stream` of many.
+    """Return Arrow tables that may differ in columns and types as one table, or as a `Stream` if they are large.
 
-    A column that is not of one type becomes one of text, as it is in a CSV file. The rows are asked for once, so that
-    a query is run once and every pass sees the same rows.
+    A column of several types becomes text, as in a CSV file. The blocks are read once, so a query runs once and every
+    pass sees the same rows.
     """
     import pyarrow as pa
 
@@ -62,7 +62,7 @@ def gathered(where: Any, blocks: Iterable[Any]) -> Any:
 
 
 class _Spool:
-    """Blocks in a temporary file that is gone when the process is."""
+    """Blocks in a temporary file, which is deleted when the process ends."""
 
     def __init__(self, where: Any) -> None:
         self.where, self.places = where, [0]
@@ -93,7 +93,7 @@ class _Spool:
 
 
 def _one_schema(schemas: Sequence[Any]) -> Any:
-    """Return the columns of several schemas in the order of their first sight, each of a type for all its cells."""
+    """Return the columns of several schemas in order of first occurrence, each with a common type."""
     import pyarrow as pa
 
     if len(schemas) == 1:
@@ -108,7 +108,7 @@ def _one_schema(schemas: Sequence[Any]) -> Any:
 
 
 def _common(kinds: Sequence[Any]) -> Any:
-    """Return the type that takes the cells of several, text where there is no other.
+    """Return the common type of several types; text if there is no other.
 
     >>> import pyarrow as pa
     >>> _common([pa.null(), pa.int64(), pa.float64()]), _common([pa.int64(), pa.string()])
@@ -125,7 +125,7 @@ def _common(kinds: Sequence[Any]) -> Any:
 
 
 def _conformed(block: Any, schema: Any) -> Any:
-    """Return the columns of a schema, cast to its types; null where a block lacks one."""
+    """Return a block with the columns and types of a schema; missing columns are null."""
     import pyarrow as pa
 
     there = set(block.column_names)
@@ -142,7 +142,7 @@ def _conformed(block: Any, schema: Any) -> Any:
 
 
 def table_of(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:
-    """Return rows of Python values, such as a cursor or a sheet gives, as an Arrow table.
+    """Return rows of Python values, from a cursor or a sheet, as an Arrow table.
 
     >>> table_of(["n", "mixed"], [(1, "a"), (None, 2.0)]).to_pydict()
     {'n': [1, None], 'mixed': ['a', '2']}
@@ -154,7 +154,7 @@ def table_of(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:
 
 
 def in_blocks(rows: Iterable[Sequence[Any]], width: int) -> Iterator[list[Sequence[Any]]]:
-    """Yield rows that come one by one, so many at a time that a block is small."""
+    """Yield rows in small blocks."""
     size, block = max(CELLS // max(width, 1), 1), []
     for row in rows:
         block.append(row)
@@ -165,7 +165,7 @@ def in_blocks(rows: Iterable[Sequence[Any]], width: int) -> Iterator[list[Sequen
 
 
 def _column(cells: list[Any]) -> Any:
-    """Return the cells of a column as an Arrow array: of the type that all of them are, or as text."""
+    """Return the cells of a column as an Arrow array of their common type, or as text."""
     import pyarrow as pa
 
     kinds = set(map(type, cells)) - {type(None)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ import scipy.sparse as sp
 
 from labelfold.app.io._finished import finished_file
 from labelfold.app.io._frames import chosen
-from labelfold.app.io._problems import FileProblem, did_you_mean, listed, one_line
+from labelfold.app.io._problems import FileProblem, did_you_mean, listed, one_line, read_from
 from labelfold.app.io._sources import Matrix, Request
 
 # What the copy of a file has more than the file.
@@ -23,7 +22,7 @@ EMBEDDING, PREDICTION = "X_labelfold", "labelfold"
 
 
 def read_h5ad(path: Path, kind: str, request: Request) -> Matrix:
-    """Read X, the obs columns that are wanted, the names of genes, and those of cells."""
+    """Read X, some columns of obs, and the names of genes and cells."""
     import anndata
     import h5py
     import pandas as pd
@@ -64,7 +63,7 @@ def read_h5ad(path: Path, kind: str, request: Request) -> Matrix:
 
 
 def writable_copy(source: Any, path: str | os.PathLike) -> None:
-    """Refuse to write an .h5ad file that would not be a copy of the one that was read."""
+    """Raise an error if an .h5ad output would not be a copy of an .h5ad input."""
     if not isinstance(source, Path) or source.suffix.lower() != ".h5ad":
         raise FileProblem(f"{path} would be a copy of the .h5ad file that is read, and {source} is none.")
     if Path(path).resolve() == source.resolve():
@@ -79,7 +78,7 @@ def write_copy(
     Parameters
     ----------
     source : Path
-        The file that was read. Whatever else it holds is in the copy too.
+        The file that was read. All of its content is copied.
     path : path
         The copy.
     embedding : ndarray of shape (n, k), optional
@@ -93,8 +92,8 @@ def write_copy(
 
     writable_copy(source, path)
     with _worded(source), finished_file(path) as file:
-        with source.open("rb") as whole:
-            shutil.copyfileobj(whole, file, 1 << 24)
+        for part in _parts(source):
+            file.write(part)
         file.flush()
         with h5py.File(file.name, "r+", locking=False) as made:  # an unfinished file is locked already
             if embedding is not None:
@@ -115,9 +114,19 @@ def write_copy(
     return Path(path)
 
 
+def _parts(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while True:
+            with read_from(path):
+                part = file.read(1 << 24)
+            if not part:
+                return
+            yield part
+
+
 @contextmanager
 def _worded(path: Path) -> Iterator[None]:
-    """Say in a sentence what is wrong with a file, and nothing of what anndata would rather have."""
+    """Turn errors about a file into one sentence, and hide the warnings of anndata."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

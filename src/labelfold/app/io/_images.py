@@ -5,20 +5,21 @@ from __future__ import annotations
 import os
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed
+from labelfold.app.io._problems import FileProblem, count, did_you_mean, failure_to_read, listed, read_from
 from labelfold.app.io._sources import Request, needed
 from labelfold.tables._blocks import in_order
 
 FILE, CLASS = "file", "class"
 _UNLABELLED = ("unlabelled", "unlabeled")
-# Images that share a size are read at it up to so many pixels a side, others at the usual size.
+# Images of one size, up to this many pixels a side, are read at it; others at the default size.
 _LARGEST, _USUAL = 64, (32, 32)
 _HEADERS = 200  # that are looked at to see whether they do
 _AT_ONCE = 256  # files
@@ -46,7 +47,7 @@ _FORMATS = (
 
 
 def read_folder(folder: Path, kind: str, request: Request) -> Any:
-    """Return the files of a folder and the folder below it that each is in, its class, as a table."""
+    """Return the files of a folder as a table; the class is the subfolder."""
     import pyarrow as pa
     from PIL import Image
 
@@ -72,22 +73,22 @@ def read_folder(folder: Path, kind: str, request: Request) -> Any:
 
 
 def with_pixels(where: Any, table: Any, column: str, request: Request) -> tuple[Any, tuple[int, int]]:
-    """Return a table with the pixels of the images that a column names, without the rows whose image cannot be read.
+    """Return a table with the pixels of images in place of their paths. Rows with unreadable images are left out.
 
     Parameters
     ----------
     where : Path
-        The folder of images, or the table, in whose folder the paths begin.
+        The folder of images, or the table; paths are relative to its folder.
     table : pyarrow.Table
     column : str
         Its column of paths.
     request : Request
-        Says the size, and whether in colour.
+        Has the size, and whether in colour.
 
     Returns
     -------
     table : pyarrow.Table
-        With a column a pixel, and in colour three.
+        With one column for each pixel, or three in colour.
     size : pair of int
         Height and width.
     """
@@ -124,8 +125,9 @@ def with_pixels(where: Any, table: Any, column: str, request: Request) -> tuple[
         warnings.simplefilter(
             "ignore", Image.DecompressionBombWarning
         )  # such an image is left out, and named
-        for start, (some, good) in zip(starts, in_order(work, starts), strict=True):
-            X[start : start + len(some)], read[start : start + len(some)] = some, good
+        with read_from(where):
+            for start, (some, good) in zip(starts, in_order(work, starts), strict=True):
+                X[start : start + len(some)], read[start : start + len(some)] = some, good
     broken = [paths[i] or "an empty cell" for i in np.flatnonzero(~read)]
     if len(broken) == len(paths):
         raise FileProblem(
@@ -151,7 +153,7 @@ def with_pixels(where: Any, table: Any, column: str, request: Request) -> tuple[
 
 
 def pixel_names(shape: Sequence[int]) -> list[str]:
-    """Return the names of the columns that an image becomes.
+    """Return the names of the pixel columns.
 
     >>> pixel_names((1, 2)), pixel_names((1, 1, 3))
     (['pixel_0_0', 'pixel_0_1'], ['pixel_0_0_red', 'pixel_0_0_green', 'pixel_0_0_blue'])
@@ -161,7 +163,7 @@ def pixel_names(shape: Sequence[int]) -> list[str]:
 
 
 def _usual_size(root: Path, paths: Sequence[str | None]) -> tuple[int, int]:
-    """Return the size that small images share, or the usual one."""
+    """Return the common size of small images, or the default size."""
     sizes: Counter[tuple[int, int]] = Counter()
     for i in np.unique(np.linspace(0, len(paths) - 1, _HEADERS).astype(int)):
         try:
@@ -173,20 +175,24 @@ def _usual_size(root: Path, paths: Sequence[str | None]) -> tuple[int, int]:
     return same if max(same) <= _LARGEST else _USUAL
 
 
-def _opened(path: Path) -> Any:
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
     """Open an image, where it is a file and no pipe that would be waited for."""
     from PIL import Image
 
     if not path.is_file():
         raise ValueError("it is no file")
     Image.init()
-    return Image.open(path, formats=[name for name in _FORMATS if name in Image.OPEN])
+    formats = [name for name in _FORMATS if name in Image.OPEN]
+    # Pillow would not close a file that it cannot read
+    with path.open("rb") as file, Image.open(file, formats=formats) as image:
+        yield image
 
 
 def _read_some(
     root: Path, paths: Sequence[str | None], size: tuple[int, int], colour: bool, start: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return some images as rows, and which of them could be read."""
+    """Return images as rows, and which of them could be read."""
     some = paths[start : start + _AT_ONCE]
     X = np.zeros((len(some), size[0] * size[1] * (3 if colour else 1)), dtype=np.float32)
     good = np.zeros(len(some), dtype=bool)
@@ -194,10 +200,9 @@ def _read_some(
         try:
             if name:
                 X[i], good[i] = _read(root / name, size, colour).ravel(), True
-        except (
-            Exception
-        ):  # a damaged image can fail in any decoder, each its own way; it is named and left out
-            continue
+        except Exception as error:  # a damaged image can fail in any decoder; it is named and left out
+            if failure_to_read(error):
+                raise
     return X, good
 
 
@@ -218,7 +223,7 @@ def _read(path: Path, size: tuple[int, int], colour: bool) -> np.ndarray:
 
 
 def picture(path: Path, side: int) -> Any:
-    """Return an image in colour, upright, with sides of so many pixels at most; None where it cannot be read."""
+    """Return an image in colour, upright, within a largest size; None if it cannot be read."""
     from PIL import ImageOps
 
     try:

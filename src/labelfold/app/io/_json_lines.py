@@ -17,9 +17,9 @@ from labelfold.app.io._problems import FileProblem, one_line
 from labelfold.app.io._sources import Request
 
 _CHUNK = 1 << 24
-# Lines of a chunk that are looked at for keys: where each has others, they would make as many columns as lines.
+# Lines of a chunk that are searched for keys.
 _LOOKED_AT = 500
-# pyarrow has no bound to how deep it reads, and Python has.
+# Deepest nesting that pyarrow is given: unlike Python it has no limit of its own.
 _MOST_BRACKETS = 1000
 
 
@@ -65,9 +65,9 @@ def _chunks(path: Path) -> Iterator[bytes]:
 
 
 def _parsed(chunk: bytes, as_text: dict[str, Any]) -> Any:
-    """Return lines read by pyarrow; None where it cannot, as of a key with numbers in some lines and text in others.
+    """Return lines parsed by pyarrow; None if it cannot, such as a key with numbers and text.
 
-    Text that looks like a date stays text, as in a CSV file: ``as_text`` has the keys that were met so far.
+    Text that looks like a date stays text, as in a CSV file; ``as_text`` collects the keys of such columns.
     """
     import pyarrow as pa
     from pyarrow import json as arrow_json
@@ -95,7 +95,7 @@ def _parsed(chunk: bytes, as_text: dict[str, Any]) -> Any:
 
 
 def _brackets(chunk: bytes) -> int:
-    """Return the most brackets that open in one line: a line is nested no deeper."""
+    """Return an upper bound of the nesting depth: the most opening brackets in a line."""
     signs = np.frombuffer(chunk, dtype=np.uint8)
     starts = np.append(0, np.flatnonzero(signs[:-1] == ord("\n")) + 1)
     opening = (signs == ord("[")) | (signs == ord("{"))
@@ -103,14 +103,14 @@ def _brackets(chunk: bytes) -> int:
 
 
 def _in_order(table: Any, names: list[str]) -> Any:
-    """Return columns in the order of the keys that they, or the objects around them, were met under."""
+    """Return columns in the order in which their keys occur."""
     place = {name: j for j, name in enumerate(names)}
     first = {name: place.get(name, place.get(name.split(".")[0], 0)) for name in table.column_names}
     return table.select(sorted(table.column_names, key=first.__getitem__))
 
 
 def _dates_as_text(kind: Any) -> Any:
-    """Return the type that keeps dates as they are written; None where there are none in it."""
+    """Return the type with dates replaced by text; None if it contains no dates."""
     import pyarrow as pa
 
     if pa.types.is_timestamp(kind):
@@ -124,7 +124,7 @@ def _dates_as_text(kind: Any) -> Any:
 
 
 def _objects(path: Path, chunk: bytes, first: int) -> Iterator[dict[str, Any]]:
-    """Yield the objects of lines, or say which line holds none."""
+    """Yield the objects of lines, or raise an error for a line without one."""
     for number, line in zip(count(first), chunk.split(b"\n"), strict=False):
         if not line.strip():
             continue
@@ -176,7 +176,7 @@ def _flat(found: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _refuse_other_keys(path: Path, chunk: bytes) -> None:
-    """Refuse lines of which each has keys of its own: they are no table."""
+    """Raise an error if nearly every line has different keys, so that there is no table."""
     lines = chunk.split(b"\n", _LOOKED_AT)[:_LOOKED_AT]
     keys: list[str] = []
     for line in lines:

@@ -1,4 +1,4 @@
-"""Labels in a file of their own, beside rows that may be anywhere: ``--labels``."""
+"""Labels from a separate file: ``--labels``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed
 from labelfold.app.io._sources import Reading, Request, find, read
 from labelfold.tables._column import matching
 
-# What labelling tools call the column of labels, and that of row numbers.
+# Common names of the column of labels, and of row numbers, in labelling tools.
 _LABELS = ("label", "labels", "class", "target", "y", "choice", "category", "annotation", "annotations")
 ROWS = ("row", "row_number", "row number", "rows", "index")
 # What `labelfold label` writes of each label, after the row number and the ids. The newest line of a row holds, and
@@ -24,14 +24,14 @@ JOURNAL = ("label", "time", "who", "how")
 
 
 class LabelFile:
-    """A table of which one column holds labels and another says of which rows: by an id, or by a number from 1.
+    """A table with a column of labels and a column that identifies the rows, by an id or a number from 1.
 
     Parameters
     ----------
     path : path
         A CSV file, or any other table.
     targets : sequence of str
-        The column of labels, or several columns of 0 and 1; found by its name unless given.
+        The column of labels, or several columns of 0 and 1; by default found by its name.
     note : callable
         Called with a sentence about what was done.
     """
@@ -82,7 +82,7 @@ class LabelFile:
             raise FileProblem(f"{self.path} begins with {first!r}; it needs a header, such as row,label.")
 
     def merged(self, y: Any, ids: Any, n: int, where: Any) -> Any:
-        """Return the labels of n rows: those of the file, and where it has none what the rows had before.
+        """Return the labels of n rows: those of the file, otherwise those that the rows had before.
 
         Parameters
         ----------
@@ -112,7 +112,7 @@ class LabelFile:
         return columns[self.targets[0]] if len(columns) == 1 else pd.DataFrame(columns)
 
     def _places(self, ids: Any, n: int, where: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return which rows the lines of the file speak of, and which lines these are."""
+        """Return the rows that lines of the file refer to, and the indices of these lines."""
         if ids is not None and (found := self._by_name(ids)) is not None:
             rows, lines, absent = found
         else:
@@ -125,7 +125,7 @@ class LabelFile:
         return rows, lines
 
     def _by_name(self, ids: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        """Match by the columns that have the names of the ids, or by the one whose cells are ids most often."""
+        """Match by columns with the names of the ids, or by the column that contains most ids."""
         shared = [name for name in ids if name in self.keys]
         if self.journal and not shared:
             return None  # it has the ids of rows where these are of use, and the numbers of rows in any case
@@ -172,7 +172,7 @@ class LabelFile:
         raise FileProblem(f"{self.path} speaks of none of the {n:,} rows of {where}: {what}.")
 
     def _refuse_two(self, rows: np.ndarray, labels: np.ndarray, ids: Any, target: str) -> None:
-        """Refuse two labels for one row."""
+        """Raise an error if a row has two different labels."""
         seen: dict[int, str] = {}
         for row, label in zip(rows.tolist(), map(cell_text, labels), strict=True):
             if seen.setdefault(row, label) != label:
@@ -183,7 +183,7 @@ class LabelFile:
 
 
 def _unfinished(path: Any) -> bool:
-    """Tell whether a file does not end with the end of a line, as where its writer was killed."""
+    """Tell whether the last line of a file is unfinished, because its writer was killed."""
     if not isinstance(path, Path) or is_packed(path) or path.suffix.lower() not in (".csv", ".tsv"):
         return False
     with path.open("rb") as file:

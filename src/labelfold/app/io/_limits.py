@@ -1,4 +1,4 @@
-"""Packed files: what they unpack to is bounded by their size, so that no small file fills the memory."""
+"""Limits on the unpacked size of packed files, against decompression bombs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
-from labelfold.app.io._problems import FileProblem, listed, one_line
+from labelfold.app.io._problems import FileProblem, failure_to_read, listed, one_line, read_from
 
 # Refused: what unpacks to more than the first, and to more times its size than the second. Tables and models stay far
 # below; a file that is made to fill the memory comes near 1000 times.
@@ -20,7 +20,7 @@ _LONGEST_LINE = 1 << 26
 
 
 def refuse_bomb(path: Path, packed: int, unpacked: int) -> None:
-    """Refuse a file of ``packed`` bytes that unpacks to far more than data does."""
+    """Raise an error if a file of ``packed`` bytes unpacks to implausibly many bytes."""
     if unpacked > most_unpacked(packed):
         raise FileProblem(
             f"{path} unpacks to more than {most_unpacked(packed) / 2**30:,.1f} GB, over {TIMES} times its own size, "
@@ -29,7 +29,7 @@ def refuse_bomb(path: Path, packed: int, unpacked: int) -> None:
 
 
 def most_unpacked(packed: int) -> int:
-    """Return how many bytes a file of ``packed`` bytes may unpack to.
+    """Return the number of bytes to which a file of ``packed`` bytes may unpack.
 
     >>> most_unpacked(1000) == 2**30, most_unpacked(2**30) == 200 * 2**30
     (True, True)
@@ -43,10 +43,21 @@ def is_packed(path: Path) -> bool:
 
 
 def unpacked_name(path: Path) -> Path:
-    """Return the name of what a packed file holds, or of the file itself."""
+    """Return the name of a file without the ending of its packing."""
     if path.suffix.lower() == ".zip":
         return Path(_table_in(path))
     return Path(path.stem if is_packed(path) else path.name)
+
+
+def zip_sizes(path: Path) -> dict[str, int] | None:
+    """Return how large each member of a zip archive is, unpacked; None where a file is no archive."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return {member.filename: member.file_size for member in archive.infolist()}
+    except zipfile.BadZipFile as error:
+        if said := failure_to_read(error):  # is_zipfile would not tell that it could not read the file
+            raise FileProblem(f"{path} could not be read: {said}.") from error
+        return None
 
 
 def open_text(path: Path) -> BinaryIO:
@@ -78,13 +89,8 @@ def _open_zip(path: Path) -> Any:
 
 def _table_in(path: Path) -> str:
     """Return the one table in a zip archive, or say why there is none."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = [m for m in archive.infolist() if not m.is_dir() and "__MACOSX/" not in m.filename]
-    except (OSError, zipfile.BadZipFile) as error:
-        raise FileProblem(
-            f"{path} is not a whole zip archive: {one_line(error)}; write or copy it again."
-        ) from error
+    with read_from(path):
+        members = _members(path)
     if any(member.flag_bits & 1 for member in members):
         raise FileProblem(f"{path} is locked with a password; unpack it first.")
     named = [member.filename for member in members]
@@ -96,6 +102,16 @@ def _table_in(path: Path) -> str:
             "unpack it and give the file that is meant."
         )
     return named[0]
+
+
+def _members(path: Path) -> list[zipfile.ZipInfo]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return [m for m in archive.infolist() if not m.is_dir() and "__MACOSX/" not in m.filename]
+    except (OSError, zipfile.BadZipFile) as error:
+        raise FileProblem(
+            f"{path} is not a whole zip archive: {one_line(error)}; write or copy it again."
+        ) from error
 
 
 def _open_zstd(path: Path) -> Any:
@@ -113,7 +129,7 @@ _OPENERS: dict[str, Callable[[Path], Any]] = {
 
 
 class _Bounded(io.RawIOBase):
-    """What a packed file unpacks to, read no further than its size and the length of its lines allow."""
+    """The unpacked content of a file, with limits on its size and the length of its lines."""
 
     def __init__(self, path: Path, file: IO[bytes]) -> None:
         self.path, self.file = path, file

@@ -1,4 +1,4 @@
-"""Locks of the system on open files: given up when a process ends, however it ends."""
+"""Locks of the system on open files. They end with the process, even if it is killed."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from labelfold._warn import warn_user
 from labelfold.app.io._archives import undated
 from labelfold.app.io._finished import write_finished
 from labelfold.app.io._limits import most_unpacked, refuse_bomb
-from labelfold.app.io._problems import FileProblem, existing_file, listed, one_line, writable_file
+from labelfold.app.io._problems import FileProblem, existing_file, listed, one_line, read_from, writable_file
 from labelfold.saved import public_path, public_paths
 
 FORMAT = "labelfold-model"
@@ -38,12 +38,12 @@ _HARMLESS = {"scipy.sparse._csr.csr_array", "scipy.sparse._csr.csr_matrix", "num
 
 
 class Unsavable(FileProblem):
-    """A model that no file can hold."""
+    """A model that cannot be saved."""
 
 
 @dataclass(frozen=True)
 class SavedModel:
-    """A model as it lay in its file: the estimator and what was noted beside it."""
+    """A model from a file: the estimator and its notes."""
 
     model: Any
     meta: dict[str, Any] = field(default_factory=dict)
@@ -119,7 +119,8 @@ def read_model(path: str | os.PathLike) -> SavedModel:
     import skops.io
 
     path = existing_file(path)
-    data = path.read_bytes()
+    with read_from(path):
+        data = path.read_bytes()
     meta = _read_note(path, data)
     try:
         unknown = skops.io.get_untrusted_types(data=data)
@@ -148,7 +149,7 @@ def read_model(path: str | os.PathLike) -> SavedModel:
 
 
 def describe_model(model: Any) -> dict[str, Any]:
-    """Say what a fitted model is, in values JSON can hold."""
+    """Return a description of a fitted model, as JSON values."""
     last = model[-1] if hasattr(model, "steps") else model
     names = getattr(model, "feature_names_in_", None)
     classes = getattr(model, "classes_", None)
@@ -164,7 +165,7 @@ def describe_model(model: Any) -> dict[str, Any]:
 
 
 def _packed(dumped: bytes, note: dict[str, Any], compression: int = zipfile.ZIP_DEFLATED) -> bytes:
-    """Return what skops dumped as a model file: compressed, with public paths, and with the note."""
+    """Return a model file from the dump of skops: compressed, with public paths and the notes."""
     buffer = io.BytesIO()
     with (
         zipfile.ZipFile(io.BytesIO(dumped)) as source,
@@ -197,7 +198,7 @@ def _publish(node: Any) -> None:
 
 
 def _read_note(path: Path, data: bytes) -> dict[str, Any]:
-    """Return the notes of a model file, having checked that it is one and that this version reads it."""
+    """Return the notes of a model file; check that it is one, and that this version can read it."""
     if not data.startswith(b"PK"):
         raise _foreign(path, "it is no zip file, and pickles are never opened")
     try:
@@ -293,7 +294,7 @@ def _foreign(path: Path, why: str) -> FileProblem:
 
 
 def _other_versions(meta: dict[str, Any]) -> str:
-    """Name the versions a model was written with, where they are not those of today."""
+    """Return the versions with which a model was written, if they differ from the installed ones."""
     noted = {package: meta.get(package) for package in _VERSIONS}
     old = {p: v for p, v in noted.items() if isinstance(v, str) and _series(v) != _series(version(p))}
     return " and ".join(f"{package} {v} (this is {version(package)})" for package, v in old.items())

@@ -1,8 +1,9 @@
-"""What can be wrong with a path, said in one sentence."""
+"""Errors about files and requests, each one sentence, and helpers for their wording."""
 
 from __future__ import annotations
 
 import difflib
+import errno
 import os
 import re
 import tempfile
@@ -13,9 +14,14 @@ from pathlib import Path
 # Control characters, and those that turn the direction of writing.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
+# What the system says where the disk or the network behind a file fails, whatever the file holds.
+_FAILURES = tuple(
+    os.strerror(getattr(errno, name, errno.EIO)) for name in ("EIO", "ESTALE", "ETIMEDOUT", "ENODEV")
+)
+
 
 class FileProblem(ValueError):
-    """A file that cannot be used; the message is one sentence for the person who named it."""
+    """A file cannot be used. The message is one sentence for the user."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -45,7 +51,7 @@ def listed(names: Iterable[object], most: int = 5) -> str:
 
 
 def count(number: int, thing: str) -> str:
-    """Write a number of things.
+    """Return a number with its noun, in the plural if needed.
 
     >>> count(1, "repeat"), count(1200, "row")
     ('1 repeat', '1,200 rows')
@@ -74,6 +80,32 @@ def existing_file(path: str | os.PathLike) -> Path:
     return path
 
 
+def failure_to_read(error: BaseException | None) -> str:
+    """Return what the system said where it could not read a file; "" where it is its content that is wrong.
+
+    >>> failure_to_read(ValueError("no table")), failure_to_read(OSError(5, "Input/output error"))
+    ('', 'Input/output error')
+    """
+    while error is not None:
+        if said := next((words for words in _FAILURES if words in str(error)), ""):
+            return said
+        error = error.__cause__ or error.__context__
+    return ""
+
+
+@contextmanager
+def read_from(path: object) -> Iterator[None]:
+    """Say of a file that the system could not read that this is so, whatever its reader took the failure for."""
+    try:
+        yield
+    except (OSError, FileProblem) as error:
+        if said := failure_to_read(error):
+            raise FileProblem(
+                f"{path} could not be read: {said}; try again, or copy it to another disk and read that."
+            ) from error
+        raise
+
+
 def writable_file(path: str | os.PathLike) -> Path:
     """Return ``path`` as a Path when a file can be written there, else raise FileProblem."""
     path = Path(path)
@@ -89,12 +121,12 @@ def writable_file(path: str | os.PathLike) -> Path:
 
 
 def writable_folder(path: str | os.PathLike, *, make: bool = True) -> Path:
-    """Return ``path`` as a Path when it is a folder, made if need be, that takes files."""
+    """Return ``path`` as a Path if files can be written to this folder; create it with ``make``."""
     path = Path(path)
     try:
         if make:
             path.mkdir(parents=True, exist_ok=True)
-        # permission bits do not tell for a read-only or a full disk: write something
+        # permission bits do not show a read-only or full disk, so write a file
         with tempfile.TemporaryFile(dir=path):
             pass
     except FileNotFoundError:
@@ -113,7 +145,7 @@ def writable_folder(path: str | os.PathLike, *, make: bool = True) -> Path:
 
 
 def printable(text: str) -> str:
-    r"""Return text with every control character but line ends and tabs written out: none may steer a terminal.
+    r"""Return text with control characters escaped, except newlines and tabs, so that none can control the terminal.
 
     >>> printable("a\x1b[31mb\u202e")
     'a\\x1b[31mb\\u202e'
@@ -128,12 +160,12 @@ def one_line(error: BaseException | str) -> str:
 
 
 class Refusal(ValueError):
-    """A request that cannot be met as it stands; the message is one sentence for the person who made it."""
+    """A request cannot be carried out. The message is one sentence for the user."""
 
 
 @contextmanager
 def refusing() -> Iterator[None]:
-    """Turn the ValueErrors of the library, each a sentence about its arguments, into a Refusal."""
+    """Turn ValueErrors of the library into a Refusal, so that the command line shows their message only."""
     try:
         yield
     except (FileProblem, Refusal):

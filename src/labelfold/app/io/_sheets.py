@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 from labelfold.app.io._csv import distinct_names
 from labelfold.app.io._gathered import gathered, in_blocks, table_of
-from labelfold.app.io._limits import refuse_bomb
+from labelfold.app.io._limits import refuse_bomb, zip_sizes
 from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed, one_line
 from labelfold.app.io._sources import Request
 
@@ -18,12 +17,10 @@ _LOOKED_AT = 20  # rows, for the one that holds the names
 
 
 def read_sheet(path: Path, kind: str, request: Request) -> Any:
-    """Read the sheet that is named, or the first that holds something."""
+    """Read the named sheet, or the first one that is not empty."""
     from python_calamine import CalamineError, CalamineWorkbook, PasswordError
 
-    if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            refuse_bomb(path, path.stat().st_size, sum(member.file_size for member in archive.infolist()))
+    refuse_bomb(path, path.stat().st_size, sum((zip_sizes(path) or {}).values()))
     try:
         book = CalamineWorkbook.from_path(path)
         rows, name = _rows(path, book, request.reading.sheet)
@@ -41,7 +38,7 @@ def read_sheet(path: Path, kind: str, request: Request) -> Any:
 
 
 def _rows(path: Path, book: Any, wanted: str | None) -> tuple[Iterator[Sequence[Any]], str]:
-    """Return the rows that are not empty of the sheet that is wanted, and its name."""
+    """Return the non-empty rows of the sheet asked for, and its name."""
     names = list(book.sheet_names)
     if wanted is not None and wanted not in names:
         hint = did_you_mean(wanted, names)
@@ -83,7 +80,7 @@ def _title(cell: Any, j: int) -> str:
 
 
 def _value(cell: Any) -> Any:
-    """Return a cell: None where it is empty, and a whole number, of which a sheet knows none, as one."""
+    """Return a cell: None if it is empty, and whole numbers as int, since sheets store only floats."""
     if cell == "":
         return None
     return int(cell) if isinstance(cell, float) and cell.is_integer() and abs(cell) < 2**53 else cell

@@ -1,4 +1,4 @@
-"""Real data that come with scikit-learn, as tables to try things on."""
+"""Data sets of scikit-learn, as tables for examples."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from labelfold.app.io._writing import write_table
 
 @dataclass(frozen=True)
 class Shipped:
-    """A data set: its name here, its loader in ``sklearn.datasets``, and what there is to say of it."""
+    """A data set: its name, its loader in ``sklearn.datasets``, and a description."""
 
     name: str
     loader: str
@@ -43,7 +43,7 @@ def truth(name: str) -> np.ndarray:
 
 
 def write(name: str, path: str | Path | None, labels: int | None = None, seed: int = 0) -> Path:
-    """Write a set as a table with a column of row names and a target, all but some labels left empty.
+    """Write a data set as a table with row names and a target, of which some labels are kept.
 
     Parameters
     ----------
@@ -52,9 +52,9 @@ def write(name: str, path: str | Path | None, labels: int | None = None, seed: i
     path : path, optional
         The .csv, .tsv or .parquet file; ``name.csv`` unless given.
     labels : int, optional
-        How many labels to keep, drawn class by class; all unless given.
+        Number of labels to keep, drawn class by class; all by default.
     seed : int, default=0
-        Of the draw.
+        Seed of the draw.
 
     Returns
     -------

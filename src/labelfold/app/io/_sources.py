@@ -1,4 +1,4 @@
-"""Where tables are: the one list of what labelfold reads, by ending, folder or address.
+"""The list of all sources that labelfold reads, by ending, folder or address.
 
 Each source is read by one function, ``read(where, kind, request)``. It returns columns with names (an Arrow table, or
 a `Stream` of blocks where there are many rows) or a `Matrix`. What follows (target, ids, recipe, errors) is the same
@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from labelfold.app.io._limits import is_packed, unpacked_name
-from labelfold.app.io._problems import FileProblem, did_you_mean, existing_file
+from labelfold.app.io._problems import FileProblem, did_you_mean, existing_file, read_from
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/{2}")
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How to read a source, where that is not to be told from it; None where nothing was said.
+    """Options of reading a source; None means automatic.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Request:
-    """What is wanted of a source.
+    """What the reader of a source is asked for.
 
     Attributes
     ----------
@@ -64,9 +64,9 @@ class Request:
     note : callable
         Called with a sentence about what was done to read it.
     targets, ids : sequence of str
-        The names of labels and of row names, for sources whose columns are not all in one table.
+        Names of targets and ids, for sources whose columns are not all in one table.
     optional : bool
-        Whether a source may lack the targets, because a file beside it has them.
+        Whether the targets may be missing, because a file of labels has them.
     index_base : int or None
         For svmlight, the index of the first column.
     """
@@ -81,7 +81,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Matrix:
-    """Rows that are a matrix: the matrix, labels, names of columns and of rows, as far as there are any."""
+    """A source without a table: the matrix, and its labels and names if there are any."""
 
     X: Any
     y: Any = None
@@ -93,24 +93,24 @@ class Matrix:
 
 @dataclass(frozen=True)
 class TableSource:
-    """A kind of place that tables are read from.
+    """A kind of source.
 
     Attributes
     ----------
     name : str
-        What ``--format`` calls it.
+        Its name for ``--format``.
     read : str
         The function that reads it, as ``module:function`` in this package.
     suffixes : tuple of str
         Endings of its files.
     takes : tuple of str
-        The fields of `Reading` that it knows.
+        The fields of `Reading` that it supports.
     packed : bool
         Whether a file may be packed as .gz, .bz2, .zst or .zip.
     labelled : bool
-        Whether it says by itself where its labels are.
+        Whether its labels are found without a target.
     needs : str
-        The module that reads it, where that is in an extra.
+        The module that reads it, if that is in an extra.
     extra : str
         The extra.
     """
@@ -159,20 +159,20 @@ _OF_IMAGES = ("image_size", "colour")
 
 
 def find(data: str | os.PathLike, reading: Reading) -> tuple[TableSource, Any]:
-    """Return what kind of source a path or an address is, and where it is, having checked that it is there.
+    """Return the source of a path or an address, and its place; check that it exists.
 
     Parameters
     ----------
     data : path or str
         A file, a folder of images, or the address of a database.
     reading : Reading
-        Every option in it has to be one that the source knows.
+        It may have only options that the source supports.
 
     Returns
     -------
     source : TableSource
     where : Path or Database
-        Written out, it shows no password.
+        ``str()`` of it shows no password.
     """
     if isinstance(data, str) and _ADDRESS.match(data):
         from labelfold.app.io._addresses import database_at
@@ -187,7 +187,8 @@ def find(data: str | os.PathLike, reading: Reading) -> tuple[TableSource, Any]:
         if source.extra == "sql":
             from labelfold.app.io._addresses import database_in
 
-            where = database_in(where)
+            with read_from(where):
+                where = database_in(where)
             source = SOURCES[where.kind]
     if reading.format not in (None, source.name):
         raise FileProblem(f"{where} is read as {source.name}; leave out --format {reading.format}.")
@@ -200,11 +201,13 @@ def find(data: str | os.PathLike, reading: Reading) -> tuple[TableSource, Any]:
 def read(source: TableSource, where: Any, request: Request) -> Any:
     """Read a source: its columns with their names, all at once or as a `Stream`, or a `Matrix`."""
     module, function = source.read.split(":")
-    return getattr(import_module(f"labelfold.app.io.{module}"), function)(where, source.name, request)
+    reader = getattr(import_module(f"labelfold.app.io.{module}"), function)
+    with read_from(where):
+        return reader(where, source.name, request)
 
 
 def needed(where: Any, module: str, extra: str) -> None:
-    """Say which extra is missing where a module that reads a source is not installed."""
+    """Raise an error that names the extra if the module that reads a source is not installed."""
     if find_spec(module) is None:
         raise FileProblem(
             f"{where} is read with {module}, which is not installed: pip install 'labelfold[{extra}]'."
@@ -212,7 +215,7 @@ def needed(where: Any, module: str, extra: str) -> None:
 
 
 def _refuse_options(where: Any, source: TableSource, reading: Reading) -> None:
-    """Refuse an option that a source does not know."""
+    """Raise an error for an option that a source does not support."""
     pictured = source.name == "images" or reading.image is not None
     known = {"format", *source.takes, *(_OF_IMAGES if pictured else ())}
     if source.name != "images":
@@ -237,7 +240,7 @@ def _said(option: str) -> str:
 
 
 def table_format(path: Path, format: str | None = None) -> str:
-    """Return the format of a table: the one given, or what the file's ending says."""
+    """Return the format of a table: the one given, or the one of the file's ending."""
     known = sorted(SOURCES)
     if format is not None:
         if format not in known:

@@ -1,4 +1,4 @@
-"""The columns of a table by what they are for: target, ids, images, and those to learn from."""
+"""Splits the columns of a table into target, ids, images and features."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def from_frame(
     beside: Any,
     optional: bool,
 ) -> tuple:
-    """Return the parts of a table whose columns have names."""
+    """Return the parts of a table with named columns."""
     there = frame.column_names
     if optional:
         targets = [name for name in targets if matching(name, there)]
@@ -46,7 +46,7 @@ def from_frame(
 def pictured(
     path: Any, source: Any, frame: Any, request: Request
 ) -> tuple[Any, dict[str, Any], list[str], list[str]]:
-    """Return a table with the pixels of the images that it names, what these are, and its ids and targets."""
+    """Return a table with pixels in place of paths, the facts about the images, and its ids and targets."""
     import pyarrow as pa
 
     from labelfold.app.io._images import CLASS, FILE, with_pixels
@@ -68,7 +68,7 @@ def pictured(
 def choose_features(
     path: Any, rest: list[str], features: Sequence[str] | None
 ) -> tuple[list[str], list[str]]:
-    """Return the columns of X, in the model's order where it has one, and those left aside."""
+    """Return the columns of X, in the order of the model if there is one, and the other columns."""
     if features is None:
         if not rest:
             raise FileProblem(

@@ -1,4 +1,4 @@
-"""Tables from anywhere, read into columns or a matrix, y, names and identifiers; `_sources.py` lists where from."""
+"""Reads any source into columns or a matrix, y, names and ids. `_sources.py` lists the sources."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from labelfold.app.io._problems import FileProblem, count
 from labelfold.app.io._sources import Matrix, Reading, Request, find, read
 
 EMPTY = ("NA", "N/A", "n/a", "<NA>", "NaN", "nan", "NULL", "null", "None")
-# More labels than these that are numbers with a decimal comma or a unit are a target of numbers, not classes.
+# More than this many different labels like "1,5" or "3 kg" are read as numbers, not as classes.
 _MANY = 20
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
@@ -30,8 +30,7 @@ class Table:
     Attributes
     ----------
     raw : pyarrow.Table, Blocks, ndarray or csr_array of shape (n, d)
-        The columns as they are in a file that names them, for a recipe to read, a block at a time where the file is
-        large; otherwise the matrix.
+        The columns, for a recipe, if they have names; `Blocks` if the file is large. Otherwise the matrix.
     y : ndarray of shape (n,), DataFrame of shape (n, c), or None
         The target; ``None`` in it, or a row of NaN, marks an unlabelled row.
     feature_names : list of str, or None
@@ -49,10 +48,9 @@ class Table:
     notes : list of str
         What was done to read the file, each a sentence.
     images : dict or None
-        Where columns are the pixels of images: the ``column`` of their paths, their ``size``, and whether in
-        ``colour``.
+        If columns are pixels: the ``column`` of paths, the ``size`` of the images, and whether in ``colour``.
     frame : pyarrow.Table or None
-        All columns as they were read, dropped ones too; only where labels are to be made.
+        All columns as read, including dropped ones; only for the labelling page.
     """
 
     raw: Any
@@ -69,7 +67,7 @@ class Table:
 
     @property
     def image_shape(self) -> tuple[int, ...] | None:
-        """Height and width of images, and 3 in colour, where all columns are their pixels."""
+        """Height and width of images, and 3 in colour, if all columns are pixels; otherwise None."""
         shape = (
             None if self.images is None else (*self.images["size"], *([3] if self.images["colour"] else []))
         )
@@ -77,9 +75,9 @@ class Table:
 
     @cached_property
     def X(self) -> Any:
-        """The rows as a matrix of plain numbers, or a sentence about the first cell that is none.
+        """The rows as a matrix of numbers; an error names the first cell that is not a number.
 
-        float32 where the file holds nothing else, float64 otherwise.
+        float32 if the file holds only that, otherwise float64.
         """
         if not hasattr(self.raw, "column_names"):
             if not sp.issparse(self.raw):
@@ -91,7 +89,7 @@ class Table:
         return np.concatenate([plain_numbers(self.source, block) for block in blocks])
 
     def filled(self, medians: Sequence[float]) -> tuple[Any, int]:
-        """Return the matrix, the median of a column in place of its missing and infinite cells, and their number."""
+        """Return the matrix with missing and infinite cells replaced by medians, and the number of these cells."""
         fits = isinstance(self.raw, np.ndarray) and self.raw.shape[1] == len(medians)
         bad = ~np.isfinite(self.raw) if fits else np.zeros(0, dtype=bool)
         if not bad.any():
@@ -99,11 +97,11 @@ class Table:
         return np.where(bad, np.asarray(medians, dtype=self.raw.dtype), self.raw), int(bad.sum())
 
     def to_learn(self) -> Any:
-        """Return what to learn from: the columns, or the matrix of images, of which a recipe has nothing to tell."""
+        """Return the columns to learn from; images as a matrix, since they need no recipe."""
         return self.columns() if self.image_shape is None else self.X
 
     def columns(self) -> Any:
-        """Return the columns as a recipe reads them, where they have names, and the matrix otherwise."""
+        """Return the columns for a recipe if they have names, otherwise the matrix."""
         import pandas as pd
 
         if self.feature_names is None or not isinstance(self.raw, np.ndarray):
@@ -126,7 +124,7 @@ def read_table(
     reading: Reading | None = None,
     **how: Any,
 ) -> Table:
-    r"""Read a table with, perhaps, a target column.
+    r"""Read a table, with or without a target.
 
     Parameters
     ----------
@@ -155,9 +153,9 @@ def read_table(
     begin : bool, default=False
         Whether the target may be missing, because labels are to be made.
     reading : Reading, optional
-        How to read it, where that is not to be told from it.
+        Options of reading.
     **how : str
-        The same, one by one, such as ``format="csv"`` or ``sheet="2019"``.
+        The same as keywords, such as ``format="csv"`` or ``sheet="2019"``.
 
     Returns
     -------
@@ -232,7 +230,7 @@ def _from_matrix(
 
 
 def _read_several(path: Any, Y: Any, unlabeled_values: Sequence[str] | None) -> Any:
-    """Return columns of 0 and 1, with NaN where there is no label, under their names."""
+    """Return 0/1 label columns as a DataFrame, with NaN for unlabelled rows."""
     import pandas as pd
 
     columns = {name: read_target(column, unlabeled_values) for name, column in pd.DataFrame(Y).items()}
@@ -245,7 +243,7 @@ def _read_several(path: Any, Y: Any, unlabeled_values: Sequence[str] | None) -> 
 
 
 def read_target(values: Any, unlabeled_values: Sequence[str] | None = None) -> np.ndarray:
-    """Return labels with ``None`` where there is none, as integers where all of them are whole numbers.
+    """Return labels, ``None`` where unlabelled, as integers if all are whole numbers.
 
     >>> read_target(np.array([1.0, np.nan, 2.0])).tolist()
     [1, None, 2]
@@ -268,7 +266,7 @@ def read_target(values: Any, unlabeled_values: Sequence[str] | None = None) -> n
 
 
 def _labels_of(values: Any, unlabeled_values: Sequence[str] | None) -> list:
-    """Return distinct values as labels, None where one means that there is none."""
+    """Return distinct values as labels, None for values that mean unlabelled."""
     import pandas as pd
 
     text = values.astype(str).str.strip()
@@ -278,7 +276,7 @@ def _labels_of(values: Any, unlabeled_values: Sequence[str] | None) -> list:
     present = values[~missing]
     if isinstance(values.dtype, pd.CategoricalDtype):
         present = present.astype(values.cat.categories.dtype)
-    # bool is a number to pandas, a pair of names to a reader
+    # for pandas bool is numeric; here True and False are two classes
     if pd.api.types.is_numeric_dtype(present) and not pd.api.types.is_bool_dtype(present):
         numbers = present.to_numpy(dtype=float)
         whole = np.isfinite(numbers).all() and (numbers == np.round(numbers)).all()
@@ -292,7 +290,7 @@ def _labels_of(values: Any, unlabeled_values: Sequence[str] | None) -> list:
 
 
 def _numbers_or_names(labels: list[str]) -> list:
-    """Return text labels as numbers where all of them are; '007' is a name, 'inf' one beside whole ones."""
+    """Return text labels as numbers if all are; '007' stays text, and so does 'inf' among whole numbers."""
     finite = [v for v in labels if not _INFINITE.fullmatch(v)]
     if not all(_NUMBER.fullmatch(v) and not re.match(r"[+-]?0\d", v) for v in finite):
         return _written_numbers(labels) if len(labels) > _MANY else labels
@@ -303,7 +301,7 @@ def _numbers_or_names(labels: list[str]) -> list:
 
 
 def _written_numbers(labels: list[str]) -> list:
-    """Return many distinct labels as numbers where all are written with a decimal comma, thousands or one unit."""
+    """Return text labels as numbers if all have a decimal comma, thousands separators or the same unit."""
     import pyarrow as pa
 
     from labelfold.tables._numbers import PLAIN, parsed, writing_of
@@ -315,9 +313,9 @@ def _written_numbers(labels: list[str]) -> list:
 
 
 def without_gaps(X: Any) -> tuple[Any, list[str]]:
-    """Return a sparse matrix with 0 where a stored value is missing or infinite, and a sentence where there was one.
+    """Return a sparse matrix with 0 for missing and infinite values, and a sentence if there were any.
 
-    Most columns of a sparse matrix are 0 in most rows, so that 0 is their median too. Others stay as they are.
+    0 is the median of most columns of a sparse matrix. A dense matrix is returned unchanged.
 
     >>> made, told = without_gaps(sp.csr_array([[0.0, np.nan], [2.0, 0.0]]))
     >>> made.toarray().tolist(), told
@@ -336,7 +334,7 @@ def without_gaps(X: Any) -> tuple[Any, list[str]]:
 
 
 def refuse_gaps(path: Any, X: Any, names: list[str] | None) -> None:
-    """Refuse missing and infinite cells of a matrix, with the first one's place."""
+    """Raise an error if a matrix has missing or infinite cells; it names the first one."""
     bad = ~np.isfinite(X)
     if not bad.any():
         return

@@ -1,4 +1,4 @@
-"""Embeddings on disk: Parquet, CSV, TSV and NPZ."""
+"""Writes embeddings and predictions: Parquet, CSV, TSV, NPZ and copies of .h5ad files."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def write_table(
     safe_csv: bool = False,
     source: Any = None,
 ) -> Path:
-    """Write an embedding with its identifier columns first, as the file's ending says.
+    """Write an embedding with its id columns first, in the format of the file's ending.
 
     Parameters
     ----------
@@ -116,13 +116,13 @@ def csv_text(
     extra: Mapping[str, Sequence[Any] | np.ndarray] | None = None,
     safe_csv: bool = False,
 ) -> str:
-    """Return what `write_table` would write to a .csv file."""
+    """Return the text that `write_table` writes to a .csv file."""
     ids = _identifiers(values, names, ids, extra, "a table")
     return _frame(values, names, ids, extra, safe_csv).to_csv(index=False)
 
 
 def _identifiers(values: Any, names: Any, ids: Any, extra: Any, where: Any, npz: bool = False) -> Any:
-    """Return the identifier columns, having checked that no other has the name of one of them."""
+    """Return the id columns, checked to have names different from the other columns."""
     import pandas as pd
 
     ids = pd.DataFrame(index=range(len(values))) if ids is None else ids.reset_index(drop=True)
@@ -148,7 +148,7 @@ def _without_formulas(column: Any) -> Any:
 
 
 def _no_formula(value: Any) -> Any:
-    """Return text that no spreadsheet takes for a formula; anything else as it is.
+    """Return text with an apostrophe if a spreadsheet would run it as a formula, otherwise unchanged.
 
     >>> _no_formula("=1+1"), _no_formula("-5.2"), _no_formula("@a"), _no_formula("a=b"), _no_formula(None)
     ("'=1+1", '-5.2', "'@a", 'a=b', None)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labelfold.app.compare._review import Untold
+from labelfold.app.compare._review import HeldOutPredictions
 
 if TYPE_CHECKING:
     from labelfold import LabelFold
@@ -177,5 +177,5 @@ def look_again(fold: LabelFold, labels: Any) -> list[Doubt]:
     own = np.array([str(labels[i]) for i in rows])
     said, sure = np.asarray(fold.loo_predictions_).astype(str), np.asarray(fold.loo_confidence_)
     _, kind, count = np.unique(own, return_inverse=True, return_counts=True)
-    untold = Untold(said, sure, count[kind] > 1, "leaving out one row at a time")
-    return [Doubt(int(rows[i]), str(own[i]), str(said[i]), float(sure[i])) for i in untold.doubtful(own)]
+    held_out = HeldOutPredictions(said, sure, count[kind] > 1, "leaving out one row at a time")
+    return [Doubt(int(rows[i]), str(own[i]), str(said[i]), float(sure[i])) for i in held_out.doubtful(own)]

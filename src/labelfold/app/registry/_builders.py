@@ -154,7 +154,7 @@ def umap_svm(k: int | None, X: Any, random_state: int | None, C: float | None = 
 
 
 def parts_svm(
-    name: str, size: int | None = None, *, hide: bool = False, **options: Any
+    name: str, size: int | None = None, *, sizes: tuple[int, ...] = SIZES, hide: bool = False, **options: Any
 ) -> Callable[..., Any]:
     """One of the library's non-negative factorisations and a linear SVM; so many parts unless told, or chosen.
 
@@ -166,7 +166,7 @@ def parts_svm(
 
         most = min(X.shape)
         reducer = getattr(labelfold, name)(min(k or size or 10, most), random_state=random_state, **options)
-        chosen = None if k or size else _fitting(SIZES, most)
+        chosen = None if k or size else _fitting(sizes, most)
         model = ReduceThenClassify(reducer, linear_svm(random_state, C), sizes=None if hide else chosen)
         if not (hide and chosen):
             return model

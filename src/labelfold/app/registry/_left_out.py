@@ -12,6 +12,7 @@ from sklearn.base import clone
 from labelfold.app.registry._multilabel import right
 from labelfold.labels import Labels
 from labelfold.model_selection import SemiSupervisedKFold
+from labelfold.model_selection._choosing import left_out_guesses
 
 
 def left_out_splits(
@@ -87,7 +88,9 @@ def left_out_score(classifier: Any, Z: np.ndarray, known: np.ndarray) -> float:
         if hasattr(classifier, "grid"):
             return float(clone(classifier).fit(Z, known).scores_.max(initial=-np.inf))
         splits, tested = left_out_splits(known, 5, 0)
-        guessed = np.zeros(known.shape)
-        for train, test in splits:
-            guessed[test] = clone(classifier).fit(Z[train], known[train]).predict(Z[test])
+
+        def predict(train: np.ndarray, test: np.ndarray) -> list[np.ndarray]:
+            return [clone(classifier).fit(Z[train], known[train]).predict(Z[test])]
+
+        (guessed,) = left_out_guesses(splits, predict, known)
     return right(known[tested], guessed[tested]) if splits else -np.inf

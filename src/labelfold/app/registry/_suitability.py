@@ -1,7 +1,8 @@
-"""Which methods suit some data: its signs, sparsity, size and kind of labels, and a reason for each that does not."""
+"""Which methods suit some data, with a reason for each that does not."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,25 +15,28 @@ from labelfold.app.registry._partly_labelled import Labelled
 from labelfold.app.registry._tuned import Tuned
 
 if TYPE_CHECKING:
-    from labelfold.app.registry._methods import Method
+    from labelfold.app.registry._method import Method
     from labelfold.labels import Labels
 
-_MOST_NAMED = 9  # methods, in a sentence
-_SLAB = 4096  # rows of X, or values of a sparse one
+_MOST_NAMED = 9  # methods named in an error
+_MOST_LABELLED = 10_000  # for kernel SVMs
+_SLAB = 4096  # rows of a dense X, or stored values of a sparse one, checked at a time
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What a method has to get along with.
+    """The properties of X and y that decide which methods suit.
 
     Attributes
     ----------
     n_rows, n_columns, n_labelled, n_classes : int
-        Sizes; label columns count as classes.
-    sparse, nonnegative, multilabel, numbers : bool
-        Of X and of y; scaling does not centre what a method needs non-negative.
+        Sizes. Of a multi-label y ``n_classes`` is the number of label columns.
+    sparse, nonnegative : bool
+        Of X.
+    multilabel, numbers : bool
+        Of y; ``numbers`` means regression.
     whole : bool
-        Whether X holds whole numbers only, as counts are.
+        Whether X holds whole numbers only, as counts do.
     """
 
     n_rows: int
@@ -47,7 +51,7 @@ class Facts:
 
     @classmethod
     def of(cls, X: Any, labels: Labels) -> Facts:
-        """Look at the data."""
+        """Read the facts from the data."""
         sparse = sp.issparse(X)
         values = X.data if sparse else X
         positive = values.size == 0 or bool(values.min() >= 0)
@@ -58,19 +62,19 @@ class Facts:
 
     @property
     def most_directions(self) -> int:
-        """How many directions can tell the classes apart by their means: one fewer than classes; one for a number."""
+        """The number of discriminant directions: classes less one, or label columns, or 1 in regression."""
         if self.numbers:
             return 1
         return self.n_classes if self.multilabel else self.n_classes - 1
 
     @property
     def task(self) -> str:
-        """What methods are told: "classification" or "regression"."""
+        """The ``task`` that methods are made for: "classification" or "regression"."""
         return "regression" if self.numbers else "classification"
 
 
 def _whole(values: np.ndarray) -> bool:
-    """Tell whether all values are whole numbers, without a copy of them."""
+    """Tell whether all values are whole numbers, without copying them at once."""
     parts = (values[i : i + _SLAB] for i in range(0, len(values), _SLAB))
     return all(bool(np.all(part == np.floor(part))) for part in parts)
 
@@ -78,7 +82,7 @@ def _whole(values: np.ndarray) -> bool:
 def why_not(method: Method, facts: Facts) -> str | None:
     """Return why a method does not suit the data, or None where it does.
 
-    What a method takes is read from its estimator's tags, so that an entry of the registry need not repeat it.
+    The estimator's tags say what it takes, so an entry of the registry does not repeat that.
 
     >>> from labelfold.app.registry._methods import METHODS
     >>> why_not(METHODS["nmf-svm"], Facts(100, 9, 20, 3, nonnegative=False))
@@ -88,11 +92,11 @@ def why_not(method: Method, facts: Facts) -> str | None:
     if reason:
         return reason
     shape = (facts.n_rows, facts.n_columns)
-    # only its shape and kind are looked at
+    # builders read its shape and whether it is sparse
     stand_in = sp.csr_array(shape) if facts.sparse else np.broadcast_to(np.float64(0), shape)
     try:
         parts = _parts(method.make(2, X=stand_in, task=facts.task))
-    except Exception:  # whatever it is, its runs will say so, and cost nobody else's
+    except Exception:  # the run of this method reports the error
         return None
     if reason := _other_task(parts, facts.task):
         return reason
@@ -106,7 +110,7 @@ def why_not(method: Method, facts: Facts) -> str | None:
 
 
 def refuse_other_task(method: Method, task: str) -> None:
-    """Refuse a method that was asked for by name and does not take what y holds, with those that do."""
+    """Raise an error if a method does not take the task; the error names methods that do."""
     from labelfold.app.registry._methods import available_methods
 
     reason = takes(method, task)
@@ -118,7 +122,7 @@ def refuse_other_task(method: Method, task: str) -> None:
 
 
 def takes(method: Method, task: str) -> str | None:
-    """Return why a method does not take classes, or numbers; None where it does.
+    """Return why a method does not take a task; None where it does.
 
     >>> from labelfold.app.registry._methods import METHODS
     >>> takes(METHODS["lda"], "regression")
@@ -126,12 +130,12 @@ def takes(method: Method, task: str) -> str | None:
     """
     try:
         return _other_task(_parts(method.make(2, X=np.zeros((9, 3)), task=task)), task)
-    except Exception:  # as above
+    except Exception:  # the run of this method reports the error
         return None
 
 
 def _other_task(parts: list[Any], task: str) -> str | None:
-    """Return what parts that learn from y take, where that is not what y holds."""
+    """Return why the parts that learn from y do not take the task; None where they do."""
     kinds = {get_tags(part).estimator_type for part in parts if get_tags(part).target_tags.required}
     if task == "regression":
         return None if kinds == {"regressor"} else "it takes classes, and y holds numbers"
@@ -139,7 +143,7 @@ def _other_task(parts: list[Any], task: str) -> str | None:
 
 
 def _parts(model: Any) -> list[Any]:
-    """Return the estimators inside pipelines and adapters, the one that predicts last."""
+    """Return the estimators inside pipelines and adapters, in order; the last one predicts."""
     if isinstance(model, Pipeline):
         return [part for _, step in model.steps for part in _parts(step)]
     if isinstance(model, Tuned):
@@ -152,5 +156,39 @@ def _parts(model: Any) -> list[Any]:
 
 def _takes_several(estimator: Any) -> bool:
     tags = get_tags(estimator).classifier_tags
-    # estimators that also do regression are no classifiers to scikit-learn
+    # estimators that also do regression have no classifier tags
     return "multilabel" in getattr(estimator, "_allowed", ()) or (tags is not None and tags.multi_label)
+
+
+def most_directions(facts: Facts) -> int:
+    """Return the largest number of components of a discriminant method, for ``Method.most``."""
+    return facts.most_directions
+
+
+def needs_label_columns(facts: Facts) -> str | None:
+    """Return why a method for multi-label y does not suit, for ``Method.suits``."""
+    if facts.numbers:
+        return "with one number a row it gives what OPLS gives"
+    return None if facts.multilabel else "with one class a row it gives what LDA gives"
+
+
+def needs_counts(facts: Facts) -> str | None:
+    """Return why a method for counts does not suit, for ``Method.suits``."""
+    return None if facts.whole else "it takes counts, and X has numbers that are not whole"
+
+
+def few_labelled(facts: Facts) -> str | None:
+    """Return why a kernel SVM does not suit, for ``Method.suits``."""
+    too_many = facts.n_labelled > _MOST_LABELLED
+    return f"too slow for more than {_MOST_LABELLED:,} labelled rows" if too_many else None
+
+
+def at_most(rows: int, columns: int, what: str) -> Callable[[Facts], str | None]:
+    """Return a ``Method.suits`` that limits the size of X; ``what`` says why there is a limit."""
+
+    def suits(facts: Facts) -> str | None:
+        if facts.n_rows > rows:
+            return f"{what}: too slow for more than {rows:,} rows"
+        return f"{what}: too large for more than {columns:,} columns" if facts.n_columns > columns else None
+
+    return suits

@@ -28,6 +28,7 @@ from labelfold.app.registry._left_out import left_out_splits, size_without_folds
 from labelfold.app.registry._multilabel import read_any_labels, right, tags_of_task
 from labelfold.app.registry._partly_labelled import Labelled
 from labelfold.labels import Labels
+from labelfold.model_selection._choosing import left_out_guesses
 
 _FEW = 200  # labelled rows
 
@@ -189,20 +190,26 @@ class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         splits, tested = left_out_splits(known, self.cv, seed)
         if not splits:
             return np.empty(0)
-        guessed = np.zeros((len(candidates), *known.shape))
-        for train, test in splits:
+
+        def predict(train: np.ndarray, test: np.ndarray) -> list[Any]:
             rows, y = self._fold(X, index, known, train)
             held = X[index[test]]
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # what matters is said once, by the fit that is kept
-                if self.nested:
-                    for size, members in _by_largest(candidates):
-                        model = self._with(size).fit(rows, y)
-                        for i, size in members:
-                            guessed[i, test] = model.predict(held, min(size, model.n_components_))
-                else:
-                    for i, value in enumerate(candidates):
-                        guessed[i, test] = self._with(value).fit(rows, y).predict(held)
+            if self.parameter == "ridge" and hasattr(
+                self.estimator, "path"
+            ):  # all at the price of one fit or two
+                return [model.predict(held) for model in clone(self.estimator).path(rows, y, candidates)]
+            if not self.nested:
+                return [self._with(value).fit(rows, y).predict(held) for value in candidates]
+            found: list[Any] = [None] * len(candidates)
+            for largest, members in _by_largest(candidates):
+                model = self._with(largest).fit(rows, y)
+                for i, size in members:
+                    found[i] = model.predict(held, min(size, model.n_components_))
+            return found
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what matters is said once, by the fit that is kept
+            guessed = left_out_guesses(splits, predict, known, len(candidates))
         return np.array([right(known[tested], guess[tested]) for guess in guessed])
 
     def _kept(self, n: int, index: np.ndarray, labelled: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ import numpy as np
 
 from labelfold.app._explain import top_features
 from labelfold.app.compare._out_of_fold import whole
-from labelfold.app.compare._words import guessing, repeats_run, sized
+from labelfold.app.compare._words import guessing, repeats_run, sized, two_scores
 from labelfold.app.io._problems import count
 from labelfold.app.registry._glosses import gloss
 from labelfold.app.report import _figures as figures
@@ -165,7 +165,7 @@ def methods(found: Comparison) -> dict[str, Any] | None:
         "measure": measure.sentence,
         "on": on,
         "guessing": guessing(found),
-        "own": found.choice is not None and hasattr(found.fitted(), "loo_score_"),
+        "two_scores": two_scores(found),
     }
 
 

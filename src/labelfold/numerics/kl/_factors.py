@@ -18,15 +18,15 @@ divergence.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace
 from scipy import sparse
 
+from labelfold._descent import Descent, Iterates, descend
+from labelfold.numerics.kl._ratios import kl_rows, kl_sums
 from labelfold.rows import Block, Rows, as_rows
 
 # How far ahead, as a share of the last step: where it begins, how it grows while it pays, and its most.
@@ -48,25 +48,12 @@ class Guide:
     weight: float
 
 
-class KLFactors(NamedTuple):
-    """Factors, and how they were reached.
+@dataclass(eq=False)
+class KLFactors:
+    """The factors after an iteration, or below: the basis is updated once more before the next one."""
 
-    Attributes
-    ----------
-    H : array of shape (n, k)
-        One row each, living with the rows.
-    V : ndarray of shape (d, k)
-        The basis.
-    objective : list of float
-        What is minimised, after each pass; after an interruption the factors may lie below the last of it.
-    converged, interrupted : bool
-    """
-
-    H: Any
-    V: np.ndarray
-    objective: list[float]
-    converged: bool
-    interrupted: bool
+    H: Any  # (n, k)  living with the rows
+    V: np.ndarray  # (d, k)
 
 
 def divergence_factors(
@@ -75,12 +62,23 @@ def divergence_factors(
     guide: Guide | None = None,
     *,
     max_iter: int,
-    tol: float,
     accelerate: bool = True,
-    keep_on_interrupt: bool = False,
-    callback: Callable[[int, float], None] | None = None,
-) -> KLFactors:
-    """Update the factors until an iteration lowers the objective by no more than ``tol``, relative to it.
+    **options: Any,
+) -> Descent:
+    """Update the factors until an iteration gains little: `descend` with the `iterates` below."""
+    steps = iterates(rows, start, guide, max_iter=max_iter, accelerate=accelerate)
+    return descend(steps, max_iter=max_iter, **options)
+
+
+def iterates(
+    rows: Rows,
+    start: tuple[Any, np.ndarray],
+    guide: Guide | None = None,
+    *,
+    max_iter: int,
+    accelerate: bool = True,
+) -> Iterates:
+    """Update the factors, one pass over X an iteration.
 
     Parameters
     ----------
@@ -92,58 +90,42 @@ def divergence_factors(
         A second term.
     max_iter : int
         The most iterations.
-    tol : float
-        When to stop.
     accelerate : bool, default=True
-        Whether to look ahead; without it these are the updates themselves.
-    keep_on_interrupt : bool, default=False
-        Whether Ctrl-C ends the iterations rather than the program.
-    callback : callable, optional
-        Called after each iteration with its number and how much it gained.
+        Whether to extrapolate; without it these are the updates themselves.
 
-    Returns
-    -------
-    KLFactors
+    Yields
+    ------
+    factors : KLFactors
+    objective : float
     """
     H, V = rows.put(start[0]), np.ascontiguousarray(start[1], dtype=rows.dtype)
-    state = _State(H=H, H_last=H, V_hat=V, V_last=V, v=V.sum(axis=0, dtype=np.float64))
+    place = None
+    if guide is not None:
+        place = np.full(rows.shape[0], len(guide.index))
+        place[guide.index] = np.arange(len(guide.index))
+        place = rows.put(place)
+    state = _State(H, H, V, V, V.sum(axis=0, dtype=np.float64), place)
     least = _least_share(V) * float(V.mean())
     del start, H, V  # a basis is large: no more of them are kept than are needed
-    objective: list[float] = []
-    beta, ahead, converged = _AHEAD, False, False
-    try:
-        for iteration in range(1, max_iter + 1):
-            # Where H and V did not move yet, or have just been called back, there is nowhere ahead to look.
-            H, den, sums, value = _pass(rows, guide, state, beta if ahead else 0.0)
-            fall = (objective[-1] - value) / max(abs(value), sys.float_info.min) if objective else np.inf
-            if fall >= 0:
-                # What is returned, also where the user interrupts what follows, which writes over V_last.
-                best = H, state.V_hat
-                objective.append(value)
-                converged = fall <= tol
-                if not converged and iteration < max_iter:
-                    if accelerate and ahead:
-                        beta = min(_GROWTH * beta, _FURTHEST)
-                    # The last pass does not look ahead: it cannot be in vain then.
-                    ahead = accelerate and iteration + 1 < max_iter
-                    state = _advance(state, H, sums, den, beta if ahead else 0.0, least)
-                    best = state.H, state.V_last
-            else:
-                converged = not ahead
-                if ahead:
-                    objective.append(objective[-1])
-                    beta *= 0.5
-                    state, ahead = _called_back(state), False
-            del H, sums
-            if callback is not None and len(objective) > 1:
-                callback(iteration, max(fall, 0.0))
-            if converged:
-                break
-    except KeyboardInterrupt:
-        if not (keep_on_interrupt and objective):
-            raise
-        return KLFactors(*best, objective, False, True)
-    return KLFactors(*best, objective, converged, False)
+    beta, ahead = _AHEAD, False
+    for iteration in count(1):
+        H, den, sums, value = _pass(rows, guide, state, beta if ahead else 0.0)
+        factors = KLFactors(H, state.V_hat)
+        rose = yield factors, value
+        if not rose:
+            if ahead:
+                beta = min(_GROWTH * beta, _FURTHEST)
+            # The final iteration does not extrapolate, so it cannot be rejected.
+            ahead = accelerate and iteration + 1 < max_iter
+            state = _advance(state, H, sums, den, beta if ahead else 0.0, least)
+            # In the same place: whoever holds the factors holds no further basis.
+            factors.H, factors.V = state.H, state.V_last
+        elif ahead:
+            beta *= 0.5
+            state, ahead = _called_back(state), False
+        else:
+            return
+        del H, sums, factors
 
 
 class _State(NamedTuple):
@@ -154,27 +136,28 @@ class _State(NamedTuple):
     V_hat: np.ndarray  # (d, k)  some way ahead of V_last
     V_last: np.ndarray  # (d, k)  after the last update
     v: np.ndarray  # (k,)  column sums of V_hat
+    place: Any = (
+        None  # (n,)  which row of S is a row's own, the one after the last where none is; with the rows
+    )
 
 
 def _advance(state: _State, H: Any, sums: np.ndarray, den: np.ndarray, beta: float, least: float) -> _State:
     """Return the state after the basis has been updated."""
-    from labelfold.rows.loops import _divergence_loops as divergence_loops
+    from labelfold.numerics.kl import _ratio_loops as loops
 
     sums = sums.astype(state.V_hat.dtype, copy=False)
     inverse = np.divide(1.0, den, out=np.zeros_like(den), where=den > 0)
     # What is two updates old has no more use, and its memory has.
     V_last = state.V_last
-    new = divergence_loops.aligned(sums.shape, sums.dtype) if V_last is state.V_hat else V_last
-    V, V_hat, v = divergence_loops.multiplied(
-        state.V_hat, state.V_last, sums, inverse, beta, _BRAKE, least, new
-    )
-    return _State(H, state.H, V_hat, V, v)
+    new = loops.aligned(sums.shape, sums.dtype) if V_last is state.V_hat else V_last
+    V, V_hat, v = loops.multiplied(state.V_hat, state.V_last, sums, inverse, beta, _BRAKE, least, new)
+    return _State(H, state.H, V_hat, V, v, state.place)
 
 
 def _called_back(state: _State) -> _State:
     """Return the state from which an update cannot raise the objective."""
     V = state.V_last
-    return _State(state.H, state.H, V, V, V.sum(axis=0, dtype=np.float64))
+    return _State(state.H, state.H, V, V, V.sum(axis=0, dtype=np.float64), state.place)
 
 
 def _pass(
@@ -186,53 +169,53 @@ def _pass(
         H, (mass, (sums, loss)) = rows.sweep(_update, H, last, shared=(V, v, beta))
         return H, mass, sums, loss
     S, lam = guide.S, guide.weight
-    H_L = _ahead(np.asarray(rows.get(H))[guide.index], np.asarray(rows.get(last))[guide.index], beta)
-    pull = np.zeros((rows.shape[0], V.shape[1]), dtype=rows.dtype)
+    H_L = _ahead(np, rows.pick(H, guide.index), rows.pick(last, guide.index), beta)
     G = (S.T @ H_L).astype(rows.dtype, copy=False)  # (q, k)
-    pull[guide.index] = lam * (S @ guide.rows.get(guide.rows.map(_ratio_rows, G, shared=(V,))))
-    share = np.ones(rows.shape[0], dtype=rows.dtype)
-    share[guide.index] += lam * S.sum(axis=1)
-    H, (mass, (sums, loss)) = rows.sweep(_update_guided, H, last, pull, share, shared=(V, v, beta))
-    G = (S.T @ np.asarray(rows.get(H))[guide.index]).astype(rows.dtype, copy=False)
-    guide_sums, guide_loss = guide.rows.sum(_sums, G, shared=(V, v))
+    # One row for each that the guide has a part in, and a last one for all others.
+    pull = np.zeros((len(guide.index) + 1, V.shape[1]))
+    pull[:-1] = lam * (S @ guide.rows.get(guide.rows.map(kl_rows, G, shared=(V,))))
+    share = np.append(1 + lam * S.sum(axis=1), 1.0)
+    shared = (V, v, beta, pull, share)
+    H, (mass, (sums, loss)) = rows.sweep(_update_guided, H, last, state.place, shared=shared)
+    G = (S.T @ rows.pick(H, guide.index)).astype(rows.dtype, copy=False)
+    guide_sums, guide_loss = guide.rows.sum(kl_sums, G, shared=(V, v))
     sums += lam * guide_sums
     return H, mass + lam * G.sum(axis=0, dtype=np.float64), sums, loss + lam * guide_loss
 
 
 def _update(X: Block, H: Any, last: Any, V: Any, v: Any, beta: float) -> tuple[Any, Any]:
-    H = _ahead(H, last, beta)
-    H = _scaled(H, X.kl_rows(H, V), _divisor(v))
-    return H, (_mass(H), X.kl_sums(H, V, v))
+    H = _ahead(X.xp, H, last, beta)
+    H = _scaled(X.xp, H, kl_rows(X, H, V), _divisor(X.xp, v))
+    return H, (_mass(X.xp, H), kl_sums(X, H, V, v))
 
 
 def _update_guided(
-    X: Block, H: Any, last: Any, pull: Any, share: Any, V: Any, v: Any, beta: float
+    X: Block, H: Any, last: Any, place: Any, V: Any, v: Any, beta: float, pull: Any, share: Any
 ) -> tuple[Any, Any]:
-    H = _ahead(H, last, beta)
-    H = _scaled(H, (X.kl_rows(H, V) + pull) / share[:, None], _divisor(v))
-    return H, (_mass(H), X.kl_sums(H, V, v))
+    H = _ahead(X.xp, H, last, beta)
+    pull, share = X.xp.take(pull, place, axis=0), X.xp.take(share, place)
+    H = _scaled(X.xp, H, (kl_rows(X, H, V) + pull) / share[:, None], _divisor(X.xp, v))
+    return H, (_mass(X.xp, H), kl_sums(X, H, V, v))
 
 
-def _ahead(H: Any, last: Any, beta: float) -> Any:
+def _ahead(xp: Any, H: Any, last: Any, beta: float) -> Any:
     """Return H some way further on, down by no more than the brake allows."""
     if not beta:
         return H
-    if isinstance(H, np.ndarray):
-        from labelfold.rows.loops import _divergence_loops as divergence_loops
+    if xp is np:
+        from labelfold.numerics.kl import _ratio_loops as loops
 
-        return divergence_loops.looked_ahead(H, last, H.dtype.type(beta), H.dtype.type(_BRAKE))
-    xp = array_namespace(H)
+        return loops.looked_ahead(H, last, H.dtype.type(beta), H.dtype.type(_BRAKE))
     return H + xp.maximum(beta * (H - last), -_BRAKE * H)
 
 
-def _scaled(H: Any, factors: Any, divisor: Any) -> Any:
+def _scaled(xp: Any, H: Any, factors: Any, divisor: Any) -> Any:
     """Return H * factors / divisor, not next to nothing; ``factors`` may be written to."""
     share = _least_share(H)
-    if isinstance(H, np.ndarray):
-        from labelfold.rows.loops import _divergence_loops as divergence_loops
+    if xp is np:
+        from labelfold.numerics.kl import _ratio_loops as loops
 
-        return divergence_loops.scaled(H, factors, divisor.astype(H.dtype, copy=False), H.dtype.type(share))
-    xp = array_namespace(H)
+        return loops.scaled(H, factors, divisor.astype(H.dtype, copy=False), H.dtype.type(share))
     H = H * factors / divisor[None, :]
     least = share * xp.max(H, axis=1, keepdims=True)
     return xp.where(H > 0, xp.maximum(H, least), H)
@@ -243,22 +226,13 @@ def _least_share(factor: Any) -> float:
     return _LEAST_SHARE_SINGLE if "32" in str(factor.dtype) else _LEAST_SHARE
 
 
-def _divisor(v: Any) -> Any:
+def _divisor(xp: Any, v: Any) -> Any:
     """Return column sums to divide by; where a component is nothing, what is divided is 0 as well."""
-    xp = array_namespace(v)
     return xp.where(v > 0, v, xp.ones_like(v))
 
 
-def _mass(H: Any) -> Any:
-    return H.sum(axis=0, dtype=np.float64) if isinstance(H, np.ndarray) else array_namespace(H).sum(H, axis=0)
-
-
-def _ratio_rows(X: Block, H: Any, V: Any) -> Any:
-    return X.kl_rows(H, V)
-
-
-def _sums(X: Block, H: Any, V: Any, v: Any) -> Any:
-    return X.kl_sums(H, V, v)
+def _mass(xp: Any, H: Any) -> Any:
+    return H.sum(axis=0, dtype=np.float64) if xp is np else xp.sum(H, axis=0)
 
 
 def divergence(X: Any, H: np.ndarray, V: np.ndarray) -> float:
@@ -268,4 +242,4 @@ def divergence(X: Any, H: np.ndarray, V: np.ndarray) -> float:
     0.5
     """
     rows, V = as_rows(X), np.ascontiguousarray(V)
-    return rows.sum(_sums, np.asarray(H, rows.dtype), shared=(V, V.sum(axis=0)))[1]
+    return rows.sum(kl_sums, np.asarray(H, rows.dtype), shared=(V, V.sum(axis=0)))[1]

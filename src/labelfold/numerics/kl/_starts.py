@@ -105,7 +105,7 @@ def _tried(some: Rows, k: int, found: Margins, rng: np.random.Generator) -> np.n
         some, V = as_rows(block.raw), V[seen]
     else:
         seen[:] = True
-    V = divergence_factors(some, (H, V), max_iter=_TRIES, tol=0).V
+    V = divergence_factors(some, (H, V), max_iter=_TRIES, tol=0).state.V
     common = _COMMON * found.column / found.column.sum()
     whole = np.multiply.outer(common, V.sum(axis=0, dtype=np.float64)).astype(V.dtype, copy=False)
     V *= 1 - _COMMON

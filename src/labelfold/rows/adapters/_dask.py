@@ -99,6 +99,10 @@ class DaskRows(Rows):
         """Return a row-aligned array as NumPy."""
         return np.asarray(h.compute() if isinstance(h, da.Array) else h)
 
+    def pick(self, h: Any, index: np.ndarray) -> np.ndarray:
+        """Return some entries of a row-aligned array as NumPy."""
+        return np.asarray(h[index].compute() if isinstance(h, da.Array) else h[index])
+
     def take(self, index: np.ndarray) -> Rows:
         """Return the rows at ``index``, reading only the chunks that hold them."""
         index = np.asarray(index, dtype=np.int64)

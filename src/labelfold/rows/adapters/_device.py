@@ -21,7 +21,6 @@ from labelfold.rows.adapters._local import (
     not_finite,
 )
 from labelfold.rows.adapters._memory import memory_rows
-from labelfold.rows.loops import _divergence as divergence
 
 # A device is fed in large pieces; on a host the same size still bounds what a pass allocates.
 DEVICE_BYTES = 64 << 20
@@ -72,18 +71,6 @@ class DeviceBlock(Block):
     def min(self) -> Any:
         """Return the smallest entry of each row."""
         return self.xp.min(self.X, axis=1)
-
-    def kl_rows(self, H: Any, V: Any) -> Any:
-        """Return R V, R = X / (H V')."""
-        return divergence.ratio_rows(self.xp, self.X, self._like(H), self._like(V))
-
-    def kl_sums(self, H: Any, V: Any, v: Any) -> Term:
-        """Return R'H and the divergence."""
-        return divergence.DenseRatioSums(self.xp, self.X, self._like(H), self._like(V))
-
-    def kl_place(self, V: Any, v: Any, tol: float, rounds: int) -> Any:
-        """Return the H of least divergence."""
-        return divergence.place(self.xp, self.X, self._like(V), self._like(v), tol, rounds)
 
     def shift(self, center: Any) -> DeviceBlock:
         """Return the shifted rows."""
@@ -172,6 +159,10 @@ class DeviceRows(LocalRows):
     def get(self, h: Any) -> np.ndarray:
         """Return an array as NumPy."""
         return to_host(h)
+
+    def pick(self, h: Any, index: np.ndarray) -> np.ndarray:
+        """Return some entries of a row-aligned array as NumPy."""
+        return to_host(self.xp.take(self.put(h), self._to_device(np.asarray(index, dtype=np.int64)), axis=0))
 
     def take(self, index: np.ndarray) -> Rows:
         """Return the rows at ``index``, on the host."""

@@ -1,8 +1,8 @@
 """Compiled kernels over sparse rows, imported only when a product is large enough to pay for them.
 
 All release the GIL and none is parallel by itself: the threads belong to `labelfold.rows._threads`.
-Kernels whose inner step is over k columns are compiled once for each small k, with that step in vector instructions:
-left to itself the compiler checks at every stored value whether the arrays overlap, which takes longer than the step.
+Kernels whose inner step is over k columns are compiled once for each small k, with that step in vector instructions
+(`_vectors.py`).
 """
 
 from __future__ import annotations
@@ -12,20 +12,15 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 from scipy import sparse
 
 from labelfold._compiled import FAST, compiled
 from labelfold.rows import _threads as threads
+from labelfold.rows.loops._vectors import add_multiple, run
 
 # Widths that a kernel is compiled for. Of those between, the compiler unrolls the loop until it no longer sees that
 # it could be done in vectors: the general kernel takes half the time.
 _FEW, _MANY, _MAX_SPECIAL = 4, 40, 128
-
-# The widest vectors there are; narrower machines take each of them in parts.
-_VECTOR_BYTES = 64
 
 _compile = compiled(FAST)
 
@@ -34,7 +29,7 @@ def csr_product(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, M: np
     """Return X @ M for CSR rows and a (d, k) matrix."""
     M = np.ascontiguousarray(M)
     out = np.zeros((len(indptr) - 1, M.shape[1]), dtype=M.dtype)
-    _gather(_special(M.shape[1]))(data, indices, indptr, M, out)
+    run(_gather, _special(M.shape[1]), data, indices, indptr, M, out)
     return out
 
 
@@ -43,7 +38,7 @@ def csr_scatter(
 ) -> None:
     """Add X'H to ``out`` for CSR rows and an (m, k) matrix."""
     H = np.ascontiguousarray(H)
-    _scatter(_special(H.shape[1]))(data, indices, indptr, H, out)
+    run(_scatter, _special(H.shape[1]), data, indices, indptr, H, out)
 
 
 @_compile
@@ -70,10 +65,10 @@ def csr_outer(X: sparse.csr_array) -> np.ndarray:
     pieces = np.unique(np.searchsorted(work, np.linspace(0, work[-1], threads.n_threads() + 1)))
     pieces[0], pieces[-1] = 0, n
 
-    def run(piece: tuple[int, int], stop: Any) -> None:
+    def fill(piece: tuple[int, int], stop: Any) -> None:
         _outer(X.data, X.indices, X.indptr, above, T.data, T.indices, T.indptr, *piece, out)
 
-    threads.run(run, list(itertools.pairwise(pieces)))
+    threads.run(fill, list(itertools.pairwise(pieces)))
     return out
 
 
@@ -84,13 +79,13 @@ def csr_outer_product(
     out = np.empty_like(P)
     cuts = np.unique(np.linspace(0, P.shape[1], threads.n_threads() + 1).astype(int))
 
-    def run(piece: tuple[int, int], stop: Any) -> None:
+    def fill(piece: tuple[int, int], stop: Any) -> None:
         here = slice(*piece)
         H = np.zeros((n_columns, piece[1] - piece[0]), dtype=P.dtype)
         csr_scatter(data, indices, indptr, P[:, here], H)
         out[:, here] = csr_product(data, indices, indptr, H)
 
-    threads.run(run, list(itertools.pairwise(cuts)))
+    threads.run(fill, list(itertools.pairwise(cuts)))
     return out
 
 
@@ -108,43 +103,6 @@ def _outer(data, indices, indptr, above, t_data, t_indices, t_indptr, start, sto
 def _special(k: int) -> int:
     """Return k where a kernel is compiled for it, 0 for the general one."""
     return k if k <= _FEW or _MANY <= k <= _MAX_SPECIAL else 0
-
-
-@intrinsic(prefer_literal=True)
-def add_multiple(typing_context, out, i, value, M, j, k):
-    """Add ``value`` times row j of M to row i of ``out``: C-ordered, of one dtype, with k columns, a constant."""
-    if not isinstance(k, types.IntegerLiteral) or out.dtype != M.dtype:
-        return None
-    width, item = k.literal_value, out.dtype.bitwidth // 8
-
-    def generate(context, builder, signature, arguments):
-        to, _, _, of, _, _ = signature.args
-        out, i, value, M, j, _ = arguments
-        number, position = context.get_data_type(to.dtype), ir.IntType(64)
-
-        def row(kind, matrix, index):
-            data = context.make_array(kind)(context, builder, matrix).data
-            return builder.gep(data, [builder.mul(index, position(width))])
-
-        target, source = row(to, out, i), row(of, M, j)
-        for first in range(0, width, _VECTOR_BYTES // item):
-            lanes = min(_VECTOR_BYTES // item, width - first)
-            vector, undefined = ir.VectorType(number, lanes), ir.VectorType(number, lanes)(ir.Undefined)
-            a, b = (
-                builder.bitcast(builder.gep(start, [position(first)]), vector.as_pointer())
-                for start in (target, source)
-            )
-            alone = builder.insert_element(undefined, value, ir.IntType(32)(0))
-            values = builder.shuffle_vector(
-                alone, undefined, ir.VectorType(ir.IntType(32), lanes)([0] * lanes)
-            )
-            product = builder.fmul(values, builder.load(b, align=item), flags=("contract",))
-            builder.store(
-                builder.fadd(builder.load(a, align=item), product, flags=("contract",)), a, align=item
-            )
-        return context.get_dummy_value()
-
-    return types.void(out, types.intp, out.dtype, M, types.intp, k), generate
 
 
 @cache

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from scipy import optimize, sparse
 
+from labelfold.numerics.kl import _ratio_loops as loops
+from labelfold.numerics.kl import _ratios as ratios
+from labelfold.numerics.kl._ratios import kl_place, kl_rows, kl_sums
 from labelfold.rows import as_rows
 from labelfold.rows.adapters._memory import CSRRows
-from labelfold.rows.loops import _divergence as divergence
-from labelfold.rows.loops import _divergence_loops as divergence_loops
 
 SHAPES = {"wide": (40, 70), "tall": (120, 9)}
 
@@ -32,11 +33,11 @@ def naive(X, H, V):
 
 
 def _all(X, H, V, v):
-    return X.kl_rows(H, V), X.kl_sums(H, V, v)
+    return kl_rows(X, H, V), kl_sums(X, H, V, v)
 
 
 def _placed(X, V, v, tol, rounds):
-    return X.kl_place(V, v, tol, rounds)
+    return kl_place(X, V, v, tol, rounds)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -158,10 +159,10 @@ def test_few_rounds_are_few():
 
 def test_the_compiled_loop_over_dense_rows_equals_the_plain_one():
     X, H, V = problem()
-    R, loss = divergence._ratios(np, X, H, V, with_loss=True)
-    P = np.maximum(H @ V.T, divergence._lowest(np, X))
+    R, loss = ratios._ratios(np, X, H, V, with_loss=True)
+    P = np.maximum(H @ V.T, ratios._lowest(np, X))
     np.testing.assert_allclose(R, X / P, rtol=1e-14)
-    np.testing.assert_allclose(loss, divergence.divergence(np, X, P, X / P), rtol=1e-12)
+    np.testing.assert_allclose(loss, ratios.divergence(np, X, P, X / P), rtol=1e-12)
 
 
 def test_the_basis_steps_and_looks_ahead():
@@ -172,7 +173,7 @@ def test_the_basis_steps_and_looks_ahead():
     ahead = np.maximum(plain + 0.7 * (plain - V), 0.8 * plain)
     for place in (np.empty_like(V), V):  # V itself may be written over
         given = sums.copy()
-        new, far, v = divergence_loops.multiplied(V_hat, V, given, np.full(3, 2.0), 0.7, 0.2, 1e-300, place)
+        new, far, v = loops.multiplied(V_hat, V, given, np.full(3, 2.0), 0.7, 0.2, 1e-300, place)
         np.testing.assert_allclose(new, plain)
         np.testing.assert_allclose(far, ahead)
         np.testing.assert_allclose(v, ahead.sum(axis=0))
@@ -198,14 +199,14 @@ def test_loops_compiled_for_k_and_for_any_number_agree_with_dense(k, dtype, inde
     there = dense > 0
     loss = (dense[there] * np.log(R[there]) - dense[there] + P[there]).sum()
     rtol = 1e-12 if dtype == np.float64 else 1e-4
-    rows = divergence_loops.csr_ratio_rows(X.data, X.indices, X.indptr, H, V)
+    rows = loops.csr_ratio_rows(X.data, X.indices, X.indptr, H, V)
     np.testing.assert_allclose(rows, R @ V, rtol=rtol)
     out = np.ones_like(V)
-    found = divergence_loops.csr_ratio_scatter(X.data, X.indices, X.indptr, H, V, out)
+    found = loops.csr_ratio_scatter(X.data, X.indices, X.indptr, H, V, out)
     np.testing.assert_allclose(out, 1 + R.T @ H, rtol=rtol)
     np.testing.assert_allclose(found, (loss, P[there].sum()), rtol=rtol)
     T = sparse.csr_array(X.T.tocsr())
-    sums, *found = divergence_loops.csc_ratio_sums(T.data, T.indices, T.indptr, H, V)
+    sums, *found = loops.csc_ratio_sums(T.data, T.indices, T.indptr, H, V)
     np.testing.assert_allclose(sums, R.T @ H, rtol=rtol, atol=1e-300)
     np.testing.assert_allclose(found, (loss, P[there].sum()), rtol=rtol)
 
@@ -218,7 +219,7 @@ def test_logarithms_of_ratios_of_any_size():
     for x in (1.0, 3.7):
         for value in p:
             one = np.array([[1.0]])
-            found = divergence_loops.csr_ratio_scatter(
+            found = loops.csr_ratio_scatter(
                 np.array([x]), np.array([0]), np.array([0, 1]), np.array([[value]]), one, np.zeros((1, 1))
             )
             exact = x * np.log(x / value) - x + value

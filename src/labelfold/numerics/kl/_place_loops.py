@@ -7,10 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.rows.loops._divergence import LEAST_LEFT
-from labelfold.rows.loops._divergence_loops import _floor, _products, _special, _sums, _together
-from labelfold.rows.loops._registers import add_rows, row_products
-from labelfold.rows.loops._sparse_products import _compile
+from labelfold.numerics.kl._ratio_loops import _floor, _special, _together
+from labelfold.numerics.kl._ratios import LEAST_LEFT
+from labelfold.rows.loops._vectors import (
+    _compile,
+    add_plain_rows,
+    add_rows,
+    plain_products,
+    row_products,
+    run,
+)
 
 
 def csr_place(
@@ -24,13 +30,12 @@ def csr_place(
 ) -> np.ndarray:
     """Return H (m, k) for CSR rows and a fixed V with column sums v, each row until its own gap is within ``tol``.
 
-    See `labelfold.rows.loops._divergence.place`, its twin for dense rows.
+    See `labelfold.numerics.kl._ratios._place`, its twin for dense rows.
     """
     V = np.ascontiguousarray(V)
     out = np.empty((len(indptr) - 1, V.shape[1]), dtype=V.dtype)
-    _place(_special(V.shape[1]))(
-        data, indices, indptr, V, np.asarray(v, V.dtype), out, _floor(V), tol, max_rounds
-    )
+    v = np.asarray(v, V.dtype)
+    run(_place, _special(V.shape[1]), data, indices, indptr, V, v, out, _floor(V), tol, max_rounds)
     return out
 
 
@@ -65,12 +70,12 @@ def _place(special: int) -> Any:
                     if special > 0:
                         row_products(q, at, V, indices, first, m, special)
                     else:
-                        _products(q, at, V, indices, first, m)
+                        plain_products(q, at, V, indices, first, m)
                     value -= _log_ratios(data, first, q, m, least)
                     if special > 0:
                         add_rows(q, new, V, indices, first, m, special)
                     else:
-                        _sums(q, new, V, indices, first, m)
+                        add_plain_rows(q, new, V, indices, first, m)
                 for t in range(k):
                     factor = new[t] / v[t] if v[t] > 0 else 0.0
                     worst = max(worst, factor)

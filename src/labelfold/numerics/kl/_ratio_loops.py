@@ -13,10 +13,17 @@ from typing import Any
 
 import numpy as np
 
+from labelfold.numerics.kl._ratios import floor
 from labelfold.rows import _threads as threads
-from labelfold.rows.loops._divergence import floor
-from labelfold.rows.loops._registers import add_rows, row_products
-from labelfold.rows.loops._sparse_products import _compile, add_multiple
+from labelfold.rows.loops._vectors import (
+    _compile,
+    add_multiple,
+    add_plain_rows,
+    add_rows,
+    plain_products,
+    row_products,
+    run,
+)
 
 # Ratios that wait together at most, and bytes of their rows of V, which then fit the cache nearest to a core.
 _WAITING, _WAITING_BYTES = 256, 2**14
@@ -37,7 +44,7 @@ def csr_ratio_rows(
     """Return R V (m, k) for CSR rows, R = X / (H V')."""
     H, V = np.ascontiguousarray(H), np.ascontiguousarray(V)
     out = np.empty_like(H)
-    _gather(_special(H.shape[1]))(data, indices, indptr, 0, len(H), H, V, out, _floor(H), False)
+    run(_gather, _special(H.shape[1]), data, indices, indptr, 0, len(H), H, V, out, _floor(H), False)
     return out
 
 
@@ -46,7 +53,7 @@ def csr_ratio_scatter(
 ) -> tuple[float, float]:
     """Add R'H to ``out`` (d, k) for CSR rows; return the sums over the non-zeros of x log(x/p) - x + p and of p."""
     H, V = np.ascontiguousarray(H), np.ascontiguousarray(V)
-    return _scatter(_special(H.shape[1]))(data, indices, indptr, H, V, out, _floor(H))
+    return run(_scatter, _special(H.shape[1]), data, indices, indptr, H, V, out, _floor(H))
 
 
 def csc_ratio_sums(
@@ -54,15 +61,15 @@ def csc_ratio_sums(
 ) -> tuple[np.ndarray, float, float]:
     """Return R'H (d, k) and the two sums, for the columns of X: each gathers its rows of H, columns in threads."""
     out = aligned(V.shape, V.dtype)
-    gather = _gather(_special(H.shape[1]))
     targets = np.linspace(0, len(data), threads.n_threads() + 1)
     cuts = np.searchsorted(indptr, targets)
     cuts[0], cuts[-1] = 0, len(V)
 
-    def run(piece: tuple[int, int], stop: Any) -> tuple[float, float]:
-        return gather(data, indices, indptr, *piece, V, H, out, _floor(H), True)
+    def work(piece: tuple[int, int], stop: Any) -> tuple[float, float]:
+        special = _special(H.shape[1])
+        return run(_gather, special, data, indices, indptr, *piece, V, H, out, _floor(H), True)
 
-    parts = threads.run(run, [piece for piece in itertools.pairwise(cuts.tolist()) if piece[1] > piece[0]])
+    parts = threads.run(work, [piece for piece in itertools.pairwise(cuts.tolist()) if piece[1] > piece[0]])
     return out, sum(part[0] for part in parts), sum(part[1] for part in parts)
 
 
@@ -91,7 +98,7 @@ def multiplied(
     cuts = np.unique(np.linspace(0, len(V), threads.n_threads() + 1).astype(int))
     inverse = np.asarray(inverse, dtype=V.dtype)
 
-    def run(piece: tuple[int, int], stop: Any) -> np.ndarray:
+    def work(piece: tuple[int, int], stop: Any) -> np.ndarray:
         columns = np.zeros(V.shape[1])
         _step(
             V_hat,
@@ -107,7 +114,7 @@ def multiplied(
         )
         return columns
 
-    return sums, new, sum(threads.run(run, list(itertools.pairwise(cuts))))
+    return sums, new, sum(threads.run(work, list(itertools.pairwise(cuts))))
 
 
 @_compile
@@ -167,26 +174,6 @@ def _together(V):
     return max(8, min(_WAITING, _WAITING_BYTES // (V.shape[1] * V.itemsize)))
 
 
-@_compile
-def _products(q, h, V, indices, first, m):
-    """Set q to h times the rows of V at m non-zeros."""
-    for j in range(m):
-        w = V[indices[first + j]]
-        p = w[0] * h[0]
-        for t in range(1, h.size):
-            p += w[t] * h[t]
-        q[j] = p
-
-
-@_compile
-def _sums(q, row, V, indices, first, m):
-    """Add q times the rows of V at m non-zeros to ``row``."""
-    for j in range(m):
-        w = V[indices[first + j]]
-        for t in range(row.size):
-            row[t] += q[j] * w[t]
-
-
 # Below, ``special`` is k where the loops are compiled for it, a constant, and 0 where they are not. What is compiled
 # inside a function is kept on disk only if all it knows from there are numbers.
 
@@ -207,7 +194,7 @@ def _gather(special: int) -> Any:
                 if special > 0:
                     row_products(q, h, V, indices, first, m, special)
                 else:
-                    _products(q, h, V, indices, first, m)
+                    plain_products(q, h, V, indices, first, m)
                 if with_loss:
                     part = _ratios(data, first, q, m, least, ratio, bits)
                     loss += part[0]
@@ -219,7 +206,7 @@ def _gather(special: int) -> Any:
                 if special > 0:
                     add_rows(q, row, V, indices, first, m, special)
                 else:
-                    _sums(q, row, V, indices, first, m)
+                    add_plain_rows(q, row, V, indices, first, m)
         return loss, total
 
     return gather
@@ -240,7 +227,7 @@ def _scatter(special: int) -> Any:
                 if special > 0:
                     row_products(q, h, V, indices, first, m, special)
                 else:
-                    _products(q, h, V, indices, first, m)
+                    plain_products(q, h, V, indices, first, m)
                 part = _ratios(data, first, q, m, least, ratio, bits)
                 loss += part[0]
                 total += part[1]

@@ -1,14 +1,16 @@
-"""The I-divergence of rows and what they are modelled as, D(X, H V'): what its multiplicative updates sum up.
+"""The I-divergence D(X, H V') of a block of rows and their model, and the sums of its multiplicative updates.
 
-For dense rows of any array library, a block at a time; the loops over sparse rows are in `_divergence_loops.py`.
-With P = H V' held above a floor (a value that the factors cannot make would otherwise give an infinite ratio) and
-R = X / P:
+With P = H V' held above a floor (a value that the factors cannot make would otherwise give an infinite ratio),
+R = X / P, and v the column sums of V:
 
-=====================  =======================================================================
-``ratio_rows``         R V (m, k), by which H is multiplied (over the column sums of V)
-``ratio_sums``         R'H (d, k), by which V is multiplied, and the block's divergence
-``place``              the H that minimises D for a fixed V, each row by itself
-=====================  =======================================================================
+==============  =======================================================================
+``kl_rows``     R V (m, k), by which H is multiplied (over v)
+``kl_sums``     R'H (d, k), by which V is multiplied, and the block's divergence
+``kl_place``    the H (m, k) that minimises D for a fixed V, each row by itself
+==============  =======================================================================
+
+Dense blocks of any array library are computed here. The loops over sparse rows are in `_ratio_loops.py` and
+`_place_loops.py`.
 """
 
 from __future__ import annotations
@@ -18,15 +20,39 @@ from typing import Any
 import numpy as np
 from array_api_compat import device
 
-from labelfold.rows._sums import Term
+from labelfold.rows import Term
+from labelfold.rows.adapters._device import to_host
 
 # A look ahead leaves an entry at least this share of itself.
 LEAST_LEFT = 0.01
 
 
-def ratio_rows(xp: Any, X: Any, H: Any, V: Any) -> Any:
-    """Return R V for dense rows."""
-    return _ratios(xp, X, H, V, with_loss=False)[0] @ V
+def kl_rows(X: Any, H: Any, V: Any) -> Any:
+    """Return R V (m, k), a row result."""
+    if X.is_sparse:
+        from labelfold.numerics.kl import _ratio_loops as loops
+
+        return loops.csr_ratio_rows(X.data, X.indices, X.indptr, H, V)
+    return _ratios(X.xp, X.raw, H, V, with_loss=False)[0] @ V
+
+
+def kl_sums(X: Any, H: Any, V: Any, v: Any) -> Term:
+    """Return R'H (d, k) and the divergence, sums over rows."""
+    if not X.is_sparse:
+        return DenseRatioSums(X.xp, X.raw, H, V)
+    if X.transpose is not None:
+        columns, first_row = X.transpose
+        return GatheredRatioSums(columns, first_row, H, V, v)
+    return SparseRatioSums(X, H, V, v)
+
+
+def kl_place(X: Any, V: Any, v: Any, tol: float, max_rounds: int) -> Any:
+    """Return the H (m, k) of least divergence, each row until its own gap is within ``tol``; see `_place`."""
+    if X.is_sparse:
+        from labelfold.numerics.kl import _place_loops as loops
+
+        return loops.csr_place(X.data, X.indices, X.indptr, V, v, tol, max_rounds)
+    return _place(X.xp, X.raw, V, v, tol, max_rounds)
 
 
 class DenseRatioSums(Term):
@@ -41,7 +67,7 @@ class DenseRatioSums(Term):
         sums = R.T @ self.parts[2]
         if total is None:
             return [sums, loss]
-        if isinstance(sums, np.ndarray):
+        if self.parts[0] is np:
             sums += total[0]
             return [sums, loss + total[1]]
         return [sums + total[0], loss + total[1]]
@@ -65,13 +91,11 @@ class SparseRatioSums(Term):
 
     def add(self, total: tuple | None) -> tuple:
         """Add the block's sums."""
-        from labelfold.rows.loops import _divergence_loops as divergence_loops
+        from labelfold.numerics.kl import _ratio_loops as loops
 
-        block, H, V = self.block, self.H, self.V
+        X, H, V = self.block, self.H, self.V
         sums, loss = (np.zeros(V.shape, dtype=V.dtype), 0.0) if total is None else total
-        at_nonzeros, there = divergence_loops.csr_ratio_scatter(
-            block.data, block.indices, block.indptr, H, V, sums
-        )
+        at_nonzeros, there = loops.csr_ratio_scatter(X.data, X.indices, X.indptr, H, V, sums)
         return sums, loss + at_nonzeros + _elsewhere(H, self.v, there)
 
     merge = staticmethod(DenseRatioSums.merge)
@@ -102,17 +126,17 @@ class _Gather:
         self.columns, self.V, self.v = columns, V, v
 
     def __call__(self, pieces: tuple) -> tuple[np.ndarray, float]:
-        from labelfold.rows.loops import _divergence_loops as divergence_loops
+        from labelfold.numerics.kl import _ratio_loops as loops
 
         parts = [piece[1] for piece in sorted(pieces, key=lambda piece: piece[0])]
-        H = divergence_loops.aligned((sum(map(len, parts)), self.V.shape[1]), self.V.dtype)
+        H = loops.aligned((sum(map(len, parts)), self.V.shape[1]), self.V.dtype)
         np.concatenate(parts, out=H)
         data, indices, indptr = self.columns()
-        sums, loss, there = divergence_loops.csc_ratio_sums(data, indices, indptr, H, self.V)
+        sums, loss, there = loops.csc_ratio_sums(data, indices, indptr, H, self.V)
         return sums, loss + _elsewhere(H, self.v, there)
 
 
-def place(xp: Any, X: Any, V: Any, v: Any, tol: float, max_rounds: int) -> Any:
+def _place(xp: Any, X: Any, V: Any, v: Any, tol: float, max_rounds: int) -> Any:
     """Return H (m, k) for dense rows and a fixed V with column sums v, each row until its own gap is within ``tol``.
 
     Updates by two and two, and a look ahead along the curve they begin (squared extrapolation) that is taken where it
@@ -124,8 +148,6 @@ def place(xp: Any, X: Any, V: Any, v: Any, tol: float, max_rounds: int) -> Any:
     R. Varadhan, C. Roland. Simple and globally convergent methods for accelerating the convergence of any EM
     algorithm. Scandinavian Journal of Statistics 35, 2008.
     """
-    from labelfold.rows.adapters._device import to_host
-
     used = v > 0
     safe = xp.where(used, v, xp.ones_like(v))[None, :]
     mass = xp.sum(X, axis=1)
@@ -179,19 +201,19 @@ def _step(xp: Any, X: Any, low: Any, H: Any, V: Any, safe: Any, v: Any = None) -
 
 def _taken(xp: Any, a: Any, index: np.ndarray) -> Any:
     """Return some rows of an array of any library."""
-    if isinstance(a, np.ndarray):
+    if xp is np:
         return a[index]
     return xp.take(a, xp.asarray(index, device=device(a)), axis=0)
 
 
 def _ratios(xp: Any, X: Any, H: Any, V: Any, *, with_loss: bool) -> tuple[Any, Any]:
     """Return R = X / (H V') and, where asked for, the divergence, in float64 where there is one."""
-    if isinstance(X, np.ndarray):
-        from labelfold.rows.loops import _divergence_loops as divergence_loops
+    if xp is np:
+        from labelfold.numerics.kl import _ratio_loops as loops
 
         P = H @ V.T
         logs = np.empty_like(P) if with_loss else None
-        excess = divergence_loops.dense_ratios(X, P, logs, np.array(floor(P.dtype), dtype=P.dtype))
+        excess = loops.dense_ratios(X, P, logs, np.array(floor(P.dtype), dtype=P.dtype))
         if logs is None:
             return P, None
         np.log(logs, out=logs)

@@ -1,0 +1,123 @@
+"""Commands whose reads fail, come short, or meet a file that another process changes while it is read.
+
+A read that fails is one sentence that says so, or it changes nothing. Half of what was asked for is no failure. A
+file that shrinks, grows or is replaced meanwhile gives a result or a sentence. What was there before stays as it was.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from calls import READS, Calls, loaded
+from child import Ended, run
+from files import FORMATS, whole
+from places import new_folder
+from scenarios import files_of, result_lines, told_by
+
+_PREFIX = "read-"
+# How a read that failed is told: by labelfold, by NumPy, which is not told why, and by SQLite.
+_SAID = ("could not be read", "could only read", "disk I/O error", "disk image is malformed")
+FAULTS = 10
+NAMES = tuple(f"{_PREFIX}{name}" for name in FORMATS)
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A command that reads a file, and what it does when nothing is wrong."""
+
+    arguments: list[str]
+    before: Path
+    was: dict[str, bytes] = field(repr=False)
+    reference: dict[str, Any] = field(repr=False)
+    calls: list[str]
+
+    def disturbed(self, kind: str, number: int, *, shown: bool = False) -> str:
+        """Run the command once with a read that goes wrong, check what it did, and that it can be run again."""
+        root = new_folder("reads-")
+        folder, aside = root / "work", root / "aside"
+        shutil.copytree(self.before, folder)
+        name = self.calls[number].split(" ", 1)[1]
+        aside.write_bytes(self.was.get("t.npy" if name != "t.npy" else "t.csv", b"") + b"another\n")
+        try:
+            calls = Calls(folder, kind, number, aside=aside)
+            ended = run(self.arguments, folder, calls.install)
+            self._check(kind, ended, folder, name)
+            (folder / name).write_bytes(self.was.get(name, b""))
+            if name not in self.was:
+                (folder / name).unlink()
+            again = run(self.arguments, folder)
+            again.check_words()
+            assert again.status == 0, f"the next run failed: {again.err}"
+        finally:
+            if not shown:
+                shutil.rmtree(root)
+        return "sentence" if ended.status else "result"
+
+    def _check(self, kind: str, ended: Ended, folder: Path, name: str) -> None:
+        ended.check_words()
+        assert ended.status in (0, 1, 2), f"status {ended.status}: {ended.err}"
+        now, changed = files_of(folder), kind in ("shrinks", "grows", "is replaced")
+        if kind.startswith("EIO") and ended.status:
+            assert any(words in ended.err for words in _SAID), f"the cause is not said: {ended.err}"
+        assert kind != "short" or ended.status == 0, f"a short read is no failure: {ended.err}"
+        results = {line for path in now if "results" in path for line in result_lines(now[path])}
+        for path, data in self.was.items():
+            assert path in now, f"{path} is gone"
+            same = now[path] == data or (changed and path == name)
+            assert same or path in self.reference or path.startswith("r/"), f"{path} was changed"
+            if path.endswith("results.csv") and not same:
+                assert result_lines(data) <= results, f"{path} lost results"
+        for path in now.keys() - self.was.keys():
+            if "results.previous" in path:
+                assert changed, f"{path}: the results were set aside"
+                continue
+            assert path in self.reference, f"{path} is new"
+            assert changed or told_by(path, now[path]) == self.reference[path], f"{path} came out otherwise"
+        made = self.reference.keys() - self.was.keys()
+        assert ended.status or made <= now.keys(), f"{made - now.keys()} was not made"
+
+
+@cache
+def reader(name: str, command: str) -> Reader:
+    """Run a command once, undisturbed, and list its reads."""
+    before = whole(name)
+    root = new_folder("reads-")
+    folder, counted = root / "work", root / "calls"
+    shutil.copytree(before, folder)
+    ended = run(command.split(), folder, Calls(folder, report=counted).install)
+    ended.check_words()
+    assert ended.status == 0, f"{command}: {ended.err}"
+    was, now = files_of(before), files_of(folder)
+    reference = {path: told_by(path, data) for path, data in now.items() if was.get(path) != data}
+    return Reader(command.split(), before, was, reference, counted.read_text().splitlines())
+
+
+def run_batch(name: str, seed: int, number: int, *, shown: bool = False) -> tuple[Counter[str], str]:
+    """Have reads of a format go wrong; return how often that gave a result or a sentence, and what failed."""
+    ended: Counter[str] = Counter()
+    if not loaded():
+        return ended, ""
+    kind_of = FORMATS[name.removeprefix(_PREFIX)]
+    command = kind_of.commands[number % len(kind_of.commands)].format(kind_of.name)
+    one = reader(name.removeprefix(_PREFIX), command)
+    faults = [(kind, i) for i in range(len(one.calls)) for kind in READS]
+    random.Random(f"{name}:{seed}").shuffle(faults)
+    start = number // len(kind_of.commands) * FAULTS
+    for i in range(start, start + FAULTS):
+        kind, call = faults[i % len(faults)]
+        what = f"{kind} at read {call} ({one.calls[call]})"
+        try:
+            if shown:
+                print(command, what, flush=True)
+            ended[one.disturbed(kind, call, shown=shown)] += 1
+        except AssertionError as error:
+            if shown:
+                raise
+            return ended, f"{command}, {what}: {error}"
+    return ended, ""

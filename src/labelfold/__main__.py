@@ -1,0 +1,6 @@
+"""``python -m labelfold`` is the ``labelfold`` command."""
+
+from labelfold.app._cli import main
+
+if __name__ == "__main__":
+    raise SystemExit(main())
