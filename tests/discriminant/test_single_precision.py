@@ -103,7 +103,7 @@ def test_columns_of_any_scale_stay():
 def test_independent_columns_are_all_kept(rng):
     X = rng.normal(size=(300, 20)).astype(np.float32)
     R = np.linalg.qr(X.astype(np.float64), mode="r")
-    noise = rounding((R**2).sum(axis=0), 300, np.float32)
+    noise = rounding((R**2).sum(axis=0), 300, EPS32)
     assert known_part(R, noise) is R
     assert Factor(R, np.zeros((20, 1)), 300, noise).full_rank
 
@@ -114,7 +114,7 @@ def test_rounding_errors_stay_below_their_bound():
         for n, d in ((300, 5), (50, 40), (2000, 100)):
             X = rng.normal(size=(n, d)) * rng.lognormal(size=d) + rng.normal(size=d)
             error = X.astype(np.float32) - X
-            bound = rounding((X**2).sum(axis=0), n, np.float32)
+            bound = rounding((X**2).sum(axis=0), n, EPS32)
             assert np.linalg.norm(error / bound, 2) < 1
 
 

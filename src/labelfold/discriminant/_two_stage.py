@@ -132,7 +132,7 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
         rows, size = self._seen(used), max(used.shape)
         if isinstance(self.feature_map_, KernelMap):
             K = self.feature_map_.of_points()
-            exact = KernelProblem(K, T, _rounding(self.feature_map_, K, used.dtype))
+            exact = KernelProblem(K, T, _rounding(self.feature_map_, K, used.eps))
             if self.solver == "direct":
                 return [direct_kernel(exact, ridge) for ridge in ridges]
             return solve_along(exact, ridges, size)
@@ -196,12 +196,12 @@ def solve_along(problem: LeastSquaresProblem, ridges: Sequence[float], size: int
     return [found[i] for i in range(len(ridges))]
 
 
-def _rounding(kernel_map: KernelMap, K: np.ndarray, dtype: Any) -> np.ndarray | None:
-    """Return how large the rounding errors of rows of some dtype are in a linear kernel's space."""
+def _rounding(kernel_map: KernelMap, K: np.ndarray, eps: float) -> np.ndarray | None:
+    """Return how large the rounding errors of rows are in a linear kernel's space."""
     if kernel_map.kernel != "linear":
         return None
     center = 0.0 if kernel_map.center is None else float(kernel_map.center @ kernel_map.center)
-    return rounding(np.diagonal(K) + center, kernel_map.points.shape[1], dtype)
+    return rounding(np.diagonal(K) + center, kernel_map.points.shape[1], eps)
 
 
 def _products(X: Block, Yc: Any, ones: Any, ends: tuple[int, ...]) -> tuple:

@@ -91,14 +91,22 @@ class CenteredNystroem(Nystroem):
     ----------
     center_ : ndarray of shape (d,) or None
         That mean; None of sparse rows, which keep their zeros, and of other kernels.
+    eps_ : float
+        How exact features are, relative to their size: kernels, exact to the last place, are divided by roots of
+        their eigenvalues.
     """
 
     def fit(self, X: Any, y: Any = None) -> CenteredNystroem:
         """Take the rows for landmarks."""
         plain = sp.issparse(X) or not _sees_differences(self.kernel, True)
         self.center_ = None if plain else np.asarray(X, dtype=np.float64).mean(axis=0)
-        with np.errstate(over="ignore", invalid="ignore"):  # as `_kernels`
-            return super().fit(shifted(X, self.center_, self.kernel))
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # as `_kernels`
+            super().fit(shifted(X, self.center_, self.kernel))
+            F = super().transform(self.components_)  # F F' = K
+            largest, root = float(np.abs(F @ F.T).max()), float(np.linalg.norm(self.normalization_, 2))
+            noise = np.finfo(np.float64).eps * largest * root / np.sqrt(np.square(F).sum() / len(F))
+        self.eps_ = float(noise) if noise < 1 else 0.0
+        return self
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the features of some rows."""

@@ -195,8 +195,7 @@ class KernelPCALS(NestedSubspace):
             # The other rows are sums of these, as far as the kernel can tell.
             self.feature_map_.points = self.feature_map_.points[source.pivots]
             return source
-        seen = Featurized(rows, self.feature_map_.transform)
-        return Source(seen, labels, Y, **options, is_slow=True)
+        return Source(self._seen(rows), labels, Y, **options, is_slow=True)
 
     def _project(self, rows: Rows) -> Any:
         scores = Scores(self.feature_map_, self.mean_, np.ascontiguousarray(self.components_.T))
