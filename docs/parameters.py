@@ -79,6 +79,12 @@ MEANINGS = {
     "solver": ("how directions are computed", "a name"),
     "loss": ("loss of the classifier", "a name"),
     "multiclass": ("how several classes are made machines", "a name"),
+    "directions": ("the linear classifiers whose weights are kept", "a name"),
+    "joint": ("whether the classifiers are learned with the factors", "yes or no"),
+    "machine_weight": (
+        "weight of the classifiers' own objective, learned with the factors",
+        '"auto" suits any unit',
+    ),
     "task": ("whether y holds classes and labels, or numbers", 'a name; "auto" looks at y'),
     "center": ("whether the mean is taken from the rows", "yes or no"),
     "fit_intercept": ("whether there is an intercept", "yes or no"),

@@ -28,13 +28,13 @@ from labelfold.rows._host import host, short_indices
 from labelfold.rows._sums import ArrayTerm
 from labelfold.rows.adapters._device import to_host
 
-# k-means sees at most this many rows an anchor.
+# Most rows for each anchor that k-means is run on.
 _ROWS_AN_ANCHOR = 40
 
 # Above this many rows an anchor, k-means works on mini-batches.
 _BATCHES_FROM = 10
 
-# Eigenvalues sigma^2 below this are left out: u_j would be divided by next to nothing.
+# Eigenvalues sigma^2 below this are left out: u_j would be divided by almost zero.
 _LEAST_SQUARE = 1e-8
 
 # Distances of more rows than this are kept in float32.
@@ -43,7 +43,7 @@ _SINGLE_ROWS = 100_000
 # Matrices larger than this are decomposed in float32 first.
 _SINGLE_FROM = 400
 
-# Distances are round-off below this many times the root of what squares lose.
+# Distances below this many times the square root of the round-off of squares are set to 0.
 _ROUND_OFF = 4
 
 # Rows with anchors equally near are looked at so many at a time: their distances from all anchors are made.
@@ -106,13 +106,13 @@ class NearestAnchors:
         self.anchors, self.k = anchors, k
 
     def __call__(self, X: Any) -> np.ndarray:
-        """Return the (n, 2k) array of some rows; rows in single precision may have no room for a distance."""
+        """Return the (n, 2k) array of some rows; in single precision a distance may overflow."""
         return np.hstack(self.anchors.nearest(X, self.k))
 
 
 def nearest_anchors(rows: Rows, anchors: Anchors, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the distances (n, k) of each row's nearest anchors, and which they are: one pass."""
-    with np.errstate(over="ignore"):  # what has no room in the precision of the rows is refused below
+    with np.errstate(over="ignore"):  # overflow in the precision of the rows is refused below
         found = rows.get(Featurized(rows, NearestAnchors(anchors, k)).values())
     dtype = np.float32 if len(found) > _SINGLE_ROWS else found.dtype
     return _finite(found[:, :k].astype(dtype)), found[:, k:].astype(np.int32)
@@ -177,8 +177,8 @@ def anchor_graph(Z: sparse.csr_array, n_components: int) -> AnchorGraph:
 def _largest(A: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the largest eigenvalues of a symmetric matrix, descending, and their vectors.
 
-    Those of a large matrix are found in float32, which halves the time, and mended in float64: by one product, and
-    in the space that the vectors then span.
+    Those of a large matrix are computed in float32, which halves the time, and refined in float64: one product, and
+    Rayleigh-Ritz in the space of the vectors.
     """
     m = len(A)
     dtype = np.float32 if m > _SINGLE_FROM else np.float64
@@ -193,7 +193,7 @@ def _largest(A: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def cluster(points: np.ndarray, n_anchors: int, random_state: Any) -> np.ndarray:
-    """Return the k-means centres (m, q) of some points, those that are nearest to any."""
+    """Return the k-means centres (m, q) of some points, without empty clusters."""
     n = len(points)
     kind = MiniBatchKMeans if n > _BATCHES_FROM * n_anchors else KMeans
     more = {"batch_size": 4096, "max_iter": 20} if kind is MiniBatchKMeans else {"max_iter": 10}

@@ -27,15 +27,15 @@ _TAKES |= {"polynomial": _TAKES["poly"], "laplacian": ("gamma",), "chi2": ("gamm
 _OF_COUNTS = ("chi2", "additive_chi2")
 _LOCAL = ("rbf", "laplacian", "chi2")
 
-# Kernels of rows differ by round-off, or lose half of their digits, below these shares of their size; told from
-# so many rows.
+# Relative differences of kernel values below which they are only round-off, or have lost half of their digits; and
+# the number of rows this is checked on.
 _FLAT, _DIM = 100 * np.finfo(np.float64).eps, 1e-8
 _SOME_ROWS = 60
 
-# Kernels whose gamma multiplies a square of the unit of X: of these it can be had from the spread of the rows.
+# Kernels whose gamma has the unit of 1 / X^2, so that its default follows from the spread of the rows.
 _OF_SQUARES = ("rbf", "poly", "polynomial", "sigmoid")
 
-# What is left of a kernel's diagonal is round-off below this many times n eps.
+# Residuals of the kernel's diagonal below this many times n eps are round-off.
 _ROUND_OFF = 10
 
 # Where features have the kernel, what is left of it is not below zero by more than this many times its largest value.
@@ -85,7 +85,7 @@ class KernelMap(BaseEstimator):
 
 
 class CenteredNystroem(Nystroem):
-    """Nystroem's features in double precision, less the mean of the landmarks where a kernel sees differences.
+    """Nystroem's features in double precision, of rows centred where the kernel allows it.
 
     Attributes
     ----------
@@ -115,7 +115,7 @@ class CenteredNystroem(Nystroem):
 
 
 class Scores(NamedTuple):
-    """Scores of rows, in double precision whatever the rows have: coefficients may be large, and cancel."""
+    """Scores of rows, always in double precision: large coefficients may cancel."""
 
     feature_map: Any
     mean: np.ndarray
@@ -148,9 +148,9 @@ def shifted(X: Any, center: np.ndarray | None, kernel: str | Callable) -> Any:
 
 
 def _sees_differences(kernel: str | Callable, centred: bool) -> bool:
-    """Tell whether a shift of all rows leaves the kernel as it is, or as it is once features are centred.
+    """Tell whether the kernel, or its centred features, are invariant to a shift of all rows.
 
-    Distances and products of rows far from 0 would lose the digits that tell the rows apart.
+    Rows far from 0 can then be centred first, so that distances and products do not cancel.
     """
     return kernel in ("rbf", "laplacian") or (kernel == "linear" and centred)
 
@@ -247,7 +247,7 @@ def _kernels(X: Any, Y: Any, kernel: str | Callable, params: dict[str, Any]) -> 
 
 
 def _check_digits(points: Any, kernel: str | Callable, params: dict[str, Any]) -> None:
-    """Refuse a kernel that does not tell rows apart, and warn of one that hardly does, judging from some rows.
+    """Refuse a kernel that is constant up to round-off on a sample of rows, and warn of one that nearly is.
 
     A tiny gamma makes every value nearly 1; columns far from 0, or a large ``coef0``, make all products nearly
     equal. What differs then is mostly round-off.
@@ -298,11 +298,29 @@ def exact_map(
             f"max_gram_bytes={max_gram_bytes:,} allows; leave n_landmarks at 'auto', or raise max_gram_bytes to "
             f"{8 * n * n:,}"
         )
+    return _map_of(rows, kernel, params, centred)
+
+
+def _map_of(rows: Rows, kernel: str | Callable, params: dict[str, Any], centred: bool) -> KernelMap:
+    """Return the map with all of these rows for points; ``centred`` as in `exact_map`."""
     points = shifted(dense_if_full(rows.whole().double().raw), None, kernel)
     if sp.issparse(points) or not _sees_differences(kernel, centred):
         return KernelMap(points, kernel, params)
     center = points.mean(axis=0)
     return KernelMap(points - center, kernel, params, center)
+
+
+def kernel_columns(
+    rows: Rows, kernel: str, gamma: float | None, n_landmarks: int | None, random_state: Any
+) -> KernelMap:
+    """Return the map of a row to its kernels with landmarks drawn from the rows; with all rows when None."""
+    params = kernel_params(kernel, gamma=gamma)
+    if kernel in _OF_COUNTS:
+        refuse_negative(rows, rows.get(rows.map(_least)), estimator=f"kernel={kernel!r}")
+    order = check_random_state(random_state).permutation(rows.shape[0])
+    found = _map_of(rows.take(np.sort(order[:n_landmarks])), kernel, params, False)
+    _check_digits(found.points, kernel, params)
+    return found
 
 
 def landmarks_for(n_landmarks: int | str | None, n: int, max_gram_bytes: float) -> int | None:

@@ -157,7 +157,7 @@ def _order(n: int, rng: np.random.RandomState | None) -> np.ndarray:
 
 
 def _dealt(known: LabelStrata, k: int, rng: np.random.RandomState | None) -> np.ndarray:
-    """Deal the rows out class by class, as cards: each class is spread to within one row, and so are all."""
+    """Assign the rows to folds in turn, class by class: sizes differ by at most one, for each class and in all."""
     codes = known.values
     fold = np.full(len(codes), -1)
     order = _order(len(codes), rng)

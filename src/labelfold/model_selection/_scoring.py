@@ -61,9 +61,9 @@ class LabelledScorer:
 class OneStandardError:
     """Choose the smallest value of a parameter that scores within one standard error of the best.
 
-    For ``refit=`` of scikit-learn's GridSearchCV. The best mean is the best by luck, too: among all candidates no
-    more than one standard error (of the best one's mean, over the folds) below it, this takes the one with the
-    smallest parameter and, among those, the highest mean.
+    For ``refit=`` of scikit-learn's GridSearchCV. The best mean is partly luck. Among all candidates within one
+    standard error of it (that of the best mean, over the folds) this takes the one with the smallest parameter and,
+    among equals, the highest mean.
 
     Parameters
     ----------

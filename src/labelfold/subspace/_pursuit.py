@@ -1,12 +1,13 @@
 r"""The pursuit: directions one at a time, each the global maximum of its gain.
 
 With residual rows R (n, d), of which Z are the labelled ones, and residual responses r (l, q), the next direction
-maximises what it takes off the objective (eq. 2 of the paper, its multipliers eliminated),
+maximises the decrease of the objective (eq. 2 of the paper, its multipliers eliminated),
 
 .. math:: J(w) = \frac{\|r'Zw\|^2}{\|Zw\|^2} + \lambda \frac{\|Rw\|^2}{\|w\|^2},
 
-and then r and R lose what it explains. R is never formed: w is kept orthogonal to the directions before it, and
-for such w the residual rows' products are those of the rows themselves. How one is found is in `search`.
+and then what it explains is subtracted from r and R. R is never formed: w is kept orthogonal to the directions before
+it, and for such w the residual rows' products are those of the rows themselves. The search for one is in
+`_direction_search.py`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from labelfold.subspace._vector_spaces import MatrixSpace, Space
 
 
 class Pursuit(NamedTuple):
-    """What was found.
+    """Result of a pursuit.
 
     Attributes
     ----------
@@ -65,7 +66,7 @@ def pursue(
     keep_on_interrupt: bool = False,
     callback: Callable[[int, float], None] | None = None,
 ) -> Pursuit:
-    """Find directions one at a time; fewer than asked for where rows have no more.
+    """Find directions one at a time; fewer than asked for where the rank of the rows is smaller.
 
     Parameters
     ----------

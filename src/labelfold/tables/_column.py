@@ -18,13 +18,13 @@ from labelfold.tables._target import LEAST_ROWS, Target
 # Why a column that is there twice is left out, before the name of the first.
 REPEATS = "it repeats "
 _PIXEL = re.compile(r"(?:pixel|px|p)[ _.-]?(\d+)(?:[ _.x,-](\d+))?", re.IGNORECASE)
-# So many columns whose names only differ in their numbers are the places of one vector.
+# Fewest columns with names that differ only in a number that are taken as entries of one vector.
 _VECTOR = 16
-# Fewer rows count themselves only in order, and fewer values that all differ are no ids.
+# Fewest rows for which ascending numbers count as row numbers, and distinct values as ids.
 FEWEST_COUNTED = 20
 # Beside columns of these roles, those of numbers are brought to unit variance.
 UNLIKE_NUMBERS = ("category", "date", "list", "text")
-# More distinct values than this share of the rows tell nothing of new ones.
+# Categories with more distinct values than this share of the rows do not generalise.
 _DIFFER = 0.95
 
 
@@ -88,7 +88,7 @@ def left_out(column: Column, target: Target, places: np.ndarray, seen: dict[tupl
     if _constant(values):
         if len(known) == len(values):
             return replace(column, role="left out", how="it holds one value")
-        # whether there is a value is all that it tells
+        # only whether there is a value is informative
         return replace(column, role="category", how="1 value", reading=None, levels=1, data=None)
     if column.role == "number" and _counts_rows(column.name, values, places):
         return replace(column, role="id", how="it counts the rows")

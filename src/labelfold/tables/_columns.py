@@ -28,17 +28,18 @@ from labelfold.tables._target import Target
 
 # Kinds are told from at most this many rows, evenly spaced.
 _SAMPLE = 2000
-# Of the cells that are not missing, so many make a column of text one of numbers, dates or lists.
+# Share of the cells that must be numbers, dates or lists for a column of text to be read as such.
 _MOST = 0.9
-# Words a cell: so many make text of cells that mostly differ.
+# Mean number of words from which on cells that mostly differ are text.
 _WORDS, _DIFFER = 5.0, 0.2
-# So many make short text of cells that hardly repeat, where fewer than this share of all words are distinct.
+# Mean number of words from which on cells that hardly repeat are short text, where fewer than this share of all words
+# are distinct.
 _FEW_WORDS, _RECUR = 2.0, 0.5
-# One column a value up to so many values, if they cover half of the rows; hashed to so many columns beyond.
+# Most values that are one-hot encoded, if they cover half of the rows; with more, the number of hashed columns.
 MOST_VALUES, HASHED = 50, 64
 # Beyond so many rows the words of a text are hashed.
 _HASH_WORDS_FROM = LEARNED_FROM + LABELLED
-# Values that are there fewer times than this on average tell little: only the frequent ones have a column.
+# Mean frequency of values below which only the frequent ones get a column.
 _OFTEN = 3
 # Seconds since 1970 reach this in the year 5138.
 _MILLISECONDS = 1e11
@@ -247,7 +248,7 @@ def _date(name: str, cells: Any, sample: Any, target: Target) -> Column:
     if missing == len(local):
         return Column(name, "left out", "no cell in it is a date")
     days = (np.nanmax(universal) - np.nanmin(universal)) / 86_400
-    # within one turn of the calendar a part says no more than the elapsed time
+    # within one period a part of the calendar adds nothing to the elapsed time
     units = [unit for unit in UNITS if days >= 2 * TURNS[unit]]
     told = [unit for unit in units if target.goes_with(calendar_parts(local, universal, [unit])[:, 1:]).any()]
     how = [" and ".join(layouts), ", ".join(["elapsed time", *told])]

@@ -13,8 +13,8 @@ dual       the same for X_c X_c' (n x n), for fewer rows than columns           
 krylov     block conjugate gradients on the normal equations, sketched preconditioner     1 an iteration
 =========  =============================================================================  ================
 
-"auto" takes the smaller of the first two where it fits the memory budget, otherwise the third. Of sparse rows in
-memory, iterations often come first even so: they are tried, and given up where they turn out to be slow.
+"auto" takes the smaller of the first two where it fits the memory budget, otherwise the third. For sparse rows in
+memory iterations are often tried first all the same, and given up where they converge slowly.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from labelfold.rows._block_sums import less_outer
 
 MAX_GRAM_BYTES = 512 << 20
 
-# Iterations are tried before a factorisation that costs as much as this many of them.
+# Iterations are tried first where a factorisation costs as much as at least this many of them.
 _FEWEST_WORTH = 12
 _AS_DIRECT = 1e-11
 
@@ -115,7 +115,7 @@ def pose(
     worth = iterations_worth(rows, T.shape[1]) if choose else 0.0
     if worth < _FEWEST_WORTH:
         return direct()
-    # In place of a factorisation, iterations have to be as exact as one.
+    # Iterations that replace a factorisation have to be as accurate.
     return EitherProblem(krylov(min(tol, _AS_DIRECT)), direct, worth)
 
 
@@ -139,7 +139,7 @@ def iterations_worth(rows: Rows, q: int) -> float:
     if rows.dtype != np.float64 or not rows.is_sparse:
         return 0.0
     n_values = rows.shape[0] * rows.row_bytes() / 12
-    # Beside a factorisation's, a multiplication of a sparse product in float32 takes the time of four.
+    # A multiplication in a sparse product in float32 takes four times as long as one in a factorisation.
     iteration = 2 * 2 * 4 * n_values * q + 7 * m * q**2
     return 0.4 * m**3 / max(iteration, 1.0)
 
@@ -279,7 +279,7 @@ class EitherProblem(LeastSquaresProblem):
 
 
 def _lost(centred: np.ndarray, shift: Any) -> float:
-    """Return by how much squares shrank when they were centred: so many times is round-off larger beside them."""
+    """Return the ratio of squares before and after centring: relative round-off grows by this factor."""
     sizes = np.maximum(centred, EPS * (np.abs(centred) + shift))
     return float(np.max((sizes + shift) / np.where(sizes > 0, sizes, 1.0), initial=1.0))
 
