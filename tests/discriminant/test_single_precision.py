@@ -135,6 +135,17 @@ def test_scores_in_a_kernels_space_are_summed_in_double_precision(model, rng):
     np.testing.assert_allclose(model.decision_function(X), exact, atol=1e-6 * np.abs(exact).max())
 
 
+@pytest.mark.parametrize("model", [LDA(), CCA(), PCALS(2)], ids=lambda model: type(model).__name__)
+def test_rounding_of_the_mean_moves_no_row(model, rng):
+    X, y = (1e6 + rng.normal(size=(60, 3))).astype(np.float32), np.arange(60) % 3
+    model.fit(X, y)
+    np.testing.assert_allclose(model.mean_, X.astype(np.float64).mean(axis=0), rtol=1e-12)
+    exact = model.transform(X.astype(np.float64))
+    np.testing.assert_allclose(model.transform(X), exact, atol=1e-5 * np.abs(exact).max())
+    exact = model.decision_function(X.astype(np.float64))
+    np.testing.assert_allclose(model.decision_function(X), exact, atol=1e-5 * np.abs(exact).max())
+
+
 @pytest.mark.parametrize("offset", [0.0, 1e2, 1e4])
 @pytest.mark.parametrize("make", [LDA, CCA, OPLS, HSL])
 def test_a_linear_kernel_without_a_ridge_is_the_method_without_a_kernel(make, offset):

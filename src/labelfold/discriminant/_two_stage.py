@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from labelfold._base import fitting, labelled_rows, refuse_without_kernel, spread
-from labelfold._linear_reducer import LinearReducer
+from labelfold._linear_reducer import LinearReducer, lost_of_mean
 from labelfold._progress import Progress
 from labelfold._sklearn import Interval, StrOptions
 from labelfold.discriminant._partial_fit import Streaming
@@ -172,7 +172,8 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
             ones = np.ones(rows.shape[0]) if mask is None else mask.astype(np.float64)
             Ws, mean = [one.W for one in found], found[0].mean
             if self.feature_map_ is None:
-                sums = rows.sum(_regression_sums, spread(Yc, mask), ones, shared=(mean, *Ws))
+                lost = [lost_of_mean(mean, W, rows.dtype) for W in Ws]
+                sums = rows.sum(_regression_sums, spread(Yc, mask), ones, shared=(mean, *Ws, *lost))
             else:
                 scores = Scores(self.feature_map_, mean, np.hstack(Ws))
                 ends = tuple(np.cumsum([W.shape[1] for W in Ws]).tolist())
@@ -213,9 +214,9 @@ def _products(X: Block, Yc: Any, ones: Any, ends: tuple[int, ...]) -> tuple:
     return tuple(sums)
 
 
-def _regression_sums(X: Block, Yc: Any, ones: Any, mean: Any, *Ws: Any) -> tuple:
-    X, sums = X.shift(mean), []
-    for W in Ws:
-        Z = (X @ W) * ones[:, None]
+def _regression_sums(X: Block, Yc: Any, ones: Any, mean: Any, *known: Any) -> tuple:
+    X, sums, half = X.shift(mean), [], len(known) // 2
+    for W, lost in zip(known[:half], known[half:], strict=True):
+        Z = (X @ W - lost) * ones[:, None]
         sums += [Z.T @ Z, Z.T @ Yc]
     return tuple(sums)

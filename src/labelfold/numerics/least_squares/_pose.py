@@ -169,7 +169,7 @@ class GramProblem(LeastSquaresProblem):
         """Read G and M in one pass."""
         # Sums about a provisional centre, moved to the mean afterwards: no digits are lost to a large mean.
         sample = rows.take(np.arange(min(256, rows.shape[0])))
-        guess = sample.mean()
+        guess = sample.mean().astype(rows.dtype).astype(np.float64)  # as blocks see it
         G, M, total = centered(rows, guess, mask).sum(_moments, T)
         shift = total / weight
         G = less_outer(G, weight * shift[:, None], shift[None, :])  # M needs no correction: T is centred
