@@ -42,7 +42,7 @@ def row_spread(rows: Rows, mask: np.ndarray | None = None) -> float:
         raise ValueError("the squares of X overflow; scale X to about 1")
     found = float(square) / count - float(shift @ shift)
     # What rows that are all the same leave is the round-off of their own length.
-    # All is in double precision, but for the centre, which rows in single precision lie off by one of its last places.
+    # All is in double precision but the centre: rows in single precision lie off it by one of its last places.
     eps, single = float(np.finfo(np.float64).eps), float(np.finfo(rows.dtype).eps)
     # Squares of sparse rows are centred after they are made, which loses as much of them.
     lost = 10 * eps if some.whole().is_sparse else max((10 * eps) ** 2, 10 * eps * single**2)
