@@ -149,7 +149,7 @@ def _engine(where: Database, write: bool) -> Any:
         assert where.path is not None
         uri = f"{where.path.resolve().as_uri()}?mode={'rw' if write else 'ro'}"
         # the module would begin no transaction before a table is made, which then stayed where its rows fail
-        how = {"uri": True, "timeout": _PATIENCE, "isolation_level": None}
+        how: dict[str, Any] = {"uri": True, "timeout": _PATIENCE, "isolation_level": None}
         engine = sa.create_engine("sqlite://", creator=lambda: sqlite3.connect(uri, **how), **pool)
         begin = "BEGIN IMMEDIATE" if write else "BEGIN"
         sa.event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
