@@ -105,6 +105,7 @@ def run_batch(name: str, seed: int, number: int, *, shown: bool = False) -> tupl
             # of a file of labels at most the last line goes, which was not finished; a header is finished
             left = _journal(folder)
             assert journal.startswith(left) or left.startswith(journal), "the file of labels was changed"
+            assert journal.count(b"\n") - left.count(b"\n") <= 20, "the file of labels was cut short"
         except AssertionError as error:
             if shown:
                 print(f"The files are in {folder}.")
