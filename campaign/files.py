@@ -208,17 +208,25 @@ def _usual() -> float:
 @cache
 def whole(name: str) -> Path:
     """Return a folder with one good file of each kind that is not slow to make, and what a format needs besides."""
+    folder = new_folder("whole-") / "work"
+    shutil.copytree(_common(), folder)
+    for command in _NEEDS.get(name, ()):
+        _fine(command.split(), folder)
+    if name in ("journal", "hostile"):
+        labelling.with_labels(folder)
+    return folder
+
+
+@cache
+def _common() -> Path:
     warm()
-    folder = new_folder("whole-")
+    folder = new_folder("common-")
     write_table(folder / "t.csv", 0)
     table = (folder / "t.csv").read_bytes()
     for ending, (pack, _) in damage.PACKED.items():
         (folder / f"t.csv.{ending}").write_bytes(pack(table))
     _write_others(folder)
-    for command in ("fit t.csv -t kind --id name -m pcals -o m.skops", *_NEEDS.get(name, ())):
-        _fine(command.split(), folder)
-    if name in ("journal", "hostile"):
-        labelling.with_labels(folder)
+    _fine(["fit", "t.csv", "-t", "kind", "--id", "name", "-m", "pcals", "-o", "m.skops"], folder)
     return folder
 
 
