@@ -39,8 +39,8 @@ class Places:
     def find(self, journal: Journal, where: Any) -> tuple[list[int], list[str]]:
         """Return the row of each line of a journal, -1 if there is none, and sentences about changes.
 
-        Lines with ids are placed by them. Other lines are placed by their number if the row is unchanged, otherwise by
-        its content if exactly one row has it.
+        Lines with ids are placed by them. Others are placed by their number if the row is unchanged, otherwise by its
+        content if exactly one row has it.
 
         Parameters
         ----------
