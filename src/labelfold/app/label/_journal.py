@@ -1,7 +1,7 @@
-"""The file of labels: a CSV file to which a line is appended, and synced, before a label is shown as done.
+"""The file of labels: an append-only CSV file. A line is synced to disk before its label is shown as done.
 
-The newest line of a row holds, and an empty label takes a label back. The file is plain CSV: `labelfold compare` and
-`labelfold fit` take it by ``--labels``, and so does a spreadsheet.
+The newest line of a row counts, and an empty label removes the label. `labelfold compare` and `labelfold fit` read
+the file by ``--labels``, and spreadsheets can open it.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ class Line:
     number : int
         The row, from 1.
     names : tuple of str
-        What the id columns say of it.
+        The ids of the row.
     label : str
-        Empty where a label is taken back.
+        Empty if the label is removed.
     time : str
         The lines of one action share it.
     who, how : str
         Who gave it, and how the row came to be labelled: the name of a strategy where it was asked for, otherwise
         "click", "lasso", "change", "skip", "undo" or "redo".
     predicted : str
-        What was predicted before; empty where nothing was.
+        The prediction before; empty if there was none.
     confidence : float or None
     content : str
         Digests of the table and of the row.
@@ -67,20 +67,20 @@ class Journal:
     Parameters
     ----------
     path : path
-        The file, made if need be.
+        The file; it is created if missing.
     ids : sequence of str
         The columns that name the rows.
     columns : sequence of str
-        All columns of the table: the row number is written under a name that none of them has.
+        All columns of the table. The column of row numbers gets a name that none of them has.
 
     Attributes
     ----------
     lines : list of Line
-        Those that were there when it was opened.
+        The lines in the file when it was opened.
     ids : list of str
         The id columns that the file has.
     notes : list of str
-        What should be known of it, each a sentence.
+        Sentences for the user.
     """
 
     def __init__(
@@ -164,7 +164,7 @@ class Journal:
         return Line(int(cells[0]), tuple(named[name] for name in self.ids), confidence=confidence, **rest)
 
     def now(self) -> str:
-        """Return the time for an action: later than that of every line before."""
+        """Return the time of an action, later than that of every earlier line."""
         moment = datetime.now(UTC)
         with suppress(ValueError, IndexError, TypeError):  # a clock that was set back
             last = datetime.fromisoformat(self.lines[-1].time)
@@ -172,9 +172,9 @@ class Journal:
         return moment.isoformat(timespec="microseconds")
 
     def append(self, lines: Sequence[Line]) -> None:
-        """Write lines, and return when they are on the disk.
+        """Append lines. They are on disk when this returns.
 
-        A failure leaves the file as it was and is a FileProblem.
+        On failure the file is unchanged, and FileProblem is raised.
         """
         self._refuse_changed()
         rows = []
@@ -202,7 +202,7 @@ class Journal:
         self._size += len(content)
 
     def _refuse_changed(self) -> None:
-        """Refuse to write to a file that somebody else has changed, moved or removed."""
+        """Raise an error if another program has changed, moved or removed the file."""
         here = os.fstat(self._handle)
         there = None
         with suppress(OSError):
@@ -215,14 +215,14 @@ class Journal:
             )
 
     def close(self) -> None:
-        """Give the file up."""
+        """Close and unlock the file."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
 
 
 def refuse_taken(path: str | os.PathLike[str]) -> None:
-    """Refuse a file of labels that another page writes to, before the table is read for it."""
+    """Raise an error if another page writes to the file; called before the table is read."""
     path = Path(path)
     if not path.is_file():
         return
