@@ -96,7 +96,9 @@ class RowsEstimator(BaseEstimator):
     def _seen(self, rows: Rows) -> Rows:
         """Return the rows as the components see them: through a feature map, where there is one."""
         feature_map = getattr(self, "feature_map_", None)
-        return rows if feature_map is None else Featurized(rows, feature_map.transform)
+        if feature_map is None:
+            return rows
+        return Featurized(rows, feature_map.transform, getattr(feature_map, "eps_", 0.0))
 
     def __sklearn_tags__(self) -> Any:
         """Declare what the estimator takes."""

@@ -91,7 +91,7 @@ class Moments:
         R = triangle_of(np.vstack([self._stack, np.zeros((max(0, d - len(self._stack)), d))]))
         size = max(self.n, d)
         G = R.T @ R
-        rounded = rounding(np.diagonal(G) + self.n * self.mean**2, self.n, self.dtype)
+        rounded = rounding(np.diagonal(G) + self.n * self.mean**2, self.n, float(np.finfo(self.dtype).eps))
         gram = Gram(G, size, rounding=rounded)
         return GramProblem(gram, M, self.mean, lambda: _factor(R, M, size, rounded))
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from labelfold._base import fitting, labelled_rows, refuse_without_kernel, spread
-from labelfold._linear_reducer import LinearReducer
+from labelfold._linear_reducer import LinearReducer, lost_of_mean
 from labelfold._progress import Progress
 from labelfold._sklearn import Interval, StrOptions
 from labelfold.discriminant._partial_fit import Streaming
@@ -132,7 +132,7 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
         rows, size = self._seen(used), max(used.shape)
         if isinstance(self.feature_map_, KernelMap):
             K = self.feature_map_.of_points()
-            exact = KernelProblem(K, T, _rounding(self.feature_map_, K, used.dtype))
+            exact = KernelProblem(K, T, _rounding(self.feature_map_, K, used.eps))
             if self.solver == "direct":
                 return [direct_kernel(exact, ridge) for ridge in ridges]
             return solve_along(exact, ridges, size)
@@ -172,7 +172,8 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
             ones = np.ones(rows.shape[0]) if mask is None else mask.astype(np.float64)
             Ws, mean = [one.W for one in found], found[0].mean
             if self.feature_map_ is None:
-                sums = rows.sum(_regression_sums, spread(Yc, mask), ones, shared=(mean, *Ws))
+                lost = [lost_of_mean(mean, W, rows.dtype) for W in Ws]
+                sums = rows.sum(_regression_sums, spread(Yc, mask), ones, shared=(mean, *Ws, *lost))
             else:
                 scores = Scores(self.feature_map_, mean, np.hstack(Ws))
                 ends = tuple(np.cumsum([W.shape[1] for W in Ws]).tolist())
@@ -196,12 +197,12 @@ def solve_along(problem: LeastSquaresProblem, ridges: Sequence[float], size: int
     return [found[i] for i in range(len(ridges))]
 
 
-def _rounding(kernel_map: KernelMap, K: np.ndarray, dtype: Any) -> np.ndarray | None:
-    """Return how large the rounding errors of rows of some dtype are in a linear kernel's space."""
+def _rounding(kernel_map: KernelMap, K: np.ndarray, eps: float) -> np.ndarray | None:
+    """Return how large the rounding errors of rows are in a linear kernel's space."""
     if kernel_map.kernel != "linear":
         return None
     center = 0.0 if kernel_map.center is None else float(kernel_map.center @ kernel_map.center)
-    return rounding(np.diagonal(K) + center, kernel_map.points.shape[1], dtype)
+    return rounding(np.diagonal(K) + center, kernel_map.points.shape[1], eps)
 
 
 def _products(X: Block, Yc: Any, ones: Any, ends: tuple[int, ...]) -> tuple:
@@ -213,9 +214,9 @@ def _products(X: Block, Yc: Any, ones: Any, ends: tuple[int, ...]) -> tuple:
     return tuple(sums)
 
 
-def _regression_sums(X: Block, Yc: Any, ones: Any, mean: Any, *Ws: Any) -> tuple:
-    X, sums = X.shift(mean), []
-    for W in Ws:
-        Z = (X @ W) * ones[:, None]
+def _regression_sums(X: Block, Yc: Any, ones: Any, mean: Any, *known: Any) -> tuple:
+    X, sums, half = X.shift(mean), [], len(known) // 2
+    for W, lost in zip(known[:half], known[half:], strict=True):
+        Z = (X @ W - lost) * ones[:, None]
         sums += [Z.T @ Z, Z.T @ Yc]
     return tuple(sums)

@@ -143,7 +143,8 @@ class NMFAlpha(DivergenceNMF):
     (docs/memory.md).
 
     With more components than X has rows or columns, several coordinates of a row are equally good: a row alone
-    and in a batch may get others, which stand for the same reconstruction.
+    and in a batch may get others, above all in float32, where round-off decides how far a step is extrapolated. Their
+    divergences from the row differ by no more than 2e-5 of its sum.
 
     Cost: one pass over X an iteration, O(k nnz), and a look at S'X, which is sparse where X is; O(nnz + k (n + d))
     memory. The labelled rows are taken into memory once, to train the machines. Updates are the paper's eqs. 15 and

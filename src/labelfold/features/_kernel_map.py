@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import lapack
 from sklearn.base import BaseEstimator
 from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
@@ -33,12 +32,6 @@ _SOME_ROWS = 60
 
 # Kernels whose gamma has the unit of 1 / X^2, so that its default follows from the spread of the rows.
 _OF_SQUARES = ("rbf", "poly", "polynomial", "sigmoid")
-
-# Residuals of the kernel's diagonal below this many times n eps are round-off.
-_ROUND_OFF = 10
-
-# Where features have the kernel, what is left of it is not below zero by more than this many times its largest value.
-_NEGATIVE = 1e-3
 
 # Memory for a block of features.
 BLOCK_BYTES = 4 << 20
@@ -90,14 +83,22 @@ class CenteredNystroem(Nystroem):
     ----------
     center_ : ndarray of shape (d,) or None
         That mean; None of sparse rows, which keep their zeros, and of other kernels.
+    eps_ : float
+        How exact features are, relative to their size: kernels, exact to the last place, are divided by roots of
+        their eigenvalues.
     """
 
     def fit(self, X: Any, y: Any = None) -> CenteredNystroem:
         """Take the rows for landmarks."""
         plain = sp.issparse(X) or not _sees_differences(self.kernel, True)
         self.center_ = None if plain else np.asarray(X, dtype=np.float64).mean(axis=0)
-        with np.errstate(over="ignore", invalid="ignore"):  # as `_kernels`
-            return super().fit(shifted(X, self.center_, self.kernel))
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # as `_kernels`
+            super().fit(shifted(X, self.center_, self.kernel))
+            F = super().transform(self.components_)  # F F' = K
+            largest, root = float(np.abs(F @ F.T).max()), float(np.linalg.norm(self.normalization_, 2))
+            noise = np.finfo(np.float64).eps * largest * root / np.sqrt(np.square(F).sum() / len(F))
+        self.eps_ = float(noise) if noise < 1 else 0.0
+        return self
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the features of some rows."""
@@ -351,48 +352,3 @@ def refuse_infinite(K: Any) -> None:
         raise ValueError(
             "the kernel of some rows is NaN or infinite; scale X, or use another kernel or other parameters"
         )
-
-
-def cholesky_features(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return L (n, r) with L L' = K[order][:, order], lower trapezoidal, and the order; K is written over.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]])
-    >>> L, order = cholesky_features(X @ X.T)
-    >>> order.tolist()
-    [1, 2, 0]
-    >>> L
-    array([[2., 0.],
-           [0., 1.],
-           [1., 0.]])
-    """
-    n = len(K)
-    diagonal = np.diagonal(K).copy()
-    largest, span = float(diagonal.max(initial=0.0)), float(max(K.max(), -K.min()))
-    refuse_infinite(span)
-    tol = _ROUND_OFF * n * np.finfo(np.float64).eps * largest
-    probe = np.random.default_rng(0).standard_normal(n)
-    seen = K @ probe
-    # Where all rows are as long, as with an RBF kernel, the first pivot would be the first row, whichever that is. Of
-    # the longest rows it is the one that is most like all others.
-    longest = diagonal >= (1 - 1e-12) * largest
-    names, first = np.arange(n), int(np.where(longest, K.sum(axis=1), -np.inf).argmax())
-    K[[0, first]], names[[0, first]] = K[[first, 0]], names[[first, 0]]
-    K[:, [0, first]] = K[:, [first, 0]]
-    # K.T of an array in C order is in the order LAPACK wants, and its upper factor is L in C order.
-    U, order, rank, _ = lapack.dpstrf(K.T, tol=tol, lower=0, overwrite_a=1)
-    L: Any = U.T[:, :rank] if rank else np.zeros((n, 1))
-    for start in range(0, rank, 256):
-        here = slice(start, start + 256)
-        L[here, start:] = np.tril(L[here, start:])
-    order = names[order - 1]
-    left = diagonal[order] - np.einsum("ij,ij->i", L, L)
-    missed = seen[order] - L @ (L.T @ probe[order])  # what is beside the diagonal of K - L L'
-    if min(left.min(), largest - span, -np.abs(missed).max()) < -_NEGATIVE * span:
-        raise ValueError(
-            "the kernel's matrix is not positive semi-definite, so no features have it for products; centre X "
-            "where its columns lie far from 0, or use another kernel, such as 'rbf', or other parameters"
-        )
-    return L, order

@@ -195,8 +195,7 @@ class KernelPCALS(NestedSubspace):
             # In the space of the kernel all other rows are linear combinations of these.
             self.feature_map_.points = self.feature_map_.points[source.pivots]
             return source
-        seen = Featurized(rows, self.feature_map_.transform)
-        return Source(seen, labels, Y, **options, is_slow=True)
+        return Source(self._seen(rows), labels, Y, **options, is_slow=True)
 
     def _project(self, rows: Rows) -> Any:
         scores = Scores(self.feature_map_, self.mean_, np.ascontiguousarray(self.components_.T))

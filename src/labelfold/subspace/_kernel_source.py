@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from scipy import linalg
 
-from labelfold.features._kernel_map import cholesky_features
+from labelfold.features._cholesky_features import cholesky_features
 from labelfold.labels import Labels
 from labelfold.rows import as_rows
 from labelfold.subspace._source import Source

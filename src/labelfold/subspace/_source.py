@@ -85,7 +85,7 @@ class Source:
         random_state: int = 0,
     ) -> None:
         n, d = rows.shape
-        eps, eps64 = float(np.finfo(rows.dtype).eps), float(np.finfo(np.float64).eps)
+        eps, eps64 = rows.eps, float(np.finfo(np.float64).eps)
         self.labels, self.Y = labels, Y
         some = rows.take(labels.index[:64])
         fits = 8 * d * d <= max_gram_bytes and (d <= _MODERATE or is_slow or not rows.in_memory)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg
@@ -247,10 +247,10 @@ class Factor:
         return padded, sigma, V
 
 
-def rounding(squares: np.ndarray, length: int, dtype: Any) -> np.ndarray | None:
+def rounding(squares: np.ndarray, length: int, eps: float) -> np.ndarray | None:
     """Return the spectral norm of the rounding errors of some vectors of data.
 
-    An entry of the data is off by half a unit in its last place, before it is centred. Such errors, independent of
+    An entry of the data is off by a share of its size, before it is centred. Such errors, independent of
     each other, make a matrix whose largest singular value grows with the root of its longer side.
 
     Parameters
@@ -259,22 +259,21 @@ def rounding(squares: np.ndarray, length: int, dtype: Any) -> np.ndarray | None:
         Squared norms of the vectors, before centring.
     length : int
         Entries of a vector.
-    dtype : dtype
-        Of the data.
+    eps : float
+        How exact the data is, as its rows say.
 
     Returns
     -------
     ndarray of shape (m,) or None
-        A norm for each vector; None for float64, of which sums lose more than the data did.
+        A norm for each vector; None where the data is exact to the last place of float64: sums lose more.
 
     Examples
     --------
-    >>> rounding(np.array([4.0]), 1, np.float64) is None
+    >>> rounding(np.array([4.0]), 1, EPS) is None
     True
-    >>> rounding(np.array([4.0]), 1, np.float32) / np.finfo(np.float32).eps
+    >>> rounding(np.array([4.0]), 1, 1e-7) / 1e-7
     array([8.])
     """
-    eps = float(np.finfo(dtype).eps)
     if eps <= EPS:
         return None
     return _ROUNDED * eps * (1 + np.sqrt(len(squares) / max(length, 1))) * np.sqrt(squares)

@@ -151,7 +151,7 @@ def read_factor(rows: Rows, T: np.ndarray, mean: np.ndarray, mask: np.ndarray | 
     R = np.vstack([R, np.zeros((max(0, d - len(R)), R.shape[1]))])
     weight = rows.shape[0] if mask is None else int(mask.sum())
     squares = (R[:d, :d] ** 2).sum(axis=0) + weight * mean**2
-    return Factor(R[:d, :d], R[:d, d:], max(rows.shape), rounding(squares, weight, rows.dtype))
+    return Factor(R[:d, :d], R[:d, d:], max(rows.shape), rounding(squares, weight, rows.eps))
 
 
 class GramProblem(LeastSquaresProblem):
@@ -169,14 +169,14 @@ class GramProblem(LeastSquaresProblem):
         """Read G and M in one pass."""
         # Sums about a provisional centre, moved to the mean afterwards: no digits are lost to a large mean.
         sample = rows.take(np.arange(min(256, rows.shape[0])))
-        guess = sample.mean()
+        guess = sample.mean().astype(rows.dtype).astype(np.float64)  # as blocks see it
         G, M, total = centered(rows, guess, mask).sum(_moments, T)
         shift = total / weight
         G = less_outer(G, weight * shift[:, None], shift[None, :])  # M needs no correction: T is centred
         mean = guess + shift
         # Dense blocks are centred before they are squared; sparse ones after, which costs digits.
         noise = _lost(np.diagonal(G), weight * mean**2) if sample.whole().is_sparse else 1.0
-        rounded = rounding(np.maximum(np.diagonal(G), 0.0) + weight * mean**2, weight, rows.dtype)
+        rounded = rounding(np.maximum(np.diagonal(G), 0.0) + weight * mean**2, weight, rows.eps)
         gram = Gram(G, max(rows.shape), noise=noise, rounding=rounded)
         return cls(gram, M, mean, lambda: read_factor(rows, T, mean, mask))
 
@@ -209,7 +209,7 @@ class DualProblem(LeastSquaresProblem):
         self.X = self.rows.whole().double()
         K = self.X.outer()
         noise = _lost(np.diagonal(K), float(self.mean @ self.mean)) if self.X.is_sparse else 1.0
-        rounded = rounding(np.diagonal(K) + self.mean @ self.mean, rows.shape[1], rows.dtype)
+        rounded = rounding(np.diagonal(K) + self.mean @ self.mean, rows.shape[1], rows.eps)
         constant = np.trace(K) / len(K) ** 2
         self.gram = Gram(K, max(rows.shape), constant=constant, noise=noise, rounding=rounded)
         self.fits = 8 * rows.shape[0] * rows.shape[1] <= max_gram_bytes
