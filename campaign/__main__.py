@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import faulthandler
 import os
 import subprocess
 import sys
@@ -27,38 +28,67 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from calls import environment, loaded
 from record import PARTS, add
 
 # These run commands in forked children, which threads do not survive.
 _ONE_THREAD = ("faults", "files")
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+# A batch that takes longer than this many seconds has hung, and has failed.
+_LONGEST = 1800.0
 _FIELDS = ("batch", "part", "cases", "result", "sentence", "failure", "seconds")
 
 
-def campaign(seconds: float, seed: int, parts: Sequence[str], record: Path) -> list[dict[str, str]]:
-    """Run each part, in a process of its own, for its share of the time; return the lines added to the record."""
+def campaign(
+    seconds: float, seed: int, parts: Sequence[str], record: Path, longest: float = _LONGEST
+) -> list[dict[str, str]]:
+    """Run each part, in a process of its own, for its share of the time; return the lines added to the record.
+
+    Where the process ends in the midst of a batch, which hangs or takes the interpreter with it, the batch has failed
+    and the next one is run.
+    """
     done = {row["batch"] for row in _read(record)}
     end = time.perf_counter() + seconds
     for i, part in enumerate(parts):
-        share = (end - time.perf_counter()) / (len(parts) - i)
-        if i and share <= 0:
-            break
-        command = [sys.executable, __file__, "--part", part, "--seconds", f"{share}", "--seed", f"{seed}"]
-        threads = dict.fromkeys(_THREADS, "1") if part in _ONE_THREAD else {}
-        subprocess.run([*command, "--record", str(record)], env=os.environ | threads, check=True)
+        own = dict.fromkeys(_THREADS, "1") | environment() if part in _ONE_THREAD else {}
+        until = time.perf_counter() + (end - time.perf_counter()) / (len(parts) - i)
+        left = until - time.perf_counter() if i else seconds
+        while left > 0:
+            command = [sys.executable, __file__, "--part", part, "--seconds", f"{left}", "--seed", f"{seed}"]
+            command += ["--record", str(record), "--longest", f"{longest}"]
+            began = time.perf_counter()
+            status = subprocess.run(command, env=os.environ | own, check=False).returncode
+            if not status:
+                break
+            left = until - time.perf_counter()
+            _note_the_end(part, seed, record, status, time.perf_counter() - began)
     return [row for row in _read(record) if row["batch"] not in done]
 
 
-def run_part(part: str, seconds: float, seed: int, record: Path) -> None:
-    """Run batches of a part until the time is over, one at least."""
+def _note_the_end(part: str, seed: int, record: Path, status: int, seconds: float) -> None:
+    """Record that the batch after the last that was done ended its process."""
+    done = {row["batch"] for row in _read(record)}
+    _, batch = next(iter(_batches(import_module(part).NAMES, seed, done)))
+    failure = f"the process ended with status {status} (1: it hung, or the campaign itself failed)"
+    print(f"{failure}\n  python campaign --replay {batch}", flush=True)
+    counted = {"cases": 1, "result": 0, "sentence": 0, "failure": failure, "seconds": f"{seconds:.1f}"}
+    with record.open("a", newline="") as file:
+        csv.DictWriter(file, _FIELDS).writerow({"batch": batch, "part": part} | counted)
+
+
+def run_part(part: str, seconds: float, seed: int, record: Path, longest: float) -> None:
+    """Run batches of a part until the time is over, one at least; end the process where one takes too long."""
+    shown = os.fdopen(os.dup(2), "w")  # batches write over their own standard error
     done = {row["batch"] for row in _read(record)}
     names = import_module(part).NAMES
     end = time.perf_counter() + seconds
     with record.open("a", newline="") as file:
         writer = csv.DictWriter(file, _FIELDS)
-        if not done:
+        if not record.stat().st_size:
             writer.writeheader()
+            file.flush()
         for name, batch in _batches(names, seed, done):
+            faulthandler.dump_traceback_later(longest, exit=True, file=shown)
             writer.writerow(_run(part, name, batch))
             file.flush()
             if time.perf_counter() > end:
@@ -109,6 +139,9 @@ _COUNTED = {"cases": "cases", "results": "result", "sentences": "sentence"}
 
 def _replay(batch: str) -> None:
     name, seed, number = batch.split(":")
+    if environment() and not loaded():  # what is loaded first has to be there from the start
+        own = os.environ | environment() | dict.fromkeys(_THREADS, "1")
+        os.execve(sys.executable, [sys.executable, __file__, "--replay", batch], own)
     os.environ.update(dict.fromkeys(_THREADS, "1"))
     for part in PARTS:
         if name in import_module(part).NAMES:
@@ -130,14 +163,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--replay", metavar="NAME:SEED:NUMBER")
     parser.add_argument("--part", help=argparse.SUPPRESS)
+    parser.add_argument("--longest", type=float, default=_LONGEST, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.part:
-        run_part(options.part, options.seconds, options.seed, options.record)
+        run_part(options.part, options.seconds, options.seed, options.record, options.longest)
         return 0
     if options.replay:
         _replay(options.replay)
         return 0
-    added = campaign(options.seconds, options.seed, options.parts, options.record)
+    added = campaign(options.seconds, options.seed, options.parts, options.record, options.longest)
     sums = [_summed(added, options.seed, part) for part in options.parts]
     for row in sums:
         print("{part}: {cases:,} cases, {results:,} with a result, {failures} batches failed".format(**row))

@@ -113,13 +113,15 @@ class Scenario:
                 )
                 assert (name not in self.reference and replaced) or data in aside, f"{name} is gone"
             elif now[name] != data and name.endswith("results.csv"):
-                assert _lines(data) <= _lines(now[name]) or data in aside, f"{name} lost results"
+                assert result_lines(data) <= result_lines(now[name]) or data in aside, f"{name} lost results"
         for name, data in now.items():
             if self.was.get(name) == data or name in left or "results.previous" in name:
                 continue
             assert name in self.reference, f"{name} is new"
             if name.endswith("results.csv"):
-                assert interrupted or _lines(data) <= set(self.reference[name]), f"{name} has other results"
+                assert interrupted or result_lines(data) <= set(self.reference[name]), (
+                    f"{name} has other results"
+                )
             else:
                 told = told_by(name, data)  # fails where it is not whole
                 alike = interrupted or name.endswith("report.html") or told == self.reference[name]
@@ -238,9 +240,9 @@ def files_of(folder: Path) -> dict[str, bytes]:
     }
 
 
-def _lines(data: bytes) -> set[str]:
+def result_lines(data: bytes) -> set[str]:
     """Return the runs in results.csv, without the seconds they took; half a line at the end is none."""
-    whole = data[: data.rfind(b"\n") + 1].decode()
+    whole = data[: data.rfind(b"\n") + 1].decode(errors="replace")
     rows = csv.DictReader(io.StringIO(whole, newline=""))
     return {json.dumps({k: v for k, v in row.items() if k not in _SECONDS}) for row in rows}
 
@@ -249,7 +251,7 @@ def told_by(name: str, data: bytes) -> Any:
     """Return what a file tells that is the same whenever it is made; fail where it is not whole."""
     if name.endswith("results.csv"):
         assert data.endswith(b"\n"), f"{name} ends with half a line"
-        return sorted(_lines(data))
+        return sorted(result_lines(data))
     if name.endswith(".html"):
         assert data.rstrip().endswith(b"</html>"), f"{name} is cut short"
         return True

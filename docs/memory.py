@@ -58,17 +58,31 @@ ESTIMATORS = {
     "NMFAlpha": Peak("96*(n + d)*k", "64*m*k"),
 }
 
-# The most memory of a whole process, of a file of F bytes, unpacked.
-FILES = {
-    "labelfold.Recipe": "300 MB + 8 F",
-    "reading CSV, Parquet, NPZ and SVMlight": "300 MB + 8 F",
-    "`labelfold fit`, `predict`, `transform`": "300 MB + 8 F, and what the method takes",
-    "`labelfold compare`": "400 MB + 12 F, and what the largest of the methods takes",
-    "`labelfold inspect`, reading a model": "300 MB + 4 times the unpacked model",
-    "`labelfold demo`, `datasets`, `methods`": "600 MB",
+
+class Process(NamedTuple):
+    """The most memory of a whole process: so many MB, and so many times F."""
+
+    what: str
+    megabytes: int
+    times: int = 0
+    more: str = ""
+
+
+# By what tests/peak_commands.py measures each.
+PROCESSES = {
+    "recipe": Process("`labelfold.Recipe`", 300, 8),
+    "reading": Process(
+        "reading CSV, Parquet, Arrow, JSON lines, Excel, NPZ, NPY, SVMlight, SQLite, DuckDB and AnnData",
+        300,
+        8,
+    ),
+    "rows": Process("`labelfold fit`, `predict`, `transform`", 300, 8, "and what the method takes"),
+    "label": Process("`labelfold label`", 300, 8, "and what LabelFold takes"),
+    "compare": Process("`labelfold compare`", 400, 12, "and what the largest of the methods takes"),
+    "model": Process("`labelfold inspect`, reading a model", 300, 4),
+    "shipped": Process("`labelfold demo`, `datasets`, `methods`", 600),
 }
-# What `labelfold fit --help` and its like end with, and the docstring of `read_table`.
-HELP = "At most 300 MB of memory, 8 times the size of the file, and what the method takes (docs/memory.md)."
+# What the docstring of `read_table` says.
 READER = "Memory of the process, at most: 300 MB and 8 times the size of the file, unpacked (docs/memory.md)."
 
 
@@ -100,6 +114,34 @@ def bound(formula: str, **letters: float) -> float:
     return float(eval(formula, {}, letters)) + OVERHEAD
 
 
+def most(name: str, size: float) -> float:
+    """Return the bytes that a process may take of a file of a size.
+
+    >>> most("model", 1e6) == 300 * 2**20 + 4e6
+    True
+    """
+    return float((PROCESSES[name].megabytes << 20) + PROCESSES[name].times * size)
+
+
+def help_of(name: str) -> str:
+    """Return what the help of a command ends with.
+
+    >>> help_of("shipped")
+    'At most 600 MB of memory (docs/memory.md).'
+    """
+    one = PROCESSES[name]
+    parts = [f"{one.megabytes} MB of memory"]
+    if one.times:
+        unpacked = "" if one.more else ", unpacked"
+        parts.append(f"{'' if one.more else 'and '}{one.times} times the size of the file{unpacked}")
+    return f"At most {', '.join([*parts, *([one.more] if one.more else [])])} (docs/memory.md)."
+
+
+def _written(one: Process) -> str:
+    of_file = f" + {one.times} F" if one.times else ""
+    return f"{one.megabytes} MB{of_file}{f', {one.more}' if one.more else ''}"
+
+
 def page() -> str:
     """Return the text of the page."""
     lines = [
@@ -121,9 +163,11 @@ def page() -> str:
             [[f"`{name}`", f"`{peak.fit}`", f"`{peak.use}`"] for name, peak in ESTIMATORS.items()],
         ),
         "",
-        "Files and commands: the memory of the whole process, for a file of F bytes (unpacked).",
+        "Files and commands: the memory of the whole process, for a file of F bytes (unpacked; for Parquet, the "
+        "memory of its",
+        "columns). Files of more than 512 MB, and databases, are read in blocks and take less.",
         "",
-        *table(["what", "at most"], [[what, most] for what, most in FILES.items()]),
+        *table(["what", "at most"], [[one.what, _written(one)] for one in PROCESSES.values()]),
     ]
     return "\n".join(lines) + "\n"
 

@@ -82,6 +82,12 @@ MEANINGS = {
     "solver": ("how directions are computed", "a name"),
     "loss": ("loss of the classifier", "a name"),
     "multiclass": ("one-vs-one or one-vs-rest", "a name"),
+    "directions": ("the linear classifiers whose weights are kept", "a name"),
+    "joint": ("whether the classifiers are learned with the factors", "yes or no"),
+    "machine_weight": (
+        "weight of the classifiers' own objective, learned with the factors",
+        '"auto" suits any unit',
+    ),
     "task": ("classification or regression", 'a name; "auto" decides from y'),
     "center": ("whether rows are centred", "yes or no"),
     "fit_intercept": ("whether there is an intercept", "yes or no"),

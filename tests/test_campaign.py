@@ -1,6 +1,8 @@
 """The campaign runs, keeps its record and goes on from it; and a first part of it, the same every time."""
 
 import csv
+import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -28,6 +30,23 @@ def test_a_batch_is_recorded_and_not_run_again(tmp_path):
     assert int(first[0]["cases"]) == int(first[0]["result"]) + int(first[0]["sentence"]) == 20
     second = attack(tmp_path / "record.csv")
     assert [row["batch"] for row in second] == [f"{NAMES[0]}:3:0", f"{NAMES[1]}:3:0"]
+
+
+def test_a_batch_that_hangs_has_failed_and_the_next_is_run(tmp_path, monkeypatch):
+    (tmp_path / "endless.py").write_text(
+        "import time\n"
+        "from collections import Counter\n"
+        "NAMES = ('first', 'second')\n"
+        "def run_batch(name, seed, number):\n"
+        "    time.sleep(60 if name == 'first' else 0.2)\n"
+        "    return Counter(result=3), ''\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.syspath_prepend(tmp_path)
+    rows = runpy.run_path(str(CAMPAIGN))["campaign"](2.5, 1, ["endless"], tmp_path / "record.csv", longest=1)
+    assert [row["batch"] for row in rows[:2]] == ["first:1:0", "second:1:0"]
+    assert "status 1" in rows[0]["failure"]
+    assert (rows[1]["failure"], rows[1]["cases"]) == ("", "3")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -9,13 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
 
 import labelfold
 from labelfold.app._cli import main
 from labelfold.app.io import read_table
+from peak_commands import CASES
 
 HERE = Path(__file__).parent
 MEMORY = HERE.parent / "docs" / "memory.py"
@@ -44,10 +43,10 @@ def test_every_estimator_says_it(stated):
     assert stated.PAGE.read_text() == stated.page(), "run python docs/memory.py"
 
 
-@pytest.mark.parametrize("command", ["fit", "transform", "predict", "compare"])
-def test_the_help_says_it(stated, command, capsys):
+@pytest.mark.parametrize(("command", "line"), [(one, CASES[one][0]) for one in CASES if CASES[one][2]])
+def test_the_help_says_it(stated, command, line, capsys):
     assert main([command, "--help"]) == 0
-    assert stated.HELP in " ".join(capsys.readouterr().out.split())
+    assert stated.help_of(line) in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(
@@ -74,29 +73,26 @@ def test_no_more_than_it_says(stated, group):
     assert group != "kernels" or max(row["fit"] for row in rows) > rows[0]["letters"]["X"]
 
 
-def test_commands_take_no_more_than_they_say(tmp_path):
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame(rng.normal(size=(25_000, 50)).round(6)).add_prefix("x")
-    table["kind"] = np.where(np.arange(len(table)) < 200, rng.choice(["a", "b"], len(table)), "")
-    table.to_csv(tmp_path / "t.csv", index=False)
-    size = (tmp_path / "t.csv").stat().st_size
-    start = "import sys; from labelfold.app._cli import main; sys.exit(main(sys.argv[1:]))"
-    for command in (
-        ["fit", "t.csv", "-t", "kind", "-m", "lda", "--ridge", "1", "-o", "m"],
-        ["predict", "m", "t.csv", "-t", "kind", "-o", "p.csv"],
-    ):
-        # Children of a process of its own: the largest of them is then this one.
-        watch = (
-            "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL, "
-            "stderr=subprocess.DEVNULL); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
-        )
-        done = subprocess.run(
-            [sys.executable, "-c", watch, sys.executable, "-c", start, *command],
-            cwd=tmp_path,
-            env=ONE_THREAD,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        kilobytes = 1 if sys.platform == "darwin" else 1024
-        assert int(done.stdout) * kilobytes < (300 << 20) + 8 * size, command
+def peaks(folder, rows, names):
+    done = subprocess.run(
+        [sys.executable, HERE / "peak_commands.py", folder, str(rows), *names],
+        env=ONE_THREAD,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+@pytest.mark.parametrize("rows", [8000, pytest.param(60_000, marks=pytest.mark.slow)])
+def test_readers_and_commands_take_no_more_than_they_say(stated, tmp_path, rows):
+    quick = ["fit", "predict", "Recipe", "read t.npz", "read t.svmlight", "read model", "inspect"]
+    names = quick if rows == 8000 else list(CASES)
+    assert {line for line, *_ in CASES.values()} == set(stated.PROCESSES)
+    found = peaks(tmp_path, rows, names)
+    assert [row["name"] for row in found] == names
+    for row in found:
+        assert row["peak"] <= stated.most(row["line"], row["F"]), row
+    # The measure sees memory: a model is in it, packed and unpacked.
+    model = next(row for row in found if row["name"] == "read model")
+    assert model["peak"] > 2 * model["F"] > 2e7

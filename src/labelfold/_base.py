@@ -26,11 +26,12 @@ class RowsEstimator(BaseEstimator):
     # The tasks that y may hold.
     _allowed: ClassVar[tuple[str, ...]] = ("binary", "multiclass")
 
-    # How many times as many components as rows or columns there may be; None where fewer are kept by themselves.
+    # The most components, as a multiple of the larger side of X; None where the method itself keeps no more than
+    # the rank.
     _most_components: ClassVar[int | None] = None
 
     def _validate_params(self) -> None:
-        """Check the parameters; True and False are no numbers."""
+        """Check the parameters; booleans do not count as numbers."""
         super()._validate_params()
         for name, value in self.get_params(deep=False).items():
             kinds = self._parameter_constraints.get(name, "no_validation")
@@ -95,7 +96,9 @@ class RowsEstimator(BaseEstimator):
     def _seen(self, rows: Rows) -> Rows:
         """Return the rows as the components see them: through a feature map, where there is one."""
         feature_map = getattr(self, "feature_map_", None)
-        return rows if feature_map is None else Featurized(rows, feature_map.transform)
+        if feature_map is None:
+            return rows
+        return Featurized(rows, feature_map.transform, getattr(feature_map, "eps_", 0.0))
 
     def __sklearn_tags__(self) -> Any:
         """Declare what the estimator takes."""
@@ -106,9 +109,9 @@ class RowsEstimator(BaseEstimator):
 
 
 def fitting(fit: _Fit) -> _Fit:
-    """Decorate a ``fit``: check the parameters first, and say in one sentence where numbers leave their range.
+    """Decorate a ``fit``: check the parameters first, and raise one clear error if numbers overflow or vanish.
 
-    NumPy's warnings of overflow and the like are not shown: what was learned is finite, or there is an error.
+    NumPy's floating-point warnings are suppressed: either everything learned is finite, or there is an error.
     """
 
     @wraps(fit)
@@ -127,7 +130,7 @@ def fitting(fit: _Fit) -> _Fit:
 
 
 def finite(model: Any, made: Any) -> Any:
-    """Return what a fitted model makes of rows, unless that has left the range of their precision."""
+    """Return the output of a fitted model; raise an error if it has overflowed."""
     if _is_lost(made):
         raise ValueError(
             f"{type(model).__name__} makes numbers of these rows that leave the range of {made.dtype}; give X in the "
@@ -158,7 +161,7 @@ def _named(constraints: Any) -> set[str]:
 
 
 def refuse_without_kernel(**given: Any) -> None:
-    """Refuse parameters of a kernel where there is none; None and "auto" are no more than defaults."""
+    """Refuse parameters of a kernel where there is none, unless they are None or "auto"."""
     for name, value in given.items():
         if value is not None and not (isinstance(value, str) and value == "auto"):
             raise ValueError(

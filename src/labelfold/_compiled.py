@@ -1,4 +1,4 @@
-"""Compiled loops: numba's ``njit`` as all of them use it, and a word to the user who waits for the first ones."""
+"""Compiled loops: numba's ``njit`` with common options, and a message while the first ones compile."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def compiled(fastmath: set[str] | bool = False) -> Any:
 
 
 class _Announcement(event.Listener):
-    """Say once that loops are compiled, when the first of labelfold's is: what is found on disk is not."""
+    """Log once, when the first of labelfold's loops is compiled rather than loaded from disk."""
 
     def __init__(self) -> None:
         self.said = False
 
     def on_start(self, event: Any) -> None:
-        """Say it."""
+        """Log it."""
         module = str(event.data["dispatcher"].py_func.__module__)
         if not self.said and module.startswith("labelfold."):
             self.said = True
@@ -35,7 +35,7 @@ class _Announcement(event.Listener):
             )
 
     def on_end(self, event: Any) -> None:
-        """Say nothing more."""
+        """Do nothing."""
 
 
 announcement = _Announcement()

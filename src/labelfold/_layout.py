@@ -11,11 +11,11 @@ from sklearn.utils import check_array, check_random_state
 
 from labelfold.features import Anchors, joined
 
-# Iterations of t-SNE: exaggerated ones that find the islands, plain ones, and plain ones from an earlier layout;
-# the clock is looked at after so many.
+# Iterations of t-SNE: with early exaggeration, without, and without when starting from an earlier layout; and after
+# how many of them the clock is checked.
 _EXAGGERATED, _PLAIN, _AGAIN, _AT_ONCE = 100, 200, 100, 10
 
-# Rows that are not landmarks lie among so many of the nearest.
+# Number of nearest landmarks that another row is placed among.
 _NEIGHBORS = 5
 
 

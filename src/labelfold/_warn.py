@@ -1,4 +1,4 @@
-"""Warnings where users look for them: at their own line, however deep in the library their cause was seen."""
+"""Warnings that point at the user's own line, however deep in the library they are raised."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def test_columns_of_any_scale_stay():
 def test_independent_columns_are_all_kept(rng):
     X = rng.normal(size=(300, 20)).astype(np.float32)
     R = np.linalg.qr(X.astype(np.float64), mode="r")
-    noise = rounding((R**2).sum(axis=0), 300, np.float32)
+    noise = rounding((R**2).sum(axis=0), 300, EPS32)
     assert known_part(R, noise) is R
     assert Factor(R, np.zeros((20, 1)), 300, noise).full_rank
 
@@ -114,7 +114,7 @@ def test_rounding_errors_stay_below_their_bound():
         for n, d in ((300, 5), (50, 40), (2000, 100)):
             X = rng.normal(size=(n, d)) * rng.lognormal(size=d) + rng.normal(size=d)
             error = X.astype(np.float32) - X
-            bound = rounding((X**2).sum(axis=0), n, np.float32)
+            bound = rounding((X**2).sum(axis=0), n, EPS32)
             assert np.linalg.norm(error / bound, 2) < 1
 
 
@@ -133,3 +133,25 @@ def test_scores_in_a_kernels_space_are_summed_in_double_precision(model, rng):
     model.fit(X.astype(np.float64), y)
     exact = model.decision_function(X.astype(np.float64))
     np.testing.assert_allclose(model.decision_function(X), exact, atol=1e-6 * np.abs(exact).max())
+
+
+@pytest.mark.parametrize("model", [LDA(), CCA(), PCALS(2)], ids=lambda model: type(model).__name__)
+def test_rounding_of_the_mean_moves_no_row(model, rng):
+    X, y = (1e6 + rng.normal(size=(60, 3))).astype(np.float32), np.arange(60) % 3
+    model.fit(X, y)
+    np.testing.assert_allclose(model.mean_, X.astype(np.float64).mean(axis=0), rtol=1e-12)
+    exact = model.transform(X.astype(np.float64))
+    np.testing.assert_allclose(model.transform(X), exact, atol=1e-5 * np.abs(exact).max())
+    exact = model.decision_function(X.astype(np.float64))
+    np.testing.assert_allclose(model.decision_function(X), exact, atol=1e-5 * np.abs(exact).max())
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e2, 1e4])
+@pytest.mark.parametrize("make", [LDA, CCA, OPLS, HSL])
+def test_a_linear_kernel_without_a_ridge_is_the_method_without_a_kernel(make, offset):
+    X, y = problem(0, offset, n=60)
+    X = X.astype(np.float32)
+    plain, kernel = make().fit(X, y), make(kernel="linear").fit(X, y)
+    exact = plain.decision_function(X)
+    room = 50 * EPS32 * max(offset, 10.0) * np.abs(exact).max()
+    np.testing.assert_allclose(kernel.decision_function(X), exact, atol=room)

@@ -260,3 +260,18 @@ def test_what_it_refuses():
         model.inverse_transform(np.ones((4, 2)))
     with pytest.raises(ValueError, match="features"):
         model.transform(X[:, :9])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("make", [KLNMF, NMFAlpha])
+def test_with_many_components_rows_alone_and_together_have_one_divergence(make, dtype):
+    """Several places of a row are equally good; each way of placing it must end within the tolerance of the least."""
+    for shape, k in (((9, 3), 10), ((5, 20), 10)):
+        X = np.random.default_rng(0).poisson(1.5, shape).astype(dtype) + dtype(0.25)
+        model = make(k, max_iter=100).fit(X, np.arange(len(X)) % 2)
+        together = model.inverse_transform(model.transform(X)).astype(np.float64)
+        scattered = model.inverse_transform(model.transform(sparse.csr_array(X))).astype(np.float64)
+        for i, x in enumerate(X.astype(np.float64)):
+            alone = model.inverse_transform(model.transform(X[i : i + 1]))[0].astype(np.float64)
+            values = [naive_divergence(x, p) for p in (alone, together[i], scattered[i])]
+            assert np.ptp(values) <= 2e-5 * x.sum()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from labelfold import LDA, KernelPCALS, LapRLS
+from labelfold import CCA, LDA, KernelPCALS, LapRLS
 from labelfold.numerics._scale import row_spread
 from labelfold.rows import as_rows
 from labelfold.semi_supervised._graph import nearest, rbf_graph
@@ -137,3 +137,18 @@ def test_sparse_rows_get_what_dense_ones_do(data, name, offset):
         return  # a gamma or a graph from sparse rows, which are not centred, loses digits
     found = values(model.fit(sparse.csr_array(X), y), sparse.csr_array(X))
     np.testing.assert_allclose(np.abs(found), np.abs(expected), atol=1e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("make", [LDA, CCA], ids=["LDA", "CCA"])
+@pytest.mark.parametrize("solver", ["two-stage", "direct"])
+def test_round_off_in_nystroems_features_is_no_direction(make, solver):
+    """Rows on a line have four directions in the space of a cubic kernel, one of them constant: not five."""
+    X = np.zeros((16, 2))
+    X[[3, 4, 6, 7, 9, 10, 12], 1] = [0.3, 0.44, -0.74, -0.34, -0.49, -0.33, -4.4]
+    X[15, 0] = 0.7
+    y = np.arange(16) % 2
+    for seed in range(4):
+        model = make(kernel="poly", n_landmarks=5, solver=solver, random_state=seed).fit(X, y)
+        assert np.abs(model.components_).max() < 1e6
+        alone = np.vstack([model.transform(X[i : i + 1]) for i in range(16)])
+        np.testing.assert_allclose(alone, model.transform(X), atol=1e-6)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.metrics.pairwise import polynomial_kernel
 
 from labelfold.numerics._scale import kernel_spread, row_spread
@@ -27,6 +28,8 @@ def test_some_rows_far_from_the_origin_in_one_pass(rng, away):
 def test_equal_rows_have_a_spread_of_one():
     assert row_spread(as_rows(np.full((9, 3), 0.1))) == 1.0
     assert row_spread(as_rows(np.ones((1, 3)))) == 1.0
+    assert row_spread(as_rows(np.full((9, 60), 1e6 + 0.4, dtype=np.float32))) == 1.0
+    assert row_spread(as_rows(sparse.csr_array(np.full((9, 40), 1e6 + 0.4)))) == 1.0
     assert kernel_spread(np.full((9, 9), 0.1)) == 1.0
 
 
@@ -40,3 +43,8 @@ def test_in_the_space_of_a_kernel(rng):
     squares = np.column_stack([X[:, i] * X[:, j] for i in range(3) for j in range(3)])
     K = polynomial_kernel(X, degree=2, gamma=1.0, coef0=0.0)
     assert kernel_spread(K) == pytest.approx(squares.var(axis=0).sum())
+
+
+def test_the_spread_of_single_precision_far_from_0(rng):
+    X = (1e6 + rng.normal(size=(30, 60))).astype(np.float32)
+    assert row_spread(as_rows(X)) == pytest.approx(X.astype(np.float64).var(axis=0).sum(), rel=1e-6)

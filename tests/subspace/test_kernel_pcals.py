@@ -248,3 +248,14 @@ def test_a_proof_that_round_off_forbids_is_given_up():
     model = KernelPCALS(2, gamma=1.0 / X.var(axis=0).sum(), random_state=0).fit(X, few)
     assert process_time() - start < 10
     assert model.gains_[0] > model.gains_[1] > 0
+
+
+def test_the_rows_that_span_all_others_do_not_follow_the_order_of_the_rows(rng):
+    """All rows have the same kernel with themselves: the first of them must not be the first pivot by its place."""
+    x = rng.standard_normal((30, 1))
+    K = np.exp(-((x - x.T) ** 2))
+    order = rng.permutation(30)
+    L, pivots = cholesky_features(K.copy())
+    _, moved = cholesky_features(K[np.ix_(order, order)].copy())
+    np.testing.assert_array_equal(order[moved[:8]], pivots[:8])
+    np.testing.assert_allclose(L @ L.T, K[np.ix_(pivots, pivots)], atol=1e-12)

@@ -22,7 +22,7 @@ from labelfold.labels import score_targets
 
 
 class CCA(OPLS):
-    r"""Canonical correlation analysis: directions of X and of Y that go together most.
+    r"""Canonical correlation analysis: directions of X and of Y that are most correlated.
 
     .. math:: \max_W \mathrm{tr}(W' X_c' Y_c (Y_c'Y_c)^+ Y_c' X_c W) \quad \text{subject to} \quad
               W'(X_c'X_c + g I)W = I

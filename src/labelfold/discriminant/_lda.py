@@ -21,7 +21,7 @@ from labelfold.discriminant._two_stage import TwoStage
 from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
 from labelfold.rows import Rows
 
-# Where classes are separated perfectly their scatter is zero but for round-off: what the classifier divides by then.
+# Floor of the within-class scatter, which is only round-off where classes are separated perfectly.
 _LEAST_SCATTER = 1e-10
 
 

@@ -1,4 +1,4 @@
-"""Moments of labelled rows that arrive in batches: all the two-stage family needs, merged without losing digits."""
+"""Moments of labelled rows that arrive in batches, for the two-stage family, merged without cancellation."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from labelfold.rows._block_sums import triangle_of
 
 
 class Moments:
-    """Count, mean and scatter of the rows, and what they have in common with their labels.
+    """Count, mean and scatter of the rows, and their cross-products with the labels.
 
-    The scatter is kept as a stack of rows S with S'S = X_c'X_c, which Chan's update of means and scatters extends
-    by the new rows, centred on their own mean, and one row more for the way between the means. The stack is
-    compressed to its triangular factor when it grows: X'X itself would lose half of the digits.
+    The scatter is kept as a stack of rows S with S'S = X_c'X_c, extended, by Chan's update of means and scatters, by
+    the new rows centred on their own mean and one row for the difference of the means. The stack is compressed to its
+    triangular factor when it grows: X'X itself would lose half of the digits.
 
-    For classes and label sets, rows with the same labels share one count and one mean: the weights of some
-    methods depend on counts that are known only at the end.
+    For classes and label sets, rows with the same labels share one count and one mean: the weights of some methods
+    depend on the final counts.
     """
 
     def __init__(self, n_columns: int) -> None:
@@ -32,7 +32,7 @@ class Moments:
         self.y_mean: Any = None
         self.cross: Any = None
         self.y_scatter: Any = None
-        self.dtype = "float64"  # the coarsest of the batches
+        self.dtype = "float64"  # the lowest precision of the batches
         self._stack = np.zeros((0, n_columns))
 
     def add(self, rows: Rows, keys: list, *, targets: np.ndarray | None = None) -> None:
@@ -91,7 +91,7 @@ class Moments:
         R = triangle_of(np.vstack([self._stack, np.zeros((max(0, d - len(self._stack)), d))]))
         size = max(self.n, d)
         G = R.T @ R
-        rounded = rounding(np.diagonal(G) + self.n * self.mean**2, self.n, self.dtype)
+        rounded = rounding(np.diagonal(G) + self.n * self.mean**2, self.n, float(np.finfo(self.dtype).eps))
         gram = Gram(G, size, rounding=rounded)
         return GramProblem(gram, M, self.mean, lambda: _factor(R, M, size, rounded))
 

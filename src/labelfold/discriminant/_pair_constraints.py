@@ -1,4 +1,4 @@
-"""Must-links and cannot-links between rows, from labels or from pairs: what SSDR knows of them."""
+"""Must-links and cannot-links between rows, from labels or from pairs, as SSDR uses them."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class _WhereItCan(Generic[P, T]):
-    """A method that only models with no kernel and one ridge have; others say why not, where `hasattr` says no."""
+    """A method of models without a kernel and with one ridge; for others `hasattr` is false."""
 
     def __init__(self, method: Callable[Concatenate[Any, P], T]) -> None:
         self.method: Callable[..., Any] = method
@@ -100,7 +100,7 @@ class Streaming(RowsEstimator):
                 "that returns them"
             )
         self.feature_map_: Any = None
-        self.__dict__.pop("components_", None)  # those of an earlier fit say nothing about these rows
+        self.__dict__.pop("components_", None)  # components of an earlier fit
         self._moments = Moments(d)
         self._stream_kind: str | None = None
         self._stream_width = 0
@@ -194,7 +194,7 @@ class Streaming(RowsEstimator):
             found = second_stage(problem.solve(float(self.ridge)), size)
 
         if not len(found.s):
-            return  # too few rows so far to tell anything apart
+            return  # too few rows so far for any direction
 
         def regression(found: Directions) -> list[tuple[np.ndarray, np.ndarray]]:
             return [(found.W.T @ problem.gram.G @ found.W, found.W.T @ cross)]

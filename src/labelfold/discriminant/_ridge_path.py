@@ -26,7 +26,7 @@ CV_GRID = tuple(10.0 ** np.arange(-4, 4.5, 1.0))
 
 
 class RidgePath(RowsEstimator):
-    """The part of the two-stage family that has to do with several ridges."""
+    """The part of the two-stage family that handles several ridges."""
 
     def path(self, X: Any, y: Any, ridges: Sequence[float]) -> list[Self]:
         """Fit once for each of several ridges, at the price of one fit or two.
@@ -58,7 +58,7 @@ class RidgePath(RowsEstimator):
         if hasattr(self, "feature_names_in_"):
             base.feature_names_in_ = self.feature_names_in_
         base._set_feature_map(used, mask)
-        seen = base._what_was_seen(base._seen(used), mask, labels)
+        seen = base._what_was_seen(used, mask, labels)
         directions = base._solve(used, mask, labels, ridges)
 
         @cache
@@ -90,19 +90,19 @@ class RidgePath(RowsEstimator):
             ridges = np.asarray(checked_ridges(self.ridge))
         self.ridges_, self.ridge_scores_ = ridges, self._fold_scores(used, labels, ridges)
         if not len(self.ridge_scores_):
-            # nothing can be held back: the one nearest to the rows' own size, which is safe
+            # no row can be held back: the ridge nearest to the spread of the rows is a safe choice
             nearest = np.abs(np.log(np.maximum(ridges, tiny)) - np.log(deviation)).argmin()
             return float(ridges[nearest])
         return float(ridges[best_candidate(self.ridge_scores_, ridges)])  # the larger, the simpler
 
     def _fold_scores(self, used: Rows, labels: Labels, ridges: np.ndarray) -> np.ndarray:
-        """Return the score of each ridge on each fold of the labelled rows, of as many folds as tell anything."""
+        """Return the score of each ridge on each fold of the labelled rows that can be fitted."""
 
         def predict(train: np.ndarray, test: np.ndarray) -> list[np.ndarray] | None:
             try:
                 models = self._fit_path(used.take(train), None, labels.take(train), ridges)
             except (ValueError, np.linalg.LinAlgError):
-                return None  # too little is left to train on; where that is so of all rows, the fit itself says so
+                return None  # too little to train on; if all rows are too few, the final fit says so
             held = used.take(test)
             return [model.predict(held) for model in models]
 
@@ -112,7 +112,7 @@ class RidgePath(RowsEstimator):
 
 
 def _folds(labels: Labels) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the folds of the labelled rows; none of them takes a class, or a label, away from training."""
+    """Return the folds of the labelled rows; no fold removes a class, or a label, from training."""
     n = labels.n_labelled
     if labels.task == "regression":
         return list(KFold(min(N_FOLDS, n), shuffle=True, random_state=0).split(np.zeros(n))) if n > 2 else []
@@ -128,7 +128,7 @@ def _folds(labels: Labels) -> list[tuple[np.ndarray, np.ndarray]]:
     values = labels.values
     try:
         return list(splitter(folds, shuffle=True, random_state=0).split(np.zeros(n), values))
-    except ValueError:  # so few rows with several labels each that none can be spared
+    except ValueError:  # too few rows with several labels to hold any back
         return []
 
 

@@ -29,12 +29,12 @@ from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES, read_factor
 from labelfold.numerics.least_squares._problem import LeastSquares
 from labelfold.rows import Block, Rows
 
-# Eigenvalues closer than this, relative, are one eigenvalue.
+# Eigenvalues whose relative distance is below this are treated as equal.
 _EQUAL = 1e-9
 
 
 class Directions(NamedTuple):
-    """What either solver finds.
+    """Directions found by either solver.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Directions(NamedTuple):
 
 @dataclass
 class Seen:
-    """What the end of a fit knows about its labelled rows.
+    """Summary of the labelled rows, for the end of a fit.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ def second_stage(first: LeastSquares, size: int) -> Directions:
     keep = s > tiny(size) * max(s[0], 0.0)
     s, E = s[keep], E[:, keep]
     root, turn = np.sqrt(s), _settle(s, E.T)
-    # Turned last: eigenvalues that count as equal differ in their last digits, and must meet their own vectors.
+    # Rotated last: eigenvalues treated as equal still differ in their last digits, and scale their own vectors.
     W, targets = first.W @ (E / root) @ turn, turn.T @ (root[:, None] * E.T)
     return _signed(Directions(W, s, targets, first.mean, first.n_iter, first.residual))
 
@@ -198,10 +198,11 @@ def tiny(size: int) -> float:
 
 
 def _settle(s: np.ndarray, Et: np.ndarray) -> np.ndarray:
-    """Return the rotation that settles directions of equal eigenvalue, which the problem leaves open.
+    """Return the rotation that makes directions of equal eigenvalue unique.
 
-    With ridge 0 and fewer rows than columns every eigenvalue is 1, and round-off would choose. Within such a
-    group the directions are turned until their targets are upper triangular, which is one basis only.
+    With ridge 0 and fewer rows than columns every eigenvalue is 1, and round-off would decide. Within a group of
+    equal eigenvalues the directions are rotated so that their targets are upper triangular, which determines the
+    basis.
     """
     turn = np.eye(len(s))
     groups = np.split(np.arange(len(s)), np.flatnonzero(s[1:] < s[:-1] * (1 - _EQUAL)) + 1)

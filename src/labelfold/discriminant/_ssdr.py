@@ -19,7 +19,8 @@ from labelfold.numerics._eigen import ROUND_OFF, Eigen, largest_eigenvectors, si
 from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
 from labelfold.rows import Block, Centered, Rows
 
-# Up to this many columns, or where about all directions are asked for, a d x d matrix is quicker than iterations.
+# Most columns for which a d x d matrix is faster than iterations; it is also used where nearly all directions are
+# asked for.
 _FEW_COLUMNS = 1000
 
 _OVERSAMPLES = 10

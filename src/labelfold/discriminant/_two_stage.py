@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
 
 from labelfold._base import fitting, labelled_rows, refuse_without_kernel, spread
-from labelfold._linear_reducer import LinearReducer
+from labelfold._linear_reducer import LinearReducer, lost_of_mean
 from labelfold._progress import Progress
 from labelfold._sklearn import Interval, StrOptions
 from labelfold.discriminant._partial_fit import Streaming
@@ -24,12 +25,13 @@ from labelfold.discriminant._second_stage import (
     keep_components,
     second_stage,
 )
-from labelfold.features._kernel_map import KernelMap, kernel_map
+from labelfold.features._kernel_map import KernelMap, Scores, kernel_map
 from labelfold.labels import Labels
+from labelfold.numerics.least_squares._gram import rounding
 from labelfold.numerics.least_squares._kernel_problem import KernelProblem
 from labelfold.numerics.least_squares._pose import pose
 from labelfold.numerics.least_squares._problem import LeastSquaresProblem
-from labelfold.rows import Block, Rows
+from labelfold.rows import Block, Featurized, Rows
 
 
 class TwoStage(RidgePath, Streaming, LinearReducer):
@@ -83,7 +85,7 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
         given = isinstance(self.ridge, Real)
         ridge = float(self.ridge) if given else self._choose_ridge(used, mask, labels)
         (found,) = self._solve(used, mask, labels, [ridge])
-        self._store(found, ridge, self._what_was_seen(self._seen(used), mask, labels))
+        self._store(found, ridge, self._what_was_seen(used, mask, labels))
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -129,7 +131,8 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
         T = centered_targets(self._targets(Y, ones), ones)
         rows, size = self._seen(used), max(used.shape)
         if isinstance(self.feature_map_, KernelMap):
-            exact = KernelProblem(self.feature_map_.of_points(), T)
+            K = self.feature_map_.of_points()
+            exact = KernelProblem(K, T, _rounding(self.feature_map_, K, used.eps))
             if self.solver == "direct":
                 return [direct_kernel(exact, ridge) for ridge in ridges]
             return solve_along(exact, ridges, size)
@@ -167,8 +170,16 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
 
         def regression(*found: Directions) -> list[tuple[np.ndarray, np.ndarray]]:
             ones = np.ones(rows.shape[0]) if mask is None else mask.astype(np.float64)
-            Ws = [one.W for one in found]
-            sums = rows.sum(_regression_sums, spread(Yc, mask), ones, shared=(found[0].mean, *Ws))
+            Ws, mean = [one.W for one in found], found[0].mean
+            if self.feature_map_ is None:
+                lost = [lost_of_mean(mean, W, rows.dtype) for W in Ws]
+                sums = rows.sum(_regression_sums, spread(Yc, mask), ones, shared=(mean, *Ws, *lost))
+            else:
+                scores = Scores(self.feature_map_, mean, np.hstack(Ws))
+                ends = tuple(np.cumsum([W.shape[1] for W in Ws]).tolist())
+                sums = Featurized(rows, scores.transform).sum(
+                    _products, spread(Yc, mask), ones, shared=(ends,)
+                )
             return list(zip(sums[::2], sums[1::2], strict=True))
 
         flat = labels.values.ndim == 1
@@ -186,9 +197,26 @@ def solve_along(problem: LeastSquaresProblem, ridges: Sequence[float], size: int
     return [found[i] for i in range(len(ridges))]
 
 
-def _regression_sums(X: Block, Yc: Any, ones: Any, mean: Any, *Ws: Any) -> tuple:
-    X, sums = X.shift(mean), []
-    for W in Ws:
-        Z = (X @ W) * ones[:, None]
+def _rounding(kernel_map: KernelMap, K: np.ndarray, eps: float) -> np.ndarray | None:
+    """Return how large the rounding errors of rows are in a linear kernel's space."""
+    if kernel_map.kernel != "linear":
+        return None
+    center = 0.0 if kernel_map.center is None else float(kernel_map.center @ kernel_map.center)
+    return rounding(np.diagonal(K) + center, kernel_map.points.shape[1], eps)
+
+
+def _products(X: Block, Yc: Any, ones: Any, ends: tuple[int, ...]) -> tuple:
+    """Return Z'Z and Z'Y_c of several embeddings Z, which are the columns of X up to these ends."""
+    Z, sums = X.raw * ones[:, None], []
+    for start, end in pairwise((0, *ends)):
+        part = Z[:, start:end]
+        sums += [part.T @ part, part.T @ Yc]
+    return tuple(sums)
+
+
+def _regression_sums(X: Block, Yc: Any, ones: Any, mean: Any, *known: Any) -> tuple:
+    X, sums, half = X.shift(mean), [], len(known) // 2
+    for W, lost in zip(known[:half], known[half:], strict=True):
+        Z = (X @ W - lost) * ones[:, None]
         sums += [Z.T @ Z, Z.T @ Yc]
     return tuple(sums)

@@ -138,7 +138,7 @@ class CNMF(SquaredNMF):
 
     @fitting
     def fit(self, X: Any, y: Any) -> Self:
-        """Factorise all rows, those of a class as one.
+        """Factorise all rows; labelled rows of a class share one place.
 
         Parameters
         ----------
@@ -166,7 +166,7 @@ class CNMF(SquaredNMF):
 
 
 def objective(X: Any, H: np.ndarray, V: np.ndarray) -> float:
-    """Return what CNMF minimises, in one pass over X; that H keeps the constraint is not looked at.
+    """Return what CNMF minimises, in one pass over X; the constraint on H is not checked.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ def objective(X: Any, H: np.ndarray, V: np.ndarray) -> float:
 
 
 class _CNMFFactors(NamedTuple):
-    """What an iteration leaves."""
+    """The factors after an iteration."""
 
     H: Any  # (n, k)  living with the rows; of the unlabelled ones
     V: np.ndarray  # (d, k)

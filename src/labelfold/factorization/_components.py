@@ -16,7 +16,7 @@ from labelfold.rows import Rows, as_rows
 
 
 class PartsMixin(RowsEstimator):
-    """An estimator whose ``components_`` (k, d) rows are added up from."""
+    """An estimator that models rows as sums of its ``components_`` (k, d)."""
 
     _most_components = 10
 
@@ -97,7 +97,7 @@ class NonnegativeParts(
     }
 
     def transform(self, X: Any) -> Any:
-        """Place rows, each by itself and without labels, where the components add up to them best.
+        """Place rows, each by itself and without labels, at their best approximation by the components.
 
         Parameters
         ----------

@@ -1,9 +1,8 @@
-r"""What ties a factorisation to its labels: a classifier of the labelled rows, trained anew wherever they are.
+r"""What ties a factorisation to its labels: a classifier of the labelled rows, retrained whenever they move.
 
-A machine answers one question: with the labelled rows at Z = [U, bu] (l x (k+1)), what do the labels cost at least,
-and which way do the rows have to move for that to fall? At the best classifier the slope in Z is the partial one
-(Danskin's theorem), so that the classifier is no variable of the factorisation. It starts from the last one each
-time.
+A machine computes the least cost of the labels, with the labelled rows at Z = [U, bu] (l x (k+1)), and its gradient
+in Z. Classifiers are re-optimised at each step, so by Danskin's theorem the partial gradient is enough. Each training
+is warm-started from the last.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ import numpy as np
 
 from labelfold.numerics.svm._kernel import KernelSVM, solve_machines, unsettled
 
-# Newton steps of a linear machine: what they may still gain relative to its cost, and how many there are at most.
+# Newton's method of a linear machine: relative tolerance on the cost, and most steps.
 _NEWTON_TOL = 1e-14
 _MOST_NEWTON = 50
-# Turns that several machines take at most.
+# Most rounds over several machines.
 _MOST_TURNS = 10
 
 
@@ -63,7 +62,7 @@ class LinearMachine:
         return np.hstack([pull @ self.W, pull.sum(axis=1, keepdims=True)])
 
     def rows_step(self, D: np.ndarray, L: np.ndarray) -> None:
-        """Return nothing: a smooth loss leaves no kinks that a descent could get caught in."""
+        """Return None: a smooth loss has no kinks at which L-BFGS could stall."""
         return None
 
     def shortfall(self) -> str | None:
@@ -80,8 +79,8 @@ class LinearMachine:
             return self.weight * value.sum() + 0.5 * ridge @ theta**2, slope, bend
 
         f, slope, bend = cost(theta)
-        # Rows far from the boundary have no curvature: where a step was too long for that, they are lent some. With 2
-        # for every row it is no less than the loss ever has, and the step cannot fail but for round-off.
+        # Rows far from the boundary have no curvature. Where a step was too long, some curvature is added to all
+        # rows. With 2 for every row it bounds that of the loss, so that the step cannot fail but for round-off.
         lent = 0.0
         for _ in range(_MOST_NEWTON):
             gradient = self.weight * (ones.T @ (slope * y)) + ridge * theta
@@ -148,11 +147,11 @@ class KernelMachine:
     def train(self, Z: np.ndarray) -> float:
         """Return what the labels cost with the rows at Z, at least."""
         self.Z, K = Z, self._kernel(Z)
-        if not np.isfinite(K.diagonal()).all():  # which bounds the rest of it
+        if not np.isfinite(K.diagonal()).all():  # which bounds all entries
             self.found = None
             return np.inf
         self.found = solve_machines(K, self.signs, self.C, self.s, self.tol)
-        # The primal cost: the one of the machine at hand, however far it is from the best.
+        # The primal cost, which is that of the current machine even where training stopped early.
         return self.weight * float(self.found.primal.sum())
 
     def pull(self) -> np.ndarray:
@@ -171,12 +170,12 @@ class KernelMachine:
         return gradient
 
     def rows_step(self, D: np.ndarray, L: np.ndarray) -> np.ndarray:
-        r"""Return the displacements (l, k + 1) that are best where every f is taken as linear in w and in its row.
+        r"""Return the displacements (l, k + 1) that are optimal where each f is linearised in w and in its row.
 
-        With g the slope of f in a row's place and L L' the inverse of 2 b M, a row is drawn by its dual variables to
-        D = sum_j s_j (1 - b) L L'g_j. Put into f that is another SVM: its kernel has (1 - b) \|L'g\|^2 added to the
-        diagonal, its targets are y + g'D. Its dual variables are unique, and where they are those of the machine
-        itself no slope is left, kinks or not. Several machines share their rows, and take turns.
+        With g the gradient of f at a row and L L' the inverse of 2 b M, the dual variables move a row to D = sum_j
+        s_j (1 - b) L L'g_j. Inserted into f this is another SVM: its kernel has (1 - b) \|L'g\|^2 added to the
+        diagonal, its targets are y + g'D. Its dual variables are unique. Where they equal those of the machine itself
+        the point is stationary, also at kinks. Several machines share their rows and are solved in turn.
         """
         K = self._K
         G = [self._slopes(K, s) @ L for s in self.s]  # r times (l, k + 1)
@@ -214,13 +213,13 @@ class KernelMachine:
         return -2 * self.gamma * (A.sum(axis=1)[:, None] * Z - A @ Z)
 
     def shortfall(self) -> str | None:
-        """Return the relative duality gap and what it took, where machines stopped short of it."""
+        """Return, in words, the duality gap of machines that have not converged; else None."""
         if self.found is None or self.found.gap <= max(self.tol, 1e-6):
             return None
         return unsettled(self.found.gap, self.found.n_iter, self.C, self.tol)
 
     def _kernel(self, Z: np.ndarray) -> np.ndarray:
-        # Into the same memory each time: to be given new memory takes longer than to fill it.
+        # The same memory is reused each time: allocating it takes longer than filling it.
         return kernel_matrix(Z, Z, self.kernel, self.degree, self.gamma, self.coef0, out=self._K)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from labelfold.factorization._components import NonnegativeParts
+from labelfold.factorization._joint_directions import Machines, joint_iterates
 from labelfold.numerics._ranges import refuse_negative
 from labelfold.numerics.kl._factors import Guide, iterates
 from labelfold.numerics.kl._ratios import kl_place
@@ -14,8 +15,8 @@ from labelfold.numerics.kl._starts import Margins, divergence_start, margins
 from labelfold.rows import Block, Rows
 from labelfold.rows import _threads as threads
 
-# A new row is placed when its divergence is known to lie within this share of its sum above the least there is, or
-# after so many updates.
+# A new row is placed when its divergence is proved to be within this share of its sum of the minimum, or after so
+# many updates.
 _PLACE_TOL, _PLACE_ROUNDS = 1e-5, 3000
 # Sums of X beyond which products of the factors would leave the range of the dtype.
 _SUMS = {8: (1e-200, 1e200), 4: (1e-25, 1e30)}
@@ -34,7 +35,7 @@ class DivergenceNMF(NonnegativeParts):
         return rows.map(_place, shared=(V, V.sum(axis=0), root, _PLACE_TOL, _PLACE_ROUNDS))
 
     def _survey(self, rows: Rows) -> Margins:
-        """Return the sums of X, once it is known that X can be factorised; one pass."""
+        """Check that X can be factorised, and return its sums; one pass."""
         found = margins(rows)
         refuse_negative(rows, found.least, estimator=type(self).__name__)
         total = float(found.column.sum())
@@ -50,16 +51,22 @@ class DivergenceNMF(NonnegativeParts):
             )
         return found
 
-    def _factorise(self, rows: Rows, sums: Margins, guide: Guide | None = None) -> None:
-        """Run the iterations as the parameters say, and keep what they reach."""
+    def _factorise(
+        self, rows: Rows, sums: Margins, guide: Guide | None = None, machines: Machines | None = None
+    ) -> Any:
+        """Run the iterations as the parameters say, keep what they reach, and return their last state."""
         with threads.single_blas():
             start = divergence_start(rows, self.n_components, self.init, sums, self.random_state)
-        steps = iterates(rows, start, guide, max_iter=self.max_iter)
+        if guide is None or machines is None:
+            steps = iterates(rows, start, guide, max_iter=self.max_iter)
+        else:
+            steps = joint_iterates(rows, start, guide, machines)
         del start  # a basis is large
         found = self._descend(steps)
         self.components_ = np.array(found.V.T, dtype=np.float64, order="C")
         H = np.array(rows.get(found.H))
         self.embedding_ = (H @ self._root()).astype(H.dtype) if self.corrected else H
+        return found
 
     def _root(self) -> np.ndarray:
         return gram_root(self.components_)
@@ -75,7 +82,7 @@ def _least(X: Block) -> Any:
 
 
 def gram_root(components: np.ndarray) -> np.ndarray:
-    """Return (V'V)^(1/2), (k, k): places times it have the inner products of the rows they stand for (eq. 5)."""
+    """Return (V'V)^(1/2), (k, k): places times it have the inner products of the rows they model (eq. 5)."""
     values, vectors = np.linalg.eigh(components @ components.T)
     return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 

@@ -7,7 +7,7 @@ Letters as in `labelfold.factorization._drsvm`. What an iteration does, each ste
 3. H on labelled rows (taken into memory once) from B and W, each row through its small dual;
 4. W and its intercepts from the labelled rows of H, warm-started from the last dual variables.
 
-With B, H >= 0 steps 1 and 2 are rounds of HALS, which go on from the last H, so that H lives with the rows.
+With B, H >= 0 steps 1 and 2 are rounds of HALS that continue from the last H, so that H is kept with the rows.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class DRSVMProblem:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """What an iteration leaves: factors, machines, and where the next may start from."""
+    """State after an iteration: factors, machines, and warm starts of the next."""
 
     B: np.ndarray  # (d, k)
     BtB: np.ndarray  # (k, k)
@@ -81,7 +81,7 @@ class Model:
 
 
 def iterates(problem: DRSVMProblem, start: Start, tol: float) -> Iterates:
-    """Alternate; the machines are trained as precisely as an objective that falls by ``tol`` asks for."""
+    """Alternate the four steps; the tolerance of the machines follows from ``tol``."""
     rows, index = problem.rows, problem.index
     n, k = rows.shape[0], start.B.shape[1]
     everything = len(index) == n
@@ -103,7 +103,7 @@ def iterates(problem: DRSVMProblem, start: Start, tol: float) -> Iterates:
         H, XtH, HtH = _place_unlabelled(problem, model, mask)
         model = _place_labelled(problem, replace(model, H=H), labelled)
         HtH_labelled, XtH_labelled = labelled.sum(factor_sums, model.H_labelled)
-        XtH_labelled += XtH  # its own array, and a large one
+        XtH_labelled += XtH  # in place: it is large
         XtH, HtH = XtH_labelled, HtH + HtH_labelled
         model = _update_machines(problem, model)
         rose = yield model, _value(problem, model, XtH, HtH)
@@ -206,7 +206,7 @@ def _place_labelled(problem: DRSVMProblem, model: Model, labelled: Rows) -> Mode
     machines = (P, Q, model.W, problem.T, problem.C)
     options: dict[str, Any] = {"intercept": model.intercept, "loss": problem.loss}
     H, dual = hinge_rows(*machines, **options, nonnegative=problem.nonnegative, dual=model.dual)
-    # An iterative solve may end short of the last digits: a row that was better stays.
+    # An iterative solve may stop before the last digits: a row that was better keeps its place.
     worse = hinge_row_objectives(H, *machines, **options) > hinge_row_objectives(old, *machines, **options)
     return replace(model, H_labelled=np.where(worse[:, None], old, H), dual=dual)
 
@@ -255,7 +255,7 @@ def _hals_basis(XtH: Block, B: Any, M: Any, dtype: Any) -> tuple[Any, Any]:
 
 
 def _rounded(B: np.ndarray, dtype: Any) -> tuple[Any, Any]:
-    """Return B as rows of float32 see it (the objective would otherwise be that of another B), and B'B."""
+    """Return B rounded to the dtype of X, so that the objective is that of the B used in passes, and B'B."""
     B = B.astype(dtype, copy=False).astype(np.float64, copy=False)
     return B, B.T @ B
 

@@ -11,7 +11,7 @@ from labelfold.rows import Block, as_rows
 
 
 def factor_sums(X: Block, H: Any) -> tuple[Any, Any]:
-    """Return H'H and X'H in float64: in float32 an objective, a difference of them, would lose its digits."""
+    """Return H'H and X'H in float64: the objective is a difference of them, and would cancel in float32."""
     X = X.double()
     H = array_namespace(H).astype(H, X.dtype, copy=False)
     return H.T @ H, X.t(H)

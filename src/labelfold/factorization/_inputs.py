@@ -12,7 +12,7 @@ from labelfold.rows import Block, Rows
 
 
 def check_matrix(rows: Rows, *, nonnegative: bool | str, centred: bool = False, estimator: str) -> float:
-    """Return the squared norm of X, once it is known that X can be factorised; one pass.
+    """Check that X can be factorised, and return its squared norm; one pass.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def check_matrix(rows: Rows, *, nonnegative: bool | str, centred: bool = False, 
     smallest, square = rows.sweep(_least_and_square if nonnegative else _square)
     if nonnegative:
         refuse_negative(rows, rows.get(smallest), by_choice=nonnegative != "always", estimator=estimator)
-    if square <= 0:  # of centred sparse rows it is a difference, and may come out below 0
+    if square <= 0:  # for centred sparse rows it is a difference, which may be slightly negative
         raise ValueError(
             f"X holds nothing but zeros{' once it is centred' if centred else ''}, so there is nothing to factorise; "
             "give it columns that vary"

@@ -70,7 +70,8 @@ class KLNMF(DivergenceNMF):
     (docs/memory.md).
 
     With more components than X has rows or columns, several coordinates of a row are equally good: a row alone
-    and in a batch may get others, which stand for the same reconstruction.
+    and in a batch may get others, above all in float32, where round-off decides how far a step is extrapolated. Their
+    divergences from the row differ by no more than 2e-5 of its sum.
 
     Cost: one pass over X an iteration, O(k nnz), and O(nnz + k (n + d)) memory. Sparse rows are worked on
     non-zero by non-zero in compiled loops, rows in threads; dense ones in blocks that fit a core's cache.

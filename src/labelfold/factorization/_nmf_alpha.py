@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from numbers import Real
+from dataclasses import replace
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
 
-from labelfold._base import fitting
+from labelfold._base import fitting, refuse_without_kernel
 from labelfold._sklearn import Interval, StrOptions
+from labelfold.factorization._directions import dual_directions, machines
 from labelfold.factorization._divergence_nmf import DivergenceNMF
-from labelfold.factorization._svm_directions import dual_directions
+from labelfold.factorization._joint_directions import Machines, sums
 from labelfold.factorization._weights import WEIGHT, chosen
+from labelfold.features._kernel_map import default_gamma, kernel_columns
+from labelfold.labels import Labels
 from labelfold.numerics.kl._factors import Guide, divergence
-from labelfold.rows import as_rows, stored_values
+from labelfold.rows import Rows, as_rows, stored_values
+
+# Landmarks of the kernel form unless told, and its gamma as a multiple of one over twice the mean squared distance
+# between rows: parts are of rows that are near each other, and a wider kernel is much the same everywhere.
+_MOST_LANDMARKS, _NARROW = 1000, 8.0
 
 
 class NMFAlpha(DivergenceNMF):
@@ -40,6 +48,17 @@ class NMFAlpha(DivergenceNMF):
     Two classes have one machine, several one for each pair (or each against the rest), the labels of a multi-label Y
     one each.
 
+    Three extensions are those that the paper names as future work: directions of a perceptron, which sees each
+    labelled row a few times, or of logistic regression (``directions``); directions learned together with the
+    factors (``joint``); and a kernel form (``kernel``), which factorises the kernels of the rows with landmarks.
+    With ``joint`` the objective is
+
+    .. math:: D(X, HV') + \lambda\, D(S'X, S'HV') + \mu \sum_m E(\alpha_m), \qquad
+              E(\alpha) = \tfrac12 \|X'(y \circ \alpha)\|^2 + \tfrac{1}{4C} \|\alpha\|^2 - \sum_i \alpha_i,
+
+    over H, V and the dual variables :math:`\alpha_m \ge 0` of the machines, the non-zeros of S. E is what the dual of
+    an SVM with squared hinge minimises.
+
     Parameters
     ----------
     n_components : int, default=10
@@ -54,6 +73,23 @@ class NMFAlpha(DivergenceNMF):
         1 divided by the mean squared length of a labelled row.
     multiclass : {"ovo", "ovr"}, default="ovo"
         Whether several classes have a machine for each pair of them, or for each against the rest.
+    directions : {"svm", "perceptron", "logistic"}, default="svm"
+        The classifiers that the directions come from. The dual variables of a perceptron count its mistakes; it is
+        the fastest for very many labelled rows, and needs no ``C``.
+    joint : bool, default=False
+        Whether the dual variables are learned together with the factors, starting from those of ``directions``. An
+        iteration is then ten passes over X and one update of each machine.
+    machine_weight : float or "auto", default="auto"
+        With ``joint``, the weight of the machines' own objective, mu; as it grows they become SVMs as without
+        ``joint``. "auto" is the weight at which that objective starts at the size of the sum of X.
+    kernel : {"rbf", "laplacian", "chi2"} or None, default=None
+        None factorises X itself. Otherwise the rows are the kernel values of a row with the landmarks, which are
+        not negative whatever X is ("chi2" wants an X that is not).
+    gamma : float, default=None
+        The kernel's own parameter. When None, that of "rbf" is four times one over the mean squared distance between
+        rows.
+    n_landmarks : int, "auto" or None, default="auto"
+        How many rows, drawn at random, are landmarks; None is all of them, "auto" at most 1,000.
     corrected : bool, default=True
         Whether places are given as :math:`Z = H (V'V)^{1/2}`, which has the inner products of the rows (eq. 5) and
         suits linear classifiers, rather than as H, which is not negative. `transform` and `inverse_transform` look at
@@ -77,7 +113,7 @@ class NMFAlpha(DivergenceNMF):
     Attributes
     ----------
     components_ : ndarray of shape (k, d)
-        The parts, V'.
+        The parts, V'; in the kernel form of shape (k, number of landmarks).
     embedding_ : ndarray of shape (n, k)
         The places of the training rows as the fit left them, Z or H.
     objective_ : ndarray of shape (n_iter_,)
@@ -88,6 +124,10 @@ class NMFAlpha(DivergenceNMF):
         The machines' penalty, as given or chosen; 0 where there are none.
     dual_coef_ : csr_array of shape (n, 2p)
         S: the machines' dual variables, those of their positive rows first; none where ``supervision`` is 0.
+    machine_weight_ : float
+        The weight of the machines' own objective, mu, as given or chosen; 0 without ``joint``.
+    feature_map_ : KernelMap or None
+        The map to the kernel's values; None without a kernel.
     classes_ : ndarray of shape (c,)
         The class values; for multi-label the label columns.
     n_iter_ : int
@@ -103,7 +143,8 @@ class NMFAlpha(DivergenceNMF):
     (docs/memory.md).
 
     With more components than X has rows or columns, several coordinates of a row are equally good: a row alone
-    and in a batch may get others, which stand for the same reconstruction.
+    and in a batch may get others, above all in float32, where round-off decides how far a step is extrapolated. Their
+    divergences from the row differ by no more than 2e-5 of its sum.
 
     Cost: one pass over X an iteration, O(k nnz), and a look at S'X, which is sparse where X is; O(nnz + k (n + d))
     memory. The labelled rows are taken into memory once, to train the machines. Updates are the paper's eqs. 15 and
@@ -114,6 +155,10 @@ class NMFAlpha(DivergenceNMF):
 
     A new row is placed without labels, by updates of its own, until its divergence is known to be within 1e-5 of its
     sum above the least there is. So `transform` of a training row may differ from its ``embedding_``.
+
+    With ``joint`` an update of the machines costs some twenty products with the labelled rows and with V for each of
+    them, whatever the number of rows. In the kernel form a pass makes the kernels of a block of rows with the
+    landmarks, which are held in memory.
 
     The objective is not convex: the answer depends on the start.
 
@@ -142,6 +187,12 @@ class NMFAlpha(DivergenceNMF):
         "supervision": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
         "C": WEIGHT,
         "multiclass": [StrOptions({"ovo", "ovr"})],
+        "directions": [StrOptions({"svm", "perceptron", "logistic"})],
+        "joint": ["boolean"],
+        "machine_weight": WEIGHT,
+        "kernel": [StrOptions({"rbf", "laplacian", "chi2"}), None],
+        "gamma": [Interval(Real, 0, None, closed="neither"), None],
+        "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
         "unlabeled": "no_validation",
     }
 
@@ -152,6 +203,12 @@ class NMFAlpha(DivergenceNMF):
         supervision: float | str = "auto",
         C: float | str = "auto",
         multiclass: str = "ovo",
+        directions: str = "svm",
+        joint: bool = False,
+        machine_weight: float | str = "auto",
+        kernel: str | None = None,
+        gamma: float | None = None,
+        n_landmarks: int | str | None = "auto",
         corrected: bool = True,
         init: Any = "random",
         max_iter: int = 300,
@@ -165,6 +222,12 @@ class NMFAlpha(DivergenceNMF):
         self.supervision = supervision
         self.C = C
         self.multiclass = multiclass
+        self.directions = directions
+        self.joint = joint
+        self.machine_weight = machine_weight
+        self.kernel = kernel
+        self.gamma = gamma
+        self.n_landmarks = n_landmarks
         self.corrected = corrected
         self.init = init
         self.max_iter = max_iter
@@ -176,7 +239,7 @@ class NMFAlpha(DivergenceNMF):
 
     @fitting
     def fit(self, X: Any, y: Any) -> Self:
-        """Train machines on the labelled rows, then factorise all rows and what the machines look at.
+        """Train machines on the labelled rows, then factorise all rows together with the machines' directions.
 
         Parameters
         ----------
@@ -190,26 +253,104 @@ class NMFAlpha(DivergenceNMF):
         self : NMFAlpha
         """
         rows = self._rows(X, reset=True)
-        n = rows.shape[0]
-        labels = self._read_labels(y, n)
+        labels = self._read_labels(y, rows.shape[0])
+        rows = self._seen(self._mapped(rows))
         found = self._survey(rows)
-        guide, self.dual_coef_, self.supervision_, self.C_ = None, sparse.csr_array((n, 0)), 0.0, 0.0
-        if isinstance(self.supervision, str) or self.supervision > 0:
-            known = (rows if labels.all_labelled and rows.in_memory else rows.take(labels.index)).whole().raw
-            self.C_ = chosen(self.C, 1 / _mean_square(known))
-            S = dual_directions(known, labels, self.C_, self.multiclass)
-            used = np.flatnonzero(np.diff(S.indptr))
-            sums = _sums(S, known, rows.dtype)
-            self.supervision_ = _weight(self.supervision, found.column.sum(), sums)
-            guide = Guide(S[used], labels.index[used], as_rows(sums), self.supervision_)
-            self.dual_coef_ = _spread(S, labels.index, n)
+        guide, learned = self._guide(rows, labels, float(found.column.sum()))
+        ended = self._factorise(rows, found, guide, learned)
+        if learned is not None:
+            self.dual_coef_ = _spread(ended.guide.S, labels.index, rows.shape[0])
         self.classes_ = labels.classes
-        self._factorise(rows, found, guide)
         return self
+
+    def _mapped(self, rows: Rows) -> Rows:
+        """Keep the map to the kernel's values, where there is a kernel; return the rows."""
+        self.feature_map_ = None
+        if self.kernel is None:
+            refuse_without_kernel(gamma=self.gamma, n_landmarks=self.n_landmarks)
+        else:
+            landmarks = _MOST_LANDMARKS if isinstance(self.n_landmarks, str) else self.n_landmarks
+            gamma = self.gamma
+            if gamma is None and self.kernel == "rbf":
+                gamma = _NARROW * default_gamma(rows)
+            self.feature_map_ = kernel_columns(rows, self.kernel, gamma, landmarks, self.random_state)
+        return rows
+
+    def _guide(self, rows: Rows, labels: Labels, total: float) -> tuple[Guide | None, Machines | None]:
+        """Return the second term, and the machines that are learned with the factors, where there are such."""
+        n = rows.shape[0]
+        self.dual_coef_, self.supervision_ = sparse.csr_array((n, 0)), 0.0
+        self.C_, self.machine_weight_ = 0.0, 0.0
+        if not isinstance(self.supervision, str) and self.supervision == 0:
+            return None, None
+        known = (rows if labels.all_labelled and rows.in_memory else rows.take(labels.index)).whole().raw
+        self.C_ = chosen(self.C, 1 / _mean_square(known))
+        S = dual_directions(known, labels, self.C_, self.multiclass, self.directions)
+        learned = None
+        if self.joint:
+            learned = Machines(known, list(machines(labels, self.multiclass)), self.C_, 1.0)
+            S = learned.scaled(S)
+            self.machine_weight_ = chosen(self.machine_weight, total / (abs(learned.cost(S)) or 1.0))
+            learned = replace(learned, weight=self.machine_weight_)
+        kept = sums(S, known, rows.dtype)
+        self.supervision_ = _weight(self.supervision, total, kept)
+        self.dual_coef_ = _spread(S, labels.index, n)
+        # rows that are no support vectors have no part in S, unless it is learned
+        used = np.arange(len(labels.index)) if self.joint else np.flatnonzero(np.diff(S.indptr))
+        return Guide(S[used], labels.index[used], as_rows(kept), self.supervision_), learned
+
+    def _place(self, rows: Rows) -> Any:
+        return super()._place(self._seen(rows))
+
+    def inverse_transform(self, H: Any) -> np.ndarray:
+        """Return the rows that places stand for, sums of the components; not in the kernel form.
+
+        Parameters
+        ----------
+        H : array of shape (n, k)
+            Places of rows, as `transform` gives them.
+
+        Returns
+        -------
+        X : ndarray of shape (n, d)
+        """
+        self._refuse_kernel("inverse_transform")
+        return super().inverse_transform(H)
+
+    def top_features(self, n: int = 10, feature_names: Any = None) -> list[list[tuple[Any, float]]]:
+        """Return the columns that weigh most in each component; not in the kernel form.
+
+        Parameters
+        ----------
+        n : int, default=10
+            How many of them.
+        feature_names : array-like of shape (d,), optional
+            Names of the columns; those seen in fit, or the columns' numbers, when None.
+
+        Returns
+        -------
+        features : list of k lists of (name, weight)
+            The largest weights first; zeros are left out.
+        """
+        self._refuse_kernel("top_features")
+        return super().top_features(n, feature_names)
+
+    def _refuse_kernel(self, what: str) -> None:
+        if getattr(self, "feature_map_", None) is not None:
+            raise ValueError(
+                f"{what} was asked of the kernel form, whose components are over landmarks, not over columns of X; "
+                "use kernel=None"
+            )
+
+    def __sklearn_tags__(self) -> Any:
+        """Declare that X must not be negative, unless its kernels are factorised."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = self.kernel in (None, "chi2")
+        return tags
 
 
 def objective(X: Any, H: np.ndarray, V: np.ndarray, S: Any, *, supervision: float = 1.0) -> float:
-    """Return what NMFAlpha minimises (eq. 14), in two passes over X.
+    """Return what NMFAlpha minimises (eq. 14), in two passes over X; without the machines' own part.
 
     Parameters
     ----------
@@ -227,15 +368,15 @@ def objective(X: Any, H: np.ndarray, V: np.ndarray, S: Any, *, supervision: floa
     f : float
     """
     rows, S = as_rows(X), sparse.csr_array(S)
-    directions = as_rows(_sums(S, rows.whole().raw, rows.dtype))
+    directions = as_rows(sums(S, rows.whole().raw, rows.dtype))
     return divergence(rows, H, V) + supervision * divergence(directions, S.T @ H, V)
 
 
-def _weight(supervision: float | str, total: float, sums: Any) -> float:
+def _weight(supervision: float | str, total: float, kept: Any) -> float:
     """Return lambda: as given, or that at which rows and directions sum to the same."""
     if supervision != "auto":
         return float(supervision)
-    directions = float(sums.sum(dtype=np.float64))
+    directions = float(kept.sum(dtype=np.float64))
     return total / directions if directions > 0 else 1.0
 
 
@@ -243,12 +384,6 @@ def _mean_square(X: Any) -> float:
     """Return the mean squared length of the rows of an array or CSR matrix, 1 where they are all zero."""
     values = np.asarray(stored_values(X), dtype=np.float64)
     return float(np.vdot(values, values)) / X.shape[0] or 1.0
-
-
-def _sums(S: sparse.csr_array, X: Any, dtype: np.dtype) -> Any:
-    """Return S'X (2p, d), sparse where X is."""
-    sums = S.T @ X
-    return (sparse.csr_array(sums) if sparse.issparse(sums) else np.ascontiguousarray(sums)).astype(dtype)
 
 
 def _spread(S: sparse.csr_array, index: np.ndarray, n: int) -> sparse.csr_array:

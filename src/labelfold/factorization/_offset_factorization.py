@@ -106,8 +106,8 @@ class OffsetFactorisation(
         first = best_start(problem, bases)
         steps = iterates(problem, first, self.tol)
         found = self._descend(steps, tol=None, start=(first, first.value))
-        problem.visit(found)  # the machine is left where it counts
-        if not self.n_iter_:  # the start is the end
+        problem.visit(found)  # leave the machine trained at the solution
+        if not self.n_iter_:  # the start is stationary
             self.objective_, self.n_iter_ = np.array([found.value]), 1
         self._say(found, machine)
         self.components_ = found.V
@@ -126,16 +126,17 @@ class OffsetFactorisation(
         ``sizes`` are singular values of X centred by column; ``spread`` is the root mean square of its entries.
         """
         scale = component_scale(sizes, n)
-        weight = _RECONSTRUCTION / scale.variance  # of the factorisation, beside labels of weight 1
+        weight = _RECONSTRUCTION / scale.variance  # of the factorisation, relative to labels of weight 1
         self.reconstruction_share_ = chosen(self.reconstruction_share, weight / (1 + weight))
         given = not isinstance(self.reconstruction_share, str)
-        # 1 - b, without the digits that the difference would lose
+        # 1 - b, without cancellation
         self._label_share = 1 - self.reconstruction_share_ if given else 1 / (1 + weight)
         bound = _PENALTIES * self.reconstruction_share_ * scale.size
         self.row_penalty_ = chosen(self.row_penalty, bound * scale.length)
         self.basis_penalty_ = chosen(self.basis_penalty, bound / scale.length)
         self.offset_unit_ = chosen(self.offset_unit, spread)
-        # The mean squared length of an embedded row: the penalties share out the size of X between U and V.
+        # The mean squared length of an embedded row; the ratio of the penalties decides how U and V share the size of
+        # X.
         self._length = scale.length * np.sqrt(self.basis_penalty_ / self.row_penalty_)
 
     def transform(self, X: Any) -> Any:
@@ -197,7 +198,7 @@ class OffsetFactorisation(
         return X.astype(U.dtype, copy=False)
 
     def _place(self, rows: Rows, columns: slice = slice(None)) -> Any:
-        """Return Z = [U, bu / offset_unit] of rows without regard to labels, or some columns of it: one pass."""
+        """Return Z = [U, bu / offset_unit] of unlabelled rows, or some columns of it: one pass."""
         ridge = self.row_penalty_ / self.reconstruction_share_
         G = fold(self.components_, ridge, self.offset_unit_).G[:, columns]
         return rows.map(_place, shared=(self.column_offsets_, np.ascontiguousarray(G)))

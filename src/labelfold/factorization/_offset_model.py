@@ -1,16 +1,16 @@
-r"""X as U V and offsets of rows and columns: what the data has to say about a basis, for LSDR and NSDR.
+r"""X as U V and offsets of rows and columns: the data-dependent terms of the objective of LSDR and NSDR.
 
 With t the unit of row offsets, Z = [U, bu / t] (n x (k+1)), V1 = [V; t 1'] ((k+1) x d) and c = bv, the rows x of X
 cost
 
 .. math:: b \|x - c - V_1'z\|^2 + \lambda_U \|z\|^2
 
-so that an unlabelled row lies at q = G'(x - c), G = V1' M^{-1}, M = V1 V1' + (lambda U / b) I, whatever else there
-is. A labelled row lies at z = q + its displacement D, which costs b D'MD more.
+so that an unlabelled row lies at q = G'(x - c), G = V1' M^{-1}, M = V1 V1' + (lambda U / b) I, independently of all
+other rows. A labelled row lies at z = q + its displacement D, which costs b D'MD more.
 
-Two classes answer the same questions of the rows. `Held` keeps them dense in memory: the labelled ones, and the
-unlabelled ones or, where they are many, the d + 1 rows of a triangular factor, which have the same sums (one pass
-over X in all). `Swept` makes a pass over X for every question, and leaves a sparse X sparse.
+Two classes compute these terms. `Held` keeps rows dense in memory: the labelled ones, and the unlabelled ones or,
+where they are many, the d + 1 rows of a triangular factor, which have the same sums (one pass over X in all). `Swept`
+makes a pass over X for each term, and leaves a sparse X sparse.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from labelfold.numerics._factor_starts import svd_start
 from labelfold.rows import Block, Centered, Rows, as_rows
 from labelfold.rows.adapters._memory import dense_block_rows
 
-# Rows are held dense where that takes no more than so many times the entries that X stores, or so many entries.
+# Rows are held dense where they have at most so many times the stored entries of X, or at most so many entries.
 _MUCH, _LITTLE = 4.0, 1_000_000
-# A triangular factor costs n d^2, an evaluation n d k: the first pays where d is at most so many times k.
+# A triangular factor costs n d^2, an evaluation n d k: the factor pays off where d is at most this many times k.
 _WIDE = 100
-# Singular values below this share of the largest are round-off: they are roots of those of X'X.
+# Singular values below this share of the largest are round-off, being roots of eigenvalues of X'X.
 _KNOWN = 1e-6
-# The least size of a component at the start, relative to the largest: at 0 it would never grow.
+# Smallest size of a component at the start, relative to the largest: from 0 it could not grow.
 _LEAST = 1e-3
 
 
 class Fold(NamedTuple):
-    """What places a row: V1 and M and G as above."""
+    """The matrices that place a row: V1, M and G as above."""
 
     V1: np.ndarray  # (k + 1, d)
     M: np.ndarray  # (k + 1, k + 1)
@@ -45,11 +45,11 @@ class Fold(NamedTuple):
 
 
 def fold(V: np.ndarray, ridge: float, offset_unit: float) -> Fold:
-    """Return what places rows, given V (k, d), lambda U / b and the unit of row offsets."""
+    """Return V1, M and G, given V (k, d), lambda U / b and the unit of row offsets."""
     V1 = np.vstack([V, np.full(V.shape[1], offset_unit)])
     M = V1 @ V1.T
     M.ravel()[:: len(M) + 1] += ridge
-    # LAPACK itself: its wrappers take longer than a matrix so small.
+    # LAPACK directly: for so small a matrix the wrappers take longer than the work.
     factor, failed = linalg.lapack.dpotrf(M, lower=1)
     if not failed:
         inverse, failed = linalg.lapack.dpotri(factor, lower=1)
@@ -60,7 +60,7 @@ def fold(V: np.ndarray, ridge: float, offset_unit: float) -> Fold:
 
 
 class Held:
-    """Rows kept dense: labelled ones first, then others, each of which counts for the offset c ``counts`` times."""
+    """Rows kept dense: labelled ones first, then others with their weights ``counts`` for the offset c."""
 
     def __init__(self, X: np.ndarray, counts: np.ndarray, n_labelled: int) -> None:
         self.X, self.counts, self.n_labelled = X, counts, n_labelled
@@ -73,7 +73,7 @@ class Held:
         return self._Q[: self.n_labelled]
 
     def misfit(self, f: Fold, c: np.ndarray, Z: np.ndarray) -> tuple[float, float]:
-        """Return ||R||^2 and ||Z||^2 over all rows, R being what is left of X - c - Z V1.
+        """Return ||R||^2 and ||Z||^2 over all rows, with the residual R = X - c - Z V1.
 
         Labelled rows are at Z, the others where `place` has just put them.
         """
@@ -102,7 +102,7 @@ class Held:
 
 
 class Swept:
-    """Rows left where they are, each question a pass over them; labelled ones taken into memory."""
+    """Rows left where they are, with a pass over them for each term; labelled ones are taken into memory."""
 
     def __init__(self, rows: Rows, mean: np.ndarray, index: np.ndarray) -> None:
         n = rows.shape[0]
@@ -159,20 +159,20 @@ class Swept:
         return N
 
     def directions(self, k: int, random_state: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return the k largest singular values and right singular vectors (k, d) of the rows, about."""
+        """Return the k largest singular values and right singular vectors (k, d) of the rows, approximately."""
         start = svd_start(Centered(self.rows, self.mean), min(k, *self.rows.shape), random_state)
         kept = start.sizes > 0
         s = start.sizes[kept]
         return s, (start.B[:, kept] / np.sqrt(s)).T  # they come multiplied by the roots of their values
 
     def level_directions(self, k: int, found: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Return the same of the rows less the mean of each, as far as those found tell."""
+        """Return the same for rows less their own means, approximated from those found."""
         s, Vt = found
         return _right_vectors(s[:, None] * (Vt - Vt.mean(axis=1, keepdims=True)), k)
 
 
 def hold(rows: Rows, index: np.ndarray, mean: np.ndarray, k: int, max_bytes: int) -> Held | Swept:
-    """Return the rows less their mean, held dense where that is quicker and takes no more than ``max_bytes``."""
+    """Return the centred rows, held dense where that is faster and takes at most ``max_bytes``."""
     n, d = rows.shape
     l, others = len(index), n - len(index)  # noqa: E741
     squeezed = others > d + 1
@@ -220,7 +220,7 @@ def start_bases(found: PrincipalDirections, *, b: float, lu: float, lv: float) -
 
     Without labels U V would be the singular vectors with their values shrunk by sqrt(lu lv) / b, their size shared
     between U and V as the penalties ask. Components that this would leave at 0 are kept small instead, and those
-    beyond the rank are drawn at random: a component of 0 has no slope, and would stay.
+    beyond the rank are drawn at random: a component of 0 has no gradient and would stay 0.
     """
     bases = []
     for s, Vt in (found.level, found.centred):
@@ -236,8 +236,8 @@ def start_bases(found: PrincipalDirections, *, b: float, lu: float, lv: float) -
 def _right_vectors(X: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the k largest singular values and right singular vectors: a start, so half the digits will do.
 
-    Those whose values are round-off are left out: their vectors would differ from one order of sums to another, and
-    lead to another minimum.
+    Those whose values are round-off are left out: their vectors depend on the order of summation and would lead to
+    different minima.
     """
     d = X.shape[1]
     if d <= 2 * len(X):

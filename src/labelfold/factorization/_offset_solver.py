@@ -1,15 +1,15 @@
 r"""The algorithm of LSDR and NSDR: factors of all rows, and a machine on the labelled ones, descended together.
 
-Letters as in `_offset_model.py`. Of the variables U, bu, V, bv and the machine only three blocks are left:
+Letters as in `_offset_model.py`. The variables U, bu, V, bv and the machine are reduced to three blocks:
 
-* unlabelled rows are where V puts them, in closed form; the machine is trained anew wherever the labelled rows are;
-* labelled rows are written z = q(V) + D, so that they follow V and D says how far their labels drew them;
-* V, c = bv and D take quasi-Newton steps together (L-BFGS), D in a metric in which it costs its squared length, V in
-  two parts: within the space of its rows, and beyond.
+* unlabelled rows follow from V in closed form; the machine is retrained at each position of the labelled rows;
+* labelled rows are written z = q(V) + D, so that they follow V, and D is their displacement by the labels;
+* V, c = bv and D take quasi-Newton steps together (L-BFGS), D in a metric in which its cost is its squared length, V
+  in two parts: within its row space and orthogonal to it.
 
-U and V alone would have to move against each other along a narrow valley; in these variables it is gone. Where the
-quasi-Newton steps stop, labelled rows take the step that a linearised machine asks for, which kinks of the objective
-do not hold up, V and c their closed-form step given all rows, and the descent goes on if that still paid.
+In U and V themselves the objective has a narrow valley; in these variables it has not. Where the quasi-Newton steps
+stop, labelled rows take the step of a linearised machine, which does not stall at kinks of the objective. V and c
+take their closed-form step given all rows. The descent continues if that lowered the objective.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from labelfold.rows import _threads as threads
 
 # Pairs of steps and gradients that L-BFGS keeps.
 _MEMORY = 10
-# Share of its curvature that V has where rows follow it, to begin with.
+# Initial share of V's curvature within its row space, where rows follow it.
 _SOFT = 0.1
-# The fall of the objective is judged over so many iterations: single ones may be short by chance.
+# Number of iterations over which the decrease of the objective is averaged: a single one may be short by chance.
 _WINDOW = 5
 # A fall below this, relative, is round-off.
 _ROUND_OFF = 1e-14
@@ -49,7 +49,7 @@ class OffsetProblem:
     row_penalty: float  # lambda U
     basis_penalty: float  # lambda V
     offset_unit: float
-    _here: OffsetPoint | None = field(default=None, init=False, repr=False)  # where rows and machine are
+    _here: OffsetPoint | None = field(default=None, init=False, repr=False)  # of rows and machine
 
     @property
     def ridge(self) -> float:
@@ -58,7 +58,7 @@ class OffsetProblem:
 
     def evaluate(self, V: np.ndarray, c: np.ndarray, D: np.ndarray) -> OffsetPoint:
         """Return the objective at V (k, d), c (d,) and D (l, k + 1); one pass where rows are swept."""
-        self._here = None  # until all is done: Ctrl-C may come in between
+        self._here = None  # unset until the evaluation is complete: Ctrl-C may interrupt it
         f = fold(V, self.ridge, self.offset_unit)
         Z = self.data.place(f, c) + D
         cost = self.machine.train(Z)
@@ -73,7 +73,7 @@ class OffsetProblem:
         return self._here
 
     def visit(self, at: OffsetPoint) -> None:
-        """Put rows and machine where a point has them, unless they are there: they may have been elsewhere since."""
+        """Move rows and machine to a point, unless they are there already."""
         if self._here is not at:
             self.evaluate(at.V, at.c, at.D)
             self._here = at
@@ -91,7 +91,7 @@ class OffsetProblem:
         return Slopes(dV1[:-1] + 2 * self.basis_penalty * at.V, dc, H)
 
     def rows_step(self, at: OffsetPoint) -> OffsetPoint | None:
-        """Return the point with labelled rows where a linearised machine wants them, if that is lower; else None."""
+        """Return the point after the step of a linearised machine on labelled rows, if it is lower; else None."""
         self.visit(at)
         D = self.machine.rows_step(at.D, self.metric(at))
         share = 1.0
@@ -146,7 +146,7 @@ class OffsetPoint:
 
 
 class Slopes(NamedTuple):
-    """Of the objective, in the shapes of the variables."""
+    """Gradient of the objective, in the shapes of the variables."""
 
     V: np.ndarray
     c: np.ndarray
@@ -154,7 +154,7 @@ class Slopes(NamedTuple):
 
 
 def best_start(problem: OffsetProblem, bases: list[np.ndarray]) -> OffsetPoint:
-    """Return the best of the points with these bases and no pull of the labels on their rows."""
+    """Return the best of the points with these bases and no displacement of labelled rows."""
     with threads.single_blas():
         none = np.zeros((problem.data.n_labelled, len(bases[0]) + 1))
         points = [problem.evaluate(V, np.zeros(V.shape[1]), none) for V in bases]
@@ -182,8 +182,8 @@ class _Round:
     def __init__(self, problem: OffsetProblem, origin: OffsetPoint, tol: float) -> None:
         self.problem, self.origin, self.tol = problem, origin, tol
         at, b, (k, d) = self.origin, problem.reconstruction_share, self.origin.V.shape
-        # What V does within the space of its rows the rows of X follow, which softens the curvature of ||U dV||^2.
-        # What it does beyond they cannot follow.
+        # Rows follow changes of V within its row space, which lowers the curvature of ||U dV||^2. They cannot follow
+        # changes orthogonal to it.
         bend = 2 * b * np.diag(problem.normal(at))[:k] + 2 * problem.basis_penalty
         self.inside = np.linalg.qr(at.V.T)[0].T  # (min(k, d), d)
         self.scale_inside = 1 / np.sqrt(_SOFT * bend.mean())

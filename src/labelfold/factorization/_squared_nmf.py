@@ -19,10 +19,10 @@ from labelfold.rows import Block, Rows, as_rows
 # Updates of each factor an iteration: they cost little beside the pass, and a few of them save many passes.
 ROUNDS = 4
 
-# Denominators below this are those of factors that are 0 but for round-off.
+# Floor of denominators: smaller ones belong to factors that are 0 up to round-off.
 _FLOOR = {8: 1e-290, 4: 1e-33}
 
-# What is added to the diagonal of V'V, relative to its largest entry: also where it is singular a row has one place.
+# Added to the diagonal of V'V, relative to its largest entry, so that places are unique where V'V is singular.
 _RIDGE = 1e-12
 
 
@@ -37,7 +37,7 @@ class SquaredNMF(NonnegativeParts):
         refuse_negative(rows, P[:, -1], estimator=type(self).__name__)
         Q = V.T @ V
         Q += _RIDGE * Q.diagonal().max() * np.eye(len(Q))
-        # Rows of their own again: blocks of them are solved in threads.
+        # As rows again, so that blocks of them are solved in threads.
         H = as_rows(P[:, :-1].astype(np.float64)).map(_nonnegative_rows, shared=(Q,))
         return rows.put(H.astype(rows.dtype, copy=False))
 
@@ -58,13 +58,13 @@ def multiplied(F: Any, numerator: Any, denominator: Callable[[Any], Any], rounds
     floor = _FLOOR[8 if F.dtype == xp.float64 else 4]
     for _ in range(rounds):
         D = denominator(F)
-        # The product first: a quotient of numbers near the smallest there are might be infinite.
+        # The product first: a quotient of two tiny numbers might overflow.
         F = F * numerator / xp.clip(D, min=floor)
     return F
 
 
 def update_basis(V: np.ndarray, XtH: np.ndarray, HtH: np.ndarray, dtype: Any) -> np.ndarray:
-    """Return V (d, k) after its updates given H, rounded to what rows of ``dtype`` see of it."""
+    """Return V (d, k) after its updates given H, rounded to ``dtype``."""
     V = multiplied(V, XtH, lambda V: V @ HtH)
     return V.astype(dtype).astype(np.float64)
 
@@ -75,7 +75,7 @@ def misfit(square: float, V: np.ndarray, XtH: np.ndarray, HtH: np.ndarray) -> fl
 
 
 def membership(labels: Labels, dtype: Any) -> np.ndarray:
-    """Return what a pass is told of the labels: class codes (n,), -1 unlabelled; or 0/1 columns (n, c), then NaN."""
+    """Return labels as passes read them: class codes (n,), -1 unlabelled; or 0/1 columns (n, c), NaN unlabelled."""
     if labels.task == "multilabel":
         T = np.full((labels.n_rows, labels.n_classes), np.nan, dtype=dtype)
     else:
@@ -85,7 +85,7 @@ def membership(labels: Labels, dtype: Any) -> np.ndarray:
 
 
 def indicator(T: Any, codes: Any) -> tuple[Any, Any]:
-    """Return Y (m, c), zero where unlabelled, and which rows are labelled (m, 1), of what `membership` told.
+    """Return Y (m, c), zero where unlabelled, and which rows are labelled (m, 1), from `membership`.
 
     >>> indicator(np.array([1.0, -1.0]), np.arange(2.0))
     (array([[0., 1.],

@@ -197,7 +197,7 @@ class SSNMF(Decisions, SquaredNMF):
         return indicator_scores(H @ self.class_loadings_, self.task_)
 
     def __sklearn_tags__(self) -> Any:
-        """Declare that non-negative weights without an intercept cannot tell all separable classes apart."""
+        """Declare a poor score: non-negative weights without an intercept cannot separate all separable classes."""
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True
         return tags
@@ -236,7 +236,7 @@ def objective(
 
 
 class _SSNMFFactors(NamedTuple):
-    """What an iteration leaves."""
+    """The factors after an iteration."""
 
     H: Any  # (n, k)  living with the rows
     V: np.ndarray  # (d, k)
@@ -253,7 +253,7 @@ class _SSNMFSolver:
         self.T = rows.put(membership(labels, rows.dtype))
 
     def start_weights(self, H: Any) -> np.ndarray:
-        """Return A (k, c) with which the labelled rows belong to all classes alike."""
+        """Return A (k, c) with which labelled rows belong to all classes equally."""
         reach = self.rows.pick(H, self.index).astype(np.float64).sum(axis=1).mean()
         c = len(self.codes)
         return np.full((H.shape[1], c), 1.0 / (c * reach) if reach > 0 else 1.0)

@@ -1,6 +1,7 @@
 """Feature maps: fitted on rows, then applied to each row separately."""
 
 from labelfold.features._anchors import AnchorGraph, Anchors, anchor_graph, joined, nearest_anchors
+from labelfold.features._cholesky_features import cholesky_features
 from labelfold.features._forms import (
     AsTheyAre,
     ColumnForm,
@@ -13,7 +14,6 @@ from labelfold.features._forms import (
 )
 from labelfold.features._kernel_map import (
     KernelMap,
-    cholesky_features,
     default_gamma,
     exact_map,
     kernel_map,

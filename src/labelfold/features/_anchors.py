@@ -43,7 +43,7 @@ _SINGLE_ROWS = 100_000
 # Matrices larger than this are decomposed in float32 first.
 _SINGLE_FROM = 400
 
-# Distances are round-off below this many times the root of what squares lose.
+# Distances below this many times the square root of the round-off of squares are set to 0.
 _ROUND_OFF = 4
 
 # Rows with anchors equally near are looked at so many at a time: their distances from all anchors are made.
@@ -106,13 +106,13 @@ class NearestAnchors:
         self.anchors, self.k = anchors, k
 
     def __call__(self, X: Any) -> np.ndarray:
-        """Return the (n, 2k) array of some rows; rows in single precision may have no room for a distance."""
+        """Return the (n, 2k) array of some rows; in single precision a distance may overflow."""
         return np.hstack(self.anchors.nearest(X, self.k))
 
 
 def nearest_anchors(rows: Rows, anchors: Anchors, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the distances (n, k) of each row's nearest anchors, and which they are: one pass."""
-    with np.errstate(over="ignore"):  # what has no room in the precision of the rows is refused below
+    with np.errstate(over="ignore"):  # overflow in the precision of the rows is refused below
         found = rows.get(Featurized(rows, NearestAnchors(anchors, k)).values())
     dtype = np.float32 if len(found) > _SINGLE_ROWS else found.dtype
     return _finite(found[:, :k].astype(dtype)), found[:, k:].astype(np.int32)

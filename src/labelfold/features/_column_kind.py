@@ -97,7 +97,8 @@ def column_kind(X: Any) -> ColumnKind:
     if len(np.unique(X[: 1 + 1000 // d])) <= 2 and len(np.unique(X)) == 2:
         return ColumnKind(AS_IS, "they hold two values only")
     spread = X.std(axis=0)
-    # A column that is mostly one value, as at the edge of an image, varies less without being of another kind.
+    # A column that is mostly one value, as at the edge of an image, has a smaller variance but is not of another
+    # kind.
     lively = np.sort(spread[np.mean(np.median(X, axis=0) == X, axis=0) < _MOSTLY_ONE])
     median = np.quantile(spread, 0.5, method="lower")
     fills = np.mean(high - low >= _FILLS * (high.max() - low.min())) > 0.5
@@ -111,7 +112,7 @@ def column_kind(X: Any) -> ColumnKind:
     Z = (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
     if len(varying) >= _FEWEST_SMOOTH and _neighbours(Z) >= _SMOOTH:
         return ColumnKind(AS_IS, "neighbouring ones go closely together, as in a spectrum")
-    # Ranks of two values are as good as the values.
+    # For columns of two values ranks are equivalent to the values.
     heavy = _kurtosis(Z[:, ((low < X) & (high > X)).any(axis=0)])
     if np.median(heavy) >= _HEAVY:
         share = np.mean(heavy >= _HEAVY)

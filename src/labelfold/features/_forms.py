@@ -140,7 +140,7 @@ class UnitVariance(ColumnForm):
     def _form(self, X: Any) -> Any:
         if sparse.issparse(X) and self.keeps_zeros:
             return _with_data(X, (X.data * self.scale_[X.indices]).astype(X.dtype))
-        # Less the mean in double precision: a difference of two floats may leave the range of float32.
+        # The mean is subtracted in double precision: the difference may overflow float32.
         return ((dense(X) - self.mean_) * self.scale_).astype(X.dtype)
 
 
@@ -346,7 +346,7 @@ def _rank_function(column: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarra
     deviation = np.sqrt(max(0.0, np.average(ranks**2, weights=count) - np.average(ranks, weights=count) ** 2))
     ranks = ranks / deviation if deviation > _CONSTANT else np.zeros(len(values))
     if len(values) > most:
-        # A value stands for the rows up to it, so points are chosen evenly among the rows.
+        # Points are spaced evenly among the rows, not among the distinct values.
         after = np.cumsum(count)
         chosen = np.unique(np.searchsorted(after, np.linspace(1, n, most)))
         values, ranks = values[chosen], ranks[chosen]

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import lapack
 from sklearn.base import BaseEstimator
 from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
@@ -27,19 +26,12 @@ _TAKES |= {"polynomial": _TAKES["poly"], "laplacian": ("gamma",), "chi2": ("gamm
 _OF_COUNTS = ("chi2", "additive_chi2")
 _LOCAL = ("rbf", "laplacian", "chi2")
 
-# Kernels of rows differ by round-off, or lose half of their digits, below these shares of their size; told from
-# so many rows.
+# Relative differences of kernels that are round-off, and that have lost half of their digits; rows they are seen on.
 _FLAT, _DIM = 100 * np.finfo(np.float64).eps, 1e-8
 _SOME_ROWS = 60
 
-# Kernels whose gamma multiplies a square of the unit of X: of these it can be had from the spread of the rows.
+# Kernels whose gamma has the unit of 1 / X^2, so that its default follows from the spread of the rows.
 _OF_SQUARES = ("rbf", "poly", "polynomial", "sigmoid")
-
-# What is left of a kernel's diagonal is round-off below this many times n eps.
-_ROUND_OFF = 10
-
-# Where features have the kernel, what is left is not below zero by more than this many times its largest value.
-_NEGATIVE = 1e-3
 
 # Memory for a block of features.
 BLOCK_BYTES = 4 << 20
@@ -85,20 +77,28 @@ class KernelMap(BaseEstimator):
 
 
 class CenteredNystroem(Nystroem):
-    """Nystroem's features in double precision, less the mean of the landmarks where a kernel sees differences.
+    """Nystroem's features in double precision, of rows centred where the kernel allows it.
 
     Attributes
     ----------
     center_ : ndarray of shape (d,) or None
         That mean; None of sparse rows, which keep their zeros, and of other kernels.
+    eps_ : float
+        How exact features are, relative to their size: kernels, exact to the last place, are divided by roots of
+        their eigenvalues.
     """
 
     def fit(self, X: Any, y: Any = None) -> CenteredNystroem:
         """Take the rows for landmarks."""
         plain = sp.issparse(X) or not _sees_differences(self.kernel, True)
         self.center_ = None if plain else np.asarray(X, dtype=np.float64).mean(axis=0)
-        with np.errstate(over="ignore", invalid="ignore"):  # as `_kernels`
-            return super().fit(shifted(X, self.center_, self.kernel))
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # as `_kernels`
+            super().fit(shifted(X, self.center_, self.kernel))
+            F = super().transform(self.components_)  # F F' = K
+            largest, root = float(np.abs(F @ F.T).max()), float(np.linalg.norm(self.normalization_, 2))
+            noise = np.finfo(np.float64).eps * largest * root / np.sqrt(np.square(F).sum() / len(F))
+        self.eps_ = float(noise) if noise < 1 else 0.0
+        return self
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the features of some rows."""
@@ -107,7 +107,7 @@ class CenteredNystroem(Nystroem):
 
 
 class Scores(NamedTuple):
-    """Scores of rows, in double precision whatever the rows have: coefficients may be large, and cancel."""
+    """Scores of rows, always in double precision: large coefficients may cancel."""
 
     feature_map: Any
     mean: np.ndarray
@@ -140,9 +140,9 @@ def shifted(X: Any, center: np.ndarray | None, kernel: str | Callable) -> Any:
 
 
 def _sees_differences(kernel: str | Callable, centred: bool) -> bool:
-    """Tell whether a shift of all rows leaves the kernel as it is, or as it is once features are centred.
+    """Tell whether the kernel, or its centred features, are invariant to a shift of all rows.
 
-    Distances and products of rows far from 0 would lose the digits that tell the rows apart.
+    Rows far from 0 can then be centred first, so that distances and products do not cancel.
     """
     return kernel in ("rbf", "laplacian") or (kernel == "linear" and centred)
 
@@ -239,7 +239,7 @@ def _kernels(X: Any, Y: Any, kernel: str | Callable, params: dict[str, Any]) -> 
 
 
 def _check_digits(points: Any, kernel: str | Callable, params: dict[str, Any]) -> None:
-    """Refuse a kernel that does not tell rows apart, and warn of one that hardly does, judging from some rows.
+    """Refuse a kernel that is constant up to round-off on a sample of rows, and warn of one that nearly is.
 
     A tiny gamma makes every value nearly 1; columns far from 0, or a large ``coef0``, make all products nearly
     equal. What differs then is mostly round-off.
@@ -290,11 +290,29 @@ def exact_map(
             f"max_gram_bytes={max_gram_bytes:,} allows; leave n_landmarks at 'auto', or raise max_gram_bytes to "
             f"{8 * n * n:,}"
         )
+    return _map_of(rows, kernel, params, centred)
+
+
+def _map_of(rows: Rows, kernel: str | Callable, params: dict[str, Any], centred: bool) -> KernelMap:
+    """Return the map with all of these rows for points; ``centred`` as in `exact_map`."""
     points = shifted(dense_if_full(rows.whole().double().raw), None, kernel)
     if sp.issparse(points) or not _sees_differences(kernel, centred):
         return KernelMap(points, kernel, params)
     center = points.mean(axis=0)
     return KernelMap(points - center, kernel, params, center)
+
+
+def kernel_columns(
+    rows: Rows, kernel: str, gamma: float | None, n_landmarks: int | None, random_state: Any
+) -> KernelMap:
+    """Return the map of a row to its kernels with landmarks drawn from the rows; with all rows when None."""
+    params = kernel_params(kernel, gamma=gamma)
+    if kernel in _OF_COUNTS:
+        refuse_negative(rows, rows.get(rows.map(_least)), estimator=f"kernel={kernel!r}")
+    order = check_random_state(random_state).permutation(rows.shape[0])
+    found = _map_of(rows.take(np.sort(order[:n_landmarks])), kernel, params, False)
+    _check_digits(found.points, kernel, params)
+    return found
 
 
 def landmarks_for(n_landmarks: int | str | None, n: int, max_gram_bytes: float) -> int | None:
@@ -334,39 +352,3 @@ def refuse_infinite(K: Any) -> None:
         raise ValueError(
             "the kernel of some rows is NaN or infinite; scale X, or use another kernel or other parameters"
         )
-
-
-def cholesky_features(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return L (n, r) with L L' = K[order][:, order], lower trapezoidal, and the order; K is written over.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]])
-    >>> L, order = cholesky_features(X @ X.T)
-    >>> order.tolist()
-    [1, 2, 0]
-    >>> L
-    array([[2., 0.],
-           [0., 1.],
-           [1., 0.]])
-    """
-    n = len(K)
-    diagonal = np.diagonal(K).copy()
-    largest, span = float(diagonal.max(initial=0.0)), float(max(K.max(), -K.min()))
-    refuse_infinite(span)
-    tol = _ROUND_OFF * n * np.finfo(np.float64).eps * largest
-    # K.T of an array in C order is in the order LAPACK wants, and its upper factor is L in C order.
-    U, order, rank, _ = lapack.dpstrf(K.T, tol=tol, lower=0, overwrite_a=1)
-    L: Any = U.T[:, :rank] if rank else np.zeros((n, 1))
-    for start in range(0, rank, 256):
-        here = slice(start, start + 256)
-        L[here, start:] = np.tril(L[here, start:])
-    order = order - 1
-    left = diagonal[order] - np.einsum("ij,ij->i", L, L)
-    if min(left.min(), largest - span) < -_NEGATIVE * span:
-        raise ValueError(
-            "the kernel's matrix is not positive semi-definite, so no features have it for products; centre X "
-            "where its columns lie far from 0, or use another kernel, such as 'rbf', or other parameters"
-        )
-    return L, order

@@ -15,18 +15,16 @@ from sklearn.utils.validation import check_is_fitted
 from labelfold._base import RowsEstimator, finite, fitting
 from labelfold._sklearn import Interval
 from labelfold.features._forms import mostly_zeros
-from labelfold.numerics._eigen import largest_eigenvectors, signed
-from labelfold.numerics._svd import randomized_svd
+from labelfold.numerics._eigen import signed
+from labelfold.numerics._svd import randomized_svd, row_side_svd
 from labelfold.rows import Block, Centered, Rows
 
 # A d x d or n x n matrix up to twice this size is decomposed directly: one pass.
 DIRECT = 2000
 
-# Principal coordinates are features, so few digits are enough where they are iterated for.
+# Tolerance of iterations: principal coordinates are features, for which few digits are enough.
 _TOL = 1e-4
 _MAX_ITER = 30
-# Further vectors, which speed up the last of those wanted.
-_MORE = 10
 
 
 class Principal(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator):
@@ -170,19 +168,10 @@ def principal_axes(rows: Rows, n_components: int, *, random_state: Any = 0) -> A
         squares, U = _largest(np.asarray(centered.whole().double().outer()) / n, q, eps)
         basis = centered.t(U) / (np.sqrt(squares) * np.sqrt(n))
     elif mostly_zeros(rows) and n < d // 2:
-        # all but two products with X is work on vectors as long as there are rows, not columns
-        Q = np.random.default_rng(_seed(random_state)).standard_normal((n, min(q + _MORE, n)))
-        found = largest_eigenvectors(
-            lambda P: rows.get(centered.map(_times, shared=(centered.t(P),))).astype(float),
-            Q,
-            q,
-            tol=_TOL,
-            eps=eps,
-            max_iter=_MAX_ITER,
+        squares, basis = row_side_svd(
+            centered, q, tol=_TOL, max_iter=_MAX_ITER, random_state=_seed(random_state)
         )
-        keep = found.values[:q] > 10 * n * eps * found.values[0]
-        squares, U = found.values[:q][keep] / n, found.vectors[:, :q][:, keep]
-        basis = centered.t(U) / (np.sqrt(squares) * np.sqrt(n))
+        squares = squares / n
     else:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -194,10 +183,6 @@ def principal_axes(rows: Rows, n_components: int, *, random_state: Any = 0) -> A
 
 def _project(X: Block, W: Any, mean: Any) -> Any:
     return X.shift(mean) @ W
-
-
-def _times(X: Block, Z: Any) -> Any:
-    return X @ Z
 
 
 def _largest(A: np.ndarray, k: int, eps: float) -> tuple[np.ndarray, np.ndarray]:

@@ -141,7 +141,7 @@ class LabelBudgetSplit(BaseCrossValidator):
         if self.n_repeats < 1:
             raise ValueError(f"n_repeats is the number of draws, at least 1, not {self.n_repeats!r}.")
         for repeat in range(self.n_repeats):
-            # a generator for each repeat: more repeats leave the first ones as they were
+            # one generator for each repeat, so that the first repeats do not depend on their number
             rng = np.random.default_rng([self.random_state, repeat])
             test, queue = _draw(known, self.test_size, rng)
             for budget in budgets:
@@ -271,7 +271,7 @@ def _budgets(known: LabelStrata, test_size: float) -> list[int]:
         least if known.kind == "classes" else (known.indicator.shape[1] if known.kind == "multilabel" else 5)
     )
     budgets = [m * parts for m in (2, 5, 10, 20) if m * parts <= most]
-    # a single budget shows no growth: where only one fits, all labels there are make a second
+    # a single budget shows no growth: where only one fits, all available labels are a second
     return budgets if len(budgets) > 1 or most in budgets else [*budgets, most]
 
 
@@ -307,7 +307,7 @@ def _draw(known: LabelStrata, test_size: float, rng: np.random.Generator) -> tup
     part = spread_labels(Y, np.array([test_size, 1 - test_size]), rng.permutation(n))
     surplus = (part == 0).sum() - _most_held(
         n, test_size
-    )  # so that every draw leaves as many labels as budgets take
+    )  # so that each draw leaves enough labels for all budgets
     if surplus > 0:
         part[rng.permutation(np.flatnonzero(part == 0))[:surplus]] = 1
     rest = np.flatnonzero(part != 0)

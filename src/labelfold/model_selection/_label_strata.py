@@ -107,5 +107,5 @@ def spread_labels(Y: np.ndarray, shares: np.ndarray, order: np.ndarray) -> np.nd
     for label in np.flatnonzero(Y.any(axis=0)):
         having = np.flatnonzero(Y[:, label])
         if part[having[0]] >= 0 and (part[having] == part[having[0]]).all():
-            part[having[0]] = -1  # all its rows came to one part by way of other labels
+            part[having[0]] = -1  # all its rows were assigned to one part by other labels
     return part

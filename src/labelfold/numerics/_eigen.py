@@ -12,12 +12,12 @@ from labelfold.numerics.least_squares._block_cg import Operator
 # The basis grows to this many times the block's width, then shrinks to the best of it.
 _MOST_BLOCKS = 4
 
-# A column that V leaves less of than this is round-off. A combination of columns of length 1 adds nothing where its
-# squared length is below that.
+# After projection against V, a column whose relative norm is below the first is round-off, and so is a combination
+# of unit columns whose squared norm is below the second.
 _NOISE = 1e-14
 _DEPENDENT = 1e-12
 
-# The residual that round-off leaves, in units of it: no iteration gets below.
+# The smallest residual that round-off allows, in units of round-off.
 ROUND_OFF = 10
 
 

@@ -1,6 +1,6 @@
-"""Unconstrained minimisation by L-BFGS, for functions so quick that SciPy's bounded version is most of the time.
+"""Unconstrained minimisation by L-BFGS, for functions so cheap that SciPy's own overhead would dominate.
 
-Every step lowers the function, by the rule of Armijo; steps that could have been much longer are tried longer.
+Every step satisfies Armijo's rule; a step that is much too short is lengthened.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-# A step must gain this share of what the slope promises, and leave less than this share of the slope.
+# Constants of the Armijo and the (weak) Wolfe condition.
 _ARMIJO, _WOLFE = 1e-4, 0.9
 # Evaluations of one line search at most, and how many of them may lengthen the step.
 _MOST_TRIALS, _MOST_LONGER = 25, 4
-# How much of a block's scale is kept from step to step (its logarithm), and the least share of a step's curvature
-# that a block must have for the step to tell anything of it.
+# Damping of the logarithm of a block's scale from step to step, and the least share of a step's curvature that a
+# block must have for its scale to be updated.
 _SLOWLY, _TELLING = 0.8, 1e-6
 
 
@@ -86,7 +86,7 @@ def lbfgs(
                 return
             kept, scale[:] = 0, 1.0
             continue
-        # Without a memory of curvature: the step at which a function that falls to 0 in a line would be halved.
+        # Without curvature information: the step at which a linear function that falls to 0 would be halved.
         first = 1.0 if held else min(0.5 * abs(f) / -slope if f else 1.0 / np.sqrt(-slope), first_step)
         found = _search(function, gradient, x, f, slope, p, first)
         if found is None:
@@ -107,9 +107,9 @@ def lbfgs(
 
 
 def _rescale(scale: np.ndarray, parts: list[slice], s: np.ndarray, y: np.ndarray, *, first: bool) -> None:
-    """Learn the scale of each block from a step and its change of the gradient, slowly where there are several.
+    """Update the scale of each block from a step and its change of the gradient, damped where there are several.
 
-    A single block takes what the last step says. With several, one step may say little of some of them.
+    One step may carry little information on some of several blocks.
     """
     whole = s @ y
     slowly = 0.0 if first or len(parts) == 1 else _SLOWLY
@@ -130,7 +130,7 @@ def _search(
     p: np.ndarray,
     step: float,
 ) -> tuple[np.ndarray, float, np.ndarray, Any] | None:
-    """Return a step along -p that is low enough and, unless it was cut short, not much too short."""
+    """Return a step along -p that satisfies Armijo's rule and, unless it was shortened, the weak Wolfe condition."""
     low, f_low, slope_low, best = 0.0, f, slope, None
     for trial in range(_MOST_TRIALS):
         x_new = x - step * p

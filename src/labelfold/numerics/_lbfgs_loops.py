@@ -11,7 +11,7 @@ _compile = compiled(FAST)
 
 @_compile
 def direction(g, S, Y, rho, kept, held, scale):
-    """Return H g, H being what steps and changes of the gradient say of the inverse Hessian: the two-loop recursion.
+    """Return H g, H being the L-BFGS approximation of the inverse Hessian: the two-loop recursion.
 
     The last ``held`` of ``kept`` steps S and changes Y lie in a ring; ``scale`` is the diagonal that they correct.
     """

@@ -24,13 +24,13 @@ from scipy.linalg import lapack
 
 EPS = float(np.finfo(np.float64).eps)
 
-# How much above the best found a maximum may lie unnoticed, relative to it.
+# Tolerance of the proof: no maximum exceeds the value found by more than this, relative to it.
 PROVED_TO = 2e-7
 
 # Z is worth a factorisation where it has more rows than this, and more than twice as many as columns.
 _TALL = 512
 
-# A gradient below the first, relative to J, is that of a stationary point all but reached; below the second, reached.
+# Gradients relative to J: below the first a point is nearly stationary, below the second stationary.
 _FLAT, _REACHED = 1e-6, 1e-13
 
 # Intervals are split at most this often: round-off can make a bound useless where nu is very large.
@@ -144,7 +144,7 @@ class RatioSum:
         return float(s[0] ** 2), w / np.linalg.norm(w)
 
     def ascend(self, w: np.ndarray, max_iter: int = 60) -> tuple[np.ndarray, float]:
-        """Return a local maximum from w on, and its value: by Newton's steps, or those to the first eigenvector."""
+        """Return a local maximum reached from w, and its value: by Newton or eigenvector steps."""
         w = w / np.linalg.norm(w)
         value = self.value(w)
         for _ in range(max_iter):
@@ -153,7 +153,7 @@ class RatioSum:
             if size <= _REACHED * value:
                 return w, value
             step = _tangent_step(w, gradient, N)
-            # Round-off may hide that Newton's step at a maximum is one upwards; one that leads down is no such step.
+            # Near a maximum round-off may make a Newton step look like a small descent; a clear descent is rejected.
             least = value * (1 - 64 * EPS) if size <= _FLAT * value else value
             if step is None or self.value(step) <= least:
                 found = max(first_eigenvector(M)[1], *_uphill(w, gradient, N), key=self.value)
@@ -165,7 +165,7 @@ class RatioSum:
         return w, value
 
     def _settled(self, w: np.ndarray, value: float, step: np.ndarray | None, size: float) -> np.ndarray:
-        """Return w with the digits that J, flat at its maximum, no longer shows: by Newton's steps on its slope."""
+        """Return w to full precision, by Newton steps on the gradient: J itself is flat at its maximum."""
         for _ in range(3):
             if size <= _REACHED * value or step is None or self.value(step) < value * (1 - 64 * EPS):
                 break
@@ -183,7 +183,7 @@ class RatioSum:
         M, Gw = self.matrix(t, nu), self.G @ w
         gradient = M @ w - s * w
         of_t = 2 * nu * nu * (self.C @ (self.C.T @ w) - t * Gw)
-        # The derivative of M w - s w, of which what is not tangent to the sphere is taken off on both sides.
+        # The derivative of M w - s w, projected onto the tangent space of the sphere on both sides.
         Hw = gradient - (of_t * (w @ Gw) + Gw * (of_t @ w))
         cross = np.column_stack([of_t, w]) @ np.stack([Gw, Hw - (w @ Hw / 2) * w])
         N = cross - M
@@ -194,7 +194,7 @@ class RatioSum:
 
 def _tangent_step(w: np.ndarray, gradient: np.ndarray, N: np.ndarray) -> np.ndarray | None:
     """Return where Newton's step among unit vectors leads, or None where J is not concave."""
-    # N w = 0: a term along w, as large as N is, leaves tangent steps what they are and makes the system regular.
+    # N w = 0: adding a term along w of the size of N makes the system regular and does not change tangent steps.
     A = np.outer(np.abs(np.diagonal(N)).max(initial=EPS) * w, w)
     A += N
     _, step, failed = lapack.dposv(A.T, gradient, lower=1, overwrite_a=1)
@@ -205,7 +205,7 @@ def _tangent_step(w: np.ndarray, gradient: np.ndarray, N: np.ndarray) -> np.ndar
 
 
 def _uphill(w: np.ndarray, gradient: np.ndarray, N: np.ndarray) -> list[np.ndarray]:
-    """Return unit vectors by steps of Newton's length along every axis of N, but upwards; shorter ones, too."""
+    """Return unit vectors reached by uphill steps along the eigenvectors of N, of Newton's length and shorter."""
     values, U = np.linalg.eigh(N)
     length = np.maximum(np.abs(values), 1e-10 * np.abs(values).max(initial=EPS))
     step = U @ ((U.T @ gradient) / length)
@@ -272,7 +272,7 @@ def maximise(
     start, end = max(0.0, best - s), t_max - proved_to / 2 * best
     if end <= start:
         return Maximum(w, best, [Interval(0.0, max(start, t_max), 0.0)])
-    # One of more intervals than a search makes is no help: most of them could not be proved.
+    # A cover of more intervals than a search makes is not reused: most of its intervals would fail.
     known = cover[1:-1] if cover and len(cover) <= _MOST_NODES else []
     todo = [(max(a, start), min(b, end), nu, nu) for a, b, nu in known if a < end and b > start]
     if todo:

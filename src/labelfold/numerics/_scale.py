@@ -33,7 +33,8 @@ def row_spread(rows: Rows, mask: np.ndarray | None = None) -> float:
     """
     n = rows.shape[0]
     weights = np.ones(n) if mask is None else mask.astype(np.float64)
-    near = rows.take(np.flatnonzero(weights)[:_FEW]).mean()
+    some = rows.take(np.flatnonzero(weights)[:_FEW])
+    near = some.mean()
     square, total = rows.sum(_moments, weights, shared=(near,))
     count = float(weights.sum())
     shift = total[:, 0] / count
@@ -41,7 +42,11 @@ def row_spread(rows: Rows, mask: np.ndarray | None = None) -> float:
         raise ValueError("the squares of X overflow; scale X to about 1")
     found = float(square) / count - float(shift @ shift)
     # What rows that are all the same leave is the round-off of their own length.
-    least = (10 * float(np.finfo(rows.dtype).eps)) ** 2 * float(near @ near)
+    # All is in double precision but the centre: rows in single precision lie off it by one of its last places.
+    eps, single = float(np.finfo(np.float64).eps), float(np.finfo(rows.dtype).eps)
+    # Squares of sparse rows are centred after they are made, which loses as much of them.
+    lost = 10 * eps if some.whole().is_sparse else max((10 * eps) ** 2, 10 * eps * single**2)
+    least = lost * float(near @ near)
     return found if found > least else 1.0
 
 

@@ -141,6 +141,26 @@ def randomized_svd(
     return SVD(U, s, Vt, residual, n_iter, rows.n_passes - before, converged)
 
 
+def row_side_svd(
+    rows: Rows, n_components: int, *, tol: float, max_iter: int, random_state: Any, n_oversamples: int = 10
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the largest squared singular values (k,) and right vectors (d, k), by products with XX'.
+
+    For sparse rows that are fewer than columns: but for two products with X an iteration works on vectors as long as
+    there are rows. Values that are lost in round-off are left out.
+    """
+    n, eps = rows.shape[0], float(np.finfo(rows.dtype).eps)
+    Q = np.random.default_rng(random_state).standard_normal((n, min(n_components + n_oversamples, n)))
+
+    def outer(P: np.ndarray) -> np.ndarray:
+        return rows.get(rows @ rows.t(P)).astype(float)
+
+    found = largest_eigenvectors(outer, Q, n_components, tol=tol, eps=eps, max_iter=max_iter)
+    values, U = found.values[:n_components], found.vectors[:, :n_components]
+    keep = values > 10 * n * eps * values[0]
+    return values[keep], rows.t(U[:, keep]) / np.sqrt(values[keep])
+
+
 def _normal(X: Block, Q: Any) -> Any:
     return X.t(X @ Q)
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from labelfold.rows._host import dense
 
-# Rows are looked at so many numbers at a time.
+# Size of the blocks that rows are processed in, in numbers.
 _SLAB = 2**22
 
-# No number beyond this is told from another.
+# Larger numbers are clipped to this: the range of single precision.
 _FAR = 1e30
 
 

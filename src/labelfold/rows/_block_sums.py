@@ -1,4 +1,4 @@
-"""What blocks give as sums over rows: products and triangles, added up in a worker's own total."""
+"""Sums over rows that blocks compute: products and triangular factors, added to each worker's total."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scipy.linalg import get_blas_funcs
 
 from labelfold.rows._sums import Term
 
-# Below this many multiplications SciPy's product is as fast as a compiled kernel's first call is slow.
+# Below this many multiplications SciPy's product is used: compiling a kernel would take longer than it saves.
 _SMALL_PRODUCT = 4_000_000
 
 
@@ -33,7 +33,7 @@ class DenseTransposed(Term):
 
 
 class DenseGram(Term):
-    """X'X of dense rows, one triangle added into the worker's (d, d) total where it is."""
+    """X'X of dense rows, one triangle added into the worker's (d, d) total in place."""
 
     def __init__(self, X: np.ndarray) -> None:
         self.X = X
@@ -109,7 +109,7 @@ class Triangle(Term):
 
     def add(self, total: list[np.ndarray] | None) -> list[np.ndarray]:
         """Stack the block's rows."""
-        # Rows wait until there are enough of them: a factorisation of a few costs as much as one of many.
+        # Rows are collected first: a factorisation of a few rows costs as much as one of many.
         total = [] if total is None else total
         total.append(self.rows)
         width = self.rows.shape[1]

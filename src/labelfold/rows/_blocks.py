@@ -184,7 +184,7 @@ class CSRBlock(Block):
 
     is_sparse = True
 
-    # Where the rows beneath keep their transpose: what gives it, and which of them is the first here.
+    # Where the adapter keeps the transpose: a function that returns it, and the number of this block's first row.
     transpose: tuple[Callable[[], tuple], int] | None = None
 
     def __init__(self, data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, n_columns: int) -> None:
@@ -264,7 +264,7 @@ class CSRBlock(Block):
         return np.bincount(self.indices, minlength=self.shape[1]) > 0
 
     def narrow(self, keep: np.ndarray | None = None) -> CSRBlock:
-        """Return the block without empty columns, or those that ``keep`` tells apart."""
+        """Return the block without empty columns, or only the columns where ``keep`` is true."""
         keep = self.occupied() if keep is None else keep
         place = (np.cumsum(keep) - 1).astype(self.indices.dtype)
         return CSRBlock(self.data, place[self.indices], self.indptr, int(keep.sum()))
@@ -280,7 +280,7 @@ class CSRBlock(Block):
 
 
 class ShiftedBlock(Block):
-    """X - u a': every row less the same vector a, row i of it u[i] times, without touching X's zeros."""
+    """X - u a': u[i] times the vector a is subtracted from row i, implicitly, so that X stays sparse."""
 
     def __init__(self, block: Block, center: np.ndarray, u: np.ndarray | None = None) -> None:
         self.block, self.center = block, np.asarray(center, dtype=block.dtype)
@@ -326,7 +326,7 @@ class ShiftedBlock(Block):
         return np.array(smallest, dtype=self.dtype)
 
     def outer(self, P: np.ndarray | None = None) -> np.ndarray:
-        """Return (X - u a')(X - u a')', or its product with P: in terms of m-vectors, nothing of X's width."""
+        """Return (X - u a')(X - u a')', or its product with P: products with X and m-vectors alone."""
         cross = self.block @ self.center
         rest = cross - (self.center @ self.center) * self.u
         right = np.stack([self.u, rest])

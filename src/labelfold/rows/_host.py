@@ -37,16 +37,16 @@ def formed(X: Block, form: Callable[[Any], Any]) -> Block:
 
 
 def largest_one(X: Any) -> Any:
-    """Return rows divided by their largest entry, those of zeros as they are.
+    """Return rows divided by their largest entry; rows of zeros are left as they are.
 
-    scikit-learn takes rows that are shorter than 2e-15 for rows of zeros, and squares of long ones overflow.
+    For normalisation: scikit-learn treats rows of norm below 2e-15 as zero, and squares of large entries overflow.
 
     >>> largest_one(np.array([[1e-200, 2e-200], [0.0, 0.0]]))
     array([[0.5, 1. ],
            [0. , 0. ]])
     """
     if sparse.issparse(X):
-        with np.errstate(over="ignore", invalid="ignore"):  # its check that all is finite adds X up
+        with np.errstate(over="ignore", invalid="ignore"):  # scikit-learn's check for finite values sums X
             return normalize(X, norm="max")
     largest = np.abs(X).max(axis=1, keepdims=True, initial=0.0)
     return X / np.where(largest > 0, largest, 1)

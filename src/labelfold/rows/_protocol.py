@@ -61,6 +61,11 @@ class Rows(ABC):
     in_memory: bool = False
     is_sparse: bool = False
 
+    @property
+    def eps(self) -> float:
+        """How exact the values are, relative to the size of their column: of data, to the last place of its dtype."""
+        return float(np.finfo(self.dtype).eps)
+
     @abstractmethod
     def sweep(
         self, f: RowFunction, *aligned: Any, shared: tuple = (), most_rows: int | None = None

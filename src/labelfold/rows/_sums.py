@@ -1,7 +1,7 @@
 """Sums over rows: what a pass adds up, block by block, worker by worker.
 
 A partial sum is a plain array or scalar (small: added up in float64) or a `Term`, which adds itself into the
-worker's accumulator, so that a large sum never exists once a block.
+worker's accumulator, so that no block makes a large sum of its own.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ class Term:
     def merge(left: Any, right: Any) -> Any:
         """Return the sum of two workers' totals, in float64 where both are on the host."""
         if isinstance(left, np.ndarray):
-            own = left.dtype == np.float64 and left.flags.writeable  # not what came from another process
+            own = (
+                left.dtype == np.float64 and left.flags.writeable
+            )  # a total from another process may be read-only
             return np.add(left, right, dtype=np.float64, out=left if own else None)
         return left + right
 
@@ -161,7 +163,7 @@ class Accumulator:
                 value = total.finish(to_host)
             elif isinstance(total, list):
                 value = [to_host(part) for part in total]
-            elif isinstance(total, tuple):  # pieces that are only now summed
+            elif isinstance(total, tuple):  # pieces are summed here
                 value = total
             else:
                 value = np.asarray(to_host(total), dtype=np.float64)

@@ -13,8 +13,8 @@ from typing import Any
 
 import threadpoolctl
 
-# Newer threadpoolctl lets only the first thread that limited OpenBLAS limit it again, until it lets go; what
-# others set is dropped without a word. Passes begin and end in any thread.
+# In newer threadpoolctl only the thread that first limited OpenBLAS can change the limit until it releases it;
+# other threads are ignored silently. Passes begin and end in any thread.
 _let_go = getattr(
     getattr(threadpoolctl, "OpenBLASController", None), "clear_controlling_thread", lambda force: None
 )
@@ -63,7 +63,7 @@ class _Pool:
         with self.lock:
             self.users += 1
             if self.users == 1:
-                if self.n_modules != len(sys.modules):  # a new one may have brought a BLAS of its own
+                if self.n_modules != len(sys.modules):  # a newly imported library may bring its own BLAS
                     self.controller = threadpoolctl.ThreadpoolController()
                     self.n_modules = len(sys.modules)
                 _let_go(force=True)
@@ -106,7 +106,7 @@ def run(work: Callable[[Any, threading.Event], Any], jobs: Sequence[Any]) -> lis
     if len(jobs) <= 1:
         return [work(job, stop) for job in jobs]
     with _pool.single_blas():
-        # Each in a copy of this thread's context, which holds what NumPy was told of overflow.
+        # Each runs in a copy of this thread's context, which holds NumPy's error state.
         futures = [_pool.submitter(len(jobs)).submit(copy_context().run, work, job, stop) for job in jobs]
         try:
             return [future.result() for future in futures]

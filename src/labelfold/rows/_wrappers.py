@@ -25,6 +25,11 @@ class RowsWrapper(Rows):
         """How often the data beneath has been read."""
         return self.rows.n_passes
 
+    @property
+    def eps(self) -> float:
+        """How exact the values beneath are."""
+        return self.rows.eps
+
     # What wrap needs, besides the block: row-aligned arrays, and shared ones.
     _aligned: tuple = ()
     _shared: tuple = ()
@@ -133,11 +138,13 @@ class Featurized(RowsWrapper):
     transform : callable
         Takes some rows (a NumPy array or ``csr_array``) and returns as many dense rows: for instance the
         ``transform`` of a fitted scikit-learn Nystroem.
+    eps : float, default=0.0
+        How exact the features are, relative to their size; no more so than the rows.
     """
 
-    def __init__(self, rows: Rows, transform: Callable[[Any], np.ndarray]) -> None:
+    def __init__(self, rows: Rows, transform: Callable[[Any], np.ndarray], eps: float = 0.0) -> None:
         super().__init__(rows)
-        self.transform = transform
+        self.transform, self._eps = transform, eps
         self.is_sparse = False
         self._shared = (transform,)
         width = np.asarray(transform(rows.take(np.arange(1)).whole().raw)).shape[1]
@@ -151,7 +158,12 @@ class Featurized(RowsWrapper):
 
     def over(self, rows: Rows, index: np.ndarray) -> Featurized:
         """Return the features of other rows."""
-        return Featurized(rows, self.transform)
+        return Featurized(rows, self.transform, self._eps)
+
+    @property
+    def eps(self) -> float:
+        """How exact the features are."""
+        return max(self.rows.eps, self._eps)
 
     def values(self) -> Any:
         """Return the features of all rows, an array, in one pass."""

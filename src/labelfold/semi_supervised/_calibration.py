@@ -8,23 +8,23 @@ from scipy.special import expit, logsumexp
 from scipy.stats import beta, norm
 from sklearn.metrics import r2_score
 
-# As many rows a left-out row counts for.
+# Effective number of new rows that a left-out row counts for.
 _EFFECTIVE = 0.8
 
-# Draws of rows, and how much wider than their spread an interval for R^2 is.
+# Bootstrap draws, and the factor by which an interval for R^2 is widened.
 _DRAWS, R2_WIDER = 300, 1.5
 
-# Scores are steep by so much before anything is seen; the deviation is that of the logarithm.
+# Prior of the steepness of scores: its median, and the standard deviation of its logarithm.
 _STEEP, _SPREAD = 4.0, 0.3
 
-# exp(a F) beyond this says nothing more.
+# Bounds of the logarithm of the steepness.
 _LOG_STEEPNESS = (-2.0, 7.0)
 
 
 def steepness(F: np.ndarray, codes: np.ndarray) -> float:
     """Return a > 0 such that softmax(a F) is the most likely of the classes, given left-out scores F (l, c).
 
-    log a has a normal prior around log 4, so that few rows, or rows that are all right, say nothing extreme.
+    log a has a normal prior around log 4, so that few rows, or only correct ones, do not lead to extreme values.
     """
 
     def loss(log_a: float) -> float:
@@ -55,8 +55,8 @@ def logistic(F: np.ndarray, Y: np.ndarray) -> tuple[float, float]:
 def accuracy_interval(right: np.ndarray) -> tuple[float, float, float]:
     """Return the share of rows that are right, and an interval for it.
 
-    It is Clopper and Pearson's of 90 % for four fifths of the rows, since left-out rows say less than as many new
-    ones. It held the accuracy on other rows in 87 to 91 of 100 cases (experiments/label_fold.py).
+    It is Clopper and Pearson's of 90 % for four fifths of the rows, since left-out rows are less informative than new
+    ones. It covered the accuracy on other rows in 87 to 91 of 100 cases (experiments/label_fold.py).
     """
     n = len(right)
     if not n:
@@ -70,9 +70,8 @@ def accuracy_interval(right: np.ndarray) -> tuple[float, float, float]:
 def r2_interval(truth: np.ndarray, guess: np.ndarray) -> tuple[float, float, float]:
     """Return R^2 of left-out predictions (l, t), mean over the targets, and an interval for it.
 
-    It is 1.645 standard deviations over rows drawn again (bootstrap) to each side, and half as much more, since the
-    labelled rows are also what the model has learned from. It held R^2 on other rows in 89 of 100 cases
-    (experiments/regression.py).
+    It extends 1.645 bootstrap standard deviations to each side, times 1.5, since the model was also fitted to the
+    labelled rows. It covered R^2 on other rows in 89 of 100 cases (experiments/regression.py).
     """
     n = len(truth)
     own = float(r2_score(truth, guess)) if n > 1 else np.nan
@@ -82,7 +81,7 @@ def r2_interval(truth: np.ndarray, guess: np.ndarray) -> tuple[float, float, flo
     total = drawn @ centred**2 - (drawn @ centred) ** 2 / n
     kept = (total > np.finfo(np.float64).eps * n * (centred**2).max(initial=0)).all(axis=1)
     values = 1 - (lost[kept] / total[kept]).mean(axis=1)
-    if len(values) < _DRAWS / 2:  # so few rows that most draws repeat one of them
+    if len(values) < _DRAWS / 2:  # with few rows most draws repeat a single row
         return own, -np.inf, 1.0
     half = norm.ppf(0.95) * R2_WIDER * values.std()
     return own, float(own - half), float(min(own + half, 1.0))

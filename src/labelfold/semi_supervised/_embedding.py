@@ -22,12 +22,12 @@ from labelfold.semi_supervised._solver import Solution
 # Directions whose eigenvalue is below this share of the largest are round-off.
 _ROUND_OFF = 1e-10
 
-# Features of which the variance is below this share of all are left out of the blend.
+# Features whose variance is below this share of the total are left out of the blend.
 _NEGLIGIBLE = 1e-6
 
 
 class FoldEmbedding:
-    """A row's place: (F(x) - mean) turn, then further coordinates where there are any. For `Featurized`."""
+    """Maps a row to its place: (F(x) - mean) turn, then further coordinates if any. For `Featurized`."""
 
     def __init__(self, scores: BlendedScores, mean: np.ndarray, turn: np.ndarray) -> None:
         self.scores, self.mean, self.turn = scores, mean, turn
@@ -50,7 +50,7 @@ class FoldEmbedding:
 class BlendedFeatures:
     """The blended features of one form: root-w_v phi_v of all its views, those of one coordinate taken together.
 
-    Views that differ only in how they weigh the same coordinates add up to one weight a coordinate.
+    Views that differ only in their weights of the same coordinates are merged into one weight a coordinate.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The views folded into one score: whatever their number, a few products a row."""
+"""The views folded into one score, which costs a few products a row whatever their number."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from labelfold.semi_supervised._pieces import (
 )
 from labelfold.semi_supervised._view_list import KERNELS, TREES, View
 
-# A kernel view of more labelled rows than this is Nystroem's, with so many of them.
+# With more labelled rows than this a kernel view is approximated by Nystroem's method on so many of them.
 LANDMARKS = 1000
 
-# A linear view of more labelled rows, and of more columns, than this is that of its principal coordinates.
+# With more labelled rows and more columns than this a linear view uses principal coordinates.
 KERNEL_ROWS = 1500
 
 
@@ -75,7 +75,7 @@ class FoldedForm:
 
 
 class Regressors(NamedTuple):
-    """The labelled rows in a view, and other rows beside them.
+    """The labelled rows and some other rows in a view.
 
     Attributes
     ----------
@@ -138,14 +138,14 @@ def fold_in(view: View, pieces: FormPieces, placed: Placed, alpha: np.ndarray, f
 def coordinates_for(views: list[View], pieces: FormPieces, n_labelled: int) -> int:
     """Return how many principal coordinates some views take."""
     every = any(view.family == "principal" and not view.space for view in views)
-    # A linear view of many rows is made of them.
+    # A linear view of many rows is computed from principal coordinates.
     if every or n_labelled > KERNEL_ROWS:
         return len(pieces.deviations)
     return max((view.space for view in views), default=0)
 
 
 def landmarks(n: int) -> np.ndarray:
-    """Return which of the labelled rows stand for all of them in kernel views."""
+    """Return the labelled rows that serve as Nystroem landmarks in kernel views."""
     return np.arange(n) if n <= LANDMARKS else np.unique(np.linspace(0, n - 1, LANDMARKS).astype(int))
 
 
@@ -200,7 +200,7 @@ def _away(view: View, rows: Placed, placed: Placed) -> np.ndarray:
     if key in rows.made:
         return rows.made[key]
     found = distances(view.family, _points(view, rows), _points(view, placed)[landmarks(n)])
-    if n <= LANDMARKS:  # many of them would take too much room
+    if n <= LANDMARKS:  # kept only where they take little memory
         rows.made[key] = found
     return found
 

@@ -1,4 +1,4 @@
-"""What LabelFold reads off its blended score: places, classes, labels, numbers and probabilities."""
+"""Places, predictions and calibrated probabilities of LabelFold, from its blended score."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class FoldPredictions(Decisions, ClassNamePrefixFeaturesOutMixin, TransformerMix
         return self._shares(self._train_scores)
 
     def _calibrate(self, left_out: np.ndarray, labels: Labels) -> None:
-        """Keep what turns scores into probabilities, and the leave-one-out score."""
+        """Calibrate probabilities on leave-one-out scores, and keep the leave-one-out score."""
         Y = labels.columns()
         self._steepness, self._offset = 1.0, 0.0
         if self.task_ == "regression":
@@ -82,7 +82,7 @@ class FoldPredictions(Decisions, ClassNamePrefixFeaturesOutMixin, TransformerMix
             left_out = left_out + self._threshold()
             own, *interval = accuracy_interval(((left_out > 0) == (Y > 0)).all(axis=1))
         else:
-            # Where a class has one label there is none left to tell it by.
+            # Leaving out the only label of a class leaves nothing to predict it from.
             known = labels.counts()[labels.values] > 1
             F, codes = _by_class(left_out)[known], labels.values[known]
             self._steepness = steepness(F, codes)
@@ -99,7 +99,7 @@ class FoldPredictions(Decisions, ClassNamePrefixFeaturesOutMixin, TransformerMix
         return F + self._threshold()
 
     def _threshold(self) -> float:
-        """Return what is added to the score of a label, so that its sign decides."""
+        """Return the shift of multi-label scores after which their sign decides."""
         return self._offset / self._steepness if self.task_ == "multilabel" else 0.0
 
     def _shares(self, F: np.ndarray) -> np.ndarray:

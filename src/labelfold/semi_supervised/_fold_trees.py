@@ -1,9 +1,8 @@
 """Extra trees on the labelled rows, as one more score beside those of the views.
 
-A tree asks one column at a time, so trees see what no view of all columns does: few columns that count among many,
-and effects with a threshold. Trees on coded labels, split by squared errors, are those of a classifier split by
-Gini's index. Each tree is grown without one part of the labelled rows, so the trees also tell what they say of a row
-that they have not seen.
+A tree splits on one column at a time, so trees find what views of all columns miss: a few relevant columns among
+many, and thresholds. Trees on coded labels, split by squared errors, are those of a classifier split by Gini's index.
+Each tree is grown without one part of the labelled rows, so that trees also give out-of-sample predictions of those.
 """
 
 from __future__ import annotations
@@ -19,22 +18,22 @@ from labelfold.numerics._tree_nodes import TreeNodes, single
 from labelfold.rows import _threads as threads
 from labelfold.rows._host import dense
 
-# The labelled rows are cut into so many parts, and so many trees are grown without each of them; fewer in `refit`.
+# Number of parts of the labelled rows, and of trees grown without each part; fewer in `refit`.
 _PARTS = 10
 N_TREES, FEWER_TREES = 16, 5
 
-# Trees are grown on no more columns than this, since they take them dense.
+# Most columns that trees are grown on: they need dense columns.
 _MOST_COLUMNS = 5000
 
-# A tree has no more leaves than this, and all trees together no more than so many numbers in their nodes.
+# Most leaves of a tree, and most numbers in the nodes of all trees together.
 _LEAVES, _NUMBERS = 2000, 4_000_000
 
-# The share of trees in the blend where their error is the least, and how fast it falls where it is not.
+# Largest share of trees in the blend, and the rate at which it falls as their error grows.
 _SHARE, _POWER = 0.5, 1 / 60
 
 
 class Grown(NamedTuple):
-    """Trees, and what they say of the labelled rows.
+    """Trees, and their out-of-sample predictions of the labelled rows.
 
     Attributes
     ----------
@@ -81,7 +80,7 @@ def grow(
         return "the labelled rows do not differ"
     size = np.where(size > 0, size, 1.0)
     order = _in_turn(X, Y, numbers, seed)
-    # Many splits are equally good. Round-off, which a unit of y changes, should not choose among them.
+    # Many splits are equally good. Rounding removes the round-off that would otherwise choose among them.
     places, Y, part = single(X, middle, size)[order], (Y / scale)[order].round(9), np.arange(n) % parts
     settings = {"max_features": None if numbers else "sqrt", "min_samples_leaf": 1 + (n - 1) // _LEAVES}
 
@@ -94,7 +93,7 @@ def grow(
             seen = part != i
             seeds = (seed + i * per_part + np.arange(per_part)) % 2**31
             trees = [ExtraTreeRegressor(**settings, random_state=int(one)) for one in seeds]
-            with config_context(skip_parameter_validation=True):  # it takes longer than the tree
+            with config_context(skip_parameter_validation=True):  # it takes longer than growing a tree
                 grown.append([tree.fit(places[seen], Y[seen], check_input=False).tree_ for tree in trees])
         return grown
 
@@ -111,9 +110,9 @@ def grow(
 
 
 def _in_turn(X: np.ndarray, Y: np.ndarray, numbers: bool, seed: int) -> np.ndarray:
-    """Return the rows so that those of one class, or of like numbers, go to all parts in turn.
+    """Return an order of the rows that spreads each class, or similar numbers, evenly over the parts.
 
-    Neither the order of the rows nor that of the classes counts.
+    It depends neither on the order of the rows nor on that of the classes.
     """
     order = np.lexsort(np.hstack([Y, X]).T)
     if numbers:
@@ -126,7 +125,7 @@ def _in_turn(X: np.ndarray, Y: np.ndarray, numbers: bool, seed: int) -> np.ndarr
 def share_of_trees(views: np.ndarray, trees: np.ndarray) -> tuple[float, np.ndarray]:
     """Return the share of the trees in the blend, and what it would be without each row.
 
-    It is a half where the trees' error is no larger than that of the views, and falls where it is:
+    It is a half where the trees' error is at most that of the views, and otherwise
     (e_trees / e_views)^(-l / 60) / 2.
 
     Parameters

@@ -16,10 +16,10 @@ from labelfold.numerics._ranges import NORMS
 from labelfold.rows import Rows, as_rows, stored_values
 from labelfold.rows._host import short_indices
 
-# Distances of sparse rows are made some rows at a time. So much is twice as fast as scikit-learn's default of 1 GB.
+# Block size for distances of sparse rows: twice as fast as with scikit-learn's default of 1 GB.
 _WORKING_MB = 64
 
-# Entries of X whose squared distances are still numbers, however many columns there are.
+# Largest entry of X for which squared distances do not overflow.
 _LARGEST = 1e145
 
 
@@ -159,7 +159,7 @@ def _points(rows: Rows, metric: str) -> Any:
             "by a constant"
         )
     X = short_indices(X)
-    if metric == "euclidean":  # about the mean, products that make distances lose no digits
+    if metric == "euclidean":  # centred, so that distances computed from products do not cancel
         return X if sparse.issparse(X) else X - X.mean(axis=0)
     if sparse.issparse(X):
         norms = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())

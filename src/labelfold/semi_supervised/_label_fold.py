@@ -28,16 +28,16 @@ from labelfold.semi_supervised._solver import Solution, Targets, solve, targets_
 from labelfold.semi_supervised._view_list import FORMS, RIDGES, TREES, View, chosen_views
 from labelfold.semi_supervised._view_weights import NEGLIGIBLE
 
-# `refit` weighs so many views for one labelled row, and fewer for more.
+# Views times labelled rows that `refit` handles: with more labelled rows it uses fewer views.
 _REFIT_WORK = 1600
 
-# Its score leaves out views, and trees, of a smaller share of the largest weight.
+# In `refit`, views and trees below this share of the largest weight are left out of the score.
 _REFIT_LEAST = 1e-2
 
-# Unlabelled rows that are looked at when views are weighed: at most so many.
+# Most unlabelled rows that are used when views are weighted.
 _OTHERS = 500
 
-# Training rows, and what `refit` knows of them, are no part of a saved model.
+# Training rows, and what `refit` keeps of them, are not saved with a model.
 _NOT_SAVED = (
     "_held",
     "_train",
@@ -289,7 +289,7 @@ class LabelFold(FoldPredictions):
         self._others_placed = {pieces.name: self._place(pieces, self._others) for pieces in self._pieces}
 
     def _use(self, labels: Labels, full: bool = True) -> None:
-        """Weigh the views by labels, and keep what follows from it."""
+        """Weight the views by the labels, and store score, embedding and predictions."""
         ridges = np.array(RIDGES if self.ridges is None else self.ridges, dtype=np.float64)
         targets = targets_of(labels)
         views = None if full else self._heavy(labels.n_labelled)
@@ -333,7 +333,9 @@ class LabelFold(FoldPredictions):
         X = host(self._train.take(labels.index).whole().double())
         per_part, numbers = N_TREES if full else FEWER_TREES, labels.task == "regression"
         grown = grow(X, targets.Y + targets.offset, targets.scale, numbers, per_part, self._seed)
-        self._reasons = [(view, why) for view, why in self._reasons if view != TREES]  # of the labels before
+        self._reasons = [
+            (view, why) for view, why in self._reasons if view != TREES
+        ]  # of the previous labels
         if isinstance(grown, Grown):
             return found.with_trees(grown, targets, 0.0 if full else _REFIT_LEAST)
         self._reasons.append((TREES, grown))

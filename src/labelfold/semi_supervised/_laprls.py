@@ -26,7 +26,7 @@ from labelfold.semi_supervised._graph import (
 )
 from labelfold.semi_supervised._laprls_solvers import Smooth, solve_kernel, solve_linear
 
-# What ridge="auto" is, beside a mean over the labelled rows and in units of the rows' spread.
+# The ridge of "auto", in units of the rows' spread, for a mean over the labelled rows.
 _RIDGE = 0.01
 
 
@@ -276,7 +276,7 @@ class LapRLS(Decisions, RowsEstimator):
         if self.kernel is None:
             refuse_without_kernel(**given)
             return
-        # A constant in the features goes into the intercept, and the graph does not see it.
+        # A constant in the features is absorbed by the intercept, and does not change the graph's penalty.
         centred = self.fit_intercept and not (self.smoothness and self.normalized)
         self.feature_map_, self.gamma_ = kernel_map(
             rows,

@@ -23,10 +23,10 @@ from labelfold.rows import Centered, Rows
 
 EPS = float(np.finfo(np.float64).eps)
 
-# Up to so many columns the preconditioner is the whole matrix; beyond, a sketch of it.
+# Most columns for which the preconditioner is the whole matrix; with more it is a sketch.
 _WHOLE = 512
 _SKETCH = 64
-_COLUMNS = 64  # of a block of products: they bound the memory, n times as many numbers
+_COLUMNS = 64  # columns of a block of products, which bound the memory to n times as many numbers
 _ROUNDS = 3
 
 
@@ -114,7 +114,7 @@ def solve_linear(
     T[index] = (Y - y_mean) / n_labelled
     B = rows.t(T)
     norms = np.linalg.norm(B, axis=0)
-    # Plain iterations first: they do where the ridge is large or the columns alike.
+    # Plain iterations first: they suffice where the ridge is large or the columns have similar scales.
     W, rest, n_iter, residual, sketch = np.zeros_like(B), B, 0, np.inf, None
     for round_ in range(_ROUNDS + 1):
         found = preconditioned_cg(
@@ -224,7 +224,7 @@ def solve_spectrum(
     smoothness: float,
     fit_intercept: bool,
 ) -> Smooth:
-    """Solve as `solve_kernel` does, by eigenvalues: slower, and for a kernel of any size beside the penalties."""
+    """Solve as `solve_kernel` does, by eigenvalues: slower, but stable for any scale of the kernel."""
     n = len(K)
     values, U = np.linalg.eigh((K + K.T) / 2)
     keep = values > n * EPS * values[-1]
@@ -232,7 +232,7 @@ def solve_spectrum(
     F = U * root  # K = F F', so that g(x_i) = f_i'v and its norm is that of v
     B = F.T @ (L @ F) * (smoothness / n**2) if smoothness else np.zeros((len(root), len(root)))
     b, V = np.linalg.eigh((B + B.T) / 2)
-    least = n * EPS * b.max(initial=0.0)  # what is smaller is round-off, and not known to be less
+    least = n * EPS * b.max(initial=0.0)  # smaller values are round-off
     V = V / np.sqrt(ridge + np.maximum(b, least))  # the penalties of g = F V c together are |c|^2
     X = (F @ V)[index]
     x_mean, y_mean = (X.mean(axis=0), Y.mean(axis=0)) if fit_intercept else (0.0, np.zeros(Y.shape[1]))
@@ -247,5 +247,5 @@ def _least_rcond(n: int) -> float:
 
 
 def _later(callback: Callable[..., Any], done: int, i: int, value: float) -> None:
-    """Count on from the iterations that were done before."""
+    """Continue the count of iterations."""
     callback(done + i, value)

@@ -31,19 +31,19 @@ from labelfold.rows import _threads as threads
 from labelfold.rows._host import host
 from labelfold.semi_supervised._view_list import FILTERS, KERNELS, N_EIGENVECTORS, View, instead, merged
 
-# Principal coordinates made where the smaller side of X is decomposed directly, and otherwise.
+# Number of principal coordinates where the smaller side of X is decomposed directly, and otherwise.
 _COORDINATES, _FEWER_COORDINATES = 1000, 100
 
-# Their directions are no more than so many numbers.
+# Most numbers in the principal directions.
 _BASIS = 16_000_000
 
-# Rows of which the mean of a kernel is estimated.
+# Sample size for estimating the mean of a kernel.
 _KERNEL_ROWS = 1000
 
-# All rows are anchors where they are no more than so many times the anchors asked for.
+# All rows are anchors if there are at most this many times the anchors asked for.
 _ALL_ROWS = 1.5
 
-# Anchors in all columns are means of rows up to this many numbers; beyond that they are rows.
+# Largest size of anchors in all columns for which they are means of rows; larger ones are rows themselves.
 _DENSE_ANCHORS = 4_000_000
 
 
@@ -129,7 +129,7 @@ class FormPieces:
         return next(graph for graph in self.graphs if (graph.space, graph.s) == (q, int(s)))
 
     def place(self, T: Any, spaces: Collection[int] | None = None, q: int | None = None) -> Placed:
-        """Return what the views need to know of some rows.
+        """Return some rows as the views need them.
 
         Anchors are looked for in the spaces named, and the first q principal coordinates made; all when None.
         """
@@ -231,7 +231,7 @@ def most_coordinates(n: int, d: int) -> int:
 def _with_coordinates(views: list[View], found: int, most: int, n: int) -> tuple[list[View], dict[View, str]]:
     """Return the views that can be made of so many coordinates, and why others cannot.
 
-    A view of more coordinates than the rank leaves its prior to that of all columns.
+    The prior of a view with more coordinates than the rank is added to that of the view of all columns.
     """
     can, reasons, complete = [], {}, found < most
     for view in views:

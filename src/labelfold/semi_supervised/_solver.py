@@ -27,22 +27,23 @@ from labelfold.semi_supervised._view_weights import (
     with_constant,
 )
 
-# Views and ridges of a smaller share of the largest weight are not weighed again without each row.
+# Views and ridges below this share of the largest weight are ignored in leave-one-out weights.
 _LEFT_OUT = 1e-2
 
-# Of more labelled rows, errors without a row leave out its own error only: its part in the others' is too small.
+# With more labelled rows than this, leave-one-out errors only omit the row's own error: its effect on the others is
+# small.
 _EXACT_ROWS = 500
 
-# Of more labelled rows, the regressions that count are made again rather than all of them kept.
+# With more labelled rows than this, the relevant regressions are recomputed rather than all of them kept.
 _KEPT_ROWS = 2000
 
-# The constant added to kernels of mean squared norm 1: small for classes, so that few labels do not decide on how
-# common a class is; large for labels and numbers, whose mean says more.
+# The constant added to kernels of mean squared norm 1: small for classes, so that few labels do not determine class
+# frequencies; large for labels and numbers, whose mean is informative.
 _SHRUNK, _FREE = 0.1, 10.0
 
 
 class Targets(NamedTuple):
-    """What is regressed.
+    """The regression targets.
 
     Attributes
     ----------
@@ -79,7 +80,7 @@ def targets_of(labels: Labels) -> Targets:
 
 
 class Solution(NamedTuple):
-    """What the labels make of the views.
+    """Weights of the views, and the score they give.
 
     Attributes
     ----------
@@ -104,14 +105,11 @@ class Solution(NamedTuple):
     tree_error: float = np.nan
 
     def with_trees(self, grown: Grown, targets: Targets, least: float = 0.0) -> Solution:
-        """Return the views' score blended with that of trees, where their share is at least this."""
-
-        def losses(left_out: np.ndarray) -> np.ndarray:
-            return (((targets.Y + targets.offset - left_out) / targets.scale) ** 2).sum(axis=1)
-
-        trees = losses(grown.left_out)
+        """Return the solution blended with trees, where their share is at least ``least``."""
+        truth = targets.Y + targets.offset
+        trees = squared_errors(truth - grown.left_out, targets.scale)
         if self.views:
-            share, each = share_of_trees(losses(self.left_out), trees)
+            share, each = share_of_trees(squared_errors(truth - self.left_out, targets.scale), trees)
         else:
             share, each = 1.0, np.ones(len(trees))
         if share < least:
@@ -134,7 +132,7 @@ class _Fitted(NamedTuple):
 
 
 class _Problem(NamedTuple):
-    """The forms, the labelled rows and some unlabelled ones as their views see them, and what is regressed."""
+    """The forms, labelled and some unlabelled rows in their views, and the regression targets."""
 
     pieces: list[FormPieces]
     placed: list[Placed]
@@ -184,7 +182,7 @@ def solve(
     errors, doubts = np.empty((len(used), len(ridges))), np.empty((len(used), len(ridges)))
     for j, (view, form) in enumerate(used):
         fit, doubts[j] = problem.fit(view, form)
-        errors[j] = squared_errors(fit.left.residuals, targets.scale)
+        errors[j] = squared_errors(fit.left.residuals, targets.scale).mean(axis=-1)
         if n <= _KEPT_ROWS:
             kept[view] = fit
     doubt = doubts if targets.classes and others[0].T.shape[0] else None
@@ -225,7 +223,7 @@ def _fold(fits: list[_Fitted], w: np.ndarray, problem: _Problem) -> BlendedScore
         one = folded.setdefault(fit.form, FoldedForm(placed[fit.form].T.shape[1], Y.shape[1]))
         fold_in(fit.view, pieces[fit.form], placed[fit.form], alpha, one)
         fitted += fit.found.U @ (fit.found.s[:, None] * (fit.found.U.T @ alpha))
-    # Every view is right but for a constant: the mean over the labelled rows is known.
+    # Views are determined up to a constant, which follows from the mean over the labelled rows.
     bias = fitted.mean(axis=0) + offset
     for i, one in folded.items():
         bias -= (one.columns(placed[i]) + one.anchors(pieces[i], placed[i])).mean(axis=0)
@@ -245,7 +243,7 @@ def _left_out(fits: list[_Fitted], w: np.ndarray, doubts: np.ndarray | None, pro
         if n <= _EXACT_ROWS:
             errors[j, used] = errors_without_each(fits[i].found, ridges[used], left, scale)
         else:
-            own = ((left.residuals / scale) ** 2).sum(axis=2)
+            own = squared_errors(left.residuals, scale)
             errors[j, used] = (own.sum(axis=1, keepdims=True) - own) / (n - 1)
     doubt = None if doubts is None else doubts[some][:, :, None]
     share = weights(errors, n - 1, doubt, *_prior([fits[i].view for i in some]))

@@ -21,7 +21,7 @@ from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
 from labelfold.rows import Block, Rows
 from labelfold.semi_supervised._tsvm_solver import Machine, TSVMProblem, anneal, begin, stage_weights
 
-# With C="auto" fewer labels than this weigh together what so many would.
+# With C="auto", fewer labelled rows than this get the total weight of this many.
 _FEW_LABELS = 100
 
 
@@ -243,7 +243,7 @@ class TSVM(Decisions, RowsEstimator):
     def _train(self, problem: TSVMProblem, T: np.ndarray, fractions: np.ndarray) -> list[Machine]:
         """Return the machines, and say where they are less than was asked for."""
         stages = len(problem.weights) if len(problem.unlabelled) else 0
-        # All machines are there before the first stage, so that an interrupt leaves each of them.
+        # All machines are trained before the first stage, so that an interrupt leaves a complete model.
         machines = [begin(problem, T[:, j], fraction) for j, fraction in enumerate(fractions)]
         with Progress("TSVM", max(1, stages * len(machines)), self.verbose) as progress:
             try:

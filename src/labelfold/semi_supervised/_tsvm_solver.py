@@ -41,7 +41,7 @@ class TSVMProblem:
 
 @dataclass(frozen=True, eq=False)
 class Machine:
-    """A machine, the signs it was trained with, and how it came to be."""
+    """A machine, the signs it was trained with, and the history of its objective."""
 
     w: np.ndarray  # (d,)
     intercept: float
@@ -49,7 +49,7 @@ class Machine:
     margins: np.ndarray  # (n,)  w'x + b
     objective: tuple[tuple[float, ...], ...] = ()
     gap: float = 0.0
-    short: int = 0  # stages that ended before the switching did
+    short: int = 0  # stages that stopped before switching had ended
 
 
 def objective(
@@ -86,14 +86,14 @@ def begin(problem: TSVMProblem, T: np.ndarray, fraction: float) -> Machine:
 def anneal(problem: TSVMProblem, machine: Machine, weight: float, keep: Callable[[Machine], None]) -> Machine:
     """Train and switch in turn, until no pair gains, with unlabelled rows of this weight.
 
-    ``keep`` is given what each training reached, for an interrupt to find.
+    ``keep`` is called with the machine after each training, so that an interrupt can return it.
     """
     C = problem.costs(weight)
     earlier = machine.objective
     values: tuple[float, ...] = ()
     for _ in range(problem.max_iter):
         old, signs = machine, machine.signs
-        # At the minimum alpha is 2 C slack: a start that knows the labels as they are now.
+        # At the minimum alpha is 2 C slack, which gives a warm start for the current labels.
         alpha = 2 * C * np.maximum(0.0, 1 - signs * old.margins)
         found = _svm(problem, signs, C, alpha)
         margins = _margins(problem.X, found)
@@ -128,7 +128,7 @@ def switches(margins: np.ndarray, signs: np.ndarray, most: int | None) -> np.nda
     negative = negative[np.argsort(-margins[negative], kind="stable")]
     m = min(len(positive), len(negative), len(signs) if most is None else most)
     gains = margins[positive[:m]] < margins[negative[:m]]
-    m = int(np.count_nonzero(gains))  # the first m, since the margins draw closer
+    m = int(np.count_nonzero(gains))  # the first m: the gains are sorted
     return np.concatenate([positive[:m], negative[:m]])
 
 

@@ -1,4 +1,4 @@
-"""Coordinates of the training rows of a LabelFold that no label has a part in."""
+"""Coordinates of the training rows of a LabelFold that do not depend on labels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COORDINATES = 20
 def unsupervised(fold: LabelFold, index: np.ndarray) -> np.ndarray:
     """Return principal coordinates of some training rows in every form of the columns.
 
-    The forms count alike: over all rows the mean squared norm of each is 1.
+    Forms have equal weight: the mean squared norm of each over all rows is 1.
 
     Parameters
     ----------

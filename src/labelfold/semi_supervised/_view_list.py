@@ -23,14 +23,14 @@ FORMS = {
 
 FAMILIES = ("linear", "principal", "rbf", "laplace", "graph", "trees")
 
-# Families that "auto" makes of tables only: absolute distances in many columns are costly, and tell little more;
-# trees gain on tables, and lose on signals.
+# Families that "auto" uses on tables only: absolute distances in many columns are costly and gain little; trees help
+# on tables, and harm on signals.
 _OF_TABLES = ("laplace", "trees")
 
 # Functions of a distance, exp(-g d / mean d): d is the squared distance, or the sum of absolute differences.
 KERNELS = ("rbf", "laplace")
 
-# w(lambda): how much a function on the graph counts, given its eigenvalue.
+# w(lambda): the weight of a function on the graph, given its eigenvalue.
 FILTERS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "1/(t+.02)^2": lambda t: (t + 0.02) ** -2.0,
     "1/(t+.02)^3": lambda t: (t + 0.02) ** -3.0,
@@ -40,18 +40,18 @@ FILTERS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 RIDGES = tuple(10.0**p for p in range(-3, 2))
 
-# Families that get a share of all weight beside what the labels give them, and how fast it falls with their loss.
-# Linear views are a floor. Laplace views, those of tables, differ most from the others, so a blend gains by them even
-# where their own loss is larger.
+# Families with a reserved share of the weight, and how fast it falls with their loss. Linear views always keep some.
+# Laplace views, on tables, differ most from the others, so that a blend gains from them even where their own loss is
+# larger.
 RESERVED = {"laplace": (0.5, 0.05), "linear": (0.1, 0.0)}
 
 # Functions kept of each graph.
 N_EIGENVECTORS = 150
 
-# Rows of which fewer entries than this are not 0, in more columns than that, are treated as text is.
+# Rows with a smaller share of non-zeros than this, in more columns than that, are treated like text.
 _SPARSE_SHARE, _SPARSE_COLUMNS = 0.1, 200
 
-# Counts of fewer columns are a table. The columns of a table with more are taken to have one unit.
+# Counts with fewer columns than this are a table. Tables with more columns are assumed to have one unit.
 _COUNT_COLUMNS, _TABLE_COLUMNS = 50, 100
 
 
@@ -96,7 +96,7 @@ class View:
         return "extra trees" if self.family == "trees" else self.family
 
 
-# Extra trees are no view of their own: they are blended with all of them.
+# Extra trees are not a view: they are blended with the score of all views.
 TREES = View("as they are", "trees")
 
 
@@ -114,7 +114,7 @@ def views_of(form: str) -> tuple[View, ...]:
 
 
 def instead(view: View) -> View:
-    """Return the view that takes the place of one of more coordinates than there are: that of all of them."""
+    """Return the view of all coordinates, in place of one with more coordinates than there are."""
     if view.family == "principal" and not view.value:
         return replace(view, family="linear", space=0)
     return replace(view, space=0)

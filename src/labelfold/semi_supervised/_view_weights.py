@@ -19,21 +19,21 @@ import numpy as np
 # Eigenvalues of a kernel below this share of the largest are round-off.
 _ROUND_OFF = 1e-12
 
-# 1 - h_ii is never below this: the row alone would then say what its own value is.
+# Floor of 1 - h_ii, which is 0 where a row determines its own value.
 _LEAST_GAP = 1e-9
 
 # Weights below this share of the largest are 0.
 NEGLIGIBLE = 1e-4
 
-# How undecided a view is on unlabelled rows counts as much as so many labelled ones.
+# Number of labelled rows that the indecision of a view on unlabelled rows counts for.
 _MORE_ROWS = 20
 
-# Weights are this power of the error, for each row.
+# Exponent of the error in the weights, for each row.
 _POWER = 1 / 3
 
 
 class Reserved(NamedTuple):
-    """A share of all weight that goes to some views, beside what they have by the rule.
+    """A share of the weight that is reserved for some views.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ def with_constant(phi: np.ndarray, constant: float) -> np.ndarray:
 
 
 def coefficients(found: Spectrum, Y: np.ndarray, ridges: np.ndarray) -> np.ndarray:
-    """Return alpha for every ridge, (r, l, c), less what the kernel takes to 0."""
+    """Return alpha for every ridge, (r, l, c), without its component in the null space of the kernel."""
     U, s = found
     return U @ ((U.T @ Y) / (s + ridges[:, None])[:, :, None])
 
@@ -105,8 +105,8 @@ def leave_one_out(found: Spectrum, Y: np.ndarray, ridges: np.ndarray) -> LeftOut
 
 
 def squared_errors(residuals: np.ndarray, scale: np.ndarray | float) -> np.ndarray:
-    """Return the mean squared norm of residuals (..., l, c), columns divided by ``scale`` (c,)."""
-    return ((residuals / scale) ** 2).sum(axis=-1).mean(axis=-1)
+    """Return the squared norm of each row of residuals (..., l, c), columns divided by ``scale`` (c,)."""
+    return ((residuals / scale) ** 2).sum(axis=-1)
 
 
 def undecided(F: np.ndarray) -> np.ndarray:

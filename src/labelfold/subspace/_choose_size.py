@@ -21,9 +21,9 @@ CANDIDATES = (2, 4, 8, 16, 32)
 def choose_components(estimator: Any, source: Source) -> dict[str, Any]:
     """Return how well each number of directions predicts labels that were held back.
 
-    Folds are made of the labelled rows, each class spread over them evenly. The rows all stay, those of the fold held
-    back as unlabelled ones. Directions are nested, so that one fit a fold serves all candidates. Of more labelled
-    rows than memory is allowed for, some are drawn at random.
+    Folds are stratified by class. Rows of the fold that is held back stay in training as unlabelled ones. Directions
+    are nested, so that one fit a fold serves all candidates. Where the labelled rows exceed the memory budget, a
+    random sample of them is used.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def choose_components(estimator: Any, source: Source) -> dict[str, Any]:
 
 def _splits(labels: Labels, estimator: Any) -> Any:
     n = labels.n_labelled
-    # R^2 takes two numbers a fold.
+    # R^2 needs two numbers a fold.
     a_fold = 2 if labels.task == "regression" else 1
     least = max(3, 2 * a_fold)
     if n < least:
@@ -78,7 +78,7 @@ def _splits(labels: Labels, estimator: Any) -> Any:
         folds = max(2, min(folds, int(labels.counts().max())))
         splitter: Any = StratifiedKFold(folds, shuffle=True, random_state=seed)
         with warnings.catch_warnings():
-            # A class with fewer rows than folds is in some folds only, as it must be.
+            # A class with fewer rows than folds is absent from some folds.
             warnings.filterwarnings("ignore", "The least populated class", UserWarning)
             return list(splitter.split(np.zeros(n), labels.values))
     return list(KFold(folds, shuffle=True, random_state=seed).split(np.zeros(n)))

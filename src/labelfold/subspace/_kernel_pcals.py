@@ -31,7 +31,7 @@ from labelfold.subspace._source import Source
 class KernelPCALS(NestedSubspace):
     r"""PCA-based least squares in the space of a kernel.
 
-    `PCALS`, with the features of a kernel for rows; what it says of directions, labels and their number holds here.
+    `PCALS` with the features of a kernel in place of the columns; its notes on directions and labels hold here too.
     A direction is a sum of rows' features, :math:`w = \sum_i e_i \phi(x_i)`, of which only kernels of rows with each
     other are ever needed.
 
@@ -192,11 +192,10 @@ class KernelPCALS(NestedSubspace):
         if isinstance(self.feature_map_, KernelMap):
             K = _kernel_matrix(self.feature_map_)
             source = KernelSource(K, labels, Y, **options)
-            # The other rows are sums of these, as far as the kernel can tell.
+            # In the space of the kernel all other rows are linear combinations of these.
             self.feature_map_.points = self.feature_map_.points[source.pivots]
             return source
-        seen = Featurized(rows, self.feature_map_.transform)
-        return Source(seen, labels, Y, **options, is_slow=True)
+        return Source(self._seen(rows), labels, Y, **options, is_slow=True)
 
     def _project(self, rows: Rows) -> Any:
         scores = Scores(self.feature_map_, self.mean_, np.ascontiguousarray(self.components_.T))

@@ -7,18 +7,17 @@ from dataclasses import replace
 import numpy as np
 from scipy import linalg
 
-from labelfold.features._kernel_map import cholesky_features
+from labelfold.features._cholesky_features import cholesky_features
 from labelfold.labels import Labels
 from labelfold.rows import as_rows
 from labelfold.subspace._source import Source
 
 
 class KernelSource(Source):
-    """Rows in the space of a kernel: K = L L' after a Cholesky factorisation, of which L has the features.
+    """Rows in the space of a kernel: K = L L' by a pivoted Cholesky factorisation, with L as features.
 
-    The factorisation takes the rows in the order that explains K fastest, and stops when nothing is left: r rows then
-    span all others. A row's features are :math:`L_r^{-1} k(x)`, of its kernels with these, so that new rows have them
-    too.
+    Pivots are chosen greedily, and the factorisation stops when the residual is zero: r rows then span all others. A
+    row's features are :math:`L_r^{-1} k(x)`, of its kernels with these, so that new rows have them too.
 
     Parameters
     ----------
@@ -55,7 +54,7 @@ class KernelSource(Source):
     ) -> None:
         L, order = cholesky_features(K)
         self.pivots = order[: L.shape[1]]
-        # Rows stay in the order of the factorisation, which spares a copy: labels follow them.
+        # Rows stay in the order of the factorisation, which avoids a copy; labels are permuted alike.
         where = np.empty(len(order), dtype=np.intp)
         where[order] = np.arange(len(order))
         index = where[labels.index]

@@ -1,4 +1,4 @@
-"""What is read off nested directions, all or the first few: places, classes, labels and numbers."""
+"""Places and predictions by all nested directions, or by the first few of them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from labelfold.rows import Rows
 class NestedPredictions(Decisions, LinearReducer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Directions of which the first p are a model by themselves.
 
-    `LinearReducer.transform` puts its output into the container that was asked for, with as many names as it has
-    columns: that of the first p is called, and here nothing is left to wrap.
+    `LinearReducer.transform` of the model of the first p directions wraps its output in the container asked for, with
+    p column names; here nothing is left to wrap.
     """
 
     _allowed = ("binary", "multiclass", "multilabel", "regression")
@@ -138,7 +138,7 @@ class NestedPredictions(Decisions, LinearReducer, auto_wrap_output_keys=None):  
 
 
 def responses(labels: Labels) -> np.ndarray:
-    """Return what the labelled rows are asked to give, (l, q): signs of classes or labels, or the numbers."""
+    """Return the responses of the labelled rows, (l, q): signs of classes or labels, or the numbers."""
     if labels.task == "regression":
         return labels.values.reshape(labels.n_labelled, -1)
     return labels.signs().reshape(labels.n_labelled, -1)

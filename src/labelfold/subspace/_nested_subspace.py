@@ -22,7 +22,7 @@ from labelfold.subspace._nested_predictions import NestedPredictions, responses
 from labelfold.subspace._pursuit import Pursuit, pursue
 from labelfold.subspace._source import LabelledSpace, Source
 
-# With reconstruction="auto" a direction of average variance weighs as much as so many labelled rows.
+# With reconstruction="auto", the number of labelled rows that a direction of average variance weighs as much as.
 _RECONSTRUCTION = 100.0
 
 
@@ -96,7 +96,7 @@ class NestedSubspace(NestedPredictions):
         self, source: Source, which: np.ndarray | None, k: int, callback: Any = None
     ) -> tuple[LabelledSpace, Pursuit]:
         """Run the pursuit with all labels, or with some of them."""
-        # Matrices of the small space are small, and passes have threads of their own.
+        # Matrices of the small space are small, and passes have their own threads.
         with threads.single_blas():
             known = source.known(which)
             Y = self._centred(known.Y, known.ones)
@@ -115,7 +115,7 @@ class NestedSubspace(NestedPredictions):
                 tol=self.tol,
                 max_iter=self.max_iter,
                 random_state=self._seed,
-                # A fold that was cut short would say too little of many directions.
+                # A fold that was interrupted would have too few directions.
                 keep_on_interrupt=which is None and self.on_interrupt == "keep",
                 callback=callback,
             )
@@ -163,7 +163,7 @@ class NestedSubspace(NestedPredictions):
         self._keep_task(labels.task, labels.classes, labels.values.ndim == 1)
 
     def _say(self, found: Pursuit, k: int) -> None:
-        """Warn of fewer directions than asked for, and of some that are not quite there."""
+        """Warn of fewer directions than asked for, and of directions that have not converged."""
         rank = len(found.gains)
         plural = "s are" if rank != 1 else " is"
         if found.exhausted:
@@ -185,10 +185,10 @@ class NestedSubspace(NestedPredictions):
 
 
 def _default_reconstruction(square: float, size: int, Y: np.ndarray, n_labelled: int) -> float:
-    """Return a weight of rows with this sum of squares, in a space of this size, that suits any unit.
+    """Return a weight of the reconstruction that suits any unit of X, from its sum of squares and dimension.
 
-    The fewer labelled rows there are for each dimension, the more directions fit them by chance, and the less they
-    weigh together.
+    The fewer labelled rows there are for each dimension, the more directions fit them by chance, and the less weight
+    they get.
     """
     row = float((Y**2).sum()) / n_labelled
     return _RECONSTRUCTION * (row or 1.0) * size / (square if square > 0 else 1.0)

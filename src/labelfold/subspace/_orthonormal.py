@@ -1,4 +1,4 @@
-"""Orthonormal vectors of a space, kept with what all rows and the labelled rows make of them."""
+"""Orthonormal vectors of a space, kept with their products with all rows and with the labelled rows."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ class Vectors(NamedTuple):
 
 
 def orthonormal(space: Space, B: np.ndarray, *others: Vectors) -> Vectors:
-    """Return orthonormal vectors that span what others leave of B, without what is round-off; one product with S."""
+    """Return an orthonormal basis of B less its projection on the others, without round-off; one product with S."""
     room = max(0, space.size - sum(other.n_vectors for other in others))
     for other in others:
         B = orthonormal_columns(B, other.Q)
-    for other in others[:-1]:  # the others are orthogonal to each other but for round-off
+    for other in others[:-1]:  # the others are orthogonal up to round-off
         B = B - other.Q @ (other.Q.T @ B)
     B = B[:, :room]
     return Vectors(B, *space.times(B))

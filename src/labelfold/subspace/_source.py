@@ -1,4 +1,4 @@
-"""What the pursuit needs of the data, read once: for a fit and for the folds of a cross-validation."""
+"""The sums and rows that the pursuit needs, read once for a fit and for the folds of a cross-validation."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from labelfold.numerics._ranges import check_norm
 from labelfold.rows import Block, Centered, Rows
 from labelfold.subspace._vector_spaces import MatrixSpace, RowsSpace
 
-# Up to so many columns a d x d matrix is worth its one pass; beyond, only of data that is slow to read again. Of
-# sparse rows it never is.
+# Most columns for which a d x d matrix is worth its one pass; with more, only for data that is slow to read again.
+# For sparse rows it never is.
 _MODERATE = 2048
 
-# Cross-validation takes so many labelled rows into memory, whatever the budget.
+# Labelled rows that cross-validation takes into memory in any case.
 _FEWEST = 64
 
 
 class LabelledSpace(NamedTuple):
-    """The labelled rows, or as many rows of a triangular factor that stand for them.
+    """The labelled rows, or the rows of a triangular factor with the same products.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class Source:
         random_state: int = 0,
     ) -> None:
         n, d = rows.shape
-        eps, eps64 = float(np.finfo(rows.dtype).eps), float(np.finfo(np.float64).eps)
+        eps, eps64 = rows.eps, float(np.finfo(np.float64).eps)
         self.labels, self.Y = labels, Y
         some = rows.take(labels.index[:64])
         fits = 8 * d * d <= max_gram_bytes and (d <= _MODERATE or is_slow or not rows.in_memory)
@@ -95,7 +95,7 @@ class Source:
         self.drawn = np.sort(np.random.default_rng(random_state).permutation(len(Y))[:most])
         labelled, mask = labelled_rows(rows, labels, max_gram_bytes)
         self._rows, self._all = rows, None
-        # Near the mean, which is not known yet: sums of squares about it lose no digits.
+        # An estimate of the mean: sums of squares about it do not cancel.
         near = np.zeros(d)
         if center:
             near = some.mean().astype(rows.dtype).astype(np.float64)
@@ -105,7 +105,7 @@ class Source:
         else:
             total, self.square = rows.sum(_column_sums, shared=(near,))
         square = float(np.trace(self.S) if self.is_matrix else self.square)
-        if square:  # where all rows are equal, the pursuit says so
+        if square:  # where all rows are equal, the pursuit raises the error
             check_norm(square, rows.dtype)
         shift = total / n if center else np.zeros(d)
         self.mean = self.feature_mean = near + shift
@@ -157,7 +157,7 @@ class Source:
         return Centered(self._rows.take(self.labels.index[which]), self.mean)
 
     def scores(self, which: np.ndarray, W: np.ndarray) -> np.ndarray:
-        """Return how some of the labelled rows lie along directions; they are taken into memory."""
+        """Return the coordinates of some labelled rows along directions; the rows are taken into memory."""
         held = self._taken(which)
         return np.asarray(held.get(held @ W), dtype=np.float64)
 

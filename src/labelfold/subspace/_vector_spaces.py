@@ -1,6 +1,6 @@
-"""Where directions live: vectors of d numbers, and what rows make of them.
+"""The space of directions: vectors of d numbers, and their products with the rows.
 
-Two spaces answer the same questions, so that the pursuit is written once. S = X'X are the products of all rows, Z the
+Two spaces have the same interface, so that the pursuit is written once. S = X'X are the products of all rows, Z the
 labelled rows. In a `MatrixSpace` S is a d x d matrix, and was made in one pass; in a `RowsSpace` every product with S
 is a pass.
 """
@@ -19,19 +19,19 @@ from labelfold.numerics.least_squares._block_cg import preconditioned_cg
 from labelfold.numerics.least_squares._gram import Gram
 from labelfold.rows import Block, Rows
 
-# Up to so many labelled rows their products with each other are factorised; beyond, solved with by iterations.
+# Most labelled rows whose Gram matrix is factorised; with more, systems with it are solved iteratively.
 _FACTORISED = 1500
 _CG_TOL, _CG_ITERATIONS = 1e-6, 60
 
-# Up to so many rows or columns a complete factorisation for every direction costs less than all else.
+# Most rows or columns for which a complete factorisation for every direction is cheap.
 _FITTED = 512
 
-# The weight of fitting, beside the squared norm of all rows, that makes ridge regression least squares.
+# Weight of the fit, relative to the squared norm of all rows, at which ridge regression is least squares in effect.
 _NEARLY_FREE = 1e10
 
 
 class Space(ABC):
-    """What the pursuit asks; blocks of vectors are columns.
+    """The interface that the pursuit uses; blocks of vectors are columns.
 
     Attributes
     ----------
@@ -86,11 +86,9 @@ class Space(ABC):
         return np.maximum(values, 0.0), U
 
     def soften(self, B: np.ndarray, ratio: np.ndarray) -> np.ndarray:
-        """Return (I + ratio Z'Z)^(-1) B: with a ratio without end, B less what labelled rows can see of it.
+        """Return (I + ratio Z'Z)^(-1) B, a ratio for each vector; in the limit B projected off the labelled rows.
 
-        There is a ratio for every vector.
-
-        It is what makes residuals good directions to search in, where fitting the labels outweighs the rest.
+        This preconditions residuals where the fit to the labels dominates J.
         """
         return B - self.back(self.excess(self.on_labelled(B), ratio))
 

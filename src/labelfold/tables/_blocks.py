@@ -77,7 +77,7 @@ class Sampler:
         stride = self.stride
         while self.rows // self.stride > most:
             self.stride *= 2
-        # rows of blocks before the last were thinned by the stride before
+        # rows of earlier blocks were thinned with the previous stride
         first = len(self.kept) - 1 if stride == self.stride else 0
         for i, (block, places, wanted) in enumerate(self.kept[first:], first):
             keep = (places % self.stride == 0) | wanted
@@ -147,7 +147,7 @@ def stacked(parts: Iterable[sp.csr_array], n: int) -> sp.csr_array:
             data, width = data.astype(part.dtype), part.shape[1]
         end, rows = start + part.nnz, part.shape[0] + sum(len(some) for some in counts)
         if end > len(data):
-            # the rows to come are about as full; memory that is never written to is never taken
+            # estimated from the rows so far; memory that is never written to is not allocated
             room = int(1.1 * end * n / rows) if rows < n else end
             small = np.int32 if max(room, width) < 2**31 else np.int64
             data, indices = _grown(data, room, data.dtype), _grown(indices, room, small)

@@ -88,7 +88,7 @@ def left_out(column: Column, target: Target, places: np.ndarray, seen: dict[tupl
     if _constant(values):
         if len(known) == len(values):
             return replace(column, role="left out", how="it holds one value")
-        # whether there is a value is all that it tells
+        # only whether there is a value is informative
         return replace(column, role="category", how="1 value", reading=None, levels=1, data=None)
     if column.role == "number" and _counts_rows(column.name, values, places):
         return replace(column, role="id", how="it counts the rows")

@@ -247,7 +247,7 @@ def _date(name: str, cells: Any, sample: Any, target: Target) -> Column:
     if missing == len(local):
         return Column(name, "left out", "no cell in it is a date")
     days = (np.nanmax(universal) - np.nanmin(universal)) / 86_400
-    # within one turn of the calendar a part says no more than the elapsed time
+    # within one period a part of the calendar adds nothing to the elapsed time
     units = [unit for unit in UNITS if days >= 2 * TURNS[unit]]
     told = [unit for unit in units if target.goes_with(calendar_parts(local, universal, [unit])[:, 1:]).any()]
     how = [" and ".join(layouts), ", ".join(["elapsed time", *told])]

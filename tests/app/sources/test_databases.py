@@ -17,8 +17,8 @@ from test_formats import refused, run
 
 from labelfold.app._cli import main
 from labelfold.app.io import FileProblem, read_table
-from labelfold.app.io._addresses import without_password
-from labelfold.app.io._databases import refuse_other_statements
+from labelfold.app.io._addresses import database_in, without_password
+from labelfold.app.io._databases import refuse_other_statements, write_new_table
 
 SECRET = "s3cr:t/%40"
 
@@ -300,3 +300,32 @@ def test_a_column_of_several_types_is_text(tmp_path):
     assert table.raw.column("a").to_pylist() == ["1.5", "", "2"]
     assert table.raw.column("b").to_pylist() == ["1", "x", "2.5"]
     np.testing.assert_array_equal(table.raw.column("c").to_pylist(), [b"x", None, None])
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "duckdb"])
+def test_a_table_whose_rows_cannot_be_written_is_not_there(kind, tmp_path, frame, monkeypatch):
+    path = tmp_path / {"sqlite": "s.db", "duckdb": "d.duckdb"}[kind]
+    {"sqlite": write_sqlite, "duckdb": write_duckdb}[kind](frame, path)
+    where = database_in(path)
+    execute = sa.Connection.execute
+
+    def failing(connection, statement, *args, **options):
+        if isinstance(statement, sa.Insert):
+            raise sa.exc.OperationalError("insert", {}, Exception("disk I/O error"))
+        return execute(connection, statement, *args, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sa.Connection, "execute", failing)
+        with pytest.raises(FileProblem, match="'said' could not be written"):
+            write_new_table(where, "said", {"a": [1, 2]})
+    write_new_table(where, "said", {"a": [1, 2]})
+
+
+def test_a_table_beneath_the_lock_of_another_program(tmp_path, frame, monkeypatch):
+    monkeypatch.setattr("labelfold.app.io._databases._PATIENCE", 0.01)
+    write_sqlite(frame, tmp_path / "s.db")
+    other = sqlite3.connect(tmp_path / "s.db")
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(FileProblem, match="is locked by another program"):
+        write_new_table(database_in(tmp_path / "s.db"), "said", {"a": [1]})
+    other.close()

@@ -26,7 +26,7 @@ from labelfold.app.commands._options import (
 from labelfold.app.io._problems import Refusal, count, listed, printable, refusing
 
 
-@app.command(epilog=MEMORY)
+@app.command(epilog=MEMORY["rows"])
 @partial(takes_rows, labels=False)
 def transform(
     model: Model,
@@ -55,7 +55,7 @@ def transform(
         console().print(f"{count(n, 'row')} in {count(k, 'component')} written to {output}", soft_wrap=True)
 
 
-@app.command(epilog=MEMORY)
+@app.command(epilog=MEMORY["rows"])
 @partial(takes_rows, labels=False)
 def predict(
     model: Model,

@@ -64,7 +64,7 @@ _DEMO_LABELS = 100
 _DEMO: dict[str, Any] = {"time_limit": 60}
 
 
-@app.command("compare", epilog=MEMORY)
+@app.command("compare", epilog=MEMORY["compare"])
 @takes_rows
 def compare_command(
     context: typer.Context,
@@ -141,7 +141,7 @@ def compare_command(
     )
 
 
-@app.command()
+@app.command(epilog=MEMORY["shipped"])
 def datasets(
     name: Annotated[str | None, typer.Argument(help="The set to write. Default: list all.")] = None,
     output: Annotated[
@@ -174,7 +174,7 @@ def datasets(
     )
 
 
-@app.command()
+@app.command(epilog=MEMORY["shipped"])
 def demo(context: typer.Context, output: Folder = Path("demo"), seed: Seed = 0) -> None:
     """Compare the methods on scikit-learn's handwritten digits, most of their labels hidden."""
     from labelfold.app.io import _shipped as shipped

@@ -10,11 +10,11 @@ from rich.table import Table as Grid
 
 from labelfold.app._explain import view_kinds
 from labelfold.app.commands._console import MOST_TOLD, console, glossed, recipe_of, using
-from labelfold.app.commands._options import Model, app
+from labelfold.app.commands._options import MEMORY, Model, app
 from labelfold.app.io._problems import refusing
 
 
-@app.command()
+@app.command(epilog=MEMORY["model"])
 def inspect(model: Model) -> None:
     """Describe a saved model: method, data, classes, and the columns that its components correlate with."""
     from labelfold.app.io import read_model

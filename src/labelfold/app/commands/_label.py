@@ -29,7 +29,7 @@ from labelfold.app.label import missing
 _TARGET = "label"
 
 
-@app.command("label", epilog=MEMORY)
+@app.command("label", epilog=MEMORY["label"])
 @takes_rows
 def label_command(
     rows: GivenRows,

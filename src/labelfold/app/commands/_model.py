@@ -29,7 +29,7 @@ from labelfold.app.io._problems import Refusal, count, refusing, writable_file
 __all__ = ["app"]
 
 
-@app.command("methods")
+@app.command("methods", epilog=MEMORY["shipped"])
 def list_methods(
     name: Annotated[str | None, typer.Argument(help="The method to describe. Default: list all.")] = None,
 ) -> None:
@@ -74,7 +74,7 @@ def _told(method: Any) -> list[tuple[str, str]]:
     return facts if method.available else [*facts, ("not installed", install(method))]
 
 
-@app.command(epilog=MEMORY)
+@app.command(epilog=MEMORY["rows"])
 @takes_rows
 def fit(
     rows: GivenRows,

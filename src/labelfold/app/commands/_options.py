@@ -289,4 +289,12 @@ def _common(
 
 
 # The end of the help of commands that read a table.
-MEMORY = "At most 300 MB of memory, 8 times the size of the file, and what the method takes (docs/memory.md)."
+# What docs/memory.py says of each command; a test measures it.
+MEMORY = {
+    "rows": "At most 300 MB of memory, 8 times the size of the file, and what the method takes (docs/memory.md).",
+    "label": "At most 300 MB of memory, 8 times the size of the file, and what LabelFold takes (docs/memory.md).",
+    "compare": "At most 400 MB of memory, 12 times the size of the file, and what the largest of the methods takes "
+    "(docs/memory.md).",
+    "model": "At most 300 MB of memory, and 4 times the size of the file, unpacked (docs/memory.md).",
+    "shipped": "At most 600 MB of memory (docs/memory.md).",
+}

@@ -76,7 +76,9 @@ class Store:
                 self._open(folder / "results.csv", folder / "run.json", fingerprint)
             except OSError as error:
                 self.close()
-                raise FileProblem(f"{folder} could not be written to: {error.strerror or error}.") from error
+                raise FileProblem(
+                    f"{folder} could not be read or written to: {error.strerror or error}."
+                ) from error
             except BaseException:
                 self.close()
                 raise
@@ -164,7 +166,7 @@ def _fingerprint(run: Path) -> str | None:
     try:
         with run.open("rb") as file:
             return json.loads(file.read(_MOST_NOTE_BYTES)).get("fingerprint")
-    except (OSError, ValueError, AttributeError, RecursionError):
+    except (FileNotFoundError, ValueError, AttributeError, RecursionError):
         return None
 
 

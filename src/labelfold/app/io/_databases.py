@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +16,8 @@ from labelfold.app.io._gathered import CELLS, gathered, table_of
 from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed
 from labelfold.app.io._sources import Request
 
+# What fails is told by a sentence; otherwise the traceback of a connection that cannot be closed is printed.
+logging.getLogger("sqlalchemy").addHandler(logging.NullHandler())
 _SELECTS = ("select", "with", "values", "from", "table")
 # Strings, quoted names and comments; a semicolon in them does not end a statement.
 _QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -137,27 +140,31 @@ def _connected(where: Database, *, write: bool = False) -> Iterator[Any]:
 def _engine(where: Database, write: bool) -> Any:
     import sqlalchemy as sa
 
+    # one connection, closed after its use; a rollback before that would fail, loudly, where the disk did
+    pool: dict[str, Any] = {"poolclass": sa.NullPool, "pool_reset_on_return": None}
+
     if where.kind == "sqlite":
         import sqlite3
 
         assert where.path is not None
         uri = f"{where.path.resolve().as_uri()}?mode={'rw' if write else 'ro'}"
-        return sa.create_engine(
-            "sqlite://",
-            creator=lambda: sqlite3.connect(uri, uri=True, timeout=_PATIENCE),
-            poolclass=sa.NullPool,
-        )
+        # the module would begin no transaction before a table is made, which then stayed where its rows fail
+        how: dict[str, Any] = {"uri": True, "timeout": _PATIENCE, "isolation_level": None}
+        engine = sa.create_engine("sqlite://", creator=lambda: sqlite3.connect(uri, **how), **pool)
+        begin = "BEGIN IMMEDIATE" if write else "BEGIN"
+        sa.event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
+        return engine
     if where.kind == "duckdb":
         # it would keep what it has read of the file, and put what does not fit beside it
         config = {"memory_limit": _DUCKDB, "temp_directory": tempfile.gettempdir()}
         options = {"read_only": not write, "config": config}
-        return sa.create_engine(where.url, connect_args=options, poolclass=sa.NullPool)
+        return sa.create_engine(where.url, connect_args=options, **pool)
     url = (
         where.url
         if "connect_timeout" in where.url.query
         else where.url.update_query_dict({"connect_timeout": str(_PATIENCE)})
     )
-    return sa.create_engine(url, poolclass=sa.NullPool)
+    return sa.create_engine(url, **pool)
 
 
 def _errors(where: Database) -> tuple[type[Exception], ...]:
@@ -221,6 +228,8 @@ def write_new_table(where: Database, name: str, columns: Mapping[str, Sequence[A
                     rows = zip(*(part[start : start + size] for part in cells), strict=True)
                     connection.execute(table.insert(), [dict(zip(arrays, row, strict=True)) for row in rows])
         except sa.exc.SQLAlchemyError as error:
+            if _LOCKED.search(str(error)):
+                raise
             raise FileProblem(
                 f"The table {name!r} could not be written to {where}: {where.sentence(error)}."
             ) from None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from labelfold.app.io._csv import CsvFile
 from labelfold.app.io._limits import is_packed, refuse_bomb
-from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed, one_line
+from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed, one_line, read_from
 from labelfold.app.io._sources import Request
 from labelfold.tables._arrow import is_text, text_cells
 from labelfold.tables._blocks import BLOCK, Blocks, Sampler
@@ -44,9 +45,16 @@ def is_large(path: Path) -> bool:
 def checked(path: Path, table: Any) -> Any:
     """Return a table, checked to have rows and unique names."""
     check_names(path, table.column_names)
+    if isinstance(table, Stream):
+        return replace(table, blocks=partial(_read_later, path, table.blocks))
     if hasattr(table, "num_rows") and not table.num_rows:
         raise FileProblem(f"{path} has a header but no rows.")
     return table
+
+
+def _read_later(path: Any, blocks: Callable[[list[str]], Iterator[Any]], columns: list[str]) -> Iterator[Any]:
+    with read_from(path):
+        yield from blocks(columns)
 
 
 @dataclass(frozen=True)

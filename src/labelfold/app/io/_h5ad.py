@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ import scipy.sparse as sp
 
 from labelfold.app.io._finished import finished_file
 from labelfold.app.io._frames import chosen
-from labelfold.app.io._problems import FileProblem, did_you_mean, listed, one_line
+from labelfold.app.io._problems import FileProblem, did_you_mean, listed, one_line, read_from
 from labelfold.app.io._sources import Matrix, Request
 
 # What the copy of a file has more than the file.
@@ -93,8 +92,8 @@ def write_copy(
 
     writable_copy(source, path)
     with _worded(source), finished_file(path) as file:
-        with source.open("rb") as whole:
-            shutil.copyfileobj(whole, file, 1 << 24)
+        for part in _parts(source):
+            file.write(part)
         file.flush()
         with h5py.File(file.name, "r+", locking=False) as made:  # an unfinished file is locked already
             if embedding is not None:
@@ -113,6 +112,16 @@ def write_copy(
                 order += [title] if title not in order else []
             obs.attrs["column-order"] = np.array(order, dtype=object)
     return Path(path)
+
+
+def _parts(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while True:
+            with read_from(path):
+                part = file.read(1 << 24)
+            if not part:
+                return
+            yield part
 
 
 @contextmanager

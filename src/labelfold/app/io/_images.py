@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed
+from labelfold.app.io._problems import FileProblem, count, did_you_mean, failure_to_read, listed, read_from
 from labelfold.app.io._sources import Request, needed
 from labelfold.tables._blocks import in_order
 
@@ -124,8 +125,9 @@ def with_pixels(where: Any, table: Any, column: str, request: Request) -> tuple[
         warnings.simplefilter(
             "ignore", Image.DecompressionBombWarning
         )  # such an image is left out, and named
-        for start, (some, good) in zip(starts, in_order(work, starts), strict=True):
-            X[start : start + len(some)], read[start : start + len(some)] = some, good
+        with read_from(where):
+            for start, (some, good) in zip(starts, in_order(work, starts), strict=True):
+                X[start : start + len(some)], read[start : start + len(some)] = some, good
     broken = [paths[i] or "an empty cell" for i in np.flatnonzero(~read)]
     if len(broken) == len(paths):
         raise FileProblem(
@@ -173,14 +175,18 @@ def _usual_size(root: Path, paths: Sequence[str | None]) -> tuple[int, int]:
     return same if max(same) <= _LARGEST else _USUAL
 
 
-def _opened(path: Path) -> Any:
-    """Open an image. It must be a regular file, since a pipe would block."""
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """Open an image, where it is a file and no pipe that would be waited for."""
     from PIL import Image
 
     if not path.is_file():
         raise ValueError("it is no file")
     Image.init()
-    return Image.open(path, formats=[name for name in _FORMATS if name in Image.OPEN])
+    formats = [name for name in _FORMATS if name in Image.OPEN]
+    # Pillow would not close a file that it cannot read
+    with path.open("rb") as file, Image.open(file, formats=formats) as image:
+        yield image
 
 
 def _read_some(
@@ -194,10 +200,9 @@ def _read_some(
         try:
             if name:
                 X[i], good[i] = _read(root / name, size, colour).ravel(), True
-        except (
-            Exception
-        ):  # a damaged image can fail in any decoder, each its own way; it is named and left out
-            continue
+        except Exception as error:  # a damaged image can fail in any decoder; it is named and left out
+            if failure_to_read(error):
+                raise
     return X, good
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
-from labelfold.app.io._problems import FileProblem, listed, one_line
+from labelfold.app.io._problems import FileProblem, failure_to_read, listed, one_line, read_from
 
 # Refused: what unpacks to more than the first, and to more times its size than the second. Tables and models stay far
 # below; a file that is made to fill the memory comes near 1000 times.
@@ -49,6 +49,17 @@ def unpacked_name(path: Path) -> Path:
     return Path(path.stem if is_packed(path) else path.name)
 
 
+def zip_sizes(path: Path) -> dict[str, int] | None:
+    """Return how large each member of a zip archive is, unpacked; None where a file is no archive."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return {member.filename: member.file_size for member in archive.infolist()}
+    except zipfile.BadZipFile as error:
+        if said := failure_to_read(error):  # is_zipfile would not tell that it could not read the file
+            raise FileProblem(f"{path} could not be read: {said}.") from error
+        return None
+
+
 def open_text(path: Path) -> BinaryIO:
     """Open a text file, unpacked where it ends in .gz, .bz2, .zst or .zip and then within the bounds."""
     if not is_packed(path):
@@ -77,14 +88,9 @@ def _open_zip(path: Path) -> Any:
 
 
 def _table_in(path: Path) -> str:
-    """Return the only table in a zip archive, or raise an error."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = [m for m in archive.infolist() if not m.is_dir() and "__MACOSX/" not in m.filename]
-    except (OSError, zipfile.BadZipFile) as error:
-        raise FileProblem(
-            f"{path} is not a whole zip archive: {one_line(error)}; write or copy it again."
-        ) from error
+    """Return the one table in a zip archive, or say why there is none."""
+    with read_from(path):
+        members = _members(path)
     if any(member.flag_bits & 1 for member in members):
         raise FileProblem(f"{path} is locked with a password; unpack it first.")
     named = [member.filename for member in members]
@@ -96,6 +102,16 @@ def _table_in(path: Path) -> str:
             "unpack it and give the file that is meant."
         )
     return named[0]
+
+
+def _members(path: Path) -> list[zipfile.ZipInfo]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return [m for m in archive.infolist() if not m.is_dir() and "__MACOSX/" not in m.filename]
+    except (OSError, zipfile.BadZipFile) as error:
+        raise FileProblem(
+            f"{path} is not a whole zip archive: {one_line(error)}; write or copy it again."
+        ) from error
 
 
 def _open_zstd(path: Path) -> Any:

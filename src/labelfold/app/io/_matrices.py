@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from labelfold.app.io._limits import open_text, refuse_bomb
+from labelfold.app.io._limits import open_text, refuse_bomb, zip_sizes
 from labelfold.app.io._problems import FileProblem, did_you_mean, listed, one_line
 from labelfold.app.io._sources import Matrix, Request
 
@@ -91,14 +90,14 @@ class _Arrays(Mapping):
     """The arrays of an NPZ file, each unpacked when it is used, with a limit on their size."""
 
     def __init__(self, path: Path) -> None:
-        if not zipfile.is_zipfile(path):
+        sizes = zip_sizes(path)
+        if sizes is None:
             raise FileProblem(
                 f"{path} is not a whole NPZ file (a zip of NumPy arrays); write it with numpy.savez or copy it again."
             )
         self.path, self.unpacked = path, 0
         self.read: dict[str, np.ndarray] = {}
-        with self._worded(), zipfile.ZipFile(path) as archive:
-            self.sizes = {m.filename.removesuffix(".npy"): m.file_size for m in archive.infolist()}
+        self.sizes = {name.removesuffix(".npy"): size for name, size in sizes.items()}
 
     def __getitem__(self, name: str) -> np.ndarray:
         if name not in self.read:

@@ -23,7 +23,7 @@ from labelfold._warn import warn_user
 from labelfold.app.io._archives import undated
 from labelfold.app.io._finished import write_finished
 from labelfold.app.io._limits import most_unpacked, refuse_bomb
-from labelfold.app.io._problems import FileProblem, existing_file, listed, one_line, writable_file
+from labelfold.app.io._problems import FileProblem, existing_file, listed, one_line, read_from, writable_file
 from labelfold.saved import public_path, public_paths
 
 FORMAT = "labelfold-model"
@@ -119,7 +119,8 @@ def read_model(path: str | os.PathLike) -> SavedModel:
     import skops.io
 
     path = existing_file(path)
-    data = path.read_bytes()
+    with read_from(path):
+        data = path.read_bytes()
     meta = _read_note(path, data)
     try:
         unknown = skops.io.get_untrusted_types(data=data)

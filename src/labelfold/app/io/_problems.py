@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import os
 import re
 import tempfile
@@ -12,6 +13,11 @@ from pathlib import Path
 
 # Control characters, and those that turn the direction of writing.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+# What the system says where the disk or the network behind a file fails, whatever the file holds.
+_FAILURES = tuple(
+    os.strerror(getattr(errno, name, errno.EIO)) for name in ("EIO", "ESTALE", "ETIMEDOUT", "ENODEV")
+)
 
 
 class FileProblem(ValueError):
@@ -72,6 +78,32 @@ def existing_file(path: str | os.PathLike) -> Path:
     if path.stat().st_size == 0:
         raise FileProblem(f"{path} is empty.")
     return path
+
+
+def failure_to_read(error: BaseException | None) -> str:
+    """Return what the system said where it could not read a file; "" where it is its content that is wrong.
+
+    >>> failure_to_read(ValueError("no table")), failure_to_read(OSError(5, "Input/output error"))
+    ('', 'Input/output error')
+    """
+    while error is not None:
+        if said := next((words for words in _FAILURES if words in str(error)), ""):
+            return said
+        error = error.__cause__ or error.__context__
+    return ""
+
+
+@contextmanager
+def read_from(path: object) -> Iterator[None]:
+    """Say of a file that the system could not read that this is so, whatever its reader took the failure for."""
+    try:
+        yield
+    except (OSError, FileProblem) as error:
+        if said := failure_to_read(error):
+            raise FileProblem(
+                f"{path} could not be read: {said}; try again, or copy it to another disk and read that."
+            ) from error
+        raise
 
 
 def writable_file(path: str | os.PathLike) -> Path:

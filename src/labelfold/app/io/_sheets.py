@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 from labelfold.app.io._csv import distinct_names
 from labelfold.app.io._gathered import gathered, in_blocks, table_of
-from labelfold.app.io._limits import refuse_bomb
+from labelfold.app.io._limits import refuse_bomb, zip_sizes
 from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed, one_line
 from labelfold.app.io._sources import Request
 
@@ -21,9 +20,7 @@ def read_sheet(path: Path, kind: str, request: Request) -> Any:
     """Read the named sheet, or the first one that is not empty."""
     from python_calamine import CalamineError, CalamineWorkbook, PasswordError
 
-    if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            refuse_bomb(path, path.stat().st_size, sum(member.file_size for member in archive.infolist()))
+    refuse_bomb(path, path.stat().st_size, sum((zip_sizes(path) or {}).values()))
     try:
         book = CalamineWorkbook.from_path(path)
         rows, name = _rows(path, book, request.reading.sheet)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from labelfold.app.io._limits import is_packed, unpacked_name
-from labelfold.app.io._problems import FileProblem, did_you_mean, existing_file
+from labelfold.app.io._problems import FileProblem, did_you_mean, existing_file, read_from
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/{2}")
 
@@ -187,7 +187,8 @@ def find(data: str | os.PathLike, reading: Reading) -> tuple[TableSource, Any]:
         if source.extra == "sql":
             from labelfold.app.io._addresses import database_in
 
-            where = database_in(where)
+            with read_from(where):
+                where = database_in(where)
             source = SOURCES[where.kind]
     if reading.format not in (None, source.name):
         raise FileProblem(f"{where} is read as {source.name}; leave out --format {reading.format}.")
@@ -200,7 +201,9 @@ def find(data: str | os.PathLike, reading: Reading) -> tuple[TableSource, Any]:
 def read(source: TableSource, where: Any, request: Request) -> Any:
     """Read a source: its columns with their names, all at once or as a `Stream`, or a `Matrix`."""
     module, function = source.read.split(":")
-    return getattr(import_module(f"labelfold.app.io.{module}"), function)(where, source.name, request)
+    reader = getattr(import_module(f"labelfold.app.io.{module}"), function)
+    with read_from(where):
+        return reader(where, source.name, request)
 
 
 def needed(where: Any, module: str, extra: str) -> None:

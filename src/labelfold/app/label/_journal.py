@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import numpy as np
-
 from labelfold.app.io._finished import sync_folder
 from labelfold.app.io._label_file import JOURNAL, ROWS
+from labelfold.app.io._label_lines import label_lines
 from labelfold.app.io._locks import lock
 from labelfold.app.io._problems import FileProblem, count, writable_file
 
@@ -113,9 +112,10 @@ class Journal:
         number = next((name for name in ROWS if name not in columns), ROWS[0])
         self.header, self.ids = [number, *ids, *FIELDS], ids
         first, held = _text([self.header]), _read_all(self._handle)
-        whole, begun = whole_lines(held), first.startswith(held)
+        found, begun = label_lines(held), first.startswith(held)
+        whole = 0 if begun and held != first else found.whole
         # nothing is written to a file, nor cut off it, before it is known to be a journal
-        table = [] if begun else self._table(held[:whole])
+        table = [] if begun else self._table(found.rows)
         if whole < len(held):
             self.notes.append(
                 f"The last line of {self.path.name} was not finished when labelling was interrupted, and is left "
@@ -131,22 +131,19 @@ class Journal:
             return
         self.header = table[0]
         self.ids = self.header[1 : self.header.index(JOURNAL[0])]
-        bad = 0
+        bad = found.bad
         for cells in table[1:]:
             line = self._line(cells)
             self.lines += [] if line is None else [line]
             bad += line is None
         if bad:
             self.notes.append(
-                f"{count(bad, 'line')} of {self.path.name} cannot be read, and counts for nothing."
+                f"{count(bad, 'line')} of {self.path.name} cannot be read, and "
+                f"{'count' if bad > 1 else 'counts'} for nothing."
             )
 
-    def _table(self, content: bytes) -> list[list[str]]:
-        """Return the cells of a journal, or raise an error if the file is not one."""
-        try:
-            table = list(csv.reader(io.StringIO(content.decode("utf-8-sig"), newline="")))
-        except (UnicodeDecodeError, csv.Error):
-            table = []
+    def _table(self, table: list[list[str]]) -> list[list[str]]:
+        """Return the cells of a journal, or refuse a file that is none."""
         header = table[0] if table else []
         if not set(JOURNAL) <= set(header) or header.index(JOURNAL[0]) == 0:
             raise FileProblem(
@@ -243,18 +240,6 @@ def _take(handle: int, path: Path) -> None:
         raise FileProblem(
             f"{path} is being written by another labelling page; use that one, or end it first."
         )
-
-
-def whole_lines(content: bytes) -> int:
-    r"""Return the number of bytes of whole lines; a newline within quotes does not end a line.
-
-    >>> whole_lines(b'row,label\n1,a\n2,"b\n'), whole_lines(b"1,a\n2")
-    (14, 4)
-    """
-    held = np.frombuffer(content, dtype=np.uint8)
-    outside = np.cumsum(held == ord('"')) % 2 == 0
-    ends = np.flatnonzero((held == ord("\n")) & outside)
-    return int(ends[-1]) + 1 if len(ends) else 0
 
 
 def _read_all(handle: int) -> bytes:

@@ -82,6 +82,12 @@ class Session:
     def _replay(self, placed: Sequence[int]) -> None:
         """Replay the actions of the journal."""
         known = [(line, row) for line, row in zip(self.journal.lines, placed, strict=True) if row >= 0]
+        classes = {*self.marks.classes, *(line.label for line, _ in known)} - {""}
+        if len(classes) > MOST_CLASSES:
+            raise Refusal(
+                f"{self.journal.path} has labels of {len(classes):,} classes, where {MOST_CLASSES:,} at most are "
+                "expected; name another file with -o."
+            )
         for (_, how), some in groupby(known, key=lambda one: (one[0].time, one[0].how)):
             marks = [
                 Mark(row, line.label or None, line.predicted or None, line.confidence) for line, row in some

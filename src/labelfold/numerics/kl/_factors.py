@@ -1,4 +1,4 @@
-r"""Non-negative factors X = H V' of least I-divergence, by multiplicative updates that look ahead.
+r"""Non-negative factors X = H V' of least I-divergence, by multiplicative updates with extrapolation.
 
 .. math:: D(X, HV') + \lambda\, D(S'X, S'HV'), \qquad
           D(A, B) = \sum_{ij} A_{ij} \log \frac{A_{ij}}{B_{ij}} - A_{ij} + B_{ij}
@@ -11,9 +11,8 @@ V, an update is
           V \leftarrow V \circ \frac{R'H + \lambda R_S'S'H}{\sum_i h_i + \lambda \sum_i S'h_i}
 
 An iteration is one pass over X: it updates H, row by row, and sums up what V is updated by, and the divergence, at
-the new H. Before it both factors go some way further in the direction they have just gone. A pass that ends higher
-than the last is dropped, and the next one starts without looking ahead, from where an update cannot raise the
-divergence.
+the new H. Before it both factors are extrapolated along their last change. A pass that raises the objective is
+dropped, and the next one starts without extrapolation, from where an update cannot raise the divergence.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ from labelfold._descent import Descent, Iterates, descend
 from labelfold.numerics.kl._ratios import kl_rows, kl_sums
 from labelfold.rows import Block, Rows, as_rows
 
-# How far ahead, as a share of the last step: where it begins, how it grows while it pays, and its most.
+# Extrapolation as a share of the last change: at the start, its growth while it is accepted, and its maximum.
 _AHEAD, _GROWTH, _FURTHEST = 0.5, 1.05, 1.0
-# An entry goes down ahead of time by no more than this share of itself: one that nears zero hardly comes back.
+# Extrapolation lowers an entry by at most this share of itself: an entry near zero recovers slowly.
 _BRAKE = 0.05
-# The least that an entry of V is, as a share of its mean, and one of H, as a share of its row's largest: less would
-# take long to come back from, and soon be a number too small to be quick with. Zeros stay zeros.
+# Smallest positive entry of V relative to its mean, and of H relative to the largest of its row: smaller ones
+# recover slowly and become denormal numbers, which are slow. Zeros stay zeros.
 _LEAST_SHARE, _LEAST_SHARE_SINGLE = 1e-20, 1e-12
 
 
@@ -118,7 +117,7 @@ def iterates(
             # The final iteration does not extrapolate, so it cannot be rejected.
             ahead = accelerate and iteration + 1 < max_iter
             state = _advance(state, H, sums, den, beta if ahead else 0.0, least)
-            # In the same place: whoever holds the factors holds no further basis.
+            # Changed in place, so that whoever holds the factors does not keep a further basis alive.
             factors.H, factors.V = state.H, state.V_last
         elif ahead:
             beta *= 0.5
@@ -147,7 +146,7 @@ def _advance(state: _State, H: Any, sums: np.ndarray, den: np.ndarray, beta: flo
 
     sums = sums.astype(state.V_hat.dtype, copy=False)
     inverse = np.divide(1.0, den, out=np.zeros_like(den), where=den > 0)
-    # What is two updates old has no more use, and its memory has.
+    # The basis of two updates ago is not needed any more; its memory is reused.
     V_last = state.V_last
     new = loops.aligned(sums.shape, sums.dtype) if V_last is state.V_hat else V_last
     V, V_hat, v = loops.multiplied(state.V_hat, state.V_last, sums, inverse, beta, _BRAKE, least, new)
@@ -199,7 +198,7 @@ def _update_guided(
 
 
 def _ahead(xp: Any, H: Any, last: Any, beta: float) -> Any:
-    """Return H some way further on, down by no more than the brake allows."""
+    """Return H extrapolated, no entry lowered by more than ``_BRAKE`` allows."""
     if not beta:
         return H
     if xp is np:
@@ -210,7 +209,7 @@ def _ahead(xp: Any, H: Any, last: Any, beta: float) -> Any:
 
 
 def _scaled(xp: Any, H: Any, factors: Any, divisor: Any) -> Any:
-    """Return H * factors / divisor, not next to nothing; ``factors`` may be written to."""
+    """Return H * factors / divisor, positive entries above the least share; may write to ``factors``."""
     share = _least_share(H)
     if xp is np:
         from labelfold.numerics.kl import _ratio_loops as loops
@@ -227,7 +226,7 @@ def _least_share(factor: Any) -> float:
 
 
 def _divisor(xp: Any, v: Any) -> Any:
-    """Return column sums to divide by; where a component is nothing, what is divided is 0 as well."""
+    """Return column sums to divide by, 1 in place of 0: the numerator of an empty component is 0 as well."""
     return xp.where(v > 0, v, xp.ones_like(v))
 
 
@@ -241,5 +240,10 @@ def divergence(X: Any, H: np.ndarray, V: np.ndarray) -> float:
     >>> divergence(np.array([[1.0, 0.0]]), np.array([[1.0]]), np.array([[1.0], [0.5]]))
     0.5
     """
-    rows, V = as_rows(X), np.ascontiguousarray(V)
-    return rows.sum(kl_sums, np.asarray(H, rows.dtype), shared=(V, V.sum(axis=0)))[1]
+    rows = as_rows(X)
+    return sum_of_divergences(rows, np.asarray(H, rows.dtype), np.ascontiguousarray(V))
+
+
+def sum_of_divergences(rows: Rows, H: Any, V: np.ndarray) -> float:
+    """Return D(X, H V') in one pass, given an H that lives with the rows."""
+    return float(rows.sum(kl_sums, H, shared=(V, V.sum(axis=0)))[1])

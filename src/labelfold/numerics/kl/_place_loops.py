@@ -39,7 +39,7 @@ def csr_place(
     return out
 
 
-# What an update of a row in `csr_place` is of: the place itself, its update, or a place further on.
+# Which point of a row is updated in `csr_place`: the current one, its update, or the extrapolated one.
 _HERE, _NEXT, _FAR = 0, 1, 2
 
 
@@ -113,7 +113,7 @@ def _log_ratios(data, first, q, m, least):
 
 @_compile
 def _further(h, one, two, far, v, mass):
-    """Set ``far`` to a place along the curve that begins with h, its update and the update of that."""
+    """Set ``far`` to the squared extrapolation of h, its update and the update of that."""
     squares, bends = 0.0, 0.0
     for t in range(h.size):
         scale = v[t] / mass  # so that squares stay in range

@@ -23,7 +23,7 @@ from array_api_compat import device
 from labelfold.rows import Term
 from labelfold.rows.adapters._device import to_host
 
-# A look ahead leaves an entry at least this share of itself.
+# Extrapolation leaves at least this share of an entry.
 LEAST_LEFT = 0.01
 
 
@@ -139,8 +139,8 @@ class _Gather:
 def _place(xp: Any, X: Any, V: Any, v: Any, tol: float, max_rounds: int) -> Any:
     """Return H (m, k) for dense rows and a fixed V with column sums v, each row until its own gap is within ``tol``.
 
-    Updates by two and two, and a look ahead along the curve they begin (squared extrapolation) that is taken where it
-    does not raise the row's divergence. With h'v the row's sum, as after every update, the divergence lies at most
+    After every two updates a squared extrapolation is tried, and taken where it does not raise the row's
+    divergence. With h'v the row's sum, as after every update, the divergence lies at most
     (worst - 1) times that sum above its minimum: it is convex, and worst is the largest factor of an update.
 
     References
@@ -239,10 +239,10 @@ def _lowest(xp: Any, X: Any) -> Any:
 
 
 def floor(dtype: Any) -> tuple[float, float]:
-    """Return what a modelled value is held above: so much of the value it models, and nearly the least number."""
+    """Return the floor of a modelled value: a share of the value, and nearly the smallest positive number."""
     return (1e-20, 1.2e-38) if "32" in str(dtype) else (1e-200, 2.3e-308)
 
 
 def _elsewhere(H: np.ndarray, v: np.ndarray, there: float) -> float:
-    """Return the sum of H V' where X is zero: all of it, which needs sums only, less what is at the non-zeros."""
+    """Return the sum of H V' where X is zero: its total less ``there``, the sum at the non-zeros."""
     return float(H.sum(axis=0, dtype=np.float64) @ np.asarray(v, dtype=np.float64)) - there

@@ -1,4 +1,4 @@
-"""Where factors of least I-divergence set out from: nearly the product of X's margins, tried on some rows first."""
+"""Start of factors of least I-divergence: near the product of X's margins, improved on a sample of the rows."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from labelfold.numerics._factor_starts import factor_start
 from labelfold.numerics.kl._factors import divergence_factors
 from labelfold.rows import Block, Rows, as_rows
 
-# Random entries lie this far at most above the product of the margins. Small: from far apart the factors are pulled
-# into worse minima, and it takes the updates long to bring back what chance has put near zero.
+# Largest relative deviation of random entries from the product of the margins. It is small: larger ones lead to
+# worse minima, and entries that start near zero recover slowly.
 _SPREAD = 0.2
-# Of many rows one in so many is tried first, but so many for each component; and for so many iterations.
+# The sample: one row in so many, at least so many rows for each component; and the iterations on it.
 _ONE_IN, _ROWS_EACH, _TRIES = 8, 8, 12
-# What the basis then has of each column's own share of X: the rows tried say little of rare columns.
+# Share of the basis that is the column's share of X: the sample says little of rare columns.
 _COMMON = 0.5
 
 
@@ -93,9 +93,10 @@ def divergence_start(
 
 
 def _tried(some: Rows, k: int, found: Margins, rng: np.random.Generator) -> np.ndarray:
-    """Return V (d, k) after some iterations on some rows, of whose columns of zeros it has the common part only.
+    """Return V (d, k) after some iterations on a sample of rows.
 
-    Those columns are left out of the iterations where that is cheap.
+    Columns that are zero in the sample get only their
+    share of X, and are left out of the iterations where that is cheap.
     """
     H, V = random_factors(some, k, found, rng)
     seen = margins(some).column > 0

@@ -11,15 +11,15 @@ from scipy import linalg
 
 Operator = Callable[[np.ndarray], np.ndarray]
 
-# Over so many iterations is the rate of convergence judged: fewer would take a plateau for the end.
+# Number of iterations over which the rate of convergence is estimated: with fewer, a plateau looks like stagnation.
 _WINDOW = 5
 
-# Orthonormal enough for the steps to be the best but for as much of them.
+# Orthogonality tolerance; steps are optimal to this relative error.
 ORTHONORMAL = 1e-3
 
 
 class BlockCG(NamedTuple):
-    """What block conjugate gradients reached."""
+    """Result of block conjugate gradients."""
 
     X: np.ndarray
     residual: float
@@ -111,7 +111,7 @@ def block_cg(
 
 
 def expected_iterations(residuals: Sequence[float], tol: float) -> float:
-    """Return how many more iterations the rate of the last few lets expect; 0 while that is too early to say."""
+    """Return the expected number of further iterations, from the recent rate; 0 while it is too early to tell."""
     if len(residuals) <= _WINDOW:
         return 0.0
     fallen = math.log(residuals[-1 - _WINDOW] / residuals[-1]) / _WINDOW
@@ -121,9 +121,8 @@ def expected_iterations(residuals: Sequence[float], tol: float) -> float:
 def thin_qr(B: np.ndarray, error: float = 1e-11) -> tuple[np.ndarray, np.ndarray]:
     """Return an orthonormal Q and a square R with B = Q R, for a tall B; Q in the dtype of B, R in float64.
 
-    Cholesky QR: matrix products instead of Householder's column-by-column work. A second round where the first
-    leaves columns that are orthogonal but for more than ``error``; Householder's where B is too ill-conditioned for
-    that.
+    Cholesky QR: matrix products instead of Householder's column-by-column work. A second round follows where the
+    first leaves an orthogonality error above ``error``; where B is too ill-conditioned, Householder's QR is used.
     """
     enough = np.finfo(B.dtype).eps / error
     Q, R = B, np.eye(B.shape[1])
@@ -155,9 +154,9 @@ def _rcond(L: np.ndarray) -> float:
 
 
 def psd_inverse(A: np.ndarray) -> np.ndarray:
-    """Return the inverse of a small symmetric matrix, without the directions in which it is round-off alone.
+    """Return the inverse of a small symmetric matrix, without directions in which it is only round-off.
 
-    Such are columns that have converged, or depend on others: outside the range of a singular operator. In float64,
+    These belong to columns that have converged or depend on others. In float64,
     whatever the dtype of the block that A comes from.
     """
     noise = 100 * max(len(A) * np.finfo(np.float64).eps, np.finfo(A.dtype).eps)
@@ -207,7 +206,7 @@ class Sketch(NamedTuple):
 def nystrom_sketch(operator: Operator, n: int, rank: int, rng: Any) -> Sketch:
     """Return a randomised Nystroem approximation of A (n x n) for a preconditioner (Frangella, Tropp & Udell 2023).
 
-    Its directions lie in A's range, so that preconditioned solutions of least norm stay such.
+    Its directions lie in A's range, so that preconditioning keeps solutions of least norm.
     """
     omega, _ = thin_qr(rng.standard_normal(size=(n, rank)))
     Y = operator(omega)
@@ -270,7 +269,7 @@ def preconditioned_cg(
 def small(tol: float) -> float:
     """Return the share of the largest right-hand side below which one is measured against that share.
 
-    It may be round-off alone, and a residual of ``tol`` times that is nothing to be had.
+    A smaller one may be only round-off, and ``tol`` relative to it cannot be reached.
     """
     return max(1e-6, 100 * float(np.finfo(np.float64).eps) / tol)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg
@@ -14,20 +14,20 @@ from labelfold.rows._block_sums import triangle_of
 
 EPS = float(np.finfo(np.float64).eps)
 
-# A Cholesky factor of a squared matrix is trusted while round-off times its condition stays below this.
+# A Cholesky factor of X'X is trusted while round-off times its condition number is below this.
 _TRUSTED = 1e-8
 
-# Directions are taken as known whose singular value is above this many times the rounding errors of the data.
+# A direction is determined by the data if its singular value exceeds this many times their rounding errors.
 _ROUNDED = 2.0
 
-# A column has no part in a dependence if that is less than this many times its errors, and it is this many times as
-# large as they are.
+# A column takes no part in a linear dependence if its coefficient is below the first times its rounding errors, and
+# its norm above the second times them.
 _NO_PART, _WELL_KNOWN = 10.0, 1e3
 
-# As many numbers as surely stay in a core's cache.
+# A number of floats that fits in a core's cache.
 _CACHED = 1 << 17
 
-# With so many ridges, and a matrix so large, a band matrix is quicker than a Cholesky factor for each.
+# Fewest ridges, and smallest matrix, for which the band form is faster than a Cholesky factor for each ridge.
 _FEWEST_RIDGES, _LEAST_SIZE = 5, 2 * WIDTH
 
 
@@ -52,7 +52,7 @@ class Cholesky(NamedTuple):
 
 
 class Gram:
-    """G, of which G + ridge I is solved with.
+    """Solves systems with G + ridge I.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class Gram:
             )
 
     def expect(self, ridges: Iterable[float]) -> None:
-        """Be told which ridges will come: many of them share what would be a Cholesky factor for each."""
+        """Announce the ridges, so that work can be shared."""
         self.ridges = sorted(set(ridges))
         vars(self).pop("_shared", None)
 
@@ -104,10 +104,10 @@ class Gram:
             found = self._shared[ridge]
             if found.F is not None and found.X is not None:
                 return found.F, found.X
-            # Columns of many scales are a bad condition for a band matrix, and none for a factor of the scaled G,
-            # whose condition is better by the ratio of those scales at most.
+            # Columns of different scales are ill-conditioned in band form, but not for a factor of the scaled G,
+            # whose condition number is smaller by the ratio of the scales at most.
             diagonal = np.diagonal(self.G) + (self.constant + ridge)
-            rcond = max(found.rcond, self.size * EPS)  # nothing smaller is known
+            rcond = max(found.rcond, self.size * EPS)  # smaller values are not reliable
             if rcond * diagonal.max() < self._least_rcond(ridge) * diagonal.min():
                 return None
         factor = self.trusted(ridge)
@@ -153,12 +153,14 @@ class Gram:
     def spectrum(self) -> tuple[np.ndarray, np.ndarray]:
         """Eigenvalues (r, 1) and vectors (m, r) of G, without those that are zero but for round-off."""
         values, vectors = np.linalg.eigh(self.G)
-        if self.rounding is not None:
-            root = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T  # G = root'root
-            _, sigma, Vt = np.linalg.svd(known_part(root, self.rounding))
-            values, vectors = sigma[::-1] ** 2, Vt[::-1].T
         keep = values > self.size * EPS * values.max(initial=0.0)
-        return values[keep, None], vectors[:, keep]
+        values, vectors = values[keep], vectors[:, keep]
+        if self.rounding is not None:
+            root = np.sqrt(values)[:, None] * vectors.T  # G = root'root
+            _, sigma, Vt = np.linalg.svd(known_part(root, self.rounding), full_matrices=False)
+            keep = sigma[::-1] ** 2 > self.size * EPS * sigma.max(initial=0.0) ** 2
+            values, vectors = sigma[::-1][keep] ** 2, Vt[::-1][keep].T
+        return values[:, None], vectors
 
     @property
     def blurred(self) -> bool:
@@ -245,10 +247,10 @@ class Factor:
         return padded, sigma, V
 
 
-def rounding(squares: np.ndarray, length: int, dtype: Any) -> np.ndarray | None:
-    """Return how large the rounding errors of some vectors of data are, as far as they add up in one direction.
+def rounding(squares: np.ndarray, length: int, eps: float) -> np.ndarray | None:
+    """Return the spectral norm of the rounding errors of some vectors of data.
 
-    An entry of the data is off by half a unit in its last place, before it is centred. Such errors, independent of
+    An entry of the data is off by a share of its size, before it is centred. Such errors, independent of
     each other, make a matrix whose largest singular value grows with the root of its longer side.
 
     Parameters
@@ -257,31 +259,30 @@ def rounding(squares: np.ndarray, length: int, dtype: Any) -> np.ndarray | None:
         Squared norms of the vectors, before centring.
     length : int
         Entries of a vector.
-    dtype : dtype
-        Of the data.
+    eps : float
+        How exact the data is, as its rows say.
 
     Returns
     -------
     ndarray of shape (m,) or None
-        A norm for each vector; None for float64, of which sums lose more than the data did.
+        A norm for each vector; None where the data is exact to the last place of float64: sums lose more.
 
     Examples
     --------
-    >>> rounding(np.array([4.0]), 1, np.float64) is None
+    >>> rounding(np.array([4.0]), 1, EPS) is None
     True
-    >>> rounding(np.array([4.0]), 1, np.float32) / np.finfo(np.float32).eps
+    >>> rounding(np.array([4.0]), 1, 1e-7) / 1e-7
     array([8.])
     """
-    eps = float(np.finfo(dtype).eps)
     if eps <= EPS:
         return None
     return _ROUNDED * eps * (1 + np.sqrt(len(squares) / max(length, 1))) * np.sqrt(squares)
 
 
 def known_part(R: np.ndarray, rounding: np.ndarray | None) -> np.ndarray:
-    """Return R without what the rounding errors of its columns explain; R itself where that is nothing.
+    """Return R without directions that the rounding errors of its columns explain; R itself where there are none.
 
-    Directions are told from such errors with every column in the unit of its own, whatever the scale of the columns.
+    Each column is measured in units of its own rounding error, so that the scale of the columns does not matter.
     """
     if rounding is None or not R.size:
         return R

@@ -24,18 +24,17 @@ from labelfold.numerics.least_squares._problem import LeastSquares, LeastSquares
 from labelfold.numerics.least_squares._shifted_cg import shifted_cg
 from labelfold.rows import Rows, centered
 
-# How far a run of iterations in float32 can bring the residual down before its products know no better. And how far
-# a run has to, in float32 (True) or not, to be worth another one.
+# Smallest relative residual that one run in float32 can reach. And the reduction that a run must achieve, in float32
+# (True) or float64 (False), for another run to follow.
 _SINGLE_GAIN = 1e-5
 _LEAST_GAIN = {True: 0.1, False: 0.5}
 
-# Iterations that a ridge is worth when several share them: streamed (False), or in memory (True), where a sketch
-# costs more of them.
+# Shared iterations allowed for each ridge: streamed (False), or in memory (True).
 _EACH = {False: 30, True: 100}
 
 
 class Iterate(NamedTuple):
-    """Where iterations stand: a solution of one side's system, and what it leaves."""
+    """State of the iterations: a solution of one side's system and its residual."""
 
     side: ColumnSide
     X: np.ndarray
@@ -47,9 +46,8 @@ class Iterate(NamedTuple):
 class KrylovProblem(LeastSquaresProblem):
     """The problem in terms of products with X_c only: for what is too large to factorise, or quicker so.
 
-    Sparse rows in memory are iterated on in float32, at half the cost, in several runs: each sets out from what the
-    last one has left of the right-hand side, and that is computed in float64. So the solution is as exact as if
-    everything were.
+    Sparse rows in memory are iterated on in float32, at half the cost, in several runs: each starts from the residual
+    of the last one, computed in float64. The solution is as accurate as in float64 throughout.
     """
 
     def __init__(
@@ -81,7 +79,7 @@ class KrylovProblem(LeastSquaresProblem):
             return
         side = self._side(ridges[0])
         if patience is None:
-            # Together they may take as many as each would alone, with a sketch.
+            # Together they may take as many iterations as each would alone with a sketch.
             patience = _EACH[self.X.in_memory] * len(ridges)
         answers = shifted_cg(
             side.product,
@@ -95,13 +93,12 @@ class KrylovProblem(LeastSquaresProblem):
         self.prepared = dict(zip(ridges, answers, strict=True))
 
     def was_slow(self, ridge: float) -> bool:
-        """Say whether iterations for this ridge have been given up when it was prepared."""
+        """Return whether preparation stopped iterating for this ridge."""
         return ridge in self.prepared and not self.prepared[ridge].converged
 
     def solve(self, ridge: float, start: LeastSquares | None = None) -> LeastSquares:
         """Solve for one ridge, setting out from the solution for another, or from what was prepared."""
-        # In memory a sketch costs as much as several iterations, and more of those in float32: some are tried
-        # without one.
+        # In memory a sketch costs as much as several iterations, so some are tried without one first.
         patience = 30 + 2 * self.columns.rank / max(1, len(self.mix)) if self.X.in_memory else 0.0
         patience *= 1 + self.may_be_single
         found = self._iterate(ridge, start, patience, may_sketch=True)
@@ -123,7 +120,7 @@ class KrylovProblem(LeastSquaresProblem):
     ) -> LeastSquares | None:
         here, n_iter = self._start(ridge, start)
         sketch = here.side.sketch if may_sketch and not patience else None
-        # Without a ridge the solution is to have least norm, and what float32 rounds off would add to it.
+        # Without a ridge the solution of least norm is wanted, and rounding in float32 would add to its norm.
         single = self.may_be_single and _safe(ridge) and sketch is None
         # The recurrence has round-off of its own, and on the row side another norm, which is the larger one for most
         # data: it is asked for a little more, and again from where it stopped if that was not enough.
@@ -177,7 +174,7 @@ class KrylovProblem(LeastSquaresProblem):
         n, d = self.X.shape
         if not (ridge > 0 and self.X.in_memory and n < d):
             return self.columns
-        # Vectors up to twice as long are well spent on columns that can be scaled.
+        # Vectors up to twice as long pay off, since columns can be scaled and rows cannot.
         return self.rows if 2 * n < d or self.columns.scaling(ridge) is None else self.columns
 
     def _start(self, ridge: float, start: LeastSquares | None) -> tuple[Iterate, int]:
@@ -203,7 +200,7 @@ class KrylovProblem(LeastSquaresProblem):
         """The norm of each target's X'T, which its residual is measured against."""
         side = self._side(1.0)
         sizes, norms = column_norms(self.mix), column_norms(side.normal(side.B @ self.mix))
-        # A target that X says nothing about has a right-hand side of round-off alone.
+        # The right-hand side of a target that is unrelated to X is only round-off.
         share = np.divide(norms, sizes, out=np.zeros_like(norms), where=sizes > 0)
         return np.maximum(norms, small(self.tol) * share.max(initial=0.0) * sizes)
 

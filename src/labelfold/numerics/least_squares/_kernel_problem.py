@@ -11,15 +11,23 @@ from labelfold.numerics.least_squares._problem import LeastSquares, LeastSquares
 
 
 class KernelProblem(LeastSquaresProblem):
-    """Least squares in the space of an exact kernel: (K_c + g I) A = T_c, of which A stands for W."""
+    """Least squares in the space of an exact kernel: (K_c + g I) A = T_c, of which A stands for W.
 
-    def __init__(self, K: np.ndarray, T: np.ndarray) -> None:
+    Parameters
+    ----------
+    K, T : ndarray of shapes (n, n), (n, q)
+        The kernel of every two rows, and the targets.
+    rounding : ndarray of shape (n,), optional
+        How large the rounding errors of the rows are in the kernel's space, as `Gram` takes it.
+    """
+
+    def __init__(self, K: np.ndarray, T: np.ndarray, rounding: np.ndarray | None = None) -> None:
         self.T = T - T.mean(axis=0)
         self.mean = K.mean(axis=0)
         Kc = K - self.mean
         Kc -= Kc.mean(axis=1, keepdims=True)
         Kc = (Kc + Kc.T) / 2
-        self.gram = Gram(Kc, len(K), constant=np.trace(Kc) / len(K) ** 2)
+        self.gram = Gram(Kc, len(K), constant=np.trace(Kc) / len(K) ** 2, rounding=rounding)
 
     def prepare(self, ridges: Sequence[float]) -> None:
         """Share a factorisation among many ridges."""

@@ -13,8 +13,8 @@ dual       the same for X_c X_c' (n x n), for fewer rows than columns           
 krylov     block conjugate gradients on the normal equations, sketched preconditioner     1 an iteration
 =========  =============================================================================  ================
 
-"auto" takes the smaller of the first two where it fits the memory budget, otherwise the third. Of sparse rows in
-memory, iterations often come first even so: they are tried, and given up where they turn out to be slow.
+"auto" takes the smaller of the first two where it fits the memory budget, otherwise the third. For sparse rows in
+memory iterations are often tried first all the same, and given up where they converge slowly.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from labelfold.rows._block_sums import less_outer
 
 MAX_GRAM_BYTES = 512 << 20
 
-# Iterations are tried before a factorisation that costs as much as this many of them.
+# Iterations are tried first where a factorisation costs as much as at least this many of them.
 _FEWEST_WORTH = 12
 _AS_DIRECT = 1e-11
 
@@ -115,7 +115,7 @@ def pose(
     worth = iterations_worth(rows, T.shape[1]) if choose else 0.0
     if worth < _FEWEST_WORTH:
         return direct()
-    # In place of a factorisation, iterations have to be as exact as one.
+    # Iterations that replace a factorisation have to be as accurate.
     return EitherProblem(krylov(min(tol, _AS_DIRECT)), direct, worth)
 
 
@@ -139,7 +139,7 @@ def iterations_worth(rows: Rows, q: int) -> float:
     if rows.dtype != np.float64 or not rows.is_sparse:
         return 0.0
     n_values = rows.shape[0] * rows.row_bytes() / 12
-    # Beside a factorisation's, a multiplication of a sparse product in float32 takes the time of four.
+    # A multiplication in a sparse product in float32 takes four times as long as one in a factorisation.
     iteration = 2 * 2 * 4 * n_values * q + 7 * m * q**2
     return 0.4 * m**3 / max(iteration, 1.0)
 
@@ -151,7 +151,7 @@ def read_factor(rows: Rows, T: np.ndarray, mean: np.ndarray, mask: np.ndarray | 
     R = np.vstack([R, np.zeros((max(0, d - len(R)), R.shape[1]))])
     weight = rows.shape[0] if mask is None else int(mask.sum())
     squares = (R[:d, :d] ** 2).sum(axis=0) + weight * mean**2
-    return Factor(R[:d, :d], R[:d, d:], max(rows.shape), rounding(squares, weight, rows.dtype))
+    return Factor(R[:d, :d], R[:d, d:], max(rows.shape), rounding(squares, weight, rows.eps))
 
 
 class GramProblem(LeastSquaresProblem):
@@ -169,14 +169,14 @@ class GramProblem(LeastSquaresProblem):
         """Read G and M in one pass."""
         # Sums about a provisional centre, moved to the mean afterwards: no digits are lost to a large mean.
         sample = rows.take(np.arange(min(256, rows.shape[0])))
-        guess = sample.mean()
+        guess = sample.mean().astype(rows.dtype).astype(np.float64)  # as blocks see it
         G, M, total = centered(rows, guess, mask).sum(_moments, T)
         shift = total / weight
         G = less_outer(G, weight * shift[:, None], shift[None, :])  # M needs no correction: T is centred
         mean = guess + shift
         # Dense blocks are centred before they are squared; sparse ones after, which costs digits.
         noise = _lost(np.diagonal(G), weight * mean**2) if sample.whole().is_sparse else 1.0
-        rounded = rounding(np.maximum(np.diagonal(G), 0.0) + weight * mean**2, weight, rows.dtype)
+        rounded = rounding(np.maximum(np.diagonal(G), 0.0) + weight * mean**2, weight, rows.eps)
         gram = Gram(G, max(rows.shape), noise=noise, rounding=rounded)
         return cls(gram, M, mean, lambda: read_factor(rows, T, mean, mask))
 
@@ -209,7 +209,7 @@ class DualProblem(LeastSquaresProblem):
         self.X = self.rows.whole().double()
         K = self.X.outer()
         noise = _lost(np.diagonal(K), float(self.mean @ self.mean)) if self.X.is_sparse else 1.0
-        rounded = rounding(np.diagonal(K) + self.mean @ self.mean, rows.shape[1], rows.dtype)
+        rounded = rounding(np.diagonal(K) + self.mean @ self.mean, rows.shape[1], rows.eps)
         constant = np.trace(K) / len(K) ** 2
         self.gram = Gram(K, max(rows.shape), constant=constant, noise=noise, rounding=rounded)
         self.fits = 8 * rows.shape[0] * rows.shape[1] <= max_gram_bytes
@@ -279,7 +279,7 @@ class EitherProblem(LeastSquaresProblem):
 
 
 def _lost(centred: np.ndarray, shift: Any) -> float:
-    """Return by how much squares shrank when they were centred: so many times is round-off larger beside them."""
+    """Return the ratio of squares before and after centring: relative round-off grows by this factor."""
     sizes = np.maximum(centred, EPS * (np.abs(centred) + shift))
     return float(np.max((sizes + shift) / np.where(sizes > 0, sizes, 1.0), initial=1.0))
 

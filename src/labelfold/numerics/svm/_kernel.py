@@ -3,8 +3,8 @@ r"""Support vector machines on a precomputed kernel, by sequential minimal optim
 .. math:: \max_a \sum_i a_i - \tfrac12 \sum_{i,l} a_i a_l y_i y_l K_{il}, \qquad
           0 \le a_i \le C_i, \quad \sum_i a_i y_i = 0
 
-The machine is f(x) = sum_i a_i y_i K(x_i, x) + bias. libsvm solves the same problem from nothing each time; here the
-dual variables of a machine on slightly different rows are a start, whatever became of the kernel.
+The machine is f(x) = sum_i a_i y_i K(x_i, x) + bias. libsvm solves the same problem from zero each time; here the
+dual variables of an earlier machine on similar rows are a warm start, also where the kernel has changed.
 """
 
 from __future__ import annotations

@@ -16,11 +16,11 @@ _compile = compiled(FAST)
 # A coordinate whose gradient is below this stays where it is.
 _STILL = 1e-14
 
-# Weights this small beside the rows they are a sum of are round-off, and no reason to scale alpha up.
+# Weights this small relative to the rows they are sums of are round-off; alpha is not scaled up for them.
 _CANCELLED = 1e-10
 
-# Coordinates left out come back at the latest when the others have been visited as often as all would be in this
-# many rounds: a few that were kept by mistake may take very long to settle by themselves.
+# Shrunk coordinates return at the latest after as many visits as this many full rounds: a few active ones may
+# converge very slowly without them.
 _PATIENCE = 10
 
 
@@ -189,3 +189,19 @@ def descend(X, data, indices, indptr, y, upper, diagonal, q, alpha, w, bias, tol
         elif gap <= 0.5 * goal * primal or visits > _PATIENCE * n_all:
             n_active, high, low = n_all, np.inf, -np.inf
     return _relative_gap(X, data, indices, indptr, y, upper, diagonal, alpha, w, bias), max_iter
+
+
+@_compile
+def mistakes(X, data, indices, indptr, y, order, max_epochs, w):
+    """Return how often a perceptron, starting from zero weights, is mistaken about each row."""
+    count = np.zeros(y.size)
+    for _ in range(max_epochs):
+        clean = True
+        for i in order:
+            if y[i] * _dot(X, data, indices, indptr, i, w, 0.0) <= 0:
+                _add(X, data, indices, indptr, i, y[i], w, 0.0)
+                count[i] += 1
+                clean = False
+        if clean:
+            break
+    return count

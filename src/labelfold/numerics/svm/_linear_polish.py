@@ -20,10 +20,10 @@ _MOST_WORK = 1e8
 # What is added to the diagonal of a singular matrix before it is solved with, relative to the squares of the rows.
 _RIDGE = 1e-9
 
-# A coordinate so near to the bound it was moved towards, relative to what it was, is at it.
+# A coordinate within this relative distance of the bound it moved towards is set to the bound.
 _AT_BOUND = 1e-15
 
-# Steps that change no guess only mend the round-off of the one before.
+# Steps that do not change the active set only correct round-off.
 _REPEATS = 2
 
 # Newton steps on the primal, and what the last of them may still gain, relative to the squared weights.
@@ -32,9 +32,9 @@ _STILL = 1e-28
 
 
 def settle(Z: np.ndarray, upper: np.ndarray, diagonal: np.ndarray, alpha: np.ndarray, w: np.ndarray) -> None:
-    """Lower the dual in one go, as far as the guess of what lies at a bound is right; write alpha and w.
+    """Minimise the dual directly, given the guess which coordinates lie at a bound; write alpha and w.
 
-    Where round-off makes it rise, alpha and w stay as they were.
+    Where round-off raises the dual, alpha and w stay as they were.
     """
     old, least = alpha.copy(), _dual(Z, diagonal, alpha)
     if diagonal.any():
@@ -50,7 +50,7 @@ def settle(Z: np.ndarray, upper: np.ndarray, diagonal: np.ndarray, alpha: np.nda
 
 
 def _dual(Z: np.ndarray, diagonal: np.ndarray, alpha: np.ndarray) -> float:
-    """Return the most the dual may be, given the round-off of w = Z'alpha: large alphas nearly cancel in it."""
+    """Return an upper bound of the dual, given the round-off of w = Z'alpha, in which large alphas nearly cancel."""
     w = alpha @ Z
     with np.errstate(over="ignore", invalid="ignore"):
         error = _ROUND_OFF * np.linalg.norm(alpha @ np.abs(Z))
@@ -112,7 +112,7 @@ def _primal(Z, diagonal, alpha, w):
 
 @_compile
 def _minimum_along(diagonal, margin, change, w, step):
-    """Return the share of a step at which the primal is least: its slope only rises, and is found zero by halving."""
+    """Return the step length that minimises the primal: its slope increases, so that bisection finds its zero."""
     low, high, share = 0.0, np.inf, 1.0
     for _ in range(60):
         curvature = _dot(step, step)
@@ -217,7 +217,7 @@ def _newton(Z, m, diagonal, ridge, free, alpha, w, gradient, move):
 
 @_compile
 def _along(Z, m, diagonal, free, gradient, move):
-    """Return how steeply the dual falls along a move of the free coordinates, and its curvature there."""
+    """Return the slope and curvature of the dual along a move of the free coordinates."""
     width = Z.shape[1]
     total = np.zeros(width)
     fall, curvature = 0.0, 0.0

@@ -2,7 +2,7 @@
 
 Inside, dual variables are signed: s = a o y lies between ``low`` and ``high``, one of which is 0, and adds up to 0.
 The dual is then 1/2 s'Ks - y's, and ``error`` = y - Ks is what the machine without its bias still lacks. At the
-solution some bias lies between the errors of those that could still rise and of those that could still fall.
+solution a bias separates the errors of variables that could still rise from those that could still fall.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _compile = compiled()
 _FLAT = 1e-12
 # Added to the diagonal, likewise relative, where many variables are solved for at once: rows may repeat each other.
 _RIDGE = 1e-10
-# A solve for all free variables at once costs the cube of their number: beyond this pairs are left to themselves.
+# A joint solve for all free variables costs the cube of their number; beyond this many only pairs are moved.
 _MOST_FREE = 1500
 
 
@@ -52,7 +52,7 @@ def solve(K, y, low, high, s, error, tol, max_iter):
         _free(K, low, high, s, error, _RIDGE / _FLAT * flat)
         bias, objective, primal, gap = _gap(y, low, high, s, error)
         if gap <= tol or steps >= max_iter or steps == before:
-            # Errors are kept up to date step by step: what counts is what they are made anew.
+            # Errors are updated step by step, which accumulates round-off; the result is judged by recomputed ones.
             _errors(K, y, s, error)
             bias, objective, primal, gap = _gap(y, low, high, s, error)
             if gap <= tol or steps >= max_iter or steps == before:
@@ -218,7 +218,7 @@ def _gap(y, low, high, s, error):
             above = max(above, error[t])
         if s[t] > low[t]:
             below = min(below, error[t])
-    # With nothing that could rise (or fall) any bias beyond will do.
+    # Where no variable could rise (or fall), any bias beyond the bound is optimal.
     if above == -np.inf:
         bias = below
     elif below == np.inf:

@@ -21,7 +21,7 @@ from labelfold.rows.adapters._local import (
     sum_is_finite,
 )
 
-# A block should stay in a core's cache, yet have rows enough to pay for adding its sums to the worker's.
+# A block should fit in a core's cache, but have enough rows to outweigh the cost of adding its sums.
 DENSE_BYTES = 2 << 20
 DENSE_ROWS = 256
 DENSE_MOST_BYTES = 32 << 20
@@ -69,7 +69,7 @@ class CSRRows(LocalRows):
 
     def __init__(self, X: Any, first_row: int = 0) -> None:
         if not X.has_canonical_format:
-            # Repeated entries have to be summed, and only sorted rows show that they have none.
+            # Repeated entries have to be summed; that there are none is only known of sorted rows.
             tidy = X.copy()
             tidy.sum_duplicates()
             X = tidy
@@ -89,7 +89,7 @@ class CSRRows(LocalRows):
         n_threads = threads.n_threads()
         n_blocks = max(1, n_blocks, min(n_threads, self.X.nnz // max(1, 4 * self.shape[1])))
         if n_blocks > n_threads:
-            n_blocks += -n_blocks % n_threads  # as many for each
+            n_blocks += -n_blocks % n_threads  # the same number for each thread
         targets = np.linspace(0, self.X.nnz, n_blocks + 1)[1:-1]
         inner = np.searchsorted(self.X.indptr, targets)
         return np.concatenate([[0], inner, [self.shape[0]]]).astype(np.int64)
@@ -98,8 +98,8 @@ class CSRRows(LocalRows):
         self, f: RowFunction, *aligned: Any, shared: tuple = (), most_rows: int | None = None
     ) -> tuple[Any, Any]:
         """Make one pass over X."""
-        # A sum over each column gathers from something of n rows, where otherwise it is scattered into d of them.
-        # Rows that another adapter cuts into blocks, a chunk at a time, are not swept: they keep no transpose.
+        # With the transpose, a sum over each column gathers from an array of n rows; without, it scatters into one
+        # of d rows. Chunks of other adapters are not swept, and so keep no transpose.
         self._keeps_columns = self.shape[1] > self.shape[0] // 2
         return super().sweep(f, *aligned, shared=shared, most_rows=most_rows)
 
@@ -151,7 +151,7 @@ def memory_rows(X: Any, first_row: int = 0) -> DenseRows | CSRRows:
 
 
 def stacked_rows(pieces: Sequence[Any], order: np.ndarray, n_columns: int, dtype: np.dtype) -> Rows:
-    """Return taken pieces as rows: piece after piece, they are the rows asked for in this order."""
+    """Return taken pieces as rows; ``order`` says which requested row each row of the stacked pieces is."""
     if not pieces:
         pieces = [np.empty((0, n_columns), dtype=dtype)]
     stack = sparse.vstack(pieces, format="csr") if any(map(sparse.issparse, pieces)) else np.vstack(pieces)

@@ -30,7 +30,7 @@ from labelfold.rows.adapters._local import (
 from labelfold.rows.adapters._local import match_dtype as match
 from labelfold.rows.adapters._memory import memory_rows, stacked_rows
 
-# Each worker reads this much at a time; it stays in the cache while it is used.
+# Each worker reads this much at a time, so that it stays in the cache.
 FILE_BYTES = 1 << 20
 FILE_ROWS = 64
 
@@ -135,7 +135,7 @@ def memmap_rows(X: np.memmap) -> Rows:
         or X.mode == "c"  # changes to a copy-on-write map are not in the file
     ):
         return memory_rows(np.asarray(X))
-    # A slice of a map keeps its parent's offset, so the true one is read off the addresses.
+    # A slice of a map keeps its parent's offset, so the true offset is computed from the addresses.
     start_of_map = np.frombuffer(mapping, dtype=np.uint8).__array_interface__["data"][0]
     offset_of_map = X.offset - X.offset % mmap.ALLOCATIONGRANULARITY
     offset = X.__array_interface__["data"][0] - start_of_map + offset_of_map
@@ -239,7 +239,7 @@ class IterableRows(Rows):
         return stacked_rows(pieces, order, self.shape[1], self.dtype)
 
     def _of_one_kind(self, block: Any) -> Any:
-        """Return a block sparse where one of all is: blocks of both kinds would add up sums of two kinds."""
+        """Return a block as sparse if any block is: sums of sparse and dense blocks have different types."""
         return sparse.csr_array(block) if self._sparse else block
 
     def row_bytes(self) -> float:

@@ -1,1 +1,1 @@
-"""Compiled loops over the non-zeros of sparse rows, each beside a slower twin for dense rows and devices."""
+"""Compiled products of sparse rows, and the steps in vector instructions they are made of."""

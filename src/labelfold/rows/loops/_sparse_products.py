@@ -18,8 +18,8 @@ from labelfold._compiled import FAST, compiled
 from labelfold.rows import _threads as threads
 from labelfold.rows.loops._vectors import add_multiple, run
 
-# Widths that a kernel is compiled for. Of those between, the compiler unrolls the loop until it no longer sees that
-# it could be done in vectors: the general kernel takes half the time.
+# Widths k for which a kernel of its own is compiled. For widths between these the compiler unrolls the loop and no
+# longer vectorises it, and the general kernel is twice as fast.
 _FEW, _MANY, _MAX_SPECIAL = 4, 40, 128
 
 _compile = compiled(FAST)
@@ -57,7 +57,7 @@ def csr_outer(X: sparse.csr_array) -> np.ndarray:
     n = X.shape[0]
     T = X.T.tocsr()
     out = np.zeros((n, n), dtype=X.dtype)
-    # An entry meets those above it in its column: as many as it has predecessors in the order of rows.
+    # Number of stored entries above each entry in its column.
     above = np.empty(X.nnz, dtype=np.int64)
     above[np.argsort(X.indices, kind="stable")] = np.arange(X.nnz)
     above -= T.indptr[X.indices]

@@ -1,0 +1,234 @@
+"""Predictions that go to a new table of a database, disturbed: the table is there whole, or not at all."""
+
+from __future__ import annotations
+
+import atexit
+import random
+import shutil
+import signal
+import sqlite3
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from calls import WRITES, Calls, loaded
+from child import Command, Ended, run
+from files import whole
+from places import new_folder
+
+_FILES = {"table-sqlite": "t.db", "table-duckdb": "t.duckdb"}
+NAMES = (*_FILES, "table-postgresql")
+_FAULTS = 6
+_THERE, _LOCKED = "has a table 'said' already", "is locked by another program"
+Rows = list[tuple]
+Disturb = Callable[["Base", Path], Ended]
+
+
+@dataclass(frozen=True)
+class Base:
+    """A database with a table t, the rows of the table that predictions make, and how long that takes."""
+
+    name: str
+    where: str
+    before: Rows
+    made: Rows
+    seconds: float
+    calls: list[str]
+
+    @property
+    def arguments(self) -> list[str]:
+        """Return the command."""
+        return ["predict", "m.skops", self.where, "--table", "t", "--to-table", "said"]
+
+    def check(self, folder: Path, ended: Ended) -> str:
+        """Check what a command left, and that the next one makes the table, or finds it."""
+        ended.check_words()
+        t, said = _tables(self, folder)
+        assert t == self.before, "the table that was read has changed"
+        assert said in (None, self.made), f"the new table has {len(said or ())} rows of {len(self.made)}"
+        assert ended.status or said is not None, "there is no new table"
+        again = run(self.arguments, folder)
+        again.check_words()
+        refused = said is not None and _THERE in again.err
+        assert refused or again.status == 0, f"the next run failed: {again.err}"
+        assert _tables(self, folder) == (self.before, self.made), "after the next run the tables are others"
+        return "sentence" if ended.status > 0 else "result"
+
+
+def run_batch(name: str, seed: int, number: int, *, shown: bool = False) -> tuple[Counter[str], str]:
+    """Disturb a command that writes to a database; return how it ended how often, and what failed."""
+    ended: Counter[str] = Counter()
+    if name == "table-postgresql" and _server() is None:
+        return ended, ""
+    one = _base(name)
+    for what, disturb in _faults(one, seed, number):
+        root = new_folder("table-")
+        folder = root / "work"
+        shutil.copytree(_before(name), folder)
+        try:
+            if shown:
+                print(what, flush=True)
+            _drop(one)
+            ended[one.check(folder, disturb(one, folder))] += 1
+        except AssertionError as error:
+            if shown:
+                raise
+            return ended, f"{what}: {error}"
+        finally:
+            shutil.rmtree(root)
+    return ended, ""
+
+
+def _faults(one: Base, seed: int, number: int) -> list[tuple[str, Disturb]]:
+    rng = random.Random(f"{one.name}:{seed}:{number}")
+    calls = [(kind, i) for i in range(len(one.calls)) for kind in WRITES]
+    random.Random(f"{one.name}:{seed}").shuffle(calls)
+    taken = [calls[(number * _FAULTS + i) % len(calls)] for i in range(_FAULTS if calls else 0)]
+    made = [(f"{kind} at call {i} ({one.calls[i]})", _failing(kind, i)) for kind, i in taken]
+    for which in (signal.SIGKILL, signal.SIGINT):
+        when = rng.uniform(0, 1.05)
+        made.append((f"{which.name} after {when:.3f} of its time", _signal(which, when)))
+    lag = rng.choice([0.0, rng.uniform(0, 1)])
+    return [*made, (f"two at once, {lag:.3f} of its time apart", _twice(lag)), ("locked by another", _locked)]
+
+
+def _failing(kind: str, number: int) -> Disturb:
+    def disturb(one: Base, folder: Path) -> Ended:
+        ended = run(one.arguments, folder, Calls(folder, kind, number, writes=True).install)
+        assert kind != "short" or ended.status == 0, f"a short write is no failure: {ended.err}"
+        return ended
+
+    return disturb
+
+
+def _signal(which: int, when: float) -> Disturb:
+    def disturb(one: Base, folder: Path) -> Ended:
+        command = Command(one.arguments, folder)
+        time.sleep(max(command.began + when * one.seconds - time.monotonic(), 0))
+        command.send(which)
+        return command.wait()
+
+    return disturb
+
+
+def _twice(lag: float) -> Disturb:
+    def disturb(one: Base, folder: Path) -> Ended:
+        first = Command(one.arguments, folder)
+        time.sleep(lag * one.seconds)
+        second = Command(one.arguments, folder)
+        both = first.wait(), second.wait()
+        for ended in both:
+            ended.check_words()
+            refused = _THERE in ended.err or _LOCKED in ended.err
+            assert ended.status == 0 or refused, f"refused without a reason: {ended.err}"
+        assert sum(ended.status == 0 for ended in both) == 1, f"not one of two: {both[0].err} {both[1].err}"
+        return min(both, key=lambda ended: ended.status)
+
+    return disturb
+
+
+def _locked(one: Base, folder: Path) -> Ended:
+    """Run the command while another program writes to the database."""
+    if one.name != "table-sqlite":
+        return run(one.arguments, folder)
+    with closing(sqlite3.connect(folder / one.where)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        ended = run(one.arguments, folder)
+    assert ended.status == 2, f"it wrote beneath a lock: {ended.out}"
+    assert _LOCKED in ended.err, f"the lock is not named: {ended.err}"
+    return ended
+
+
+@cache
+def _before(name: str) -> Path:
+    """Return a folder with the model and the database of its own."""
+    folder = new_folder("before-")
+    for needed in ("m.skops", *([_FILES[name]] if name in _FILES else [])):
+        shutil.copy(whole("csv") / needed, folder / needed)
+    return folder
+
+
+@cache
+def _base(name: str) -> Base:
+    root = new_folder("table-")
+    folder, counted = root / "work", root / "calls"
+    shutil.copytree(_before(name), folder)
+    where = _FILES.get(name) or _server().url.replace("+psycopg", "")  # type: ignore[union-attr]
+    one = Base(name, where, [], [], 0.0, [])
+    if name not in _FILES:
+        _fill()
+    prepare = Calls(folder, writes=True, report=counted).install if loaded() else None
+    ended = run(one.arguments, folder, prepare)
+    ended.check_words()
+    assert ended.status == 0, ended.err
+    t, said = _tables(one, folder)
+    assert t is not None
+    assert said is not None
+    calls = counted.read_text().splitlines() if counted.exists() and name in _FILES else []
+    return Base(name, where, t, said, max(ended.seconds, 0.05), calls)
+
+
+def _tables(one: Base, folder: Path) -> tuple[Rows | None, Rows | None]:
+    """Return the rows of both tables, None where one is not there."""
+    with _connected(one, folder) as execute:
+        listing = "select table_name from information_schema.tables where table_schema in ('main', 'public')"
+        if one.name == "table-sqlite":
+            assert execute("PRAGMA integrity_check") == [("ok",)], "the database is damaged"
+            listing = "select name from sqlite_master"
+        there = {found for (found,) in execute(listing)}
+        t, said = (execute(f"select * from {name}") if name in there else None for name in ("t", "said"))
+        return t, said
+
+
+@contextmanager
+def _connected(one: Base, folder: Path) -> Iterator[Callable[[str], Rows]]:
+    if one.name == "table-sqlite":
+        make: Any = sqlite3.connect(folder / one.where)
+    elif one.name == "table-duckdb":
+        import duckdb
+
+        make = duckdb.connect(folder / one.where)
+    else:
+        import psycopg
+
+        make = psycopg.connect(_server().url.replace("+psycopg", ""), autocommit=True)  # type: ignore[union-attr]
+    with closing(make) as connection:
+        yield lambda query: [tuple(row) for row in connection.execute(query).fetchall()]
+
+
+@cache
+def _server() -> Any:
+    """Return a PostgreSQL server of our own; None where there is none to be had."""
+    sys.path.append(str(Path(__file__).parents[1] / "tests" / "app" / "sources"))
+    from postgres import Server, why_not
+
+    if why_not():
+        return None
+    server = Server(new_folder("pg-"))
+    atexit.register(server.close)
+    return server
+
+
+def _fill() -> None:
+    """Write the table t to the server."""
+    import pandas as pd
+    import sqlalchemy as sa
+
+    engine = sa.create_engine(_server().url)
+    pd.read_csv(whole("csv") / "t.csv").to_sql("t", engine, index=False)
+    engine.dispose()
+
+
+def _drop(one: Base) -> None:
+    """Remove the new table from a server, which is the same for all."""
+    if one.name not in _FILES:
+        import psycopg
+
+        with psycopg.connect(one.where, autocommit=True) as connection:
+            connection.execute("drop table if exists said")

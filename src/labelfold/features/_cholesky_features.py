@@ -1,0 +1,61 @@
+"""Features that have a kernel matrix for their products, by a pivoted Cholesky factorisation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg import lapack
+
+from labelfold.features._kernel_map import refuse_infinite
+
+# Residuals of the kernel's diagonal below this many times n eps are round-off.
+_ROUND_OFF = 10
+
+# Where features have the kernel, what is left of it is not below zero by more than this many times its largest value.
+_NEGATIVE = 1e-3
+
+
+def cholesky_features(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return L (n, r) with L L' = K[order][:, order], lower trapezoidal, and the order; K is written over.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]])
+    >>> L, order = cholesky_features(X @ X.T)
+    >>> order.tolist()
+    [1, 2, 0]
+    >>> L
+    array([[2., 0.],
+           [0., 1.],
+           [1., 0.]])
+    """
+    n = len(K)
+    diagonal = np.diagonal(K).copy()
+    largest, span = float(diagonal.max(initial=0.0)), float(max(K.max(), -K.min()))
+    refuse_infinite(span)
+    tol = _ROUND_OFF * n * np.finfo(np.float64).eps * largest
+    probe = np.random.default_rng(0).standard_normal(n)
+    seen = K @ probe
+    # Where all rows are as long, as with an RBF kernel, the first pivot would be the first row, whichever that is. Of
+    # the longest rows it is the one that is most like all others.
+    longest = diagonal >= (1 - 1e-12) * largest
+    names, first = np.arange(n), int(np.where(longest, K.sum(axis=1), -np.inf).argmax())
+    K[[0, first]], names[[0, first]] = K[[first, 0]], names[[first, 0]]
+    K[:, [0, first]] = K[:, [first, 0]]
+    # K.T of an array in C order is in the order LAPACK wants, and its upper factor is L in C order.
+    U, order, rank, _ = lapack.dpstrf(K.T, tol=tol, lower=0, overwrite_a=1)
+    L: Any = U.T[:, :rank] if rank else np.zeros((n, 1))
+    for start in range(0, rank, 256):
+        here = slice(start, start + 256)
+        L[here, start:] = np.tril(L[here, start:])
+    order = names[order - 1]
+    left = diagonal[order] - np.einsum("ij,ij->i", L, L)
+    missed = seen[order] - L @ (L.T @ probe[order])  # what is beside the diagonal of K - L L'
+    if min(left.min(), largest - span, -np.abs(missed).max()) < -_NEGATIVE * span:
+        raise ValueError(
+            "the kernel's matrix is not positive semi-definite, so no features have it for products; centre X "
+            "where its columns lie far from 0, or use another kernel, such as 'rbf', or other parameters"
+        )
+    return L, order
