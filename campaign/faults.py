@@ -21,14 +21,16 @@ from child import Command, Ended, run
 from disk import KINDS, Disk, can_happen
 from scenarios import SCENARIOS, Scenario, scenario
 
-NAMES = (*SCENARIOS, *reads.NAMES, *bases.NAMES)
+import labelling
+
+NAMES = (*SCENARIOS, *reads.NAMES, *bases.NAMES, *labelling.NAMES)
 # Of a batch: so many calls to the disk that go wrong, the next in turn, and one of each other kind of fault.
 _CALLS = 6
 
 
 def run_batch(name: str, seed: int, number: int, *, shown: bool = False) -> tuple[Counter[str], str]:
     """Disturb a command several times; return how often it ended in a result or a sentence, and what failed."""
-    for others in (reads, bases):
+    for others in (reads, bases, labelling):
         if name in others.NAMES:
             return others.run_batch(name, seed, number, shown=shown)
     one = scenario(name)

@@ -27,6 +27,8 @@ from child import Ended, run
 from places import new_folder
 from scenarios import COMPARE, warm, write_h5ad, write_table
 
+import labelling
+
 FILES = 20
 SECONDS = 60.0
 # More than a command on a small table holds, whatever is wrong with it; and whatever unpacks to more than it should.
@@ -73,15 +75,20 @@ FORMATS = {
         ("predict {} t.csv -o out.csv", "transform {} t.csv -o out.parquet", "inspect {}"),
         (damage.zipped(damage.member), damage.zipped(damage.member)),
     ),
+    "journal": Format(
+        "t.labels.csv", (labelling.COMMAND, _FIT.format("t.csv") + " --labels {}"), (damage.text,)
+    ),
     "results": Format("r/results.csv", (COMPARE.format(1),), (damage.text,)),
     "run": Format("r/run.json", (COMPARE.format(1),), (damage.plain_json,)),
     "answer": Format("r/answer.json", (COMPARE.format(1),), (damage.plain_json,)),
 }
-NAMES = (*FORMATS, "hostile")
+NAMES = (*FORMATS, "hostile", *labelling.HOSTILE)
 
 
 def run_batch(name: str, seed: int, number: int, *, shown: bool = False) -> tuple[Counter[str], str]:
     """Give damaged files to commands; return how often that gave a result or a sentence, and what failed."""
+    if name in labelling.HOSTILE:
+        return labelling.run_batch(name, seed, number, shown=shown)
     rng = random.Random(f"{name}:{seed}:{number}")
     ended: Counter[str] = Counter()
     tries = _hostile(rng, number) if name == "hostile" else _damaged(name, rng)
@@ -93,7 +100,12 @@ def run_batch(name: str, seed: int, number: int, *, shown: bool = False) -> tupl
             if shown:
                 print(what, command, flush=True)
             make(folder)
+            journal = _journal(folder)
             ended[_attacked(command.split(), folder, most)] += 1
+            # of a file of labels at most the last line goes, which was not finished; a header is finished
+            left = _journal(folder)
+            assert journal.startswith(left) or left.startswith(journal), "the file of labels was changed"
+            assert journal.count(b"\n") - left.count(b"\n") <= 20, "the file of labels was cut short"
         except AssertionError as error:
             if shown:
                 print(f"The files are in {folder}.")
@@ -142,6 +154,11 @@ def _attacked(arguments: list[str], folder: Path, most: float) -> str:
     return "sentence" if ended.status else "result"
 
 
+def _journal(folder: Path) -> bytes:
+    path = folder / "t.labels.csv"
+    return path.read_bytes() if path.is_file() and path.stat().st_size < 1 << 26 else b""
+
+
 class _Guard:
     """What watches a command from inside: nothing is run, and nothing is written outside its folder."""
 
@@ -162,6 +179,7 @@ class _Guard:
 
     def __call__(self) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_SPACE, resource.RLIM_INFINITY))
+        labelling.opened_only()
         sys.addaudithook(self.watch)
 
     def watch(self, event: str, args: tuple) -> None:
@@ -190,15 +208,25 @@ def _usual() -> float:
 @cache
 def whole(name: str) -> Path:
     """Return a folder with one good file of each kind that is not slow to make, and what a format needs besides."""
+    folder = new_folder("whole-") / "work"
+    shutil.copytree(_common(), folder)
+    for command in _NEEDS.get(name, ()):
+        _fine(command.split(), folder)
+    if name in ("journal", "hostile"):
+        labelling.with_labels(folder)
+    return folder
+
+
+@cache
+def _common() -> Path:
     warm()
-    folder = new_folder("whole-")
+    folder = new_folder("common-")
     write_table(folder / "t.csv", 0)
     table = (folder / "t.csv").read_bytes()
     for ending, (pack, _) in damage.PACKED.items():
         (folder / f"t.csv.{ending}").write_bytes(pack(table))
     _write_others(folder)
-    for command in ("fit t.csv -t kind --id name -m pcals -o m.skops", *_NEEDS.get(name, ())):
-        _fine(command.split(), folder)
+    _fine(["fit", "t.csv", "-t", "kind", "--id", "name", "-m", "pcals", "-o", "m.skops"], folder)
     return folder
 
 

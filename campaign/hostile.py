@@ -23,6 +23,8 @@ _READS = ("predict {} t.csv -o out.csv", "inspect {}")
 _IMAGES = ("fit images -m pcals -o out.skops",)
 _PROGRAM = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 4 4\n%%EOF\n"
 _RUN = (COMPARE.format(1),)
+_LABEL = ("label t.csv -t kind --id name --no-browser", _FIT.format("t.csv") + " --labels t.labels.csv")
+_HEADER = b"row,name,label,time,who,how,predicted,confidence,content\n"
 
 
 class _Runs:
@@ -266,6 +268,17 @@ MAKERS: dict[str, tuple[tuple[str, ...], Callable[[Path], Any]]] = {
     "device as run.json": (_RUN, _linked("r/run.json", "/dev/zero")),
     "zeros as results": (_RUN, _written("r/results.csv", bytes(50_000_000))),
     "zeros as run.json": (_RUN, _written("r/run.json", bytes(50_000_000))),
+    "pipe as journal": (_LABEL, _pipe("t.labels.csv")),
+    "folder as journal": (_LABEL, _folder("t.labels.csv")),
+    "device as journal": (_LABEL, _linked("t.labels.csv", "/dev/zero")),
+    "zeros as journal": (_LABEL, _written("t.labels.csv", bytes(50_000_000))),
+    "long line in journal": (_LABEL, _written("t.labels.csv", _HEADER, b"1,,", b"x" * 50_000_000, b",t,a,k,,,\n")),
+    "many lines in journal": (_LABEL, _written("t.labels.csv", _HEADER, b"1,row 0,x,t,a,click,,,\n" * 500_000)),
+    "many classes in journal": (_LABEL, _written("t.labels.csv", _HEADER,
+        b"".join(b"%d,row %d,class %d,t%d,a,click,,,\n" % (i % 60 + 1, i % 60, i, i) for i in range(100_000)))),
+    "odd cells in journal": (_LABEL, _written("t.labels.csv", _HEADER, b"9" * 500 + b",,a,t,a,click,,,\n",
+        b"2,row 1,\x1b[31m,t,\x1b[2J,click,,nan,\n3,row 2,a,\xff,a,\x00,,1e999,\n0,row 3,b,t,a,undo,,,\n")),
+    "quotes in journal": (_LABEL, _written("t.labels.csv", _HEADER, b'1,"' * 1_000_001)),
     "zeros as csv": (_each(_FIT, "x.csv"), _written("x.csv", bytes(50_000_000))),
     "one long line": (_each(_FIT, "x.csv"), _written("x.csv", b"name,a,kind\n", b"1" * 100_000_000)),
     "quotes": (_each(_FIT, "x.csv"), _written("x.csv", b"name,a,kind\n", b'"' * 5_000_001)),

@@ -88,7 +88,7 @@ def descend(
     keep_on_interrupt : bool, default=False
         Whether Ctrl-C ends the iterations rather than the program.
     callback : callable, optional
-        Called after each iteration but the first with its number and how much it gained.
+        Called after each iteration with its number and how much it gained; after the first where ``start`` is given.
 
     Returns
     -------
@@ -118,7 +118,7 @@ def descend(
                 state, last = new, value
             del new  # it may be large
             objective.append(value if last is None else last)
-            if callback is not None and iteration > 1:
+            if callback is not None and np.isfinite(fall):
                 callback(iteration, max(fall, 0.0))
             converged = not rose and tol is not None and fall <= tol
             if converged:

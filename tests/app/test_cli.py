@@ -355,7 +355,7 @@ def test_fit_with_one_label_a_class(wine, capsys):
     few.loc[~few.index.isin(first), "kind"] = None
     few.to_csv("few.csv", index=False)
     out, _ = run(capsys, "fit few.csv --target kind --id name -o few")
-    assert "No labelled row can be held back" in out
+    assert "too few labels to estimate" in out
     run(capsys, "predict few few.csv --id name -o said.csv")
     assert len(pd.read_csv("said.csv")) == len(wine)
 

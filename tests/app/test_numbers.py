@@ -148,8 +148,8 @@ WRONG = {
         "--task guess",
         "--task is 'auto', 'classification', 'regression'",
     ),
-    "ids": (np.arange(40), "", "as a column of ids has; pass one with classes"),
-    "text": ([f"flat {i}" for i in range(40)], "", "as a column of ids has; pass one with classes"),
+    "ids": (np.arange(40), "", "as a column of ids does; pass one with classes"),
+    "text": ([f"flat {i}" for i in range(40)], "", "as a column of ids does; pass one with classes"),
     "numbers from text": (["a", "b"] * 20, "--task regression", "convert it to float64"),
     "a method for classes": (
         np.linspace(0, 1.3, 40),

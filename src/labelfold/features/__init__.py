@@ -1,4 +1,4 @@
-"""Feature maps: learned from rows, and functions of one row afterwards."""
+"""Feature maps: fitted on rows, then applied to each row separately."""
 
 from labelfold.features._anchors import AnchorGraph, Anchors, anchor_graph, joined, nearest_anchors
 from labelfold.features._cholesky_features import cholesky_features

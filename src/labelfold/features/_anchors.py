@@ -28,13 +28,13 @@ from labelfold.rows._host import host, short_indices
 from labelfold.rows._sums import ArrayTerm
 from labelfold.rows.adapters._device import to_host
 
-# Most rows for each anchor that k-means is run on.
+# k-means is fitted on at most this many rows for each anchor.
 _ROWS_AN_ANCHOR = 40
 
 # Above this many rows an anchor, k-means works on mini-batches.
 _BATCHES_FROM = 10
 
-# Eigenvalues sigma^2 below this are left out: u_j would be divided by almost zero.
+# Eigenvalues sigma^2 below this are left out, since u_j is divided by sigma_j.
 _LEAST_SQUARE = 1e-8
 
 # Distances of more rows than this are kept in float32.
@@ -49,7 +49,7 @@ _ROUND_OFF = 4
 # Rows with anchors equally near are looked at so many at a time: their distances from all anchors are made.
 _TIED_ROWS = 512
 
-# Where the second eigenvalue differs from 1 by less than this the graph is in pieces.
+# Eigenvalues that differ from 1 by less than this belong to further connected components.
 _PIECES = 1e-9
 
 
@@ -148,7 +148,7 @@ class AnchorGraph(NamedTuple):
     map : ndarray of shape (m, k)
         u(x) = z(x)' map, columns orthonormal over the rows that the graph was made of.
     n_pieces : int
-        In how many pieces the graph falls.
+        Number of connected components of the graph.
     """
 
     eigenvalues: np.ndarray
@@ -177,8 +177,8 @@ def anchor_graph(Z: sparse.csr_array, n_components: int) -> AnchorGraph:
 def _largest(A: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the largest eigenvalues of a symmetric matrix, descending, and their vectors.
 
-    Those of a large matrix are computed in float32, which halves the time, and refined in float64: one product, and
-    Rayleigh-Ritz in the space of the vectors.
+    For a large matrix they are computed in float32, which halves the time, and refined in float64 by one product
+    and a Rayleigh-Ritz step.
     """
     m = len(A)
     dtype = np.float32 if m > _SINGLE_FROM else np.float64
@@ -204,19 +204,19 @@ def cluster(points: np.ndarray, n_anchors: int, random_state: Any) -> np.ndarray
 
 
 def sample_size(n_anchors: int) -> int:
-    """Return how many rows k-means is shown at most."""
+    """Return the largest number of rows for k-means."""
     return _ROWS_AN_ANCHOR * n_anchors
 
 
 def means_around(rows: Rows, nearest: np.ndarray, n_anchors: int) -> np.ndarray:
-    """Return the mean row (m, d) of those that each anchor is nearest to; anchors of no row are left out."""
+    """Return the mean (m, d) of the rows nearest to each anchor, without anchors that have no row."""
     sums = rows.sum(_sums_around, nearest, shared=(n_anchors,))
     counts = np.bincount(nearest, minlength=n_anchors)
     return sums[counts > 0] / counts[counts > 0, None]
 
 
 def rows_around(distance: np.ndarray, nearest: np.ndarray) -> np.ndarray:
-    """Return the number of the row that lies nearest to each anchor, for those that are nearest to any."""
+    """Return the index of the row nearest to each anchor, without anchors that have no row."""
     order = np.lexsort((distance, nearest))
     first = np.unique(nearest[order], return_index=True)[1]
     return np.sort(order[first])

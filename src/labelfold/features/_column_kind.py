@@ -1,4 +1,4 @@
-"""Which form the columns of a table should be given to a method in, chosen from the numbers alone."""
+"""Chooses the form of the columns of a table (tf-idf, ranks, unit variance, as they are) from their values."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from labelfold.rows import as_rows
 AS_IS, UNIT_VARIANCE, RANKS, TF_IDF = "as they are", "unit variance", "ranks", "tf-idf"
 FORMS = (AS_IS, UNIT_VARIANCE, RANKS, TF_IDF)
 
-# Looked at: this many rows at most, and this many numbers.
+# Largest numbers of rows and of values that are examined.
 _ROWS, _NUMBERS = 10_000, 20_000_000
 
-# Columns share a range if most of them fill so much of it.
+# Share of a common range that most columns must fill.
 _FILLS = 0.5
-# Spectra and time series: so closely do neighbouring columns go together, if there are so many.
+# Spectra and time series: least correlation of neighbouring columns, and least number of columns.
 _SMOOTH, _FEWEST_SMOOTH = 0.9, 8
-# Of a column that is mostly one value, and of counts, so many entries are the same.
+# Share of equal entries in a column that is mostly one value, and in counts.
 _MOSTLY_ONE = 0.5
-# A column is of another kind than the others if it varies so many times less.
+# A column differs in kind if its standard deviation is smaller by this factor.
 _NEGLIGIBLE = 100.0
 # Columns differ in kind if one varies so many times as much as the median one, and the variance lies in a few; or if
 # one in ten varies so many times as much as another one in ten.
@@ -35,14 +35,14 @@ _HEAVY = 10.0
 
 
 class ColumnKind(NamedTuple):
-    """A form for the columns, and the reason for it.
+    """The chosen form, with the reason.
 
     Attributes
     ----------
     form : str
         One of `FORMS`.
     reason : str
-        What was found, as the end of a sentence: "they share one range".
+        The reason, as the end of a sentence: "they share one range".
     column : int or None
         The column that the reason is about, if it is about one.
     """
@@ -58,16 +58,16 @@ _COUNTS = ColumnKind(TF_IDF, "they are counts, most of them 0, as those of words
 def column_kind(X: Any) -> ColumnKind:
     """Choose a form for the columns of X: tf-idf, ranks, unit variance, or as they are.
 
-    Counts of words are given as tf-idf. Other columns are left as they are if they hold two values only (one-hot
-    columns, answers), if most of them fill one range and they vary alike (pixels, shares, correlations), or if
-    neighbours go closely together (spectra). Of the rest, columns with heavy tails are given as ranks, columns that
-    differ in kind with unit variance, and columns that vary by about as much as they are. Sparse columns that are no
-    counts of words are left as they are, unless one of them has most of the sum of squares.
+    Counts of words become tf-idf. Other columns stay as they are if they have two values only (one-hot columns), if
+    most of them fill one range with similar variance (pixels, shares, correlations), or if neighbours are highly
+    correlated (spectra). Of the rest, columns with heavy tails become ranks, columns of different variance get unit
+    variance, and others stay as they are. Sparse columns that are not counts of words stay as they are, unless one of
+    them has most of the sum of squares.
 
     Parameters
     ----------
     X : ndarray or sparse matrix of shape (n, d)
-        The rows; at most 10,000 of them are looked at, evenly spaced.
+        The rows; at most 10,000 evenly spaced ones are examined.
 
     Returns
     -------
@@ -129,13 +129,13 @@ def column_kind(X: Any) -> ColumnKind:
 
 
 def _effective(spread: np.ndarray) -> float:
-    """Return how many columns the variance is spread over: d where all vary by as much, 1 where one does."""
+    """Return the effective number of columns that carry the variance: d if all are equal, 1 if one dominates."""
     share = (spread / spread.max()) ** 2
     return float(share.sum() ** 2 / (share**2).sum())
 
 
 def _of_sparse(X: Any) -> ColumnKind:
-    """Decide by the non-zero entries: a column with most of the sum of squares is of another kind."""
+    """Choose the form of a sparse X: unit variance if one column has most of the sum of squares."""
     squares = np.asarray(X.multiply(X).sum(axis=0)).ravel()
     total, widest = squares.sum(), int(squares.argmax())
     if np.count_nonzero(squares) > 2 and squares[widest] > 0.5 * total:
@@ -145,10 +145,10 @@ def _of_sparse(X: Any) -> ColumnKind:
 
 
 def _kurtosis(Z: np.ndarray) -> np.ndarray:
-    """Return the excess kurtosis of columns of unit variance; that of one normal column where there is none."""
+    """Return the excess kurtosis of standardised columns; 0 if there is no column."""
     return np.einsum("ij,ij->j", Z**2, Z**2) / len(Z) - 3 if Z.shape[1] else np.zeros(1)
 
 
 def _neighbours(Z: np.ndarray) -> float:
-    """Return the median correlation of a column with the next one, of columns of unit variance."""
+    """Return the median correlation of neighbouring standardised columns."""
     return float(np.median(np.einsum("ij,ij->j", Z[:, 1:], Z[:, :-1]) / len(Z)))

@@ -1,4 +1,4 @@
-"""Distances between rows that RBF and Laplace kernels are functions of."""
+"""The distances of the RBF and Laplace kernels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from labelfold.rows._host import short_indices
 
 
 def distances(family: str, X: Any, Y: Any) -> np.ndarray:
-    """Return the distances between rows that a kernel is a function of: squared, or sums of absolute differences."""
+    """Return the distances of a kernel between rows: squared Euclidean (RBF) or Manhattan (Laplace)."""
     if not X.shape[0]:
         return np.zeros((0, Y.shape[0]))
     if family == "laplace":

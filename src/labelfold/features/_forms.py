@@ -1,4 +1,4 @@
-"""Column forms: feature maps of the columns, learned from rows and functions of one row afterwards."""
+"""Column forms: feature maps that transform the columns, fitted on rows and applied row by row."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from labelfold.rows import Block, Centered, Rows
 from labelfold.rows._host import dense, formed, host, largest_one
 from labelfold.rows._wrappers import RowsWrapper
 
-# Quantiles and the kind of the values are learned from at most this many rows, drawn at random.
+# Quantiles and counts are estimated from at most this many random rows.
 SAMPLE_ROWS = 10_000
 
-# A column's quantile function has at most this many points, fewer where all columns together need too much memory.
+# Largest number of points of a column's quantile function; fewer if all columns need too much memory.
 _POINTS = 1000
 _ALL_POINTS = 4_000_000
 
-# A column whose deviation is below this share of its size is constant but for round-off.
+# A column with a smaller relative standard deviation is constant up to rounding.
 _CONSTANT = 1e-10
 
 
 class ColumnForm(OneToOneFeatureMixin, TransformerMixin, RowsEstimator):
-    """A map of rows to rows of the same width, learned in at most two passes.
+    """A map of rows to rows of the same width, fitted in at most two passes.
 
-    A subclass says what it learns (`_learn`) and what it makes of some rows (`_form`). Rows of zeros stay rows of
-    zeros, and sparse rows stay sparse, unless the subclass says otherwise.
+    A subclass implements `_learn` (fit) and `_form` (transform). Zero rows stay zero and sparse rows stay sparse,
+    unless the subclass says otherwise.
     """
 
     @fitting
@@ -69,7 +69,7 @@ class ColumnForm(OneToOneFeatureMixin, TransformerMixin, RowsEstimator):
         return self.of(self._rows(X, reset=False)).whole().raw
 
     def of(self, rows: Rows) -> Rows:
-        """Return rows as a view of them in this form, which costs no pass."""
+        """Return a lazy view of the rows in this form, without a pass."""
         return Formed(rows, self)
 
     @property
@@ -78,7 +78,7 @@ class ColumnForm(OneToOneFeatureMixin, TransformerMixin, RowsEstimator):
         return True
 
     def _learn(self, rows: Rows) -> None:
-        """Learn from rows; most forms have nothing to learn but the width."""
+        """Fit on rows; most forms have no parameters."""
 
     def _form(self, X: Any) -> Any:
         """Return some rows (ndarray or csr_array) in this form."""
@@ -108,14 +108,14 @@ class AsTheyAre(ColumnForm):
 
 
 class UnitVariance(ColumnForm):
-    """Columns of unit variance, centred unless it is learned from rows of mostly zeros; constant ones become 0.
+    """Columns of unit variance, centred unless most entries are zeros; constant columns become 0.
 
     Attributes
     ----------
     mean_ : ndarray of shape (d,)
-        What is taken off: column means, or 0 where zeros are to stay zeros.
+        Means that are subtracted; 0 if zeros must stay zeros.
     scale_ : ndarray of shape (d,)
-        What columns are multiplied by: one over their deviation, 0 where they are constant.
+        Factors of the columns: one over their standard deviation, 0 for constant columns.
 
     Examples
     --------
@@ -145,7 +145,7 @@ class UnitVariance(ColumnForm):
 
 
 class Ranks(ColumnForm):
-    """Each value's rank among its column's values, of unit variance: for heavy tails and outliers. Dense.
+    """Ranks of the values within each column, scaled to unit variance, for heavy tails and outliers. Dense.
 
     The rank is piecewise linear between the values of a bounded sample of rows. Equal values share their mean rank.
     Values beyond those of the sample have the first or the last rank.
@@ -278,7 +278,7 @@ class Formed(RowsWrapper):
 
 
 def _of_unit_length(X: Any) -> Any:
-    """Return rows of unit length; by the largest entry first, for squares may leave their range.
+    """Return rows of unit length, scaled by the largest entry first, so that squares do not overflow.
 
     In double precision, so that rows in every container are equal to the last digit of single precision.
     """
@@ -286,10 +286,10 @@ def _of_unit_length(X: Any) -> Any:
 
 
 def looks_like_counts(X: Any) -> bool:
-    """Say whether the values look like counts of rare things, such as words.
+    """Tell whether the values look like counts of rare things, such as words.
 
-    They do where all are whole numbers from 0 on, four in five are 0 and, of the others, two in five are 1 and some
-    are more. Grey values of images are whole numbers too, but few of them are 1.
+    They do if all are non-negative whole numbers, four in five are 0 and, of the others, two in five are 1 and some
+    are larger. Pixels are whole numbers too, but few of them are 1.
 
     Parameters
     ----------
@@ -330,7 +330,7 @@ def density(X: Any) -> float:
 
 
 def _sample(rows: Rows, most_rows: int = SAMPLE_ROWS) -> Any:
-    """Return at most so many rows, drawn at random, as one array."""
+    """Return a random sample of rows as one array."""
     n = rows.shape[0]
     if n <= most_rows:
         return host(rows.whole())

@@ -26,8 +26,7 @@ _TAKES |= {"polynomial": _TAKES["poly"], "laplacian": ("gamma",), "chi2": ("gamm
 _OF_COUNTS = ("chi2", "additive_chi2")
 _LOCAL = ("rbf", "laplacian", "chi2")
 
-# Relative differences of kernel values below which they are only round-off, or have lost half of their digits; and
-# the number of rows this is checked on.
+# Relative differences of kernels that are round-off, and that have lost half of their digits; rows they are seen on.
 _FLAT, _DIM = 100 * np.finfo(np.float64).eps, 1e-8
 _SOME_ROWS = 60
 

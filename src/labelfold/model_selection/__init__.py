@@ -1,8 +1,8 @@
-"""Choosing a model where many rows have no label: splitters, scorers, and the smallest embedding that will do.
+"""Model selection with unlabelled rows: splitters, scorers, and the one-standard-error rule.
 
-scikit-learn's own splitters take the mark of an unlabelled row for a class, test on such rows, or refuse their NaN.
-These keep every unlabelled row in training and test on labels that were held back. They go wherever
-scikit-learn takes ``cv=``, with y in any form that the estimators take.
+scikit-learn's splitters treat -1 as a class, test on unlabelled rows, or raise an error for NaN. These keep every
+unlabelled row in training and test on held-out labelled rows. They can be passed as ``cv=`` to scikit-learn, with y
+in any form that the estimators take.
 
 Examples
 --------

@@ -1,4 +1,4 @@
-"""Label budgets: hold some labelled rows back for testing, keep a few labels of the rest, hide the others.
+"""Learning curves over label budgets: test on held-out rows, keep some of the other labels, hide the rest.
 
 Within a repeat the test rows are the same for every budget, and the labels of a small budget are among those
 of a larger one, so that methods and budgets are compared in pairs.
@@ -48,7 +48,7 @@ class LabelProblem:
 
 
 class LabelBudgetSplit(BaseCrossValidator):
-    """Splits that keep so many labels and no more, to see how accuracy grows with them.
+    """Splits that keep a limited number of labels, for a learning curve.
 
     In each repeat a share of every class is held back to test on. Of the other labels as many as the budget are
     kept: one of each class first, then a second of each, then in proportion to the class sizes (so too for the labels
@@ -60,7 +60,7 @@ class LabelBudgetSplit(BaseCrossValidator):
     Parameters
     ----------
     budgets : sequence of int, optional
-        How many labels to keep; see `default_budgets` for what is taken unless given.
+        Numbers of labels to keep; `default_budgets` by default.
     n_repeats : int, default=5
         Number of draws.
     test_size : float, default=0.3
@@ -220,7 +220,7 @@ def label_curve(
 
 
 def hide(y: Any, rows: np.ndarray, unlabeled: Any = -1) -> np.ndarray:
-    """Return a copy of y in which some rows are marked as unlabelled, in the way that suits its type.
+    """Return a copy of y in which some rows are unlabelled, by a mark that suits its dtype.
 
     >>> hide(np.array([0, 1, 2]), [1]).tolist(), hide(["a", "b"], [1]).tolist(), hide([1, -1], [1]).tolist()
     ([0, -1, 2], ['a', None], [1, None])
@@ -244,7 +244,7 @@ def hide(y: Any, rows: np.ndarray, unlabeled: Any = -1) -> np.ndarray:
 
 
 def check_budgets(known: LabelStrata, budgets: Sequence[int], test_size: float) -> None:
-    """Refuse budgets that the labels do not allow, in a sentence."""
+    """Raise an error for budgets that the labels do not allow."""
     if not 0 < test_size < 1:
         raise ValueError(
             f"test_size is the share of labelled rows held back, between 0 and 1, not {test_size}."

@@ -1,4 +1,4 @@
-"""Cross-validation that holds back labels, and never an unlabelled row."""
+"""Cross-validation that holds out labelled rows only."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from labelfold.model_selection._label_strata import LabelStrata, spread_labels
 class SemiSupervisedKFold(BaseCrossValidator):
     """K folds of the labelled rows; every unlabelled row is in training in all of them.
 
-    Classes are spread evenly over the folds; so are the labels of a multi-label Y (rarest first, after Sechidis,
-    Tsoumakas & Vlahavas 2011) and the range of continuous targets. No fold takes a class, or a label, away from
-    training altogether: where it has one labelled row only, that row is never held back.
+    Folds are stratified by class, by the labels of a multi-label Y (Sechidis, Tsoumakas & Vlahavas 2011), or by the
+    size of continuous targets. Every class and label stays in training in every fold: the only labelled row of a
+    class is never held out.
 
     Parameters
     ----------
@@ -95,14 +95,14 @@ class SemiSupervisedKFold(BaseCrossValidator):
 
 
 class RepeatedSemiSupervisedKFold(BaseCrossValidator):
-    """`SemiSupervisedKFold` drawn several times over.
+    """Repeated `SemiSupervisedKFold` with different draws.
 
     Parameters
     ----------
     n_splits : int, default=5
         Folds.
     n_repeats : int, default=10
-        How many times they are drawn.
+        Number of draws.
     random_state : int, RandomState instance or None, default=None
         Seed. More repeats with the same seed leave the first ones as they were.
     unlabeled : number, str or None, default=-1
@@ -157,7 +157,7 @@ def _order(n: int, rng: np.random.RandomState | None) -> np.ndarray:
 
 
 def _dealt(known: LabelStrata, k: int, rng: np.random.RandomState | None) -> np.ndarray:
-    """Assign the rows to folds in turn, class by class: sizes differ by at most one, for each class and in all."""
+    """Assign rows to folds in turn, class by class; class sizes and fold sizes differ by at most one row."""
     codes = known.values
     fold = np.full(len(codes), -1)
     order = _order(len(codes), rng)
@@ -168,7 +168,7 @@ def _dealt(known: LabelStrata, k: int, rng: np.random.RandomState | None) -> np.
 
 
 def _ranked(known: LabelStrata, k: int, rng: np.random.RandomState | None) -> np.ndarray:
-    """Deal out rows by the size of their (first) target: every fold spans its range."""
+    """Assign rows to folds in order of their (first) target, so that every fold spans its range."""
     target = known.values.reshape(len(known.values), -1)[:, 0]
     fold = np.empty(len(target), dtype=int)
     order = np.argsort(target, kind="stable")

@@ -1,4 +1,4 @@
-"""The labelled rows of y and the strata that splitters spread evenly."""
+"""Reads y for the splitters: which rows are labelled, and by what to stratify."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class LabelStrata:
 
     @classmethod
     def of(cls, X: Any, y: Any, unlabeled: Any, task: str = "auto") -> LabelStrata:
-        """Read y; X is looked at for its number of rows only."""
+        """Read y. Of X only the number of rows is used."""
         if y is None:
             raise ValueError(
                 "A split of partly labelled rows needs y; pass one label a row, with -1, NaN or None where there is "
@@ -55,7 +55,7 @@ class LabelStrata:
 
     @property
     def indicator(self) -> np.ndarray:
-        """Who has which label, bool (l, c); a row of a multi-label Y without any counts as having one more."""
+        """The indicator of labels, bool (l, c); multi-label rows without labels get an extra one."""
         if self.kind == "classes":
             return np.arange(self.values.max() + 1) == self.values[:, None]
         given = self.values > 0
@@ -63,25 +63,26 @@ class LabelStrata:
         return np.hstack([given, none]) if none.any() else given
 
     def without(self, held: np.ndarray) -> np.ndarray:
-        """Return all rows but those held back, ascending."""
+        """Return all rows but the test rows, ascending."""
         rest = np.ones(self.n, dtype=bool)
         rest[held] = False
         return np.flatnonzero(rest)
 
 
 def spread_labels(Y: np.ndarray, shares: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """Deal rows with several labels each into parts, every label in the same shares as the rows.
+    """Assign multi-label rows to parts such that every label is split in the same shares.
 
-    The rarest label first, each of its rows to the part that wants it most (Sechidis, Tsoumakas & Vlahavas 2011).
+    Iterative stratification (Sechidis, Tsoumakas & Vlahavas 2011): the rarest label first, each of its rows to the
+    part that lacks most rows of this label.
 
     Parameters
     ----------
     Y : ndarray of bool, shape (l, c)
-        Who has which label.
+        Indicator of the labels.
     shares : ndarray of shape (k,)
-        The parts' shares of the rows; they add up to 1.
+        Shares of the rows; they sum to 1.
     order : ndarray of shape (l,)
-        The order in which rows are looked at.
+        The order in which rows are assigned.
 
     Returns
     -------

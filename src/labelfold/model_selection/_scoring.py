@@ -1,4 +1,4 @@
-"""Scores of the labelled rows only, and the smallest embedding that scores as well as the best."""
+"""Scorers that leave out unlabelled rows, and the one-standard-error rule."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from labelfold.labels import score_targets
 class LabelledScorer:
     """A scorer that leaves unlabelled rows out, and reads y as the estimators do.
 
-    For ``scoring=`` wherever scikit-learn takes one. Its own scorers take -1 for a class, and refuse NaN, None, and
-    integers beside None in an object array.
+    For ``scoring=`` of scikit-learn, whose own scorers treat -1 as a class and raise errors for NaN and None.
 
     Parameters
     ----------
@@ -61,17 +60,17 @@ class LabelledScorer:
 class OneStandardError:
     """Choose the smallest value of a parameter that scores within one standard error of the best.
 
-    For ``refit=`` of scikit-learn's GridSearchCV. The best mean is partly luck. Among all candidates within one
-    standard error of it (that of the best mean, over the folds) this takes the one with the smallest parameter and,
-    among equals, the highest mean.
+    For ``refit=`` of scikit-learn's GridSearchCV. Of all candidates whose mean is at most one standard error (of the
+    mean of the best one, over the folds) below the best mean, it takes the one with the smallest parameter and, among
+    those, with the highest mean.
 
     Parameters
     ----------
     parameter : str, default="n_components"
-        What should be small; ``step__n_components`` of a pipeline is found too. None in the grid means "as many as
-        there are" and is the largest.
+        The parameter to keep small; ``step__n_components`` of a pipeline is found too. None in the grid counts as the
+        largest value.
     metric : str, optional
-        Which of several metrics counts; the only one unless given.
+        The metric, if the search has several.
 
     Examples
     --------
@@ -117,14 +116,14 @@ class OneStandardError:
 
 
 def one_standard_error(scores: np.ndarray, sizes: np.ndarray) -> int:
-    """Return which candidate is the smallest within one standard error of the best; the best of equals.
+    """Return the index of the smallest candidate within one standard error of the best; ties go to the best.
 
     Parameters
     ----------
     scores : ndarray of shape (candidates, folds)
-        Higher is better; NaN where a fit failed, which rules a candidate out.
+        Higher is better; a candidate with NaN, from a failed fit, is excluded.
     sizes : ndarray of shape (candidates,)
-        What should be small.
+        The parameter to keep small.
     """
     means = scores.mean(axis=1)
     if np.isnan(means).all():

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from labelfold._descent import Iterates, descend
 from labelfold.subspace._direction_search import PROVED, Search
 from labelfold.subspace._vector_spaces import MatrixSpace, Space
 
@@ -87,7 +88,7 @@ def pursue(
     keep_on_interrupt : bool
         Whether Ctrl-C returns the directions found so far.
     callback : callable, optional
-        Called with the number of directions and the objective.
+        Called with the number of directions and by how much the last one lowered the objective, relative to it.
 
     Returns
     -------
@@ -95,7 +96,6 @@ def pursue(
     """
     r = np.array(Y, dtype=np.float64)
     left = float((r**2).sum()) + weight * space.square
-    gains, objective, alphas, exhausted = [], [], [], False
     V = None
     if isinstance(space, MatrixSpace) and space.size <= PROVED:
         space, V = space.row_space()
@@ -103,34 +103,40 @@ def pursue(
         nothing = np.empty((len(r), 0))
         return Pursuit(np.empty((space.size, 0)), nothing.T, nothing, r[:0, 0], r[:0, 0], 0, True, True)
     search = Search(space, weight, n_components, tol, max_iter, np.random.default_rng(random_state))
-    try:
-        for k in range(n_components):
-            found = search.next_direction(r)
-            if found is None:
-                exhausted = True
-                break
-            z, gain = found
-            square = float(z @ z)
-            alpha = (z @ r) / square if square > search.least else np.zeros(r.shape[1])
-            r = r - np.outer(z, alpha)
-            left -= gain
-            gains.append(gain)
-            objective.append(left)
-            alphas.append(alpha)
-            if callback is not None:
-                callback(k + 1, left)
-    except KeyboardInterrupt:
-        if not keep_on_interrupt or not gains:
-            raise
-    k = len(gains)
+    gains: list[float] = []
+    alphas: list[np.ndarray] = []
+    path = descend(
+        _directions(search, r, left, gains, alphas),
+        max_iter=n_components,
+        tol=None,
+        start=(None, left),
+        keep_on_interrupt=keep_on_interrupt,
+        callback=callback,
+    )
+    k = len(path.objective)
     taken = search.taken @ np.eye(search.taken.n_vectors)[:, :k]
     return Pursuit(
         taken.Q if V is None else V @ taken.Q,
-        np.array(alphas).reshape(k, r.shape[1]),
+        np.array(alphas[:k]).reshape(k, r.shape[1]),
         taken.ZQ,
-        np.array(gains),
-        np.array(objective),
+        np.array(gains[:k]),
+        np.array(path.objective),
         search.n_iter,
         search.converged,
-        exhausted,
+        path.converged,
     )
+
+
+def _directions(
+    search: Search, r: np.ndarray, left: float, gains: list[float], alphas: list[np.ndarray]
+) -> Iterates:
+    """Take one direction after the other, note its gain and coefficients, and give the objective it leaves."""
+    while (found := search.next_direction(r)) is not None:
+        z, gain = found
+        square = float(z @ z)
+        alpha = (z @ r) / square if square > search.least else np.zeros(r.shape[1])
+        r = r - np.outer(z, alpha)
+        left -= gain
+        gains.append(gain)
+        alphas.append(alpha)
+        yield None, left

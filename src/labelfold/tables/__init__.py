@@ -1,4 +1,4 @@
-"""Tables as people have them: what each column is, and how it becomes numbers."""
+"""Converts tables of mixed columns to matrices of numbers."""
 
 from labelfold.tables._recipe import Recipe
 

@@ -1,4 +1,4 @@
-"""Tables of any make as Arrow tables, and the words that stand for a missing cell."""
+"""Converts tables of any library to Arrow tables, and recognises words for missing cells."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _MISSING_NUMBERS = ("none",)
 
 
 def arrow() -> Any:
-    """Import pyarrow and its kernels, or say how to get it."""
+    """Import pyarrow and its kernels, or raise an error that says how to install it."""
     if find_spec("pyarrow") is None:
         raise ImportError("Recipe reads tables with pyarrow: pip install 'labelfold[app]'.")
     import pyarrow.compute
@@ -53,7 +53,7 @@ def arrow() -> Any:
 
 
 def is_number(kind: Any) -> bool:
-    """Tell whether a type of Arrow is one of numbers."""
+    """Tell whether an Arrow type is numeric."""
     types = arrow().types
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
 
@@ -65,17 +65,17 @@ def is_table(X: Any) -> bool:
 
 
 def n_rows(X: Any) -> int:
-    """Return the number of rows of a table of any make."""
+    """Return the number of rows of a table of any library."""
     return int(X.num_rows) if hasattr(X, "num_rows") else len(X)
 
 
 def as_named(X: Any) -> Any:
-    """Return a table as it is, or as an Arrow table where all it has is the Arrow interface, which may serve once."""
+    """Return a table, as an Arrow table if it has only the Arrow stream interface, which can be read once."""
     return X if hasattr(X, "iloc") or hasattr(X, "column_names") else as_arrow(X)[0]
 
 
 def column_names(X: Any) -> list[str]:
-    """Return the names of the columns of a table of any make."""
+    """Return the names of the columns of a table of any library."""
     return list(map(str, X.columns)) if not hasattr(X, "column_names") else list(X.column_names)
 
 
@@ -106,7 +106,7 @@ def as_arrow(X: Any) -> tuple[Any, bool]:
 
 
 def _without_views(table: Any) -> Any:
-    """Return a table with text that is held as views, as polars does, as plain text, which every kernel takes."""
+    """Return a table with string views, as of polars, cast to plain strings, which every kernel takes."""
     pa = arrow()
     text = pa.large_string() if table.nbytes > 2**30 else pa.string()
     for j, field in enumerate(table.schema):
@@ -121,7 +121,7 @@ def _without_views(table: Any) -> Any:
 
 
 def _from_pandas(X: Any) -> Any:
-    """Return a pandas frame as an Arrow table, column by column: cells of mixed types become text."""
+    """Return a DataFrame as an Arrow table; columns of mixed types become text."""
     pa = arrow()
     columns = []
     for j in range(X.shape[1]):
@@ -134,7 +134,7 @@ def _from_pandas(X: Any) -> Any:
 
 
 def _array(values: np.ndarray) -> Any:
-    """Return one array as an Arrow column; objects of one type as that type, others as text."""
+    """Return an array as an Arrow column; objects of mixed types become text."""
     pa = arrow()
     if values.dtype.kind in "biufM":
         return pa.array(values, from_pandas=True)
@@ -171,14 +171,14 @@ def written(column: Any) -> Any:
 
 
 def text_cells(column: Any, *, numbers: bool = False) -> Any:
-    """Return a column as text without blanks around, null where a cell is empty or a word for missing.
+    """Return a column as stripped text, null for empty cells and words for missing values.
 
     Parameters
     ----------
     column : pyarrow.ChunkedArray
         Of any type that can be written as text.
     numbers : bool, default=False
-        Whether the column holds numbers or dates, so that "none" is missing too.
+        Whether the column holds numbers or dates, for which "none" is missing too.
     """
     pa = arrow()
     pc = pa.compute
@@ -193,7 +193,7 @@ def text_cells(column: Any, *, numbers: bool = False) -> Any:
 
 
 def words_for_missing(column: Any, *, numbers: bool = False) -> str:
-    """Say which words of a column of text count as missing, "" where there is none.
+    """Return a phrase about the words of a text column that count as missing; "" if there are none.
 
     >>> import pyarrow as pa
     >>> words_for_missing(pa.chunked_array([["?", "red", "", None, "n/a", "?"]]))
@@ -213,7 +213,7 @@ def words_for_missing(column: Any, *, numbers: bool = False) -> str:
 
 
 def distinct(column: Any) -> tuple[Any, np.ndarray]:
-    """Return the distinct cells of a column of text and the place of each row's cell in them, -1 where null.
+    """Return the distinct cells of a text column, and the index of each row's cell, -1 for null.
 
     >>> import pyarrow as pa
     >>> values, codes = distinct(pa.chunked_array([["b", "a"], [None, "b"]]))

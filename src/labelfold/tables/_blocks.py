@@ -1,4 +1,4 @@
-"""Tables a block at a time: rows that a recipe learns from, and blocks that it transforms side by side."""
+"""Tables that are read in blocks: the sample that a recipe is fitted on, and parallel transforms of blocks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from labelfold.rows._threads import n_threads
 from labelfold.tables._arrow import arrow
 
-# Number of evenly spaced rows, and of labelled rows, that a recipe is learned from.
+# Largest numbers of evenly spaced rows, and of labelled rows, that a recipe is fitted on.
 LEARNED_FROM, LABELLED = 100_000, 20_000
 # Rows that are transformed at a time.
 BLOCK = 131_072
@@ -22,18 +22,18 @@ BLOCK = 131_072
 
 @dataclass(frozen=True)
 class Blocks:
-    """A table that is read anew, a block at a time, because it may be larger than memory.
+    """A table that is read in blocks, each time again, because it may be larger than memory.
 
     Attributes
     ----------
     column_names : list of str
     num_rows : int
     read : callable
-        Gives the blocks, Arrow tables of the columns asked for, from the first to the last.
+        ``read(columns)`` yields the blocks in order, as Arrow tables.
     sample : pyarrow.Table
-        The rows to learn from.
+        The rows to fit on.
     places : ndarray
-        Which rows these are, ascending.
+        The indices of these rows, ascending.
     """
 
     column_names: list[str]
@@ -49,7 +49,7 @@ class Blocks:
 
 
 class Sampler:
-    """Keeps evenly spaced rows of blocks that pass by, and those that are wanted, without knowing how many come.
+    """Samples evenly spaced rows, and labelled ones, from a stream of blocks of unknown length.
 
     Examples
     --------
@@ -66,7 +66,7 @@ class Sampler:
         self.kept: list[tuple[Any, np.ndarray, np.ndarray]] = []
 
     def add(self, block: Any, wanted: np.ndarray) -> None:
-        """Look at a block; ``wanted`` says which of its rows are to be kept in any case, the first 20,000 of all."""
+        """Add a block; rows in ``wanted`` are always kept, up to 20,000."""
         places = np.arange(self.rows, self.rows + block.num_rows)
         wanted = wanted & (self.wanted + np.cumsum(wanted) <= LABELLED)
         self.rows, self.wanted = self.rows + len(places), self.wanted + int(wanted.sum())
@@ -85,7 +85,7 @@ class Sampler:
                 self.kept[i] = (block.filter(arrow().array(keep)), places[keep], wanted[keep])
 
     def result(self) -> tuple[Any, np.ndarray]:
-        """Return the rows kept and their places."""
+        """Return the sampled rows and their indices."""
         pa = arrow()
         self._thin(self.most)
         table = pa.concat_tables([block for block, _, _ in self.kept], promote_options="permissive")
@@ -93,7 +93,7 @@ class Sampler:
 
 
 def in_order(work: Callable[[Any], Any], blocks: Iterable[Any]) -> Iterator[Any]:
-    """Yield what ``work`` makes of each block, a few blocks at a time on as many threads.
+    """Yield the result of ``work`` for each block, a few blocks in parallel.
 
     >>> list(in_order(abs, [-1, 2, -3]))
     [1, 2, 3]
@@ -116,7 +116,7 @@ def slices(table: Any) -> Iterator[Any]:
 
 
 def filled(parts: Iterable[np.ndarray], n: int) -> np.ndarray:
-    """Return n rows that come in parts as one array, each part let go once it is copied.
+    """Return parts of n rows as one array; each part is released once it is copied.
 
     >>> filled(iter([np.ones((1, 2)), np.zeros((2, 2))]), 3).tolist()
     [[1.0, 1.0], [0.0, 0.0], [0.0, 0.0]]
@@ -133,7 +133,7 @@ def filled(parts: Iterable[np.ndarray], n: int) -> np.ndarray:
 
 
 def stacked(parts: Iterable[sp.csr_array], n: int) -> sp.csr_array:
-    """Return n sparse rows that come in parts as one array, each part let go once it is copied.
+    """Return parts of n sparse rows as one array; each part is released once it is copied.
 
     >>> stacked(iter([sp.csr_array([[0, 1]]), sp.csr_array([[2, 0], [0, 3]])]), 3).toarray().tolist()
     [[0, 1], [2, 0], [0, 3]]

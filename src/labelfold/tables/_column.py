@@ -1,4 +1,4 @@
-"""What is known of a column, and why there may be nothing to learn from it."""
+"""The description of a column, and the reasons to leave one out."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ import numpy as np
 
 from labelfold.tables._target import LEAST_ROWS, Target
 
-# Why a column that is there twice is left out, before the name of the first.
+# The reason for leaving out a repeated column, before the name of the first.
 REPEATS = "it repeats "
 _PIXEL = re.compile(r"(?:pixel|px|p)[ _.-]?(\d+)(?:[ _.x,-](\d+))?", re.IGNORECASE)
-# Fewest columns with names that differ only in a number that are taken as entries of one vector.
+# From this many columns whose names differ only in a number, they are one vector.
 _VECTOR = 16
-# Fewest rows for which ascending numbers count as row numbers, and distinct values as ids.
+# With fewer rows only ascending numbers are row counters, and distinct values are not ids.
 FEWEST_COUNTED = 20
-# Beside columns of these roles, those of numbers are brought to unit variance.
+# If there are columns of these roles, columns of numbers are scaled to unit variance.
 UNLIKE_NUMBERS = ("category", "date", "list", "text")
-# Categories with more distinct values than this share of the rows do not generalise.
+# With more distinct values than this share of the rows, a column cannot help for new rows.
 _DIFFER = 0.95
 
 
 @dataclass(frozen=True)
 class Column:
-    """What a column is and how it is read.
+    """The role of a column, and how it is read.
 
     Attributes
     ----------
     name : str
     role : {"number", "category", "date", "text", "list", "id", "left out"}
     how : str
-        What is done with it, or why it is left out, in a few words.
+        How it is converted, or why it is left out, in a few words.
     reading : object
         The writing of numbers, the layouts and units of dates, the width and the root mean square length of lists, or
         why categories are no numbers.
@@ -63,12 +63,12 @@ class Column:
 
     @property
     def used(self) -> bool:
-        """Whether it becomes part of X."""
+        """Whether it is part of the matrix."""
         return self.role not in ("id", "left out")
 
 
 def left_out(column: Column, target: Target, places: np.ndarray, seen: dict[tuple, str]) -> Column:
-    """Return the column, or why there is nothing to learn from it.
+    """Return the column, marked as left out if there is a reason.
 
     Parameters
     ----------
@@ -77,9 +77,9 @@ def left_out(column: Column, target: Target, places: np.ndarray, seen: dict[tupl
     target : Target
         The labels of the same rows.
     places : ndarray
-        Which rows of the table these are.
+        The indices of these rows in the table.
     seen : dict
-        Names of the columns before it by a digest of their values; this one is added.
+        Names of earlier columns by a digest of their values; this one is added.
     """
     values = column.data
     if values is None:
@@ -114,24 +114,24 @@ def left_out(column: Column, target: Target, places: np.ndarray, seen: dict[tupl
 
 
 def in_place(column: Column) -> Column:
-    """Return a column that stays where it is, as a pixel does, and say so where it holds one value."""
+    """Return a column that is always kept, such as a pixel, with a remark if it is constant."""
     constant = column.data is not None and _constant(column.data)
     return noted(column, "it holds one value, and stays as a pixel") if constant else column
 
 
 def _known(values: np.ndarray) -> np.ndarray:
-    """Return the numbers, or codes, of cells that are not missing."""
+    """Return the numbers or codes of non-missing cells."""
     return values[values >= 0] if values.dtype.kind in "iu" else values[~np.isnan(values)]
 
 
 def _constant(values: np.ndarray) -> bool:
-    """Tell whether several rows have one value, those without any aside."""
+    """Tell whether a non-missing value occurs in several rows."""
     known = _known(values)
     return len(values) > 1 and len(known) > 0 and bool((known == known[0]).all())
 
 
 def _digest(values: np.ndarray) -> bytes:
-    """Return what two columns share only where their values are the same."""
+    """Return a digest of the values of a column."""
     if values.dtype.kind == "f":
         # one writing of zero, and one of a missing cell
         values = np.where(np.isnan(values), np.nan, values.astype(np.float64) + 0.0)
@@ -139,12 +139,12 @@ def _digest(values: np.ndarray) -> bytes:
 
 
 def noted(column: Column, what: str) -> Column:
-    """Return the column with something more to say of it; as it is where that is nothing."""
+    """Return the column with a further remark, if there is one."""
     return replace(column, how="; ".join(filter(None, [column.how, what])))
 
 
 def _counts_rows(name: str, values: np.ndarray, places: np.ndarray) -> bool:
-    """Tell whether numbers count the rows: in order, or as every whole number from the first to the last, once."""
+    """Tell whether numbers are a row counter: ascending, or a permutation of consecutive whole numbers."""
     n = len(values)
     if n < 3 or np.isnan(values).any():
         return False
@@ -155,7 +155,7 @@ def _counts_rows(name: str, values: np.ndarray, places: np.ndarray) -> bool:
 
 
 def matching(pattern: str, names: Sequence[str]) -> list[str]:
-    """Return the columns that a name or a pattern stands for; a name that is there stands for itself alone.
+    """Return the columns that a pattern matches; an exact name matches only itself.
 
     >>> matching("label_*", ["label_a", "label_b", "x"]), matching("a*", ["a*", "ab"])
     (['label_a', 'label_b'], ['a*'])
@@ -164,7 +164,7 @@ def matching(pattern: str, names: Sequence[str]) -> list[str]:
 
 
 def vector_columns(names: Sequence[str]) -> list[str]:
-    """Return the columns that are numbered alike, as the places of a vector are.
+    """Return the columns whose names differ only in a number, as those of a vector.
 
     >>> vector_columns(["age", *(f"v{i}" for i in range(20))])[:2]
     ['v0', 'v1']
@@ -175,7 +175,7 @@ def vector_columns(names: Sequence[str]) -> list[str]:
 
 
 def pixel_columns(names: Sequence[str]) -> tuple[list[str], tuple[int, int] | None]:
-    """Return the columns that are called pixels, and the height and width of the image where they make one.
+    """Return the columns named as pixels, and the height and width if they form an image.
 
     Columns named ``pixel_0_0``, ``pixel_0_1``, ... or ``pixel1``, ``pixel2``, ... do.
 

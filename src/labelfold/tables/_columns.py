@@ -1,4 +1,4 @@
-"""What each column of a table is: a number, a category, a date, text, a list, or nothing to learn from."""
+"""Finds the role of each column: number, category, date, text, list, or left out."""
 
 from __future__ import annotations
 
@@ -26,20 +26,19 @@ from labelfold.tables._numbers import any_match, has_thousands, numbers, plain, 
 from labelfold.tables._steps import lists
 from labelfold.tables._target import Target
 
-# Kinds are told from at most this many rows, evenly spaced.
+# Number of evenly spaced rows from which the role is found.
 _SAMPLE = 2000
-# Share of the cells that must be numbers, dates or lists for a column of text to be read as such.
+# Share of non-missing cells that must be numbers, dates or lists.
 _MOST = 0.9
-# Mean number of words from which on cells that mostly differ are text.
+# Mean number of words from which cells that mostly differ are text.
 _WORDS, _DIFFER = 5.0, 0.2
-# Mean number of words from which on cells that hardly repeat are short text, where fewer than this share of all words
-# are distinct.
+# The same for short text whose cells hardly repeat, and the largest share of distinct words.
 _FEW_WORDS, _RECUR = 2.0, 0.5
-# Most values that are one-hot encoded, if they cover half of the rows; with more, the number of hashed columns.
+# Largest number of categories that get one column each, and number of columns for hashing.
 MOST_VALUES, HASHED = 50, 64
-# Beyond so many rows the words of a text are hashed.
+# Above this many rows, words are hashed.
 _HASH_WORDS_FROM = LEARNED_FROM + LABELLED
-# Mean frequency of values below which only the frequent ones get a column.
+# If categories occur fewer times than this on average, only frequent ones get a column.
 _OFTEN = 3
 # Seconds since 1970 reach this in the year 5138.
 _MILLISECONDS = 1e11
@@ -52,20 +51,20 @@ _DATED = re.compile(r"date|time|day|dob|birth|_at$|_on$|stamp", re.IGNORECASE)
 def columns_of(
     table: Any, places: np.ndarray, n: int, given: Mapping[str, str], target: Target
 ) -> list[Column]:
-    """Return what each column of an Arrow table is.
+    """Return the description of each column of an Arrow table.
 
     Parameters
     ----------
     table : pyarrow.Table
-        The rows to learn from.
+        The rows to fit on.
     places : ndarray
-        Which rows of the whole table these are, ascending.
+        Their indices in the whole table, ascending.
     n : int
-        The rows of the whole table.
+        Number of rows of the whole table.
     given : mapping of str to str
-        Roles by name of column that are not to be told from the data.
+        Roles of columns given by the user.
     target : Target
-        The labels, for leaks and telling gaps.
+        The labels, to find leaks and informative missing cells.
     """
     last = table.num_rows - 1
     sample = table.take(np.linspace(0, last, _SAMPLE).astype(int)) if last >= _SAMPLE else table
@@ -95,7 +94,7 @@ def columns_of(
 
 
 def _nothing_but_names(found: list[Column], table: Any, given: Mapping[str, str]) -> list[Column]:
-    """Return the columns, those of names that hardly repeat as text where there is nothing else to learn from."""
+    """Return the columns; if none would be used, names that hardly repeat are read as text."""
     free = [c for c in found if c.name not in given and c.levels and is_text(table.column(c.name).type)]
     rare = [c for c in free if c.role == "category" and _hardly_repeats(c, table.num_rows)]
     if any(c.used and c not in rare for c in found):
@@ -105,12 +104,12 @@ def _nothing_but_names(found: list[Column], table: Any, given: Mapping[str, str]
 
 
 def _hardly_repeats(column: Column, n: int) -> bool:
-    """Tell whether the values of a category are there so few times that they tell little of n rows."""
+    """Tell whether the values of a category are too rare to be useful."""
     return column.levels * _OFTEN > n and column.levels > MOST_VALUES
 
 
 def _told(name: str, cells: Any, sample: Any, role: str | None, target: Target) -> Column:
-    """Tell what a column is from its type and its cells, or read it in the role given."""
+    """Find the role of a column from its type and cells, unless it is given."""
     pa = arrow()
     types, kind = pa.types, cells.type
     if types.is_null(kind) or cells.null_count == len(cells):
@@ -138,7 +137,7 @@ def _told(name: str, cells: Any, sample: Any, role: str | None, target: Target) 
 
 
 def _of_text(name: str, cells: Any, sample: Any, target: Target) -> Column:
-    """Tell what a column of text holds."""
+    """Find the role of a text column."""
     quick = plain(cells)
     if not is_text(quick.type) and _since(name, quick):
         return _date(name, cells, sample, target)

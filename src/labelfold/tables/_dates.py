@@ -1,4 +1,4 @@
-"""Dates and times as people write them, and the columns of numbers that they become."""
+"""Parses dates and times in common layouts, and converts them to columns of numbers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ TURNS = {"day of month": 30.4, "month": 365.25, "weekday": 7.0, "hour": 1.0}
 
 
 def layouts_of(cells: Sequence[str]) -> tuple[list[str], float]:
-    """Return the layouts that some cells are written in, most frequent first, and the share of cells they read.
+    """Return the layouts of dates in some cells, most frequent first, and the share of cells that they parse.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def _seconds(column: Any) -> np.ndarray:
 
 
 def _read(text: Any, layout: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return local and universal seconds of text in one layout."""
+    """Return local and UTC seconds of text in one layout."""
     pc = arrow().compute
     fields = pc.extract_regex(text, LAYOUTS[layout])
     names = [field.name for field in fields.type]

@@ -1,4 +1,4 @@
-"""Numbers as people write them: decimal commas, thousands, percent signs and units."""
+"""Parses numbers with decimal commas, thousands separators, percent signs and units."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def has_thousands(column: Any, writing: Writing) -> bool:
 
 
 def any_match(column: Any, pattern: str) -> bool:
-    """Tell whether a pattern is found in any cell of a column of text."""
+    """Tell whether any cell of a text column matches a pattern."""
     pc = arrow().compute
     return bool(pc.any(pc.match_substring_regex(column, pattern)).as_py())
 

@@ -1,4 +1,4 @@
-"""Recipe: from a table as people have it to a matrix of numbers, learned once and applied to new rows."""
+"""Recipe: a transformer from tables of mixed columns to matrices of numbers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from labelfold.tables._stack import feature_names, stack
 from labelfold.tables._target import Target
 from labelfold.tables._words import lines_of, unread_cells
 
-# The parameters that name columns, with the role that each gives.
+# The parameters that name columns, with their roles.
 ROLES = {
     "number": "number",
     "category": "category",
@@ -33,43 +33,45 @@ ROLES = {
 
 
 class Recipe(TransformerMixin, BaseEstimator):
-    """Tell what each column of a table is, and make numbers of it.
+    """Convert a table of mixed columns to a matrix of numbers.
 
-    Numbers keep their place; missing ones become the median, beside a column that says so where the gaps tell
-    something of the labels. Categories and flags become one column a value, with rare values together, or are hashed
-    where there are too many. Dates become elapsed days, and the parts of the calendar that go along with the labels.
-    Text becomes tf-idf of its words and of groups of characters, of more than 120,000 rows that of hashed words, and
-    the result is then a sparse matrix. Lists of numbers become as many columns. Row counters, ids, empty, constant
-    and repeated columns are left out, and so is a column that maps one to one onto the target.
+    * Numbers stay numbers. Missing ones become the median; if missing cells predict the labels, a further
+      column marks them.
+    * Categories and flags are one-hot encoded, with rare values in one column, or hashed if there are too many.
+    * Dates become elapsed days, and the parts of the calendar that correlate with the labels.
+    * Text becomes tf-idf of words and of groups of characters, or of hashed words above 120,000 rows. The matrix is
+      then sparse.
+    * Lists of numbers become one column for each item.
+    * Row counters, ids, empty, constant and repeated columns are left out, and so is a column that maps one to one
+      onto the target.
 
-    Decimal commas, thousands, percent signs, units, and words for a missing cell are recognised where most of a
-    column is written so. Values never seen in `fit` are no error in `transform`.
+    Decimal commas, thousands separators, percent signs, units, and words for missing cells are recognised if most
+    of a column has them. Values that `fit` has not seen are no error in `transform`.
 
     Parameters
     ----------
     number, category, date, text, id, drop : sequence of str
-        Columns whose role is given rather than told from the data; ``*`` and ``?`` stand for any characters. Those of
-        `id` and `drop` are left out.
+        Columns with a given role; ``*`` and ``?`` match any characters. Columns of `id` and `drop` are left out.
     unlabeled : number, str or None, default=-1
-        What marks a row without a label in y, besides missing values.
+        The value of y that means unlabelled, besides missing values.
 
     Attributes
     ----------
     columns_ : list of dict
         For each column its ``name``, ``role`` and ``how`` it is read, or why it is left out.
     transformer_ : ColumnTransformer
-        scikit-learn's imputers, encoders and vectorisers over the columns in use.
+        scikit-learn's imputers, encoders and vectorisers of the columns in use.
     used_ : list of str
         The columns that `transform` needs.
     ids_ : list of str
-        The columns that name the rows.
+        The id columns.
     n_rows_, n_learned_from_ : int
-        The number of rows in `fit`, and of those that were looked at: of more than 120,000 rows, 100,000 evenly
-        spaced ones and up to 20,000 with a label.
+        Number of rows in `fit`, and of rows that were used: above 120,000 rows, 100,000 evenly spaced ones and up to
+        20,000 labelled ones.
     n_features_in_ : int
         The number of columns in `fit`.
     feature_names_in_ : ndarray of str
-        Their names, where X had them.
+        Their names, if X has names.
 
     Examples
     --------
@@ -109,14 +111,14 @@ class Recipe(TransformerMixin, BaseEstimator):
         self.unlabeled = unlabeled
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn what the columns are.
+        """Find the role of each column, and fit the encoders.
 
         Parameters
         ----------
         X : DataFrame, Arrow table or array of shape (n, d)
             pandas, polars, pyarrow, or anything with the Arrow interface.
         y : array-like of shape (n,), optional
-            Labels, for leaks and for gaps that tell something; they are not learned from otherwise.
+            Labels. They are used only to find leaks, and missing cells or parts of dates that predict them.
 
         Returns
         -------
@@ -127,7 +129,7 @@ class Recipe(TransformerMixin, BaseEstimator):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit_transform(self, X: Any, y: Any = None) -> Any:
-        """Learn what the columns are, and return the rows as numbers; see `fit` and `transform`."""
+        """Fit, and return the matrix of the rows; see `fit` and `transform`."""
         table = self._table(X, reset=True)
         n = table.num_rows
         if n == 0:
@@ -154,12 +156,12 @@ class Recipe(TransformerMixin, BaseEstimator):
         return self._matrix(made) if len(places) == n else self._transformed(table)
 
     def transform(self, X: Any) -> Any:
-        """Return rows as numbers.
+        """Return the matrix of the rows.
 
         Parameters
         ----------
         X : DataFrame, Arrow table or array
-            With the columns in use, in any order; others are ignored.
+            With the columns in use, in any order; other columns are ignored.
 
         Returns
         -------
@@ -184,7 +186,7 @@ class Recipe(TransformerMixin, BaseEstimator):
         return feature_names(self.transformer_)
 
     def row_names(self, X: Any) -> list[str] | None:
-        """Return what the rows of a table are called by the columns that name them; None where it has none."""
+        """Return the names of the rows, from the id columns; None if there are none."""
         check_is_fitted(self)
         table = self._table(X, reset=False)
         columns = [
@@ -193,9 +195,9 @@ class Recipe(TransformerMixin, BaseEstimator):
         return [", ".join(map(str, row)) for row in zip(*columns, strict=True)] if columns else None
 
     def unread(self, X: Any) -> list[str]:
-        """Return a sentence for each column of numbers or dates of which new rows have cells that are neither.
+        """Return a sentence for each column of numbers or dates with cells in new rows that cannot be parsed.
 
-        Such cells count as missing in `transform`. Rows that are read in blocks are not looked at.
+        Such cells count as missing in `transform`. Rows that are read in blocks are not checked.
         """
         check_is_fitted(self)
         if isinstance(X, Blocks):
@@ -203,14 +205,14 @@ class Recipe(TransformerMixin, BaseEstimator):
         return unread_cells(self._table(X, reset=False), self.transformer_)
 
     def lines(self, most: int = 40, *, plain: bool = True) -> list[str]:
-        """Return what was made of each column in a line; columns treated alike share one.
+        """Return one line for each column; columns that are treated alike share a line.
 
         Parameters
         ----------
         most : int, default=40
-            Of so many lines at most; the last says how many more there are.
+            Largest number of lines; the last one counts the rest.
         plain : bool, default=True
-            Whether to name columns of plain numbers without a gap too.
+            Whether to include columns of plain numbers without missing cells.
         """
         check_is_fitted(self)
         lines = lines_of(self.columns_, plain=plain)
@@ -242,7 +244,7 @@ class Recipe(TransformerMixin, BaseEstimator):
         return table
 
     def _transformed(self, table: Any) -> Any:
-        """Return the rows as numbers, a few blocks at a time on as many threads."""
+        """Return the matrix of the rows, a few blocks in parallel."""
         blocks = table.read(self.used_) if isinstance(table, Blocks) else slices(table)
         parts = in_order(self._block, blocks)
         return (stacked if self.transformer_.sparse_output_ else filled)(parts, table.num_rows)
@@ -254,7 +256,7 @@ class Recipe(TransformerMixin, BaseEstimator):
         return sp.csr_array(made) if self.transformer_.sparse_output_ else made
 
     def _given(self, names: list[str]) -> dict[str, str]:
-        """Return the roles that the parameters give, by column."""
+        """Return the given roles by column."""
         given: dict[str, str] = {}
         for parameter, role in ROLES.items():
             wanted = getattr(self, parameter)
@@ -279,7 +281,7 @@ class Recipe(TransformerMixin, BaseEstimator):
 
 
 def _learned_from(table: Any, target: Target) -> tuple[Any, np.ndarray]:
-    """Return the rows to learn from and their places: all of them, or evenly spaced and labelled ones of many."""
+    """Return the rows to fit on, and their indices: all, or evenly spaced and labelled ones of many."""
     if isinstance(table, Blocks):
         return table.sample, table.places
     n = table.num_rows
@@ -290,7 +292,7 @@ def _learned_from(table: Any, target: Target) -> tuple[Any, np.ndarray]:
 
 
 def _parsed(table: Any, used: list[Column]) -> Any:
-    """Return the columns in use, numbers that are written as text in the form that was read already."""
+    """Return the columns in use; numbers that were text are passed as parsed."""
     pa = arrow()
     table = table.select([column.name for column in used])
     for j, column in enumerate(used):

@@ -1,4 +1,4 @@
-"""The ColumnTransformer of a recipe: which of scikit-learn's encoders reads which columns."""
+"""Builds the ColumnTransformer of a recipe."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ from labelfold.tables._steps import (
     Terms,
 )
 
-# A category of fewer rows than this share is rare, and one of fewer than two is in any case.
+# A category with a smaller share of the rows, or with one row, is rare.
 _RARE = 0.002
-# Words and groups of characters of a column of text, at most.
+# Largest numbers of words and of character groups of a text column.
 _MOST_TERMS = 50_000
-# The length of all other columns in a row, beside text or a list of length 1.
+# Norm of all other columns of a row, beside a text or list of norm 1.
 _BESIDE_TEXT = 0.5
 _TEXT, _LISTS = "text ", "lists"
-# A wider matrix of which fewer entries are not 0 stays sparse; so does text.
+# A wider matrix with a smaller share of non-zeros stays sparse; so does text.
 _WIDE, _SPARSE = 200, 0.1
-# So do a third or fewer where an array of all of them would be larger than this, in bytes.
+# With up to a third of non-zeros it stays sparse if the dense array would be larger than this, in bytes.
 _LARGE, _THIRD = 2**30, 1 / 3
-# Beyond so many rows a sparse matrix is float32.
+# Above this many rows a sparse matrix is float32.
 _SINGLE_FROM = LEARNED_FROM + LABELLED
 
 
 def stack(columns: list[Column], n: int) -> ColumnTransformer:
-    """Return the transformer of a table of n rows in all.
+    """Return the transformer of a table of n rows.
 
-    Beside a text or a list, which has length 1, all other columns of a row together have about half of that: a number
-    varies in one direction, words in many, so that numbers of the same length would outweigh them.
+    Beside a text or list, which has norm 1, all other columns of a row together have a norm of about 0.5. Numbers
+    vary in one direction and words in many, so numbers of the same norm would dominate.
     """
     by_role = {role: [c for c in columns if c.role == role] for role in ("number", *UNLIKE_NUMBERS)}
     sparse = _stays_sparse(by_role, n)
@@ -96,7 +96,7 @@ def _stays_sparse(by_role: dict[str, list[Column]], n: int) -> bool:
 
 
 def _weights(parts: list, columns: list[Column]) -> dict[str, float] | None:
-    """Return what each part but text is multiplied by beside text and lists; a text of few words is as a category."""
+    """Return the weights of the parts beside text and lists; a text of few words counts as a category."""
     lists = [c for c in columns if c.role == "list"]
     long = [f"{_TEXT}{c.name}" for c in columns if c.role == "text" and not c.short]
     if len(lists) == len(columns) or not (lists or long):
@@ -124,7 +124,7 @@ def _one_hot(n: int) -> OneHotEncoder:
 
 
 def _text(n: int) -> Pipeline:
-    """Tf-idf of words and pairs of words, and of groups of three to five characters, each half of a row's length."""
+    """Tf-idf of words and word pairs, and of groups of three to five characters, with equal weight."""
     kinds = {"words": ("word", (1, 2)), "characters": ("char_wb", (3, 5))}
     made = [(name, _terms(n, analyzer, lengths)) for name, (analyzer, lengths) in kinds.items()]
     half = dict.fromkeys(kinds, 0.5**0.5)

@@ -1,4 +1,4 @@
-"""The steps of a recipe that scikit-learn does not have: from columns of an Arrow table to what its encoders take."""
+"""Transformers of a recipe that scikit-learn does not have: from Arrow columns to the input of encoders."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from labelfold.tables._arrow import arrow, distinct, is_text, text_cells, writte
 from labelfold.tables._dates import UNITS, calendar_parts, instants
 from labelfold.tables._numbers import numbers
 
-# What scikit-learn calls a missing value and the rare ones together, and what people do.
+# scikit-learn's names of a missing value and of rare values, with ours.
 _CALLED = {"None": "(missing)", "infrequent_sklearn": "(rare)"}
 
 
 class ReadStep(TransformerMixin, BaseEstimator):
-    """A step that learns nothing: it reads the columns of a table as its parameters say."""
+    """A stateless transformer of the columns of a table."""
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Do nothing."""
@@ -35,7 +35,7 @@ class ReadStep(TransformerMixin, BaseEstimator):
 
 
 class ReadNumbers(ReadStep):
-    """Columns of numbers, typed or written, as one array with NaN where a cell is missing.
+    """Converts columns of numbers, typed or text, to an array with NaN for missing cells.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class ReadNumbers(ReadStep):
 
 
 class ReadDates(ReadStep):
-    """Columns of dates as elapsed days and parts of the calendar.
+    """Converts columns of dates to elapsed days and parts of the calendar.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class ReadDates(ReadStep):
 
 
 class ReadLists(ReadStep):
-    """Columns of lists of numbers, each of one length, as one array.
+    """Converts columns of lists of numbers of equal length to an array.
 
     Parameters
     ----------
@@ -104,13 +104,13 @@ class ReadLists(ReadStep):
         return np.hstack([lists(X.column(n), (self.widths or {})[n]) for n in X.column_names])
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return a name for each place of each list."""
+        """Return a name for each item of each list."""
         widths = self.widths or {}
         return np.array([f"{n}[{j}]" for n in input_features for j in range(widths[n])], dtype=object)
 
 
 class ReadText(ReadStep):
-    """One column of text as an array of strings, "" where a cell is missing."""
+    """Converts a text column to an array of strings, "" for missing cells."""
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the cells."""
@@ -118,9 +118,9 @@ class ReadText(ReadStep):
 
 
 class HashedWords(ReadStep):
-    """One column of text as counts of words, each hashed to one of so many columns.
+    """Converts a text column to counts of hashed words.
 
-    It counts what scikit-learn's HashingVectorizer does, in a tenth of the time: text is split by Arrow, and only
+    The result is that of scikit-learn's HashingVectorizer in a tenth of the time: Arrow splits the text, and only
     distinct words are hashed.
 
     Parameters
@@ -149,7 +149,7 @@ class HashedWords(ReadStep):
         return counts.tocsr()[codes]
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return a name for each place that words are hashed to."""
+        """Return a name for each hash value."""
         return np.array([f"words #{j}" for j in range(self.n_features)], dtype=object)
 
 
@@ -170,7 +170,7 @@ def _hashed_words(tokens: Any) -> Any:
 
 
 class AsSparse(ReadStep):
-    """An array as a sparse matrix that stores every entry, so that no pass looks for zeros.
+    """Converts an array to a sparse matrix that stores every entry, so that no pass searches for zeros.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ class AsSparse(ReadStep):
 
 
 class Terms(TfidfVectorizer):
-    """scikit-learn's tf-idf of terms, those of one row too where none is in as many rows as asked for."""
+    """scikit-learn's tf-idf; if no term is in ``min_df`` rows, terms of single rows are used."""
 
     def fit_transform(self, raw_documents: Any, y: Any = None) -> Any:
         """Learn the terms and return their weights."""
@@ -202,7 +202,7 @@ class Terms(TfidfVectorizer):
 
 
 class EachValue(TransformerMixin, BaseEstimator):
-    """An encoder of each column by itself, applied to its distinct values and spread over the rows.
+    """Encodes each column separately: the encoder sees its distinct values only.
 
     Parameters
     ----------
@@ -225,7 +225,7 @@ class EachValue(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> Any:
-        """Return the columns that the encoders make, side by side."""
+        """Return the encoded columns side by side."""
         check_is_fitted(self)
         n, k = X.num_rows, len(self.encoders_)
         there = np.empty((n, k), dtype=bool)
@@ -243,7 +243,7 @@ class EachValue(TransformerMixin, BaseEstimator):
         return sp.csr_array((weights[there], places[there], ends), shape=(n, width))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return a name for each value, or for each place that values are hashed to."""
+        """Return a name for each value, or for each hash value."""
         names: list[str] = []
         for name, encoder in zip(input_features, self.encoders_, strict=True):
             if isinstance(encoder, FeatureHasher):
@@ -260,9 +260,9 @@ def _dtype(step: Any) -> type:
 
 
 def _entries(encoder: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-    """Return which values have an entry, its column and its weight, and the number of columns of an encoder.
+    """Return the values that have an entry, its column and weight, and the number of columns of an encoder.
 
-    A value has one entry at most. What FeatureHasher does is written out, which takes a tenth of its time.
+    A value has at most one entry. FeatureHasher is computed here directly, in a tenth of its time.
     """
     if isinstance(encoder, FeatureHasher):
         known = np.array([value is not None for value in values])
@@ -276,7 +276,7 @@ def _entries(encoder: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, 
 
 
 def _as_learned(encoder: Any, values: np.ndarray) -> np.ndarray:
-    """Return values that the encoder knows in another spelling in that one: sources write True, true, 1 and 1.0."""
+    """Return values in the spelling that the encoder knows, since sources write True, true, 1 or 1.0."""
     learned = set(encoder.categories_[0])
     if learned.issuperset(values):
         return values
@@ -287,7 +287,7 @@ def _as_learned(encoder: Any, values: np.ndarray) -> np.ndarray:
 
 
 def _plain(value: str) -> str:
-    """Return a flag or a whole number in one spelling; others as they are.
+    """Return a normalised spelling of flags and whole numbers; other values unchanged.
 
     >>> _plain("TRUE"), _plain("7.0"), _plain("Oslo")
     ('true', '7', 'Oslo')
@@ -297,14 +297,14 @@ def _plain(value: str) -> str:
 
 
 def _values(column: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct cells of a column, None the last of them, and the place of each row's cell."""
+    """Return the distinct cells of a column, None last, and the index of each row's cell."""
     values, codes = distinct(written(column))
     # a place of -1 is the last one
     return np.array([*text_cells(values).to_pylist(), None], dtype=object), codes
 
 
 def lists(column: Any, width: int) -> np.ndarray:
-    """Return a column of lists, typed or written as [1, 2], as an array (n, width), NaN where the length differs."""
+    """Return a column of lists, typed or text such as [1, 2], as an array (n, width); NaN for other lengths."""
     pa = arrow()
     pc = pa.compute
     if is_text(column.type):

@@ -1,4 +1,4 @@
-"""What the labels say of a column: whether it repeats the target, and whether its gaps tell something of it."""
+"""Compares columns with the labels: columns that repeat the target, and informative missing cells."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from sklearn.feature_selection import f_classif, f_regression
 
 from labelfold.labels import Labels, read_labels
 
-# A column that maps one to one onto the target over so many labelled rows is called a leak.
+# A column that maps one to one onto the target in at least this many labelled rows is a leak.
 LEAST_ROWS = 30
 _FEWEST_NAMED = 10
 _SIGNIFICANT = 0.01
 
 
 class Target:
-    """The labelled rows and what is known of them: class codes, or numbers.
+    """The labelled rows and their class codes or numbers.
 
     Parameters
     ----------
     y : array-like, Labels or None
-        Labels as the library takes them, or read already.
+        Labels, or `Labels` that were read before.
     n : int
         The number of rows.
     unlabeled : default=-1
-        What marks a row without a label, besides missing values.
+        The value that means unlabelled, besides missing values.
     """
 
     def __init__(self, y: Any, n: int, unlabeled: Any = -1) -> None:
@@ -43,7 +43,7 @@ class Target:
         self.values = np.asarray(labels.values)
 
     def at(self, places: np.ndarray) -> Target:
-        """Return the labels of some rows, given by their places in ascending order."""
+        """Return the labels of some rows, given by ascending indices."""
         some = Target(None, len(places))
         here = np.searchsorted(places, self.index)
         there = (here < len(places)) & (places[np.minimum(here, len(places) - 1)] == self.index)
@@ -51,7 +51,7 @@ class Target:
         return some
 
     def repeats(self, codes: np.ndarray) -> int:
-        """Return over how many labelled rows a column maps one to one onto the target; 0 where it does not.
+        """Return the number of labelled rows in which a column maps one to one onto the target; 0 if it does not.
 
         Parameters
         ----------
@@ -81,7 +81,7 @@ class Target:
         return len(column) if 1 < pairs <= len(column) // 2 else 0
 
     def told_by(self, missing: np.ndarray) -> bool:
-        """Tell whether the rows where a cell is missing have other labels than the rest (p below 0.01)."""
+        """Tell whether missing cells predict the labels (p below 0.01)."""
         gone = missing[self.index] if len(self.index) else np.empty(0, dtype=bool)
         if gone.sum() < 5 or (~gone).sum() < 5:
             return False
@@ -93,7 +93,7 @@ class Target:
         return counts.shape[1] > 1 and bool(stats.chi2_contingency(counts).pvalue < _SIGNIFICANT)
 
     def goes_with(self, values: np.ndarray) -> np.ndarray:
-        """Return which columns of (n, k) go along with the labels (p below 0.01); all where there are no labels."""
+        """Return which columns of (n, k) correlate with the labels (p below 0.01); all if there are no labels."""
         if not len(self.index):
             return np.ones(values.shape[1], dtype=bool)
         columns = values[self.index]
@@ -108,7 +108,7 @@ class Target:
 
 
 def _read(y: Any, n: int, unlabeled: Any) -> Labels | None:
-    """Read labels as the library takes them; None where they are of fewer than two classes."""
+    """Read labels; None if there are fewer than two classes."""
     rows = len(y) if hasattr(y, "__len__") else len(np.asarray(y))
     if rows != n:
         raise ValueError(f"y has {rows} rows and X has {n}; pass one label a row.")

@@ -1,4 +1,4 @@
-"""What a recipe has to say of columns, in a line each."""
+"""The sentences of a recipe about columns."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 from labelfold.tables._arrow import arrow, is_text, text_cells
 from labelfold.tables._column import REPEATS
 
-# What stands in the place of a missing cell.
+# What replaces a missing cell, by role.
 _INSTEAD = {"category": "a value of its own", "text": "no words", "id": ""}
 
 
 def lines_of(columns: Sequence[dict[str, Any]], *, plain: bool) -> list[str]:
-    """Return what was made of columns, those treated alike in one line; plain numbers without a gap if asked for."""
+    """Return lines about columns; columns treated alike share one. ``plain`` includes plain numbers."""
     alike: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for column in columns:
         gaps = column["missing"] > 0
@@ -26,7 +26,7 @@ def lines_of(columns: Sequence[dict[str, Any]], *, plain: bool) -> list[str]:
 
 
 def _line(columns: list[dict[str, Any]]) -> str:
-    """Say what was made of some columns that are treated alike."""
+    """Return the line about columns that are treated alike."""
     first, names = columns[0], [column["name"] for column in columns]
     more = f" and {len(names) - 5:,} more" if len(names) > 5 else ""
     several = len({column["how"] for column in columns}) > 1
@@ -43,7 +43,7 @@ def _line(columns: list[dict[str, Any]]) -> str:
 
 
 def unread_cells(table: Any, transformer: Any) -> list[str]:
-    """Return a sentence for each column of written numbers or dates with cells that a transformer does not read."""
+    """Return a sentence for each text column of numbers or dates with cells that cannot be parsed."""
     found = []
     for title, part, names in transformer.transformers_:
         kind = {"numbers": "number", "dates": "date"}.get(title.split()[0])

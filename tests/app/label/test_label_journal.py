@@ -9,8 +9,9 @@ import pytest
 from small_session import flowers, session_on
 
 from labelfold.app.io import FileProblem, read_table
+from labelfold.app.io._label_lines import label_lines
 from labelfold.app.label import _journal
-from labelfold.app.label._journal import Journal, Line, refuse_taken, whole_lines
+from labelfold.app.label._journal import Journal, Line, refuse_taken
 
 
 def line(number, label, time="t", **more):
@@ -76,7 +77,42 @@ def test_zeros_at_the_end_of_a_file_after_a_power_cut_are_left_out(tmp_path):
 
 
 def test_a_line_end_between_quotes_ends_no_line():
-    assert whole_lines(b'row,label\n1,"a\nb"\n2,"c\nd') == len(b'row,label\n1,"a\nb"\n')
+    found = label_lines(b'row,label\n1,"a\nb"\n2,"c\nd')
+    assert found == ([["row", "label"], ["1", "a\nb"]], 0, len(b'row,label\n1,"a\nb"\n'))
+
+
+@pytest.mark.parametrize("damage", [b'"', b"\xff", b"\n", b","])
+def test_a_damaged_byte_costs_its_own_line_only(tmp_path, damage):
+    """Also where it looks like a quote, behind which all else would be one cell."""
+    frame, _ = flowers(6)
+    frame.to_csv(tmp_path / "f.csv", index=False)
+    session = session_on(tmp_path / "f.labels.csv", frame)
+    for row in range(5):
+        session.label([row], 'say "a", b')
+    session.close()
+    path = tmp_path / "f.labels.csv"
+    content = path.read_bytes()
+    place = content.index(b"2,flower 1") + 2
+    path.write_bytes(content[:place] + damage + content[place + 1 :])
+    wanted = ['say "a", b', None, *['say "a", b'] * 3, None]
+    table = read_table(tmp_path / "f.csv", target="kind", labels=path)
+    assert table.y.tolist() == wanted
+    again = session_on(path, frame)
+    assert again.labels()[0].tolist() == wanted
+    assert "cannot be read" in again.notes[0]
+    again.label([5], "last")
+    again.close()
+    assert path.read_bytes().startswith(content[:place] + damage + content[place + 1 :])
+
+
+def test_a_file_of_more_classes_than_a_page_has_is_refused(tmp_path, monkeypatch):
+    session = session_on(tmp_path / "f.labels.csv")
+    for row in range(4):
+        session.label([row], f"class {row}")
+    session.close()
+    monkeypatch.setattr("labelfold.app.label._session.MOST_CLASSES", 3)
+    with pytest.raises(ValueError, match=r"has labels of 4 classes, where 3 at most are expected"):
+        session_on(tmp_path / "f.labels.csv")
 
 
 def test_two_do_not_write_to_one_file(tmp_path):

@@ -1,4 +1,4 @@
-"""The commands of the main job: compare, and what it can be tried on."""
+"""The commands compare, datasets and demo."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ Limit = Annotated[
     float | None,
     typer.Option(
         "--time-limit",
-        help="Seconds for everything. Runs end with what there is, in time for the last fit and the report; "
-        "LabelFold, where it comes first, is not cut short. About 50, or more for a large table, unless given.",
+        help="Seconds for the whole command. Methods that do not finish in time are left out; the first run of "
+        "LabelFold is not limited. Default: about 50, more for a large table.",
     ),
 ]
-# The share of the time limit after which no run is going on: the last fit, the map and the report take time too.
+# Share of the time limit for runs; the last fit, the map and the report take the rest.
 _RUNS_END = 0.75
 _DEMO_LABELS = 100
 _DEMO: dict[str, Any] = {"time_limit": 60}
@@ -71,19 +71,17 @@ def compare_command(
     rows: GivenRows,
     methods: Annotated[
         list[str] | None,
-        typer.Option(
-            "--methods", "-m", help="Names, with commas between; all that suit the data unless given."
-        ),
+        typer.Option("--methods", "-m", help="Names, separated by commas. Default: all that suit the data."),
     ] = None,
     budgets: Annotated[
         list[str] | None,
-        typer.Option("--budgets", "-b", help="Smaller numbers of labels, with commas between, for a curve."),
+        typer.Option("--budgets", "-b", help="Numbers of labels for a learning curve, separated by commas."),
     ] = None,
     components: Annotated[
         list[str] | None,
-        typer.Option("-k", "--components", help="Sizes of the embedding, with commas between."),
+        typer.Option("-k", "--components", help="Numbers of components, separated by commas."),
     ] = None,
-    repeats: Annotated[int, typer.Option("--repeats", "-r", help="How often the folds are drawn.")] = 5,
+    repeats: Annotated[int, typer.Option("--repeats", "-r", help="Number of random draws of the folds.")] = 5,
     time_limit: Limit = None,
     save: Annotated[
         bool, typer.Option("--save", help="Also write the best model, its embedding and its predictions.")
@@ -97,9 +95,9 @@ def compare_command(
     to_table: ToTable = None,
     safe_csv: SafeCsv = False,
 ) -> None:
-    """Find the best method for a table, and what accuracy (R² for numbers) to expect of it: a table and a report.
+    """Find the best method for a table and its expected accuracy (R² for numbers), and write a report.
 
-    Each result is on disk when it is made: the same command goes on where it was stopped or killed.
+    Each result is written to disk as soon as it is known. The same command resumes after it was stopped or killed.
     """
     from labelfold.app.registry._methods import get_method
 
@@ -145,12 +143,12 @@ def compare_command(
 
 @app.command(epilog=MEMORY["shipped"])
 def datasets(
-    name: Annotated[str | None, typer.Argument(help="Which one to write; lists them unless given.")] = None,
+    name: Annotated[str | None, typer.Argument(help="The set to write. Default: list all.")] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="A .csv, .tsv or .parquet file to write.")
     ] = None,
     labels: Annotated[
-        int | None, typer.Option("--labels", help="How many labels to keep; all unless given.")
+        int | None, typer.Option("--labels", help="Number of labels to keep. Default: all.")
     ] = None,
     seed: Seed = 0,
 ) -> None:
@@ -230,7 +228,7 @@ def _compare(
     began: float,
     **settings: Any,
 ) -> None:
-    """Run a comparison, show it and write it down; ``began`` is when the command was started."""
+    """Run a comparison, print it and write its files; ``began`` is the time when the command started."""
     from labelfold.app.compare import compare
     from labelfold.app.compare._lock import FolderLock
     from labelfold.app.compare._runner import NothingHeldBack
@@ -264,11 +262,11 @@ def _compare(
                 return
         interrupted = found.interrupted
         try:
-            # where the reader of a pipe went away, or the disk it goes to is full, the files are still wanted
+            # a closed pipe or a full disk behind standard output must not prevent the files
             with suppress(OSError, SystemExit):
                 _show(found, console())
             _ = found.review
-        except KeyboardInterrupt:  # another Ctrl-C: what is there, without the fits that maps need
+        except KeyboardInterrupt:  # another Ctrl-C: write the report without further fits
             interrupted = True
             found.forgo_review()
         with refusing():
@@ -279,7 +277,7 @@ def _compare(
 
 
 def _show(found: Any, out: Any) -> None:
-    """Print the answer, then the table of the best and what failed; what was left out is in the report."""
+    """Print the answer, the table of the best methods, and errors."""
     out.print("\n".join([found.answer, *found.details]) + "\n", soft_wrap=True)
     out.print(accuracy_grid(found))
     failed = found.table.dropna(subset="error").groupby("label", sort=False)["error"].first()

@@ -1,4 +1,4 @@
-"""What the commands share: reading their arguments and showing their results."""
+"""Helpers of the commands: reading tables and options, and printing results."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 TASKS = ("auto", "classification", "regression")
 MOST_METHODS = 12  # on the screen; the report has all
-MOST_TOLD = 12  # components of a model, and features of each
+MOST_TOLD = 12  # components of a model, and columns of each, that are shown
 
 
 def accuracy_grid(found: Comparison) -> Grid:
-    """Show a comparison: a row a method, a column a budget."""
+    """Return a table of scores: one row for each method, one column for each budget."""
     from labelfold.app.compare._words import repeats_run
 
     budgets = sorted(found.lines["budget"].unique(), key=lambda b: (b != found.budget_, -b))
@@ -63,7 +63,7 @@ def accuracy_grid(found: Comparison) -> Grid:
 
 
 def glossed(method: Any) -> str:
-    """Return a method's title with what it is in plain words.
+    """Return the title of a method with a few words about it.
 
     >>> from labelfold.app.registry._methods import METHODS
     >>> glossed(METHODS["ssnmf"])
@@ -78,7 +78,7 @@ def glossed(method: Any) -> str:
 def read_labelled(
     rows: GivenRows, label_free: list[str] | None, task: str = "auto"
 ) -> tuple[Table, int | None, Labels]:
-    """Read a table that has to have labels.
+    """Read a table with labels.
 
     Returns
     -------
@@ -102,7 +102,7 @@ def read_labelled(
         )
     if label_free is None and table.y.ndim == 1:
         _refuse_marks(table)
-    # where what counts as unlabelled was said, it is None in y by now
+    # with --label-free, y holds None for unlabelled rows already
     mark = -1 if label_free is None else None
     labels = _labels(table, mark, task)
     if label_free is None and table.y.ndim == 1:
@@ -111,7 +111,7 @@ def read_labelled(
 
 
 def _read(rows: GivenRows, label_free: list[str] | None, **how: Any) -> Table:
-    """Read the table that options describe, and say what was done to read it."""
+    """Read the table that the options describe, and show notes about it."""
     from labelfold.app.io._tables import read_table
 
     target = rows.target
@@ -131,13 +131,13 @@ def _read(rows: GivenRows, label_free: list[str] | None, **how: Any) -> Table:
 
 
 def read_to_label(rows: GivenRows, label_free: list[str] | None) -> tuple[Table, list[str | None]]:
-    """Read a table whose labels are to be made: it may have none yet, or no column for them.
+    """Read a table for the labelling page; it may lack labels, or a column for them.
 
     Returns
     -------
     table : Table
     labels : list of str or None
-        The labels that it has, as text.
+        Its labels as text.
     """
     from labelfold.app.io._label_file import cell_text
 
@@ -184,7 +184,7 @@ def _labels(table: Table, mark: int | None, task: str) -> Labels:
 
 
 def _refuse_marks(table: Table) -> None:
-    """Refuse a target that mostly holds one word for a missing value: whether it is a class is not to be guessed."""
+    """Raise an error if most labels are one word for a missing value, which may be a class or not."""
     assert table.y is not None
     counts = Counter(v for v in table.y.tolist() if v is not None)
     for value in filter(_like_none, counts):
@@ -196,14 +196,14 @@ def _refuse_marks(table: Table) -> None:
 
 
 def _like_none(label: Any) -> bool:
-    """Tell whether a label is somebody's way to write "no label" that read_table does not take as one."""
+    """Tell whether a label is a word for "no label" that read_table reads as a class."""
     from labelfold.tables._arrow import MISSING
 
     return isinstance(label, str) and label.lower() in {*MISSING, "none", "unlabeled", "unlabelled"}
 
 
 def recipe_for(table: Table, roles: dict[str, list[str] | None]) -> Recipe:
-    """Return a recipe with the roles that options give to columns, e.g. ``{"text": ["comment"]}``."""
+    """Return a recipe with given roles of columns, e.g. ``{"text": ["comment"]}``."""
     from labelfold.app.io._frames import chosen
     from labelfold.tables import Recipe
 
@@ -212,19 +212,19 @@ def recipe_for(table: Table, roles: dict[str, list[str] | None]) -> Recipe:
 
 
 def tell_recipe(recipe: Recipe | None) -> None:
-    """Say what was made of the columns that are not plain numbers, a line each."""
+    """Show a note about each column that is not plain numbers."""
     for line in recipe.lines(plain=False, most=20) if recipe is not None else ():
         note(f"{line}.")
 
 
 def _note_marks(y: Any, labels: Labels) -> None:
-    """Say of labels that look like none whether they are taken as one."""
+    """Show a note about labels such as -1 or "unknown" that may mean unlabelled."""
     counts = Counter(y.tolist())
     if labels.task == "regression" and (labels.values == -1).any():
         note(
             f"{count(counts[-1], 'row')} with -1: taken as a number; --label-free -1 says that it means no label."
         )
-    # where +1 is all there is besides, -1 is a class; labels.py says so
+    # if +1 is the only other value, -1 is a class; `read_labels` warns then
     elif -1 in counts and not {-1, 1} >= {v for v in counts if v is not None}:
         note(
             f"{count(counts[-1], 'row')} labelled -1 {'are' if counts[-1] > 1 else 'is'} taken as "
@@ -238,14 +238,14 @@ def _note_marks(y: Any, labels: Labels) -> None:
 
 
 def row_names(table: Table) -> list[str] | None:
-    """Return what the rows are called, by their id columns, where there are any."""
+    """Return the names of the rows, from their id columns; None if there are none."""
     if table.ids is None:
         return None
     return [", ".join(map(str, row)) for row in table.ids.itertuples(index=False)]
 
 
 def named_rows(table: Table, recipe: Recipe | None) -> Any:
-    """Return the columns that name the rows, as written or as a recipe found them; their places where none do."""
+    """Return the id columns, given or found by the recipe; otherwise the row numbers."""
     import pandas as pd
 
     from labelfold.app.io._frames import as_written
@@ -258,17 +258,17 @@ def named_rows(table: Table, recipe: Recipe | None) -> Any:
 
 
 def recipe_of(model: Any) -> Recipe | None:
-    """Return the recipe that a model begins with, if it does."""
+    """Return the recipe at the start of a model, or None."""
     return getattr(model, "named_steps", {}).get("recipe")
 
 
 def named_columns(recipe: Recipe | None) -> list[str] | None:
-    """Return the columns that a recipe reads by their names; None where it was fitted on columns without."""
+    """Return the names of the columns that a recipe reads; None if it was fitted without names."""
     return None if recipe is None or not hasattr(recipe, "feature_names_in_") else recipe.used_
 
 
 def as_fitted(table: Table, saved: SavedModel) -> Any:
-    """Return the rows of a table as the model was fitted on, or say what is different."""
+    """Return the rows of a table in the form that the model was fitted on, or raise an error."""
     recipe = recipe_of(saved.model)
     if named_columns(recipe) is not None and table.feature_names is not None:
         return table.columns()
@@ -295,7 +295,7 @@ def as_fitted(table: Table, saved: SavedModel) -> Any:
 
 @contextmanager
 def using(model: Any) -> Iterator[None]:
-    """Say of a model file that it is damaged where its model fails in a way that no fitted one does."""
+    """Turn unexpected errors of a loaded model into a sentence that its file is damaged."""
     try:
         yield
     except (ValueError, OSError, MemoryError):
@@ -328,12 +328,12 @@ def whole_numbers(option: str, values: list[str] | None) -> list[int] | None:
 
 
 def note(text: str) -> None:
-    """Say something beside the results."""
+    """Show a note on standard error."""
     typer.echo(f"Note: {printable(without_password(text))}", err=True)
 
 
 class _Console(Console):
-    """A console on which no text from the data steers the terminal."""
+    """A console that escapes control characters in text from the data."""
 
     def render_str(self, text: str, *args: Any, **options: Any) -> Any:
         """Return text as it is shown."""
@@ -341,6 +341,6 @@ class _Console(Console):
 
 
 def console() -> Console:
-    """Return where results are shown."""
-    # what comes from the data is shown as it is, square brackets and all
+    """Return the console for results."""
+    # no markup: text from the data may contain square brackets
     return _Console(markup=False, highlight=False, emoji=False)

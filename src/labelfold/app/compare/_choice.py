@@ -172,14 +172,12 @@ def interval(one: OutOfFold, expected: float, draws: np.ndarray) -> tuple[float,
     """
     kind = one.measure.kind
     z = stats.norm.ppf((1 + LEVEL) / 2) * (R2_WIDER if kind == "r2" else _WIDER)
-    half = z * float(draws.std())
-    low, high = expected - half, expected + half
-    if kind == "r2":
-        return float(low), float(min(high, 1.0))
     wilson = _wilson(min(max(expected, 0.0), 1.0), one.n_rows, z)
     if kind == "accuracy":
         return wilson
-    return float(max(min(low, wilson[0]), 0.0)), float(min(max(high, wilson[1]), 1.0))
+    half = z * float(draws.std())
+    low, high = expected - half, min(expected + half, 1.0)
+    return (low, high) if kind == "r2" else (max(min(low, wilson[0]), 0.0), max(high, wilson[1]))
 
 
 def _wilson(p: float, n: int, z: float) -> tuple[float, float]:

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from labelfold.app.io._frames import as_written
+from labelfold.app.io._label_lines import label_lines
 from labelfold.app.io._limits import is_packed
-from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed
+from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed, read_from
 from labelfold.app.io._sources import Reading, Request, find, read
 from labelfold.tables._column import matching
 
@@ -21,6 +22,7 @@ ROWS = ("row", "row_number", "row number", "rows", "index")
 # What `labelfold label` writes of each label, after the row number and the ids. The newest line of a row holds, and
 # an empty label takes it back.
 JOURNAL = ("label", "time", "who", "how")
+_LONGEST_HEADER = 1 << 20
 
 
 class LabelFile:
@@ -38,18 +40,11 @@ class LabelFile:
 
     def __init__(self, path: str | os.PathLike, targets: Sequence[str], note: Callable[[str], None]) -> None:
         source, self.path = find(path, Reading())
-        frame = read(source, self.path, Request(note=note))
-        if not hasattr(frame, "select"):
-            raise FileProblem(
-                f"{self.path} is to hold labels, and has no columns with names; write it as a CSV file."
-            )
         self.note = note
-        self.cells = as_written(frame, frame.column_names)
+        written = self._of_page()
+        self.cells = self._of_table(source) if written is None else written
         names = list(self.cells)
         self.journal = set(JOURNAL) <= set(names)
-        if self.journal and _unfinished(self.path):
-            note(f"The last line of {self.path} is not finished, and is left out.")
-            self.cells = self.cells.iloc[:-1]
         self.targets = [JOURNAL[0]] if self.journal else self._label_columns(targets)
         # a table may have columns that are called as those of the journal are
         self.keys = (
@@ -59,6 +54,37 @@ class LabelFile:
             raise FileProblem(
                 f"{self.path} has labels but no column that says of which rows; add one of ids, or row."
             )
+
+    def _of_table(self, source: Any) -> Any:
+        """Return the cells of any table."""
+        frame = read(source, self.path, Request(note=self.note))
+        if not hasattr(frame, "select"):
+            raise FileProblem(
+                f"{self.path} is to hold labels, and has no columns with names; write it as a CSV file."
+            )
+        return as_written(frame, frame.column_names)
+
+    def _of_page(self) -> Any:
+        """Return the cells of a file that `labelfold label` writes, as far as they can be read; None of another."""
+        import pandas as pd
+
+        path = self.path
+        if not isinstance(path, Path) or is_packed(path) or path.suffix.lower() not in (".csv", ".tsv"):
+            return None
+        with read_from(path), path.open("rb") as file:
+            start = file.readline(_LONGEST_HEADER)
+            header = next(iter(label_lines(start).rows), [])
+            if not set(JOURNAL) <= set(header) or len(set(header)) < len(header):
+                return None
+            content = start + file.read()
+        found = label_lines(content)
+        if found.whole < len(content):
+            self.note(f"The last line of {path} is not finished, and is left out.")
+        if found.bad:
+            self.note(
+                f"{count(found.bad, 'line')} of {path} cannot be read, and no label is taken from there."
+            )
+        return pd.DataFrame(found.rows[1:], columns=header, dtype=object)
 
     def _label_columns(self, targets: Sequence[str]) -> list[str]:
         names = list(self.cells)
@@ -180,15 +206,6 @@ class LabelFile:
                 raise FileProblem(
                     f"{self.path} has two labels for {name}, {seen[row]!r} and {label!r}; keep one of them."
                 )
-
-
-def _unfinished(path: Any) -> bool:
-    """Tell whether the last line of a file is unfinished, because its writer was killed."""
-    if not isinstance(path, Path) or is_packed(path) or path.suffix.lower() not in (".csv", ".tsv"):
-        return False
-    with path.open("rb") as file:
-        file.seek(-1, os.SEEK_END)
-        return file.read(1) != b"\n"
 
 
 def _newest(rows: np.ndarray, lines: np.ndarray) -> np.ndarray:

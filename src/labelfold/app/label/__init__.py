@@ -1,4 +1,4 @@
-"""The labelling page: which row to ask next, what the answers say, and a map that moves with them."""
+"""The labelling page: a local server, the choice of questions, refits, and a map."""
 
 from importlib.util import find_spec
 
@@ -6,6 +6,6 @@ _NEEDS = ("starlette", "uvicorn")
 
 
 def missing() -> str:
-    """Say what is not installed of what the page needs; "" where nothing is missing."""
+    """Return a sentence about missing packages of the page; "" if all are installed."""
     absent = [name for name in _NEEDS if find_spec(name) is None]
     return f"The labelling page needs {', '.join(absent)}: pip install 'labelfold[label]'." if absent else ""

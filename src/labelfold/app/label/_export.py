@@ -1,4 +1,4 @@
-"""What is taken away from a session: the table, the predictions, the model and the report."""
+"""Exports of a session: the table, the predictions, the model and the report."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _one_at_a_time = threading.Lock()  # a fit or a report takes all there is
 def table_csv(session: Session, safe_csv: bool) -> bytes:
     """Return the table with the target filled in: labels where there are any, other columns as they are.
 
-    Of images these are the paths, and of a sparse matrix the numbers of the rows.
+    For images the other columns are the paths, for a sparse matrix the row numbers.
     """
     rows = session.rows
     frame = _columns(session)
@@ -40,7 +40,7 @@ def table_csv(session: Session, safe_csv: bool) -> bytes:
 
 
 def predictions_csv(session: Session, safe_csv: bool) -> bytes:
-    """Return for each row its label, what is predicted, and how sure that is."""
+    """Return the label, the prediction and its confidence for each row."""
     _model_of(session)
     predicted, sure = session.predictions()
     classes = np.array(session.marks.classes, dtype=object)
@@ -54,7 +54,7 @@ def predictions_csv(session: Session, safe_csv: bool) -> bytes:
 
 
 def model_skops(session: Session, safe_csv: bool) -> bytes:
-    """Return the model of the moment, all views weighed, as `labelfold fit` writes one."""
+    """Return the current model, with all views weighed, as a model file."""
     from labelfold.app.commands._model import fit_notes
     from labelfold.app.io import save_model
     from labelfold.app.registry._methods import get_method
@@ -69,7 +69,7 @@ def model_skops(session: Session, safe_csv: bool) -> bytes:
 
 
 def report_html(session: Session, safe_csv: bool) -> bytes:
-    """Return the report of a comparison in which LabelFold alone takes part, with what the random rows say."""
+    """Return a report on LabelFold alone, with the accuracy estimated from random questions."""
     from labelfold.app.compare import compare
     from labelfold.app.report._page import render
 
@@ -105,7 +105,7 @@ EXPORTS: dict[str, tuple[Callable[[Session, bool], bytes], str]] = {
 
 
 def _model_of(session: Session) -> Any:
-    """Return the model of the newest labels, once it is fitted."""
+    """Wait for the model of the newest labels, and return it."""
     if session.worker.is_alive():
         session.worker.idle(_FIT_SECONDS)
     said = session.said
@@ -115,7 +115,7 @@ def _model_of(session: Session) -> Any:
 
 
 def _data(session: Session) -> Data:
-    """Return rows and labels of the moment as `compare` and `fit` read them."""
+    """Return rows and current labels as `compare` and `fit` read them."""
     rows = session.rows
     labels, _ = session.labels()
     if len({label for label in labels if label is not None}) < 2:
@@ -154,7 +154,7 @@ def _columns(session: Session) -> Any:
 
 
 def _as_text(column: Any) -> Any:
-    """Return an Arrow column for a CSV file: text as it is written, whole numbers whole where others are missing."""
+    """Return an Arrow column for a CSV file; whole numbers stay whole if others are missing."""
     from labelfold.tables._arrow import is_text
 
     if is_text(column.type):

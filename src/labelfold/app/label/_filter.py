@@ -1,4 +1,4 @@
-"""Search and filter: which rows have some text, label, prediction or confidence."""
+"""Search and filter of rows by text, label, prediction or confidence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from labelfold.app.label._session import Session
 
 
 def matching_rows(session: Session, wanted: Mapping[str, str]) -> np.ndarray:
-    """Return which rows fit all of what is wanted.
+    """Return which rows meet all conditions.
 
     Parameters
     ----------

@@ -1,14 +1,13 @@
-"""What the answers say: the accuracy to expect, how it grew, how it will grow, and labels worth a second look.
+"""Estimates of the accuracy from the answers: now, its history, a forecast; and doubtful labels.
 
-The accuracy is told by rows drawn at random alone, predicted before they were labelled. With l labels the error is
-taken to be
+Only random questions count, by the prediction made before the row was labelled. The learning curve is a power law:
+with l labels the error is
 
     q(l) = e ((L + 5) / (l + 5))^b,
 
-with L labels now, the error e now, and a power b between 0 and 3: learning curves fall about so, and fast while
-classes are still being found. A prediction made with l labels was wrong with probability q(l), and counts
-(l + 5) / (L + 5) as much as one made now. Both e and b are averaged over, by a grid; the 90% interval leaves out 5%
-on either side. Forecasts are q of more labels.
+where L is the number of labels now, e the error now, and b is between 0 and 3. A prediction made with l labels is
+wrong with probability q(l), and has the weight (l + 5) / (L + 5). The posterior of e and b is computed on a grid. The
+estimate is its mean, and the 90% interval leaves out 5% on either side. A forecast is q at more labels.
 """
 
 from __future__ import annotations
@@ -32,29 +31,29 @@ _POWER = np.linspace(0.0, 3.0, 13)
 # As if there had always been so many labels more; how fast earlier predictions are forgotten; no error is larger.
 _SHIFT, _FORGET, _MOST_ERROR = 5.0, 1.0, 0.97
 
-# Jeffreys' prior of the error, over the grid; powers are alike.
+# Prior on the grid: Jeffreys' for the error, uniform for the power.
 _STEP = np.gradient(np.exp(_LOG_ERROR))
 _LOG_PRIOR = (np.log(_STEP) - (_LOG_ERROR + np.log1p(-np.exp(_LOG_ERROR))) / 2)[:, None]
 
-# Points of the curve; random rows that a forecast stands on.
+# Points of the curve; least number of random rows for a forecast.
 _MOST_POINTS, _LEAST_FORECAST = 40, 5
 
 
 @dataclass(frozen=True)
 class Answer:
-    """One answered question, in the order of answering.
+    """One answered question.
 
     Attributes
     ----------
     row : int
     label : str
     predicted : str or None
-        What was predicted before; None where there was no model yet.
+        The prediction before the answer; None if there was no model yet.
     confidence : float
     how : str
-        How the row was chosen; "random" ones measure the accuracy.
+        How the row was chosen. Only "random" ones measure the accuracy.
     n_labels : int
-        Labels there were before.
+        Number of labels before the answer.
     """
 
     row: int
@@ -67,16 +66,16 @@ class Answer:
 
 @dataclass(frozen=True)
 class Expected:
-    """An accuracy to expect.
+    """An estimated accuracy.
 
     Attributes
     ----------
     value, low, high : float
         The accuracy, and a 90% interval.
     n : int
-        Random rows it stands on.
+        Number of random rows behind it.
     labels : int
-        With so many labels.
+        Number of labels that it is for.
     """
 
     value: float
@@ -88,13 +87,13 @@ class Expected:
 
 @dataclass(frozen=True)
 class Doubt:
-    """A label that disagrees with everything around it.
+    """A label that leave-one-out contradicts with high confidence.
 
     Attributes
     ----------
     row : int
     label, predicted : str
-        The label, and what is predicted without it.
+        The label, and the prediction without it.
     confidence : float
     """
 
@@ -105,17 +104,15 @@ class Doubt:
 
 
 def expected(answers: Sequence[Answer]) -> Expected | None:
-    """Return the accuracy to expect of the present model on rows without a label.
+    """Return the estimated accuracy of the current model on unlabelled rows; None if there are no random questions.
 
-    Only rows drawn at random count, by what was predicted for them before they were labelled; None where there are
-    none. Predictions of long ago come from a model with fewer labels. So the error is taken to fall as a power of the
-    number of labels, and what is not known, the error now and the power, is averaged over (see the module).
+    Earlier predictions come from a model with fewer labels. The power law of the module corrects for that.
     """
     return _at(tuple(_random(answers)), _labels(answers), 0)
 
 
 def curve(answers: Sequence[Answer]) -> list[Expected]:
-    """Return what was to be expected after each random answer, or after forty of them."""
+    """Return the estimated accuracy after each random answer, at no more than forty points."""
     pairs = _random(answers)
     stops = np.unique(np.linspace(1, len(pairs), min(len(pairs), _MOST_POINTS)).astype(int))
     found = [_at(tuple(pairs[:stop]), pairs[stop - 1][0] + 1, 0) for stop in stops if stop <= len(pairs)]
@@ -123,13 +120,13 @@ def curve(answers: Sequence[Answer]) -> list[Expected]:
 
 
 def forecast(answers: Sequence[Answer], more: int = 20) -> Expected | None:
-    """Return the accuracy to expect with more labels; None where fewer than five random rows say so."""
+    """Return the estimated accuracy with more labels; None if there are fewer than five random rows."""
     pairs = _random(answers)
     return _at(tuple(pairs), _labels(answers), more) if len(pairs) >= _LEAST_FORECAST else None
 
 
 def _random(answers: Sequence[Answer]) -> list[tuple[int, bool]]:
-    """Return of each random row for which something was predicted how many labels there were, and whether it held."""
+    """Return, for each random row with a prediction, the number of labels then, and whether it was right."""
     some = (a for a in answers if a.how == "random" and a.predicted is not None)
     return [(a.n_labels, a.label == a.predicted) for a in some]
 
@@ -140,7 +137,7 @@ def _labels(answers: Sequence[Answer]) -> int:
 
 @lru_cache(maxsize=1024)
 def _at(pairs: tuple[tuple[int, bool], ...], labels: int, more: int) -> Expected | None:
-    """Return the accuracy with ``more`` labels than there are, given what was predicted with how many."""
+    """Return the accuracy with ``more`` further labels, given earlier predictions."""
     if not pairs:
         return None
     then, right = np.array(pairs).T
@@ -162,9 +159,9 @@ def _at(pairs: tuple[tuple[int, bool], ...], labels: int, more: int) -> Expected
 
 
 def look_again(fold: LabelFold, labels: Any) -> list[Doubt]:
-    """Return labels that are confidently contradicted when they are left out, the surest first.
+    """Return labels that leave-one-out contradicts with high confidence, highest first.
 
-    Labels that are the only ones of their class are not: nothing is left to tell them by.
+    The only label of a class is never returned, since its class cannot be predicted without it.
 
     Parameters
     ----------

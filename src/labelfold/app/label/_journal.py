@@ -1,7 +1,7 @@
-"""The file of labels: a CSV file to which a line is appended, and synced, before a label is shown as done.
+"""The file of labels: an append-only CSV file. A line is synced to disk before its label is shown as done.
 
-The newest line of a row holds, and an empty label takes a label back. The file is plain CSV: `labelfold compare` and
-`labelfold fit` take it by ``--labels``, and so does a spreadsheet.
+The newest line of a row counts, and an empty label removes the label. `labelfold compare` and `labelfold fit` read
+the file by ``--labels``, and spreadsheets can open it.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import numpy as np
-
 from labelfold.app.io._finished import sync_folder
 from labelfold.app.io._label_file import JOURNAL, ROWS
+from labelfold.app.io._label_lines import label_lines
 from labelfold.app.io._locks import lock
 from labelfold.app.io._problems import FileProblem, count, writable_file
 
@@ -36,16 +35,16 @@ class Line:
     number : int
         The row, from 1.
     names : tuple of str
-        What the id columns say of it.
+        The ids of the row.
     label : str
-        Empty where a label is taken back.
+        Empty if the label is removed.
     time : str
         The lines of one action share it.
     who, how : str
         Who gave it, and how the row came to be labelled: the name of a strategy where it was asked for, otherwise
         "click", "lasso", "change", "skip", "undo" or "redo".
     predicted : str
-        What was predicted before; empty where nothing was.
+        The prediction before; empty if there was none.
     confidence : float or None
     content : str
         Digests of the table and of the row.
@@ -68,20 +67,20 @@ class Journal:
     Parameters
     ----------
     path : path
-        The file, made if need be.
+        The file; it is created if missing.
     ids : sequence of str
         The columns that name the rows.
     columns : sequence of str
-        All columns of the table: the row number is written under a name that none of them has.
+        All columns of the table. The column of row numbers gets a name that none of them has.
 
     Attributes
     ----------
     lines : list of Line
-        Those that were there when it was opened.
+        The lines in the file when it was opened.
     ids : list of str
         The id columns that the file has.
     notes : list of str
-        What should be known of it, each a sentence.
+        Sentences for the user.
     """
 
     def __init__(
@@ -113,9 +112,10 @@ class Journal:
         number = next((name for name in ROWS if name not in columns), ROWS[0])
         self.header, self.ids = [number, *ids, *FIELDS], ids
         first, held = _text([self.header]), _read_all(self._handle)
-        whole, begun = whole_lines(held), first.startswith(held)
+        found, begun = label_lines(held), first.startswith(held)
+        whole = 0 if begun and held != first else found.whole
         # nothing is written to a file, nor cut off it, before it is known to be a journal
-        table = [] if begun else self._table(held[:whole])
+        table = [] if begun else self._table(found.rows)
         if whole < len(held):
             self.notes.append(
                 f"The last line of {self.path.name} was not finished when labelling was interrupted, and is left "
@@ -131,22 +131,19 @@ class Journal:
             return
         self.header = table[0]
         self.ids = self.header[1 : self.header.index(JOURNAL[0])]
-        bad = 0
+        bad = found.bad
         for cells in table[1:]:
             line = self._line(cells)
             self.lines += [] if line is None else [line]
             bad += line is None
         if bad:
             self.notes.append(
-                f"{count(bad, 'line')} of {self.path.name} cannot be read, and counts for nothing."
+                f"{count(bad, 'line')} of {self.path.name} cannot be read, and "
+                f"{'count' if bad > 1 else 'counts'} for nothing."
             )
 
-    def _table(self, content: bytes) -> list[list[str]]:
+    def _table(self, table: list[list[str]]) -> list[list[str]]:
         """Return the cells of a journal, or refuse a file that is none."""
-        try:
-            table = list(csv.reader(io.StringIO(content.decode("utf-8-sig"), newline="")))
-        except (UnicodeDecodeError, csv.Error):
-            table = []
         header = table[0] if table else []
         if not set(JOURNAL) <= set(header) or header.index(JOURNAL[0]) == 0:
             raise FileProblem(
@@ -167,7 +164,7 @@ class Journal:
         return Line(int(cells[0]), tuple(named[name] for name in self.ids), confidence=confidence, **rest)
 
     def now(self) -> str:
-        """Return the time for an action: later than that of every line before."""
+        """Return the time of an action, later than that of every earlier line."""
         moment = datetime.now(UTC)
         with suppress(ValueError, IndexError, TypeError):  # a clock that was set back
             last = datetime.fromisoformat(self.lines[-1].time)
@@ -175,9 +172,9 @@ class Journal:
         return moment.isoformat(timespec="microseconds")
 
     def append(self, lines: Sequence[Line]) -> None:
-        """Write lines, and return when they are on the disk.
+        """Append lines. They are on disk when this returns.
 
-        A failure leaves the file as it was and is a FileProblem.
+        On failure the file is unchanged, and FileProblem is raised.
         """
         self._refuse_changed()
         rows = []
@@ -205,7 +202,7 @@ class Journal:
         self._size += len(content)
 
     def _refuse_changed(self) -> None:
-        """Refuse to write to a file that somebody else has changed, moved or removed."""
+        """Raise an error if another program has changed, moved or removed the file."""
         here = os.fstat(self._handle)
         there = None
         with suppress(OSError):
@@ -218,14 +215,14 @@ class Journal:
             )
 
     def close(self) -> None:
-        """Give the file up."""
+        """Close and unlock the file."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
 
 
 def refuse_taken(path: str | os.PathLike[str]) -> None:
-    """Refuse a file of labels that another page writes to, before the table is read for it."""
+    """Raise an error if another page writes to the file; called before the table is read."""
     path = Path(path)
     if not path.is_file():
         return
@@ -243,18 +240,6 @@ def _take(handle: int, path: Path) -> None:
         raise FileProblem(
             f"{path} is being written by another labelling page; use that one, or end it first."
         )
-
-
-def whole_lines(content: bytes) -> int:
-    r"""Return how many bytes hold whole lines; a line end between quotes ends none.
-
-    >>> whole_lines(b'row,label\n1,a\n2,"b\n'), whole_lines(b"1,a\n2")
-    (14, 4)
-    """
-    held = np.frombuffer(content, dtype=np.uint8)
-    outside = np.cumsum(held == ord('"')) % 2 == 0
-    ends = np.flatnonzero((held == ord("\n")) & outside)
-    return int(ends[-1]) + 1 if len(ends) else 0
 
 
 def _read_all(handle: int) -> bytes:

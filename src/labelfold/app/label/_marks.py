@@ -1,4 +1,4 @@
-"""The labels as they stand: what the lines of the journal come to, one action after the other."""
+"""The current labels, computed from the actions in the journal; undo and redo."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 
 from labelfold.app.label._honest import Answer
 
-# How a row comes to be labelled, other than by answering a question.
+# How a row can be labelled other than by answering a question.
 CLICK, LASSO, CHANGE, SKIP, UNDO, REDO = "click", "lasso", "change", "skip", "undo", "redo"
 _OWN = {CLICK, LASSO, CHANGE, SKIP, UNDO, REDO}
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A label that a row gets, None where one is taken back, with what was predicted before."""
+    """A label of a row, None if it is removed, with the prediction before."""
 
     row: int
     label: str | None
@@ -26,7 +26,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Action:
-    """What one key or one lasso did: how, and the labels of its rows before and after."""
+    """One action (a key or a lasso): how, and the labels of its rows before and after."""
 
     how: str
     before: dict[int, str | None] = field(repr=False)
@@ -39,20 +39,20 @@ class Marks:
     Parameters
     ----------
     given : sequence of str or None
-        The labels that the table itself has. They count as labels, and not as answers.
+        The labels of the table itself. They are not answers to questions.
 
     Attributes
     ----------
     labels : ndarray of shape (n,)
-        Text, None where there is no label.
+        Text, None where unlabelled.
     codes : ndarray of int16 of shape (n,)
-        Places in ``classes``, -1 where there is no label.
+        Indices in ``classes``, -1 where unlabelled.
     classes : list of str
-        Once there, a class keeps its place.
+        A class keeps its index once it has one.
     skipped : set of int
-        Rows that were passed over.
+        Rows that were skipped.
     kept : set of int
-        Rows whose label was given once more: they are doubted no longer.
+        Rows whose label was confirmed; they are no longer listed as doubtful.
     done, undone : list of Action
     """
 
@@ -74,7 +74,7 @@ class Marks:
         self.n_labels = int((self.codes >= 0).sum())
 
     def add_class(self, name: str) -> None:
-        """Give a class the next place, unless it has one."""
+        """Add a class, unless it exists."""
         if name not in self._places:
             self._places[name] = len(self.classes)
             self.classes.append(name)
@@ -86,7 +86,7 @@ class Marks:
         self.codes[row] = -1 if label is None else self._places[label]
 
     def apply(self, how: str, marks: Sequence[Mark]) -> None:
-        """Take an action over: one of the page, or one that the journal tells of."""
+        """Apply an action of the page or of the journal."""
         before = {mark.row: self.labels[mark.row] for mark in marks}
         after = {mark.row: mark.label for mark in marks}
         asked = how not in _OWN
@@ -122,11 +122,11 @@ class Marks:
         return self.codes >= 0
 
     def asked(self) -> set[int]:
-        """Return the rows that were shown as questions and answered, or passed over."""
+        """Return the rows that were asked and answered, or skipped."""
         return self.skipped | {row for row in self._asked if self.codes[row] >= 0}
 
     def answers(self) -> list[Answer]:
-        """Return the questions answered: the label that the row has now, and what was predicted before it had one."""
+        """Return the answered questions, each with the current label and the prediction before the first answer."""
         return [
             Answer(row, str(self.labels[row]), predicted, confidence, how, n_labels)
             for row, (predicted, confidence, how, n_labels) in self._asked.items()
@@ -134,12 +134,12 @@ class Marks:
         ]
 
     def counts(self) -> list[int]:
-        """Return how many rows each class has."""
+        """Return the number of rows of each class."""
         return [int(n) for n in np.bincount(self.codes[self.codes >= 0], minlength=len(self.classes))]
 
 
 def _natural(name: str) -> tuple[bool, float, str]:
-    """Order names as people do: numbers by size, then text."""
+    """Return a sort key: numbers by size, then text."""
     try:
         return False, float(name), name
     except ValueError:

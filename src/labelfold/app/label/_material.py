@@ -1,4 +1,4 @@
-"""What is labelled: the rows as people see them and as a matrix of numbers, and the labels they have already."""
+"""The table that is labelled: its cells as text, its matrix, and the labels it already has."""
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ class Material:
     Attributes
     ----------
     name : str
-        What it is called.
+        Its name.
     target : str
-        What is labelled.
+        Name of the target.
     table : Table
         As read.
     X : ndarray or csr_array of shape (n, d)
-        The rows as numbers.
+        The matrix of the rows.
     names : list of str, or None
-        The columns of X.
+        Names of the columns of X.
     recipe : Recipe or None
-        What made X of the table.
+        The recipe that made X from the table.
     cells : Cells
-        The rows as they were written.
+        The rows as text.
     ids : DataFrame or None
-        Columns that name the rows, of which no two are called the same.
+        Id columns; no two rows have the same ids.
     given : list of str or None
-        Labels that the table has.
+        Labels of the table itself.
     image_shape : tuple of int, or None
-        Height, width and channels, where all columns of X are pixels.
+        Height, width and channels, if all columns of X are pixels.
     images : list of Path, or None
-        The file of each row, where rows are images.
+        The file of each row, if rows are images.
     notes : list of str
-        What should be known of it, each a sentence.
+        Sentences for the user.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Material:
 
     @property
     def content(self) -> Cells:
-        """What tells whether rows are still the same: all columns but the target, whatever they are used for."""
+        """All columns but the target, for the digests that recognise a row."""
         frame = self.table.frame
         if frame is None or self.table.images is not None:
             return self.cells
@@ -81,7 +81,7 @@ class Material:
         return int(self.cells.n)
 
     def called(self, row: int) -> str:
-        """Return what a row is called: its id, or its number from 1."""
+        """Return the name of a row: its id, or its number from 1."""
         return f"row {row + 1}" if self.ids is None else ", ".join(map(str, self.ids.iloc[row]))
 
 
@@ -94,20 +94,20 @@ def material(
     recipe: Recipe | None = None,
     image_shape: tuple[int, ...] | None = None,
 ) -> Material:
-    """Return a table that was read as something to label.
+    """Return a table prepared for labelling.
 
-    The labels of the table itself help the recipe to tell a column that repeats the target. Those that are made
-    later do not change it, so that the rows stay what they were.
+    The recipe is fitted with the labels of the table itself, to find a column that repeats the target. Later labels
+    do not change the recipe, so X stays the same.
 
     Parameters
     ----------
     table : Table
     given : sequence of str or None
-        The labels that it has.
+        Its labels.
     name, target : str
-        What the table and the labels are called.
+        Names of the table and of the target.
     recipe : Recipe, optional
-        With the roles that were given to columns.
+        With the roles of columns that were given.
     image_shape : tuple of int, optional
         Height and width, and 3 in colour, where the columns are pixels.
     """

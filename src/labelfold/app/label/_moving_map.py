@@ -1,4 +1,4 @@
-"""A map of all rows that moves with the labels, and never jumps."""
+"""A map of all rows that follows the labels without jumps."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ import numpy as np
 from labelfold._layout import Layout, aligned, layout
 from labelfold.app._settle import unit
 
-# t-SNE lays out so many rows, each with about so many neighbours; the others lie among them.
+# Landmarks of t-SNE, and its perplexity; other rows are placed among the landmarks.
 _LANDMARKS, _NEIGHBORS = 500, 20
 
-# The share of the present embedding in the map, beside the first one: that of rows without labels.
+# Weight of the current embedding; the rest is the first, unsupervised one.
 _SHARE = 0.7
 
-# In one update the points move by no more than this share of the map's size, as the root of the mean square.
+# Largest root mean square movement in one update, relative to the size of the map.
 _FARTHEST = 0.2
 
-# The size of the map is where all but so many points lie.
+# Share of points outside the size of the map.
 _BEYOND = 0.005
 
 
 class MovingMap:
     """The map of one session, aligned from one update to the next.
 
-    It lays out neighbours in the embedding and in the first one that it was given, which belongs to the rows alone.
-    So a class that appears, or an embedding of one component, moves the map and does not break it.
+    It lays out the current embedding together with the first one, which does not depend on labels. So a new class, or
+    an embedding with one component, changes the map only gradually.
 
     Parameters
     ----------
     n_rows : int
         Rows of the table.
     seed : int, default=0
-        Which rows are landmarks.
+        Seed of the landmarks.
     """
 
     def __init__(self, n_rows: int, *, seed: int = 0) -> None:
@@ -43,14 +43,14 @@ class MovingMap:
         self._points: np.ndarray | None = None
 
     def update(self, Z: np.ndarray, *, seconds: float) -> np.ndarray:
-        """Return where the rows lie, within about [-1, 1].
+        """Return the coordinates of the rows, within about [-1, 1].
 
         Parameters
         ----------
         Z : ndarray of shape (n, k)
             The embedding; k may change from one update to the next. The first one given should be unsupervised.
         seconds : float
-            How long t-SNE may take, about. A further update with the same Z goes on.
+            Approximate time limit of t-SNE. A further update with the same Z continues it.
 
         Returns
         -------
@@ -86,7 +86,7 @@ class MovingMap:
 
 
 def _plane(R: np.ndarray) -> np.ndarray:
-    """Return two principal components, 0 where there are fewer."""
+    """Return two principal components; 0 if there are fewer."""
     _, V = np.linalg.eigh(R.T @ R)
     points = np.zeros((len(R), 2))
     points[:, : min(2, R.shape[1])] = R @ V[:, ::-1][:, :2]

@@ -1,4 +1,4 @@
-"""The labelling page for a notebook: rows in memory, and a handle."""
+"""The labelling page for notebooks: `labelfold.label` and the object that it returns."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 class Labelling:
-    """A labelling page that is open until it is closed, at the latest by the end of the process.
+    """A running labelling page. It ends with `close` or with the process.
 
     Attributes
     ----------
     url : str
         The address of the page, for a browser of this machine.
     file : Path
-        Where the labels are.
+        The file of labels.
     """
 
     def __init__(self, running: Running) -> None:
@@ -38,11 +38,11 @@ class Labelling:
         self.url, self.file = running.url, running.session.journal.path
 
     def labels(self) -> np.ndarray:
-        """Return the labels of all rows as they stand: text, None where there is none."""
+        """Return the current labels of all rows: text, None where unlabelled."""
         return self._running.session.labels()[0]
 
     def close(self) -> None:
-        """End the page. The labels stay in the file, and `labels` still gives them."""
+        """End the page. The labels stay in the file, and `labels` still works."""
         self._running.close()
 
     def __enter__(self) -> Labelling:
@@ -85,44 +85,44 @@ def label(
     safe_csv: bool = False,
     random_state: int = 0,
 ) -> Labelling:
-    """Open a page on this machine on which the rows are labelled: label, refit, look again.
+    """Open a local page for labelling rows; the model is refitted after each label.
 
-    Every label is on the disk, in ``file``, before the page shows it. The same call goes on where it was ended.
+    Every label is on disk, in ``file``, before the page shows it. The same call resumes the session.
 
     Parameters
     ----------
     X : array-like, sparse matrix or table of shape (n, d)
         The rows, as :func:`labelfold.compare` takes them.
     y : array-like of shape (n,), optional
-        Labels that there are already; None, NaN or ``unlabeled`` where there is none.
+        Existing labels; None, NaN or ``unlabeled`` for unlabelled rows.
     file : path, default="labels.csv"
-        The file of labels, made if need be.
+        The file of labels; it is created if missing.
     ids : sequence, optional
-        Names of the rows, each once: labels are found again by them where X has changed.
+        Unique names of the rows, by which labels are found again if X has changed.
     target : str, default="label"
-        What is labelled.
+        Name of the target.
     name : str
-        What the page calls the rows.
+        Name of the table on the page.
     unlabeled : default=-1
-        The label of rows without one.
+        The value of y that means unlabelled, besides missing values.
     recipe : Recipe, optional
-        How to read a table where it should not be told from the data.
+        How to read a table, where the automatic choice is wrong.
     image_shape : pair or triple of int, optional
-        Height and width, where the columns are the pixels of an image, and 3 in colour.
+        Height and width, and 3 in colour, if the columns are pixels.
     feature_names : sequence, optional
-        What the columns of a matrix are called.
+        Names of the columns of a matrix.
     strategy : str, default="mixed"
         How the next row is chosen; the page can switch it.
     who : str, optional
-        Who labels; the login name unless given.
+        Who labels; the login name by default.
     port : int, optional
-        A free one unless given.
+        The port; by default 8421, or another if that is in use.
     browser : bool, default=False
         Whether to open a browser.
     safe_csv : bool, default=False
-        Whether exports have an apostrophe before what a spreadsheet would run as a formula.
+        Whether exports have an apostrophe before text that a spreadsheet would run as a formula.
     random_state : int, default=0
-        Seed of everything.
+        Seed of all random numbers.
 
     Returns
     -------
@@ -164,7 +164,7 @@ def label(
 
 
 def _table(X: Any, ids: Sequence[Any] | None, feature_names: Sequence[Any] | None) -> Table:
-    """Return rows in memory as a table that was read."""
+    """Return rows in memory as a `Table`."""
     import pandas as pd
 
     raw, names = None, None if feature_names is None else [str(name) for name in feature_names]

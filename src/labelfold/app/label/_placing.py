@@ -1,4 +1,4 @@
-"""Which rows the lines of a journal speak of, also where the table has changed since."""
+"""Finds the rows of the lines of a journal, even if the table has changed."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from labelfold.app.label._journal import Journal
 
 
 class Places:
-    """The rows of a table by what names them.
+    """The rows of a table by ids, numbers and content.
 
     Parameters
     ----------
     cells : Cells
         The rows.
     ids : DataFrame or None
-        The columns that name them, of which no two rows have the same.
+        The id columns; no two rows have the same ids.
     """
 
     def __init__(self, cells: Cells, ids: Any) -> None:
@@ -29,18 +29,18 @@ class Places:
             self._names = [tuple(map(str, row)) for row in ids.itertuples(index=False)]
 
     def names(self, row: int) -> tuple[str, ...]:
-        """Return what the id columns say of a row."""
+        """Return the ids of a row."""
         return self._names[row] if self._names else ()
 
     def contents(self, rows: Sequence[int]) -> list[str]:
-        """Return what the journal keeps of each of some rows: digests of the table and of the row."""
+        """Return the digests of the table and of each row, as the journal stores them."""
         return [f"{self.fingerprint}-{digest}" for digest in self.cells.digests(rows)]
 
     def find(self, journal: Journal, where: Any) -> tuple[list[int], list[str]]:
-        """Return the row of each line of a journal, -1 where the table has none, and what should be said of it.
+        """Return the row of each line of a journal, -1 if there is none, and sentences about changes.
 
-        Lines that have ids are placed by these. Others are placed by their number where the row holds what it held,
-        and otherwise by what it held, where one row alone holds that.
+        Lines with ids are placed by them. Others are placed by their number if the row is unchanged, otherwise by its
+        content if exactly one row has it.
 
         Parameters
         ----------

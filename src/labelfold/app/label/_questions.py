@@ -1,4 +1,4 @@
-"""Which row to ask next, and why."""
+"""Chooses the next row to ask for, with the reason."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ STRATEGIES = {
     "random": "every row at random",
 }
 
-# The first question of so many is drawn at random, so that at every moment at least one in four was.
+# Every fourth question, from the first on, is a random row.
 _RANDOM_EVERY = 4
 
-# Rows without a label that are looked at, and labelled ones that they are compared with.
+# Unlabelled candidates, and labelled rows that they are compared with.
 _LOOKED_AT, _COMPARED = 1200, 1200
 
-# While so many questions or fewer were answered they are called the first ones.
+# Up to this many answers, the reason is that it is one of the first questions.
 _FIRST = 12
 
-# A row is unsure where the probabilities of its two likeliest classes are less than 1 - this apart; it is unlike
-# anything labelled where it is farther from that than all but this share of the rows.
+# A row is called unsure if the probabilities of its two likeliest classes differ by less than 1 minus this, and
+# unlike anything labelled if only this share of the rows is farther from labelled rows.
 _UNSURE, _UNLIKE = 0.5, 0.05
 
 
@@ -46,7 +46,7 @@ class Question:
     reason : str
         Why this one, a phrase for the page.
     how : str
-        "random", or the name of what chose it: written to the journal.
+        "random", or the name of the strategy; written to the journal.
     """
 
     row: int
@@ -62,7 +62,7 @@ class Questions:
     n_rows : int
         Rows of the table.
     seed : int, default=0
-        Of what is drawn at random.
+        Seed.
     """
 
     def __init__(self, n_rows: int, *, seed: int = 0) -> None:
@@ -83,14 +83,14 @@ class Questions:
         asked: Collection[int],
         n_answered: int,
     ) -> Question | None:
-        """Return the next question, or None where every row has been asked or labelled.
+        """Return the next question, or None if every row has been asked or labelled.
 
         Parameters
         ----------
         fold : LabelFold or None
-            Fitted with the labels there are; None while there are fewer than two classes.
+            Fitted with the current labels; None if there are fewer than two classes.
         Z : ndarray of shape (n, k) or None
-            An unsupervised embedding, for as long as there is no fold.
+            An unsupervised embedding, used if there is no fold.
         labelled : ndarray of bool of shape (n,)
         strategy : str
             One of `STRATEGIES`.
@@ -122,7 +122,7 @@ class Questions:
     def _settling(
         self, fold: LabelFold | None, Z: np.ndarray | None, left: np.ndarray, strategy: str, n_answered: int
     ) -> Question | None:
-        """Return the row that settles most, and why it is asked; None where rows cannot be told apart."""
+        """Return the row of largest gain (see `settle`), with the reason; None if all rows are equal."""
         rows = self._look_at(left)
         known = np.flatnonzero(~left)  # what was passed over is not asked again by its neighbours
         if len(known) > _COMPARED:
@@ -149,7 +149,7 @@ class Questions:
         return Question(int(rows[i]), ", ".join(reasons) or "unlike what is labelled nearby", how)
 
     def _look_at(self, left: np.ndarray) -> np.ndarray:
-        """Return the rows that are looked at: the same for as long as most of them are left."""
+        """Return the candidates. They stay the same while most of them are unlabelled."""
         if left[self._drawn].sum() < min(len(self._drawn) * 3 // 4, left.sum()) or not len(self._drawn):
             rows = np.flatnonzero(left)
             self._drawn = np.sort(self._rng.permutation(rows)[:_LOOKED_AT])
@@ -159,7 +159,7 @@ class Questions:
     def _place(
         self, fold: LabelFold | None, Z: np.ndarray | None, rows: np.ndarray, known: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the places of some rows, their distances from each other, and the places of labelled rows."""
+        """Return coordinates of candidates, their pairwise distances, and coordinates of labelled rows."""
         source = Z if fold is None else fold._pieces
         if self._places is None or self._places[0] is not source:
             if fold is None:
@@ -174,7 +174,7 @@ class Questions:
 
 
 def margin(p: np.ndarray) -> np.ndarray:
-    """Return how far apart the probabilities (n, c) of the two likeliest classes are."""
+    """Return the difference between the two highest probabilities of each row of (n, c)."""
     second, first = np.partition(p, -2, axis=1)[:, -2:].T
     return first - second
 

@@ -30,7 +30,7 @@ class Running:
     ----------
     session : Session
     bound : socket, optional
-        Where it listens; at port 8421, or at any other where that is in use, unless given.
+        The socket; by default at port 8421, or at another one if that is in use.
     safe_csv : bool
 
     Attributes
@@ -85,18 +85,18 @@ class Running:
         atexit.register(self._leave)
 
     def _leave(self) -> None:
-        """End before the interpreter does, which may abort beneath a fit."""
+        """Close when the interpreter exits, since exiting during a fit may abort."""
         self.close()
         self.ended(30)
 
     def ended(self, seconds: float) -> bool:
-        """Wait for the fit under way, which cannot be interrupted; return whether it has ended."""
+        """Wait for the current fit, which cannot be interrupted; return whether it has ended."""
         if self.session.worker.is_alive():
             self.session.worker.join(seconds)
         return not self.session.worker.is_alive()
 
     def close(self) -> None:
-        """End the server and give the journal up; a second time does nothing."""
+        """End the server and close the journal. A second call does nothing."""
         if self._closed:
             return
         self._closed = True
@@ -118,16 +118,16 @@ def open_page(
     port: int | None,
     safe_csv: bool,
 ) -> Running:
-    """Return a page that is ready to serve: what cannot be is refused before there is a file of labels.
+    """Return a page that is ready to serve. Errors are raised before the file of labels is created.
 
     Parameters
     ----------
     rows : Material
-        What is labelled.
+        The table.
     file : path
         The file of labels.
     who : str or None
-        Who labels; the login name where None.
+        Who labels; None for the login name.
     strategy, seed, port, safe_csv
         See `Session` and `Running`.
     """
@@ -166,7 +166,7 @@ def show(url: str) -> bool:
 
 
 class _Server(uvicorn.Server):
-    """A server that lets its tabs go before it waits for them."""
+    """A server that closes the event streams of its tabs before it shuts down."""
 
     def __init__(self, config: uvicorn.Config, page: Page) -> None:
         super().__init__(config)
@@ -179,7 +179,7 @@ class _Server(uvicorn.Server):
 
 
 def _bound(port: int | None) -> socket.socket:
-    """Return a socket at a port of this machine, or say that the port is taken."""
+    """Return a local socket, or raise an error if the port is in use."""
     for wanted in (PORT, 0) if port is None else (port,):
         # with its protocol said: otherwise asyncio does not turn off Nagle's delay, of 40 ms an answer
         bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)

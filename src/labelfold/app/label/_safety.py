@@ -1,4 +1,4 @@
-"""What stands before the page: only this machine's own page gets through, and no request without bounds."""
+"""Checks of every request: only the page itself may call the server, and requests are limited in size."""
 
 from __future__ import annotations
 
@@ -27,14 +27,12 @@ HEADERS = {
 
 
 class Guard:
-    """Let a request through where it comes from the page itself.
+    """ASGI middleware that accepts requests from the page itself only.
 
-    * The first part of the path is the token; any other path is answered by 404 and nothing more.
-    * Host is 127.0.0.1 or localhost with the port: a name that somebody else lets point here (DNS rebinding) is
-      refused.
-    * Origin, where there is one, and what the browser says of the site of a request (Sec-Fetch-Site), is the page's
-      own. A POST has to have an Origin.
-    * A POST is JSON, which no form of another page can send without being asked first.
+    * The first part of the path is the token; any other path gets an empty 404.
+    * Host is 127.0.0.1 or localhost with the port, which prevents DNS rebinding.
+    * Origin, if present, and Sec-Fetch-Site are those of the page. A POST must have an Origin.
+    * A POST is JSON, which a form of another site cannot send without a preflight request.
 
     Parameters
     ----------
@@ -71,7 +69,7 @@ class Guard:
         await self.app(scope, receive, with_headers)
 
     def _refused(self, scope: Scope) -> int:
-        """Return the status of a refusal, 0 where there is none."""
+        """Return the status of a refusal, or 0."""
         headers: dict[str, list[str]] = {}
         for name, value in scope["headers"]:
             headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))

@@ -1,4 +1,4 @@
-"""The page's server: what it answers, and how changes reach every tab."""
+"""The routes of the server, and the events that tell every tab of changes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _MOST_TABS = 64
 
 
 class Page:
-    """What is answered to the page of a session.
+    """The routes of a session.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Page:
         The first part of every path.
     port : int
     safe_csv : bool
-        Whether exports have an apostrophe before what a spreadsheet would run as a formula.
+        Whether exports have an apostrophe before text that a spreadsheet would run as a formula.
     """
 
     def __init__(self, session: Session, token: str, port: int, *, safe_csv: bool = False) -> None:
@@ -103,12 +103,12 @@ class Page:
             self._loop = None
 
     def end(self) -> None:
-        """Let go of every tab, so that the server can end."""
+        """Close the event streams of all tabs, so that the server can end."""
         self._ending = True
         self._wake()
 
     def _wake(self) -> None:
-        """Have every tab told of the newest state; from any thread."""
+        """Send the newest state to every tab. May be called from any thread."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._wake_tabs)
 
@@ -268,7 +268,7 @@ async def _failed(request: Request, error: Exception) -> Response:
 
 
 def _bundle() -> dict[str, tuple[bytes, str]]:
-    """Return the files of the page, by name: nothing else is ever read for a browser."""
+    """Return the files of the page by name. No other file is served."""
     folder = files("labelfold.app.label").joinpath("static")
     if not folder.is_dir():
         return {}

@@ -1,4 +1,4 @@
-"""One labelling session: the labels, the next question, what the model says, and everyone who looks on."""
+"""The state of a labelling session: labels, the current question, the newest model, and listeners."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _NO_CLASS = {name.lower() for name in EMPTY} | {"-1"}
 
 
 class Session:
-    """The state behind the page. Every method may be called from any thread.
+    """The state of the page. Every method may be called from any thread.
 
     Parameters
     ----------
     rows : Material
-        What is labelled.
+        The table.
     journal : Journal
-        Where labels are kept; what is in it is taken over.
+        The file of labels; its lines are replayed.
     who : str
         Who labels.
     strategy : str
@@ -64,24 +64,30 @@ class Session:
         self._ask()
 
     def start(self) -> None:
-        """Begin to fit, unless that has begun."""
+        """Start the worker, unless it runs."""
         if not self.worker.is_alive():
             self.worker.start()
 
     def close(self) -> None:
-        """End the fits, and give the journal up."""
+        """End the worker and close the journal."""
         self.worker.end()
         self.journal.close()
 
     def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Have a function called after every change; return what ends it."""
+        """Register a function that is called after every change; return a function that removes it."""
         with self._lock:
             self._listeners.append(listener)
         return lambda: self._listeners.remove(listener) if listener in self._listeners else None
 
     def _replay(self, placed: Sequence[int]) -> None:
-        """Take over what the journal holds, action by action."""
+        """Replay the actions of the journal."""
         known = [(line, row) for line, row in zip(self.journal.lines, placed, strict=True) if row >= 0]
+        classes = {*self.marks.classes, *(line.label for line, _ in known)} - {""}
+        if len(classes) > MOST_CLASSES:
+            raise Refusal(
+                f"{self.journal.path} has labels of {len(classes):,} classes, where {MOST_CLASSES:,} at most are "
+                "expected; name another file with -o."
+            )
         for (_, how), some in groupby(known, key=lambda one: (one[0].time, one[0].how)):
             marks = [
                 Mark(row, line.label or None, line.predicted or None, line.confidence) for line, row in some
@@ -89,7 +95,7 @@ class Session:
             self.marks.apply(how or CLICK, marks)
 
     def label(self, rows: Sequence[int], label: str | None) -> None:
-        """Give rows a label, or take theirs back where it is None."""
+        """Label rows, or remove their labels if the label is None."""
         chosen = self._known_rows(rows)
         name = None if label is None else checked_name(label, "A class")
         with self._lock:
@@ -105,7 +111,7 @@ class Session:
             self._act(how, [self._mark(row, name) for row in chosen])
 
     def skip(self, row: int) -> None:
-        """Pass a row over: it is not asked again."""
+        """Skip a row; it is not asked again."""
         (row,) = self._known_rows([row])
         with self._lock:
             if self.question is not None and self.question.row == row:
@@ -125,7 +131,7 @@ class Session:
             self._changed()
 
     def redo(self) -> None:
-        """Do again what was undone last."""
+        """Redo the action that was undone last."""
         with self._lock:
             if not self.marks.undone:
                 raise Refusal("There is nothing to do again.")
@@ -133,14 +139,14 @@ class Session:
             self._act(REDO, [Mark(row, label) for row, label in action.after.items()])
 
     def choose(self, strategy: str) -> None:
-        """Choose questions another way from now on."""
+        """Change the strategy of questions."""
         with self._lock:
             self.strategy = known_strategy(strategy)
             self._ask(anew=True)
             self._changed()
 
     def add_class(self, name: str) -> None:
-        """Have a class that no row has yet."""
+        """Add a class without rows."""
         name = checked_name(name, "A class")
         with self._lock:
             self._refuse_many(name)
@@ -148,7 +154,7 @@ class Session:
             self._changed()
 
     def state(self) -> dict[str, Any]:
-        """Return what the page shows, but for the points and what is said of each."""
+        """Return the state for the page, without the map and the predictions of each row."""
         with self._lock:
             marks, answers, said = self.marks, self.marks.answers(), self.said
             counts = zip(marks.classes, marks.counts(), strict=True)
@@ -187,20 +193,20 @@ class Session:
         return np.ascontiguousarray(points, dtype="<f4").tobytes()
 
     def said_of_all(self) -> bytes:
-        """Return what is predicted, the labels, and the confidence from 0 to 255 of each row."""
+        """Return prediction, label, and confidence from 0 to 255 of each row."""
         with self._lock:
             predicted, sure, codes = *self.predictions(), self.marks.codes.copy()
         bytes_of = np.round(255 * np.clip(sure, 0, 1)).astype("u1").tobytes()
         return b"".join([predicted.astype("<i2").tobytes(), codes.astype("<i2").tobytes(), bytes_of])
 
     def predictions(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the class predicted for each row, by its place, -1 where none is, and how sure that is."""
+        """Return the index of the predicted class of each row, -1 if there is none, and the confidence."""
         if self.said is None:
             return np.full(self.rows.n, -1, dtype=np.int16), np.zeros(self.rows.n)
         return self.said.predicted, self.said.confidence
 
     def _act(self, how: str, marks: list[Mark], *, ask: bool = True) -> None:
-        """Write an action down, then take it over, and have the labels fitted."""
+        """Write an action to the journal, apply it, and request a fit."""
         self._begun = True
         time = self.journal.now()
         contents = self.places.contents([mark.row for mark in marks])
@@ -238,7 +244,7 @@ class Session:
         return Mark(row, label, self.marks.classes[code], float(sure[row]))
 
     def _ask(self, anew: bool = False) -> None:
-        """Have a question, unless the one there is is still open."""
+        """Choose a question, unless the current one is still open."""
         now = self.question
         asked = self.marks.asked()
         if not anew and now is not None and now.row not in asked and self.marks.codes[now.row] < 0:
@@ -261,7 +267,7 @@ class Session:
         return [{**doubt.__dict__, "id": self.rows.called(doubt.row)} for doubt in open_[:_MOST_DOUBTS]]
 
     def labels(self) -> tuple[np.ndarray, list[str]]:
-        """Return the labels of the moment, None where there is none, and the classes in the order of their keys."""
+        """Return the current labels, None where unlabelled, and the classes in the order of their keys."""
         with self._lock:
             return self.marks.labels.copy(), list(self.marks.classes)
 
@@ -300,7 +306,7 @@ class Session:
 
 
 def known_strategy(name: str) -> str:
-    """Return the name of a strategy, or refuse one that there is not."""
+    """Return the name of a strategy, or raise an error if there is none of this name."""
     if name not in STRATEGIES:
         hint = did_you_mean(name, STRATEGIES)
         raise Refusal(f"{printable(name)[:60]!r} is no strategy{hint}; there are {', '.join(STRATEGIES)}.")
@@ -308,7 +314,7 @@ def known_strategy(name: str) -> str:
 
 
 def checked_name(name: str, what: str) -> str:
-    r"""Return a name without blanks around, or refuse one that is no name.
+    r"""Return the stripped name of a class, or raise an error if it is not valid.
 
     >>> checked_name(" setosa ", "A class")
     'setosa'

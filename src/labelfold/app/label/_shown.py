@@ -1,4 +1,4 @@
-"""Rows as the page shows them: ranked columns with where the row stands, text with the words that matter, pixels."""
+"""Rows as the page shows them: columns ranked by importance, texts with important words, pixels."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Shown:
         self._low, self._high = float(ends.min()), float(ends.max())
 
     def row(self, i: int) -> dict[str, Any]:
-        """Return all that the page shows of a row."""
+        """Return what the page shows of a row."""
         rows, said, marks = self.rows, self.session.said, self.session.marks
         shares: list[dict[str, Any]] = []
         if said is not None and said.shares is not None:
@@ -71,7 +71,7 @@ class Shown:
         }
 
     def image(self, i: int) -> bytes | None:
-        """Return the file of a row's image as a PNG of bounded size; None where there is none that can be read."""
+        """Return the image of a row as a PNG of limited size; None if there is none that can be read."""
         if self.rows.images is None:
             return None
         found = picture(self.rows.images[i], _SIDE)
@@ -82,7 +82,7 @@ class Shown:
         return out.getvalue()
 
     def _weigh(self, said: Any) -> np.ndarray | None:
-        """Return how much each column of X goes along with the embedding; None while there is no model."""
+        """Return the correlation of each column of X with the embedding; None if there is no model yet."""
         if said is None or said.fold is None:
             return None
         if self._of is not said:
@@ -93,7 +93,7 @@ class Shown:
     def _columns(
         self, i: int, x: np.ndarray, weights: np.ndarray | None
     ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Return the columns of a row, those that matter first, and its texts."""
+        """Return the columns of a row, the most important first, and its texts."""
         cells = self.rows.cells
         if self.rows.image_shape is not None:
             return [], []
@@ -124,7 +124,7 @@ class Shown:
         return columns, texts
 
     def _places(self, x: np.ndarray, numbers: list[int]) -> list[float | None]:
-        """Return where values of a row stand among those of other rows, from 0 to 1; None where it has no number."""
+        """Return the quantiles of the values of a row among other rows, from 0 to 1; None if not a number."""
         known = [c for c in numbers if c >= 0]
         others = dense(self._X[:, known]) if known else np.zeros((1, 0))
         own = x[known].astype(others.dtype)
@@ -133,7 +133,7 @@ class Shown:
         return [round(found[c], 4) if c >= 0 else None for c in numbers]
 
     def _words(self, j: int, text: str, x: np.ndarray, weights: np.ndarray | None) -> list[str]:
-        """Return the words of a text that matter most, as they are written in it."""
+        """Return the most important words of a text, as written in it."""
         names = self.rows.names or []
         here = np.flatnonzero((self._owner == j) & (x != 0))
         score = np.abs(x[here]) * (1.0 if weights is None else weights[here])

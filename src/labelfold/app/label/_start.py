@@ -1,4 +1,4 @@
-"""Before the first labels: the views are made once, and k-means clusters stand in for classes."""
+"""The start of a session: views are computed once, with k-means clusters in place of classes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_LOOKED_AT = 5000
 
 
 def start(X: Any, *, seed: int = 0) -> LabelFold:
-    """Return a LabelFold whose views are made; its classes are clusters until `refit` is given labels.
+    """Return a LabelFold with computed views. Its classes are clusters until the first `refit`.
 
     Its ``embedding_`` is an unsupervised one. The first `refit` with labels should be ``full=True``.
     """

@@ -1,4 +1,4 @@
-"""The refits, beside the server: one at a time, and always of the newest labels."""
+"""The thread that refits the model, one fit at a time, always on the newest labels."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ from labelfold.app.label._moving_map import MovingMap
 from labelfold.app.label._start import start
 from labelfold.features import Principal
 
-# More rows than these are drawn, and no model is fitted to them.
+# With more rows no model is fitted; rows are only shown and labelled.
 MOST_ROWS = 300_000
-# Seconds that the map may take, of few rows and of many.
+# Time limits of the map in seconds, for few rows and for many.
 _MAP_SECONDS, _FEW = (0.05, 0.4), 20_000
 _COORDINATES = 20
-# All views are weighed again when there are so many times as many labels, or as few, or other classes: after a pause
-# of so many seconds without a label, since it takes longer than the fit that follows a key.
+# All views are weighed again when the number of labels has changed by this factor, or the classes have changed, and
+# no label has come for this many seconds, since it takes longer than a refit.
 _AGAIN, _PAUSE = 1.3, 0.7
 
 
 @dataclass(frozen=True)
 class Said:
-    """What the newest model says of all rows.
+    """The newest model with its predictions of all rows. It is immutable.
 
     Attributes
     ----------
     fold : LabelFold or None
-        The model; None while there are fewer than two classes.
+        The model; None if there are fewer than two classes.
     Z : ndarray of shape (n, k)
         The embedding.
     points : ndarray of float32 of shape (n, 2)
         The map.
     predicted : ndarray of int16 of shape (n,)
-        Places in the classes of the session, -1 where nothing is predicted.
+        Indices of classes of the session, -1 without a prediction.
     confidence : ndarray of float of shape (n,)
     shares : ndarray of float32 of shape (n, c), or None
         The probability of each class of the model.
     doubts : list of Doubt
         Labels to look at again.
     labels : int
-        How many labels it was told.
+        Number of labels that it was fitted with.
     """
 
     fold: Any
@@ -60,17 +60,17 @@ class Said:
 
 
 class Worker(threading.Thread):
-    """A thread that fits the newest labels, and begins again when others have come meanwhile.
+    """A thread that fits the newest labels, again and again while labels come.
 
     Parameters
     ----------
     X : ndarray or csr_array of shape (n, d)
     labels : callable
-        Gives the labels of the moment: an array of text and None, and the classes in the order of the session.
+        Returns the current labels, an array of text and None, and the classes in the order of the session.
     publish : callable
-        Called with what there is to show, a `Said`.
+        Called with each new `Said`.
     tell : callable
-        Called with a sentence where something fails.
+        Called with a sentence if a fit fails.
     seed : int
     """
 
@@ -95,14 +95,14 @@ class Worker(threading.Thread):
         self._map = MovingMap(X.shape[0], seed=seed)
 
     def want(self) -> None:
-        """Ask for a fit of the labels of the moment."""
+        """Request a fit of the current labels."""
         with self._changed:
             self._wanted += 1
             self.busy = True
             self._changed.notify_all()
 
     def end(self) -> None:
-        """End after the fit under way."""
+        """End after the current fit."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()
@@ -113,7 +113,7 @@ class Worker(threading.Thread):
             return self._changed.wait_for(lambda: self._done == self._wanted or self._ended, seconds)
 
     def run(self) -> None:
-        """Make the views, then fit whatever is newest."""
+        """Compute the views, then fit the newest labels in a loop."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # few labels are what all this is about
             try:
@@ -125,7 +125,7 @@ class Worker(threading.Thread):
                 pass
 
     def _turn(self) -> bool:
-        """Fit the newest labels, or weigh all views anew where nothing else is to do; return whether to go on."""
+        """Fit the newest labels, or weigh all views again in a pause; return whether to go on."""
         with self._changed:
             pause = _PAUSE if self._due else None
             self._changed.wait_for(lambda: self._done != self._wanted or self._ended, pause)
@@ -192,7 +192,7 @@ class Worker(threading.Thread):
         self.publish(Said(fold, Z, points, codes[best], sure, shares.astype(np.float32), doubts, count))
 
     def _show(self, Z: np.ndarray, seconds: float) -> None:
-        """Show rows that nothing is predicted for; where they were shown already, the map stays."""
+        """Publish rows without predictions; an existing map stays."""
         n = len(Z)
         if self._shown is None or self._shown[0] is not Z:
             self._shown = Z, self._map.update(Z, seconds=seconds)
@@ -201,9 +201,9 @@ class Worker(threading.Thread):
 
 
 def twin(fold: Any) -> Any:
-    """Return another LabelFold with the same views, whose refits leave this one as it is.
+    """Return a copy of a LabelFold that shares its views; refitting the copy does not change the original.
 
-    `copy.copy` would leave out the training rows, as a saved model does.
+    `copy.copy` would drop the training rows, as saving does.
     """
     other: Any = object.__new__(type(fold))
     other.__dict__.update(fold.__dict__)

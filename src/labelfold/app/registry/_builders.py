@@ -1,4 +1,4 @@
-"""How the command line and `compare` make each method: an estimator with what is not given chosen from the data."""
+"""Builds the estimator of each method, with defaults chosen from the data."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from labelfold.app.registry._tuned import Tuned, UnitSpread
 from labelfold.app.registry._yardsticks import SupervisedUMAP
 from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
 
-# Multiples of the data's mean squared spread, most trusted first; see Tuned.
+# Candidates as multiples of the mean squared spread of the data, the default first; see Tuned.
 # The same candidates for every method: none gets more tries than another.
 GRID = (1.0, 10.0, 0.1, 100.0, 0.01)
 
-# Numbers of components, most trusted first. Of eight tables that are not those of
+# Numbers of components, the default first. Of eight tables that are not those of
 # experiments/settings.py the best number was 20 to 40 on six, and 2 to 5 on two, by up to 7 points.
 SIZES = (20, 40, 10, 5, 2)
-# PCA costs little, and of many components a linear SVM makes what it would of all columns.
+# For PCA, which is cheap: with many components a linear SVM is the same as on all columns.
 _MOST_PRINCIPAL = 100
-# Of all the rows without a label, so many help to choose.
+# Unlabelled rows that are used for tuning.
 _MOST_UNLABELED = 2000
-# So many where a fit takes long.
+# The same for slow methods.
 _FEW_UNLABELED = 500
 
-# Of a ridge as a multiple of the number of labelled rows, too.
+# For a ridge that is also multiplied by the number of labelled rows.
 _MEAN_GRID = (0.01, 0.1, 0.001, 1.0, 1e-4)
 # 1 / (2 sigma^2) of graphs of which sigma is 1/4, 1/2, 1/8, 1 and 1/16 of the distance between two rows, in quadratic
 # mean: of rows of unit spread that is the root of 2.
@@ -49,7 +49,7 @@ _SMOOTHING = (0.1, 0.01, 1.0, 0.001, 10.0)
 
 
 def _fitting(sizes: tuple[int, ...], most: int) -> tuple[int, ...]:
-    """Return candidates for the number of components, of which there can be so many at most."""
+    """Return candidates for the number of components, each at most the largest possible."""
     return tuple(dict.fromkeys(min(size, most) for size in sizes))
 
 
@@ -80,7 +80,7 @@ def _hidden(
 
 
 def label_fold(k: int | None, X: Any, random_state: int | None) -> Any:
-    """LabelFold as it is: it chooses by itself."""
+    """LabelFold, which needs no tuning."""
     from labelfold import LabelFold
 
     return LabelFold(k, random_state=random_state)
@@ -148,7 +148,8 @@ def nmf_svm(k: int | None, X: Any, random_state: int | None, C: float | None = N
 
 def umap_svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
     """UMAP told the labels, and a linear SVM."""
-    # A fit is too slow to choose by: 10 were 3 to 33 points better than 2 on usps, COIL, image and newsgroups.
+    # A fit is too slow for tuning: 10 components were 3 to 33 points better than 2 on usps, COIL, image and
+    # newsgroups.
     size = k or max(min(10, X.shape[0] - 2), 1)
     return ReduceThenClassify(SupervisedUMAP(size, random_state=random_state), linear_svm(random_state, C))
 
@@ -156,7 +157,7 @@ def umap_svm(k: int | None, X: Any, random_state: int | None, C: float | None = 
 def parts_svm(
     name: str, size: int | None = None, *, sizes: tuple[int, ...] = SIZES, hide: bool = False, **options: Any
 ) -> Callable[..., Any]:
-    """One of the library's non-negative factorisations and a linear SVM; so many parts unless told, or chosen.
+    """One of the library's non-negative factorisations and a linear SVM, with a fixed or a chosen number of parts.
 
     With ``hide`` the labels of a fold are hidden from the factorisation too, at the cost of a fit for each fold.
     """
@@ -181,7 +182,7 @@ def ssnmf_svm(k: int | None, X: Any, random_state: int | None, C: float | None =
 
     model = ReduceThenClassify(SSNMF(random_state=random_state), linear_svm(random_state, C))
     names = ("reducer__n_components", "reducer__supervision")
-    # its parts fit the labels: only labels that it was not told can say how many there should be
+    # its parts fit the labels, so their number must be chosen by hidden labels
     grid = _size_and(k, min(X.shape), (1.0, 0.1, 10.0), (20, 10, 5, 2))
     return _hidden(model, names, random_state=random_state, power=(0, 1), cv=3, **grid)
 
@@ -343,7 +344,7 @@ def _tuned(
     random_state: int | None,
     fallback: Any = None,
 ) -> Any:
-    """Return a model with the penalty given, in the unit of X, or in a unit of its own with the penalty tuned."""
+    """Return a model with the given penalty, in the unit of X, or tuned on X scaled to unit spread."""
     if given is not None:
         return model.set_params(**{parameter: given})
     model = Pipeline([("unit", UnitSpread()), ("model", model)])

@@ -1,4 +1,4 @@
-"""The form in which methods are given the columns: as the user says, or chosen from the data."""
+"""The form of the columns that methods get: given by the user, or chosen from the data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from labelfold.features._column_kind import AS_IS, FORMS, RANKS, TF_IDF, UNIT_VA
 
 
 def column_form(scale: bool | str) -> str:
-    """Return the name of a form: of unit variance for True, of the columns as they are for False.
+    """Return the name of a form: "unit variance" for True, "as they are" for False.
 
     >>> column_form(True), column_form("as they are")
     ('unit variance', 'as they are')
@@ -35,9 +35,9 @@ def make_form(form: str, *, sparse: bool, nonnegative: bool) -> TransformerMixin
     form : str
         One of `FORMS`.
     sparse : bool
-        Whether X is sparse, which it stays.
+        Whether X is sparse. It stays sparse.
     nonnegative : bool
-        Whether the result must not be negative where X is not: ranks begin at 0, and unit variance is not centred.
+        Whether non-negative columns must stay so: ranks then begin at 0, and unit variance is not centred.
     """
     if form == RANKS and sparse:
         raise ValueError(
@@ -53,7 +53,7 @@ def make_form(form: str, *, sparse: bool, nonnegative: bool) -> TransformerMixin
 
 
 def form_of(model: Any) -> str:
-    """Return the form that a model of the registry brings the columns to."""
+    """Return the form to which a model transforms the columns."""
     step = getattr(model, "named_steps", {}).get("scale")
     names = {StandardScaler: UNIT_VARIANCE, Ranks: RANKS, TfIdf: TF_IDF}
     return names.get(type(step), AS_IS)
@@ -62,7 +62,7 @@ def form_of(model: Any) -> str:
 def chosen_form(
     X: Any, scale: bool | str | None, name_of: Callable[[int], str], *, in_unit: bool = False
 ) -> tuple[str, str]:
-    """Return the form of the columns of X, and a sentence about it where it was chosen from the data, else "".
+    """Return the form of the columns, and a sentence about it, "" if the user chose it.
 
     Parameters
     ----------
@@ -71,9 +71,9 @@ def chosen_form(
     scale : bool, str or None
         As in `column_form`; "auto" or None to choose.
     name_of : callable
-        Gives the name of a column from its place.
+        Returns the name of a column from its index.
     in_unit : bool, default=False
-        Whether a recipe has brought the columns to a common scale, so that leaving them so needs no word.
+        Whether a recipe has already scaled the columns. There is then no sentence if they stay as they are.
     """
     if scale is not None and scale != "auto":
         return column_form(scale), ""

@@ -1,4 +1,4 @@
-"""How well a classifier predicts labelled rows that were left out of its fit."""
+"""Folds over the labelled rows, and out-of-fold scores of a classifier."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from labelfold.model_selection._choosing import left_out_guesses
 def left_out_splits(
     known: np.ndarray, cv: int, seed: int | None
 ) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
-    """Cut labelled rows into folds; a class with one label keeps it in every fold.
+    """Return folds of the labelled rows; a class with one label keeps it in training in every fold.
 
     Parameters
     ----------
@@ -32,9 +32,9 @@ def left_out_splits(
     Returns
     -------
     splits : list of (train, test)
-        Places among the labelled rows; none where less than half of the rows can be left out.
+        Indices among the labelled rows; none if less than half of them can be held out.
     tested : ndarray of bool of shape (l,)
-        Which rows are left out once.
+        Which rows are held out.
     """
     tested = np.ones(len(known), dtype=bool)
     numbers = known.ndim == 1 and known.dtype.kind == "f"
@@ -48,16 +48,16 @@ def left_out_splits(
     splitter = SemiSupervisedKFold(min(cv, len(known)), shuffle=True, random_state=seed, task=task)
     try:
         return list(splitter.split(None, known)), tested
-    except ValueError:  # so few rows that none can be spared
+    except ValueError:  # too few rows
         return [], tested
 
 
 def size_without_folds(labels: Labels, candidates: Sequence[Any]) -> Any:
-    """Return a number of components where no label can be spared: one more than classes, the largest size at most.
+    """Return the number of components if there are too few labels for folds: classes plus one, at most the largest.
 
-    Where candidates are lists, that is the first of their items; the others are those of the first list.
+    If candidates are lists, it replaces the first item of the first list.
 
-    With one label a class, more components than that only add what rows of a class differ in. On nine tables
+    With one label a class, further components add only variation within classes. On nine tables
     (Digit1, waveform, image, pima, COIL, USPS, 4 against 9 of MNIST, two of newsgroups) it is 4 points better than 20
     in the mean.
     """
@@ -67,7 +67,7 @@ def size_without_folds(labels: Labels, candidates: Sequence[Any]) -> Any:
 
 
 def left_out_score(classifier: Any, Z: np.ndarray, known: np.ndarray) -> float:
-    """Return how well a classifier predicts rows that are left out (see `right`); of a tuned one, the best score.
+    """Return the out-of-fold score of a classifier (see `right`); of `Tuned`, the best score of its candidates.
 
     Parameters
     ----------
@@ -81,10 +81,10 @@ def left_out_score(classifier: Any, Z: np.ndarray, known: np.ndarray) -> float:
     Returns
     -------
     score : float
-        Minus infinity where no row can be left out.
+        Minus infinity if no row can be held out.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what matters is said once, by the fit that is kept
+        warnings.simplefilter("ignore")  # the fit on all labels warns
         if hasattr(classifier, "grid"):
             return float(clone(classifier).fit(Z, known).scores_.max(initial=-np.inf))
         splits, tested = left_out_splits(known, 5, 0)

@@ -1,4 +1,4 @@
-"""One class a row, several labels or a number: what lets the adapters take each."""
+"""Helpers of the adapters for classes, several labels a row, and numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from labelfold.labels import Labels, read_labels
 
 
 def read_any_labels(y: Any, n_rows: int, estimator: Any) -> Labels:
-    """Read classes, several labels a row or, where its task is regression, numbers for one of the adapters."""
+    """Read the labels for an adapter, in its task."""
     numbers = estimator.task == "regression"
     tasks = ("regression",) if numbers else ("binary", "multiclass", "multilabel")
     name = type(estimator).__name__
@@ -25,7 +25,7 @@ def read_any_labels(y: Any, n_rows: int, estimator: Any) -> Labels:
 
 
 def coded(labels: Labels) -> np.ndarray:
-    """Return y as class codes, -1 where unlabelled; several labels a row, and numbers, as floats with NaN there."""
+    """Return y as class codes with -1 for unlabelled rows, or as 0/1 labels or numbers with NaN."""
     Y: np.ndarray
     if labels.task in ("multilabel", "regression"):
         Y = np.full((labels.n_rows, *labels.values.shape[1:]), np.nan)
@@ -36,7 +36,7 @@ def coded(labels: Labels) -> np.ndarray:
 
 
 def right(truth: np.ndarray, guess: np.ndarray) -> float:
-    """Return the share of rows that are right; with several labels a row F1 over all of them; of numbers R².
+    """Return the accuracy; for several labels a row micro-averaged F1; for numbers R².
 
     >>> right(np.array([0, 1, 1]), np.array([0, 1, 0])).__round__(2)
     0.67
@@ -49,14 +49,14 @@ def right(truth: np.ndarray, guess: np.ndarray) -> float:
 
 
 def tags_of_task(tags: Any, task: str) -> Any:
-    """Return the tags of an adapter that predicts classes, or numbers where that is its task."""
+    """Return the tags of an adapter as those of a classifier or, for regression, of a regressor."""
     if task == "regression":
         tags.estimator_type, tags.classifier_tags, tags.regressor_tags = "regressor", None, RegressorTags()
     return tags
 
 
 def for_task(model: Any, task: str) -> Any:
-    """Tell a model and all its parts that y holds classes or numbers, where they ask."""
+    """Set ``task`` of a model and of all its parts that have this parameter."""
     return model.set_params(**{p: task for p in model.get_params() if p.rpartition("__")[2] == "task"})
 
 
@@ -66,7 +66,7 @@ def _all_have(name: str) -> Any:
 
 
 class PerLabel(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
-    """A classifier for one class a row, and for several labels a row one copy of it for each label.
+    """A classifier that takes several labels a row, by one copy of it for each label.
 
     Parameters
     ----------
@@ -76,11 +76,11 @@ class PerLabel(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     Attributes
     ----------
     estimators_ : list of classifiers
-        The one classifier, or one for each label that some rows have and others have not.
+        One classifier, or one for each label that is not constant.
     constants_ : ndarray of shape (c,)
-        With several labels a row: 0 or 1 for labels that no row or every row has, else NaN.
+        With several labels a row: 0 or 1 for constant labels, otherwise NaN.
     classes_ : ndarray of shape (c,)
-        The classes, or the numbers of the labels.
+        The classes, or the indices of the labels.
 
     Examples
     --------
@@ -132,7 +132,7 @@ class PerLabel(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return shares[:, 1] if self.several_ else shares
 
     def _each(self, X: Any, ask: Callable[[Any, Any], np.ndarray], constants: np.ndarray) -> np.ndarray:
-        """Return what the classifier says, or what each label's says in its column and constants in the others."""
+        """Return the result of the classifier, or one column for each label, with constants for constant labels."""
         X = validate_data(self, X, accept_sparse="csr", reset=False)
         if not self.several_:
             return ask(self.estimators_[0], X)

@@ -167,7 +167,7 @@ OWN = (
         "semi-supervised",
         True,
         "Cho & Saul, Nonnegative matrix factorization for semi-supervised dimensionality reduction, 2011",
-        # its parts keep what tells the labelled rows apart, so that these cannot say how many there should be
+        # its parts depend on the labels, so labelled rows cannot choose their number
         builders.parts_svm("NMFAlpha", size=20),
         "C",
         nonnegative=True,
@@ -207,7 +207,7 @@ OWN = (
         "semi-supervised",
         True,
         "Liu & Wu, Non-negative matrix factorization with constraints, 2010",
-        # its parts are told the labels: only others can say how many there should be (two gain nothing)
+        # its parts depend on the labels, so hidden labels choose their number (two gain nothing)
         builders.parts_svm("CNMF", sizes=(20, 40, 10, 5), hide=True),
         "C",
         nonnegative=True,

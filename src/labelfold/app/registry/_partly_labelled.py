@@ -1,4 +1,4 @@
-"""Adapters for labels with gaps: a classifier or regressor, a reducer and one of them, class codes."""
+"""Adapters that let scikit-learn's estimators take a y with unlabelled rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from labelfold.rows._host import short_indices
 
 
 class Labelled(TaskScore, ClassifierMixin, BaseEstimator):
-    """Fit a classifier, or a regressor, on the labelled rows and leave the others out.
+    """Fit a classifier, or a regressor, on the labelled rows only.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Labelled(TaskScore, ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     classifier_ : classifier or regressor
-        As fitted, on class codes or on numbers of mean 0 and variance 1: an SVM's tolerance has their unit.
+        As fitted, on class codes, or on standardised numbers, since the tolerance of an SVM depends on their unit.
     classes_ : ndarray of shape (c,)
         The classes; not there for numbers.
     center_, spread_ : float
@@ -101,7 +101,7 @@ class Labelled(TaskScore, ClassifierMixin, BaseEstimator):
         return PerLabel(LinearSVC()) if self.classifier is None else self.classifier
 
     def _fit_reducer(self, X: Any, labels: Labels, values: np.ndarray) -> None:
-        """Do nothing: the classifier sees the columns as they are."""
+        """Do nothing: there is no reducer."""
 
     def _reduced(self, X: Any) -> Any:
         return X
@@ -117,20 +117,19 @@ class Labelled(TaskScore, ClassifierMixin, BaseEstimator):
 
 
 class ReduceThenClassify(TransformerMixin, Labelled):
-    """Fit a reducer on all rows, with the labels there are, then a classifier or regressor on the labelled ones.
+    """Fit a reducer on all rows, then a classifier or regressor on the labelled rows.
 
     Parameters
     ----------
     reducer : transformer, optional
-        Fitted on all rows, without labels; PCA unless given.
+        Fitted on all rows and labels; PCA by default.
     classifier : classifier or regressor, optional
         Fitted on the labelled rows; a linear SVM unless given.
     sizes : sequence of int, optional
-        Candidates for the reducer's number of components, most trusted first. The one is taken with which the
-        classifier, its penalty tuned too, predicts most labelled rows that are left out of its own fit. The reducer
-        is not fitted again without their labels.
+        Candidates for the number of components, the default first. The one with the best out-of-fold score of the
+        classifier is taken. The reducer is fitted once with all labels, not in each fold.
     nested : bool, default=False
-        Whether a reducer with more components holds those with fewer, as PCA does: the largest alone is fitted.
+        Whether the first components do not depend on their number, as for PCA. Only the largest size is fitted then.
     task : {"classification", "regression"}, default="classification"
         Whether y holds classes or numbers.
     unlabeled : number or str, default=-1
@@ -196,7 +195,7 @@ class ReduceThenClassify(TransformerMixin, Labelled):
         self.reducer_ = fitted[best] if best in fitted else self._sized(best).fit(X, y)
 
     def _sized(self, size: int | None) -> Any:
-        """Return the reducer, to be fitted, with so many components, or as it was given."""
+        """Return the reducer, not fitted, with ``size`` components, or as given."""
         reducer = PCA() if self.reducer is None else clone(self.reducer)
         if size is not None:
             last = reducer[-1] if isinstance(reducer, Pipeline) else reducer
@@ -208,7 +207,7 @@ class ReduceThenClassify(TransformerMixin, Labelled):
 
 
 class Coded(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
-    """Give a semi-supervised classifier of scikit-learn all rows, and class codes with -1 where there is no label.
+    """Fit a semi-supervised classifier of scikit-learn on class codes, with -1 for unlabelled rows.
 
     Parameters
     ----------
@@ -251,7 +250,9 @@ class Coded(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """Return each row's class."""
         check_is_fitted(self)
         X = short_indices(validate_data(self, X, accept_sparse="csr", reset=False))
-        with np.errstate(invalid="ignore"):  # a row that no fitted row is near: 0 / 0, and the first class
+        with np.errstate(
+            invalid="ignore"
+        ):  # 0 / 0 for a row far from all fitted rows, which gets the first class
             return self.classes_[self.estimator_.predict(X)]
 
     def __sklearn_tags__(self) -> Any:
@@ -261,16 +262,16 @@ class Coded(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
 
 def without_tree(graph: Any, X: Any) -> Any:
-    """Let a graph of neighbours search without a tree, which skops does not save; the answer is the same."""
+    """Replace the neighbour search of a graph by brute force, since skops cannot save trees; results are equal."""
     if getattr(graph, "nn_fit", None) is not None:
         graph.nn_fit = NearestNeighbors(n_neighbors=graph.n_neighbors, algorithm="brute").fit(X)
     return graph
 
 
 def only_missing(model: Any) -> Any:
-    """Let missing values alone mean unlabelled, in a model and its parts: -1 is a class like any other then.
+    """Set ``unlabeled=None`` in a model and its parts, so that -1 is a class.
 
-    A reducer is told class codes, of which -1 always means unlabelled.
+    Reducers are left out: they get class codes, in which -1 means unlabelled.
     """
     names = [name.split("__") for name in model.get_params()]
     readers = [name for name in names if name[-1] == "unlabeled" and "reducer" not in name]

@@ -1,4 +1,4 @@
-"""A penalty tuned on the labelled rows, and the unit it is measured in."""
+"""Tuning of a penalty by cross-validation on the labelled rows, in units of the spread of X."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from labelfold.app.registry._partly_labelled import Labelled
 from labelfold.labels import Labels
 from labelfold.model_selection._choosing import left_out_guesses
 
-_FEW = 200  # labelled rows
+_FEW = 200  # labelled rows up to which folds are drawn several times
 
 
 def _chosen_has(name: str) -> Any:
@@ -41,44 +41,41 @@ def _chosen_has(name: str) -> Any:
 class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     r"""Choose a penalty, or several together, by cross-validation on the labelled rows, then fit on all rows.
 
-    Few labels make the penalty matter, and its size depends on the units of the data, so the candidates are
-    multiples of :math:`u^p` where p is not 0, with :math:`u` the mean squared distance of the labelled rows (or of
-    all, where all are learned from) from their mean. A class with one label keeps it in every fold. Where less than
-    half of the labelled rows are of other classes, nothing is compared.
+    A good penalty depends on the unit of X, so the candidates are multiples of :math:`u^p`, with :math:`u` the mean
+    squared distance of the labelled rows (with ``hide``, of all rows) from their mean. A class with one label keeps
+    it in training in every fold. If more than half of the labelled rows are of such classes, ``fallback`` is used.
 
     Parameters
     ----------
     estimator : classifier or regressor
-        What is tuned.
+        The estimator to tune.
     parameter : str or tuple of str
-        The name of its penalty, or of several that are chosen together.
+        Name of the penalty, or names of parameters that are chosen jointly.
     grid : sequence of float or of tuples
-        The candidates, most trusted first: it wins ties.
+        The candidates. The first is the default and wins ties.
     power : int or tuple of int, default=1
         The p above: 1 for a ridge added to a scatter matrix, -1 for the C of an SVM.
     per_label : bool, default=False
-        Whether the candidates are multiples of the number of labelled rows, too.
+        Whether the candidates are also multiplied by the number of labelled rows.
     fallback : object, default=None
-        What is taken where too few labels can be spared for folds; the first candidate when None, and one more than
-        there are classes when "classes". A single label a
-        class leaves `LDA` no choice: whichever its ridge, a row goes to the class of the nearest labelled row.
+        The value if there are too few labels for folds. None: the first candidate. "classes": the number of classes
+        plus one. (With one label a class the ridge of `LDA` does not change its predictions.)
     cv : int, default=5
-        Folds, fewer where a class has fewer labels.
+        Number of folds; fewer if a class has fewer labels.
     repeats : int, default=2
-        How often folds are drawn where there are at most 200 labelled rows; once where there are more, or with
-        ``hide``, where a fit costs more. Four draws instead of one gained 0.6 to 1.0 points with 50 labels, in the
-        mean over six tables (image, waveform, usps, Digit1, BCI, COIL) for LDA, SVM and logistic regression; two
-        cost half as much.
+        Number of draws of the folds for up to 200 labelled rows; one for more, or with ``hide``. Four draws instead
+        of one gained 0.6 to 1.0 points with 50 labels, in the mean over six tables (image, waveform, usps, Digit1,
+        BCI, COIL) for LDA, SVM and logistic regression; two cost half as much.
     most_rows : int, default=2000
-        How many labelled rows the candidates are compared on, of each class in proportion.
+        Largest number of labelled rows for the comparison, stratified by class.
     hide : bool, default=False
-        Whether the labels of a fold are hidden, and its rows stay: for methods that learn from all rows. Otherwise
-        candidates are fitted on labelled rows alone.
+        Whether the rows of a fold stay in training as unlabelled rows, for semi-supervised methods. Otherwise
+        candidates are fitted on labelled rows only.
     most_unlabeled : int, optional
-        With ``hide``: how many unlabelled rows the candidates are compared with, drawn at random; all when None.
+        With ``hide``: largest number of unlabelled rows for the comparison, drawn at random; None for all.
     nested : bool, default=False
-        Whether the parameter, or the first of several, is the number of components and a model with more holds those
-        with fewer, which its ``predict(X, n_components)`` asks for: the largest alone is fitted in a fold.
+        Whether the (first) parameter is a number of components, and ``predict(X, n_components)`` of a model gives the
+        predictions of smaller ones. Only the largest size is then fitted in each fold.
     random_state : int, optional
         Seed of the folds.
     task : {"classification", "regression"}, default="classification"
@@ -91,9 +88,9 @@ class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     estimator_ : classifier or regressor
         Fitted on all rows with the penalty chosen.
     best_value_ : float or list of float
-        That penalty, or those.
+        The chosen penalty, or parameters.
     scores_ : ndarray of shape (len(grid),)
-        Accuracy, or R², of each candidate on the labelled rows left out; empty where no fold could be made.
+        Out-of-fold score of each candidate (see `right`); empty if there are too few labels for folds.
     task_ : {"binary", "multiclass", "multilabel", "regression"}
     """
 
@@ -137,10 +134,10 @@ class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         checked = validate_data(self, X, accept_sparse="csr")
         labels = read_any_labels(y, checked.shape[0], self)
         candidates = self._candidates(checked, labels)
-        some = _some(labels.values, self.most_rows, self.random_state)
-        index, known = labels.index[some], labels.values[some]
+        chosen = _rows_to_tune_on(labels.values, self.most_rows, self.random_state)
+        index, known = labels.index[chosen], labels.values[chosen]
         kept = self._kept(checked.shape[0], index, labels.index)
-        # many small fits: BLAS threads that wait for each other cost more than the work
+        # one BLAS thread: for many small fits synchronisation costs more than it gains
         with threadpool_limits(1, user_api="blas"):
             rows = checked if len(kept) == checked.shape[0] else checked[kept]
             self.scores_ = self._score(rows, np.searchsorted(kept, index), known, candidates)
@@ -149,7 +146,7 @@ class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             self.best_value_ = size_without_folds(labels, candidates)
         if len(self.scores_):
             self.best_value_ = candidates[int(np.argmax(self.scores_))]
-        # X as it was given, so that the model chosen learns the column names too
+        # X as it was given, so that the model keeps the names of columns
         self.estimator_ = self._with(self.best_value_).fit(X, y)
         self.task_ = labels.task
         if self.task_ != "regression":
@@ -157,7 +154,7 @@ class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return self
 
     def _candidates(self, X: Any, labels: Labels) -> list[Any]:
-        """Return the candidates in the unit of X: numbers, or lists of them where several are chosen together."""
+        """Return the candidates in the unit of X: numbers, or lists if several parameters are chosen jointly."""
         unit = _mean_square(X if self.hide else X[labels.index]) if np.any(self.power) else 1.0
         times = len(labels.index) if self.per_label else 1
 
@@ -175,7 +172,7 @@ class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return clone(self.estimator).set_params(**dict(zip(self.parameter, value, strict=True)))
 
     def _score(self, X: Any, index: np.ndarray, known: np.ndarray, candidates: Sequence[Any]) -> np.ndarray:
-        """Return each candidate's score on the rows left out; nothing where too few can be."""
+        """Return the out-of-fold score of each candidate; empty if there are too few labels for folds."""
         if len(candidates) < 2:
             return np.empty(0)
         once = self.hide or len(known) > _FEW
@@ -186,7 +183,7 @@ class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def _round(
         self, X: Any, index: np.ndarray, known: np.ndarray, candidates: Sequence[Any], seed: int
     ) -> np.ndarray:
-        """Return each candidate's score in one round of folds."""
+        """Return the out-of-fold score of each candidate for one draw of the folds."""
         splits, tested = left_out_splits(known, self.cv, seed)
         if not splits:
             return np.empty(0)
@@ -213,7 +210,7 @@ class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return np.array([right(known[tested], guess[tested]) for guess in guessed])
 
     def _kept(self, n: int, index: np.ndarray, labelled: np.ndarray) -> np.ndarray:
-        """Return the rows that candidates are compared on: these labelled ones, and some without a label."""
+        """Return the rows for the comparison: these labelled rows and, with ``hide``, unlabelled rows."""
         if not self.hide:
             return index
         others = np.setdiff1d(np.arange(n), labelled)
@@ -224,7 +221,7 @@ class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def _fold(
         self, X: Any, index: np.ndarray, known: np.ndarray, train: np.ndarray
     ) -> tuple[Any, np.ndarray]:
-        """Return what a candidate is fitted on: the labelled rows of a fold, or all rows with only those labelled."""
+        """Return the training rows and labels of a fold: labelled rows only, or all rows with hidden labels."""
         if not self.hide:
             return X[index[train]], known[train]
         # missing, whatever else is told to mean unlabelled
@@ -267,10 +264,9 @@ class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
 
 class UnitSpread(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Divide X by one number, so that its rows lie at a mean squared distance of 1 from their mean.
+    """Divide X by one number, so that its rows have a mean squared distance of 1 from their mean.
 
-    A linear SVM penalises its intercept too, in the units of X: without this, metres and millimetres would give
-    two classifiers.
+    A linear SVM penalises its intercept too, so without this it would depend on the unit of X.
 
     Attributes
     ----------
@@ -301,7 +297,7 @@ class UnitSpread(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
 
 def settled(model: Any) -> Any:
-    """Return a fitted model with the estimator that tuning chose in the place of the tuning."""
+    """Return a fitted model in which every `Tuned` is replaced by its chosen estimator."""
     chosen = model
     if isinstance(model, Tuned):
         chosen = model.estimator_
@@ -316,7 +312,7 @@ def settled(model: Any) -> Any:
 
 
 def _by_largest(candidates: Sequence[Any]) -> list[tuple[Any, list[tuple[int, int]]]]:
-    """Group candidates that differ in size alone: the largest of each group, and the places and sizes of all.
+    """Group candidates that differ only in size; return the largest, and the indices and sizes, of each group.
 
     >>> _by_largest([2, 5])
     [(5, [(0, 2), (1, 5)])]
@@ -333,8 +329,8 @@ def _by_largest(candidates: Sequence[Any]) -> list[tuple[Any, list[tuple[int, in
     ]
 
 
-def _some(known: np.ndarray, most: int, seed: int | None) -> Any:
-    """Return which labelled rows to tune on: all, or about ``most``, two of a class at least."""
+def _rows_to_tune_on(known: np.ndarray, most: int, seed: int | None) -> Any:
+    """Return the labelled rows to tune on: all, or about ``most``, with at least two of each class."""
     if len(known) <= most:
         return slice(None)
     order = np.random.default_rng(seed).permutation(len(known))

@@ -1,4 +1,4 @@
-"""The reference points a comparison needs beside the library's own methods: scikit-learn's, and UMAP where it is."""
+"""Adapters of baselines: scikit-learn's LabelSpreading and LDA, and UMAP."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Spreading(Labelled):
     n_neighbors : int, default=7
         Neighbours in the graph, fewer where there are fewer rows.
     alpha : float, default=0.2
-        How far labels may change on the way.
+        How much labels may change; see LabelSpreading.
     unlabeled : number or str, default=-1
         The label of rows without one; missing values always are.
 
@@ -75,8 +75,8 @@ class Spreading(Labelled):
 class ScikitLDA(TransformerMixin, Labelled):
     """scikit-learn's LinearDiscriminantAnalysis on the labelled rows, with Ledoit and Wolf's shrinkage.
 
-    It predicts from the embedding, as reduced-rank LDA does: the class whose mean is nearest, frequent classes
-    preferred. (scikit-learn's own ``predict`` uses every direction, however few are asked for.)
+    It predicts from the embedding, as reduced-rank LDA does: by the distance to the class means and the priors.
+    (scikit-learn's own ``predict`` uses every direction, however few are asked for.)
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ class ScikitLDA(TransformerMixin, Labelled):
 
 
 class SupervisedUMAP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """umap-learn's UMAP, told the labels there are.
+    """umap-learn's semi-supervised UMAP.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What the report says, as values that its template writes down; it escapes every one of them."""
+"""The values of the report's template, which escapes every one of them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MADE = {
 
 
 def context(found: Comparison, folder: Path | None, made: Collection[str] = ()) -> dict[str, Any]:
-    """Return the values of the page, section by section; None for one that there is nothing to say in."""
+    """Return the values of the page, section by section; None for a section that is left out."""
     return {
         "title": f"labelfold: which reduction for {found.settings['name']}?",
         "answer": found.answer,
@@ -63,7 +63,7 @@ def context(found: Comparison, folder: Path | None, made: Collection[str] = ()) 
 
 
 def facts(found: Comparison) -> str:
-    """Say what was compared on."""
+    """Describe the data."""
     s = found.settings
     kind = "sparse column" if s["sparse"] else "column"
     labels = f"{len(s['classes'])} {'labels' if found.data.facts.multilabel else 'classes'}"
@@ -98,7 +98,7 @@ def maps(found: Comparison) -> dict[str, Any] | None:
 
 
 def next_steps(found: Comparison, folder: Path | None, made: Collection[str]) -> dict[str, Any] | None:
-    """Say which commands, or lines of Python, come next, and which files there are."""
+    """Return the next commands, or lines of Python, and the files that were written."""
     if found.winner is None:
         return None
     commands, files = [], {}
@@ -170,7 +170,7 @@ def methods(found: Comparison) -> dict[str, Any] | None:
 
 
 def numbers(found: Comparison) -> dict[str, Any]:
-    """Return the table: a row a method, the column that decides first."""
+    """Return the table: one row for each method, with the deciding budget first."""
     asked = sorted(found.lines["budget"].unique(), key=lambda b: (b != found.budget_, -b))
     scored = figures.scores(found)
     lines = []
@@ -228,7 +228,7 @@ def _bytes(value: float | None) -> str:
 
 
 def components(found: Comparison) -> dict[str, Any] | None:
-    """Return what the components, or scores, of the recommended model are made of."""
+    """Return the columns that correlate with the components, or scores, of the recommended model."""
     strengths, data = found.review.strengths, found.data
     if strengths is None:
         return None
@@ -244,7 +244,7 @@ def components(found: Comparison) -> dict[str, Any] | None:
 
 
 def has_curve(found: Comparison) -> bool:
-    """Tell whether there are results with fewer labels than there are."""
+    """Tell whether there is a learning curve."""
     return found.lines["budget"].nunique() > 1
 
 
@@ -285,13 +285,13 @@ def _curves(found: Comparison, table: Any, by: str, x: str, against: str) -> str
 
 
 def columns(found: Comparison) -> list[str] | None:
-    """Return how the columns of a table were read, where they are not all plain numbers."""
+    """Return how the columns of a table were read, unless all are plain numbers."""
     recipe = None if found.data is None else found.data.recipe
     return recipe.lines() if recipe is not None and recipe.lines(plain=False) else None
 
 
 def left_out(found: Comparison) -> list[str]:
-    """Say what was left out, what failed and what was warned of, each with the reason."""
+    """Return sentences about methods left out, errors and warnings."""
     items = [f"{title} was left out: {why}." for title, why in found.left_out.items()]
     ran = set(found.results["method"])
     items += [
@@ -306,7 +306,7 @@ def left_out(found: Comparison) -> list[str]:
 
 
 def how(found: Comparison) -> dict[str, Any]:
-    """Return what it takes to judge and repeat the runs."""
+    """Return the settings and versions that are needed to repeat the runs."""
     s = found.settings
     packages = ("labelfold", "scikit-learn", "numpy", "scipy", "numba")
     return {

@@ -42,7 +42,7 @@ _STEPS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # of confidence, between groups
 
 
 def plain(text: Any) -> str:
-    """Return text that plotly shows letter by letter; quotes stay, since it does not read them back.
+    """Return text with its markup escaped for plotly; quotes stay, since plotly would show their escapes.
 
     >>> plain("<b>a</b> & b")
     '&lt;b&gt;a&lt;/b&gt; &amp; b'
@@ -51,7 +51,7 @@ def plain(text: Any) -> str:
 
 
 def by_budget(found: Comparison) -> dict[str, Any]:
-    """Draw the score against the label budget, a line with a band for each method at its size."""
+    """Draw the learning curves: a line with a band for each method."""
     data = []
     for label, rows in found.lines.dropna(subset="mean").groupby("label", sort=False):
         hover = [
@@ -70,7 +70,7 @@ def by_budget(found: Comparison) -> dict[str, Any]:
 
 
 def by_size(found: Comparison) -> dict[str, Any] | None:
-    """Draw the score against the number of components at the budget that decides; None where there is one size."""
+    """Draw the score against the number of components at the deciding budget; None if there is one size only."""
     at = found.table[found.table["budget"] == found.budget_].dropna(subset=["mean", "components"])
     data = []
     for method in found.ranking["method"]:
@@ -144,7 +144,7 @@ def by_method(found: Comparison) -> dict[str, Any] | None:
 
 
 class Score(NamedTuple):
-    """What the folds say of one method: its score on rows held back, a 90% interval, and on how many rows."""
+    """The cross-validated score of a method, with its 90% interval and the number of rows."""
 
     value: float
     low: float
@@ -170,7 +170,7 @@ def scores(found: Comparison) -> dict[str, Score]:
 
 
 def calibration(found: Comparison) -> dict[str, Any] | None:
-    """Draw how often predictions were right against how sure the method was of them; None where it does not say."""
+    """Draw the reliability diagram of the confidence; None if the method has none."""
     shares = reliability(found)
     if shares is None:
         return None
@@ -208,7 +208,7 @@ def calibration(found: Comparison) -> dict[str, Any] | None:
 
 
 def reliability(found: Comparison) -> list[tuple[float, float, float, float, int]] | None:
-    """Return rows held back in groups of like confidence: mean confidence, share right, its 90% interval, rows."""
+    """Return groups of similar confidence: mean confidence, share right, its 90% interval, number of rows."""
     told = found.review.left_out
     if told is None or found.data.facts.numbers:
         return None
@@ -230,7 +230,7 @@ def reliability(found: Comparison) -> list[tuple[float, float, float, float, int
 
 
 def component(strength: np.ndarray, shape: tuple[int, ...], names: list[str], most: float) -> dict[str, Any]:
-    """Draw what a component goes along with, pixel by pixel; of a pixel in colour, the strongest of the three."""
+    """Draw the correlations of a component with the pixels; in colour, the strongest of the three channels."""
     if len(shape) == 3:
         each = strength.reshape(-1, shape[2])
         place = np.arange(len(each)) * shape[2] + np.abs(each).argmax(axis=1)
@@ -253,7 +253,7 @@ def component(strength: np.ndarray, shape: tuple[int, ...], names: list[str], mo
 
 
 def held_back(found: Comparison) -> dict[str, Any] | None:
-    """Draw the numbers of rows held back against what was predicted for them; None where y holds classes."""
+    """Draw true against predicted numbers of held-out rows; None for classes."""
     told = found.review.left_out
     if told is None or not found.data.facts.numbers:
         return None

@@ -1,4 +1,4 @@
-"""What was predicted for labelled rows without their labels: confusion, confidence, labels to look at again."""
+"""The report on held-out predictions: confusion, confidence, and doubtful labels."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_LISTED = 20
 
 
 def look_again(found: Comparison) -> dict[str, Any] | None:
-    """Return the labels that disagree with their surroundings."""
+    """Return the labels that held-out predictions contradict with high confidence."""
     told, data = found.review.left_out, found.data
     if told is None or data.facts.numbers or not np.isfinite(told.confidence).any():
         return None
@@ -41,7 +41,7 @@ def look_again(found: Comparison) -> dict[str, Any] | None:
 
 
 def confusion(found: Comparison) -> dict[str, Any] | None:
-    """Return what the recommended method takes for what, and the rows behind each number."""
+    """Return the confusion matrix of the recommended method, with the rows of each cell."""
     told, data = found.review.left_out, found.data
     if told is None or data.facts.numbers or not told.tested.any():
         return None
@@ -75,7 +75,7 @@ def confusion(found: Comparison) -> dict[str, Any] | None:
 
 
 def held_back(found: Comparison) -> dict[str, Any] | None:
-    """Describe the figure of numbers held back against what was predicted for them."""
+    """Describe the figure of true against predicted numbers."""
     told, choice = found.review.left_out, found.choice
     if told is None or not found.data.facts.numbers:
         return None
@@ -88,7 +88,7 @@ def held_back(found: Comparison) -> dict[str, Any] | None:
 
 
 def calibration(found: Comparison) -> dict[str, Any] | None:
-    """Describe how well confidence agrees with how often predictions are right."""
+    """Describe the reliability diagram."""
     shares = figures.reliability(found)
     told = found.review.left_out
     if shares is None or told is None:

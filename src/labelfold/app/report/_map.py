@@ -1,4 +1,4 @@
-"""The maps as data for the page: where rows lie, and channels of values that they can be coloured by.
+"""The maps as data for the page: coordinates of rows, and channels of values for their colour.
 
 A channel holds one value a row, as bytes: a class, with 65535 for none, or a number between two ends.
 """
@@ -55,7 +55,7 @@ def _method(shown: Map, found: Comparison) -> dict[str, Any]:
 
 
 def _strength(shown: Map, data: Data) -> np.ndarray:
-    """Return from 0 to 255 how strongly rows are drawn: as sure as their prediction is, from a guess up."""
+    """Return the opacity of rows, 0 to 255: their confidence above that of a random guess."""
     sure = shown.confidence
     if not np.isfinite(sure).any():
         return np.full(len(sure), 128)
@@ -66,7 +66,7 @@ def _strength(shown: Map, data: Data) -> np.ndarray:
 
 
 def placed(shown: Map) -> str:
-    """Say how the rows of a map were placed, and what follows for its reader."""
+    """Say how the rows of a map were placed, and how to read it."""
     if shown.axes is None:
         return (
             "placed so that neighbours in all components stay neighbours; what lies together is alike, and distances "
@@ -77,7 +77,7 @@ def placed(shown: Map) -> str:
 
 
 def _channels(shown: Map, found: Comparison) -> list[dict[str, Any]]:
-    """Return what the rows of a map can be coloured by, besides columns; the first is shown first."""
+    """Return the channels for the colour of rows, besides columns; the first is the default."""
     data, rows = found.data, shown.rows
     labelled, known = data.labels.labelled[rows], data.y[rows]
     first = shown.title == found.review.maps[0].title
@@ -129,7 +129,7 @@ def _errors(found: Comparison, rows: np.ndarray) -> dict[str, Any]:
 
 
 def _columns(data: Data, rows: np.ndarray, strengths: np.ndarray | None) -> list[dict[str, Any]]:
-    """Return columns to colour by: all of them, or those that go along most with the components."""
+    """Return the channels of columns: all, or those that correlate most with the components."""
     d = data.X.shape[1]
     most = max(1, _MOST_CELLS // len(rows))
     chosen = np.arange(d)

@@ -1,4 +1,4 @@
-"""A comparison as a notebook shows it: the answer, the methods, and a small map that needs no script."""
+"""The HTML of a comparison in a notebook: answer, methods, and a small map without scripts."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _small_map(found: Comparison) -> dict[str, Any] | None:
 
 
 def _coloured(found: Comparison, shown: Any, some: np.ndarray) -> tuple[list[str], list[tuple[str, str]]]:
-    """Return the colours of rows, by label or prediction, and what they mean where they are few."""
+    """Return the colours of rows, by label or prediction, and their legend if there are few."""
     data = found.data
     known, said = data.y[shown.rows[some]], shown.predicted[some]
     if data.facts.multilabel:

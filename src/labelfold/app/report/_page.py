@@ -1,4 +1,4 @@
-"""The comparison as one HTML page that needs nothing else: no network, no other file."""
+"""Writes the report: one HTML page that needs no network and no other file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that are images, as small pictures for the page."""
+"""Thumbnails of rows that are images."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LARGEST, _SMALLEST = 48, 8  # pixels a side
 
 
 def pictures(found: Comparison, rows: Any) -> dict[str, Any] | None:
-    """Return rows as pictures of one size, a byte a pixel and channel; None where they are no images."""
+    """Return rows as thumbnails of one size, one byte for each pixel and channel; None if they are not images."""
     from labelfold.app.report._map import packed
 
     shape = found.settings["image_shape"]

@@ -1,0 +1,370 @@
+"""The labelling page, killed, denied the disk and attacked by requests: no label that it confirmed is ever lost."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+from child import Command, Ended
+from disk import KINDS, Disk, can_happen
+from places import new_folder
+from scenarios import warm, write_table
+
+NAMES = ("label-kill", "label-disk")
+HOSTILE = ("http",)
+_TRIES = 4
+COMMAND = "label t.csv -t kind --id name --no-browser --who ada"
+_ARGUMENTS = COMMAND.split()
+_ODD = ["a", "b, c", 'd "e"', "=1+1", "é 漢", "<b>f</b>", "-g", "h;i"]
+
+
+class Page:
+    """A page in a child, and its client."""
+
+    def __init__(self, folder: Path, prepare: Callable[[], Any] | None = None):
+        self.folder = folder
+        self.command = Command(_ARGUMENTS, folder, prepare)
+        self.url = ""
+        end = time.monotonic() + 60
+        while not self.url.endswith("\n") and time.monotonic() < end:
+            time.sleep(0.005)
+            self.command._listen()
+            self.url = next(iter(self.command.said.values())).decode()
+            if os.waitid(os.P_PID, self.command.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                break
+        self.url = self.url.strip()
+        self.client = httpx.Client(timeout=20)
+
+    def post(self, path: str, **body: Any) -> httpx.Response:
+        """Ask for something as the page does."""
+        origin = self.url.rstrip("/").rsplit("/", 1)[0]
+        return self.client.post(self.url + path, json=body, headers={"origin": origin})
+
+    def state(self) -> dict[str, Any]:
+        """Return what the page shows."""
+        return self.client.get(self.url + "state").json()
+
+    def end(self, how: int = signal.SIGINT) -> Ended:
+        """End the page."""
+        self.client.close()
+        self.command.send(how)
+        return self.command.wait()
+
+
+def run_batch(name: str, seed: int, number: int, *, shown: bool = False) -> tuple[Counter[str], str]:
+    """Disturb a page several times; return how that ended how often, and what failed."""
+    warm()
+    rng = random.Random(f"{name}:{seed}:{number}")
+    attack = {"label-kill": _killed, "label-disk": _denied, "http": _hostile}[name]
+    ended: Counter[str] = Counter()
+    for _ in range(_TRIES):
+        root = new_folder("label-")
+        folder = root / "work"
+        folder.mkdir()
+        write_table(folder / "t.csv", 0)
+        done: list[str] = []
+        try:
+            ended.update(attack(folder, rng, done))
+        except (AssertionError, httpx.HTTPError) as error:
+            if shown:
+                raise
+            return ended, f"{', '.join(done)}: {error!r:.500}"
+        finally:
+            shutil.rmtree(root)
+    return ended, ""
+
+
+def _some_label(rng: random.Random) -> dict[str, Any]:
+    rows = rng.sample(range(60), rng.choice([1, 1, 1, 5]))
+    return {"rows": rows, "label": rng.choice([*_ODD, None])}
+
+
+def _journal(folder: Path) -> tuple[dict[int, str], list[list[str]]]:
+    """Return the label that each row has by the whole lines of the journal, and those lines."""
+    content = (folder / "t.labels.csv").read_bytes()
+    lines = list(csv.reader(io.StringIO(content[: content.rfind(b"\n") + 1].decode(), newline="")))
+    header, rest = lines[0], lines[1:]
+    place = header.index("label")
+    return {int(line[0]) - 1: line[place] for line in rest if len(line) == len(header)}, rest
+
+
+def _check_restart(folder: Path, wanted: dict[int, str | None], maybe: dict[int, str | None]) -> None:
+    """Check that a page that is started again has every label that was confirmed."""
+    page = Page(folder)
+    assert page.url, f"no page: {page.command.wait().err}"
+    for row, label in wanted.items():
+        said = page.client.get(f"{page.url}row/{row}").json()["label"]
+        assert said == label or (row in maybe and said == maybe[row]), f"row {row}: {said!r}, not {label!r}"
+    ended = page.end()
+    ended.check_words()
+    assert ended.status == 0, ended.err
+
+
+def _killed(folder: Path, rng: random.Random, done: list[str]) -> list[str]:
+    """Label until the page is killed; then all that it confirmed is there."""
+    when = rng.uniform(0, 0.4)
+    done.append(f"SIGKILL after {when:.3f} s")
+    page = Page(folder)
+    end, given, asked = time.monotonic() + when, {}, {}
+    pid = os.fork()
+    if not pid:
+        time.sleep(when)
+        os.kill(page.command.pid, signal.SIGKILL)
+        os._exit(0)
+    while time.monotonic() < end + 5:
+        body = _some_label(rng)
+        asked = dict.fromkeys(body["rows"], body["label"])
+        try:
+            answer = page.post("label", **body)
+        except httpx.HTTPError:
+            break
+        assert answer.status_code == 200, answer.text
+        given |= asked
+        asked = {}
+    os.waitpid(pid, 0)
+    ended = page.end(signal.SIGKILL)
+    assert ended.status == -signal.SIGKILL, f"status {ended.status}: {ended.err}"
+    _check_restart(folder, given, asked)
+    return ["result"]
+
+
+def _denied(folder: Path, rng: random.Random, done: list[str]) -> list[str]:
+    """Have a write of the journal go wrong; what was confirmed stays, and what was not is said."""
+    kind = rng.choice([kind for kind in KINDS if can_happen(kind, "write")])
+    number = rng.randrange(2, 14)
+    done.append(f"{kind} at call {number}")
+    page = Page(folder, Disk(folder, kind, number).install)
+    given: dict[int, str | None] = {}
+    asked: dict[int, str | None] = {}
+    refused = 0
+    for _ in range(8 if page.url else 0):
+        body = _some_label(rng)
+        asked = dict.fromkeys(body["rows"], body["label"])
+        before = (folder / "t.labels.csv").read_bytes()
+        try:
+            answer = page.post("label", **body)
+        except httpx.HTTPError:
+            break
+        if answer.status_code == 200:
+            given |= asked
+        else:
+            refused += 1
+            assert answer.status_code == 507, answer.text
+            assert answer.json()["error"].endswith("."), answer.text
+            untouched = (folder / "t.labels.csv").read_bytes() == before
+            assert untouched or kind == "EIO from then on", "the journal was changed"
+        asked = {}
+    ended = page.end()
+    ended.check_words()
+    assert kind != "short" or (ended.status == 0 and not refused), f"a short write is no failure: {ended.err}"
+    _check_restart(folder, given, asked)
+    return ["sentence" if refused or ended.status > 0 else "result"]
+
+
+def _hostile(folder: Path, rng: random.Random, done: list[str]) -> list[str]:
+    """Send requests that nobody should; none gets through, and the page goes on."""
+    page = Page(folder)
+    port = int(page.url.split(":")[2].split("/")[0])
+    token = page.url.rstrip("/").rsplit("/", 1)[1]
+    assert page.post("label", rows=[30], label="a").status_code == 200
+    before = (folder / "t.labels.csv").read_bytes()
+    held: list[socket.socket] = []
+    answers = []
+    for _ in range(25):
+        name = rng.choice(list(_REQUESTS))
+        done[:] = [name]
+        made = _REQUESTS[name](rng, port, token)
+        if isinstance(made, int):  # so many connections that say nothing
+            for _ in range(made):
+                one = socket.create_connection(("127.0.0.1", port), 5)
+                one.sendall(f"GET /{token}/state HTTP/1.1\r\n".encode())
+                held.append(one)
+            continue
+        status = _sent(port, made)
+        assert status is None or 400 <= status < 500 or status == 503, f"{made[:200]!r}: {status}"
+        answers.append("sentence")
+    done[:] = ["afterwards"]
+    for one in held:
+        one.close()
+    assert (folder / "t.labels.csv").read_bytes() == before, "a request that was refused wrote a label"
+    assert _waited(page)["labelled"] == 19, "the labels changed"
+    ended = page.end()
+    ended.check_words()
+    assert (ended.status, ended.mebibytes < 1200) == (0, True), f"{ended.mebibytes:.0f} MiB: {ended.err}"
+    return answers
+
+
+def _waited(page: Page) -> dict[str, Any]:
+    """Return the state, once the connections that were held are gone."""
+    for _ in range(40):
+        answer = page.client.get(page.url + "state")
+        if answer.status_code == 200:
+            return answer.json()
+        time.sleep(0.1)
+    raise AssertionError("the page does not answer any more")
+
+
+def _sent(port: int, request: bytes) -> int | None:
+    """Send bytes; return the status of the answer, None where the connection was closed."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), 10) as one:
+            one.settimeout(10)
+            one.sendall(request)
+            start = one.recv(1 << 16)
+    except (ConnectionError, BrokenPipeError):
+        return None
+    return int(start.split()[1]) if start.startswith(b"HTTP/") else None
+
+
+def _request(
+    port: int, token: str, path: str = "label", body: Any = None, method: str = "POST", **headers: str
+) -> bytes:
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    here = f"127.0.0.1:{port}"
+    own = {
+        "host": here,
+        "origin": f"http://{here}",
+        "content-type": "application/json",
+        "connection": "close",
+    }
+    own |= {"content-length": str(len(content))} | {k.replace("_", "-"): v for k, v in headers.items()}
+    head = "".join(f"{name}: {value}\r\n" for name, value in own.items() if value is not None)
+    return f"{method} /{token}/{path} HTTP/1.1\r\n{head}\r\n".encode() + content
+
+
+_LABEL = {"rows": [5], "label": "x"}
+_Maker = Callable[[random.Random, int, str], "bytes | int"]
+_REQUESTS: dict[str, _Maker] = {
+    "wrong token": lambda rng, p, t: _request(
+        p, rng.choice(["", "x", t[:-1], t + "a", t.upper()]), body=_LABEL
+    ),
+    "wrong host": lambda rng, p, t: _request(
+        p,
+        t,
+        body=_LABEL,
+        host=rng.choice(["evil.example", f"evil.example:{p}", "", "127.0.0.1", f"[::1]:{p}"]),
+    ),
+    "wrong origin": lambda rng, p, t: _request(
+        p, t, body=_LABEL, origin=rng.choice(["null", "http://evil.example", f"https://127.0.0.1:{p}", ""])
+    ),
+    "wrong type": lambda rng, p, t: _request(p, t, body=_LABEL, content_type=rng.choice(["text/plain", ""])),
+    "wrong method": lambda rng, p, t: _request(
+        p, t, body=_LABEL, method=rng.choice(["PUT", "DELETE", "GET", "PATCH", "TRACE", "X"])
+    ),
+    "huge body": lambda rng, p, t: _request(p, t, body=b'{"rows": [' + b"1," * 2_000_000 + b"1]}"),
+    "huge length": lambda rng, p, t: _request(p, t, body=_LABEL, content_length=str(10**12)),
+    "negative length": lambda rng, p, t: _request(
+        p, t, body=_LABEL, content_length=rng.choice(["-1", "x", "1e3"])
+    ),
+    "huge header": lambda rng, p, t: _request(p, t, body=_LABEL, x="y" * 200_000),
+    "many headers": lambda rng, p, t: _request(p, t, body=_LABEL, **{f"x{i}": "y" for i in range(20_000)}),
+    "no JSON": lambda rng, p, t: _request(
+        p,
+        t,
+        body=rng.choice([b"{", b"[", b"\xff\xfe", b"nul", b"[" * 100_000, b'{"a":' * 50_000, b"5", b'"x"']),
+    ),
+    "wrong rows": lambda rng, p, t: _request(
+        p,
+        t,
+        body={
+            "rows": rng.choice([[60], [-1], [2**70], ["5"], [None], [5.0], [True], {}, "5", None, []]),
+            "label": "x",
+        },
+    ),
+    "wrong class": lambda rng, p, t: _request(
+        p,
+        t,
+        body={
+            "rows": [5],
+            "label": rng.choice(
+                [
+                    "",
+                    " ",
+                    "\x1b[31m",
+                    "a\nb",
+                    "\x00",
+                    "x" * 201,
+                    5,
+                    [],
+                    {},
+                    "NA",
+                    "\u202e",
+                    "\ud800",
+                    "-1",
+                    True,
+                ]
+            ),
+        },
+    ),
+    "wrong skip": lambda rng, p, t: _request(
+        p, t, "skip", {"row": rng.choice([60, -1, "5", None, 1e300, []])}
+    ),
+    "wrong strategy": lambda rng, p, t: _request(
+        p, t, "strategy", {"name": rng.choice(["x", "\x1b[0m", 5, None])}
+    ),
+    "path": lambda rng, p, t: _request(
+        p,
+        t,
+        rng.choice(
+            [
+                "static/../../x",
+                "static/..%2f..%2fetc%2fpasswd",
+                "image/../t.csv",
+                "row/9999999999999999",
+                "export/../../t.csv",
+                "static/%00",
+                "row/-1",
+                "row/x",
+                "static//etc/passwd",
+                "%2e%2e/",
+            ]
+        ),
+        method="GET",
+    ),
+    "query": lambda rng, p, t: _request(
+        p,
+        t,
+        rng.choice(["search?least=nan", "search?labelled=x", "find?most=2", "search?least=" + "9" * 5000]),
+        method="GET",
+    ),
+    "no HTTP": lambda rng, p, t: rng.choice(
+        [b"\x16\x03\x01\x02\x00\x01", b"\r\n\r\n", b"GET\r\n\r\n", b"\0" * 5000]
+    ),
+    "two lengths": lambda rng, p, t: _request(p, t, body=_LABEL).replace(
+        b"\r\n\r\n", b"\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n", 1
+    ),
+    "slow clients": lambda rng, p, t: rng.choice([50, 300, 1000]),
+}
+
+
+def opened_only() -> None:
+    """Have a page end when it is ready: to attack what it reads."""
+    from labelfold.app.label._run import Running
+
+    def serve(page: Any) -> None:
+        page.close()
+
+    Running.serve = serve  # type: ignore[method-assign]
+
+
+def with_labels(folder: Path) -> None:
+    """Write a journal of some labels."""
+    from labelfold.app.label._journal import Journal, Line
+
+    journal = Journal(folder / "t.labels.csv", ["name"], ["name", "a", "b", "c", "d", "kind"])
+    for i in range(30):
+        label = _ODD[i % len(_ODD)]
+        journal.append([Line(i + 1, (f"row {i}",), label, journal.now(), "ada", "random", "a", 0.5, "")])
+    journal.close()
