@@ -66,7 +66,8 @@ def _untidy(X: np.ndarray, folder: Path) -> sparse.csr_array:
     values = X[rows, columns]
     if X.dtype.kind == "f":
         first = values / 2
-        second = values - first  # the other half, but for the smallest numbers there are
+        # The other half: of the smallest numbers there are it is more or less, and of infinity the same.
+        second = np.subtract(values, first, out=first.copy(), where=np.isfinite(values))
     else:
         first, second = values, np.zeros_like(values)
     data = np.column_stack([first, second]).ravel()
