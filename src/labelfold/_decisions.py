@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import expit, softmax
-from sklearn.metrics import r2_score
+from sklearn.metrics import f1_score, r2_score
 from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.validation import check_is_fitted
 
@@ -35,7 +35,7 @@ class TaskScore:
     task_: str
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the accuracy (all labels of a row right, for label columns) or R^2, on the labelled rows.
+        """Return the accuracy, micro-averaged F1 (several labels a row) or R^2, on the labelled rows.
 
         Parameters
         ----------
@@ -195,15 +195,21 @@ def indicator_scores(Y: np.ndarray, task: str) -> np.ndarray:
 
 
 def measure_of(task: str) -> Callable[..., float]:
-    """Return how predictions are scored: numbers by R^2, classes and labels by the share of rows all right."""
-    return r2_score if task == "regression" else _share_right
+    """Return how predictions are scored: numbers by R^2, classes by accuracy, labels by micro-averaged F1."""
+    return r2_score if task == "regression" else _agreement
 
 
-def _share_right(truth: np.ndarray, found: np.ndarray, sample_weight: Any = None) -> float:
-    """Return the share of rows all right; scikit-learn's accuracy takes no classes of other types than text.
+def _agreement(truth: np.ndarray, found: np.ndarray, sample_weight: Any = None) -> float:
+    """Return the accuracy of classes, or micro-averaged F1 of label columns, 1 where there is no label at all.
 
-    >>> float(_share_right(np.array([10**30, 2], dtype=object), np.array([10**30, 3], dtype=object)))
+    scikit-learn's accuracy takes only classes that are numbers or text.
+
+    >>> float(_agreement(np.array([10**30, 2], dtype=object), np.array([10**30, 3], dtype=object)))
     0.5
+    >>> float(_agreement(np.array([[1, 0], [1, 1]]), np.array([[1, 1], [1, 0]])).round(2))
+    0.67
     """
-    right = np.asarray(truth == found)
-    return np.average(right if right.ndim == 1 else right.all(axis=1), weights=sample_weight)
+    if truth.ndim == 1:
+        return np.average(np.asarray(truth == found), weights=sample_weight)
+    truth, found = truth.astype(np.intp), found.astype(np.intp)
+    return f1_score(truth, found, average="micro", zero_division=1.0, sample_weight=sample_weight)

@@ -39,7 +39,7 @@ from labelfold.app.registry._own_methods import OWN
 from labelfold.app.registry._partly_labelled import Coded, Labelled, ReduceThenClassify, only_missing
 from labelfold.app.registry._suitability import Facts, takes, why_not
 from labelfold.app.registry._trees import Trees
-from labelfold.app.registry._tuned import Tuned, UnitSpread, _some, settled
+from labelfold.app.registry._tuned import Tuned, UnitSpread, _rows_to_tune_on, settled
 from labelfold.app.registry._yardsticks import ScikitLDA, Spreading, SupervisedUMAP
 from labelfold.labels import read_labels
 
@@ -713,12 +713,12 @@ def test_minus_one_may_be_a_class(data, name):
 @pytest.mark.parametrize("counts", [[900, 90, 10], [1, 500, 2]])
 def test_tuning_looks_at_so_many_rows_and_no_more(counts):
     known = np.random.default_rng(0).permutation(np.repeat(range(len(counts)), counts))
-    some = _some(known, 100, 0)
+    some = _rows_to_tune_on(known, 100, 0)
     kept = np.bincount(known[some])
     assert kept.tolist() == [min(c, max(2, round(c * 100 / sum(counts)))) for c in counts]
     assert len(set(some)) == len(some)
-    assert _some(known, 10_000, 0) == slice(None)
-    assert len(_some(np.eye(300), 50, 0)) == 50
+    assert _rows_to_tune_on(known, 10_000, 0) == slice(None)
+    assert len(_rows_to_tune_on(np.eye(300), 50, 0)) == 50
 
 
 @pytest.mark.parametrize("name", REGRESSORS)

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
-from sklearn.metrics import f1_score, r2_score
 from sklearn.utils import RegressorTags, column_or_1d, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from labelfold._decisions import measure_of
 from labelfold.labels import Labels, read_labels
 
 
@@ -41,11 +41,8 @@ def right(truth: np.ndarray, guess: np.ndarray) -> float:
     >>> right(np.array([0, 1, 1]), np.array([0, 1, 0])).__round__(2)
     0.67
     """
-    if truth.dtype.kind == "f" and truth.ndim == 1:
-        return float(r2_score(truth, guess))
-    if truth.ndim == 1:
-        return float(np.mean(truth == guess))
-    return float(f1_score(truth, guess, average="micro", zero_division=1.0))
+    numbers = truth.dtype.kind == "f" and truth.ndim == 1
+    return float(measure_of("regression" if numbers else "classification")(truth, guess))
 
 
 def tags_of_task(tags: Any, task: str) -> Any:
