@@ -73,8 +73,8 @@ class Anchors(BaseEstimator):
         m = len(point_norms)
         search = NearestNeighbors(n_neighbors=min(k + 1, m), algorithm="brute").fit(points)
         distance, which, group = _settled(search.kneighbors(X), norms, point_norms)
-        # Anchors that are as near as the last one: those of least number are taken, whatever X comes in. There are few
-        # of them, mostly: all distances are made only where they are many.
+        # Of anchors that are as near as the last one those of least number are taken, whatever X comes in. They are
+        # few, mostly: all distances are made only where they are many.
         tied = np.flatnonzero(group[:, k - 1] == group[:, -1]) if k < m else np.empty(0, dtype=np.intp)
         for more in (min(4 * (k + 1), m), m):
             still = []
