@@ -24,7 +24,7 @@ LETTERS = {
     "k": "components",
     "c": "classes",
     "m": "rows that are transformed or predicted",
-    "q": "rows that a kernel is taken with: n where their matrix fits `max_gram_bytes`, otherwise `n_landmarks`",
+    "q": "rows of the kernel matrix: n if it fits `max_gram_bytes`, otherwise `n_landmarks`",
     "a": "anchors",
 }
 
@@ -147,11 +147,11 @@ def page() -> str:
     lines = [
         "# Memory",
         "",
-        "The most memory beside X and what is returned, in bytes, for a dense X in memory. To each formula come "
-        f"{OVERHEAD >> 20} MB for",
-        "blocks of rows, threads and code that is loaded on first use. Rows from a file or from blocks are read a",
-        "block at a time, so that X itself is then not in memory, unless a method takes rows into memory (LapRLS,",
-        "TSVM: within `max_gram_bytes`). A sparse X counts with 12 bytes an entry that it stores.",
+        "Upper bounds of the memory in bytes, without X and the result, for a dense X in memory. Each formula has a "
+        f"further {OVERHEAD >> 20} MB for",
+        "blocks of rows, threads and code that is loaded on first use. Rows from a file or from blocks are read in",
+        "blocks, so X itself is not in memory, except for methods that load rows (LapRLS, TSVM: within",
+        "`max_gram_bytes`). A sparse X counts with 12 bytes for each stored entry.",
         "",
         "This page is written by `python docs/memory.py`; `tests/test_memory.py` measures each line as the resident "
         "memory of a process.",
@@ -163,9 +163,9 @@ def page() -> str:
             [[f"`{name}`", f"`{peak.fit}`", f"`{peak.use}`"] for name, peak in ESTIMATORS.items()],
         ),
         "",
-        "Files and commands: the memory of the whole process, of a file of F bytes (unpacked; of Parquet, what its "
-        "columns",
-        "take in memory). Files of more than 512 MB, and databases, are read a block at a time and take less.",
+        "Files and commands: the memory of the whole process, for a file of F bytes (unpacked; for Parquet, the "
+        "memory of its",
+        "columns). Files of more than 512 MB, and databases, are read in blocks and take less.",
         "",
         *table(["what", "at most"], [[one.what, _written(one)] for one in PROCESSES.values()]),
     ]

@@ -13,7 +13,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 import reference.squared_nmf as naive
-from labelfold._descent import descend, repeated
 from labelfold.factorization import _cnmf as cnmf
 from labelfold.factorization import _ssnmf as ssnmf
 from labelfold.factorization._cnmf import CNMF
@@ -408,12 +407,6 @@ def test_an_interrupt_ends_the_fit_or_keeps_what_there_is(make, monkeypatch, ctr
     ):
         model = make(3, tol=0, on_interrupt="keep").fit(X, y)
     np.testing.assert_allclose(value(model, X, y), model.objective_[-1], rtol=1e-10)
-
-
-def test_an_iteration_that_raises_the_objective_is_dropped_and_is_the_end():
-    values = iter([3.0, 2.0, 2.5, 1.0])
-    found = descend(repeated(lambda i: (i + 1, next(values)), 0), max_iter=9, tol=0)
-    assert (found.state, found.objective, found.converged) == (2, [3.0, 2.0], True)
 
 
 @pytest.mark.parametrize("make", MODELS)
