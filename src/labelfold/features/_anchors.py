@@ -73,12 +73,17 @@ class Anchors(BaseEstimator):
         m = len(point_norms)
         search = NearestNeighbors(n_neighbors=min(k + 1, m), algorithm="brute").fit(points)
         distance, which, group = _settled(search.kneighbors(X), norms, point_norms)
-        # Anchors that are as near as the last one: those of least number are taken, whatever X comes in.
+        # Of anchors that are as near as the last one those of least number are taken, whatever X comes in. They are
+        # few, mostly: all distances are made only where they are many.
         tied = np.flatnonzero(group[:, k - 1] == group[:, -1]) if k < m else np.empty(0, dtype=np.intp)
-        for start in range(0, len(tied), _TIED_ROWS):
-            some = tied[start : start + _TIED_ROWS]
-            found = _settled(search.kneighbors(X[some], m), norms[some], point_norms)
-            distance[some], which[some] = found[0][:, : k + 1], found[1][:, : k + 1]
+        for more in (min(4 * (k + 1), m), m):
+            still = []
+            for start in range(0, len(tied), _TIED_ROWS):
+                some = tied[start : start + _TIED_ROWS]
+                d, w, group = _settled(search.kneighbors(X[some], more), norms[some], point_norms)
+                distance[some], which[some] = d[:, : k + 1], w[:, : k + 1]
+                still.append(some[group[:, k - 1] == group[:, -1]])
+            tied = np.concatenate([tied[:0], *still])
         return distance[:, :k], which[:, :k]
 
 
@@ -95,8 +100,11 @@ def _settled(
     distance = np.where(_finite(distance) <= _ROUND_OFF * np.sqrt(lost), 0.0, distance)
     apart = np.diff(distance**2, axis=1) > _ROUND_OFF**2 * lost[:, 1:]
     group = np.hstack([np.zeros((len(distance), 1), int), np.cumsum(apart, axis=1)])
-    order = np.lexsort((which, group))
-    return np.take_along_axis(distance, order, 1), np.take_along_axis(which, order, 1), group
+    tied = np.flatnonzero(~apart.all(axis=1))
+    order = np.lexsort((which[tied], group[tied]))
+    distance[tied] = np.take_along_axis(distance[tied], order, 1)
+    which[tied] = np.take_along_axis(which[tied], order, 1)
+    return distance, which, group
 
 
 class NearestAnchors:
