@@ -23,7 +23,8 @@ from labelfold.app.commands._console import (
     tell_recipe,
 )
 from labelfold.app.commands._options import MEMORY, GivenRows, LabelFree, Scale, Seed, Task, app, takes_rows
-from labelfold.app.io._problems import Refusal, count, refusing, writable_file
+from labelfold.app.io._problems import Refusal, count, refuse_input, refusing, writable_file
+from labelfold.app.io._sources import find
 
 __all__ = ["app"]
 
@@ -122,6 +123,7 @@ def fit(
             wrong = f"--ridge is at least 0, not {ridge}" if ridge < 0 else f"{chosen.name!r} has no ridge"
             raise Refusal(f"{wrong}.")
         writable_file(output)
+        refuse_input(output, find(rows.data, rows.reading)[1], rows.labels)
         table, mark, labels = read_labelled(rows, label_free, task)
         read = read_data(
             table.to_learn(),

@@ -14,6 +14,7 @@ from typing import Any
 from tqdm.auto import tqdm
 
 _RUN = 0.15  # the share of all time that a single run may take
+_LONGEST = 1e8  # seconds that a system's alarm takes
 _AGAIN = 0.1  # seconds until an alarm that rang while code was being compiled rings again
 
 
@@ -85,7 +86,7 @@ class Clock:
             left = min(
                 _at_most(self.limit, self._run if share is None else share), self.limit - self.seconds()
             )
-            signal.setitimer(signal.ITIMER_REAL, max(left, 1e-3))
+            signal.setitimer(signal.ITIMER_REAL, min(max(left, 1e-3), _LONGEST))
             yield
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)

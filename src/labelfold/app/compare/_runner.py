@@ -31,6 +31,9 @@ class NothingHeldBack(ValueError):
         self.data, self.why = data, why
 
 
+MOST_REPEATS = 1000
+
+
 def compare(
     X: Any,
     y: Any,
@@ -137,8 +140,10 @@ def compare(
     >>> found.refit().transform(X).shape[0]
     150
     """
-    if repeats < 1:
-        raise ValueError(f"repeats is the number of draws, at least 1, not {repeats}.")
+    if not 1 <= repeats <= MOST_REPEATS:
+        raise ValueError(
+            f"repeats is the number of draws, at least 1 and at most {MOST_REPEATS:,}, not {repeats}."
+        )
     if time_limit is not None and not time_limit > 0:
         raise ValueError(f"time_limit is a number of seconds above 0, not {time_limit}.")
     data = read_data(
