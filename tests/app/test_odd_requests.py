@@ -60,7 +60,7 @@ def test_no_file_that_is_read_is_written_over(table, capsys, command):
     [
         ("--seed -5", "'--seed': Input should be greater than or equal to 0"),
         (f"--seed {2**32}", "'--seed': Input should be less than or equal to 4294967295"),
-        ("--repeats 1000000000", "--repeats is at least 1 and at most 1,000, not 1000000000."),
+        ("--repeats 1000000000", "--repeats is at least 1 and at most 10,000, not 1000000000."),
     ],
 )
 def test_numbers_out_of_range_are_a_sentence(table, capsys, options, words):

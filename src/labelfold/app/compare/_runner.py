@@ -31,7 +31,7 @@ class NothingHeldBack(ValueError):
         self.data, self.why = data, why
 
 
-MOST_REPEATS = 1000
+MOST_REPEATS = 10_000
 
 
 def compare(
