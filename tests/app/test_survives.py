@@ -171,7 +171,7 @@ def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(finished, capsys, name)
     (finished / name).unlink(missing_ok=True)
     os.mkfifo(finished / name)
     _, err = run(capsys, COMPARE, 2)
-    assert "is a device or a pipe" in err or "could not be read or written to" in err
+    assert "is a device or a pipe" in err or "written to" in err
 
 
 @pytest.mark.parametrize("name", ["results.csv", "run.json"])

@@ -38,6 +38,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     if argv is None:
         sys.unraisablehook = _unraisable
+        for stream in (sys.stdout, sys.stderr):  # a terminal of few letters shows the others by their numbers
+            if hasattr(stream, "reconfigure"):
+                stream.reconfigure(errors="backslashreplace")
     try:
         return _run(list(sys.argv[1:] if argv is None else argv))
     except KeyboardInterrupt:

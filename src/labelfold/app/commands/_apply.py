@@ -23,7 +23,7 @@ from labelfold.app.commands._options import (
     app,
     takes_rows,
 )
-from labelfold.app.io._problems import Refusal, count, listed, printable, refusing
+from labelfold.app.io._problems import Refusal, count, listed, printable, refuse_input, refusing
 
 
 @app.command(epilog=MEMORY["rows"])
@@ -134,6 +134,7 @@ def refuse_destination(where: Any, output: Path | None, to_table: str | None) ->
     from labelfold.app.io._writing import writable_table
 
     if output is not None:
+        refuse_input(output, where)
         writable_table(output, where)
     if to_table is None:
         return
@@ -153,6 +154,8 @@ def _read_both(
 
     source, where = find(rows.data, rows.reading)
     refuse_destination(where, output, to_table)
+    if output is not None:
+        refuse_input(output, model)
     target = rows.target or []
     saved = read_model(model)
     for method, lack in needed.items():

@@ -24,7 +24,7 @@ from labelfold.app.commands._console import (
     split_commas,
     whole_numbers,
 )
-from labelfold.app.commands._deliver import deliver, deliver_alone, name_files, refuse_places
+from labelfold.app.commands._deliver import deliver, deliver_alone, name_files, refuse_inputs, refuse_places
 from labelfold.app.commands._options import (
     MEMORY,
     GivenRows,
@@ -99,19 +99,21 @@ def compare_command(
 
     Each result is written to disk as soon as it is known. The same command resumes after it was stopped or killed.
     """
+    from labelfold.app.compare._runner import MOST_REPEATS
     from labelfold.app.registry._methods import get_method
 
     with refusing():
         names = split_commas(methods)
         chosen = None if names is None else [get_method(name) for name in names]
         sizes, counts = whole_numbers("-k", components), whole_numbers("--budgets", budgets)
-        if repeats < 1:
-            raise Refusal(f"--repeats is at least 1, not {repeats}.")
+        if not 1 <= repeats <= MOST_REPEATS:
+            raise Refusal(f"--repeats is at least 1 and at most {MOST_REPEATS:,}, not {repeats}.")
         if time_limit is not None and not time_limit > 0:
             raise Refusal(f"--time-limit is a number of seconds above 0, not {time_limit:g}.")
         shape = sides("--image-shape", image_shape)
         where = find(rows.data, rows.reading)[1]
         writable_folder(output)
+        refuse_inputs(output, where, rows.labels)
         if to_table is not None and not save:
             raise Refusal("--to-table writes the predictions that --save makes; give that too.")
         refuse_destination(where, None, to_table)
@@ -233,7 +235,7 @@ def _compare(
     from labelfold.app.compare._lock import FolderLock
     from labelfold.app.compare._runner import NothingHeldBack
 
-    called: Any = table.source.name or str(table.source)
+    called = printable(str(table.source.name or table.source))
     if time_limit is not None:
         time_limit = max(_RUNS_END * time_limit - (time.perf_counter() - began), time_limit / 4)
     with FolderLock(output) as folder:
@@ -249,7 +251,7 @@ def _compare(
                     progress=sys.stderr.isatty(),
                     tell=lambda text: typer.echo(printable(text), err=True),
                     time_limit=time_limit,
-                    command=command or shlex.join(["labelfold", *map(hidden, sys.argv[1:])]),
+                    command=command or printable(shlex.join(["labelfold", *map(hidden, sys.argv[1:])])),
                     feature_names=table.feature_names,
                     **{"name": called} | settings,
                 )

@@ -13,7 +13,7 @@ import numpy as np
 from labelfold.app.commands._apply import predictions_of_rows, write_predictions
 from labelfold.app.commands._console import console, named_rows, note
 from labelfold.app.io._finished import finished_together, write_finished
-from labelfold.app.io._problems import writable_file
+from labelfold.app.io._problems import refuse_input, writable_file
 
 _MADE = (
     "model.skops",
@@ -29,6 +29,12 @@ def refuse_places(output: Path) -> None:
     """Raise an error if one of the files cannot be written, before any work."""
     for name in _MADE:
         writable_file(output / name)
+
+
+def refuse_inputs(output: Path, *given: object) -> None:
+    """Refuse a folder in which a file that is read would be written over, or set aside."""
+    for name in (*_MADE, "results.csv", "run.json"):
+        refuse_input(output / name, *given)
 
 
 def deliver(

@@ -24,7 +24,8 @@ from labelfold.app.commands._console import (
     tell_recipe,
 )
 from labelfold.app.commands._options import MEMORY, GivenRows, LabelFree, Scale, Seed, Task, app, takes_rows
-from labelfold.app.io._problems import Refusal, count, refusing, writable_file
+from labelfold.app.io._problems import Refusal, count, refuse_input, refusing, writable_file
+from labelfold.app.io._sources import find
 
 __all__ = ["app"]
 
@@ -106,6 +107,7 @@ def fit(
     with refusing():
         chosen = _method_to_fit(method, components, ridge)
         writable_file(output)
+        refuse_input(output, find(rows.data, rows.reading)[1], rows.labels)
         table, mark, labels = read_labelled(rows, label_free, task)
         data = read_data(
             table.to_learn(),

@@ -157,7 +157,7 @@ Task = Annotated[
         "numbers, text and most whole numbers are classes.",
     ),
 ]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of all random numbers.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Seed of all random numbers.")]
 TableOut = Annotated[
     Path, typer.Option("--output", "-o", help="A .parquet, .csv, .tsv, .npz or .h5ad file to write.")
 ]

@@ -14,6 +14,7 @@ from typing import Any
 from tqdm.auto import tqdm
 
 _RUN = 0.15  # share of the time limit that a single run may take
+_LONGEST = 1e8  # most seconds that an alarm of the system takes
 _AGAIN = 0.1  # seconds until an alarm that came during compilation is repeated
 _COMPILER = f"{os.sep}numba{os.sep}core{os.sep}"
 
@@ -84,7 +85,7 @@ class Clock:
             left = min(
                 _at_most(self.limit, self._run if share is None else share), self.limit - self.seconds()
             )
-            signal.setitimer(signal.ITIMER_REAL, max(left, 1e-3))
+            signal.setitimer(signal.ITIMER_REAL, min(max(left, 1e-3), _LONGEST))
             yield
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)

@@ -31,6 +31,9 @@ class NothingHeldBack(ValueError):
         self.data, self.why = data, why
 
 
+MOST_REPEATS = 10_000
+
+
 def compare(
     X: Any,
     y: Any,
@@ -188,8 +191,10 @@ def compare(
 
 
 def _check_numbers(repeats: int, time_limit: float | None) -> None:
-    if repeats < 1:
-        raise ValueError(f"repeats is the number of draws, at least 1, not {repeats}.")
+    if not 1 <= repeats <= MOST_REPEATS:
+        raise ValueError(
+            f"repeats is the number of draws, at least 1 and at most {MOST_REPEATS:,}, not {repeats}."
+        )
     if time_limit is not None and not time_limit > 0:
         raise ValueError(f"time_limit is a number of seconds above 0, not {time_limit}.")
 

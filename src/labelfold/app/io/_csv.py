@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from labelfold.app.io._limits import open_text
-from labelfold.app.io._problems import FileProblem, listed, one_line
+from labelfold.app.io._problems import FileProblem, listed, one_line, printable
 
 _SEPARATORS = ",;\t|"
 _LOOKED_AT, _LINES = 1 << 18, 200
+# More is read of a file whose first lines are very long: until this many lines, or bytes.
+_WHOLE_LINES, _LONGEST_START = 3, 1 << 26
 # Bytes that pyarrow reads at a time, and the most of one cell.
 _BLOCK, _LARGEST_BLOCK = 1 << 23, 1 << 30
 csv.field_size_limit(max(csv.field_size_limit(), _LARGEST_BLOCK))
@@ -64,12 +66,15 @@ class Dialect(NamedTuple):
 def dialect_of(path: Path, kind: str, given: str | None = None) -> Dialect:
     """Detect the layout of a file from its first lines."""
     with open_text(path) as file:
-        start = file.read(_LOOKED_AT)
+        start = part = file.read(_LOOKED_AT)
+        while part and max(map(start.count, (b"\n", b"\r"))) < _WHOLE_LINES and len(start) < _LONGEST_START:
+            part = file.read(_LOOKED_AT)
+            start += part
     encoding, errors = (_found(start), WINDOWS) if given is None else (_known(path, given), "strict")
     text = _decoded(path, codecs.getincrementaldecoder(encoding)(errors), start)
     lines = io.StringIO(text, newline="").readlines()
     # the last line may be cut short
-    lines = lines[: max(len(lines) - (len(start) == _LOOKED_AT), 1)][:_LINES]
+    lines = lines[: max(len(lines) - (len(start) >= _LOOKED_AT), 1)][:_LINES]
     if not any(line.strip() for line in lines):
         raise FileProblem(f"{path} is empty.")
     usual = "\t" if kind == "tsv" else ","
@@ -83,14 +88,17 @@ def dialect_of(path: Path, kind: str, given: str | None = None) -> Dialect:
     rows = csv.reader(lines, delimiter=separator)
     names = next(row for row in rows if row)
     skipped = above + rows.line_num
-    if any(ord(c) < 32 and c not in "\t\r\n" for name in names for c in name):
+    steering = sum(ord(c) < 32 and c not in "\t\r\n" for name in names for c in name)
+    if "\0" in "".join(names) or 3 * steering > sum(map(len, names)):
         raise FileProblem(
             f"{path} holds binary data, not text; give its format with --format, or its encoding with --encoding."
         )
     body = [row for row in rows if row]
     if body and all(len(row) == len(names) + 1 for row in body) and any(row[-1] for row in body):
         names = ["", *names]  # R writes no name above the names of rows
-    header = [re.sub(r"[\r\n]+", " ", name.strip()) or f"Unnamed: {j}" for j, name in enumerate(names)]
+    header = [
+        printable(re.sub(r"[\r\n]+", " ", name.strip())) or f"Unnamed: {j}" for j, name in enumerate(names)
+    ]
     return Dialect(separator, encoding, errors, header, distinct_names(header), skipped)
 
 

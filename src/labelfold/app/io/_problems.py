@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-# Control characters, and those that turn the direction of writing.
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+# Control characters, those that turn the direction of writing, and bytes of a file name that are no text.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 # What the system says where the disk or the network behind a file fails, whatever the file holds.
 _FAILURES = tuple(
@@ -118,6 +118,22 @@ def writable_file(path: str | os.PathLike) -> Path:
     if path.exists() and not os.access(path, os.W_OK):
         raise FileProblem(f"{path} exists and cannot be overwritten: no permission.")
     return path
+
+
+def refuse_input(output: Path, *given: object) -> None:
+    """Refuse to write to a file that is read.
+
+    Parameters
+    ----------
+    output : Path
+        What is to be written.
+    *given : path, database or None
+        What is read.
+    """
+    for where in given:
+        path = getattr(where, "path", where)
+        if isinstance(path, Path) and path.exists() and output.exists() and path.samefile(output):
+            raise FileProblem(f"{output} is a file that is read; name another one to write.")
 
 
 def writable_folder(path: str | os.PathLike, *, make: bool = True) -> Path:

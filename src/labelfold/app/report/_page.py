@@ -45,7 +45,7 @@ def write_report(
         The file written.
     """
     path = writable_file(path)
-    return write_finished(path, render(found, folder, made).encode("utf-8"))
+    return write_finished(path, render(found, folder, made).encode("utf-8", "backslashreplace"))
 
 
 def render(found: Comparison, folder: Path | None = None, made: Collection[str] = ()) -> str:
