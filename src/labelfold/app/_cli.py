@@ -128,20 +128,21 @@ def _help(error: Exception) -> str:
 def _say(sentence: str, error: BaseException | None = None) -> None:
     if error is not None and os.environ.get(_DEBUG):
         raise error
-    from labelfold.app.io._addresses import without_password
-    from labelfold.app.io._problems import printable
-
-    print(f"labelfold: {printable(without_password(sentence))}", file=sys.stderr)
+    _tell("labelfold", sentence)
 
 
 def _note(message: Warning | str, *_: Any, **__: Any) -> None:
     text = " ".join(str(message).split())
     if text not in _said:
         _said.add(text)
-        from labelfold.app.io._addresses import without_password
-        from labelfold.app.io._problems import printable
+        _tell("Note", text)
 
-        print(f"Note: {printable(without_password(text))}", file=sys.stderr)
+
+def _tell(who: str, text: str) -> None:
+    from labelfold.app.io._addresses import without_password
+    from labelfold.app.io._problems import printable
+
+    print(f"{who}: {printable(without_password(text))}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from sklearn.dummy import DummyClassifier
 from labelfold.app.compare import compare
 from labelfold.app.compare._clock import Bar, Clock, TimeUp
 from labelfold.app.compare._data import outweighing, read_data
-from labelfold.app.compare._plan import images_of, make_plan
+from labelfold.app.compare._plan import image_sides, make_plan
 from labelfold.app.compare._splits import fold_splits
 from labelfold.app.compare._store import COLUMNS, Store
 from labelfold.app.registry._methods import get_method
@@ -518,9 +518,9 @@ def test_columns_that_are_pixels(names, d, expected):
 
     X = np.random.default_rng(0).random((6, d))
     data = read_data(X if names is None else pd.DataFrame(X, columns=names), [0, 1] * 3)
-    assert images_of(data, None) == expected
+    assert image_sides(data.X.shape[1], data.names, None) == expected
     with pytest.raises(ValueError, match="pixels, and X has"):
-        images_of(data, (3, 7))
+        image_sides(data.X.shape[1], data.names, (3, 7))
 
 
 @pytest.mark.parametrize(

@@ -91,18 +91,12 @@ class Clock:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
 
-    @contextmanager
-    def bar(self, labels: list[str], shown: bool) -> Iterator[Bar]:
-        """Show a progress bar; ``labels`` name the kind of each run, for the time left."""
-        bar = Bar(labels, shown, self)
-        try:
-            yield bar
-        finally:
-            bar.close()
-
 
 class Bar:
-    """A progress bar that estimates the time left from the usual time of each kind of run."""
+    """A progress bar that estimates the time left from the usual time of each kind of run.
+
+    ``labels`` name the kind of each run.
+    """
 
     def __init__(self, labels: list[str], shown: bool, clock: Clock):
         self._left = Counter(labels)

@@ -144,11 +144,6 @@ def _whole(name: str, values: Any) -> list[int]:
     return sorted(set(numbers))
 
 
-def images_of(data: Data, image_shape: tuple[int, ...] | None) -> tuple[int, ...] | None:
-    """Return the height and width of images, and 3 for colour; None if the rows are not images."""
-    return image_sides(data.X.shape[1], data.names, image_shape)
-
-
 def image_sides(
     d: int, names: Sequence[str] | None, image_shape: tuple[int, ...] | None
 ) -> tuple[int, ...] | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from labelfold.app.compare._clock import Clock, default_limit
 from labelfold.app.compare._data import Data, outweighing, read_data
-from labelfold.app.compare._plan import Plan, images_of, make_plan
+from labelfold.app.compare._plan import Plan, image_sides, make_plan
 from labelfold.app.compare._results import Comparison
 from labelfold.app.compare._runs import Runs
 from labelfold.app.compare._splits import budget_splits, n_folds
@@ -168,7 +168,7 @@ def compare(
         "test_size": test_size,
         "scale": form,
         "random_state": random_state,
-        "image_shape": images_of(data, image_shape),
+        "image_shape": image_sides(data.X.shape[1], data.names, image_shape),
     }
     clock = _clock(data, plan, time_limit)
     store = Store(folder, data.fingerprint(random_state, test_size, form, version("labelfold")))

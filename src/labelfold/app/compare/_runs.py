@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from typing import Any
 
 import numpy as np
 from sklearn.metrics import balanced_accuracy_score
 
 from labelfold.app.compare._choice import OutOfFold, choose, gap
-from labelfold.app.compare._clock import Clock, TimeUp
+from labelfold.app.compare._clock import Bar, Clock, TimeUp
 from labelfold.app.compare._data import Data
 from labelfold.app.compare._out_of_fold import out_of_fold
 from labelfold.app.compare._plan import Run
@@ -57,7 +58,7 @@ class Runs:
         folds = list(fold_splits(self.data, self.repeats, self.seed))
         todo = [run.label for split in folds[:1] + curve for run in self._left(split)]
         try:
-            with self.clock.bar(todo, progress) as bar:
+            with closing(Bar(todo, progress, self.clock)) as bar:
                 for split in folds:
                     self._make(split, self._left(split), bar)
                     self._drop(split.repeat + 1)

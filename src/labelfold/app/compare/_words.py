@@ -57,10 +57,8 @@ def _standing(found: Comparison) -> list[str]:
     if others:
         named = [f"{label} ({found.measure.show(found.out_of_fold[label].score)})" for label in others[:3]]
         more = [count(len(others) - 3, "other")] if len(others) > 3 else []
-        these = "This one" if len(others) == 1 else "These"
-        return [
-            f"{these} cannot be told from it with {found.settings['n_labelled']} labels: {_joined(named + more)}."
-        ]
+        n = found.settings["n_labelled"]
+        return [f"With {n} labels the difference to {_joined(named + more)} is not significant."]
     rest = {label: one for label, one in found.out_of_fold.items() if label != choice.chosen}
     second = max(rest, key=lambda label: rest[label].score)
     ahead, half = gap(found.out_of_fold[choice.chosen], rest[second])
@@ -196,8 +194,7 @@ def _elsewhere(found: Comparison, best: Any) -> list[str]:
         own = at.loc[at["label"] == best["label"], "mean"]
         if budget != found.budget_ and len(own) and top["mean"] > own.iloc[0]:
             parts.append(f"{found.methods[top['method']].title} with {budget}")
-    verb = "was" if len(parts) == 1 else "were"
-    return [f"Not at every budget, though: {_joined(parts)} labels {verb} ahead."] if parts else []
+    return [f"With fewer labels another method was better: {_joined(parts)} labels."] if parts else []
 
 
 def _guessing(found: Comparison, best: Any) -> list[str]:
@@ -206,7 +203,7 @@ def _guessing(found: Comparison, best: Any) -> list[str]:
     at = found.table[(found.table["label"] == best["label"]) & (found.table["budget"] == found.budget_)]
     if share is None or best["mean"] - at["spread"].fillna(0).max() > share:
         return []
-    return [f"{guessing(found)}: hardly anything has been learned."]
+    return [f"{guessing(found)}: the columns hardly help."]
 
 
 def guess(found: Comparison) -> float | None:

@@ -1,8 +1,8 @@
-"""Methods in a few plain words, and grouped by what one would use them for."""
+"""Each method in a few words, grouped by use."""
 
 from __future__ import annotations
 
-# What one would use a method for: the methods, each with what it is in a few words.
+# Uses, with the methods for each and a few words about them.
 USES: dict[str, dict[str, str]] = {
     "To start with": {
         "labelfold": "many views of the rows, weighed by the labels",
@@ -58,7 +58,7 @@ _GLOSSES = {name: gloss for group in USES.values() for name, gloss in group.item
 
 
 def gloss(name: str) -> str:
-    """Say in a few words what a method is; nothing for one that is not of the registry.
+    """Return a few words about a method; "" if it is not in the registry.
 
     >>> gloss("ssnmf"), gloss("my own")
     ('non-negative parts, then a linear SVM', '')
