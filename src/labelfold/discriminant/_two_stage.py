@@ -28,7 +28,7 @@ from labelfold.features._kernel_map import KernelMap, kernel_map
 from labelfold.labels import Labels, read_labels
 from labelfold.numerics.least_squares._kernel_problem import KernelProblem
 from labelfold.numerics.least_squares._pose import pose
-from labelfold.numerics.least_squares._problem import LeastSquaresProblem
+from labelfold.numerics.least_squares._problem import LeastSquaresProblem, RowTargets
 from labelfold.rows import Block, Rows
 
 
@@ -133,18 +133,23 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
         self, used: Rows, mask: np.ndarray | None, labels: Labels, ridges: Sequence[float]
     ) -> list[Directions]:
         """Return the directions for each ridge, from one reading of what they share."""
-        Y = labels.columns()
-        ones = np.ones(len(Y))
-        T = centered_targets(self._targets(Y, ones), ones)
+        Y, codes, counts = labels.distinct()
+        table = centered_targets(self._targets(Y, counts), counts)
+        T = RowTargets(table, codes)
         rows, size = self._seen(used), max(used.shape)
         if isinstance(self.feature_map_, KernelMap):
-            exact = KernelProblem(self.feature_map_.of_points(), T)
+            exact = KernelProblem(self.feature_map_.of_points(), T.dense)
             if self.solver == "direct":
                 return [direct_kernel(exact, ridge) for ridge in ridges]
             return solve_along(exact, ridges, size)
-        T = spread(T, mask)
+        if mask is not None:
+            T = (
+                RowTargets(spread(table, mask))
+                if codes is None
+                else RowTargets(table, _spread_codes(codes, mask))
+            )
         if self.solver == "direct":
-            return [direct(rows, T, g, mask=mask, max_gram_bytes=self.max_gram_bytes) for g in ridges]
+            return [direct(rows, T.dense, g, mask=mask, max_gram_bytes=self.max_gram_bytes) for g in ridges]
         bar = Progress(type(self).__name__, self.max_iter, self.verbose) if self.verbose else nullcontext()
         with bar as progress:
             problem = pose(
@@ -170,18 +175,21 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
         self._fit_head(found, seen)
 
     def _what_was_seen(self, rows: Rows, mask: np.ndarray | None, labels: Labels) -> Seen:
-        Y = labels.columns()
-        y_mean = Y.mean(axis=0)
-        Yc = Y - y_mean
+        Y, _, counts = labels.distinct()
+        y_mean = counts @ Y / counts.sum()
 
         def regression(*found: Directions) -> list[tuple[np.ndarray, np.ndarray]]:
             ones = np.ones(rows.shape[0]) if mask is None else mask.astype(np.float64)
             Ws = [one.W for one in found]
-            sums = rows.sum(_regression_sums, spread(Yc, mask), ones, shared=(found[0].mean, *Ws))
+            Yc = spread(labels.columns() - y_mean, mask)
+            sums = rows.sum(_regression_sums, Yc, ones, shared=(found[0].mean, *Ws))
             return list(zip(sums[::2], sums[1::2], strict=True))
 
         flat = labels.values.ndim == 1
-        return Seen(labels.task, labels.classes, len(Y), Y.sum(axis=0), y_mean, Yc.T @ Yc, regression, flat)
+        scatter = (Y - y_mean).T @ (counts[:, None] * (Y - y_mean))
+        return Seen(
+            labels.task, labels.classes, labels.n_labelled, counts @ Y, y_mean, scatter, regression, flat
+        )
 
 
 def solve_along(problem: LeastSquaresProblem, ridges: Sequence[float], size: int) -> list[Directions]:
@@ -193,6 +201,13 @@ def solve_along(problem: LeastSquaresProblem, ridges: Sequence[float], size: int
         first = problem.solve(ridges[i], start=first)
         found[i] = second_stage(first, size)
     return [found[i] for i in range(len(ridges))]
+
+
+def _spread_codes(codes: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Return the codes of labelled rows as codes of all rows, -1 where unlabelled."""
+    full = np.full(len(mask), -1, dtype=codes.dtype)
+    full[mask] = codes
+    return full
 
 
 def _regression_sums(X: Block, Yc: Any, ones: Any, mean: Any, *Ws: Any) -> tuple:

@@ -207,7 +207,7 @@ class _CNMFSolver:
 
     def start_classes(self, H: Any) -> np.ndarray:
         """Return Q (c, k), the means of the rows of H by class; of all labelled rows where a class has none."""
-        H = np.asarray(self.rows.get(H), dtype=np.float64)[self.index]
+        H = np.asarray(self.rows.at(H, self.index), dtype=np.float64)
         counts = self.Y.sum(axis=0)[:, None]
         return np.where(counts > 0, self.Y.T @ H / np.maximum(counts, 1), H.mean(axis=0))
 

@@ -114,13 +114,13 @@ def alternate(
     rows, index = problem.rows, problem.index
     n, k = rows.shape[0], start.B.shape[1]
     everything = len(index) == n
-    labelled = rows if everything and rows.in_memory else rows.take(index)  # l x d
+    labelled = rows if everything and rows.in_memory else rows.subset(index)  # l x d
     unlabelled = np.ones(n, dtype=rows.dtype)
     unlabelled[index] = 0
     mask = None if everything else rows.put(unlabelled)
 
     svm_tol = float(np.clip(tol, 1e-12, 1e-6))
-    H_labelled = np.asarray(rows.get(start.H), dtype=np.float64)[index]
+    H_labelled = np.asarray(rows.at(start.H, index), dtype=np.float64)
     HtH, XtH = rows.sum(factor_sums, start.H)
     r = problem.T.shape[1]
     W, intercept = np.zeros((r, k)), np.zeros(r)
@@ -159,7 +159,7 @@ def embed(problem: DRSVMProblem, model: Model) -> np.ndarray:
     """Return H (n, k) as the fit placed the training rows; one pass where it is a function of B."""
     rows = problem.rows
     H = model.H if problem.nonnegative else rows @ projection(model.B, problem.ridge, model.BtB)
-    H = np.array(rows.get(H))
+    H = np.require(rows.get(H), requirements="W")
     H[problem.index] = model.H_labelled
     return H
 

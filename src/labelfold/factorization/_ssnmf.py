@@ -180,7 +180,7 @@ class SSNMF(Decisions, SquaredNMF):
             estimator="SSNMF",
         )
         square, start = self._begin(rows)
-        ones = float(labels.indicator().sum())  # ||Y||^2
+        ones = float(labels.counts().sum())  # ||Y||^2
         self.supervision_ = chosen(self.supervision, _SUPERVISION * square / max(ones, 1.0))
         solver = _SSNMFSolver(rows, labels, self.supervision_, square)
         found = self._descend(solver.step, _SSNMFFactors(start.H, start.B, solver.start_weights(start.H)))
@@ -255,12 +255,12 @@ class _SSNMFSolver:
     def __init__(self, rows: Rows, labels: Labels, supervision: float, square: float) -> None:
         self.rows, self.index, self.lam, self.square = rows, labels.index, supervision, square
         self.codes = np.arange(labels.n_classes, dtype=np.float64)
-        self.ones = float(labels.indicator().sum())  # ||Y||^2
+        self.ones = float(labels.counts().sum())  # ||Y||^2
         self.T = rows.put(membership(labels, rows.dtype))
 
     def start_weights(self, H: Any) -> np.ndarray:
         """Return A (k, c) with which the labelled rows belong to all classes alike."""
-        reach = np.asarray(self.rows.get(H), dtype=np.float64)[self.index].sum(axis=1).mean()
+        reach = np.asarray(self.rows.at(H, self.index), dtype=np.float64).sum(axis=1).mean()
         c = len(self.codes)
         return np.full((H.shape[1], c), 1.0 / (c * reach) if reach > 0 else 1.0)
 

@@ -5,16 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, device
 from scipy import linalg
+
+from labelfold.rows.adapters._device import to_host
+from labelfold.rows.loops import device_loops
 
 # What the last round over a row may still gain, relative to the row's own scale.
 _TOL = 1e-24
 _MAX_ROUNDS = 2000
+# Of rows in float32 no more than this can be known; and rounds on a device before the host goes on with what is left.
+_TOL_SINGLE = 1e-16
+_DEVICE_ROUNDS = 200
+# Rounds of coordinate steps there between two solves of the variables that are not at 0.
+_ROUNDS = 8
 
 
-def nonnegative_rows(P: np.ndarray, Q: np.ndarray) -> np.ndarray:
+def nonnegative_rows(P: Any, Q: np.ndarray) -> Any:
     """Return the h >= 0 that minimises 1/2 h'Qh - p'h, for each row p of P; Q is positive definite.
+
+    P is an array of any library, and so is the result: in float64 on the host, in P's dtype elsewhere.
 
     Examples
     --------
@@ -22,6 +32,8 @@ def nonnegative_rows(P: np.ndarray, Q: np.ndarray) -> np.ndarray:
     >>> nonnegative_rows(np.array([[1.0, -2.0]]), np.eye(2))
     array([[1., 0.]])
     """
+    if not isinstance(P, np.ndarray):
+        return _on_device(P, Q)
     from labelfold.numerics import _box_loops as box_loops
 
     P = np.ascontiguousarray(P, dtype=np.float64)
@@ -30,6 +42,43 @@ def nonnegative_rows(P: np.ndarray, Q: np.ndarray) -> np.ndarray:
     least = _TOL * 0.5 * np.einsum("ij,ij->i", P, q)
     box_loops.minimise(Q, zeros, -P, zeros, np.full(P.shape, np.inf), H, least, _MAX_ROUNDS)
     return H
+
+
+class NonnegativeRows:
+    """The solver of least squares with this matrix (a class, so that the matrix travels with it, in float64)."""
+
+    def __init__(self, Q: np.ndarray) -> None:
+        self.Q = Q
+
+    def __call__(self, P: Any) -> Any:
+        """Return the places of rows with these products, in their dtype."""
+        return array_namespace(P).astype(nonnegative_rows(P, self.Q), P.dtype, copy=False)
+
+
+def _on_device(P: Any, Q: np.ndarray) -> Any:
+    """Return the same for rows on a device: those that do not settle there are solved on the host."""
+    xp, loops = array_namespace(P), device_loops(P)
+    if loops is None:
+        return _there(xp, nonnegative_rows(to_host(P), Q), P)
+    wide = xp.astype(P, xp.float64, copy=False)
+    inverse = _there(xp, linalg.inv(Q), wide)
+    tol = _TOL if P.dtype == xp.float64 else _TOL_SINGLE
+    least = 0.5 * tol * xp.sum((wide @ inverse) * wide, axis=1)
+    packed = _there(xp, Q[np.tril_indices(len(Q))], wide)[:, None] + 0 * least[None, :]  # each row's own
+    H, settled = loops.clipped_steps(packed, xp.zeros_like(wide), -wide, least, _DEVICE_ROUNDS, _ROUNDS)
+    left = xp.nonzero(~settled)[0]
+    if left.shape[0]:
+        rest = nonnegative_rows(to_host(xp.take(wide, left, axis=0)), Q)
+        order = xp.argsort(xp.concat([xp.nonzero(settled)[0], left]))
+        H = xp.take(
+            xp.concat([xp.take(H, xp.nonzero(settled)[0], axis=0), _there(xp, rest, wide)]), order, axis=0
+        )
+    return xp.astype(H, P.dtype, copy=False)
+
+
+def _there(xp: Any, a: np.ndarray, like: Any) -> Any:
+    """Return an array of the host where and as another one is."""
+    return xp.asarray(np.require(a, requirements=["C", "W"]), dtype=like.dtype, device=device(like))
 
 
 def hals(H: Any, P: Any, Q: Any, rounds: int = 1) -> Any:
@@ -49,7 +98,17 @@ def hals(H: Any, P: Any, Q: Any, rounds: int = 1) -> Any:
         H = np.array(H, order="C")
         box_loops.clipped_steps(H, np.asarray(P, H.dtype), np.asarray(Q, H.dtype), rounds)
         return H
-    return _hals_anywhere(H, P, Q, rounds)
+    loops = device_loops(H, P)
+    if loops is None:
+        return _hals_anywhere(H, P, Q, rounds)
+    xp, k = array_namespace(H), H.shape[1]
+    high, low = np.tril_indices(k)
+    never = xp.full((H.shape[0],), -1.0, dtype=H.dtype, device=device(H))
+    packed = (
+        xp.take(xp.reshape(Q, (-1,)), xp.asarray(high * k + low, device=device(Q)))[:, None]
+        + 0 * never[None, :]
+    )
+    return loops.clipped_steps(packed, H, H @ Q - P, never, rounds, rounds + 1)[0]
 
 
 def _hals_anywhere(H: Any, P: Any, Q: Any, rounds: int) -> Any:

@@ -51,6 +51,7 @@ from labelfold.rows._block_sums import (
 )
 from labelfold.rows._sums import Finished, Term, Together
 from labelfold.rows.loops import _divergence as divergence
+from labelfold.rows.loops import _placement as placement
 
 
 class Block:
@@ -179,7 +180,7 @@ class DenseBlock(Block):
 
     def kl_place(self, V: np.ndarray, v: np.ndarray, tol: float, rounds: int) -> np.ndarray:
         """Return the H of least divergence."""
-        return divergence.place(np, self.X, V, v, tol, rounds)
+        return placement.place(np, self.X, V, v, tol, rounds)
 
     def double(self) -> DenseBlock:
         """Return the rows in float64."""

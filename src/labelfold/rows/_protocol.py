@@ -105,6 +105,14 @@ class Rows(ABC):
         """Return a row-aligned array as NumPy."""
         return np.asarray(h)
 
+    def at(self, h: Any, index: np.ndarray) -> np.ndarray:
+        """Return the entries at ``index`` of a row-aligned array as NumPy."""
+        return np.asarray(self.get(h))[index]
+
+    def subset(self, index: np.ndarray) -> Rows:
+        """Return the rows at ``index`` in memory, or on the device that all are on: for passes over some of them."""
+        return self.take(index)
+
     def whole(self) -> Block:
         """Return all the rows as one block in memory: for few rows only."""
         return self.take(np.arange(self.shape[0])).whole()
@@ -183,4 +191,4 @@ def _squared_norms(X: Block) -> Any:
 
 def _squared_norm(X: Block) -> Any:
     norms = X.sq()
-    return norms.sum(dtype=np.float64) if isinstance(norms, np.ndarray) else X.xp.sum(norms)
+    return norms.sum(dtype=np.float64) if isinstance(norms, np.ndarray) else X.xp.sum(X.double().sq())

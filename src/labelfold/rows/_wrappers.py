@@ -73,6 +73,14 @@ class RowsWrapper(Rows):
         """Return a row-aligned array as NumPy."""
         return self.rows.get(h)
 
+    def at(self, h: Any, index: np.ndarray) -> np.ndarray:
+        """Return the entries at ``index`` of a row-aligned array as NumPy."""
+        return self.rows.at(h, index)
+
+    def subset(self, index: np.ndarray) -> Rows:
+        """Return the rows at ``index``, seen the same way."""
+        return self.over(self.rows.subset(index), np.asarray(index))
+
 
 class Centered(RowsWrapper):
     """Rows less a vector, the mean unless another is given; sparse rows stay sparse.

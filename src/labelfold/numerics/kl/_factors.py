@@ -186,14 +186,14 @@ def _pass(
         H, (mass, (sums, loss)) = rows.sweep(_update, H, last, shared=(V, v, beta))
         return H, mass, sums, loss
     S, lam = guide.S, guide.weight
-    H_L = _ahead(np.asarray(rows.get(H))[guide.index], np.asarray(rows.get(last))[guide.index], beta)
+    H_L = _ahead(rows.at(H, guide.index), rows.at(last, guide.index), beta)
     pull = np.zeros((rows.shape[0], V.shape[1]), dtype=rows.dtype)
     G = (S.T @ H_L).astype(rows.dtype, copy=False)  # (q, k)
     pull[guide.index] = lam * (S @ guide.rows.get(guide.rows.map(_ratio_rows, G, shared=(V,))))
     share = np.ones(rows.shape[0], dtype=rows.dtype)
     share[guide.index] += lam * S.sum(axis=1)
     H, (mass, (sums, loss)) = rows.sweep(_update_guided, H, last, pull, share, shared=(V, v, beta))
-    G = (S.T @ np.asarray(rows.get(H))[guide.index]).astype(rows.dtype, copy=False)
+    G = (S.T @ rows.at(H, guide.index)).astype(rows.dtype, copy=False)
     guide_sums, guide_loss = guide.rows.sum(_sums, G, shared=(V, v))
     sums += lam * guide_sums
     return H, mass + lam * G.sum(axis=0, dtype=np.float64), sums, loss + lam * guide_loss

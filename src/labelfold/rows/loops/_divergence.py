@@ -7,7 +7,6 @@ R = X / P:
 =====================  =======================================================================
 ``ratio_rows``         R V (m, k), by which H is multiplied (over the column sums of V)
 ``ratio_sums``         R'H (d, k), by which V is multiplied, and the block's divergence
-``place``              the H that minimises D for a fixed V, each row by itself
 =====================  =======================================================================
 """
 
@@ -16,16 +15,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from array_api_compat import device
 
 from labelfold.rows._sums import Term
-
-# A look ahead leaves an entry at least this share of itself.
-LEAST_LEFT = 0.01
+from labelfold.rows.loops import device_loops
 
 
 def ratio_rows(xp: Any, X: Any, H: Any, V: Any) -> Any:
     """Return R V for dense rows."""
+    loops = fused(X, H, V)
+    if loops is not None:
+        return loops.ratio_rows(X, H, V, floor(X.dtype))
     return _ratios(xp, X, H, V, with_loss=False)[0] @ V
 
 
@@ -37,8 +36,13 @@ class DenseRatioSums(Term):
 
     def add(self, total: list | None) -> list:
         """Add the block's sums."""
-        R, loss = _ratios(*self.parts, with_loss=True)
-        sums = R.T @ self.parts[2]
+        xp, X, H, V = self.parts
+        loops = fused(X, H, V)
+        if loops is not None:
+            sums, loss = loops.ratio_sums(X, H, V, floor(X.dtype))
+        else:
+            R, loss = _ratios(xp, X, H, V, with_loss=True)
+            sums = R.T @ H
         if total is None:
             return [sums, loss]
         if isinstance(sums, np.ndarray):
@@ -112,77 +116,6 @@ class _Gather:
         return sums, loss + _elsewhere(H, self.v, there)
 
 
-def place(xp: Any, X: Any, V: Any, v: Any, tol: float, max_rounds: int) -> Any:
-    """Return H (m, k) for dense rows and a fixed V with column sums v, each row until its own gap is within ``tol``.
-
-    Updates by two and two, and a look ahead along the curve they begin (squared extrapolation) that is taken where it
-    does not raise the row's divergence. With h'v the row's sum, as after every update, the divergence lies at most
-    (worst - 1) times that sum above its minimum: it is convex, and worst is the largest factor of an update.
-
-    References
-    ----------
-    R. Varadhan, C. Roland. Simple and globally convergent methods for accelerating the convergence of any EM
-    algorithm. Scandinavian Journal of Statistics 35, 2008.
-    """
-    from labelfold.rows.adapters._device import to_host
-
-    used = v > 0
-    safe = xp.where(used, v, xp.ones_like(v))[None, :]
-    mass = xp.sum(X, axis=1)
-    whole = float(xp.sum(v))
-    H = (mass / whole if whole > 0 else mass)[:, None] * xp.astype(used, X.dtype)[None, :]
-    mass = xp.where(mass > 0, mass, xp.ones_like(mass))
-    H = _step(xp, X, H, V, safe)[0]
-    left = np.arange(X.shape[0])
-    done, order = [], []
-    rounds = 1
-    while rounds < max_rounds:
-        one, loss, worst = _step(xp, X, H, V, safe, v)
-        rounds += 1
-        going = to_host(worst) > 1 + tol
-        if rounds + 2 > max_rounds:
-            going[:] = False
-        if not going.all():
-            leave, stay = np.flatnonzero(~going), np.flatnonzero(going)
-            done.append(_taken(xp, one, leave))
-            order.append(left[leave])
-            left = left[stay]
-            X, H, one, loss, mass = (_taken(xp, a, stay) for a in (X, H, one, loss, mass))
-        if not len(left):
-            break
-        two = _step(xp, X, one, V, safe)[0]
-        bend = two - 2 * one + H
-        scale = v / mass[:, None]  # so that squares stay in range
-        squares = xp.sum(((one - H) * scale) ** 2, axis=1)
-        bends = xp.sum((bend * scale) ** 2, axis=1)
-        reach = xp.sqrt(squares / xp.where(bends > 0, bends, xp.ones_like(bends)))
-        reach = xp.where((bends > 0) & (reach > 1), reach, xp.ones_like(reach))[:, None]
-        far = xp.maximum(H + 2 * reach * (one - H) + reach**2 * bend, LEAST_LEFT * two)
-        new, far_loss, _ = _step(xp, X, far, V, safe, v)
-        H = xp.where((far_loss <= loss)[:, None], new, two)
-        rounds += 2
-    if not done:
-        return H
-    return _taken(xp, xp.concat(done, axis=0), np.argsort(np.concatenate(order)))
-
-
-def _step(xp: Any, X: Any, H: Any, V: Any, safe: Any, v: Any = None) -> tuple[Any, Any, Any]:
-    """Return H updated; and, where v is given, each row's divergence before, less constants, and largest factor."""
-    P = _modelled(xp, X, H, V)
-    factors = ((X / P) @ V) / safe
-    if v is None:
-        return H * factors, None, None
-    loss = xp.sum(H * v, axis=1) - xp.sum(X * xp.log(P), axis=1)
-    return H * factors, loss, xp.max(factors, axis=1)
-
-
-def _taken(xp: Any, a: Any, index: np.ndarray) -> Any:
-    """Return some rows of an array of any library."""
-    if isinstance(a, np.ndarray):
-        return a[index]
-    return xp.take(a, xp.asarray(index, device=device(a)), axis=0)
-
-
 def _ratios(xp: Any, X: Any, H: Any, V: Any, *, with_loss: bool) -> tuple[Any, Any]:
     """Return R = X / (H V') and, where asked for, the divergence, in float64 where there is one."""
     if isinstance(X, np.ndarray):
@@ -195,7 +128,7 @@ def _ratios(xp: Any, X: Any, H: Any, V: Any, *, with_loss: bool) -> tuple[Any, A
             return P, None
         np.log(logs, out=logs)
         return P, excess + np.einsum("ij,ij->i", X, logs).sum(dtype=np.float64)
-    P = _modelled(xp, X, H, V)
+    P = modelled(xp, X, H, V)
     R = X / P
     return R, divergence(xp, X, P, R) if with_loss else None
 
@@ -209,7 +142,15 @@ def divergence(xp: Any, X: Any, P: Any, R: Any) -> Any:
         return xp.sum(each)
 
 
-def _modelled(xp: Any, X: Any, H: Any, V: Any) -> Any:
+def fused(*arrays: Any) -> Any:
+    """Return the loops that take these arrays in one piece, None where there are none."""
+    if not all("float32" in str(a.dtype) for a in arrays):
+        return None
+    loops = device_loops(*arrays)
+    return loops if loops is not None and arrays[0].stride(1) == 1 else None
+
+
+def modelled(xp: Any, X: Any, H: Any, V: Any) -> Any:
     """Return H V', held above a floor."""
     share, least = floor(X.dtype)
     P = H @ V.T
