@@ -159,7 +159,7 @@ def test_few_rounds_are_few():
 def test_the_compiled_loop_over_dense_rows_equals_the_plain_one():
     X, H, V = problem()
     R, loss = divergence._ratios(np, X, H, V, with_loss=True)
-    P = divergence._modelled(np, X, H, V)
+    P = divergence.modelled(np, X, H, V)
     np.testing.assert_allclose(R, X / P, rtol=1e-14)
     np.testing.assert_allclose(loss, divergence.divergence(np, X, P, X / P), rtol=1e-12)
 

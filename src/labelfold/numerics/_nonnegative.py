@@ -8,17 +8,17 @@ import numpy as np
 from array_api_compat import array_namespace, device
 from scipy import linalg
 
-from labelfold.rows.adapters._device import to_host
+from labelfold.rows.adapters._device_blocks import to_host
 from labelfold.rows.loops import device_loops
 
 # What the last round over a row may still gain, relative to the row's own scale.
 _TOL = 1e-24
 _MAX_ROUNDS = 2000
 # Of rows in float32 no more than this can be known; and rounds on a device before the host goes on with what is left.
-_TOL_SINGLE = 1e-16
+_TOL_SINGLE = 1e-12
 _DEVICE_ROUNDS = 200
 # Rounds of coordinate steps there between two solves of the variables that are not at 0.
-_ROUNDS = 8
+_ROUNDS = 4
 
 
 def nonnegative_rows(P: Any, Q: np.ndarray) -> Any:
@@ -60,20 +60,21 @@ def _on_device(P: Any, Q: np.ndarray) -> Any:
     xp, loops = array_namespace(P), device_loops(P)
     if loops is None:
         return _there(xp, nonnegative_rows(to_host(P), Q), P)
-    wide = xp.astype(P, xp.float64, copy=False)
-    inverse = _there(xp, linalg.inv(Q), wide)
     tol = _TOL if P.dtype == xp.float64 else _TOL_SINGLE
-    least = 0.5 * tol * xp.sum((wide @ inverse) * wide, axis=1)
-    packed = _there(xp, Q[np.tril_indices(len(Q))], wide)[:, None] + 0 * least[None, :]  # each row's own
-    H, settled = loops.clipped_steps(packed, xp.zeros_like(wide), -wide, least, _DEVICE_ROUNDS, _ROUNDS)
+    free = P @ _there(xp, linalg.inv(Q), P)
+    least = 0.5 * tol * xp.sum(free * P, axis=1)
+    start = xp.where(free > 0, free, xp.zeros_like(free))
+    packed = _there(xp, Q[np.tril_indices(len(Q))], P)[:, None] + 0 * least[None, :]  # each row's own
+    slopes = start @ _there(xp, Q, P) - P
+    H, settled = loops.clipped_steps(packed, start, slopes, least, _DEVICE_ROUNDS, _ROUNDS)
     left = xp.nonzero(~settled)[0]
     if left.shape[0]:
-        rest = nonnegative_rows(to_host(xp.take(wide, left, axis=0)), Q)
+        rest = nonnegative_rows(to_host(xp.take(P, left, axis=0)), Q)
         order = xp.argsort(xp.concat([xp.nonzero(settled)[0], left]))
         H = xp.take(
-            xp.concat([xp.take(H, xp.nonzero(settled)[0], axis=0), _there(xp, rest, wide)]), order, axis=0
+            xp.concat([xp.take(H, xp.nonzero(settled)[0], axis=0), _there(xp, rest, P)]), order, axis=0
         )
-    return xp.astype(H, P.dtype, copy=False)
+    return H
 
 
 def _there(xp: Any, a: np.ndarray, like: Any) -> Any:

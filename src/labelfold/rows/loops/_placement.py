@@ -51,7 +51,7 @@ def place(xp: Any, X: Any, V: Any, v: Any, tol: float, max_rounds: int) -> Any:
     index = xp.arange(X.shape[0], device=device(X))
     rows = (X, mass, slack, H, H, H, H, xp.ones_like(mass), xp.full_like(mass, xp.inf))
     done, order = [], []
-    for _ in range(_NEWTON_ROUNDS):
+    for _ in range(min(_NEWTON_ROUNDS, (max_rounds - 1) // 3)):
         X, mass, slack, H, last, update, target, reach, best = rows
         held = xp.sum(H * v, axis=1)
         H = H * (mass / xp.where(held > 0, held, mass))[:, None]
@@ -119,7 +119,7 @@ def clipped_steps(xp: Any, Q: Any, H: Any, slopes: Any, enough: Any, rounds: int
     loops = device_loops(Q, H, slopes, enough)
     if loops is not None:
         return loops.clipped_steps(Q, H, slopes, enough, rounds, ROUNDS)
-    from labelfold.rows.adapters._device import to_host
+    from labelfold.rows.adapters._device_blocks import to_host
     from labelfold.rows.loops import _placement_loops as placement_loops
 
     Q, out, slopes, enough = (np.array(to_host(a), order="C") for a in (Q.T, H, slopes, enough))
@@ -141,7 +141,7 @@ def _by_updates(
     R. Varadhan, C. Roland. Simple and globally convergent methods for accelerating the convergence of any EM
     algorithm. Scandinavian Journal of Statistics 35, 2008.
     """
-    from labelfold.rows.adapters._device import to_host
+    from labelfold.rows.adapters._device_blocks import to_host
 
     left = np.arange(X.shape[0])
     done, order = [], []

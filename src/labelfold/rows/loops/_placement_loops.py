@@ -160,7 +160,7 @@ def _entry(q, a, b):
 
 @_compile
 def _free_step(q, h, slope, work):
-    """Move the variables that are not 0 towards the minimum over them, until the first is 0, by conjugate gradients."""
+    """Move the variables that are not 0 towards their minimum, until the first is 0, by conjugate gradients."""
     k = h.size
     move, rest, way, turned = work[0], work[1], work[2], work[3]
     size = h[0] * 0

@@ -3,6 +3,8 @@
 Triton compiles them when they are first used. They take float32 tensors; the array functions beside them take all.
 
 =======================  ===============================================================================
+``product``              X M (m, k) for a narrow M
+``transposed``           X'H (d, k) for a narrow H
 ``ratio_rows``           R V (m, k), R = X / (H V'): X is read once, and H V' never stored
 ``ratio_sums``           R'H (d, k), and the I-divergence, likewise
 ``newton_terms``         what a Newton step of placing a row takes
@@ -23,7 +25,58 @@ _PRODUCTS = "tf32x3"
 # Rows and columns of a tile, and the rows whose sums are kept in float32 before they are added up in float64.
 _ROWS, _COLUMNS, _RUN = 64, 64, 4096
 _STEP_ROWS = 64
+_NARROW = 32
+# Conjugate gradients between rounds of coordinate steps.
+_FURTHER = 16
 _WARPS, _STAGES = 4, 3
+
+
+@triton.jit
+def _product(
+    X, M, out, n, d, k, stride,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, K: tl.constexpr, PRODUCTS: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    part = tl.arange(0, K)
+    total = tl.zeros((ROWS, K), tl.float32)
+    for first in range(0, d, COLUMNS):
+        column = first + tl.arange(0, COLUMNS)
+        inside = (row < n)[:, None] & (column < d)[None, :]
+        x = tl.load(X + row[:, None] * stride + column[None, :], mask=inside, other=0.0)
+        used = (column < d)[:, None] & (part < k)[None, :]
+        m = tl.load(M + column[:, None] * k + part[None, :], mask=used, other=0.0)
+        total = tl.dot(x, m, total, input_precision=PRODUCTS)
+    known = (row < n)[:, None] & (part < k)[None, :]
+    tl.store(out + row[:, None] * k + part[None, :], total, mask=known)
+
+
+@triton.jit
+def _transposed(
+    X, H, sums, n, d, k, stride, run,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, K: tl.constexpr, PRODUCTS: tl.constexpr,
+):  # fmt: skip
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    part = tl.arange(0, K)
+    total = tl.zeros((COLUMNS, K), tl.float32)
+    begin = tl.program_id(0).to(tl.int64) * run
+    for first in range(0, run, ROWS):
+        row = begin + first + tl.arange(0, ROWS)
+        inside = (column < d)[:, None] & (row < n)[None, :]
+        x = tl.load(X + row[None, :] * stride + column[:, None], mask=inside, other=0.0)
+        known = (row < n)[:, None] & (part < k)[None, :]
+        h = tl.load(H + row[:, None] * k + part[None, :], mask=known, other=0.0)
+        total = tl.dot(x, h, total, input_precision=PRODUCTS)
+    at = tl.program_id(0).to(tl.int64) * d + column
+    used = (column < d)[:, None] & (part < k)[None, :]
+    tl.store(sums + at[:, None] * k + part[None, :], total, mask=used)
+
+
+@triton.jit
+def _log(r):
+    """Return the logarithm, by the device's own instruction: off by less than the rounding of what is summed up."""
+    return 0.6931471805599453 * tl.inline_asm_elementwise(
+        "lg2.approx.f32 $0, $1;", "=f,f", [r], dtype=tl.float32, is_pure=True, pack=1
+    )
 
 
 @triton.jit
@@ -73,7 +126,7 @@ def _newton_terms(
         v = tl.load(V + column[:, None] * k + part[None, :], mask=used, other=0.0)
         p, r = _ratios(x, h, v, share, least, PRODUCTS)
         total = tl.dot(r, v, total, input_precision=PRODUCTS)
-        loss += tl.sum(tl.where(x > 0, x * tl.log(r), 0.0), axis=1)
+        loss += tl.sum(tl.where(x > 0, x * _log(r), 0.0), axis=1)
         tl.store(curves + row[:, None] * d + column[None, :], r / p, mask=inside)
     tl.store(out + row[:, None] * k + part[None, :], total, mask=known)
     tl.store(logs + row, loss, mask=row < n)
@@ -84,13 +137,13 @@ def _ratio_sums(
     X, H, V, sums, losses, n, d, k, stride, share, least, run,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, K: tl.constexpr, PRODUCTS: tl.constexpr,
 ):  # fmt: skip
-    column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     part = tl.arange(0, K)
     used = (column < d)[:, None] & (part < k)[None, :]
     v = tl.load(V + column[:, None] * k + part[None, :], mask=used, other=0.0)
     total = tl.zeros((COLUMNS, K), tl.float32)
     loss = tl.zeros((COLUMNS,), tl.float32)
-    begin = tl.program_id(1).to(tl.int64) * run
+    begin = tl.program_id(0).to(tl.int64) * run
     for first in range(0, run, ROWS):
         row = begin + first + tl.arange(0, ROWS)
         # Tiles are transposed here, so that ratios are multiplied as they come.
@@ -100,8 +153,8 @@ def _ratio_sums(
         h = tl.load(H + row[:, None] * k + part[None, :], mask=known, other=0.0)
         p, r = _ratios(x, v, h, share, least, PRODUCTS)
         total = tl.dot(r, h, total, input_precision=PRODUCTS)
-        loss += tl.sum(tl.where(x > 0, x * tl.log(r), 0.0) + (p - x), axis=1)
-    at = tl.program_id(1).to(tl.int64) * d + column
+        loss += tl.sum(tl.where(x > 0, x * _log(r), 0.0) + (p - x), axis=1)
+    at = tl.program_id(0).to(tl.int64) * d + column
     tl.store(sums + at[:, None] * k + part[None, :], total, mask=used)
     tl.store(losses + at, loss, mask=column < d)
 
@@ -116,7 +169,7 @@ def _column(Q, part, j, row, known, n):
 
 @triton.jit
 def _coordinate_steps(
-    Q, H, slopes, enough, settled, n, k, rounds, turns, tiny,
+    Q, H, slopes, enough, settled, n, k, rounds, turns, most, tiny,
     ROWS: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
     """Take clipped steps from H (k, n), where the gradient is ``slopes``: see `_placement_loops.clipped_steps`."""
@@ -158,7 +211,9 @@ def _coordinate_steps(
             turned = tl.zeros_like(h)
             size = tl.sum(rest * way, axis=0)
             first = size
-            for _ in range(k):
+            further = 0
+            while (further < most) & (tl.max((size > tiny * first).to(tl.int32), axis=0) > 0):
+                further += 1
                 product = tl.zeros_like(h)
                 for j in range(k):
                     along = tl.sum(tl.where((part == j)[:, None], way, 0.0), axis=0)
@@ -181,6 +236,34 @@ def _coordinate_steps(
     tl.store(settled + row, 1 - active.to(tl.int8), mask=here)
 
 
+def takes(k: int) -> bool:
+    """Return whether products with k columns are narrow, so that the loops are quicker than the library's product."""
+    return 2 <= k <= _NARROW
+
+
+def product(X: Any, M: Any) -> Any:
+    """Return X M for a narrow M."""
+    (n, d), k = X.shape, M.shape[1]
+    out = torch.empty((n, k), dtype=X.dtype, device=X.device)
+    _product[(triton.cdiv(n, _ROWS),)](
+        X, M.contiguous(), out, n, d, k, X.stride(0),
+        ROWS=_ROWS, COLUMNS=_COLUMNS, K=_padded(k), PRODUCTS=_PRODUCTS, num_warps=_WARPS, num_stages=_STAGES,
+    )  # fmt: skip
+    return out
+
+
+def transposed(X: Any, H: Any, run: int) -> Any:
+    """Return X'H for a narrow H, in float64: sums over runs of so many rows are in float32."""
+    (n, d), k = X.shape, H.shape[1]
+    n_runs = triton.cdiv(n, run)
+    sums = torch.empty((n_runs, d, k), dtype=X.dtype, device=X.device)
+    _transposed[(n_runs, triton.cdiv(d, _COLUMNS))](
+        X, H.contiguous(), sums, n, d, k, X.stride(0), run,
+        ROWS=_ROWS, COLUMNS=_COLUMNS, K=_padded(k), PRODUCTS=_PRODUCTS, num_warps=_WARPS, num_stages=_STAGES,
+    )  # fmt: skip
+    return torch.sum(sums, 0, dtype=torch.float64)
+
+
 def ratio_rows(X: Any, H: Any, V: Any, floor: tuple[float, float]) -> Any:
     """Return R V."""
     (n, d), k = X.shape, V.shape[1]
@@ -198,10 +281,10 @@ def ratio_sums(X: Any, H: Any, V: Any, floor: tuple[float, float]) -> tuple[Any,
     """Return R'H and the divergence, in float64."""
     (n, d), k = X.shape, V.shape[1]
     H, V = H.contiguous(), V.contiguous()
-    n_runs, n_columns = triton.cdiv(n, _RUN), triton.cdiv(d, _COLUMNS)
+    n_runs = triton.cdiv(n, _RUN)
     sums = torch.empty((n_runs, d, k), dtype=X.dtype, device=X.device)
     losses = torch.empty((n_runs, d), dtype=X.dtype, device=X.device)
-    _ratio_sums[(n_columns, n_runs)](
+    _ratio_sums[(n_runs, triton.cdiv(d, _COLUMNS))](
         X, H, V, sums, losses, n, d, k, X.stride(0), *floor, _RUN,
         ROWS=_ROWS, COLUMNS=_COLUMNS, K=_padded(k), PRODUCTS=_PRODUCTS,
         num_warps=_WARPS, num_stages=_STAGES,
@@ -232,7 +315,7 @@ def clipped_steps(Q: Any, H: Any, slopes: Any, enough: Any, rounds: int, turns: 
     settled = torch.empty(n, dtype=torch.int8, device=H.device)
     tiny = 1e-20 if H.dtype == torch.float64 else 1e-12
     _coordinate_steps[(triton.cdiv(n, _STEP_ROWS),)](
-        Q, H, slopes, enough.contiguous(), settled, n, k, rounds, turns, tiny,
+        Q, H, slopes, enough.contiguous(), settled, n, k, rounds, turns, min(k, _FURTHER), tiny,
         ROWS=_STEP_ROWS, K=triton.next_power_of_2(k), num_warps=_STEP_ROWS // 32,
     )  # fmt: skip
     return H.T, settled > 0
