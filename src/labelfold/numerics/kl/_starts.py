@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from array_api_compat import array_namespace
 from sklearn.utils import check_random_state
 
 from labelfold._warn import warn_user
@@ -88,7 +89,9 @@ def divergence_start(
         return random_factors(rows, k, found, rng)
     index = np.sort(rng.permutation(n)[:m])
     V = _tried(rows.subset(index), k, found._replace(row=rows.at(found.row, index)), rng)
-    return rows.map(_even, found.row, shared=(np.full(k, 1 / V.sum(dtype=np.float64)),)), V
+    xp = array_namespace(found.row)
+    column = xp.astype(found.row, getattr(xp, rows.dtype.name))[:, None] / float(V.sum(dtype=np.float64))
+    return xp.concat([column] * k, axis=1), V
 
 
 def _tried(some: Rows, k: int, found: Margins, rng: np.random.Generator) -> np.ndarray:
@@ -131,7 +134,3 @@ def _drawn(rng: np.random.Generator, shape: tuple[int, int], margin: np.ndarray)
 def _survey(X: Block, ones: Any) -> tuple[Any, Any]:
     X = X.double()
     return X @ ones, (X.colsum(), count_negative(X))
-
-
-def _even(X: Block, row: Any, share: Any) -> Any:
-    return X.xp.astype(row, share.dtype, copy=False)[:, None] * share[None, :]

@@ -20,7 +20,7 @@ LEAST_LEFT = 0.01
 # the coordinates, as long as one gains more than this share of the tolerance.
 _NEWTON_MOST, _NEWTON_ROUNDS, _INNER_ROUNDS, _INNER_SHARE = 64, 60, 40, 1e-7
 # Rounds of coordinate steps between two solves of the variables that are not at 0.
-ROUNDS = 4
+ROUNDS = 8
 # A step that leads up is shortened by this, and below the shortest an update is taken.
 _SHORTER, _SHORTEST = 0.25, 0.01
 # By how much of a row's sum its divergence may seem to rise by round-off.

@@ -24,10 +24,10 @@ import triton.language as tl
 _PRODUCTS = "tf32x3"
 # Rows and columns of a tile, and the rows whose sums are kept in float32 before they are added up in float64.
 _ROWS, _COLUMNS, _RUN = 64, 64, 4096
-_STEP_ROWS = 64
-_NARROW = 32
+_STEP_ROWS = 32
+_NARROW = 16
 # Conjugate gradients between rounds of coordinate steps.
-_FURTHER = 16
+_FURTHER = 8
 _WARPS, _STAGES = 4, 3
 
 
@@ -45,7 +45,7 @@ def _product(
         x = tl.load(X + row[:, None] * stride + column[None, :], mask=inside, other=0.0)
         used = (column < d)[:, None] & (part < k)[None, :]
         m = tl.load(M + column[:, None] * k + part[None, :], mask=used, other=0.0)
-        total = tl.dot(x, m, total, input_precision=PRODUCTS)
+        total += tl.dot(x, m, input_precision=PRODUCTS)  # the units' own sums are not rounded to nearest
     known = (row < n)[:, None] & (part < k)[None, :]
     tl.store(out + row[:, None] * k + part[None, :], total, mask=known)
 
@@ -65,7 +65,7 @@ def _transposed(
         x = tl.load(X + row[None, :] * stride + column[:, None], mask=inside, other=0.0)
         known = (row < n)[:, None] & (part < k)[None, :]
         h = tl.load(H + row[:, None] * k + part[None, :], mask=known, other=0.0)
-        total = tl.dot(x, h, total, input_precision=PRODUCTS)
+        total += tl.dot(x, h, input_precision=PRODUCTS)
     at = tl.program_id(0).to(tl.int64) * d + column
     used = (column < d)[:, None] & (part < k)[None, :]
     tl.store(sums + at[:, None] * k + part[None, :], total, mask=used)
@@ -244,64 +244,54 @@ def takes(k: int) -> bool:
 def product(X: Any, M: Any) -> Any:
     """Return X M for a narrow M."""
     (n, d), k = X.shape, M.shape[1]
-    out = torch.empty((n, k), dtype=X.dtype, device=X.device)
-    _product[(triton.cdiv(n, _ROWS),)](
-        X, M.contiguous(), out, n, d, k, X.stride(0),
-        ROWS=_ROWS, COLUMNS=_COLUMNS, K=_padded(k), PRODUCTS=_PRODUCTS, num_warps=_WARPS, num_stages=_STAGES,
-    )  # fmt: skip
-    return out
+    M = _padded(M)
+    out = torch.empty((n, M.shape[1]), dtype=X.dtype, device=X.device)
+    _product[(triton.cdiv(n, _ROWS),)](X, M, out, n, d, M.shape[1], X.stride(0), **_tiles(M))
+    return out[:, :k].contiguous()
 
 
 def transposed(X: Any, H: Any, run: int) -> Any:
     """Return X'H for a narrow H, in float64: sums over runs of so many rows are in float32."""
     (n, d), k = X.shape, H.shape[1]
-    n_runs = triton.cdiv(n, run)
-    sums = torch.empty((n_runs, d, k), dtype=X.dtype, device=X.device)
+    H, n_runs = _padded(H), triton.cdiv(n, run)
+    sums = torch.empty((n_runs, d, H.shape[1]), dtype=X.dtype, device=X.device)
     _transposed[(n_runs, triton.cdiv(d, _COLUMNS))](
-        X, H.contiguous(), sums, n, d, k, X.stride(0), run,
-        ROWS=_ROWS, COLUMNS=_COLUMNS, K=_padded(k), PRODUCTS=_PRODUCTS, num_warps=_WARPS, num_stages=_STAGES,
-    )  # fmt: skip
-    return torch.sum(sums, 0, dtype=torch.float64)
+        X, H, sums, n, d, H.shape[1], X.stride(0), run, **_tiles(H)
+    )
+    return torch.sum(sums, 0, dtype=torch.float64)[:, :k]
 
 
 def ratio_rows(X: Any, H: Any, V: Any, floor: tuple[float, float]) -> Any:
     """Return R V."""
     (n, d), k = X.shape, V.shape[1]
-    H, V = H.contiguous(), V.contiguous()
+    H, V = _padded(H), _padded(V)
     out = torch.empty_like(H)
-    grid = (triton.cdiv(n, _ROWS),)
-    _ratio_rows[grid](
-        X, H, V, out, n, d, k, X.stride(0), *floor,
-        ROWS=_ROWS, COLUMNS=_COLUMNS, K=_padded(k), PRODUCTS=_PRODUCTS, num_warps=_WARPS, num_stages=_STAGES,
-    )  # fmt: skip
-    return out
+    _ratio_rows[(triton.cdiv(n, _ROWS),)](X, H, V, out, n, d, V.shape[1], X.stride(0), *floor, **_tiles(V))
+    return out[:, :k].contiguous()
 
 
 def ratio_sums(X: Any, H: Any, V: Any, floor: tuple[float, float]) -> tuple[Any, Any]:
     """Return R'H and the divergence, in float64."""
     (n, d), k = X.shape, V.shape[1]
-    H, V = H.contiguous(), V.contiguous()
+    H, V = _padded(H), _padded(V)
     n_runs = triton.cdiv(n, _RUN)
-    sums = torch.empty((n_runs, d, k), dtype=X.dtype, device=X.device)
+    sums = torch.empty((n_runs, d, V.shape[1]), dtype=X.dtype, device=X.device)
     losses = torch.empty((n_runs, d), dtype=X.dtype, device=X.device)
     _ratio_sums[(n_runs, triton.cdiv(d, _COLUMNS))](
-        X, H, V, sums, losses, n, d, k, X.stride(0), *floor, _RUN,
-        ROWS=_ROWS, COLUMNS=_COLUMNS, K=_padded(k), PRODUCTS=_PRODUCTS,
-        num_warps=_WARPS, num_stages=_STAGES,
-    )  # fmt: skip
-    return torch.sum(sums, 0, dtype=torch.float64), torch.sum(losses, dtype=torch.float64)
+        X, H, V, sums, losses, n, d, V.shape[1], X.stride(0), *floor, _RUN, **_tiles(V)
+    )
+    return torch.sum(sums, 0, dtype=torch.float64)[:, :k], torch.sum(losses, dtype=torch.float64)
 
 
 def newton_terms(X: Any, H: Any, V: Any, floor: tuple[float, float]) -> tuple[Any, Any, Any]:
     """Return R V (m, k), the sums of x log r of each row (m,), and R / P (m, d)."""
     (n, d), k = X.shape, V.shape[1]
-    H, V = H.contiguous(), V.contiguous()
-    out, logs, curves = torch.empty_like(H), torch.empty_like(H[:, 0]), torch.empty_like(X)
+    H, V = _padded(H), _padded(V)
+    out, logs, curves = torch.empty_like(H), torch.empty_like(X[:, 0]), torch.empty_like(X)
     _newton_terms[(triton.cdiv(n, _ROWS),)](
-        X, H, V, out, logs, curves, n, d, k, X.stride(0), *floor,
-        ROWS=_ROWS, COLUMNS=_COLUMNS, K=_padded(k), PRODUCTS=_PRODUCTS, num_warps=_WARPS, num_stages=_STAGES,
-    )  # fmt: skip
-    return out, logs, curves
+        X, H, V, out, logs, curves, n, d, V.shape[1], X.stride(0), *floor, **_tiles(V)
+    )
+    return out[:, :k].contiguous(), logs, curves
 
 
 def clipped_steps(Q: Any, H: Any, slopes: Any, enough: Any, rounds: int, turns: int) -> tuple[Any, Any]:
@@ -321,6 +311,13 @@ def clipped_steps(Q: Any, H: Any, slopes: Any, enough: Any, rounds: int, turns: 
     return H.T, settled > 0
 
 
-def _padded(k: int) -> int:
-    """Return the size of the tiles that k components are worked on in: the matrix units' own, or a multiple."""
-    return max(16, triton.next_power_of_2(k))
+def _padded(A: Any) -> Any:
+    """Return A with columns of 0 up to the size of the tiles: the matrix units' own, or a multiple."""
+    width = max(16, triton.next_power_of_2(A.shape[1]))
+    return torch.nn.functional.pad(A, (0, width - A.shape[1])).contiguous()
+
+
+def _tiles(A: Any) -> dict[str, Any]:
+    """Return what the loops are compiled for."""
+    sizes = {"ROWS": _ROWS, "COLUMNS": _COLUMNS, "K": A.shape[1], "PRODUCTS": _PRODUCTS}
+    return {**sizes, "num_warps": _WARPS, "num_stages": _STAGES}
