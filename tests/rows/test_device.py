@@ -26,7 +26,7 @@ def test_sums_of_float32_rows_keep_their_digits(container, tmp_path):
     # Sums of 1,024 terms in float32, each off by a few units in the last place at most, and not all the same way.
     np.testing.assert_allclose(rows.t(H), exact, rtol=5e-7)
     np.testing.assert_allclose(rows.mean(), X.astype(np.float64).mean(axis=0), rtol=5e-7)
-    assert abs(rows.t(H).sum() / exact.sum() - 1) < 1e-7
+    assert abs(rows.t(H).sum() / exact.sum() - 1) < 2e-8
 
 
 def _there_and_back(X, M):
@@ -175,7 +175,6 @@ def test_the_loops_of_a_gpu_equal_the_array_functions(shape):
     ):
         close(got, wanted, 1e-5)
     close(loops.product(there[0], there[2]), X @ V)
-    close(loops.transposed(there[0], there[1], 1024), X.T @ H)
     Q, P = V.T @ V + 0.1 * np.eye(k), X @ V - 2.0
     close(nonnegative_rows(torch.from_numpy(P).to("cuda"), Q), nonnegative_rows(P, Q), 1e-8)
     close(hals(*(torch.from_numpy(a).to("cuda") for a in (H, P, Q)), 3), hals(H, P, Q, 3), 1e-9)

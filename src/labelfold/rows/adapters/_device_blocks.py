@@ -91,7 +91,7 @@ class DeviceBlock(Block):
         H = self._like(H)
         if self.weights is not None:
             H = H * _column(self._like(self.weights), H.ndim)
-        product = ArrayTerm(_narrow_sums(self.xp, self.stored, H))
+        product = ArrayTerm(by_runs(self.xp, _products, self.stored, H))
         if self.center is None:
             return product
         return Together(partial(_unshift, center=self.center), product, by_runs(self.xp, _sums, H))
@@ -186,13 +186,6 @@ class DeviceTriangle(Term):
 def _narrow_product(X: Any, M: Any) -> Any:
     loops = divergence.fused(X, M) if M.ndim == 2 else None
     return X @ M if loops is None or not loops.takes(M.shape[1]) else loops.product(X, M)
-
-
-def _narrow_sums(xp: Any, X: Any, H: Any) -> Any:
-    loops = divergence.fused(X, H) if H.ndim == 2 else None
-    if loops is None or not loops.takes(H.shape[1]):
-        return by_runs(xp, _products, X, H)
-    return loops.transposed(X, H, RUN)
 
 
 def by_runs(xp: Any, sums: Callable[..., Any], *arrays: Any) -> Any:

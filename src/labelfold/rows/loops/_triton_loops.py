@@ -4,7 +4,6 @@ Triton compiles them when they are first used. They take float32 tensors; the ar
 
 =======================  ===============================================================================
 ``product``              X M (m, k) for a narrow M
-``transposed``           X'H (d, k) for a narrow H
 ``ratio_rows``           R V (m, k), R = X / (H V'): X is read once, and H V' never stored
 ``ratio_sums``           R'H (d, k), and the I-divergence, likewise
 ``newton_terms``         what a Newton step of placing a row takes
@@ -48,27 +47,6 @@ def _product(
         total += tl.dot(x, m, input_precision=PRODUCTS)  # the units' own sums are not rounded to nearest
     known = (row < n)[:, None] & (part < k)[None, :]
     tl.store(out + row[:, None] * k + part[None, :], total, mask=known)
-
-
-@triton.jit
-def _transposed(
-    X, H, sums, n, d, k, stride, run,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr, K: tl.constexpr, PRODUCTS: tl.constexpr,
-):  # fmt: skip
-    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    part = tl.arange(0, K)
-    total = tl.zeros((COLUMNS, K), tl.float32)
-    begin = tl.program_id(0).to(tl.int64) * run
-    for first in range(0, run, ROWS):
-        row = begin + first + tl.arange(0, ROWS)
-        inside = (column < d)[:, None] & (row < n)[None, :]
-        x = tl.load(X + row[None, :] * stride + column[:, None], mask=inside, other=0.0)
-        known = (row < n)[:, None] & (part < k)[None, :]
-        h = tl.load(H + row[:, None] * k + part[None, :], mask=known, other=0.0)
-        total += tl.dot(x, h, input_precision=PRODUCTS)
-    at = tl.program_id(0).to(tl.int64) * d + column
-    used = (column < d)[:, None] & (part < k)[None, :]
-    tl.store(sums + at[:, None] * k + part[None, :], total, mask=used)
 
 
 @triton.jit
@@ -248,17 +226,6 @@ def product(X: Any, M: Any) -> Any:
     out = torch.empty((n, M.shape[1]), dtype=X.dtype, device=X.device)
     _product[(triton.cdiv(n, _ROWS),)](X, M, out, n, d, M.shape[1], X.stride(0), **_tiles(M))
     return out[:, :k].contiguous()
-
-
-def transposed(X: Any, H: Any, run: int) -> Any:
-    """Return X'H for a narrow H, in float64: sums over runs of so many rows are in float32."""
-    (n, d), k = X.shape, H.shape[1]
-    H, n_runs = _padded(H), triton.cdiv(n, run)
-    sums = torch.empty((n_runs, d, H.shape[1]), dtype=X.dtype, device=X.device)
-    _transposed[(n_runs, triton.cdiv(d, _COLUMNS))](
-        X, H, sums, n, d, H.shape[1], X.stride(0), run, **_tiles(H)
-    )
-    return torch.sum(sums, 0, dtype=torch.float64)[:, :k]
 
 
 def ratio_rows(X: Any, H: Any, V: Any, floor: tuple[float, float]) -> Any:
