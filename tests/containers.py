@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import count, pairwise
@@ -65,7 +66,7 @@ def _untidy(X: np.ndarray, folder: Path) -> sparse.csr_array:
     rows, columns = rows[order], columns[order]
     values = X[rows, columns]
     if X.dtype.kind == "f":
-        first = values / 2
+        first = np.where(np.isinf(values), 0, values / 2).astype(X.dtype)
         second = values - first  # the other half, but for the smallest numbers there are
     else:
         first, second = values, np.zeros_like(values)
@@ -177,7 +178,7 @@ def _strict(device: str) -> Callable:
 def _torch(X: np.ndarray, folder: Path) -> Any:
     import torch
 
-    return torch.from_numpy(X)
+    return torch.from_numpy(X).to(os.environ.get("LABELFOLD_TEST_DEVICE", "cpu"))
 
 
 def _chunked(X: np.ndarray, columns: tuple[int, ...], hold: Callable) -> Any:

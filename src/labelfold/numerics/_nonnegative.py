@@ -5,18 +5,28 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, device
 from scipy import linalg
+
+from labelfold.rows.adapters._device_blocks import to_host
+from labelfold.rows.loops import device_loops
 
 # What the last round over a row may still gain, relative to the row's own scale.
 _TOL = 1e-24
 _MAX_ROUNDS = 2000
 # The reciprocal condition of Q below which single coordinates may gain next to nothing far from the minimum.
 _STIFF = 1e-6
+# The same share for rows in float32, and the rounds on a device, after which the host solves the rows that are left.
+_TOL_SINGLE = 1e-12
+_DEVICE_ROUNDS = 200
+# Rounds of coordinate steps there between two solves of the variables that are not at 0.
+_ROUNDS = 4
 
 
-def nonnegative_rows(P: np.ndarray, Q: np.ndarray) -> np.ndarray:
+def nonnegative_rows(P: Any, Q: np.ndarray) -> Any:
     """Return the h >= 0 that minimises 1/2 h'Qh - p'h, for each row p of P; Q is positive definite.
+
+    P is an array of any library. The result is too, and has the dtype of P; it is computed in float64 on the host.
 
     Examples
     --------
@@ -24,6 +34,22 @@ def nonnegative_rows(P: np.ndarray, Q: np.ndarray) -> np.ndarray:
     >>> nonnegative_rows(np.array([[1.0, -2.0]]), np.eye(2))
     array([[1., 0.]])
     """
+    xp, loops = array_namespace(P), device_loops(P)
+    return _there(xp, _on_host(to_host(P), Q), P) if loops is None else _on_gpu(xp, loops, P, Q)
+
+
+class NonnegativeRows:
+    """`nonnegative_rows` with a given Q (a class, so that Q stays in float64 when it is shared with blocks)."""
+
+    def __init__(self, Q: np.ndarray) -> None:
+        self.Q = Q
+
+    def __call__(self, P: Any) -> Any:
+        """Return the solution for each row of P."""
+        return nonnegative_rows(P, self.Q)
+
+
+def _on_host(P: np.ndarray, Q: np.ndarray) -> np.ndarray:
     from labelfold.numerics import _box_loops as box_loops
 
     P = np.ascontiguousarray(P, dtype=np.float64)
@@ -34,6 +60,30 @@ def nonnegative_rows(P: np.ndarray, Q: np.ndarray) -> np.ndarray:
     least = _TOL * 0.5 * np.einsum("ij,ij->i", P, q)
     box_loops.minimise(Q, zeros, -P, zeros, np.full(P.shape, np.inf), H, least, _MAX_ROUNDS, stiff)
     return H
+
+
+def _on_gpu(xp: Any, loops: Any, P: Any, Q: np.ndarray) -> Any:
+    """Return the same by the loops of a GPU; rows that do not converge there are solved on the host."""
+    tol = _TOL if P.dtype == xp.float64 else _TOL_SINGLE
+    free = P @ _there(xp, linalg.inv(Q), P)
+    least = 0.5 * tol * xp.sum(free * P, axis=1)
+    start = xp.where(free > 0, free, xp.zeros_like(free))
+    packed = _there(xp, Q[np.tril_indices(len(Q))], P)[:, None] + 0 * least[None, :]  # each row's own
+    slopes = start @ _there(xp, Q, P) - P
+    H, settled = loops.clipped_steps(packed, start, slopes, least, _DEVICE_ROUNDS, _ROUNDS)
+    left = xp.nonzero(~settled)[0]
+    if left.shape[0]:
+        rest = _on_host(to_host(xp.take(P, left, axis=0)), Q)
+        order = xp.argsort(xp.concat([xp.nonzero(settled)[0], left]))
+        H = xp.take(
+            xp.concat([xp.take(H, xp.nonzero(settled)[0], axis=0), _there(xp, rest, P)]), order, axis=0
+        )
+    return H
+
+
+def _there(xp: Any, a: np.ndarray, like: Any) -> Any:
+    """Return an array of the host on the device of another array and in its dtype."""
+    return xp.asarray(np.require(a, requirements=["C", "W"]), dtype=like.dtype, device=device(like))
 
 
 def hals(H: Any, P: Any, Q: Any, rounds: int = 1) -> Any:
@@ -53,7 +103,17 @@ def hals(H: Any, P: Any, Q: Any, rounds: int = 1) -> Any:
         H = np.array(H, order="C")
         box_loops.clipped_steps(H, np.asarray(P, H.dtype), np.asarray(Q, H.dtype), rounds)
         return H
-    return _hals_anywhere(H, P, Q, rounds)
+    loops = device_loops(H, P)
+    if loops is None:
+        return _hals_anywhere(H, P, Q, rounds)
+    xp, k = array_namespace(H), H.shape[1]
+    high, low = np.tril_indices(k)
+    never = xp.full((H.shape[0],), -1.0, dtype=H.dtype, device=device(H))
+    packed = (
+        xp.take(xp.reshape(Q, (-1,)), xp.asarray(high * k + low, device=device(Q)))[:, None]
+        + 0 * never[None, :]
+    )
+    return loops.clipped_steps(packed, H, H @ Q - P, never, rounds, rounds + 1)[0]
 
 
 def _hals_anywhere(H: Any, P: Any, Q: Any, rounds: int) -> Any:

@@ -20,7 +20,7 @@ from labelfold.numerics.least_squares._block_cg import (
 )
 from labelfold.numerics.least_squares._gram import EPS
 from labelfold.numerics.least_squares._normal_equations import ColumnSide, RowSide
-from labelfold.numerics.least_squares._problem import LeastSquares, LeastSquaresProblem
+from labelfold.numerics.least_squares._problem import LeastSquares, LeastSquaresProblem, RowTargets
 from labelfold.numerics.least_squares._shifted_cg import shifted_cg
 from labelfold.rows import Rows, centered
 
@@ -53,7 +53,7 @@ class KrylovProblem(LeastSquaresProblem):
     def __init__(
         self,
         rows: Rows,
-        T: np.ndarray,
+        T: RowTargets,
         mask: np.ndarray | None,
         weight: int,
         tol: float,
@@ -66,7 +66,7 @@ class KrylovProblem(LeastSquaresProblem):
         self.X = centered(rows, self.mean, mask)
         self.tol = max(tol, 100 * float(np.finfo(rows.dtype).eps))
         self.max_iter, self.callback = max_iter, callback
-        T, self.mix = target_basis(T)
+        T, self.mix = T.basis(target_basis)
         rng = check_random_state(random_state)
         self.columns, self.rows = ColumnSide(self.X, T, rng), RowSide(self.X, T, rng)
         self.prepared: dict[float, BlockCG] = {}

@@ -35,7 +35,7 @@ from labelfold.numerics.least_squares._gram import (
     trim_svd,
 )
 from labelfold.numerics.least_squares._iterative import KrylovProblem
-from labelfold.numerics.least_squares._problem import LeastSquares, LeastSquaresProblem
+from labelfold.numerics.least_squares._problem import LeastSquares, LeastSquaresProblem, RowTargets
 from labelfold.rows import Block, Centered, Rows, centered
 from labelfold.rows._block_sums import less_outer
 
@@ -48,7 +48,7 @@ _AS_DIRECT = 1e-11
 
 def pose(
     rows: Rows,
-    T: np.ndarray,
+    T: np.ndarray | RowTargets,
     *,
     mask: np.ndarray | None = None,
     way: str = "auto",
@@ -64,7 +64,7 @@ def pose(
     ----------
     rows : Rows
         n rows of d columns, centred here.
-    T : ndarray of shape (n, q)
+    T : ndarray of shape (n, q) or RowTargets
         The targets, centred here.
     mask : ndarray of bool, optional
         The rows that count; all when None.
@@ -95,11 +95,7 @@ def pose(
     array([[2.]])
     """
     weight = rows.shape[0] if mask is None else int(mask.sum())
-    T = np.asarray(T, dtype=np.float64)
-    T = T if mask is None else np.where(mask[:, None], T, 0.0)
-    T = T - T.sum(axis=0) / weight
-    if mask is not None:
-        T *= mask[:, None]
+    T = RowTargets.of(T).centered(mask)
     choose, way = way == "auto", choose_way(rows, max_gram_bytes) if way == "auto" else way
 
     def krylov(tol: float = tol) -> KrylovProblem:
@@ -108,11 +104,11 @@ def pose(
     def direct() -> GramProblem | DualProblem:
         if way == "gram":
             return GramProblem.read(rows, T, mask, weight)
-        return DualProblem(rows, T, mask, max_gram_bytes)
+        return DualProblem(rows, T.dense, mask, max_gram_bytes)
 
     if way == "krylov":
         return krylov()
-    worth = iterations_worth(rows, T.shape[1]) if choose else 0.0
+    worth = iterations_worth(rows, T.n_targets) if choose else 0.0
     if worth < _FEWEST_WORTH:
         return direct()
     # Iterations that replace a factorisation have to be as accurate.
@@ -165,12 +161,12 @@ class GramProblem(LeastSquaresProblem):
         self.factor = cache(factor)
 
     @classmethod
-    def read(cls, rows: Rows, T: np.ndarray, mask: np.ndarray | None, weight: int) -> GramProblem:
+    def read(cls, rows: Rows, T: RowTargets, mask: np.ndarray | None, weight: int) -> GramProblem:
         """Read G and M in one pass."""
         # Sums about a provisional centre, moved to the mean afterwards: no digits are lost to a large mean.
         sample = rows.take(np.arange(min(256, rows.shape[0])))
         guess = sample.mean().astype(rows.dtype).astype(np.float64)  # as blocks see it
-        G, M, total = centered(rows, guess, mask).sum(_moments, T)
+        G, total, M = T.sums(centered(rows, guess, mask), _moments)
         shift = total / weight
         G = less_outer(G, weight * shift[:, None], shift[None, :])  # M needs no correction: T is centred
         mean = guess + shift
@@ -178,7 +174,7 @@ class GramProblem(LeastSquaresProblem):
         noise = _lost(np.diagonal(G), weight * mean**2) if sample.whole().is_sparse else 1.0
         rounded = rounding(np.maximum(np.diagonal(G), 0.0) + weight * mean**2, weight, rows.eps)
         gram = Gram(G, max(rows.shape), noise=noise, rounding=rounded)
-        return cls(gram, M, mean, lambda: read_factor(rows, T, mean, mask))
+        return cls(gram, M, mean, lambda: read_factor(rows, T.dense, mean, mask))
 
     def prepare(self, ridges: Sequence[float]) -> None:
         """Share a factorisation among many ridges."""
@@ -286,7 +282,7 @@ def _lost(centred: np.ndarray, shift: Any) -> float:
 
 def _moments(X: Block, T: Any) -> tuple:
     X = X.double()
-    return X.gram(), X.t(T), X.colsum()
+    return X.gram(), X.colsum(), X.t(T)
 
 
 def _transposed(X: Block, A: Any) -> Any:
