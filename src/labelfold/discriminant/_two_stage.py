@@ -27,8 +27,8 @@ from labelfold.discriminant._second_stage import (
 from labelfold.features._kernel_map import KernelMap, kernel_map
 from labelfold.labels import Labels, read_labels
 from labelfold.numerics.least_squares._kernel_problem import KernelProblem
-from labelfold.numerics.least_squares._pose import pose
-from labelfold.numerics.least_squares._problem import LeastSquaresProblem, RowTargets
+from labelfold.numerics.least_squares._pose import RowTargets, pose
+from labelfold.numerics.least_squares._problem import LeastSquaresProblem
 from labelfold.rows import Block, Rows
 
 
