@@ -29,8 +29,8 @@ from labelfold.features._kernel_map import KernelMap, Scores, kernel_map
 from labelfold.labels import Labels
 from labelfold.numerics.least_squares._gram import rounding
 from labelfold.numerics.least_squares._kernel_problem import KernelProblem
-from labelfold.numerics.least_squares._pose import pose
-from labelfold.numerics.least_squares._problem import LeastSquaresProblem, RowTargets
+from labelfold.numerics.least_squares._pose import RowTargets, pose
+from labelfold.numerics.least_squares._problem import LeastSquaresProblem
 from labelfold.rows import Block, Featurized, Rows
 
 

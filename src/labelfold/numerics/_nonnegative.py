@@ -19,6 +19,8 @@ _STIFF = 1e-6
 # The same share for rows in float32, and the rounds on a device, after which the host solves the rows that are left.
 _TOL_SINGLE = 1e-12
 _DEVICE_ROUNDS = 200
+# Condition of Q up to which a device starts from the solution without bounds.
+_WELL_CONDITIONED = 1e4
 # Rounds of coordinate steps there between two solves of the variables that are not at 0.
 _ROUNDS = 4
 
@@ -26,7 +28,7 @@ _ROUNDS = 4
 def nonnegative_rows(P: Any, Q: np.ndarray) -> Any:
     """Return the h >= 0 that minimises 1/2 h'Qh - p'h, for each row p of P; Q is positive definite.
 
-    P is an array of any library. The result is too, and has the dtype of P; it is computed in float64 on the host.
+    P is an array of any library, and so is the result, in the dtype of P. On the host it is computed in float64.
 
     Examples
     --------
@@ -34,8 +36,8 @@ def nonnegative_rows(P: Any, Q: np.ndarray) -> Any:
     >>> nonnegative_rows(np.array([[1.0, -2.0]]), np.eye(2))
     array([[1., 0.]])
     """
-    xp, loops = array_namespace(P), device_loops(P)
-    return _there(xp, _on_host(to_host(P), Q), P) if loops is None else _on_gpu(xp, loops, P, Q)
+    loops = device_loops(P)
+    return _on_host(P, Q) if loops is None else _on_device(loops, P, Q)
 
 
 class NonnegativeRows:
@@ -49,35 +51,38 @@ class NonnegativeRows:
         return nonnegative_rows(P, self.Q)
 
 
-def _on_host(P: np.ndarray, Q: np.ndarray) -> np.ndarray:
+def _on_host(given: Any, Q: np.ndarray) -> Any:
     from labelfold.numerics import _box_loops as box_loops
 
-    P = np.ascontiguousarray(P, dtype=np.float64)
+    P = np.ascontiguousarray(to_host(given), dtype=np.float64)
     H, zeros = np.zeros_like(P), np.zeros_like(P)
     factor = linalg.cho_factor(Q)
     q = linalg.cho_solve(factor, P.T).T
     stiff = linalg.lapack.dpocon(factor[0], np.linalg.norm(Q, 1))[0] < _STIFF
     least = _TOL * 0.5 * np.einsum("ij,ij->i", P, q)
     box_loops.minimise(Q, zeros, -P, zeros, np.full(P.shape, np.inf), H, least, _MAX_ROUNDS, stiff)
-    return H
+    return _there(array_namespace(given), H, given)
 
 
-def _on_gpu(xp: Any, loops: Any, P: Any, Q: np.ndarray) -> Any:
+def _on_device(loops: Any, P: Any, Q: np.ndarray) -> Any:
     """Return the same by the loops of a GPU; rows that do not converge there are solved on the host."""
+    xp = array_namespace(P)
     tol = _TOL if P.dtype == xp.float64 else _TOL_SINGLE
-    free = P @ _there(xp, linalg.inv(Q), P)
-    least = 0.5 * tol * xp.sum(free * P, axis=1)
-    start = xp.where(free > 0, free, xp.zeros_like(free))
+    wide = xp.astype(P, xp.float64, copy=False)
+    free = wide @ _there(xp, linalg.inv(Q), wide)
+    least = xp.astype(0.5 * tol * xp.sum(free * wide, axis=1), P.dtype, copy=False)
+    # From the solution without bounds, unless it is large only because Q is nearly singular.
+    start = xp.astype(xp.clip(free, min=0.0), P.dtype, copy=False)
+    if np.linalg.cond(Q) > _WELL_CONDITIONED:
+        start = xp.zeros_like(P)
     packed = _there(xp, Q[np.tril_indices(len(Q))], P)[:, None] + 0 * least[None, :]  # each row's own
     slopes = start @ _there(xp, Q, P) - P
     H, settled = loops.clipped_steps(packed, start, slopes, least, _DEVICE_ROUNDS, _ROUNDS)
     left = xp.nonzero(~settled)[0]
     if left.shape[0]:
-        rest = _on_host(to_host(xp.take(P, left, axis=0)), Q)
+        rest = _on_host(xp.take(P, left, axis=0), Q)
         order = xp.argsort(xp.concat([xp.nonzero(settled)[0], left]))
-        H = xp.take(
-            xp.concat([xp.take(H, xp.nonzero(settled)[0], axis=0), _there(xp, rest, P)]), order, axis=0
-        )
+        H = xp.take(xp.concat([xp.take(H, xp.nonzero(settled)[0], axis=0), rest]), order, axis=0)
     return H
 
 

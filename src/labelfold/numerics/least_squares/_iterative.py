@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -20,9 +20,12 @@ from labelfold.numerics.least_squares._block_cg import (
 )
 from labelfold.numerics.least_squares._gram import EPS
 from labelfold.numerics.least_squares._normal_equations import ColumnSide, RowSide
-from labelfold.numerics.least_squares._problem import LeastSquares, LeastSquaresProblem, RowTargets
+from labelfold.numerics.least_squares._problem import LeastSquares, LeastSquaresProblem
 from labelfold.numerics.least_squares._shifted_cg import shifted_cg
 from labelfold.rows import Rows, centered
+
+if TYPE_CHECKING:
+    from labelfold.numerics.least_squares._pose import RowTargets
 
 # Smallest relative residual that one run in float32 can reach. And the reduction that a run must achieve, in float32
 # (True) or float64 (False), for another run to follow.

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from labelfold.numerics.least_squares._block_cg import Scaling, Sketch, nystrom_sketch
-from labelfold.numerics.least_squares._problem import RowTargets
 from labelfold.rows import Block, Rows
 from labelfold.rows._sums import total
+
+if TYPE_CHECKING:
+    from labelfold.numerics.least_squares._pose import RowTargets
 
 # The ridge from which on columns are scaled, beside their mean squared norm.
 _LEAST_RIDGE = 1e-3
