@@ -168,6 +168,13 @@ def test_rows_that_are_taken_are_of_the_kind_that_a_pass_sees(container, rng):
     assert len(np.unique(seen)) == 1
 
 
+def test_the_bytes_of_mixed_blocks_are_those_of_the_sparse_ones_they_are_read_as(rng):
+    X = rng.random((30, 8)) * (rng.random((30, 8)) < 0.3)
+    mixed = as_rows([X[:10], sparse.csr_array(X[10:20]), X[20:]])
+    alike = as_rows([sparse.csr_array(X[i : i + 10]) for i in (0, 10, 20)])
+    assert mixed.row_bytes() == alike.row_bytes()
+
+
 def _is_sparse(X):
     return X.xp.full(X.shape[0], float(X.is_sparse), dtype=X.xp.float64)
 

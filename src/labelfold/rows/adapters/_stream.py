@@ -154,12 +154,13 @@ class IterableRows(Rows):
 
     def __init__(self, source: Iterable | Callable[[], Iterable]) -> None:
         self._source = source
-        self._sparse = False
+        self._sparse, all_sparse = False, True
         sizes: list[int] = []
         widths, kinds, n_bytes = set(), set(), 0.0
         for block in self._blocks():
             rows = memory_rows(block, first_row=sum(sizes))
             self._sparse |= sparse.issparse(block)
+            all_sparse &= sparse.issparse(block)
             sizes.append(rows.shape[0])
             widths.add(rows.shape[1])
             kinds.add(rows.dtype)
@@ -173,6 +174,9 @@ class IterableRows(Rows):
             )
         self.shape = (sum(sizes), widths.pop())
         self.dtype = np.result_type(*kinds)
+        if self._sparse and not all_sparse:  # dense blocks are read as sparse ones, which have other sizes
+            read = (memory_rows(self._of_one_kind(block)) for block in self._blocks())
+            n_bytes = sum(rows.shape[0] * rows.row_bytes() for rows in read)
         self._row_bytes = n_bytes / self.shape[0]
 
     def _blocks(self) -> Iterator[Any]:
