@@ -206,7 +206,7 @@ def _agreement(truth: np.ndarray, found: np.ndarray, sample_weight: Any = None) 
 
     >>> float(_agreement(np.array([10**30, 2], dtype=object), np.array([10**30, 3], dtype=object)))
     0.5
-    >>> float(_agreement(np.array([[1, 0], [1, 1]]), np.array([[1, 1], [1, 0]])).round(2))
+    >>> round(_agreement(np.array([[1, 0], [1, 1]]), np.array([[1, 1], [1, 0]])), 2)
     0.67
     """
     if truth.ndim == 1:
