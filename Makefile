@@ -1,6 +1,7 @@
 # make demo   the main job on real data: a table, a model, and one offline HTML report
 # make test   the whole test suite
 # make campaign SECONDS=600 SEED=1   attack estimators, commands and readers; see docs/reliability.md
+# make gpu    the tests of tensors, on a GPU: PYTHON=python3 names one with torch and pytest
 # make page   build the labelling page from page/ into src/labelfold/app/label/static (needs Node; its result is committed)
 # Each sets up its own virtual environment the first time and starts at once after that.
 
@@ -9,16 +10,20 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test campaign page lint types format doctest clean
+.PHONY: help demo test gpu campaign page lint types format doctest clean
 
 help:
-	@sed -n '1,5p' Makefile | sed 's/^# //'
+	@sed -n '1,6p' Makefile | sed 's/^# //'
 
 demo: $(VENV)/.app
 	$(BIN)/labelfold demo --output demo
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
+
+gpu:
+	LABELFOLD_TEST_DEVICE=cuda PYTHONPATH=src $(PYTHON) -m pytest -k "torch or device" tests/rows tests/discriminant \
+	  tests/factorization tests/subspace $(ARGS)
 
 SECONDS ?= 60
 SEED ?= 0
@@ -41,7 +46,7 @@ format: $(VENV)/.test
 	$(BIN)/ruff format .
 
 doctest: $(VENV)/.test
-	$(BIN)/python -m pytest --doctest-modules src/labelfold
+	$(BIN)/python -m pytest --doctest-modules src/labelfold --ignore src/labelfold/rows/loops/_triton_loops.py  # needs a GPU
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

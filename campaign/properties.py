@@ -22,7 +22,7 @@ from targets import plain
 from tools import ToolCase
 
 import labelfold
-from labelfold.rows.adapters._device import to_host
+from labelfold.rows.adapters._device_blocks import to_host
 
 # Their start is drawn or follows the order of the rows, or the rows are clustered or halved in that order: a
 # permutation may give another local minimum.

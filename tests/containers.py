@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import count, pairwise
@@ -178,7 +179,7 @@ def _strict(device: str) -> Callable:
 def _torch(X: np.ndarray, folder: Path) -> Any:
     import torch
 
-    return torch.from_numpy(X)
+    return torch.from_numpy(X).to(os.environ.get("LABELFOLD_TEST_DEVICE", "cpu"))
 
 
 def _chunked(X: np.ndarray, columns: tuple[int, ...], hold: Callable) -> Any:

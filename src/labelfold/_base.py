@@ -170,7 +170,7 @@ def refuse_without_kernel(**given: Any) -> None:
 
 
 def labelled_rows(rows: Rows, labels: Labels, most_bytes: int) -> tuple[Rows, np.ndarray | None]:
-    """Return the rows that carry labels: taken into memory where they fit, otherwise all with a mask.
+    """Return the rows that carry labels: by themselves where they fit into memory, otherwise all with a mask.
 
     Returns
     -------
@@ -182,7 +182,7 @@ def labelled_rows(rows: Rows, labels: Labels, most_bytes: int) -> tuple[Rows, np
     if labels.all_labelled:
         return rows, None
     if labels.n_labelled * rows.row_bytes() <= most_bytes:
-        return rows.take(labels.index), None
+        return rows.subset(labels.index), None
     return rows, labels.labelled
 
 

@@ -6,7 +6,8 @@ from scipy import optimize, sparse
 
 from labelfold.numerics.kl import _ratio_loops as loops
 from labelfold.numerics.kl import _ratios as ratios
-from labelfold.numerics.kl._ratios import kl_place, kl_rows, kl_sums
+from labelfold.numerics.kl._place import kl_place
+from labelfold.numerics.kl._ratios import kl_rows, kl_sums
 from labelfold.rows import as_rows
 from labelfold.rows.adapters._memory import CSRRows
 
@@ -160,7 +161,7 @@ def test_few_rounds_are_few():
 def test_the_compiled_loop_over_dense_rows_equals_the_plain_one():
     X, H, V = problem()
     R, loss = ratios._ratios(np, X, H, V, with_loss=True)
-    P = np.maximum(H @ V.T, ratios._lowest(np, X))
+    P = np.maximum(H @ V.T, ratios.lowest(np, X))
     np.testing.assert_allclose(R, X / P, rtol=1e-14)
     np.testing.assert_allclose(loss, ratios.divergence(np, X, P, X / P), rtol=1e-12)
 

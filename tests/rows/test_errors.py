@@ -247,14 +247,6 @@ def test_row_functions_that_return_too_few_rows(container):
     refused(lambda: rows.map(drops_a_row), "a row function returned", "for a block of", "one for each row")
 
 
-def test_tensors_that_no_pass_can_read():
-    torch = pytest.importorskip("torch")
-    with pytest.raises(ValueError, match="sparse tensor"):
-        as_rows(torch.ones(3, 2).to_sparse())
-    with pytest.raises(ValueError, match="bfloat16"):
-        as_rows(torch.ones(3, 2, dtype=torch.bfloat16))
-
-
 @pytest.mark.parametrize(
     ("column", "said", "error"),
     [

@@ -29,7 +29,7 @@ from labelfold.features._kernel_map import KernelMap, Scores, kernel_map
 from labelfold.labels import Labels
 from labelfold.numerics.least_squares._gram import rounding
 from labelfold.numerics.least_squares._kernel_problem import KernelProblem
-from labelfold.numerics.least_squares._pose import pose
+from labelfold.numerics.least_squares._pose import RowTargets, pose
 from labelfold.numerics.least_squares._problem import LeastSquaresProblem
 from labelfold.rows import Block, Featurized, Rows
 
@@ -126,19 +126,24 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
         self, used: Rows, mask: np.ndarray | None, labels: Labels, ridges: Sequence[float]
     ) -> list[Directions]:
         """Return the directions for each ridge, from one reading of what they share."""
-        Y = labels.columns()
-        ones = np.ones(len(Y))
-        T = centered_targets(self._targets(Y, ones), ones)
+        Y, codes, counts = labels.distinct()
+        table = centered_targets(self._targets(Y, counts), counts)
+        T = RowTargets(table, codes)
         rows, size = self._seen(used), max(used.shape)
         if isinstance(self.feature_map_, KernelMap):
             K = self.feature_map_.of_points()
-            exact = KernelProblem(K, T, _rounding(self.feature_map_, K, used.eps))
+            exact = KernelProblem(K, T.dense, _rounding(self.feature_map_, K, used.eps))
             if self.solver == "direct":
                 return [direct_kernel(exact, ridge) for ridge in ridges]
             return solve_along(exact, ridges, size)
-        T = spread(T, mask)
+        if mask is not None:
+            T = (
+                RowTargets(spread(table, mask))
+                if codes is None
+                else RowTargets(table, _spread_codes(codes, mask))
+            )
         if self.solver == "direct":
-            return [direct(rows, T, g, mask=mask, max_gram_bytes=self.max_gram_bytes) for g in ridges]
+            return [direct(rows, T.dense, g, mask=mask, max_gram_bytes=self.max_gram_bytes) for g in ridges]
         bar = Progress(type(self).__name__, self.max_iter, self.verbose) if self.verbose else nullcontext()
         with bar as progress:
             problem = pose(
@@ -164,26 +169,27 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
         self._fit_head(found, seen)
 
     def _what_was_seen(self, rows: Rows, mask: np.ndarray | None, labels: Labels) -> Seen:
-        Y = labels.columns()
-        y_mean = Y.mean(axis=0)
-        Yc = Y - y_mean
+        Y, _, counts = labels.distinct()
+        y_mean = counts @ Y / counts.sum()
 
         def regression(*found: Directions) -> list[tuple[np.ndarray, np.ndarray]]:
             ones = np.ones(rows.shape[0]) if mask is None else mask.astype(np.float64)
             Ws, mean = [one.W for one in found], found[0].mean
+            Yc = spread(labels.columns() - y_mean, mask)
             if self.feature_map_ is None:
                 lost = [lost_of_mean(mean, W, rows.dtype) for W in Ws]
-                sums = rows.sum(_regression_sums, spread(Yc, mask), ones, shared=(mean, *Ws, *lost))
+                sums = rows.sum(_regression_sums, Yc, ones, shared=(mean, *Ws, *lost))
             else:
                 scores = Scores(self.feature_map_, mean, np.hstack(Ws))
                 ends = tuple(np.cumsum([W.shape[1] for W in Ws]).tolist())
-                sums = Featurized(rows, scores.transform).sum(
-                    _products, spread(Yc, mask), ones, shared=(ends,)
-                )
+                sums = Featurized(rows, scores.transform).sum(_products, Yc, ones, shared=(ends,))
             return list(zip(sums[::2], sums[1::2], strict=True))
 
         flat = labels.values.ndim == 1
-        return Seen(labels.task, labels.classes, len(Y), Y.sum(axis=0), y_mean, Yc.T @ Yc, regression, flat)
+        scatter = (Y - y_mean).T @ (counts[:, None] * (Y - y_mean))
+        return Seen(
+            labels.task, labels.classes, labels.n_labelled, counts @ Y, y_mean, scatter, regression, flat
+        )
 
 
 def solve_along(problem: LeastSquaresProblem, ridges: Sequence[float], size: int) -> list[Directions]:
@@ -195,6 +201,13 @@ def solve_along(problem: LeastSquaresProblem, ridges: Sequence[float], size: int
         first = problem.solve(ridges[i], start=first)
         found[i] = second_stage(first, size)
     return [found[i] for i in range(len(ridges))]
+
+
+def _spread_codes(codes: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Return the codes of labelled rows as codes of all rows, -1 where unlabelled."""
+    full = np.full(len(mask), -1, dtype=codes.dtype)
+    full[mask] = codes
+    return full
 
 
 def _rounding(kernel_map: KernelMap, K: np.ndarray, eps: float) -> np.ndarray | None:

@@ -8,9 +8,9 @@ import numpy as np
 
 from labelfold.factorization._components import NonnegativeParts
 from labelfold.factorization._joint_directions import Machines, joint_iterates
-from labelfold.numerics._ranges import refuse_negative
+from labelfold.numerics._ranges import count_negative, refuse_negative
 from labelfold.numerics.kl._factors import Guide, iterates
-from labelfold.numerics.kl._ratios import kl_place
+from labelfold.numerics.kl._place import kl_place
 from labelfold.numerics.kl._starts import Margins, divergence_start, margins
 from labelfold.rows import Block, Rows
 from labelfold.rows import _threads as threads
@@ -28,8 +28,7 @@ class DivergenceNMF(NonnegativeParts):
     _parameter_constraints = {**NonnegativeParts._parameter_constraints, "corrected": ["boolean"]}
 
     def _place(self, rows: Rows) -> Any:
-        least = rows.map(_least)
-        refuse_negative(rows, np.asarray(rows.get(least)), estimator=type(self).__name__)
+        refuse_negative(rows, rows.sum(count_negative), estimator=type(self).__name__)
         V = np.ascontiguousarray(self.components_.T)
         root = self._root() if self.corrected else np.empty((0, 0))
         return rows.map(_place, shared=(V, V.sum(axis=0), root, _PLACE_TOL, _PLACE_ROUNDS))
@@ -37,7 +36,7 @@ class DivergenceNMF(NonnegativeParts):
     def _survey(self, rows: Rows) -> Margins:
         """Check that X can be factorised, and return its sums; one pass."""
         found = margins(rows)
-        refuse_negative(rows, found.least, estimator=type(self).__name__)
+        refuse_negative(rows, found.n_negative, estimator=type(self).__name__)
         total = float(found.column.sum())
         if total == 0:
             raise ValueError(
@@ -75,10 +74,6 @@ class DivergenceNMF(NonnegativeParts):
         if not self.corrected:
             return self.components_
         return np.linalg.pinv(self._root(), hermitian=True) @ self.components_
-
-
-def _least(X: Block) -> Any:
-    return X.min()
 
 
 def gram_root(components: np.ndarray) -> np.ndarray:

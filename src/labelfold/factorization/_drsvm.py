@@ -20,8 +20,8 @@ from labelfold.factorization._drsvm_solver import DRSVMProblem, Model, embed, it
 from labelfold.factorization._inputs import check_matrix, loss_weights
 from labelfold.factorization._weights import WEIGHT, chosen, component_scale
 from labelfold.numerics._factor_starts import factor_start
-from labelfold.numerics._nonnegative import nonnegative_rows
-from labelfold.rows import Centered, Rows
+from labelfold.numerics._nonnegative import NonnegativeRows
+from labelfold.rows import Block, Centered, Rows
 
 # A basis whose squared norm is smaller than this, relative to e / b, puts every new row at the origin.
 _SHRUNK_AWAY = 1e-3
@@ -307,8 +307,7 @@ class DRSVM(
         B, ridge = self.components_.T, self.factor_penalty_ / self.reconstruction_
         if not self.nonnegative:
             return rows @ projection(B, ridge)
-        H = nonnegative_rows(rows.get(rows @ B), B.T @ B + ridge * np.eye(B.shape[1]))
-        return rows.put(H.astype(rows.dtype))
+        return rows.map(_placed, shared=(B, NonnegativeRows(B.T @ B + ridge * np.eye(B.shape[1]))))
 
     def inverse_transform(self, H: Any) -> np.ndarray:
         """Return the rows that an embedding stands for, H B' and the mean.
@@ -337,6 +336,10 @@ class DRSVM(
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.input_tags.positive_only = self.nonnegative
         return tags
+
+
+def _placed(X: Block, B: Any, solve: NonnegativeRows) -> Any:
+    return solve(X @ B)
 
 
 def _say(found: Model, model: DRSVM) -> None:

@@ -85,7 +85,7 @@ def iterates(problem: DRSVMProblem, start: Start, tol: float) -> Iterates:
     rows, index = problem.rows, problem.index
     n, k = rows.shape[0], start.B.shape[1]
     everything = len(index) == n
-    labelled = rows if everything and rows.in_memory else rows.take(index)  # l x d
+    labelled = rows if everything and rows.in_memory else rows.subset(index)  # l x d
     unlabelled = np.ones(n, dtype=rows.dtype)
     unlabelled[index] = 0
     mask = None if everything else rows.put(unlabelled)
@@ -113,7 +113,7 @@ def embed(problem: DRSVMProblem, model: Model) -> np.ndarray:
     """Return H (n, k) as the fit placed the training rows; one pass where it is a function of B."""
     rows = problem.rows
     H = model.H if problem.nonnegative else rows @ projection(model.B, problem.ridge, model.BtB)
-    H = np.array(rows.get(H))
+    H = np.require(rows.get(H), requirements="W")
     H[problem.index] = model.H_labelled
     return H
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from labelfold.labels import Labels
-from labelfold.numerics._ranges import check_norm, refuse_negative
+from labelfold.numerics._ranges import check_norm, count_negative, refuse_negative
 from labelfold.rows import Block, Rows
 
 
@@ -33,9 +33,11 @@ def check_matrix(rows: Rows, *, nonnegative: bool | str, centred: bool = False, 
         raise ValueError(
             "nonnegative=True and center=True were given, but a centred X has negative entries; choose one"
         )
-    smallest, square = rows.sweep(_least_and_square if nonnegative else _square)
     if nonnegative:
-        refuse_negative(rows, rows.get(smallest), by_choice=nonnegative != "always", estimator=estimator)
+        square, n_negative = rows.sum(_square_and_negative)
+        refuse_negative(rows, n_negative, by_choice=nonnegative != "always", estimator=estimator)
+    else:
+        square = rows.sum(_square)
     if square <= 0:  # for centred sparse rows it is a difference, which may be slightly negative
         raise ValueError(
             f"X holds nothing but zeros{' once it is centred' if centred else ''}, so there is nothing to factorise; "
@@ -77,9 +79,9 @@ def loss_weights(labels: Labels, class_weight: Any) -> np.ndarray:
     return np.broadcast_to(weights[labels.values][:, None], shape).copy()
 
 
-def _square(X: Block) -> tuple[None, Any]:
-    return None, X.xp.sum(X.double().sq())
+def _square(X: Block) -> Any:
+    return X.xp.sum(X.double().sq())
 
 
-def _least_and_square(X: Block) -> tuple[Any, Any]:
-    return X.min(), X.xp.sum(X.double().sq())
+def _square_and_negative(X: Block) -> tuple[Any, Any]:
+    return _square(X), count_negative(X)

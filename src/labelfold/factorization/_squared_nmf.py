@@ -12,9 +12,9 @@ from labelfold.factorization._components import NonnegativeParts
 from labelfold.factorization._inputs import check_matrix
 from labelfold.labels import Labels
 from labelfold.numerics._factor_starts import Start, factor_start
-from labelfold.numerics._nonnegative import nonnegative_rows
-from labelfold.numerics._ranges import refuse_negative
-from labelfold.rows import Block, Rows, as_rows
+from labelfold.numerics._nonnegative import NonnegativeRows
+from labelfold.numerics._ranges import count_negative, refuse_negative
+from labelfold.rows import Block, Rows
 
 # Updates of each factor an iteration: they cost little beside the pass, and a few of them save many passes.
 ROUNDS = 4
@@ -33,13 +33,11 @@ class SquaredNMF(NonnegativeParts):
 
     def _place(self, rows: Rows) -> Any:
         V = self.components_.T
-        P = rows.get(rows.map(_product_and_least, shared=(V,)))
-        refuse_negative(rows, P[:, -1], estimator=type(self).__name__)
         Q = V.T @ V
         Q += _RIDGE * Q.diagonal().max() * np.eye(len(Q))
-        # As rows again, so that blocks of them are solved in threads.
-        H = as_rows(P[:, :-1].astype(np.float64)).map(_nonnegative_rows, shared=(Q,))
-        return rows.put(H.astype(rows.dtype, copy=False))
+        H, n_negative = rows.sweep(_placed, shared=(V, NonnegativeRows(Q)))
+        refuse_negative(rows, n_negative, estimator=type(self).__name__)
+        return H
 
     def _begin(self, rows: Rows) -> tuple[float, Start]:
         """Return the squared norm of X, checked, and the factors to start from."""
@@ -99,9 +97,5 @@ def indicator(T: Any, codes: Any) -> tuple[Any, Any]:
     return xp.where(unknown, xp.zeros_like(T), T), xp.astype(~unknown[:, :1], T.dtype)
 
 
-def _product_and_least(X: Block, V: Any) -> Any:
-    return X.xp.concat([X @ V, X.min()[:, None]], axis=1)
-
-
-def _nonnegative_rows(P: Block, Q: np.ndarray) -> np.ndarray:
-    return nonnegative_rows(P.raw, Q)
+def _placed(X: Block, V: Any, solve: NonnegativeRows) -> tuple[Any, Any]:
+    return solve(X @ V), count_negative(X)

@@ -178,7 +178,7 @@ class SSNMF(Decisions, SquaredNMF):
         rows = self._rows(X, reset=True)
         labels = self._read_labels(y, rows.shape[0])
         square, start = self._begin(rows)
-        ones = float(labels.indicator().sum())  # ||Y||^2
+        ones = float(labels.counts().sum())  # ||Y||^2
         self.supervision_ = chosen(self.supervision, _SUPERVISION * square / max(ones, 1.0))
         solver = _SSNMFSolver(rows, labels, self.supervision_, square)
         first = _SSNMFFactors(start.H, start.B, solver.start_weights(start.H))
@@ -249,7 +249,7 @@ class _SSNMFSolver:
     def __init__(self, rows: Rows, labels: Labels, supervision: float, square: float) -> None:
         self.rows, self.index, self.lam, self.square = rows, labels.index, supervision, square
         self.codes = np.arange(labels.n_classes, dtype=np.float64)
-        self.ones = float(labels.indicator().sum())  # ||Y||^2
+        self.ones = float(labels.counts().sum())  # ||Y||^2
         self.T = rows.put(membership(labels, rows.dtype))
 
     def start_weights(self, H: Any) -> np.ndarray:

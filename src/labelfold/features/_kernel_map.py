@@ -14,9 +14,9 @@ from sklearn.utils import check_random_state
 
 from labelfold._warn import warn_user
 from labelfold.features._distances import distances
-from labelfold.numerics._ranges import refuse_negative
+from labelfold.numerics._ranges import count_negative, refuse_negative
 from labelfold.numerics._scale import row_spread
-from labelfold.rows import Block, Rows
+from labelfold.rows import Rows
 from labelfold.rows._host import dense_if_full, largest_one, short_indices
 
 _TAKES = {"rbf": ("gamma",), "poly": ("gamma", "degree", "coef0"), "sigmoid": ("gamma", "coef0")}
@@ -216,7 +216,7 @@ def kernel_map(
     if mask is not None:
         rows = rows.take(np.flatnonzero(mask))
     if kernel in _OF_COUNTS:
-        refuse_negative(rows, rows.get(rows.map(_least)), estimator=f"kernel={kernel!r}")
+        refuse_negative(rows, rows.sum(count_negative), estimator=f"kernel={kernel!r}")
     landmarks = landmarks_for(n_landmarks, rows.shape[0], max_gram_bytes)
     found: KernelMap | Nystroem
     if landmarks is None:
@@ -226,10 +226,6 @@ def kernel_map(
         found = nystroem_map(rows, kernel, params, landmarks, random_state, centred=centred)
         _check_digits(found.components_, kernel, params)
     return found, params.get("gamma")
-
-
-def _least(X: Block) -> Any:
-    return X.min()
 
 
 def _kernels(X: Any, Y: Any, kernel: str | Callable, params: dict[str, Any]) -> np.ndarray:
@@ -308,7 +304,7 @@ def kernel_columns(
     """Return the map of a row to its kernels with landmarks drawn from the rows; with all rows when None."""
     params = kernel_params(kernel, gamma=gamma)
     if kernel in _OF_COUNTS:
-        refuse_negative(rows, rows.get(rows.map(_least)), estimator=f"kernel={kernel!r}")
+        refuse_negative(rows, rows.sum(count_negative), estimator=f"kernel={kernel!r}")
     order = check_random_state(random_state).permutation(rows.shape[0])
     found = _map_of(rows.take(np.sort(order[:n_landmarks])), kernel, params, False)
     _check_digits(found.points, kernel, params)

@@ -84,6 +84,16 @@ class Labels:
         one_hot[np.arange(self.n_labelled), self.values] = 1.0
         return one_hot
 
+    def distinct(self) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+        """Return the rows of `columns` that differ (g, c), which of them each labelled row has (l,), and how often.
+
+        Of several labels a row, and of numbers, all rows are returned, and None for which they are.
+        """
+        if self.task in ("binary", "multiclass"):
+            return np.eye(self.n_classes), self.values, self.counts().astype(np.float64)
+        Y = self.columns()
+        return Y, None, np.ones(len(Y))
+
     def columns(self) -> np.ndarray:
         """Return the targets of the labelled rows as columns: the indicator (l, c), or the numbers (l, t)."""
         if self.task == "regression":

@@ -41,7 +41,7 @@ def as_array(y: Any, quiet: bool = False) -> tuple[np.ndarray, np.ndarray, int]:
             # As objects: NumPy would turn ["a", nan] and ["a", 1] into strings.
             array = np.array(y, dtype=object)
         else:
-            array = np.asarray(y)
+            array = np.asarray(y.cpu() if hasattr(y, "cpu") else y)  # a tensor may be on a device
     except (TypeError, ValueError, RuntimeError) as error:
         raise ValueError(
             f"y of type {type(y).__name__} could not be read as a NumPy array; pass a list, a pandas Series "

@@ -12,10 +12,14 @@ from sklearn.utils import check_random_state
 from labelfold._warn import warn_user
 from labelfold.numerics._svd import SVD, randomized_svd
 from labelfold.rows import Block, Rows
+from labelfold.rows import _threads as threads
 
 # A start need not be exact: the factorisation goes on from it.
 _TOL = 1e-4
 _MAX_ITER = 20
+
+# Random rows are drawn so many at a time.
+_DRAWN = 1 << 16
 
 # What takes the place of zeros in "nndsvda", relative to the mean of the factor.
 _FILL = 0.01
@@ -132,10 +136,21 @@ def random_start(rows: Rows, k: int, size: float, random_state: Any, *, nonnegat
     n, d = rows.shape
     rng = np.random.default_rng(random_state)
     B = rng.standard_normal((d, k)) * np.sqrt(size / (d * np.sqrt(k)))
-    H = rng.standard_normal((n, k)) * np.sqrt(size / (n * np.sqrt(k)))
-    if nonnegative:
-        H, B = np.abs(H), np.abs(B)
-    return Start(rows.put(H.astype(rows.dtype)), B, min(k, n, d), np.full(k, size / np.sqrt(k)))
+    H = np.empty((n, k), dtype=rows.dtype)
+    starts = range(0, n, _DRAWN)
+    # The first rows with the generator itself, the others with children of it, so that threads can share the work.
+    pieces = list(zip(starts, [rng, *rng.spawn(len(starts) - 1)], strict=True))
+
+    def draw(pieces: list, stop: Any) -> None:
+        for start, own in pieces:
+            part = H[start : start + _DRAWN]
+            drawn = own.standard_normal(part.shape)
+            drawn *= np.sqrt(size / (n * np.sqrt(k)))
+            part[:] = np.abs(drawn, out=drawn) if nonnegative else drawn
+
+    n_jobs = min(len(pieces), threads.n_threads())
+    threads.run(draw, [pieces[i::n_jobs] for i in range(n_jobs)])
+    return Start(rows.put(H), np.abs(B) if nonnegative else B, min(k, n, d), np.full(k, size / np.sqrt(k)))
 
 
 def _given(rows: Rows, k: int, init: Any, size: float, nonnegative: bool) -> Start:

@@ -5,18 +5,30 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, device
 from scipy import linalg
+
+from labelfold.rows.adapters._device_blocks import to_host
+from labelfold.rows.loops import device_loops
 
 # What the last round over a row may still gain, relative to the row's own scale.
 _TOL = 1e-24
 _MAX_ROUNDS = 2000
 # The reciprocal condition of Q below which single coordinates may gain next to nothing far from the minimum.
 _STIFF = 1e-6
+# The same share for rows in float32, and the rounds on a device, after which the host solves the rows that are left.
+_TOL_SINGLE = 1e-12
+_DEVICE_ROUNDS = 200
+# Condition of Q up to which a device starts from the solution without bounds.
+_WELL_CONDITIONED = 1e4
+# Rounds of coordinate steps there between two solves of the variables that are not at 0.
+_ROUNDS = 4
 
 
-def nonnegative_rows(P: np.ndarray, Q: np.ndarray) -> np.ndarray:
+def nonnegative_rows(P: Any, Q: np.ndarray) -> Any:
     """Return the h >= 0 that minimises 1/2 h'Qh - p'h, for each row p of P; Q is positive definite.
+
+    P is an array of any library, and so is the result, in the dtype of P. On the host it is computed in float64.
 
     Examples
     --------
@@ -24,16 +36,59 @@ def nonnegative_rows(P: np.ndarray, Q: np.ndarray) -> np.ndarray:
     >>> nonnegative_rows(np.array([[1.0, -2.0]]), np.eye(2))
     array([[1., 0.]])
     """
+    loops = device_loops(P)
+    return _on_host(P, Q) if loops is None else _on_device(loops, P, Q)
+
+
+class NonnegativeRows:
+    """`nonnegative_rows` with a given Q (a class, so that Q stays in float64 when it is shared with blocks)."""
+
+    def __init__(self, Q: np.ndarray) -> None:
+        self.Q = Q
+
+    def __call__(self, P: Any) -> Any:
+        """Return the solution for each row of P."""
+        return nonnegative_rows(P, self.Q)
+
+
+def _on_host(given: Any, Q: np.ndarray) -> Any:
     from labelfold.numerics import _box_loops as box_loops
 
-    P = np.ascontiguousarray(P, dtype=np.float64)
+    P = np.ascontiguousarray(to_host(given), dtype=np.float64)
     H, zeros = np.zeros_like(P), np.zeros_like(P)
     factor = linalg.cho_factor(Q)
     q = linalg.cho_solve(factor, P.T).T
     stiff = linalg.lapack.dpocon(factor[0], np.linalg.norm(Q, 1))[0] < _STIFF
     least = _TOL * 0.5 * np.einsum("ij,ij->i", P, q)
     box_loops.minimise(Q, zeros, -P, zeros, np.full(P.shape, np.inf), H, least, _MAX_ROUNDS, stiff)
+    return _there(array_namespace(given), H, given)
+
+
+def _on_device(loops: Any, P: Any, Q: np.ndarray) -> Any:
+    """Return the same by the loops of a GPU; rows that do not converge there are solved on the host."""
+    xp = array_namespace(P)
+    tol = _TOL if P.dtype == xp.float64 else _TOL_SINGLE
+    wide = xp.astype(P, xp.float64, copy=False)
+    free = wide @ _there(xp, linalg.inv(Q), wide)
+    least = xp.astype(0.5 * tol * xp.sum(free * wide, axis=1), P.dtype, copy=False)
+    # From the solution without bounds, unless it is large only because Q is nearly singular.
+    start = xp.astype(xp.clip(free, min=0.0), P.dtype, copy=False)
+    if np.linalg.cond(Q) > _WELL_CONDITIONED:
+        start = xp.zeros_like(P)
+    packed = _there(xp, Q[np.tril_indices(len(Q))], P)[:, None] + 0 * least[None, :]  # each row's own
+    slopes = start @ _there(xp, Q, P) - P
+    H, settled = loops.clipped_steps(packed, start, slopes, least, _DEVICE_ROUNDS, _ROUNDS)
+    left = xp.nonzero(~settled)[0]
+    if left.shape[0]:
+        rest = _on_host(xp.take(P, left, axis=0), Q)
+        order = xp.argsort(xp.concat([xp.nonzero(settled)[0], left]))
+        H = xp.take(xp.concat([xp.take(H, xp.nonzero(settled)[0], axis=0), rest]), order, axis=0)
     return H
+
+
+def _there(xp: Any, a: np.ndarray, like: Any) -> Any:
+    """Return an array of the host on the device of another array and in its dtype."""
+    return xp.asarray(np.require(a, requirements=["C", "W"]), dtype=like.dtype, device=device(like))
 
 
 def hals(H: Any, P: Any, Q: Any, rounds: int = 1) -> Any:
@@ -53,7 +108,17 @@ def hals(H: Any, P: Any, Q: Any, rounds: int = 1) -> Any:
         H = np.array(H, order="C")
         box_loops.clipped_steps(H, np.asarray(P, H.dtype), np.asarray(Q, H.dtype), rounds)
         return H
-    return _hals_anywhere(H, P, Q, rounds)
+    loops = device_loops(H, P)
+    if loops is None:
+        return _hals_anywhere(H, P, Q, rounds)
+    xp, k = array_namespace(H), H.shape[1]
+    high, low = np.tril_indices(k)
+    never = xp.full((H.shape[0],), -1.0, dtype=H.dtype, device=device(H))
+    packed = (
+        xp.take(xp.reshape(Q, (-1,)), xp.asarray(high * k + low, device=device(Q)))[:, None]
+        + 0 * never[None, :]
+    )
+    return loops.clipped_steps(packed, H, H @ Q - P, never, rounds, rounds + 1)[0]
 
 
 def _hals_anywhere(H: Any, P: Any, Q: Any, rounds: int) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.rows import Rows
+from labelfold.rows import Block, Rows
 
 # Norms of X between which its fourth powers (float32: squares) stay within the range of the dtype.
 NORMS = {np.dtype(np.float64): (1e-70, 1e70), np.dtype(np.float32): (1e-15, 1e15)}
@@ -31,23 +31,28 @@ def check_norm(square: float, dtype: Any = np.float64) -> None:
         )
 
 
-def refuse_negative(rows: Rows, smallest: np.ndarray, *, by_choice: bool = False, estimator: str) -> None:
-    """Raise a ValueError that names the first negative entry, where the smallest entry of a row is one.
+def count_negative(X: Block) -> Any:
+    """Return how many rows of a block have negative entries, a sum over rows."""
+    return X.xp.count_nonzero(X.min() < 0)
+
+
+def refuse_negative(rows: Rows, n_negative: float, *, by_choice: bool = False, estimator: str) -> None:
+    """Raise a ValueError that names the first negative entry, where some rows have one.
 
     Parameters
     ----------
     rows : Rows
         The data.
-    smallest : ndarray of shape (n,)
-        The smallest entry of each row.
+    n_negative : float
+        How many rows have negative entries, as a pass with `count_negative` found.
     by_choice : bool
         Whether they are refused because of an option, ``nonnegative``.
     estimator : str
         Its name, for messages.
     """
-    bad = np.flatnonzero(smallest < 0)
-    if not len(bad):
+    if not n_negative:
         return
+    bad = np.flatnonzero(np.asarray(rows.get(rows.map(_least))) < 0)
     row = rows.take(bad[:1]).whole().dense()[0]
     column = int(np.flatnonzero(row < 0)[0])
     chosen, way_out = " with nonnegative=True" * by_choice, ", or pass nonnegative=False" * by_choice
@@ -55,3 +60,7 @@ def refuse_negative(rows: Rows, smallest: np.ndarray, *, by_choice: bool = False
         f"Negative values in data passed to {estimator}{chosen}: X holds {row[column]:.6g} at row {bad[0]}, "
         f"column {column} (counted from 0); shift or clip X{way_out}"
     )
+
+
+def _least(X: Block) -> Any:
+    return X.min()

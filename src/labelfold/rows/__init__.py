@@ -42,8 +42,8 @@ def as_rows(X: Any) -> Rows:
         A NumPy array, nested lists or a DataFrame of numbers; a SciPy sparse matrix or array (CSR is used as it
         is, other formats are converted); a ``numpy.memmap`` or the path of a .npy file (streamed); a list
         of blocks, or any object or function that gives the same blocks anew each time (streamed); an
-        array-API array such as a torch tensor (worked on where it is); a Dask array (dense chunks, or
-        chunks that hold SciPy sparse matrices).
+        array-API array such as a torch tensor, dense or sparse (worked on where it is); a Dask array (dense
+        chunks, or chunks that hold SciPy sparse matrices).
 
     Returns
     -------
@@ -75,9 +75,9 @@ def _adapted(X: Any) -> Rows:
 
         return DaskRows(X)
     if is_array_api_obj(X):
-        from labelfold.rows.adapters._device import DeviceRows
+        from labelfold.rows.adapters._device import DeviceRows, DeviceSparseRows
 
-        return DeviceRows(X)
+        return DeviceSparseRows(X) if "sparse" in str(getattr(X, "layout", "")) else DeviceRows(X)
     if _is_blocks(X):
         return IterableRows(X)
     return memory_rows(X.to_numpy() if hasattr(X, "to_numpy") else X)

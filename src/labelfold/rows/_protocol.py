@@ -114,6 +114,10 @@ class Rows(ABC):
         """Return the entries at ``index`` of a row-aligned array as NumPy: the others stay where they are."""
         return np.asarray(h)[index]
 
+    def subset(self, index: np.ndarray) -> Rows:
+        """Return the rows at ``index`` in memory, or on the device of all rows: for passes over some of them."""
+        return self.take(index)
+
     def whole(self) -> Block:
         """Return all the rows as one block in memory: for few rows only."""
         return self.take(np.arange(self.shape[0])).whole()
@@ -192,4 +196,4 @@ def _squared_norms(X: Block) -> Any:
 
 def _squared_norm(X: Block) -> Any:
     norms = X.sq()
-    return norms.sum(dtype=np.float64) if isinstance(norms, np.ndarray) else X.xp.sum(norms)
+    return norms.sum(dtype=np.float64) if isinstance(norms, np.ndarray) else X.xp.sum(X.double().sq())

@@ -82,6 +82,10 @@ class RowsWrapper(Rows):
         """Return some entries of a row-aligned array as NumPy."""
         return self.rows.pick(h, index)
 
+    def subset(self, index: np.ndarray) -> Rows:
+        """Return the rows at ``index``, seen the same way."""
+        return self.over(self.rows.subset(index), np.asarray(index))
+
 
 class Centered(RowsWrapper):
     """Rows less a vector, the mean unless another is given; sparse rows stay sparse.

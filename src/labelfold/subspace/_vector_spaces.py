@@ -214,8 +214,8 @@ class RowsSpace(Space):
         return self._picked(self.labelled, self.labelled @ B)
 
     def _picked(self, rows: Rows, H: Any) -> np.ndarray:
-        H = np.asarray(rows.get(H), dtype=np.float64)
-        return H if self.mask is None else H[self.mask]
+        H = rows.get(H) if self.mask is None else rows.pick(H, np.flatnonzero(self.mask))
+        return np.asarray(H, dtype=np.float64)
 
     def back(self, a: np.ndarray) -> np.ndarray:
         """Return Z'a."""

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from labelfold.numerics.kl._place import LEAST_LEFT, ROUNDS
 from labelfold.numerics.kl._ratio_loops import _floor, _special, _together
-from labelfold.numerics.kl._ratios import LEAST_LEFT
 from labelfold.rows.loops._vectors import (
     _compile,
     add_plain_rows,
@@ -30,7 +30,7 @@ def csr_place(
 ) -> np.ndarray:
     """Return H (m, k) for CSR rows and a fixed V with column sums v, each row until its own gap is within ``tol``.
 
-    See `labelfold.numerics.kl._ratios._place`, its twin for dense rows.
+    By updates with a squared extrapolation: see `labelfold.numerics.kl._place._by_updates`, its twin for dense rows.
     """
     V = np.ascontiguousarray(V)
     out = np.empty((len(indptr) - 1, V.shape[1]), dtype=V.dtype)
@@ -123,3 +123,89 @@ def _further(h, one, two, far, v, mass):
     for t in range(h.size):
         ahead = h[t] + 2 * reach * (one[t] - h[t]) + reach**2 * (two[t] - 2 * one[t] + h[t])
         far[t] = max(ahead, LEAST_LEFT * two[t])
+
+
+@_compile
+def clipped_steps(Q, H, slopes, enough, rounds):
+    """Minimise a quadratic over h >= 0, in place, for each row of H; say which rows have settled.
+
+    A coordinate at a time, and every few rounds all that are not 0 together. A row of Q holds the lower triangle of
+    the row's matrix; ``slopes``, which is written to, the gradient.
+    """
+    m, k = H.shape
+    settled = np.zeros(m, dtype=np.bool_)
+    work = np.zeros((4, k), dtype=H.dtype)
+    for i in range(m):
+        h, q, slope = H[i], Q[i], slopes[i]
+        for turn in range(rounds):
+            gain = enough[i] * 0
+            for j in range(k):
+                curve = q[j * (j + 1) // 2 + j]
+                if curve <= 0:
+                    continue
+                new = max(h[j] - slope[j] / curve, curve * 0)
+                step = new - h[j]
+                if step != 0:
+                    h[j] = new
+                    for a in range(k):
+                        slope[a] += step * _entry(q, a, j)
+                    gain += curve * step * step
+            if gain <= enough[i]:
+                settled[i] = True
+                break
+            if turn % ROUNDS == ROUNDS - 1:
+                _free_step(q, h, slope, work)
+    return settled
+
+
+@_compile
+def _entry(q, a, b):
+    return q[a * (a + 1) // 2 + b] if a >= b else q[b * (b + 1) // 2 + a]
+
+
+@_compile
+def _free_step(q, h, slope, work):
+    """Move the variables that are not 0 towards their minimum, until the first is 0, by conjugate gradients."""
+    k = h.size
+    move, rest, way, turned = work[0], work[1], work[2], work[3]
+    size = h[0] * 0
+    for a in range(k):
+        free = h[a] > 0
+        move[a] = 0
+        rest[a] = -slope[a] if free else 0
+        way[a] = rest[a] / _entry(q, a, a) if free else 0
+        size += rest[a] * way[a]
+    first = size
+    for _ in range(k):
+        if not size > first * 1e-20:
+            break
+        bend = size * 0
+        for a in range(k):
+            turned[a] = 0
+            if h[a] > 0:
+                for b in range(k):
+                    turned[a] += _entry(q, a, b) * way[b]
+                bend += turned[a] * way[a]
+        if not bend > 0:
+            break
+        share = size / bend
+        new = size * 0
+        for a in range(k):
+            if h[a] > 0:
+                move[a] += share * way[a]
+                rest[a] -= share * turned[a]
+                new += rest[a] * rest[a] / _entry(q, a, a)
+        for a in range(k):
+            if h[a] > 0:
+                way[a] = rest[a] / _entry(q, a, a) + new / size * way[a]
+        size = new
+    share = h[0] * 0 + 1
+    for a in range(k):
+        if move[a] < 0 and h[a] + share * move[a] < 0:
+            share = -h[a] / move[a]
+    for a in range(k):
+        if move[a] != 0:
+            h[a] = max(h[a] + share * move[a], h[a] * 0)
+    for a in range(k):
+        for b in range(k):
+            slope[a] += share * _entry(q, a, b) * move[b]

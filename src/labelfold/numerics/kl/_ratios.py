@@ -6,11 +6,10 @@ R = X / P, and v the column sums of V:
 ==============  =======================================================================
 ``kl_rows``     R V (m, k), by which H is multiplied (over v)
 ``kl_sums``     R'H (d, k), by which V is multiplied, and the block's divergence
-``kl_place``    the H (m, k) that minimises D for a fixed V, each row by itself
 ==============  =======================================================================
 
-Dense blocks of any array library are computed here. The loops over sparse rows are in `_ratio_loops.py` and
-`_place_loops.py`.
+Dense blocks of any array library are computed here. The loops over sparse rows are in `_ratio_loops.py`, those for
+float32 tensors on a GPU in `rows/loops/_triton_loops.py`. `_place.py` finds the H of new rows.
 """
 
 from __future__ import annotations
@@ -18,13 +17,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from array_api_compat import device
 
 from labelfold.rows import Term
-from labelfold.rows.adapters._device import to_host
-
-# Extrapolation leaves at least this share of an entry.
-LEAST_LEFT = 0.01
+from labelfold.rows.loops import fused
 
 
 def kl_rows(X: Any, H: Any, V: Any) -> Any:
@@ -33,6 +28,9 @@ def kl_rows(X: Any, H: Any, V: Any) -> Any:
         from labelfold.numerics.kl import _ratio_loops as loops
 
         return loops.csr_ratio_rows(X.data, X.indices, X.indptr, H, V)
+    on_gpu = fused(X.raw, H, V)
+    if on_gpu is not None:
+        return on_gpu.ratio_rows(X.raw, H, V, floor(X.raw.dtype))
     return _ratios(X.xp, X.raw, H, V, with_loss=False)[0] @ V
 
 
@@ -46,15 +44,6 @@ def kl_sums(X: Any, H: Any, V: Any, v: Any) -> Term:
     return SparseRatioSums(X, H, V, v)
 
 
-def kl_place(X: Any, V: Any, v: Any, tol: float, max_rounds: int) -> Any:
-    """Return the H (m, k) of least divergence, each row until its own gap is within ``tol``; see `_place`."""
-    if X.is_sparse:
-        from labelfold.numerics.kl import _place_loops as loops
-
-        return loops.csr_place(X.data, X.indices, X.indptr, V, v, tol, max_rounds)
-    return _place(X.xp, X.raw, V, v, tol, max_rounds)
-
-
 class DenseRatioSums(Term):
     """R'H of dense rows, and their divergence."""
 
@@ -63,11 +52,16 @@ class DenseRatioSums(Term):
 
     def add(self, total: list | None) -> list:
         """Add the block's sums."""
-        R, loss = _ratios(*self.parts, with_loss=True)
-        sums = R.T @ self.parts[2]
+        xp, X, H, V = self.parts
+        loops = fused(X, H, V)
+        if loops is not None:
+            sums, loss = loops.ratio_sums(X, H, V, floor(X.dtype))
+        else:
+            R, loss = _ratios(xp, X, H, V, with_loss=True)
+            sums = R.T @ H
         if total is None:
             return [sums, loss]
-        if self.parts[0] is np:
+        if xp is np:
             sums += total[0]
             return [sums, loss + total[1]]
         return [sums + total[0], loss + total[1]]
@@ -136,76 +130,6 @@ class _Gather:
         return sums, loss + _elsewhere(H, self.v, there)
 
 
-def _place(xp: Any, X: Any, V: Any, v: Any, tol: float, max_rounds: int) -> Any:
-    """Return H (m, k) for dense rows and a fixed V with column sums v, each row until its own gap is within ``tol``.
-
-    After every two updates a squared extrapolation is tried, and taken where it does not raise the row's
-    divergence. With h'v the row's sum, as after every update, the divergence lies at most
-    (worst - 1) times that sum above its minimum: it is convex, and worst is the largest factor of an update.
-
-    References
-    ----------
-    R. Varadhan, C. Roland. Simple and globally convergent methods for accelerating the convergence of any EM
-    algorithm. Scandinavian Journal of Statistics 35, 2008.
-    """
-    used = v > 0
-    safe = xp.where(used, v, xp.ones_like(v))[None, :]
-    mass = xp.sum(X, axis=1)
-    whole = float(xp.sum(v))
-    H = (mass / whole if whole > 0 else mass)[:, None] * xp.astype(used, X.dtype)[None, :]
-    mass = xp.where(mass > 0, mass, xp.ones_like(mass))
-    low = _lowest(xp, X)
-    H = _step(xp, X, low, H, V, safe)[0]
-    left = np.arange(X.shape[0])
-    done, order = [], []
-    rounds = 1
-    while rounds < max_rounds:
-        one, loss, worst = _step(xp, X, low, H, V, safe, v)
-        rounds += 1
-        going = to_host(worst) > 1 + tol
-        if rounds + 2 > max_rounds:
-            going[:] = False
-        if not going.all():
-            leave, stay = np.flatnonzero(~going), np.flatnonzero(going)
-            done.append(_taken(xp, one, leave))
-            order.append(left[leave])
-            left = left[stay]
-            X, low, H, one, loss, mass = (_taken(xp, a, stay) for a in (X, low, H, one, loss, mass))
-        if not len(left):
-            break
-        two = _step(xp, X, low, one, V, safe)[0]
-        bend = two - 2 * one + H
-        scale = v / mass[:, None]  # so that squares stay in range
-        squares = xp.sum(((one - H) * scale) ** 2, axis=1)
-        bends = xp.sum((bend * scale) ** 2, axis=1)
-        reach = xp.sqrt(squares / xp.where(bends > 0, bends, xp.ones_like(bends)))
-        reach = xp.where((bends > 0) & (reach > 1), reach, xp.ones_like(reach))[:, None]
-        far = xp.maximum(H + 2 * reach * (one - H) + reach**2 * bend, LEAST_LEFT * two)
-        new, far_loss, _ = _step(xp, X, low, far, V, safe, v)
-        H = xp.where((far_loss <= loss)[:, None], new, two)
-        rounds += 2
-    if not done:
-        return H
-    return _taken(xp, xp.concat(done, axis=0), np.argsort(np.concatenate(order)))
-
-
-def _step(xp: Any, X: Any, low: Any, H: Any, V: Any, safe: Any, v: Any = None) -> tuple[Any, Any, Any]:
-    """Return H updated; and, where v is given, each row's divergence before, less constants, and largest factor."""
-    P = xp.maximum(H @ V.T, low)
-    factors = ((X / P) @ V) / safe
-    if v is None:
-        return H * factors, None, None
-    loss = xp.sum(H * v, axis=1) - xp.sum(X * xp.log(P), axis=1)
-    return H * factors, loss, xp.max(factors, axis=1)
-
-
-def _taken(xp: Any, a: Any, index: np.ndarray) -> Any:
-    """Return some rows of an array of any library."""
-    if xp is np:
-        return a[index]
-    return xp.take(a, xp.asarray(index, device=device(a)), axis=0)
-
-
 def _ratios(xp: Any, X: Any, H: Any, V: Any, *, with_loss: bool) -> tuple[Any, Any]:
     """Return R = X / (H V') and, where asked for, the divergence, in float64 where there is one."""
     if xp is np:
@@ -218,7 +142,7 @@ def _ratios(xp: Any, X: Any, H: Any, V: Any, *, with_loss: bool) -> tuple[Any, A
             return P, None
         np.log(logs, out=logs)
         return P, excess + np.einsum("ij,ij->i", X, logs).sum(dtype=np.float64)
-    P = xp.maximum(H @ V.T, _lowest(xp, X))
+    P = xp.maximum(H @ V.T, lowest(xp, X))
     R = X / P
     return R, divergence(xp, X, P, R) if with_loss else None
 
@@ -232,7 +156,7 @@ def divergence(xp: Any, X: Any, P: Any, R: Any) -> Any:
         return xp.sum(each)
 
 
-def _lowest(xp: Any, X: Any) -> Any:
+def lowest(xp: Any, X: Any) -> Any:
     """Return what H V' is held above, entry by entry."""
     share, least = floor(X.dtype)
     return xp.maximum(X * share, xp.full_like(X, least))

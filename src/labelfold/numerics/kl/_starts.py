@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from array_api_compat import array_namespace
 from sklearn.utils import check_random_state
 
 from labelfold._warn import warn_user
 from labelfold.numerics._factor_starts import factor_start
+from labelfold.numerics._ranges import count_negative
 from labelfold.numerics.kl._factors import divergence_factors
 from labelfold.rows import Block, Rows, as_rows
 
@@ -30,25 +32,24 @@ class Margins(NamedTuple):
         Of each row, living with the rows.
     column : ndarray of shape (d,)
         Of each column.
-    least : ndarray of shape (n,)
-        The smallest entry of each row.
+    n_negative : float
+        How many rows have negative entries.
     """
 
-    row: np.ndarray
+    row: Any
     column: np.ndarray
-    least: np.ndarray
+    n_negative: float
 
 
 def margins(rows: Rows) -> Margins:
-    """Return the sums of X and its smallest entries, in one pass.
+    """Return the sums of X and the number of rows with negative entries, in one pass.
 
     >>> from labelfold.rows import as_rows
     >>> margins(as_rows(np.array([[1.0, 2.0], [3.0, 4.0]]))).column
     array([4., 6.])
     """
-    both, column = rows.sweep(_survey, shared=(np.ones(rows.shape[1]),))
-    both = np.asarray(rows.get(both), dtype=np.float64)
-    return Margins(both[:, 0], column, both[:, 1])
+    row, (column, n_negative) = rows.sweep(_survey, shared=(np.ones(rows.shape[1]),))
+    return Margins(row, column, n_negative)
 
 
 def divergence_start(
@@ -87,9 +88,10 @@ def divergence_start(
     if 2 * m > n:
         return random_factors(rows, k, found, rng)
     index = np.sort(rng.permutation(n)[:m])
-    V = _tried(rows.take(index), k, found._replace(row=found.row[index]), rng)
-    H = np.repeat(found.row[:, None] / V.sum(dtype=np.float64), k, axis=1)
-    return rows.put(H.astype(rows.dtype)), V
+    V = _tried(rows.subset(index), k, found._replace(row=rows.pick(found.row, index)), rng)
+    xp = array_namespace(found.row)
+    column = xp.astype(found.row, getattr(xp, rows.dtype.name))[:, None] / float(V.sum(dtype=np.float64))
+    return xp.concat([column] * k, axis=1), V
 
 
 def _tried(some: Rows, k: int, found: Margins, rng: np.random.Generator) -> np.ndarray:
@@ -101,8 +103,8 @@ def _tried(some: Rows, k: int, found: Margins, rng: np.random.Generator) -> np.n
     H, V = random_factors(some, k, found, rng)
     seen = margins(some).column > 0
     V[~seen] = 0
-    block = some.whole().narrow()
-    if block.shape[1] == seen.sum() < len(seen):
+    block = some.whole().narrow() if some.is_sparse else None
+    if block is not None and block.shape[1] == seen.sum() < len(seen):
         some, V = as_rows(block.raw), V[seen]
     else:
         seen[:] = True
@@ -118,7 +120,7 @@ def random_factors(rows: Rows, k: int, found: Margins, rng: np.random.Generator)
     """Return factors whose product is nearly that of the margins, drawn in row order on the host."""
     n, d = rows.shape
     V = _drawn(rng, (d, k), found.column / found.column.sum())
-    H = _drawn(rng, (n, k), found.row / k)
+    H = _drawn(rng, (n, k), np.asarray(rows.get(found.row), dtype=np.float64) / k)
     return rows.put(H.astype(rows.dtype, copy=False)), V.astype(rows.dtype, copy=False)
 
 
@@ -132,4 +134,4 @@ def _drawn(rng: np.random.Generator, shape: tuple[int, int], margin: np.ndarray)
 
 def _survey(X: Block, ones: Any) -> tuple[Any, Any]:
     X = X.double()
-    return X.xp.stack([X @ ones, X.min()], axis=1), X.colsum()
+    return X @ ones, (X.colsum(), count_negative(X))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -23,6 +23,9 @@ from labelfold.numerics.least_squares._normal_equations import ColumnSide, RowSi
 from labelfold.numerics.least_squares._problem import LeastSquares, LeastSquaresProblem
 from labelfold.numerics.least_squares._shifted_cg import shifted_cg
 from labelfold.rows import Rows, centered
+
+if TYPE_CHECKING:
+    from labelfold.numerics.least_squares._pose import RowTargets
 
 # Smallest relative residual that one run in float32 can reach. And the reduction that a run must achieve, in float32
 # (True) or float64 (False), for another run to follow.
@@ -54,7 +57,7 @@ class KrylovProblem(LeastSquaresProblem):
     def __init__(
         self,
         rows: Rows,
-        T: np.ndarray,
+        T: RowTargets,
         mask: np.ndarray | None,
         weight: int,
         tol: float,
@@ -67,7 +70,7 @@ class KrylovProblem(LeastSquaresProblem):
         self.X = centered(rows, self.mean, mask)
         self.tol = max(tol, 100 * float(np.finfo(rows.dtype).eps))
         self.max_iter, self.callback = max_iter, callback
-        T, self.mix = target_basis(T)
+        T, self.mix = T.basis(target_basis)
         rng = check_random_state(random_state)
         self.columns, self.rows = ColumnSide(self.X, T, rng), RowSide(self.X, T, rng)
         self.prepared: dict[float, BlockCG] = {}

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from labelfold.numerics.least_squares._block_cg import Scaling, Sketch, nystrom_sketch
 from labelfold.rows import Block, Rows
 from labelfold.rows._sums import total
+
+if TYPE_CHECKING:
+    from labelfold.numerics.least_squares._pose import RowTargets
 
 # The ridge from which on columns are scaled, beside their mean squared norm.
 _LEAST_RIDGE = 1e-3
@@ -18,13 +21,13 @@ _LEAST_RIDGE = 1e-3
 class ColumnSide:
     """(X'X + g I) W = X'T: an iteration is one pass over X."""
 
-    def __init__(self, X: Rows, T: np.ndarray, rng: Any) -> None:
-        self.X, self.T, self.rng = X, T, rng
+    def __init__(self, X: Rows, targets: RowTargets, rng: Any) -> None:
+        self.X, self.targets, self.rng = X, targets, rng
 
     @cached_property
     def B(self) -> np.ndarray:
         """The right-hand sides."""
-        return self.X.t(self.T)
+        return self.targets.sums(self.X, _product)[0]
 
     def product(self, P: np.ndarray) -> np.ndarray:
         """Return A P, A = X'X."""
@@ -66,7 +69,7 @@ class ColumnSide:
     @property
     def rank(self) -> int:
         """Columns of the sketch: more than the targets, which take care of as many directions by themselves."""
-        return min(self.T.shape[1] + 64, *self.X.shape)
+        return min(self.targets.n_targets + 64, *self.X.shape)
 
 
 class RowSide(ColumnSide):
@@ -79,7 +82,7 @@ class RowSide(ColumnSide):
     @property
     def B(self) -> np.ndarray:
         """The right-hand sides."""
-        return self.T
+        return self.targets.dense
 
     def product(self, P: np.ndarray) -> np.ndarray:
         """Return A P, A = X X'."""
@@ -98,7 +101,7 @@ class RowSide(ColumnSide):
 
     def explained(self, A: np.ndarray, product: np.ndarray) -> np.ndarray:
         """Return T'X W from a solution and its product."""
-        return self.T.T @ product
+        return self.targets.dense.T @ product
 
     def coefficients(self, A: np.ndarray) -> np.ndarray:
         """Return W = X'A."""
@@ -113,6 +116,10 @@ class RowSide(ColumnSide):
     def _rough_block(self) -> Block:
         assert self._block is not None
         return self._block.single()
+
+
+def _product(X: Block, T: Any) -> tuple[Any]:
+    return (X.t(T),)
 
 
 def _normal(X: Block, P: Any) -> Any:

@@ -24,6 +24,7 @@ from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 
 from labelfold.numerics.least_squares._gram import (
     EPS,
@@ -48,7 +49,7 @@ _AS_DIRECT = 1e-11
 
 def pose(
     rows: Rows,
-    T: np.ndarray,
+    T: np.ndarray | RowTargets,
     *,
     mask: np.ndarray | None = None,
     way: str = "auto",
@@ -64,7 +65,7 @@ def pose(
     ----------
     rows : Rows
         n rows of d columns, centred here.
-    T : ndarray of shape (n, q)
+    T : ndarray of shape (n, q) or RowTargets
         The targets, centred here.
     mask : ndarray of bool, optional
         The rows that count; all when None.
@@ -95,11 +96,7 @@ def pose(
     array([[2.]])
     """
     weight = rows.shape[0] if mask is None else int(mask.sum())
-    T = np.asarray(T, dtype=np.float64)
-    T = T if mask is None else np.where(mask[:, None], T, 0.0)
-    T = T - T.sum(axis=0) / weight
-    if mask is not None:
-        T *= mask[:, None]
+    T = RowTargets.of(T).centered(mask)
     choose, way = way == "auto", choose_way(rows, max_gram_bytes) if way == "auto" else way
 
     def krylov(tol: float = tol) -> KrylovProblem:
@@ -108,11 +105,11 @@ def pose(
     def direct() -> GramProblem | DualProblem:
         if way == "gram":
             return GramProblem.read(rows, T, mask, weight)
-        return DualProblem(rows, T, mask, max_gram_bytes)
+        return DualProblem(rows, T.dense, mask, max_gram_bytes)
 
     if way == "krylov":
         return krylov()
-    worth = iterations_worth(rows, T.shape[1]) if choose else 0.0
+    worth = iterations_worth(rows, T.n_targets) if choose else 0.0
     if worth < _FEWEST_WORTH:
         return direct()
     # Iterations that replace a factorisation have to be as accurate.
@@ -154,6 +151,88 @@ def read_factor(rows: Rows, T: np.ndarray, mean: np.ndarray, mask: np.ndarray | 
     return Factor(R[:d, :d], R[:d, d:], max(rows.shape), rounding(squares, weight, rows.eps))
 
 
+class RowTargets:
+    """What rows are to be fitted to: T (n, q), of which row i is ``table[codes[i]]``, 0 where the code is -1.
+
+    A million rows of ten classes are then a million small numbers and a table of ten rows.
+
+    Parameters
+    ----------
+    table : ndarray of shape (g, q)
+        The rows of T that differ; all of them where there are no codes.
+    codes : ndarray of int, shape (n,), optional
+        Which of them each row has.
+
+    Examples
+    --------
+    >>> RowTargets(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1, -1, 0])).dense
+    array([[3., 4.],
+           [0., 0.],
+           [1., 2.]])
+    """
+
+    def __init__(self, table: np.ndarray, codes: np.ndarray | None = None) -> None:
+        self.table, self.codes = np.asarray(table, dtype=np.float64), codes
+
+    @classmethod
+    def of(cls, T: np.ndarray | RowTargets) -> RowTargets:
+        """Return targets as such."""
+        return T if isinstance(T, RowTargets) else cls(T)
+
+    @property
+    def n_targets(self) -> int:
+        """Columns of T, q."""
+        return self.table.shape[1]
+
+    @cached_property
+    def dense(self) -> np.ndarray:
+        """T itself."""
+        if self.codes is None:
+            return self.table
+        return np.where(self.codes[:, None] < 0, 0.0, self.table[self.codes])
+
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """How often each row of the table occurs."""
+        if self.codes is None:
+            return np.ones(len(self.table))
+        return np.bincount(self.codes[self.codes >= 0], minlength=len(self.table)).astype(np.float64)
+
+    def centered(self, mask: np.ndarray | None) -> RowTargets:
+        """Return the targets less their mean over the rows that count, and 0 for the others."""
+        if self.codes is not None:
+            return RowTargets(self.table - self.counts @ self.table / self.counts.sum(), self.codes)
+        T = self.table if mask is None else np.where(mask[:, None], self.table, 0.0)
+        T = T - T.sum(axis=0) / (len(T) if mask is None else int(mask.sum()))
+        return RowTargets(T if mask is None else T * mask[:, None])
+
+    def basis(
+        self, split: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+    ) -> tuple[RowTargets, np.ndarray]:
+        """Return what ``split`` makes of T: an orthonormal basis (n, r) and the (r, q) matrix that makes T of it."""
+        roots = np.sqrt(self.counts)[:, None]
+        Q, mix = split(roots * self.table)
+        return RowTargets(np.divide(Q, roots, out=np.zeros_like(Q), where=roots > 0), self.codes), mix
+
+    def sums(self, rows: Rows, f: Callable[[Block, Any], tuple]) -> tuple:
+        """Return ``f(X, T)`` added up over rows, where f(X, E) gives sums of which the last is X'E; one pass."""
+        if self.codes is None:
+            return rows.sum(f, self.table)
+        *others, product = rows.sum(_Indicated(f), self.codes, shared=(np.arange(len(self.table)),))
+        return (*others, product @ self.table)
+
+
+class _Indicated:
+    """A function of a block and targets, given the numbers of the targets' rows (a class, so that it can travel)."""
+
+    def __init__(self, f: Callable) -> None:
+        self.f = f
+
+    def __call__(self, X: Block, codes: Any, numbers: Any) -> Any:
+        xp = array_namespace(codes)
+        return self.f(X, xp.astype(codes[:, None] == numbers[None, :], X.dtype))
+
+
 class GramProblem(LeastSquaresProblem):
     """The problem in terms of X_c'X_c = G and X_c'T_c = M, for d within the budget.
 
@@ -165,12 +244,12 @@ class GramProblem(LeastSquaresProblem):
         self.factor = cache(factor)
 
     @classmethod
-    def read(cls, rows: Rows, T: np.ndarray, mask: np.ndarray | None, weight: int) -> GramProblem:
+    def read(cls, rows: Rows, T: RowTargets, mask: np.ndarray | None, weight: int) -> GramProblem:
         """Read G and M in one pass."""
         # Sums about a provisional centre, moved to the mean afterwards: no digits are lost to a large mean.
         sample = rows.take(np.arange(min(256, rows.shape[0])))
         guess = sample.mean().astype(rows.dtype).astype(np.float64)  # as blocks see it
-        G, M, total = centered(rows, guess, mask).sum(_moments, T)
+        G, total, M = T.sums(centered(rows, guess, mask), _moments)
         shift = total / weight
         G = less_outer(G, weight * shift[:, None], shift[None, :])  # M needs no correction: T is centred
         mean = guess + shift
@@ -178,7 +257,7 @@ class GramProblem(LeastSquaresProblem):
         noise = _lost(np.diagonal(G), weight * mean**2) if sample.whole().is_sparse else 1.0
         rounded = rounding(np.maximum(np.diagonal(G), 0.0) + weight * mean**2, weight, rows.eps)
         gram = Gram(G, max(rows.shape), noise=noise, rounding=rounded)
-        return cls(gram, M, mean, lambda: read_factor(rows, T, mean, mask))
+        return cls(gram, M, mean, lambda: read_factor(rows, T.dense, mean, mask))
 
     def prepare(self, ridges: Sequence[float]) -> None:
         """Share a factorisation among many ridges."""
@@ -286,7 +365,7 @@ def _lost(centred: np.ndarray, shift: Any) -> float:
 
 def _moments(X: Block, T: Any) -> tuple:
     X = X.double()
-    return X.gram(), X.t(T), X.colsum()
+    return X.gram(), X.colsum(), X.t(T)
 
 
 def _transposed(X: Block, A: Any) -> Any:

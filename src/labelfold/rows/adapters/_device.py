@@ -1,16 +1,16 @@
-"""Rows of a dense array-API array (torch, CuPy, ...): worked on where they are."""
+"""Rows of an array-API array (torch, CuPy, ...): worked on where they are."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, device, is_cupy_array, is_torch_array
+from array_api_compat import array_namespace, device
+from scipy import sparse
 
-from labelfold.rows._blocks import Block, DenseBlock
+from labelfold._warn import warn_user
 from labelfold.rows._protocol import RowFunction, Rows
-from labelfold.rows._sums import ArrayTerm, Term
+from labelfold.rows.adapters._device_blocks import DeviceBlock, plain, to_host, wide
 from labelfold.rows.adapters._local import (
     LocalRows,
     Mapped,
@@ -22,78 +22,14 @@ from labelfold.rows.adapters._local import (
 )
 from labelfold.rows.adapters._memory import memory_rows
 
-# A device is fed in large pieces; on a host the same size still bounds what a pass allocates.
-DEVICE_BYTES = 64 << 20
+# A device is fed in large pieces, since every operation has to be sent there; smaller ones where its memory does not
+# hold what a pass makes of them. Tensors on the host have none of that, and the size bounds what a pass allocates.
+DEVICE_BYTES, HOST_BYTES = 4 << 30, 64 << 20
+LEAST_DEVICE_BYTES = 1 << 20
 
-
-class DeviceBlock(Block):
-    """Rows held in an array-API array: nothing in place, and only what the standard has."""
-
-    def __init__(self, X: Any, xp: Any) -> None:
-        self.X = X
-        self.xp = xp
-        self.shape = tuple(X.shape)
-        self.dtype = X.dtype
-
-    @property
-    def raw(self) -> Any:
-        """The rows."""
-        return self.X
-
-    def _like(self, M: Any) -> Any:
-        if isinstance(M, np.ndarray):
-            return self.xp.asarray(_plain(M), dtype=self.dtype, device=device(self.X))
-        return self.xp.astype(M, self.dtype, copy=False)
-
-    def __matmul__(self, M: Any) -> Any:
-        return self.X @ self._like(M)
-
-    def t(self, H: Any) -> Term:
-        """Return X'H."""
-        return ArrayTerm(self.X.T @ self._like(H))
-
-    def gram(self) -> Term:
-        """Return X'X."""
-        return ArrayTerm(self.X.T @ self.X)
-
-    def colsum(self) -> Any:
-        """Return the sum of the rows."""
-        return self.xp.sum(self.X, axis=0)
-
-    def colsq(self) -> Any:
-        """Return the squared norm of each column."""
-        return self.xp.sum(self.X * self.X, axis=0)
-
-    def sq(self) -> Any:
-        """Return the squared norm of each row."""
-        return self.xp.sum(self.X * self.X, axis=1)
-
-    def min(self) -> Any:
-        """Return the smallest entry of each row."""
-        return self.xp.min(self.X, axis=1)
-
-    def shift(self, center: Any) -> DeviceBlock:
-        """Return the shifted rows."""
-        return DeviceBlock(self.X - self._like(center), self.xp)
-
-    def scale(self, weights: Any) -> DeviceBlock:
-        """Return the weighted rows."""
-        return DeviceBlock(self.X * self._like(weights)[:, None], self.xp)
-
-    def apply(self, transform: Callable[[Any], Any]) -> DeviceBlock:
-        """Return the features of the rows, made on the host."""
-        return DeviceBlock(self._like(np.asarray(transform(to_host(self.X)))), self.xp)
-
-    def double(self) -> DeviceBlock:
-        """Return the rows in float64, where the device has it."""
-        try:
-            return DeviceBlock(self.xp.astype(self.X, self.xp.float64, copy=False), self.xp)
-        except (TypeError, RuntimeError):
-            return self
-
-    def qr(self, H: Any) -> Term:
-        """Return the triangular factor of [X, H], made on the host."""
-        return DenseBlock(to_host(self.X)).qr(to_host(H))
+# A centre is subtracted from products rather than from the rows where no column's mean square is more than this share
+# of centre: the products are then hardly larger before than after, and lose no digits.
+_LATE = 0.95
 
 
 class DeviceRows(LocalRows):
@@ -104,8 +40,9 @@ class DeviceRows(LocalRows):
         self.xp = array_namespace(X)
         self.device = device(X)
         name = str(X.dtype).rpartition(".")[2]
-        if "sparse" in str(getattr(X, "layout", "")):
-            raise ValueError("X is a sparse tensor, where a dense one or a SciPy sparse matrix is expected")
+        if name in ("float16", "bfloat16"):
+            warn_user(f"X holds {name} values, which are worked on in float32; results are float32")
+            name = "float32"
         try:
             stored = np.dtype(name)
         except TypeError:
@@ -117,26 +54,42 @@ class DeviceRows(LocalRows):
         self.X = X
         n, d = X.shape
         self.shape = int(n), int(d)
-        self._checked = False
+        self._bytes = HOST_BYTES if "cpu" in str(self.device).lower() else DEVICE_BYTES
+        self._mean_squares: np.ndarray | None = None
+        # Shared arrays of the pass under way, on the host: what is decided by them takes no copy back.
+        self._at_hand: dict[int, np.ndarray] = {}
 
     def cuts(self) -> np.ndarray:
         """Return the block boundaries."""
-        return even_cuts(self.shape[0], int(max(1, DEVICE_BYTES // max(1, self.row_bytes()))))
+        return even_cuts(self.shape[0], int(max(1, self._bytes // max(1, self.row_bytes()))))
 
     def block(self, start: int, stop: int) -> DeviceBlock:
         """Return rows ``start`` to ``stop``."""
-        X = self.xp.astype(self.X[start:stop, ...], self._dtype, copy=False)
-        if not self._checked:
-            self._check_finite(X, start)
-        return DeviceBlock(X, self.xp)
+        return DeviceBlock(
+            self.xp.astype(self.X[start:stop, ...], self._dtype, copy=False), self.xp, self.may_shift_late
+        )
 
     def sweep(
         self, f: RowFunction, *aligned: Any, shared: tuple = (), most_rows: int | None = None
     ) -> tuple[Any, Any]:
-        """Make one pass; the first one checks that the values are finite."""
-        answer = super().sweep(f, *aligned, shared=shared, most_rows=most_rows)
-        self._checked = True
-        return answer
+        """Make one pass; before the first one values are checked to be finite. Blocks become smaller where needed."""
+        self._survey()
+        while True:
+            try:
+                return super().sweep(f, *aligned, shared=shared, most_rows=most_rows)
+            except Exception as error:
+                if type(error).__name__ != "OutOfMemoryError":
+                    raise
+                if self._bytes <= LEAST_DEVICE_BYTES:
+                    raise MemoryError(
+                        f"{self.device} has too little free memory for a pass over X of {self.shape[0]} rows and "
+                        f"{self.shape[1]} columns, even {self._bytes >> 20} MB at a time; free some of it, or pass X "
+                        "as a NumPy array"
+                    ) from error
+            finally:
+                self._at_hand.clear()
+            self._bytes //= 4
+            self.n_passes -= 1
 
     def n_workers(self) -> int:
         """Return one: the device is parallel by itself."""
@@ -148,9 +101,13 @@ class DeviceRows(LocalRows):
 
     def share(self, value: Any) -> Any:
         """Return an array on the device, floats in the dtype of X; anything else as it is."""
-        if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
-            return self._to_device(super().share(value))
-        return value
+        if not (isinstance(value, np.ndarray) and value.dtype.kind in "fiub"):
+            return value
+        value = super().share(value)
+        # By columns: the products X @ M of narrow M read each column as one piece.
+        there = self._to_device(value.T).T if value.ndim == 2 else self._to_device(value)
+        self._at_hand[id(there)] = value
+        return there
 
     def put(self, a: Any) -> Any:
         """Return a row-aligned array on the device."""
@@ -161,28 +118,97 @@ class DeviceRows(LocalRows):
         return to_host(h)
 
     def pick(self, h: Any, index: np.ndarray) -> np.ndarray:
-        """Return some entries of a row-aligned array as NumPy."""
-        return to_host(self.xp.take(self.put(h), self._to_device(np.asarray(index, dtype=np.int64)), axis=0))
+        """Return some entries of a row-aligned array as NumPy; the others stay on the device."""
+        index = np.asarray(index, dtype=np.int64)
+        if isinstance(h, np.ndarray):
+            return h[index]
+        return to_host(self.xp.take(h, self._to_device(index), axis=0))
+
+    def subset(self, index: np.ndarray) -> Rows:
+        """Return the rows at ``index``, on the device."""
+        return DeviceRows(self._taken(index))
 
     def take(self, index: np.ndarray) -> Rows:
         """Return the rows at ``index``, on the host."""
-        index = np.asarray(index, dtype=np.int64)
-        taken = to_host(self.xp.take(self.X, self._to_device(index), axis=0))
-        check_finite(taken, index)
+        taken = to_host(self._taken(index))
+        check_finite(taken, np.asarray(index))
         return memory_rows(taken)
+
+    def _taken(self, index: np.ndarray) -> Any:
+        taken = self.xp.take(self.X, self._to_device(np.asarray(index, dtype=np.int64)), axis=0)
+        return self.xp.astype(taken, self._dtype, copy=False)
 
     def row_bytes(self) -> float:
         """Return the bytes of one row."""
         return self.shape[1] * self.dtype.itemsize
 
+    def may_shift_late(self, center: Any) -> bool:
+        """Return whether a centre may be subtracted from products with the rows in place of the rows."""
+        a = self._at_hand.get(id(center))
+        if a is None or self._mean_squares is None:
+            return False
+        return bool((np.asarray(a, dtype=np.float64) ** 2 <= _LATE * self._mean_squares).all())
+
     def _to_device(self, a: np.ndarray) -> Any:
-        return self.xp.asarray(_plain(a), device=self.device)
+        return self.xp.asarray(plain(a), device=self.device)
+
+    def _survey(self) -> None:
+        """Learn the mean squares of the columns, once; a value that is not finite shows in them."""
+        if self._mean_squares is not None:
+            return
+        blocks = list(zip(self.cuts()[:-1], self.cuts()[1:], strict=True))
+        total: Any = 0.0
+        for a, b in blocks:
+            norms = self.xp.linalg.vector_norm(self.block(int(a), int(b)).stored, axis=0)
+            total = total + wide(self.xp, norms) ** 2
+        squares = np.asarray(to_host(total), dtype=np.float64)
+        if not np.isfinite(squares).all():
+            for a, b in blocks:  # squares may be too large where values are not
+                self._check_finite(self.block(int(a), int(b)).stored, int(a))
+        self._mean_squares = squares / self.shape[0]
 
     def _check_finite(self, X: Any, start: int) -> None:
         finite = self.xp.isfinite(X)
         if not bool(self.xp.all(finite)):
             row, column = map(int, np.argwhere(~to_host(finite))[0])
             raise not_finite(float(X[row, column]), start + row, column)
+
+
+class DeviceSparseRows(DeviceRows):
+    """Rows of a sparse torch tensor: kept as they are, and made dense a block at a time, on their device."""
+
+    def __init__(self, X: Any) -> None:
+        check_two_dimensional(X.ndim)
+        X = X if "csr" in str(X.layout) else X.to_sparse_csr()
+        super().__init__(X)
+        self._ends = to_host(X.crow_indices())
+
+    def block(self, start: int, stop: int) -> DeviceBlock:
+        """Return rows ``start`` to ``stop``, dense."""
+        ends, here = self._ends[start : stop + 1], slice(int(self._ends[start]), int(self._ends[stop]))
+        part = self.xp.sparse_csr_tensor(
+            self._to_device(ends - ends[0]),
+            self.X.col_indices()[here],
+            self.xp.astype(self.X.values()[here], self._dtype, copy=False),
+            size=(stop - start, self.shape[1]),
+            check_invariants=False,
+        )
+        return DeviceBlock(part.to_dense(), self.xp, self.may_shift_late)
+
+    def subset(self, index: np.ndarray) -> Rows:
+        """Return the rows at ``index``, on the host."""
+        return self.take(index)
+
+    def take(self, index: np.ndarray) -> Rows:
+        """Return the rows at ``index``, sparse, on the host."""
+        index = np.asarray(index, dtype=np.int64)
+        lengths = np.diff(self._ends)[index]
+        ends = np.concatenate([[0], np.cumsum(lengths)])
+        place = np.repeat(self._ends[index] - ends[:-1], lengths) + np.arange(ends[-1])
+        chosen = self._to_device(place)
+        values = to_host(self.xp.astype(self.xp.take(self.X.values(), chosen), self._dtype, copy=False))
+        columns = to_host(self.xp.take(self.X.col_indices(), chosen))
+        return memory_rows(sparse.csr_array((values, columns, ends), shape=(len(index), self.shape[1])))
 
 
 class _Concatenated(Mapped):
@@ -200,22 +226,3 @@ class _Concatenated(Mapped):
         if not self._parts:
             return None
         return self._parts[0] if len(self._parts) == 1 else self._xp.concat(self._parts, axis=0)
-
-
-def _plain(a: np.ndarray) -> np.ndarray:
-    """Return an array that torch takes without complaint: contiguous and writable, though it is not written to."""
-    return np.require(a, requirements=["C", "W"])
-
-
-def to_host(x: Any) -> np.ndarray:
-    """Return an array-API array as NumPy."""
-    if isinstance(x, np.ndarray | np.generic | float | int):
-        return np.asarray(x)
-    if is_torch_array(x):
-        return x.detach().cpu().numpy()
-    if is_cupy_array(x):
-        return x.get()
-    namespace = array_namespace(x)
-    if hasattr(namespace, "Device"):  # array-api-strict: only its CPU device can be read
-        x = x.to_device(namespace.Device("CPU_DEVICE"))
-    return np.from_dlpack(x)

@@ -1,0 +1,320 @@
+"""Every method whose cost is passes, on a GPU: seconds, the least that the hardware allows, and their ratio.
+
+    python benchmarks/gpu.py                   1,000,000 x 1,024 float32, one to two minutes on an H200
+    python benchmarks/gpu.py --rows 100000     fewer rows
+    python benchmarks/gpu.py --only LDA        methods whose name has this in it
+    python benchmarks/gpu.py --profile DRSVM   what the device does in that method, by torch's profiler
+    python benchmarks/gpu.py --device cpu --rows 5000    the same without a GPU, to try the script
+
+The floor of a method is the larger of bytes over copy speed and operations over the speed of a float32 product, both
+measured first. Bytes are those of X, as often as the method's passes read it: twice where a pass multiplies by X and
+then by X', since X is larger than any cache. "passes" is the time spent in passes, "labels" that of reading y, and
+"other" what is left: small algebra, random numbers and results on the host. The ratio is passes over floor.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+import warnings
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+os.environ.setdefault("SCIPY_ARRAY_API", "1")  # scikit-learn asks for it before it takes tensors
+
+import numpy as np
+import torch
+from sklearn import config_context
+from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+import labelfold.discriminant._two_stage as two_stage
+import labelfold.factorization._drsvm as drsvm
+import labelfold.factorization._ssnmf as ssnmf
+import labelfold.subspace._nested_subspace as nested_subspace
+from labelfold import DRSVM, KLNMF, LDA, PCALS, SSNMF
+from labelfold.numerics.kl import _place as place
+from labelfold.rows import as_rows
+from labelfold.rows.adapters._device import DeviceRows
+
+CLASSES, LABELLED, PARTS = 10, 10_000, 16
+
+
+class Speeds(NamedTuple):
+    """Bytes and operations a second."""
+
+    copy: float
+    product: float
+
+
+class Clock:
+    """Seconds spent in passes and in reading labels, and how many passes there were."""
+
+    def __init__(self, device: str, n: int) -> None:
+        self.device, self.n = device, n
+        self.reset()
+
+    def reset(self) -> None:
+        """Start anew."""
+        self.passes = self.labels = 0.0
+        self.n_passes, self.newton = 0.0, 0
+
+    def wait(self) -> float:
+        """Return the time when the device has done all it was told to do."""
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+        return time.perf_counter()
+
+    @contextmanager
+    def watching(self):
+        """Time every pass over the rows of a device, and every reading of labels."""
+        sweep, steps = DeviceRows.sweep, place.clipped_steps
+        readers = {module: module.read_labels for module in (two_stage, drsvm, ssnmf, nested_subspace)}
+
+        def timed_sweep(rows: DeviceRows, *args: Any, **options: Any) -> Any:
+            start = self.wait()
+            try:
+                return sweep(rows, *args, **options)
+            finally:
+                self.passes += self.wait() - start
+                self.n_passes += rows.shape[0] / self.n
+
+        def timed_labels(*args: Any, **options: Any) -> Any:
+            start = time.perf_counter()
+            try:
+                return readers[two_stage](*args, **options)
+            finally:
+                self.labels += time.perf_counter() - start
+
+        def counted(xp: Any, Q: Any, *args: Any) -> Any:
+            self.newton += Q.shape[1]
+            return steps(xp, Q, *args)
+
+        DeviceRows.sweep, place.clipped_steps = timed_sweep, counted
+        for module in readers:
+            module.read_labels = timed_labels
+        try:
+            yield
+        finally:
+            DeviceRows.sweep, place.clipped_steps = sweep, steps
+            for module, reader in readers.items():
+                module.read_labels = reader
+
+
+def made(n: int, d: int, device: str) -> tuple[Any, np.ndarray]:
+    """Return non-negative rows of 16 parts, in classes that weigh them differently, and the classes."""
+    random = torch.Generator(device=device).manual_seed(0)
+    V = torch.rand(d, PARTS, device=device, generator=random) ** 4
+    taste = 0.2 + 2 * torch.rand(CLASSES, PARTS, device=device, generator=random) ** 2
+    y = torch.randint(CLASSES, (n,), device=device, generator=random)
+    X = torch.empty(n, d, device=device)
+    for start in range(0, n, 1 << 16):
+        here = slice(start, start + (1 << 16))
+        H = taste[y[here]] * torch.rand(len(y[here]), PARTS, device=device, generator=random)
+        X[here] = H @ V.T
+        X[here] += 0.5 * torch.rand(X[here].shape, device=device, generator=random)
+    return X, y.cpu().numpy()
+
+
+def measured(X: Any, clock: Clock) -> Speeds:
+    """Return how fast X is copied, bytes read and written together, and how fast X'X is formed in float32."""
+    there = torch.empty_like(X)
+    copy = least(lambda: there.copy_(X), clock)
+    part = X[: 1 << 18]
+    product = least(lambda: part.T @ part, clock)
+    return Speeds(2 * X.nbytes / copy, 2 * part.shape[0] * X.shape[1] ** 2 / product)
+
+
+def least(run: Callable[[], Any], clock: Clock, repeat: int = 3) -> float:
+    seconds = []
+    for _ in range(repeat + 1):
+        start = clock.wait()
+        run()
+        seconds.append(clock.wait() - start)
+    return min(seconds[1:])
+
+
+class Job(NamedTuple):
+    """A fit or a transform: what to run, reads of X a pass, and operations (n, d, passes, Newton steps)."""
+
+    name: str
+    run: Callable[[Any, np.ndarray], Any]
+    reads: int
+    operations: Callable[[int, int, float, int], float]
+
+
+def jobs(models: dict[str, Any]) -> list[Job]:
+    """Return what is timed; fits leave their models for the transforms after them."""
+
+    def fit(name: str, model: Any, n_labelled: int | None = None) -> Callable:
+        def run(X: Any, y: np.ndarray) -> None:
+            some = y if n_labelled is None else np.where(np.arange(len(y)) < n_labelled, y, -1)
+            models[name] = model.fit(X, some)
+
+        return run
+
+    def transform(name: str) -> Callable:
+        return lambda X, y: models[name].transform(X)
+
+    k, c = PARTS, CLASSES
+    pair = k * (k + 1) / 2
+    twenty = {"max_iter": 20, "tol": 0}
+    return [
+        Job("LDA, all labelled", fit("LDA", LDA()), 1, lambda n, d, p, s: 2 * n * d * d),
+        Job(
+            "LDA by iterations",
+            fit("LDA iterations", LDA(max_gram_bytes=0, tol=1e-4)),
+            2,
+            lambda n, d, p, s: 4 * n * d * c * p,
+        ),
+        Job("PCALS(8)", fit("PCALS", PCALS(8), LABELLED), 1, lambda n, d, p, s: 2 * n * d * d),
+        Job(
+            "DRSVM(10), 20 iterations",
+            fit("DRSVM", DRSVM(10, **twenty), LABELLED),
+            2,
+            lambda n, d, p, s: 4 * n * d * 10 * p,
+        ),
+        Job(
+            "KLNMF(16), 20 iterations",
+            fit("KLNMF", KLNMF(k, **twenty)),
+            2,
+            lambda n, d, p, s: 8 * n * d * k * (20 + 12 / 8),  # 12 iterations on an eighth of the rows come first
+        ),
+        Job(
+            "SSNMF(16), 20 iterations",
+            fit("SSNMF", SSNMF(k, **twenty), LABELLED),
+            2,
+            lambda n, d, p, s: 4 * n * d * k * p,
+        ),
+        Job("LDA.transform", transform("LDA"), 1, lambda n, d, p, s: 2 * n * d * c),
+        Job("SSNMF.transform", transform("SSNMF"), 1, lambda n, d, p, s: 2 * n * d * k),
+        Job(
+            "KLNMF.transform",
+            transform("KLNMF"),
+            1,
+            lambda n, d, p, s: 2 * d * (2 * k * n + (2 * k + pair) * s),
+        ),
+    ]  # fmt: skip
+
+
+class Run(NamedTuple):
+    """Seconds of a run, the passes it made, and its floor."""
+
+    total: float
+    labels: float
+    passes: float
+    n_passes: float
+    floor: float
+
+    def line(self, name: str) -> str:
+        """Return the run as a line of the table."""
+        other = self.total - self.labels - self.passes
+        seconds = (self.total, self.labels, other, self.passes, self.floor)
+        columns = "".join(f"{value:9.4f}" for value in seconds)
+        return f"{name:28}{columns}{self.passes / self.floor:7.1f}{self.n_passes:6.1f}"
+
+
+def timed(job: Job, X: Any, y: np.ndarray, clock: Clock, speeds: Speeds) -> Run:
+    """Run a job once."""
+    clock.reset()
+    start = clock.wait()
+    job.run(X, y)
+    total = clock.wait() - start
+    operations = job.operations(*X.shape, clock.n_passes, clock.newton)
+    floor = max(X.nbytes * job.reads * clock.n_passes / speeds.copy, operations / speeds.product)
+    return Run(total, clock.labels, clock.passes, clock.n_passes, floor)
+
+
+def peers(X: Any, y: np.ndarray) -> list[tuple[str, Callable[[], Any]]]:
+    """Return what else does such work on a tensor."""
+    labels = torch.asarray(y, device=X.device)
+
+    def plain() -> Any:
+        mean = X.mean(0)
+        S = X.T @ X - X.shape[0] * torch.outer(mean, mean)
+        W = torch.linalg.eigh(S)[1][:, -8:]
+        return X @ W - mean @ W
+
+    def one(estimator: Any, *data: Any) -> Callable:
+        def run() -> Any:
+            with config_context(array_api_dispatch=True):
+                return estimator.fit(*data)
+
+        return run
+
+    few = X[: len(X) // 5]
+    randomized = PCA(8, svd_solver="randomized", power_iteration_normalizer="QR", random_state=0)
+    return [
+        ("plain torch: PCA by X'X, and its transform", plain),
+        ("scikit-learn PCA(8), covariance_eigh", one(PCA(8, svd_solver="covariance_eigh"), X)),
+        ("scikit-learn PCA(8), randomized", one(randomized, X)),
+        ("scikit-learn LDA, svd, a fifth of the rows", one(LinearDiscriminantAnalysis(), few, labels[: len(few)])),
+    ]  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--columns", type=int, default=1_024)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--profile", default=None)
+    parser.add_argument("--no-peers", action="store_true")
+    options = parser.parse_args()
+    if options.device == "cuda" and not torch.cuda.is_available():
+        parser.error("torch finds no CUDA device; pass --device cpu to try the script without one")
+    warnings.simplefilter("ignore")
+    clock = Clock(options.device, options.rows)
+    X, y = made(options.rows, options.columns, options.device)
+    n, d = X.shape
+    speeds = measured(X, clock)
+    name = torch.cuda.get_device_name() if options.device == "cuda" else "the host"
+    print(f"{n:,} x {d:,} float32 on {name}: copies at {speeds.copy / 1e12:.2f} TB/s, products at ", end="")
+    print(f"{speeds.product / 1e12:.1f} TFLOP/s")
+    print(f"{'':28}{'total':>9}{'labels':>9}{'other':>9}{'passes':>9}{'floor':>9}{'ratio':>7}{'n':>6}")
+    print(f"X'H of float32 rows, largest relative error beside float64: {lost_digits(X):.1e}")
+    models: dict[str, Any] = {}
+    with clock.watching():
+        for job in jobs(models):
+            if options.only not in job.name and ".transform" not in job.name:
+                continue
+            if job.name.partition(".")[0] not in models and ".transform" in job.name:
+                continue
+            some = slice(0, min(n, 20_000))
+            job.run(X[some], y[some])  # compiles what is compiled
+            if options.profile is not None and options.profile in job.name:
+                profile(lambda job=job: job.run(X, y))
+            runs = [timed(job, X, y, clock, speeds) for _ in range(3)]  # a first run also finds memory
+            print(min(runs, key=lambda run: run.total).line(job.name), flush=True)
+    if options.no_peers:
+        return
+    for name, run in peers(X, y):
+        try:
+            print(f"{name:46}{least(run, clock, 1):9.4f}", flush=True)
+        except Exception as error:
+            print(f"{name:46} {type(error).__name__}: {str(error).splitlines()[0][:90]}", flush=True)
+
+
+def lost_digits(X: Any) -> float:
+    """Return how far sums over rows are off that could only be exact in float64."""
+    H = X[:, :PARTS].abs().cpu().numpy()
+    exact = sum(
+        X[a : a + 65536].double().T @ X[a : a + 65536, :PARTS].double().abs() for a in range(0, len(X), 65536)
+    )
+    return float(np.abs(as_rows(X).t(H) / exact.cpu().numpy() - 1).max())
+
+
+def profile(run: Callable[[], Any]) -> None:
+    """Print what a run has the device do."""
+    kinds = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=kinds) as profiler:
+        run()
+    print(profiler.key_averages().table(sort_by="cuda_time_total", row_limit=18, max_name_column_width=60))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,202 @@
+"""New rows placed: the H that minimises the I-divergence D(X, H V') for a fixed V, each row by itself.
+
+Dense blocks of any array library are computed here. The loops over sparse rows are in `_place_loops.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from array_api_compat import device
+
+from labelfold.numerics.kl._ratios import floor, lowest
+from labelfold.rows.adapters._device_blocks import to_host
+from labelfold.rows.loops import device_loops, fused
+
+# Extrapolation leaves at least this share of an entry.
+LEAST_LEFT = 0.01
+
+# Newton's steps are taken for so many components at most, and so many of them; each is found by so many rounds over
+# the coordinates, as long as one gains more than this share of the tolerance.
+_NEWTON_MOST, _NEWTON_ROUNDS, _INNER_ROUNDS, _INNER_SHARE = 64, 60, 40, 1e-7
+# Rounds of coordinate steps between two solves of the variables that are not at 0.
+ROUNDS = 8
+# A step that leads up is shortened by this, and below the shortest an update is taken.
+_SHORTER, _SHORTEST = 0.25, 0.01
+# By how much of a row's sum its divergence may seem to rise by round-off.
+_SLACK, _SLACK_SINGLE = 1e-13, 1e-6
+
+
+def kl_place(X: Any, V: Any, v: Any, tol: float, max_rounds: int) -> Any:
+    """Return the H (m, k) of least divergence, each row until its own gap is within ``tol``."""
+    if X.is_sparse:
+        from labelfold.numerics.kl import _place_loops as loops
+
+        return loops.csr_place(X.data, X.indices, X.indptr, V, v, tol, max_rounds)
+    return _place(X.xp, X.raw, V, v, tol, max_rounds)
+
+
+def _place(xp: Any, X: Any, V: Any, v: Any, tol: float, max_rounds: int) -> Any:
+    """Return H (m, k) for dense rows and a fixed V with column sums v, each row until its own gap is within ``tol``.
+
+    Newton's steps: the quadratic model of a row's divergence is minimised over h >= 0, a coordinate at a time. A step
+    that leads up is shortened, and in the end an update is taken in its place, which cannot lead up. With h'v the
+    row's sum, the divergence lies at most (worst - 1) times that sum above its minimum: it is convex, and worst is
+    the largest factor of an update. Rows that need more than some Newton steps go on by updates.
+    """
+    used = v > 0
+    safe = xp.where(used, v, xp.ones_like(v))[None, :]
+    mass = xp.sum(X, axis=1)
+    whole = xp.sum(v)
+    whole = xp.where(whole > 0, whole, xp.ones_like(whole))
+    H = (mass / whole)[:, None] * xp.astype(used, X.dtype)[None, :]
+    mass = xp.where(mass > 0, mass, xp.ones_like(mass))
+    H = _step(xp, X, lowest(xp, X), H, V, safe)[0]
+    if V.shape[1] > _NEWTON_MOST:
+        return _by_updates(xp, X, H, V, v, safe, mass, tol, max_rounds)
+    slack = (_SLACK_SINGLE if "32" in str(X.dtype) else _SLACK) * mass
+    first, second = np.tril_indices(V.shape[1])
+    pairs = _taken(xp, V.T, first) * _taken(xp, V.T, second)  # (k (k + 1) / 2, d)
+    index = xp.arange(X.shape[0], device=device(X))
+    rows = (X, mass, slack, H, H, H, H, xp.ones_like(mass), xp.full_like(mass, xp.inf))
+    done, order = [], []
+    for _ in range(min(_NEWTON_ROUNDS, (max_rounds - 1) // 3)):
+        X, mass, slack, H, last, update, target, reach, best = rows
+        held = xp.sum(H * v, axis=1)
+        H = H * (mass / xp.where(held > 0, held, mass))[:, None]
+        slopes, loss, W = _newton_terms(xp, X, H, V)
+        lower = loss <= best + slack
+        settled = lower & (xp.max(slopes / safe, axis=1) <= 1 + tol)
+        update = xp.where(lower[:, None], H * slopes / safe, update)
+        left = ~settled
+        n_left = int(xp.sum(xp.astype(left, xp.int64)))
+        if 2 * n_left <= X.shape[0]:
+            stay, leave = xp.nonzero(left)[0], xp.nonzero(settled)[0]
+            done.append(_taken(xp, update, leave))
+            order.append(_taken(xp, index, leave))
+            index = _taken(xp, index, stay)
+            X, W, mass, slack, last, H, update = (
+                _taken(xp, a, stay) for a in (X, W, mass, slack, last, H, update)
+            )
+            target, reach, best, loss, lower, slopes, settled = (
+                _taken(xp, a, stay) for a in (target, reach, best, loss, lower, slopes, settled)
+            )
+            if not n_left:
+                break
+        down = xp.where(used[None, :], v[None, :] - slopes, xp.zeros_like(H))
+        newton = clipped_steps(xp, pairs @ W.T, H, down, _INNER_SHARE * tol * mass, _INNER_ROUNDS)[0]
+        reach = xp.where(lower, xp.ones_like(reach), _SHORTER * reach)
+        last, target = xp.where(lower[:, None], H, last), xp.where(lower[:, None], newton, target)
+        best = xp.where(lower, loss, best)
+        far = last + reach[:, None] * (target - last)
+        far = xp.where((reach < _SHORTEST)[:, None], update, far)
+        # Where it has settled a row stays, until it leaves with others.
+        rows = (X, mass, slack, xp.where(settled[:, None], last, far), last, update, target, reach, best)
+    else:
+        X, mass = rows[0], rows[1]
+        done.append(_by_updates(xp, X, rows[5], V, v, safe, mass, tol, max_rounds))
+        order.append(index)
+    return _taken(xp, xp.concat(done, axis=0), xp.argsort(xp.concat(order, axis=0)))
+
+
+def _newton_terms(xp: Any, X: Any, H: Any, V: Any) -> tuple[Any, Any, Any]:
+    """Return R V (m, k), the sum of x log r of each row (m,), and R / P (m, d), which weighs curvatures."""
+    loops = fused(X, H, V)
+    if loops is not None:
+        return loops.newton_terms(X, H, V, floor(X.dtype))
+    P = xp.maximum(H @ V.T, lowest(xp, X))
+    R = X / P
+    return R @ V, xp.sum(X * xp.log(xp.where(X > 0, R, xp.ones_like(R))), axis=1), R / P
+
+
+def clipped_steps(xp: Any, Q: Any, H: Any, slopes: Any, enough: Any, rounds: int) -> tuple[Any, Any]:
+    """Return H (m, k) after rounds of steps that minimise a quadratic over h >= 0, and which rows have settled.
+
+    Parameters
+    ----------
+    xp : namespace
+        Of the arrays.
+    Q : array of shape (k (k + 1) / 2, m)
+        The lower triangle of each row's matrix, a row of the triangle after the other.
+    H, slopes : arrays of shape (m, k)
+        Where to start, and the gradient there.
+    enough : array of shape (m,)
+        A row has settled when a round gains no more than this.
+    rounds : int
+        The most rounds over the coordinates.
+    """
+    on_gpu = device_loops(Q, H, slopes, enough)
+    if on_gpu is not None:
+        return on_gpu.clipped_steps(Q, H, slopes, enough, rounds, ROUNDS)
+    from labelfold.numerics.kl import _place_loops as loops
+
+    Q, out, slopes, enough = (np.array(to_host(a), order="C") for a in (Q.T, H, slopes, enough))
+    settled = loops.clipped_steps(Q, out, slopes, enough, rounds)
+    if xp is np:
+        return out, settled
+    return xp.asarray(out, device=device(H)), xp.asarray(settled, device=device(H))
+
+
+def _by_updates(
+    xp: Any, X: Any, H: Any, V: Any, v: Any, safe: Any, mass: Any, tol: float, max_rounds: int
+) -> Any:
+    """Return H after updates, each row until its own gap is within ``tol``.
+
+    After every two updates a squared extrapolation is tried, and taken where it does not raise the row's
+    divergence.
+
+    References
+    ----------
+    R. Varadhan, C. Roland. Simple and globally convergent methods for accelerating the convergence of any EM
+    algorithm. Scandinavian Journal of Statistics 35, 2008.
+    """
+    low = lowest(xp, X)
+    left = np.arange(X.shape[0])
+    done, order = [], []
+    rounds = 1
+    while rounds < max_rounds:
+        one, loss, worst = _step(xp, X, low, H, V, safe, v)
+        rounds += 1
+        going = to_host(worst) > 1 + tol
+        if rounds + 2 > max_rounds:
+            going[:] = False
+        if not going.all():
+            leave, stay = np.flatnonzero(~going), np.flatnonzero(going)
+            done.append(_taken(xp, one, leave))
+            order.append(left[leave])
+            left = left[stay]
+            X, low, H, one, loss, mass = (_taken(xp, a, stay) for a in (X, low, H, one, loss, mass))
+        if not len(left):
+            break
+        two = _step(xp, X, low, one, V, safe)[0]
+        bend = two - 2 * one + H
+        scale = v / mass[:, None]  # so that squares stay in range
+        squares = xp.sum(((one - H) * scale) ** 2, axis=1)
+        bends = xp.sum((bend * scale) ** 2, axis=1)
+        reach = xp.sqrt(squares / xp.where(bends > 0, bends, xp.ones_like(bends)))
+        reach = xp.where((bends > 0) & (reach > 1), reach, xp.ones_like(reach))[:, None]
+        far = xp.maximum(H + 2 * reach * (one - H) + reach**2 * bend, LEAST_LEFT * two)
+        new, far_loss, _ = _step(xp, X, low, far, V, safe, v)
+        H = xp.where((far_loss <= loss)[:, None], new, two)
+        rounds += 2
+    if not done:
+        return H
+    return _taken(xp, xp.concat(done, axis=0), np.argsort(np.concatenate(order)))
+
+
+def _step(xp: Any, X: Any, low: Any, H: Any, V: Any, safe: Any, v: Any = None) -> tuple[Any, Any, Any]:
+    """Return H updated; and, where v is given, each row's divergence before, less constants, and largest factor."""
+    P = xp.maximum(H @ V.T, low)
+    factors = ((X / P) @ V) / safe
+    if v is None:
+        return H * factors, None, None
+    loss = xp.sum(H * v, axis=1) - xp.sum(X * xp.log(P), axis=1)
+    return H * factors, loss, xp.max(factors, axis=1)
+
+
+def _taken(xp: Any, a: Any, index: Any) -> Any:
+    """Return some rows of an array of any library."""
+    if xp is np:
+        return a[index]
+    return xp.take(a, xp.asarray(index, device=device(a)), axis=0)

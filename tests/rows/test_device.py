@@ -1,0 +1,184 @@
+"""Passes over rows on a device: digits, copies, memory, and tensors that need a word."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import labelfold.rows.adapters._device as device_rows
+from containers import CONTAINERS, params
+from labelfold import LDA, PCALS
+from labelfold.rows import Centered, as_rows
+
+torch_too = pytest.mark.parametrize("container", params("device"))
+
+
+def rows_of(n=5000, d=6, seed=0, dtype=np.float32):
+    return (np.random.default_rng(seed).random((n, d)) + 0.1).astype(dtype)
+
+
+@torch_too
+def test_sums_of_float32_rows_keep_their_digits(container, tmp_path):
+    X = rows_of(20_000)
+    H = rows_of(20_000, 3, seed=1)
+    rows = as_rows(container.build(X, tmp_path))
+    exact = X.astype(np.float64).T @ H.astype(np.float64)
+    # Sums of 1,024 terms in float32, each off by a few units in the last place at most, and not all the same way.
+    np.testing.assert_allclose(rows.t(H), exact, rtol=5e-7)
+    np.testing.assert_allclose(rows.mean(), X.astype(np.float64).mean(axis=0), rtol=5e-7)
+    assert abs(rows.t(H).sum() / exact.sum() - 1) < 1e-7
+
+
+def _there_and_back(X, M):
+    H = X @ M
+    return H, (X.t(H), X.colsum(), X.double().gram())
+
+
+@pytest.mark.parametrize("offset", [0.5, 1e3])
+@torch_too
+def test_a_centre_is_subtracted_early_or_late_and_the_answer_is_the_same(
+    container, tmp_path, offset, monkeypatch
+):
+    X = np.random.default_rng(0).standard_normal((3000, 5)).astype(np.float32) + np.float32(offset)
+    M = np.random.default_rng(1).standard_normal((5, 2))
+    rows = as_rows(container.build(X, tmp_path))
+    late = []
+    may = device_rows.DeviceRows.may_shift_late
+    monkeypatch.setattr(
+        device_rows.DeviceRows, "may_shift_late", lambda self, a: late.append(may(self, a)) or late[-1]
+    )
+    view = Centered(rows)
+    H, sums = view.sweep(_there_and_back, shared=(M,))
+    assert set(late) == {offset < 1}
+    exact = X.astype(np.float64) - view.center.astype(np.float32)
+    np.testing.assert_allclose(rows.get(H), exact @ M, atol=2e-6)
+    for found, wanted in zip(sums, (exact.T @ (exact @ M), exact.sum(axis=0), exact.T @ exact), strict=True):
+        np.testing.assert_allclose(found, wanted, atol=2e-6 * 3000)
+
+
+@torch_too
+def test_copies_to_the_host_do_not_grow_with_the_blocks(container, tmp_path, monkeypatch):
+    X, M = rows_of(), np.ones((6, 2))
+    copies = []
+    for n_blocks in (1, 10):
+        rows = as_rows(container.build(X, tmp_path))
+        rows.sweep(_there_and_back, shared=(M,))  # the first pass also looks at the values
+        rows._bytes = X.nbytes // n_blocks
+        seen = []
+        host = device_rows.to_host
+        monkeypatch.setattr(device_rows, "to_host", lambda x, host=host, seen=seen: seen.append(1) or host(x))
+        rows.sweep(_there_and_back, shared=(M,))
+        monkeypatch.setattr(device_rows, "to_host", host)
+        copies.append(len(seen))
+    assert copies[0] == copies[1] == 3  # a sum each
+
+
+class OutOfMemoryError(RuntimeError):
+    """What libraries for devices call theirs."""
+
+
+@torch_too
+def test_less_memory_than_a_pass_takes(container, tmp_path, monkeypatch):
+    X = rows_of()
+    rows = as_rows(container.build(X, tmp_path))
+    sizes = []
+
+    def hungry(block):
+        sizes.append(block.shape[0])
+        if block.shape[0] > 1000:
+            raise OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+        return block.colsum()
+
+    monkeypatch.setattr(device_rows, "LEAST_DEVICE_BYTES", 64)
+    rows._bytes = X.nbytes
+    np.testing.assert_allclose(rows.sum(hungry), X.sum(axis=0, dtype=np.float64), rtol=1e-6)
+    assert sizes[0] == 5000
+    assert max(sizes[-5:]) <= 1000
+    assert rows.n_passes == 1
+
+    def insatiable(block):
+        raise OutOfMemoryError("CUDA out of memory")
+
+    with pytest.raises(MemoryError, match=r"too little free memory .* 5000 rows and 6 columns.*NumPy array"):
+        rows.sum(insatiable)
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+def test_half_precision_is_worked_on_in_float32(name):
+    torch = pytest.importorskip("torch")
+    X = torch.from_numpy(rows_of(50)).to(getattr(torch, name))
+    with pytest.warns(UserWarning, match=f"X holds {name} values, which are worked on in float32"):
+        rows = as_rows(X)
+    single = X.to(torch.float32).numpy()
+    np.testing.assert_allclose(rows.mean(), single.mean(axis=0), rtol=1e-6)
+    np.testing.assert_array_equal(rows.take(np.arange(3)).whole().raw, single[:3])
+
+
+@pytest.mark.parametrize("layout", ["to_sparse_csr", "to_sparse"])
+@pytest.mark.parametrize("estimator", [LDA(), PCALS(2)])
+def test_sparse_tensors(estimator, layout):
+    torch = pytest.importorskip("torch")
+    X = rows_of(200, 8, dtype=np.float64)
+    X[X < 0.7] = 0
+    y = np.arange(200) % 3
+    X[y == 1, 0] += 1
+    dense = estimator.fit(X, y).transform(X)
+    tensor = getattr(torch.from_numpy(X), layout)()
+    np.testing.assert_allclose(to_numpy(estimator.fit(tensor, y).transform(tensor)), dense, atol=1e-6)
+    taken = as_rows(tensor).take(np.array([5, 1, 5])).whole()
+    np.testing.assert_array_equal(taken.dense(), X[[5, 1, 5]])
+
+
+def to_numpy(Z):
+    return Z if isinstance(Z, np.ndarray) else Z.cpu().numpy()
+
+
+def test_labels_may_be_a_tensor():
+    torch = pytest.importorskip("torch")
+    X, y = rows_of(60), np.arange(60) % 2
+    device = next(c for c in CONTAINERS if c.name == "torch").build(X, None).device
+    model = LDA().fit(X, torch.from_numpy(y).to(device))
+    np.testing.assert_array_equal(model.components_, LDA().fit(X, y).components_)
+
+
+@pytest.mark.parametrize("shape", [(700, 130, 5), (4200, 64, 16), (100, 33, 20)])
+def test_the_loops_of_a_gpu_equal_the_array_functions(shape):
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("needs a GPU")
+    import array_api_compat.torch as xp
+
+    from labelfold.numerics._nonnegative import hals, nonnegative_rows
+    from labelfold.numerics.kl import _place as place
+    from labelfold.numerics.kl import _ratios as ratios
+    from labelfold.rows.loops import _triton_loops as loops
+
+    n, d, k = shape
+    rng = np.random.default_rng(0)
+    V, H = rng.random((d, k)), rng.random((n, k))
+    X = rng.poisson(3 * H @ V.T).astype(np.float64)
+    X[0] = 0
+    there = [torch.from_numpy(a).to("cuda", torch.float32) for a in (X, H, V)]
+    floor = ratios.floor("float32")
+
+    def close(found, wanted, tol=3e-6):
+        wanted = np.asarray(wanted)
+        np.testing.assert_allclose(found.cpu().numpy(), wanted, atol=tol * np.abs(wanted).max())
+
+    R, loss = ratios._ratios(np, X, H, V, with_loss=True)
+    close(loops.ratio_rows(*there, floor), R @ V)
+    sums, found = loops.ratio_sums(*there, floor)
+    close(sums, R.T @ H)
+    assert float(found) == pytest.approx(loss, rel=1e-5)
+    for got, wanted in zip(loops.newton_terms(*there, floor), place._newton_terms(np, X, H, V), strict=True):
+        close(got, wanted, 1e-5)
+    close(loops.product(there[0], there[2]), X @ V)
+    Q, P = V.T @ V + 0.1 * np.eye(k), X @ V - 2.0
+    close(nonnegative_rows(torch.from_numpy(P).to("cuda"), Q), nonnegative_rows(P, Q), 1e-8)
+    close(hals(*(torch.from_numpy(a).to("cuda") for a in (H, P, Q)), 3), hals(H, P, Q, 3), 1e-9)
+    v = V.sum(axis=0)
+    placed = place._place(xp, there[0], there[2], there[2].sum(0), 1e-5, 3000).cpu().numpy()
+    best = place._place(np, X, V, v, 1e-9, 3000)
+    gap = ratios._ratios(np, X, placed.astype(float), V, with_loss=True)[1]
+    gap -= ratios._ratios(np, X, best, V, with_loss=True)[1]
+    assert gap <= 2e-5 * X.sum()
