@@ -117,3 +117,12 @@ def test_unit_rows_of_any_scale(scale, form, hold, rng):
         made = getattr(features, form)().fit(X).transform(X)
     made = made.toarray() if sparse.issparse(made) else made
     np.testing.assert_allclose(np.linalg.norm(made, axis=1), 1.0)
+
+
+@pytest.mark.parametrize("n", [3, 4, 6, 9])
+def test_a_ridge_is_chosen_from_few_numbers(n, rng):
+    X, y = rng.normal(size=(n, 3)), rng.normal(size=n)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = labelfold.CCA(ridge=[0.1, 1.0], task="regression").fit(X, y)
+    assert model.ridge_ in (0.1, 1.0)

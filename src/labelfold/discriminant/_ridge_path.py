@@ -115,7 +115,8 @@ def _folds(labels: Labels) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return the folds of the labelled rows; no fold removes a class, or a label, from training."""
     n = labels.n_labelled
     if labels.task == "regression":
-        return list(KFold(min(N_FOLDS, n), shuffle=True, random_state=0).split(np.zeros(n))) if n > 2 else []
+        folds = min(N_FOLDS, n // 2)  # R^2 is not defined for one row
+        return list(KFold(folds, shuffle=True, random_state=0).split(np.zeros(n))) if folds > 1 else []
     counts = labels.counts()
     several = counts[counts > 1]
     if labels.task == "multilabel":
