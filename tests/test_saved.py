@@ -39,8 +39,13 @@ def test_a_name_that_is_not_there_is_said_to_be_none():
 def test_every_estimator_in_the_package_has_a_name():
     """Those without subclasses: the others are bases, or have a name anyway."""
     for module in pkgutil.walk_packages(labelfold.__path__, "labelfold."):
-        if not module.name.endswith("__main__"):
+        if module.name.endswith("__main__"):
+            continue
+        try:
             importlib.import_module(module.name)
+        except ModuleNotFoundError as missing:  # loops for a GPU, which hold no estimator
+            if missing.name not in ("torch", "triton"):
+                raise
 
     def leaves(cls):
         below = [c for c in cls.__subclasses__() if c.__module__.startswith("labelfold.")]

@@ -140,7 +140,7 @@ def test_what_is_wrong_is_said_in_a_sentence(cells, path, tmp_path, capsys):
         holder.communicate(b"\n")
     run(capsys, "fit", path, "-t", "cell_type", "-m", "lda", "-o", tmp_path / "m")
     _, err = run(capsys, "predict", tmp_path / "m", path, "-o", path, status=2)
-    assert "is the file that is read" in err
+    assert "is a file that is read" in err
     pd.DataFrame(cells[0].X.toarray(), columns=cells[0].var_names).to_csv(tmp_path / "t.csv")
     _, err = run(capsys, "predict", tmp_path / "m", tmp_path / "t.csv", "-o", tmp_path / "o.h5ad", status=2)
     assert "would be a copy of the .h5ad file" in err

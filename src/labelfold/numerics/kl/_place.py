@@ -34,7 +34,8 @@ def kl_place(X: Any, V: Any, v: Any, tol: float, max_rounds: int) -> Any:
         from labelfold.numerics.kl import _place_loops as loops
 
         return loops.csr_place(X.data, X.indices, X.indptr, V, v, tol, max_rounds)
-    return _place(X.xp, X.raw, V, v, tol, max_rounds)
+    with np.errstate(over="ignore", invalid="ignore"):  # a Newton step that overflows is not taken
+        return _place(X.xp, X.raw, V, v, tol, max_rounds)
 
 
 def _place(xp: Any, X: Any, V: Any, v: Any, tol: float, max_rounds: int) -> Any:
@@ -105,9 +106,12 @@ def _newton_terms(xp: Any, X: Any, H: Any, V: Any) -> tuple[Any, Any, Any]:
     loops = fused(X, H, V)
     if loops is not None:
         return loops.newton_terms(X, H, V, floor(X.dtype))
-    P = xp.maximum(H @ V.T, lowest(xp, X))
+    low = lowest(xp, X)
+    P = xp.maximum(H @ V.T, low)
     R = X / P
-    return R @ V, xp.sum(X * xp.log(xp.where(X > 0, R, xp.ones_like(R))), axis=1), R / P
+    # What no component can make has no curvature.
+    W = xp.where(low < P, R / P, xp.zeros_like(R))
+    return R @ V, xp.sum(X * xp.log(xp.where(X > 0, R, xp.ones_like(R))), axis=1), W
 
 
 def clipped_steps(xp: Any, Q: Any, H: Any, slopes: Any, enough: Any, rounds: int) -> tuple[Any, Any]:
