@@ -431,7 +431,13 @@ def _own(page: Report, results: Results) -> None:
             svd = [r for r in starts if r["dataset"] == name and parameter(r, "labels") == str(count)]
             lines.append([count, *map(_cell, cells), _cell(svd), _gain(cells[1], svd)])
         heads = [f"{method}, {kind}" for kind in ("auto", "weights 1") for method in METHODS[:2]]
-        page.text(f"### {name}")
+        draws = sorted(
+            {
+                len({r["seed"] for r in rows if r["dataset"] == name and key in r["parameters"]})
+                for key in ("auto", "tol")
+            }
+        )
+        page.text(f"### {name}, {' to '.join(map(str, draws))} draws")
         page.table(
             ["labels", *(f"{head}: ours ± spread (paper)" for head in (*heads, "SVD+SVM")), "gain"], lines
         )
