@@ -33,6 +33,7 @@ class PartsMixin(RowsEstimator):
         X : ndarray of shape (n, d)
         """
         check_is_fitted(self)
+        self._check_parts("inverse_transform")
         H = np.asarray(as_rows(H).whole().dense())
         if H.shape[1] != len(self.components_):
             raise ValueError(
@@ -57,6 +58,7 @@ class PartsMixin(RowsEstimator):
             The largest weights first, by magnitude; zeros are left out.
         """
         check_is_fitted(self)
+        self._check_parts("top_features")
         if not isinstance(n, Integral) or n < 0:
             raise ValueError(f"n={n!r} was given, where a whole number of features, 0 or more, is expected")
         names = (
@@ -71,6 +73,9 @@ class PartsMixin(RowsEstimator):
             best = np.argsort(-np.abs(b), kind="stable")[:n]
             features.append([(int(j) if names is None else str(names[j]), float(b[j])) for j in best if b[j]])
         return features
+
+    def _check_parts(self, what: str) -> None:
+        """Raise an error where the components are not over columns of X, and so cannot be asked for this."""
 
     def _back(self) -> np.ndarray:
         """Return what turns places into rows, (k, d)."""

@@ -302,41 +302,8 @@ class NMFAlpha(DivergenceNMF):
     def _place(self, rows: Rows) -> Any:
         return super()._place(self._seen(rows))
 
-    def inverse_transform(self, H: Any) -> np.ndarray:
-        """Return the rows that places stand for, sums of the components; not in the kernel form.
-
-        Parameters
-        ----------
-        H : array of shape (n, k)
-            Places of rows, as `transform` gives them.
-
-        Returns
-        -------
-        X : ndarray of shape (n, d)
-        """
-        self._refuse_kernel("inverse_transform")
-        return super().inverse_transform(H)
-
-    def top_features(self, n: int = 10, feature_names: Any = None) -> list[list[tuple[Any, float]]]:
-        """Return the columns that weigh most in each component; not in the kernel form.
-
-        Parameters
-        ----------
-        n : int, default=10
-            How many of them.
-        feature_names : array-like of shape (d,), optional
-            Names of the columns; those seen in fit, or the columns' numbers, when None.
-
-        Returns
-        -------
-        features : list of k lists of (name, weight)
-            The largest weights first; zeros are left out.
-        """
-        self._refuse_kernel("top_features")
-        return super().top_features(n, feature_names)
-
-    def _refuse_kernel(self, what: str) -> None:
-        if getattr(self, "feature_map_", None) is not None:
+    def _check_parts(self, what: str) -> None:
+        if self.feature_map_ is not None:
             raise ValueError(
                 f"{what} was asked of the kernel form, whose components are over landmarks, not over columns of X; "
                 "use kernel=None"
