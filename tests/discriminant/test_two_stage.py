@@ -499,7 +499,9 @@ LONG_PATHS = list(long_paths())
 
 
 @pytest.mark.parametrize(
-    ("name", "X", "y", "options", "tol"), LONG_PATHS, ids=[name for name, *_ in LONG_PATHS]
+    ("name", "X", "y", "options", "tol"),
+    [pytest.param(*case, marks=[pytest.mark.slow] * (case[0] == "landmarks")) for case in LONG_PATHS],
+    ids=[name for name, *_ in LONG_PATHS],
 )
 def test_a_long_path_is_a_fit_for_each_and_shares_its_factorisation(name, X, y, options, tol, monkeypatch):
     trusted, factors = Gram.trusted, []

@@ -220,6 +220,7 @@ def test_iterations_come_first_where_they_are_quick(wide_sparse, monkeypatch):
     assert problem.solve(0.0, start=hard).way == "dual"
 
 
+@pytest.mark.slow
 def test_at_ridge_zero_nothing_is_tried(wide_sparse, monkeypatch):
     X, T = wide_sparse
     problem = pose(as_rows(X), T)
@@ -323,6 +324,7 @@ def test_ridges_that_were_prepared_take_the_passes_of_one(make, shape):
         assert apart(found.W, reference(X, T, ridge)[0]) < 1e-8
 
 
+@pytest.mark.slow
 def test_prepared_ridges_that_are_slow_are_factorised(wide_sparse, monkeypatch):
     X, T = wide_sparse
     problem = pose(as_rows(X), T)
