@@ -149,9 +149,10 @@ def joint_iterates(rows: Rows, start: tuple[Any, np.ndarray], guide: Guide, mach
         inner = divergence_factors(rows, (state.H, state.V), state.guide, max_iter=_PASSES, tol=0.0)
         H, V = inner.state.H, inner.state.V
         guide = state.guide
-        S = machines.updated(guide.S, rows.pick(H, guide.index), V, guide.weight)
+        H_L = rows.pick(H, guide.index)  # (l, k)
+        S = machines.updated(guide.S, H_L, V, guide.weight)
         guide = replace(guide, S=S, rows=as_rows(sums(S, machines.X, rows.dtype)))
-        G = (S.T @ rows.pick(H, guide.index)).astype(rows.dtype, copy=False)
+        G = (S.T @ H_L).astype(rows.dtype, copy=False)
         value = sum_of_divergences(rows, H, V) + guide.weight * sum_of_divergences(guide.rows, G, V)
         return JointFactors(H, V, guide), value + machines.weight * machines.cost(S)
 

@@ -254,7 +254,8 @@ class NMFAlpha(DivergenceNMF):
         """
         rows = self._rows(X, reset=True)
         labels = self._read_labels(y, rows.shape[0])
-        rows = self._seen(self._mapped(rows))
+        self._fit_map(rows)
+        rows = self._seen(rows)
         found = self._survey(rows)
         guide, learned = self._guide(rows, labels, float(found.column.sum()))
         ended = self._factorise(rows, found, guide, learned)
@@ -263,18 +264,17 @@ class NMFAlpha(DivergenceNMF):
         self.classes_ = labels.classes
         return self
 
-    def _mapped(self, rows: Rows) -> Rows:
-        """Keep the map to the kernel's values, where there is a kernel; return the rows."""
+    def _fit_map(self, rows: Rows) -> None:
+        """Keep the map to the kernel's values; None without a kernel."""
         self.feature_map_ = None
         if self.kernel is None:
             refuse_without_kernel(gamma=self.gamma, n_landmarks=self.n_landmarks)
-        else:
-            landmarks = _MOST_LANDMARKS if isinstance(self.n_landmarks, str) else self.n_landmarks
-            gamma = self.gamma
-            if gamma is None and self.kernel == "rbf":
-                gamma = _NARROW * default_gamma(rows)
-            self.feature_map_ = kernel_columns(rows, self.kernel, gamma, landmarks, self.random_state)
-        return rows
+            return
+        landmarks = _MOST_LANDMARKS if isinstance(self.n_landmarks, str) else self.n_landmarks
+        gamma = self.gamma
+        if gamma is None and self.kernel == "rbf":
+            gamma = _NARROW * default_gamma(rows)
+        self.feature_map_ = kernel_columns(rows, self.kernel, gamma, landmarks, self.random_state)
 
     def _guide(self, rows: Rows, labels: Labels, total: float) -> tuple[Guide | None, Machines | None]:
         """Return the second term, and the machines that are learned with the factors, where there are such."""
