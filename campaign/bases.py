@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from calls import WRITES, Calls, loaded
-from child import Command, Ended, run
+from child import Command, Ended, run, run_two
 from files import whole
 from places import new_folder
 
@@ -119,14 +119,7 @@ def _signal(which: int, when: float) -> Disturb:
 
 def _twice(lag: float) -> Disturb:
     def disturb(one: Base, folder: Path) -> Ended:
-        first = Command(one.arguments, folder)
-        time.sleep(lag * one.seconds)
-        second = Command(one.arguments, folder)
-        both = first.wait(), second.wait()
-        for ended in both:
-            ended.check_words()
-            refused = _THERE in ended.err or _LOCKED in ended.err
-            assert ended.status == 0 or refused, f"refused without a reason: {ended.err}"
+        both = run_two(one.arguments, folder, lag * one.seconds, (_THERE, _LOCKED))
         assert sum(ended.status == 0 for ended in both) == 1, f"not one of two: {both[0].err} {both[1].err}"
         return min(both, key=lambda ended: ended.status)
 

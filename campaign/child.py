@@ -144,3 +144,18 @@ def _be_the_command(
         os.write(2, traceback.format_exc().encode())
     finally:
         os._exit(status)
+
+
+def run_two(
+    arguments: list[str], folder: Path, pause: float, reasons: tuple[str, ...]
+) -> tuple[Ended, Ended]:
+    """Start a command twice, so many seconds apart; each succeeds, or is refused for one of these reasons."""
+    first = Command(arguments, folder)
+    time.sleep(pause)
+    second = Command(arguments, folder)
+    both = first.wait(), second.wait()
+    for ended in both:
+        ended.check_words()
+        refused = any(reason in ended.err for reason in reasons)
+        assert ended.status == 0 or refused, f"refused without a reason: {ended.err}"
+    return both

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import bases
 import reads
-from child import Command, Ended, run
+from child import Command, Ended, run, run_two
 from disk import KINDS, Disk, can_happen
 from scenarios import SCENARIOS, Scenario, scenario
 
@@ -113,14 +113,7 @@ def _signal(which: int, *times: float) -> Disturb:
 
 def _twice(lag: float) -> Disturb:
     def disturb(one: Scenario, folder: Path) -> str:
-        first = Command(one.arguments, folder)
-        time.sleep(lag * one.seconds)
-        second = Command(one.arguments, folder)
-        both = first.wait(), second.wait()
-        for ended in both:
-            ended.check_words()
-            refused = "Another comparison" in ended.err
-            assert ended.status == 0 or refused, f"refused without a reason: {ended.err}"
+        both = run_two(one.arguments, folder, lag * one.seconds, ("Another comparison",))
         assert any(ended.status == 0 for ended in both), f"both failed: {both[0].err} {both[1].err}"
         one.check_state(folder, max(both, key=lambda ended: -ended.status))
         return "result"
