@@ -18,8 +18,9 @@ help:
 demo: $(VENV)/.app
 	$(BIN)/labelfold demo --output demo
 
+# Each of pytest's workers has a core of its own: with as many BLAS threads again they wait for each other.
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
 gpu:
 	LABELFOLD_TEST_DEVICE=cuda PYTHONPATH=src $(PYTHON) -m pytest -k "torch or device" tests/rows tests/discriminant \
