@@ -64,3 +64,27 @@ def refuse_negative(rows: Rows, n_negative: float, *, by_choice: bool = False, e
 
 def _least(X: Block) -> Any:
     return X.min()
+
+
+def checked_ridges(ridges: Any, *, zero: bool = True) -> np.ndarray:
+    """Return a sequence of ridges as an array, or say what is wrong with it; ``zero`` where a ridge may be 0.
+
+    Examples
+    --------
+    >>> checked_ridges([0.0, 1.0])
+    array([0., 1.])
+    >>> checked_ridges([0.0, 1.0], zero=False)
+    Traceback (most recent call last):
+    ValueError: ridges=[0.0, 1.0] was given, where a sequence of finite numbers above 0 is expected; give one or more
+    """
+    try:
+        values = np.asarray(ridges, dtype=np.float64)
+    except (TypeError, ValueError):
+        values = np.empty(0)
+    inside = np.isfinite(values) & (values >= 0 if zero else values > 0)
+    if values.ndim != 1 or not len(values) or not inside.all():
+        what = "of at least 0" if zero else "above 0"
+        raise ValueError(
+            f"ridges={ridges!r} was given, where a sequence of finite numbers {what} is expected; give one or more"
+        )
+    return values
