@@ -70,9 +70,9 @@ def _folds(draw: st.DrawFn) -> ToolCase:
         known = score_mask(target.y, **options)
         for train, test in first:
             assert sorted(train + test) == list(range(len(known))), "train and test are not all rows"
-            assert known[test].all(), "a row without a label was held back"
+            assert known[test].all(), "a row without a label was held out"
         held = [i for _, test in first[:k] for i in test]
-        assert len(set(held)) == len(held), "a row was held back twice"
+        assert len(set(held)) == len(held), "a row was held out twice"
 
     return ToolCase("SemiSupervisedKFold", f"{k} folds, y: {target.words}", run)
 

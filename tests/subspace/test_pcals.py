@@ -524,7 +524,7 @@ def test_other_bad_input_is_refused():
         model.predict(X[:, :5])
     two = np.full(150, np.nan)
     two[:2] = 0, 1
-    with pytest.raises(ValueError, match="holds back labels and y has 2 labelled rows"):
+    with pytest.raises(ValueError, match="holds out labels and y has 2 labelled rows"):
         PCALS("cv").fit(X, two)
 
 

@@ -90,7 +90,7 @@ class RidgePath(RowsEstimator):
             ridges = np.asarray(checked_ridges(self.ridge))
         self.ridges_, self.ridge_scores_ = ridges, self._fold_scores(used, labels, ridges)
         if not len(self.ridge_scores_):
-            # no row can be held back: the ridge nearest to the spread of the rows is a safe choice
+            # no row can be held out: the ridge nearest to the spread of the rows is a safe choice
             nearest = np.abs(np.log(np.maximum(ridges, tiny)) - np.log(deviation)).argmin()
             return float(ridges[nearest])
         return float(ridges[best_candidate(self.ridge_scores_, ridges)])  # the larger, the simpler

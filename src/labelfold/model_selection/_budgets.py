@@ -34,7 +34,7 @@ class LabelProblem:
     y : ndarray
         Their labels, marked as unlabelled where hidden or never known.
     test : ndarray
-        Rows held back.
+        Rows held out.
     kept : ndarray
         The rows of ``train`` whose label was kept.
     """
@@ -50,7 +50,7 @@ class LabelProblem:
 class LabelBudgetSplit(BaseCrossValidator):
     """Splits that keep a limited number of labels, for a learning curve.
 
-    In each repeat a share of every class is held back to test on. Of the other labels as many as the budget are
+    In each repeat a share of every class is held out to test on. Of the other labels as many as the budget are
     kept: one of each class first, then a second of each, then in proportion to the class sizes (so too for the labels
     of a multi-label Y).
 
@@ -64,7 +64,7 @@ class LabelBudgetSplit(BaseCrossValidator):
     n_repeats : int, default=5
         Number of draws.
     test_size : float, default=0.3
-        The share of each class held back, at least one row, and never the last one.
+        The share of each class held out, at least one row, and never the last one.
     random_state : int, default=0
         Seed. More repeats with the same seed leave the first ones as they were.
     unlabeled : number, str or None, default=-1
@@ -156,7 +156,7 @@ def default_budgets(y: Any, test_size: float = 0.3, *, unlabeled: Any = -1) -> l
     y : array-like of shape (n,) or (n, c)
         Labels in any form that the estimators take.
     test_size : float, default=0.3
-        The share of labelled rows held back.
+        The share of labelled rows held out.
     unlabeled : number, str or None, default=-1
         The value of y that marks an unlabelled row; missing values always do.
 
@@ -178,7 +178,7 @@ def label_curve(
     Parameters
     ----------
     estimator : estimator
-        Cloned and fitted once a budget and repeat, on all rows but those held back.
+        Cloned and fitted once a budget and repeat, on all rows but those held out.
     X : array-like or sparse matrix of shape (n, d)
         The rows.
     y : array-like of shape (n,) or (n, c)
@@ -247,12 +247,12 @@ def check_budgets(known: LabelStrata, budgets: Sequence[int], test_size: float) 
     """Raise an error for budgets that the labels do not allow."""
     if not 0 < test_size < 1:
         raise ValueError(
-            f"test_size is the share of labelled rows held back, between 0 and 1, not {test_size}."
+            f"test_size is the share of labelled rows held out, between 0 and 1, not {test_size}."
         )
     least, most, held = _range(known, test_size)
     if not held:
         raise ValueError(
-            "Every class has one labelled row only: none can be held back to test on; label more."
+            "Every class has one labelled row only: none can be held out to test on; label more."
         )
     if not len(budgets):
         raise ValueError("There is no label budget; name at least one.")
@@ -261,7 +261,7 @@ def check_budgets(known: LabelStrata, budgets: Sequence[int], test_size: float) 
             why = f"at least one for each of the {least} classes, and " if known.kind == "classes" else ""
             raise ValueError(
                 f"A budget of {budget} labels is outside {least} to {most}: {why}no more than are left of the "
-                f"{len(known.index)} labels once {held} labelled rows are held back to test on."
+                f"{len(known.index)} labels once {held} labelled rows are held out to test on."
             )
 
 
@@ -276,7 +276,7 @@ def _budgets(known: LabelStrata, test_size: float) -> list[int]:
 
 
 def _range(known: LabelStrata, test_size: float) -> tuple[int, int, int]:
-    """Return the least and the most labels that can be kept, and how many rows are held back."""
+    """Return the least and the most labels that can be kept, and how many rows are held out."""
     if known.kind == "classes":
         counts = np.bincount(known.values)
         held = int(_n_test(counts, test_size).sum())
@@ -286,12 +286,12 @@ def _range(known: LabelStrata, test_size: float) -> tuple[int, int, int]:
 
 
 def _most_held(n: int, test_size: float) -> int:
-    """Return how many of n rows are held back at most, and at least one stays."""
+    """Return how many of n rows are held out at most, and at least one stays."""
     return min(max(round(test_size * n), 1), n - 1)
 
 
 def _n_test(counts: np.ndarray, test_size: float) -> np.ndarray:
-    """Return how many rows of each class are held back."""
+    """Return how many rows of each class are held out."""
     return np.minimum(np.maximum(np.round(test_size * counts).astype(int), 1), np.maximum(counts - 1, 0))
 
 

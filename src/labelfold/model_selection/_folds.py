@@ -81,7 +81,7 @@ class SemiSupervisedKFold(BaseCrossValidator):
         n_held = len(set(fold.tolist()) - {-1})
         if n_held < self.n_splits:
             raise ValueError(
-                f"{self.n_splits} folds need as many labelled rows that can be held back, and "
+                f"{self.n_splits} folds need as many labelled rows that can be held out, and "
                 f"{int(np.sum(fold >= 0))} of the {len(fold)} can (the last of a class stays in training); "
                 "ask for fewer folds, or label more rows."
             )

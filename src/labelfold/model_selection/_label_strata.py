@@ -47,7 +47,7 @@ class LabelStrata:
             )
         if not mask.any():
             raise ValueError(
-                f"y has no labelled row among its {n}, so none can be held back; label some of them."
+                f"y has no labelled row among its {n}, so none can be held out; label some of them."
             )
         if kind == "classes":
             values = encode(values, as_text=False)[1]

@@ -19,9 +19,9 @@ CANDIDATES = (2, 4, 8, 16, 32)
 
 
 def choose_components(estimator: Any, source: Source) -> dict[str, Any]:
-    """Return how well each number of directions predicts labels that were held back.
+    """Return how well each number of directions predicts labels that were held out.
 
-    Folds are stratified by class. Rows of the fold that is held back stay in training as unlabelled ones. Directions
+    Folds are stratified by class. Rows of the fold that is held out stay in training as unlabelled ones. Directions
     are nested, so that one fit a fold serves all candidates. Where the labelled rows exceed the memory budget, a
     random sample of them is used.
 
@@ -69,7 +69,7 @@ def _splits(labels: Labels, estimator: Any) -> Any:
     least = max(3, 2 * a_fold)
     if n < least:
         raise ValueError(
-            f"n_components='cv' holds back labels and y has {n} labelled row{'s' if n > 1 else ''}; label {least} or "
+            f"n_components='cv' holds out labels and y has {n} labelled row{'s' if n > 1 else ''}; label {least} or "
             "more, or give n_components as a number"
         )
     seed = estimator._seed

@@ -72,7 +72,7 @@ class PCALS(NestedSubspace):
         What "cv" chooses from.
     cv : int, default=5
         How many folds it makes of the labelled rows, fewer where there are not as many (numbers: not twice as
-        many). All rows stay, those held back as unlabelled ones; as directions are nested, a fold costs one fit.
+        many). All rows stay, those held out as unlabelled ones; as directions are nested, a fold costs one fit.
     one_standard_error : bool, default=False
         Whether "cv" takes the fewest directions within one standard error of the best score, not the best.
     tol : float, default=1e-8

@@ -233,7 +233,7 @@ def _compare(
     """Run a comparison, print it and write its files; ``began`` is the time when the command started."""
     from labelfold.app.compare import compare
     from labelfold.app.compare._lock import FolderLock
-    from labelfold.app.compare._runner import NothingHeldBack
+    from labelfold.app.compare._runner import NothingHeldOut
 
     called = printable(str(table.source.name or table.source))
     if time_limit is not None:
@@ -255,7 +255,7 @@ def _compare(
                     feature_names=table.feature_names,
                     **{"name": called} | settings,
                 )
-            except NothingHeldBack as nothing:
+            except NothingHeldOut as nothing:
                 if not save:
                     raise
                 name_files(

@@ -37,7 +37,7 @@ def accuracy_grid(found: Comparison) -> Grid:
     budgets = sorted(found.lines["budget"].unique(), key=lambda b: (b != found.budget_, -b))
     measure = found.measure
     grid = Grid(
-        title=f"{measure.sentence} on rows held back, ± spread over {repeats_run(found)}",
+        title=f"{measure.sentence} on rows held out, ± spread over {repeats_run(found)}",
         title_justify="left",
         box=SIMPLE_HEAD,
         pad_edge=False,

@@ -58,7 +58,7 @@ def make_plan(
     """Choose what to run, and check the parameters."""
     if not 0 < test_size < 1:
         raise ValueError(
-            f"test_size is the share of labelled rows held back, between 0 and 1, not {test_size}."
+            f"test_size is the share of labelled rows held out, between 0 and 1, not {test_size}."
         )
     chosen, left_out = _methods(data, methods)
     budgets = [] if budgets is None else _whole("budgets", budgets)

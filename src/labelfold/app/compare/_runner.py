@@ -21,7 +21,7 @@ from labelfold.features._column_kind import AS_IS
 from labelfold.tables import Recipe
 
 
-class NothingHeldBack(ValueError):
+class NothingHeldOut(ValueError):
     """There are too few labels to hold any back. ``data`` holds the rows and labels, ``why`` the reason."""
 
     def __init__(self, data: Data, why: str) -> None:
@@ -94,7 +94,7 @@ def compare(
     random_state : int, default=0
         Seed of all random numbers.
     test_size : float, default=0.3
-        The share of labelled rows held back for the curve.
+        The share of labelled rows held out for the curve.
     scale : "auto", bool or str, default="auto"
         The form of the columns: "unit variance" (True), "ranks", "tf-idf" or "as they are" (False). "auto" takes
         tf-idf for counts of words, ranks for heavy tails, unit variance for columns in different units, and leaves
@@ -200,13 +200,13 @@ def _check_numbers(repeats: int, time_limit: float | None) -> None:
 
 
 def _check_folds(data: Data, plan: Plan) -> None:
-    """Raise an error if no label can be held back, neither for folds nor for the curve."""
+    """Raise an error if no label can be held out, neither for folds nor for the curve."""
     if n_folds(data) or plan.budgets:
         return
     few = "every class has one labelled row only, so that none"
     if data.facts.numbers:
         few = f"y has a number in {count(data.labels.n_labelled, 'row')} only, so that too few"
-    raise NothingHeldBack(data, f"{few} can be held back")
+    raise NothingHeldOut(data, f"{few} can be held out")
 
 
 def _facts(data: Data, plan: Plan) -> dict[str, Any]:

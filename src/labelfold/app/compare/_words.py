@@ -27,7 +27,7 @@ def answer(found: Comparison) -> str:
         return "No method could be fitted; the table has the error of each."
     name = sized(found, best)
     if choice is None:
-        return f"{name} reached {measure.stated(best['mean'])} on rows held back."
+        return f"{name} reached {measure.stated(best['mean'])} on rows held out."
     return (
         f"{name}: expect {measure.stated(choice.expected)} on new rows "
         f"(90% interval {measure.show(choice.low)} to {measure.show(choice.high)}, from "

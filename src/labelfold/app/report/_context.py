@@ -18,7 +18,7 @@ from labelfold.app.compare._words import guessing, repeats_run, sized, two_score
 from labelfold.app.io._problems import count
 from labelfold.app.registry._glosses import gloss
 from labelfold.app.report import _figures as figures
-from labelfold.app.report._held_back import calibration, confusion, held_back, look_again
+from labelfold.app.report._held_out import calibration, confusion, held_out, look_again
 from labelfold.app.report._map import placed
 from labelfold.app.report._pictures import pictures
 from labelfold.features._column_kind import AS_IS
@@ -50,7 +50,7 @@ def context(found: Comparison, folder: Path | None, made: Collection[str] = ()) 
         "methods": methods(found),
         "numbers": numbers(found),
         "confusion": confusion(found),
-        "held_back": held_back(found),
+        "held_out": held_out(found),
         "calibration": calibration(found),
         "components": components(found),
         "views": found.review.views,

@@ -252,7 +252,7 @@ def component(strength: np.ndarray, shape: tuple[int, ...], names: list[str], mo
     return {"data": [image], "layout": layout}
 
 
-def held_back(found: Comparison) -> dict[str, Any] | None:
+def held_out(found: Comparison) -> dict[str, Any] | None:
     """Draw true against predicted numbers of held-out rows; None for classes."""
     told = found.review.left_out
     if told is None or not found.data.facts.numbers:

@@ -77,7 +77,7 @@ def _drawn(found: Comparison) -> dict[str, dict[str, Any] | None]:
         "plot-methods": figures.by_method(found),
         "plot-budgets": figures.by_budget(found) if has_curve(found) else None,
         "plot-sizes": figures.by_size(found),
-        "plot-held-back": figures.held_back(found),
+        "plot-held-out": figures.held_out(found),
         "plot-calibration": figures.calibration(found),
     }
     strengths, shape = found.review.strengths, found.settings["image_shape"]

@@ -74,7 +74,7 @@ def confusion(found: Comparison) -> dict[str, Any] | None:
     return shown | {"kind": "matrix", "lines": cells}
 
 
-def held_back(found: Comparison) -> dict[str, Any] | None:
+def held_out(found: Comparison) -> dict[str, Any] | None:
     """Describe the figure of true against predicted numbers."""
     told, choice = found.review.left_out, found.choice
     if told is None or not found.data.facts.numbers:
