@@ -179,7 +179,7 @@ def plain(column: Any) -> Any:
 
 
 def _quick(column: Any, writing: Writing) -> Any:
-    """Return text as numbers if every cell has the column's format without thousands separators, otherwise unchanged."""
+    """Return text as numbers if all cells have the column's format and no thousands separators, else unchanged."""
     pc = arrow().compute
     text, (before, after) = column, (writing["before"], writing["after"])
     if writing["decimal"] == ",":
