@@ -14,8 +14,7 @@ from typing import IO, Any, BinaryIO
 from labelfold.app.io._problems import FileProblem, failure_to_read, listed, one_line, read_from
 
 # A file is refused if it unpacks to more than ALWAYS bytes and to more than TIMES its size. Tables and models stay
-# far
-# below this factor; decompression bombs reach about 1000.
+# far below this factor; decompression bombs reach about 1000.
 ALWAYS, TIMES = 1 << 30, 200
 _LONGEST_LINE = 1 << 26
 

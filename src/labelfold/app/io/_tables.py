@@ -132,8 +132,7 @@ def read_table(
         A file, a folder of images, or the address of a database; `SOURCES` lists them. The separator (comma,
         semicolon, tab or bar) and the encoding of text are detected. An NPZ file holds a dense ``X``, or ``X_data``,
         ``X_indices``, ``X_indptr`` and ``X_shape``, or the arrays of ``scipy.sparse.save_npz``; and ``y`` if there
-        are
-        labels.
+        are labels.
     target : str or sequence of str, optional
         The column (NPZ: the array, ``y`` by default) of the labels. Empty cells are unlabelled rows. Several columns
         of 0 and 1 mean several labels a row; a pattern such as ``label_*`` names them.

@@ -18,9 +18,8 @@ def matching_rows(session: Session, wanted: Mapping[str, str]) -> np.ndarray:
     session : Session
     wanted : mapping of str to str
         The conditions; an empty value sets none. ``text``: occurs in a cell or an id, or is the row number.
-        ``class``: the
-        label. ``predicted``: the predicted class. ``labelled``: "yes" or "no". ``least`` and ``most``: bounds of the
-        confidence.
+        ``class``: the label. ``predicted``: the predicted class. ``labelled``: "yes" or "no". ``least`` and ``most``:
+        bounds of the confidence.
     """
     marks = session.marks
     found = np.ones(session.rows.n, dtype=bool)

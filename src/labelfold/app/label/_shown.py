@@ -165,8 +165,7 @@ def _owners(rows: Material) -> tuple[np.ndarray, np.ndarray, list[int]]:
     """Return which columns of X come from which columns of the table.
 
     Three results: for each column of X its column of the table, -1 if unknown; for each column of the table the
-    column
-    of X with its number, -1 if there is none; and the columns of text.
+    column of X with its number, -1 if there is none; and the columns of text.
     """
     d = rows.cells.d
     if rows.recipe is None:
