@@ -80,7 +80,7 @@ def descend(
     iterates : generator
         Gives a state and its objective an iteration, and is sent whether the objective rose.
     max_iter : int
-        The most iterations.
+        Largest number of iterations.
     tol : float or None
         When to stop; None where the generator ends by itself.
     start : (state, float), optional

@@ -22,12 +22,12 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstim
         Parameters
         ----------
         X : container of shape (n, d)
-            Any rows the library reads.
+            Rows, in any container that `labelfold.rows.as_rows` takes.
 
         Returns
         -------
         Z : array of shape (n, n_components)
-            On the host for arrays and files; otherwise where X is.
+            In host memory for arrays and files; otherwise on the device or cluster of X.
         """
         check_is_fitted(self)
         with np.errstate(over="ignore", invalid="ignore"):
