@@ -1,4 +1,4 @@
-"""Where a factorisation X = H B' starts: from singular vectors, their non-negative form, or at random."""
+"""Initial values of a factorisation X = H B': singular vectors, their non-negative form, or random numbers."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from labelfold.numerics._svd import SVD, randomized_svd
 from labelfold.rows import Block, Rows
 from labelfold.rows import _threads as threads
 
-# A start need not be exact: the factorisation goes on from it.
+# Tolerance of initial values, which need not be exact.
 _TOL = 1e-4
 _MAX_ITER = 20
 
-# Random rows are drawn so many at a time.
+# Number of random rows that are drawn at a time.
 _DRAWN = 1 << 16
 
-# What takes the place of zeros in "nndsvda", relative to the mean of the factor.
+# The replacement of zeros in "nndsvda", relative to the mean of the factor.
 _FILL = 0.01
 
 
 class Start(NamedTuple):
-    """Factors to start from.
+    """Initial factors.
 
     Attributes
     ----------
     H : array of shape (n, k)
-        One row each, living with the rows.
+        One row for each row of X, stored with the rows.
     B : ndarray of shape (d, k)
         The basis.
     rank : int
-        The most that the rank of X can be; singular vectors beyond it are zero.
+        An upper bound of the rank of X; singular vectors beyond it are zero.
     sizes : ndarray of shape (k,)
-        The singular values of X, 0 beyond its rank; for factors that are drawn or given, which know none, k equal
-        values whose squares sum to the squared norm of X.
+        The singular values of X, 0 beyond its rank. For random or given factors, k equal values whose squares add up
+        to the squared norm of X.
     """
 
     H: Any
@@ -50,22 +50,23 @@ class Start(NamedTuple):
 def factor_start(
     rows: Rows, k: int, init: Any, squared_norm: float, random_state: Any, *, nonnegative: bool
 ) -> Start:
-    """Return the factors that ``init`` names, "svd", "nndsvd", "nndsvda" or "random", or those it holds.
+    """Return the factors named by ``init``, "svd", "nndsvd", "nndsvda" or "random", or given as ``init``.
 
     Parameters
     ----------
     rows : Rows
         n rows of d columns.
     k : int
-        Columns of the factors; more than the rank of X is said.
+        Number of columns of the factors. There is a warning if it exceeds the rank of X.
     init : str or (H, B)
-        With ``nonnegative`` "svd" means "nndsvd"; "nndsvda" is that with no zeros, for updates that never leave one.
+        With ``nonnegative`` "svd" means "nndsvd". "nndsvda" has no zeros, for multiplicative updates, which keep
+        zeros.
     squared_norm : float
-        That of X, by which random factors are sized.
+        Squared norm of X, which scales random factors.
     random_state : int, RandomState instance or None
-        Seeds the singular vectors or the random factors.
+        Seed of the singular vectors or of the random factors.
     nonnegative : bool
-        Whether the factors must not be negative.
+        Whether the factors must be non-negative.
 
     Returns
     -------
@@ -93,7 +94,7 @@ def _named_or_given(
 
 
 def svd_start(rows: Rows, k: int, random_state: Any) -> Start:
-    """Return H = U sqrt(s) and B = V sqrt(s), columns beyond the rank of X zero."""
+    """Return H = U sqrt(s) and B = V sqrt(s), with zero columns beyond the rank of X."""
     found = _svd(rows, k, random_state)
     roots = np.zeros((len(found.s), k))
     np.fill_diagonal(roots, np.sqrt(found.s))
@@ -103,7 +104,7 @@ def svd_start(rows: Rows, k: int, random_state: Any) -> Start:
 
 
 def nndsvd_start(rows: Rows, k: int, random_state: Any) -> Start:
-    """Return non-negative factors: of each pair of singular vectors, the larger of the parts of one sign.
+    """Return non-negative factors: the larger of the positive and the negative part of each pair of singular vectors.
 
     References
     ----------
@@ -132,13 +133,13 @@ def _without_zeros(rows: Rows, start: Start) -> Start:
 
 
 def random_start(rows: Rows, k: int, size: float, random_state: Any, *, nonnegative: bool) -> Start:
-    """Return random factors whose product has about the norm ``size``, drawn in row order on the host."""
+    """Return random factors whose product has a norm of about ``size``, drawn in row order on the host."""
     n, d = rows.shape
     rng = np.random.default_rng(random_state)
     B = rng.standard_normal((d, k)) * np.sqrt(size / (d * np.sqrt(k)))
     H = np.empty((n, k), dtype=rows.dtype)
     starts = range(0, n, _DRAWN)
-    # The first rows with the generator itself, the others with children of it, so that threads can share the work.
+    # The first rows use the generator itself, the others its children, so that threads can share the work.
     pieces = list(zip(starts, [rng, *rng.spawn(len(starts) - 1)], strict=True))
 
     def draw(pieces: list, stop: Any) -> None:
