@@ -33,7 +33,7 @@ class CCA(OPLS):
     Parameters
     ----------
     n_components : int, default=None
-        How many directions to keep; all there are when None.
+        Number of directions; all when None.
     ridge : float, "cv" or sequence of float, default=0.0
         Added to the diagonal of :math:`X_c'X_c`, a sum over rows; see `LDA`.
     solver : {"two-stage", "direct"}, default="two-stage"
@@ -43,9 +43,9 @@ class CCA(OPLS):
     task : {"auto", "classification", "regression"}, default="auto"
         "auto" reads floats with fractions as continuous targets, everything else as classes or labels.
     tol, max_iter : float, int, default=1e-8, 1000
-        Where iterations stop, for problems too large to factorise; each reads X once.
+        Tolerance and largest number of iterations, for problems too large to factorise. Each iteration reads X once.
     max_gram_bytes : int, default=512 MB
-        The most memory for a matrix of size d x d or n x n.
+        Largest size in bytes of a d x d or n x n matrix.
     random_state : int, RandomState instance or None, default=0
         Seeds those iterations' preconditioner and the choice of landmarks.
     verbose : int, default=0
@@ -66,7 +66,7 @@ class CCA(OPLS):
     task_ : str
         "binary", "multiclass", "multilabel" or "regression".
     classes_ : ndarray of shape (c,)
-        Classes, or label columns; not there in regression.
+        The classes, or label columns; absent in regression.
     ridge_, n_iter_, residual_, gamma_, feature_map_
         As in `LDA`.
     correlations_ : ndarray of shape (k,)

@@ -110,9 +110,9 @@ class LDA(Decisions, TwoStage):
     feature_map_ : object or None
         The kernel's feature map; with one, ``components_`` and ``mean_`` are in its space.
     n_features_in_ : int
-        Columns seen in fit.
+        Number of columns of X in fit.
     feature_names_in_ : ndarray of str
-        Their names, where X had any.
+        Names of the columns, if X has any.
 
     Notes
     -----

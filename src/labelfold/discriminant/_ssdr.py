@@ -80,9 +80,9 @@ class SSDR(LinearReducer):
     n_iter_ : int
         Iterations; 1 where a d x d matrix was decomposed.
     n_features_in_ : int
-        Columns seen in fit.
+        Number of columns of X in fit.
     feature_names_in_ : ndarray of str
-        Their names, where X had any.
+        Names of the columns, if X has any.
 
     Notes
     -----

@@ -69,7 +69,7 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
         Parameters
         ----------
         X : container of shape (n, d)
-            Rows, labelled or not, in any container `labelfold.rows.as_rows` takes.
+            Rows, labelled or not, in any container that `labelfold.rows.as_rows` takes.
         y : array-like of shape (n,) or (n, c)
             Targets; ``unlabeled`` or a missing value where unknown.
 

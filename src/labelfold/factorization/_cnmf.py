@@ -42,20 +42,20 @@ class CNMF(SquaredNMF):
     Parameters
     ----------
     n_components : int, default=10
-        Size of the embedding, k. More than X has rows or columns is allowed, with a warning.
+        Number of components k. It may exceed the number of rows or columns of X, with a warning.
     init : {"random", "nndsvda"} or tuple (H, V), default="random"
         Where to start: drawn at random, from singular vectors with zeros filled in, or given. A class starts from the
         mean of its rows of H. Multiplicative updates never leave an exact zero.
     max_iter : int, default=200
         The most iterations; each reads X once, or not at all where every row is labelled.
     tol : float, default=1e-4
-        Stop when an iteration lowers the objective by no more than this, relative to it.
+        Tolerance: stop when an iteration lowers the objective by at most this share of it.
     random_state : int, RandomState instance or None, default=0
-        Seeds the start.
+        Seed of the initial values.
     verbose : int, default=0
         1 shows a progress bar over the iterations.
     on_interrupt : {"raise", "keep"}, default="raise"
-        What Ctrl-C does: end the fit, or keep what the last iteration reached.
+        Whether Ctrl-C raises KeyboardInterrupt, or keeps the result of the last iteration.
     unlabeled : int, str or None, default=-1
         The value in y that marks a row as unlabelled; missing values (None, NaN, pandas.NA) always do.
 
@@ -72,11 +72,11 @@ class CNMF(SquaredNMF):
     classes_ : ndarray of shape (c,)
         The class values; for multi-label the label columns.
     n_iter_ : int
-        Iterations.
+        Number of iterations.
     n_features_in_ : int
-        Columns seen in fit.
+        Number of columns of X in fit.
     feature_names_in_ : ndarray of str
-        Their names, where X had any.
+        Names of the columns, if X has any.
 
     Notes
     -----
@@ -143,9 +143,9 @@ class CNMF(SquaredNMF):
         Parameters
         ----------
         X : container of shape (n, d)
-            Rows without negative entries, labelled or not, in any container `labelfold.rows.as_rows` takes.
+            Rows without negative entries, labelled or not, in any container that `labelfold.rows.as_rows` takes.
         y : array-like of shape (n,), or (n, c) for multi-label
-            Classes; ``unlabeled`` or a missing value where unknown.
+            Classes; ``unlabeled`` or a missing value for unlabelled rows.
 
         Returns
         -------

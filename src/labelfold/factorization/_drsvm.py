@@ -58,7 +58,7 @@ class DRSVM(
     Parameters
     ----------
     n_components : int, default=10
-        Size of the embedding, k. More than X has rows or columns is allowed, with a warning.
+        Number of components k. It may exceed the number of rows or columns of X, with a warning.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
         What a labelled row costs that is not beyond its margin.
     svm_penalty : float or "auto", default="auto"
@@ -89,15 +89,15 @@ class DRSVM(
         Where to start: singular vectors times the roots of their values, drawn at random, or given. With
         ``nonnegative`` "svd" means "nndsvd", its non-negative form.
     max_iter : int, default=200
-        The most iterations; each reads X once.
+        Largest number of iterations; each reads X once.
     tol : float, default=1e-6
-        Stop when an iteration lowers the objective by no more than this, relative to it.
+        Tolerance: stop when an iteration lowers the objective by at most this share of it.
     random_state : int, RandomState instance or None, default=0
-        Seeds the start.
+        Seed of the initial values.
     verbose : int, default=0
         1 shows a progress bar over the iterations.
     on_interrupt : {"raise", "keep"}, default="raise"
-        What Ctrl-C does: end the fit, or keep what the last iteration reached.
+        Whether Ctrl-C raises KeyboardInterrupt, or keeps the result of the last iteration.
     unlabeled : int, str or None, default=-1
         The value in y that marks a row as unlabelled; missing values (None, NaN, pandas.NA) always do.
 
@@ -106,7 +106,7 @@ class DRSVM(
     components_ : ndarray of shape (k, d)
         The basis, B'.
     embedding_ : ndarray of shape (n, k)
-        Where the fit placed the training rows, labelled ones with regard to their labels.
+        The embedding of the training rows. For labelled rows it depends on their labels.
     coef_ : ndarray of shape (r, k)
         The machines' weights on the embedding.
     intercept_ : ndarray of shape (r,)
@@ -114,7 +114,7 @@ class DRSVM(
     objective_ : ndarray of shape (n_iter_,)
         The objective after each iteration; it never rises.
     transduction_ : ndarray of shape (n,) or (n, c)
-        A label for every training row: the one given, or the one predicted from its place.
+        A label for every training row: the given one, or the one predicted from its embedding.
     svm_penalty_, reconstruction_, factor_penalty_, intercept_scaling_ : float
         The weights used, as given or chosen.
     mean_ : ndarray of shape (d,)
@@ -124,11 +124,11 @@ class DRSVM(
     task_ : str
         How y was read: "binary", "multiclass" or "multilabel".
     n_iter_ : int
-        Iterations.
+        Number of iterations.
     n_features_in_ : int
-        Columns seen in fit.
+        Number of columns of X in fit.
     feature_names_in_ : ndarray of str
-        Their names, where X had any.
+        Names of the columns, if X has any.
 
     Notes
     -----
@@ -234,9 +234,9 @@ class DRSVM(
         Parameters
         ----------
         X : container of shape (n, d)
-            Rows, labelled or not, in any container `labelfold.rows.as_rows` takes.
+            Rows, labelled or not, in any container that `labelfold.rows.as_rows` takes.
         y : array-like of shape (n,), or (n, c) for multi-label
-            Classes; ``unlabeled`` or a missing value where unknown.
+            Classes; ``unlabeled`` or a missing value for unlabelled rows.
 
         Returns
         -------
@@ -291,12 +291,12 @@ class DRSVM(
         Parameters
         ----------
         X : container of shape (n, d)
-            Any rows the library reads.
+            Rows, in any container that `labelfold.rows.as_rows` takes.
 
         Returns
         -------
         H : array of shape (n, k)
-            On the host for arrays and files; otherwise where X is.
+            In host memory for arrays and files; otherwise on the device or cluster of X.
         """
         check_is_fitted(self)
         return self._place(self._rows(X, reset=False))

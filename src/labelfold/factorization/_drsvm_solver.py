@@ -145,7 +145,7 @@ def objective(
     T : ndarray of shape (l, r)
         Signs of the labelled rows, -1 or +1.
     index : ndarray of shape (l,)
-        Which rows those are.
+        Indices of the labelled rows.
     C : float or ndarray of shape (l, r)
         Weights of the losses.
     intercept : float or ndarray of shape (r,)

@@ -37,15 +37,15 @@ class KLNMF(DivergenceNMF):
         Where to start: drawn near the product of X's margins (and tried on some rows first, where there are many),
         from singular vectors, or given.
     max_iter : int, default=300
-        The most iterations; each reads X once.
+        Largest number of iterations; each reads X once.
     tol : float, default=1e-5
-        Stop when an iteration lowers the objective by no more than this, relative to it.
+        Tolerance: stop when an iteration lowers the objective by at most this share of it.
     random_state : int, RandomState instance or None, default=0
-        Seeds the start.
+        Seed of the initial values.
     verbose : int, default=0
         1 shows a progress bar over the iterations.
     on_interrupt : {"raise", "keep"}, default="raise"
-        What Ctrl-C does: end the fit, or keep what the last iteration reached.
+        Whether Ctrl-C raises KeyboardInterrupt, or keeps the result of the last iteration.
 
     Attributes
     ----------
@@ -58,11 +58,11 @@ class KLNMF(DivergenceNMF):
     reconstruction_err_ : float
         The root of twice the divergence, which is what scikit-learn's NMF calls so.
     n_iter_ : int
-        Iterations.
+        Number of iterations.
     n_features_in_ : int
-        Columns seen in fit.
+        Number of columns of X in fit.
     feature_names_in_ : ndarray of str
-        Their names, where X had any.
+        Names of the columns, if X has any.
 
     Notes
     -----

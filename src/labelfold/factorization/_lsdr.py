@@ -72,7 +72,7 @@ class LSDR(OffsetFactorisation):
         Weight of the size of the classifiers. "auto" is half the mean squared length of an embedded row, times the
         share of the labels, 1 - b.
     max_iter : int, default=500
-        The most iterations.
+        Largest number of iterations.
     tol : float, default=1e-5
         Stop when iterations lower the objective by no more than this, relative to it, on average over the last five.
     max_gram_bytes : int, default=536870912
@@ -80,11 +80,11 @@ class LSDR(OffsetFactorisation):
         d + 1 rows of their triangular factor. What does not fit, or is much larger than a sparse X, is read in
         passes instead.
     random_state : int, RandomState instance or None, default=0
-        Seeds the start.
+        Seed of the initial values.
     verbose : int, default=0
         1 shows a progress bar over the iterations.
     on_interrupt : {"raise", "keep"}, default="raise"
-        What Ctrl-C does: end the fit, or keep what the last iteration reached.
+        Whether Ctrl-C raises KeyboardInterrupt, or keeps the result of the last iteration.
     unlabeled : int, str or None, default=-1
         The value in y that marks a row as unlabelled; missing values (None, NaN, pandas.NA) always do.
 
@@ -93,7 +93,7 @@ class LSDR(OffsetFactorisation):
     components_ : ndarray of shape (k, d)
         The basis, V.
     embedding_ : ndarray of shape (n, k)
-        Where the fit placed the training rows, labelled ones with regard to their labels.
+        The embedding of the training rows. For labelled rows it depends on their labels.
     row_offsets_, column_offsets_ : ndarray of shape (n,), (d,)
         Their offsets, and those of the columns.
     coef_, intercept_ : ndarray of shape (r, k), (r,)
@@ -103,17 +103,17 @@ class LSDR(OffsetFactorisation):
     objective_ : ndarray of shape (n_iter_,)
         The objective after each iteration; it never rises.
     transduction_ : ndarray of shape (n,) or (n, c)
-        A label for every training row: the one given, or the one predicted from its place.
+        A label for every training row: the given one, or the one predicted from its embedding.
     classes_ : ndarray of shape (c,)
         The class values; for multi-label the label columns.
     task_ : str
         How y was read: "binary", "multiclass" or "multilabel".
     n_iter_ : int
-        Iterations.
+        Number of iterations.
     n_features_in_ : int
-        Columns seen in fit.
+        Number of columns of X in fit.
     feature_names_in_ : ndarray of str
-        Their names, where X had any.
+        Names of the columns, if X has any.
 
     Notes
     -----
@@ -246,7 +246,7 @@ def objective(
     T : ndarray of shape (l, r)
         Signs of the labelled rows, -1 or +1.
     index : ndarray of shape (l,)
-        Which rows those are.
+        Indices of the labelled rows.
     loss, reconstruction_share, row_penalty, basis_penalty, classifier_penalty, offset_unit
         As `LSDR` has them.
 

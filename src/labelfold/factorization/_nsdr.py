@@ -77,7 +77,7 @@ class NSDR(OffsetFactorisation):
         The unit t of row offsets where they are penalised and classified. "auto" is the root mean square of the
         entries of X centred by column. The paper has 1.
     max_iter : int, default=500
-        The most iterations.
+        Largest number of iterations.
     tol : float, default=1e-5
         Stop when iterations lower the objective by no more than this, relative to it, on average over the last five.
     max_gram_bytes : int, default=536870912
@@ -85,11 +85,11 @@ class NSDR(OffsetFactorisation):
         d + 1 rows of their triangular factor. What does not fit, or is much larger than a sparse X, is read in
         passes instead.
     random_state : int, RandomState instance or None, default=0
-        Seeds the start.
+        Seed of the initial values.
     verbose : int, default=0
         1 shows a progress bar over the iterations.
     on_interrupt : {"raise", "keep"}, default="raise"
-        What Ctrl-C does: end the fit, or keep what the last iteration reached.
+        Whether Ctrl-C raises KeyboardInterrupt, or keeps the result of the last iteration.
     unlabeled : int, str or None, default=-1
         The value in y that marks a row as unlabelled; missing values (None, NaN, pandas.NA) always do.
 
@@ -98,7 +98,7 @@ class NSDR(OffsetFactorisation):
     components_ : ndarray of shape (k, d)
         The basis, V.
     embedding_ : ndarray of shape (n, k)
-        Where the fit placed the training rows, labelled ones with regard to their labels.
+        The embedding of the training rows. For labelled rows it depends on their labels.
     row_offsets_, column_offsets_ : ndarray of shape (n,), (d,)
         Their offsets, and those of the columns.
     support_ : ndarray of shape (m,)
@@ -114,17 +114,17 @@ class NSDR(OffsetFactorisation):
     objective_ : ndarray of shape (n_iter_,)
         The objective after each iteration; it never rises.
     transduction_ : ndarray of shape (n,) or (n, c)
-        A label for every training row: the one given, or the one predicted from its place.
+        A label for every training row: the given one, or the one predicted from its embedding.
     classes_ : ndarray of shape (c,)
         The class values; for multi-label the label columns.
     task_ : str
         How y was read: "binary", "multiclass" or "multilabel".
     n_iter_ : int
-        Iterations.
+        Number of iterations.
     n_features_in_ : int
-        Columns seen in fit.
+        Number of columns of X in fit.
     feature_names_in_ : ndarray of str
-        Their names, where X had any.
+        Names of the columns, if X has any.
 
     Notes
     -----
@@ -277,7 +277,7 @@ def objective(
     T : ndarray of shape (l, r)
         Signs of the labelled rows, -1 or +1.
     index : ndarray of shape (l,)
-        Which rows those are.
+        Indices of the labelled rows.
     kernel, degree, gamma, coef0, C, reconstruction_share, row_penalty, basis_penalty, offset_unit
         As `NSDR` has them.
     tol : float

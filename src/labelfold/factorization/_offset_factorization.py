@@ -75,9 +75,9 @@ class OffsetFactorisation(
         Parameters
         ----------
         X : container of shape (n, d)
-            Rows, labelled or not, in any container `labelfold.rows.as_rows` takes.
+            Rows, labelled or not, in any container that `labelfold.rows.as_rows` takes.
         y : array-like of shape (n,), or (n, c) for multi-label
-            Classes; ``unlabeled`` or a missing value where unknown.
+            Classes; ``unlabeled`` or a missing value for unlabelled rows.
 
         Returns
         -------
@@ -145,12 +145,12 @@ class OffsetFactorisation(
         Parameters
         ----------
         X : container of shape (n, d)
-            Any rows the library reads.
+            Rows, in any container that `labelfold.rows.as_rows` takes.
 
         Returns
         -------
         U : array of shape (n, k)
-            On the host for arrays and files; otherwise where X is.
+            In host memory for arrays and files; otherwise on the device or cluster of X.
         """
         check_is_fitted(self)
         return self._place(self._rows(X, reset=False), slice(None, -1))

@@ -50,7 +50,7 @@ class SSNMF(Decisions, SquaredNMF):
     Parameters
     ----------
     n_components : int, default=10
-        Size of the embedding, k. More than X has rows or columns is allowed, with a warning.
+        Number of components k. It may exceed the number of rows or columns of X, with a warning.
     supervision : float or "auto", default="auto"
         Weight of the labels. 0 is unsupervised factorisation. The two terms begin with about :math:`\|X\|^2` and
         :math:`\lambda \|Y_L\|^2`; "auto" is the weight at which the second is 0.3 of the first, in any unit of X.
@@ -58,15 +58,15 @@ class SSNMF(Decisions, SquaredNMF):
         Where to start: drawn at random, from singular vectors with zeros filled in, or given. Multiplicative updates
         never leave an exact zero.
     max_iter : int, default=200
-        The most iterations; each reads X once.
+        Largest number of iterations; each reads X once.
     tol : float, default=1e-4
-        Stop when an iteration lowers the objective by no more than this, relative to it.
+        Tolerance: stop when an iteration lowers the objective by at most this share of it.
     random_state : int, RandomState instance or None, default=0
-        Seeds the start.
+        Seed of the initial values.
     verbose : int, default=0
         1 shows a progress bar over the iterations.
     on_interrupt : {"raise", "keep"}, default="raise"
-        What Ctrl-C does: end the fit, or keep what the last iteration reached.
+        Whether Ctrl-C raises KeyboardInterrupt, or keeps the result of the last iteration.
     unlabeled : int, str or None, default=-1
         The value in y that marks a row as unlabelled; missing values (None, NaN, pandas.NA) always do.
 
@@ -75,7 +75,7 @@ class SSNMF(Decisions, SquaredNMF):
     components_ : ndarray of shape (k, d)
         The parts, V'.
     embedding_ : ndarray of shape (n, k)
-        Where the fit placed the training rows, labelled ones with regard to their labels.
+        The embedding of the training rows. For labelled rows it depends on their labels.
     class_loadings_ : ndarray of shape (k, c)
         What each component says of each class or label.
     supervision_ : float
@@ -83,17 +83,17 @@ class SSNMF(Decisions, SquaredNMF):
     objective_ : ndarray of shape (n_iter_,)
         The objective after each iteration; it never rises.
     transduction_ : ndarray of shape (n,) or (n, c)
-        A label for every training row: the one given, or the one predicted from its place.
+        A label for every training row: the given one, or the one predicted from its embedding.
     classes_ : ndarray of shape (c,)
         The class values; for multi-label the label columns.
     task_ : str
         How y was read: "binary", "multiclass" or "multilabel".
     n_iter_ : int
-        Iterations.
+        Number of iterations.
     n_features_in_ : int
-        Columns seen in fit.
+        Number of columns of X in fit.
     feature_names_in_ : ndarray of str
-        Their names, where X had any.
+        Names of the columns, if X has any.
 
     Notes
     -----
@@ -167,9 +167,9 @@ class SSNMF(Decisions, SquaredNMF):
         Parameters
         ----------
         X : container of shape (n, d)
-            Rows without negative entries, labelled or not, in any container `labelfold.rows.as_rows` takes.
+            Rows without negative entries, labelled or not, in any container that `labelfold.rows.as_rows` takes.
         y : array-like of shape (n,), or (n, c) for multi-label
-            Classes; ``unlabeled`` or a missing value where unknown.
+            Classes; ``unlabeled`` or a missing value for unlabelled rows.
 
         Returns
         -------
@@ -224,7 +224,7 @@ def objective(
     Y : ndarray of shape (l, c)
         0/1 labels of the labelled rows.
     index : ndarray of shape (l,)
-        Which rows those are.
+        Indices of the labelled rows.
     supervision : float
         As `SSNMF` has it.
 

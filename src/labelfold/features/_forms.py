@@ -41,7 +41,7 @@ class ColumnForm(OneToOneFeatureMixin, TransformerMixin, RowsEstimator):
         Parameters
         ----------
         X : container of shape (n, d)
-            Any rows the library reads.
+            Rows, in any container that `labelfold.rows.as_rows` takes.
         y : None
             Not used.
 
@@ -58,7 +58,7 @@ class ColumnForm(OneToOneFeatureMixin, TransformerMixin, RowsEstimator):
         Parameters
         ----------
         X : container of shape (n, d)
-            Any rows the library reads.
+            Rows, in any container that `labelfold.rows.as_rows` takes.
 
         Returns
         -------

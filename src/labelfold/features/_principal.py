@@ -82,7 +82,7 @@ class Principal(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator
         Parameters
         ----------
         X : container of shape (n, d)
-            Any rows the library reads.
+            Rows, in any container that `labelfold.rows.as_rows` takes.
         y : None
             Not used.
 
@@ -102,12 +102,12 @@ class Principal(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator
         Parameters
         ----------
         X : container of shape (n, d)
-            Any rows the library reads.
+            Rows, in any container that `labelfold.rows.as_rows` takes.
 
         Returns
         -------
         C : array of shape (n, q)
-            On the host for arrays and files; otherwise where X is.
+            In host memory for arrays and files; otherwise on the device or cluster of X.
         """
         check_is_fitted(self)
         shared = (np.ascontiguousarray(self.components_.T), self.mean_)

@@ -28,7 +28,7 @@ class SVD(NamedTuple):
         Largest ``||X'X v - s^2 v||``, relative to s^2, of the vectors asked for (before their last digits are
         mended from X itself).
     n_iter : int
-        Iterations.
+        Number of iterations.
     n_passes : int
         How often X was read, the passes for U included.
     converged : bool
@@ -69,7 +69,7 @@ def randomized_svd(
     n_oversamples : int
         Further columns of the block, which speed up the last of the k.
     max_iter : int
-        The most iterations; each reads X once.
+        Largest number of iterations; each reads X once.
     tol : float
         Stop when :math:`\|X'X v - s^2 v\| \le tol\, s^2` for each of the k vectors, or when round-off allows
         no more. Singular values are then accurate to about the square of that.

@@ -33,14 +33,14 @@ class NestedPredictions(Decisions, LinearReducer, auto_wrap_output_keys=None):  
         Parameters
         ----------
         X : container of shape (n, d)
-            Any rows the library reads.
+            Rows, in any container that `labelfold.rows.as_rows` takes.
         n_components : int, optional
             Only the first so many directions; all when None.
 
         Returns
         -------
         Z : array of shape (n, n_components)
-            On the host for arrays and files; otherwise where X is.
+            In host memory for arrays and files; otherwise on the device or cluster of X.
         """
         return super(NestedPredictions, self._first(n_components)).transform(X)
 
@@ -53,7 +53,7 @@ class NestedPredictions(Decisions, LinearReducer, auto_wrap_output_keys=None):  
         X : container of shape (n, d)
             Rows.
         n_components : int, optional
-            With the first so many directions; all when None.
+            Number of leading directions to use; all when None.
 
         Returns
         -------
@@ -69,7 +69,7 @@ class NestedPredictions(Decisions, LinearReducer, auto_wrap_output_keys=None):  
         X : container of shape (n, d)
             Rows.
         n_components : int, optional
-            With the first so many directions; all when None.
+            Number of leading directions to use; all when None.
 
         Returns
         -------
@@ -87,7 +87,7 @@ class NestedPredictions(Decisions, LinearReducer, auto_wrap_output_keys=None):  
         X : container of shape (n, d)
             Rows.
         n_components : int, optional
-            With the first so many directions; all when None.
+            Number of leading directions to use; all when None.
 
         Returns
         -------

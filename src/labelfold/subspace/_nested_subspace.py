@@ -59,7 +59,7 @@ class NestedSubspace(NestedPredictions):
         Parameters
         ----------
         X : container of shape (n, d)
-            Rows, labelled or not, in any container `labelfold.rows.as_rows` takes.
+            Rows, labelled or not, in any container that `labelfold.rows.as_rows` takes.
         y : array-like of shape (n,), (n, c) for multi-label or (n, t) for several numbers
             Classes, 0/1 labels or numbers; ``unlabeled`` (not in regression) or a missing value where unknown.
 

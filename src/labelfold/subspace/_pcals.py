@@ -118,13 +118,13 @@ class PCALS(NestedSubspace):
     task_ : str
         "binary", "multiclass", "multilabel" or "regression".
     classes_ : ndarray of shape (c,)
-        Classes, or label columns; not there in regression.
+        The classes, or label columns; absent in regression.
     n_iter_ : int
         Steps of all directions together.
     n_features_in_ : int
-        Columns seen in fit.
+        Number of columns of X in fit.
     feature_names_in_ : ndarray of str
-        Their names, where X had any.
+        Names of the columns, if X has any.
 
     Notes
     -----
@@ -248,7 +248,7 @@ def objective(
     Y : ndarray of shape (l, q)
         Responses of the labelled rows, likewise centred.
     index : ndarray of shape (l,)
-        Which rows those are.
+        Indices of the labelled rows.
     reconstruction : float
         As `PCALS` has it.
 
@@ -273,7 +273,7 @@ def gain(X: Any, w: np.ndarray, r: np.ndarray, index: np.ndarray, *, reconstruct
     r : ndarray of shape (l, q)
         Residual responses.
     index : ndarray of shape (l,)
-        Which rows those are of.
+        Indices of the labelled rows.
     reconstruction : float
         As `PCALS` has it.
 

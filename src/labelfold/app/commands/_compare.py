@@ -58,7 +58,7 @@ Limit = Annotated[
         "LabelFold is not limited. Default: about 50, more for a large table.",
     ),
 ]
-# Share of the time limit for runs; the last fit, the map and the report take the rest.
+# Share of the time limit for the runs; the last fit, the map and the report take the rest.
 _RUNS_END = 0.75
 _DEMO_LABELS = 100
 _DEMO: dict[str, Any] = {"time_limit": 60}

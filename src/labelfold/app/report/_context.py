@@ -1,4 +1,4 @@
-"""The values of the report's template, which escapes every one of them."""
+"""The values of the report's template. The template escapes all of them."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def context(found: Comparison, folder: Path | None, made: Collection[str] = ()) 
 
 
 def facts(found: Comparison) -> str:
-    """Describe the data."""
+    """Return a description of the data."""
     s = found.settings
     kind = "sparse column" if s["sparse"] else "column"
     labels = f"{len(s['classes'])} {'labels' if found.data.facts.multilabel else 'classes'}"
@@ -76,7 +76,7 @@ def facts(found: Comparison) -> str:
 
 
 def maps(found: Comparison) -> dict[str, Any] | None:
-    """Describe the maps."""
+    """Return the texts of the maps."""
     shown = found.review.maps
     if not shown:
         return None
@@ -145,7 +145,7 @@ def next_rows(found: Comparison) -> dict[str, Any] | None:
 
 
 def methods(found: Comparison) -> dict[str, Any] | None:
-    """Describe the figure of all methods."""
+    """Return the texts of the figure of all methods."""
     scored = figures.scores(found)
     if not scored:
         return None
@@ -249,7 +249,7 @@ def has_curve(found: Comparison) -> bool:
 
 
 def budgets(found: Comparison) -> dict[str, Any] | None:
-    """Describe the score by label budget, where there is more than one."""
+    """Return the texts of the score by label budget; None if there is one budget."""
     if not has_curve(found):
         return None
     return {
@@ -266,7 +266,7 @@ def budgets(found: Comparison) -> dict[str, Any] | None:
 
 
 def sizes(found: Comparison) -> dict[str, Any] | None:
-    """Describe the score by number of components."""
+    """Return the texts of the score by number of components."""
     if figures.by_size(found) is None:
         return None
     at = found.table[found.table["budget"] == found.budget_].dropna(subset=["mean", "components"])

@@ -88,7 +88,7 @@ def iterates(
     guide : Guide, optional
         A second term.
     max_iter : int
-        The most iterations.
+        Largest number of iterations.
     accelerate : bool, default=True
         Whether to extrapolate; without it these are the updates themselves.
 
