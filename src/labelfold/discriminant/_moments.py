@@ -93,7 +93,11 @@ class Moments:
         G = R.T @ R
         rounded = rounding(np.diagonal(G) + self.n * self.mean**2, self.n, float(np.finfo(self.dtype).eps))
         gram = Gram(G, size, rounding=rounded)
-        return GramProblem(gram, M, self.mean, lambda: _factor(R, M, size, rounded))
+
+        def norms(N: np.ndarray) -> np.ndarray:
+            return np.linalg.norm(R @ N, axis=0)
+
+        return GramProblem(gram, M, self.mean, norms, lambda: _factor(R, M, size, rounded))
 
 
 def _factor(R: np.ndarray, M: np.ndarray, size: int, rounded: np.ndarray | None) -> Factor:

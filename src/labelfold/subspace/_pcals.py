@@ -132,14 +132,14 @@ class PCALS(NestedSubspace):
     (docs/memory.md).
 
     Dense X of up to 2,048 columns (more where it is slow to read) that fit ``max_gram_bytes``: one pass over X in
-    all, :math:`O(n d^2)`, after which a step costs :math:`O(d^2)`; up to 512 columns, :math:`O(d^3)`. Otherwise, and
-    where X is sparse: one pass for the mean and one a step, each over a few vectors, and nothing of size d x d;
-    memory is that of X and :math:`O(m (n + d))` for a small space of at most 96 vectors m. Labelled rows are taken
-    once.
+    all, :math:`O(n d^2)`, after which a step costs :math:`O(d^2)`; up to 512 columns, :math:`O(d^3)`. The same holds
+    for a sparse X with at most 128 entries a row that takes more memory than a d x d matrix. Otherwise one pass for
+    the mean and one a step, each over a few vectors, and nothing of size d x d; memory is that of X and
+    :math:`O(m (n + d))` for a small space of at most 96 vectors m. Labelled rows are taken once.
 
-    J has local maxima. Up to 512 columns (64 of a sparse X) each direction is proved to be the global maximum, to a
-    few parts in ten million; beyond, it is the global maximum of a space that grew wherever a larger one might have
-    been.
+    J has local maxima. Up to 512 columns (64 where X is read again for each step) each direction is proved to be the
+    global maximum, to a few parts in ten million; beyond, it is the global maximum of a space that grew wherever a
+    larger one might have been.
 
     A new row is placed by itself, as the training rows are: `transform` of them is the embedding.
 

@@ -13,8 +13,13 @@ from labelfold.rows import Block, Centered, Rows
 from labelfold.subspace._vector_spaces import MatrixSpace, RowsSpace
 
 # Most columns for which a d x d matrix is worth its one pass; with more, only for data that is slow to read again.
-# For sparse rows it never is.
 _MODERATE = 2048
+
+# Most bytes of a sparse row for which the same holds, about 128 entries: the pass costs their square.
+_SPARSE_BYTES = 1536
+
+# Sparse rows are squared before they are centred. The matrix is not used if that costs more than two digits.
+_LOST = 100.0
 
 # Labelled rows that cross-validation takes into memory in any case.
 _FEWEST = 64
@@ -88,22 +93,29 @@ class Source:
         eps, eps64 = rows.eps, float(np.finfo(np.float64).eps)
         self.labels, self.Y = labels, Y
         some = rows.take(labels.index[:64])
-        fits = 8 * d * d <= max_gram_bytes and (d <= _MODERATE or is_slow or not rows.in_memory)
-        self.is_matrix = fits and not some.whole().is_sparse
-        self.noise = max(10 * np.sqrt(max(n, d)) * eps64, (10 * eps) ** 2 if self.is_matrix else 32 * eps)
+        self.is_matrix = 8 * d * d <= max_gram_bytes and (d <= _MODERATE or is_slow or not rows.in_memory)
+        is_sparse = some.whole().is_sparse
+        if is_sparse:  # the matrix is no larger than X
+            self.is_matrix &= rows.row_bytes() <= _SPARSE_BYTES and n * rows.row_bytes() >= 8 * d * d
         most = max(_FEWEST, int(max_gram_bytes / rows.row_bytes()))
         self.drawn = np.sort(np.random.default_rng(random_state).permutation(len(Y))[:most])
         labelled, mask = labelled_rows(rows, labels, max_gram_bytes)
         self._rows, self._all = rows, None
         # An estimate of the mean: sums of squares about it do not cancel.
-        near = np.zeros(d)
+        near, lost = np.zeros(d), 0.0
         if center:
             near = some.mean().astype(rows.dtype).astype(np.float64)
         if self.is_matrix:
             in_one = mask is not None or labels.all_labelled
             total = self._read_matrix(rows, labels.index if in_one else None, near)
-        else:
+            largest = float(np.square(near + total / n).max(initial=0.0)) if center and is_sparse else 0.0
+            lost = n * d * largest / max(float(np.trace(self.S)), np.finfo(float).tiny)
+            if lost > _LOST:
+                self.is_matrix, self._all, lost = False, None, 0.0
+        if not self.is_matrix:
             total, self.square = rows.sum(_column_sums, shared=(near,))
+        self.noise = 10 * np.sqrt(max(n, d)) * eps64 * (1 + lost)
+        self.noise = max(self.noise, (10 * eps) ** 2 if self.is_matrix else 32 * eps)
         square = float(np.trace(self.S) if self.is_matrix else self.square)
         if square:  # where all rows are equal, the pursuit raises the error
             check_norm(square, rows.dtype)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import linalg
@@ -154,6 +154,7 @@ class Gram:
         """Eigenvalues (r, 1) and eigenvectors (m, r) of G, without those that are zero up to round-off."""
         values, vectors = np.linalg.eigh(self.G)
         keep = values > self.size * EPS * values.max(initial=0.0)
+        self.null = vectors[:, ~keep]
         values, vectors = values[keep], vectors[:, keep]
         if self.rounding is not None:
             root = np.sqrt(values)[:, None] * vectors.T  # G = root'root
@@ -167,6 +168,22 @@ class Gram:
         """Whether G has eigenvalues that are not zero, but cannot be distinguished from round-off."""
         values, _ = self.spectrum
         return bool((values < self._least_rcond() * values.max(initial=0.0)).any())
+
+    def has_rank(self, norms: Callable[[np.ndarray], np.ndarray]) -> bool:
+        """Tell whether all rows of X are orthogonal to the eigenvectors that the spectrum leaves out.
+
+        An eigenvalue of G that is all round-off may belong to a singular value of X that is not: a direction whose
+        singular value is the root of that round-off. So its norm is measured on the rows.
+
+        Parameters
+        ----------
+        norms : callable
+            Returns the norm of X N for each of some directions N.
+        """
+        values, _ = self.spectrum
+        if self.rounding is not None or self.blurred or not len(values):
+            return False
+        return bool((norms(self.null) <= self.size * EPS * np.sqrt(values.max())).all())
 
     def solve_centered(self, T: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray]:
         """Return A = (G + ridge I)^+ T and D = T'G A, for a centred G and centred columns of T."""
@@ -317,3 +334,9 @@ def solve_spectrum(
     damped = np.hypot(sigma, np.sqrt(ridge))  # squares of sigma may overflow or vanish
     share = sigma / damped
     return V @ (share / damped * C), C.T @ (share**2 * C)
+
+
+def lost(centred: np.ndarray, shift: Any) -> float:
+    """Return the ratio of squares before and after centring: relative round-off grows by this factor."""
+    sizes = np.maximum(centred, EPS * (np.abs(centred) + shift))
+    return float(np.max((sizes + shift) / np.where(sizes > 0, sizes, 1.0), initial=1.0))

@@ -26,18 +26,17 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
+from labelfold.numerics.least_squares._dual import DualProblem
 from labelfold.numerics.least_squares._gram import (
-    EPS,
     Factor,
     Gram,
-    known_part,
+    lost,
     rounding,
     solve_spectrum,
-    trim_svd,
 )
 from labelfold.numerics.least_squares._iterative import KrylovProblem
 from labelfold.numerics.least_squares._problem import LeastSquares, LeastSquaresProblem
-from labelfold.rows import Block, Centered, Rows, centered
+from labelfold.rows import Block, Rows, centered
 from labelfold.rows._block_sums import less_outer
 
 MAX_GRAM_BYTES = 512 << 20
@@ -236,12 +235,20 @@ class _Indicated:
 class GramProblem(LeastSquaresProblem):
     """The problem in terms of X_c'X_c = G and X_c'T_c = M, for d within the budget.
 
-    ``factor()`` returns a `Factor` of X_c, if G is too ill-conditioned.
+    If G is singular and X_c has the same rank, as decided by ``norms`` (see `Gram.has_rank`), the problem is solved
+    in the eigenvectors of G. ``factor()`` returns a `Factor` of X_c, for a G that is too ill-conditioned for both.
     """
 
-    def __init__(self, gram: Gram, M: np.ndarray, mean: np.ndarray, factor: Callable[[], Factor]) -> None:
+    def __init__(
+        self,
+        gram: Gram,
+        M: np.ndarray,
+        mean: np.ndarray,
+        norms: Callable[[np.ndarray], np.ndarray],
+        factor: Callable[[], Factor],
+    ) -> None:
         self.gram, self.M, self.mean = gram, M, mean
-        self.factor = cache(factor)
+        self.norms, self.factor = norms, cache(factor)
 
     @classmethod
     def read(cls, rows: Rows, T: RowTargets, mask: np.ndarray | None, weight: int) -> GramProblem:
@@ -254,10 +261,14 @@ class GramProblem(LeastSquaresProblem):
         G = less_outer(G, weight * shift[:, None], shift[None, :])  # T is centred, so M needs no correction
         mean = guess + shift
         # Dense blocks are centred before they are squared, sparse ones after it, which costs digits.
-        noise = _lost(np.diagonal(G), weight * mean**2) if sample.whole().is_sparse else 1.0
+        noise = lost(np.diagonal(G), weight * mean**2) if sample.whole().is_sparse else 1.0
         rounded = rounding(np.maximum(np.diagonal(G), 0.0) + weight * mean**2, weight, rows.eps)
         gram = Gram(G, max(rows.shape), noise=noise, rounding=rounded)
-        return cls(gram, M, mean, lambda: read_factor(rows, T.dense, mean, mask))
+
+        def norms(N: np.ndarray) -> np.ndarray:
+            return np.sqrt(centered(rows, mean, mask).sum(_squares, shared=(N,)))
+
+        return cls(gram, M, mean, norms, lambda: read_factor(rows, T.dense, mean, mask))
 
     def prepare(self, ridges: Sequence[float]) -> None:
         """Share a factorisation among several ridges."""
@@ -268,50 +279,17 @@ class GramProblem(LeastSquaresProblem):
         found = self.gram.solve(self.M, ridge)
         if found is not None:
             W, D = found[1], found[0].T @ found[0]
+        elif self._has_rank:
+            values, V = self.gram.spectrum
+            W, D = solve_spectrum(V.T @ self.M / np.sqrt(values), np.sqrt(values), V, ridge)
         else:
             W, D = self.factor().solve(ridge)
         return LeastSquares(W, D, self.mean, 0.0, 1, "gram")
 
-
-class DualProblem(LeastSquaresProblem):
-    """The problem in terms of X_c X_c' = K, for n within the budget.
-
-    If K is too ill-conditioned, its eigenvectors are used, or the singular vectors of X_c if that fits the budget as
-    a dense matrix. Sparse rows are made dense only if K cannot distinguish small eigenvalues from round-off.
-    """
-
-    def __init__(self, rows: Rows, T: np.ndarray, mask: np.ndarray | None, max_gram_bytes: int) -> None:
-        if mask is not None:
-            rows, T = rows.take(np.flatnonzero(mask)), T[mask]
-        self.T, self.mean = T, rows.mean()
-        self.rows = Centered(rows, self.mean)
-        self.X = self.rows.whole().double()
-        K = self.X.outer()
-        noise = _lost(np.diagonal(K), float(self.mean @ self.mean)) if self.X.is_sparse else 1.0
-        rounded = rounding(np.diagonal(K) + self.mean @ self.mean, rows.shape[1], rows.eps)
-        constant = np.trace(K) / len(K) ** 2
-        self.gram = Gram(K, max(rows.shape), constant=constant, noise=noise, rounding=rounded)
-        self.fits = 8 * rows.shape[0] * rows.shape[1] <= max_gram_bytes
-
-    def prepare(self, ridges: Sequence[float]) -> None:
-        """Share a factorisation among several ridges."""
-        self.gram.expect(ridges)
-
-    def solve(self, ridge: float, start: LeastSquares | None = None) -> LeastSquares:
-        """Solve for one ridge."""
-        found = self.gram.solve_trusted(self.T, ridge)
-        if found is None and self.fits and (not self.X.is_sparse or self.gram.blurred):
-            Q, U, sigma, V = self._singular
-            W, D = solve_spectrum(U.T @ self.T, sigma, V, ridge)
-            return LeastSquares(Q @ W, D, self.mean, 0.0, 1, "dual")
-        A, D = found or self.gram.solve_spectrum(self.T, ridge)
-        return LeastSquares(self.rows.sum(_transposed, A), D, self.mean, 0.0, 1, "dual")
-
     @cached_property
-    def _singular(self) -> tuple:
-        Q, R = np.linalg.qr(self.X.dense().T)
-        R = known_part(R, self.gram.rounding)  # a column of R is a row of X
-        return Q, *trim_svd(*np.linalg.svd(R.T), self.gram.size)
+    def _has_rank(self) -> bool:
+        """Whether X has the rank of its Gram matrix: one pass, and the triangular factor is not needed."""
+        return self.gram.has_rank(self.norms)
 
 
 class EitherProblem(LeastSquaresProblem):
@@ -357,19 +335,14 @@ class EitherProblem(LeastSquaresProblem):
         return direct
 
 
-def _lost(centred: np.ndarray, shift: Any) -> float:
-    """Return the ratio of squares before and after centring: relative round-off grows by this factor."""
-    sizes = np.maximum(centred, EPS * (np.abs(centred) + shift))
-    return float(np.max((sizes + shift) / np.where(sizes > 0, sizes, 1.0), initial=1.0))
-
-
 def _moments(X: Block, T: Any) -> tuple:
     X = X.double()
     return X.gram(), X.colsum(), X.t(T)
 
 
-def _transposed(X: Block, A: Any) -> Any:
-    return X.double().t(A)
+def _squares(X: Block, N: Any) -> Any:
+    P = X.double() @ N
+    return (P * P).sum(axis=0)
 
 
 def triangle(X: Block, T: Any) -> Any:
