@@ -277,7 +277,7 @@ def rounding(squares: np.ndarray, length: int, eps: float) -> np.ndarray | None:
     length : int
         Length of a vector.
     eps : float
-        Relative precision of the data, from its rows.
+        Relative round-off of the data, as in `Rows.eps`.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Rows of a Dask array: a task for each chunk of rows, sums merged by a tree."""
+"""Rows of a Dask array: one task for each chunk of rows, and sums merged by a tree."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class DaskRows(Rows):
             X = X.to_dask_array(lengths=True)
         check_two_dimensional(X.ndim)
         if np.isnan(X.shape[0]):
-            X = X.copy().compute_chunk_sizes()  # which writes them into its array
+            X = X.copy().compute_chunk_sizes()  # modifies the array
         if X.numblocks[1] > 1:
             X = X.rechunk({1: -1})
         self.X = X
@@ -47,7 +47,7 @@ class DaskRows(Rows):
     def sweep(
         self, f: RowFunction, *aligned: Any, shared: tuple = (), most_rows: int | None = None
     ) -> tuple[Any, Any]:
-        """Make one pass: a task for each chunk that holds rows."""
+        """Make one pass, with a task for each chunk that contains rows."""
         self.n_passes += 1
         work = _everywhere((f, tuple(match_dtype(value, self.dtype) for value in shared), most_rows))
         columns = [self._parts(check_aligned(a, self.shape[0])) for a in aligned]
@@ -57,7 +57,7 @@ class DaskRows(Rows):
             tasks.append(_run_chunk(work, self._chunks[i], start, self.dtype, *parts))
         mapped = [_first(task) for task in tasks]
         total, about = _tree([_second(task) for task in tasks]), _about(mapped[0])
-        # Persisted together: the chunks are read once, and the row results stay where they were made.
+        # Persisted together: the chunks are read once, and the row results stay on their workers.
         *mapped, total, about = dask.persist(*mapped, total, about)
         total, about = dask.compute(total, about)
         return self._assemble(mapped, about), total.finish()
@@ -78,7 +78,7 @@ class DaskRows(Rows):
         return np.flatnonzero(np.diff(self._ends))
 
     def _parts(self, a: Any) -> list:
-        """Return a row-aligned array cut as the rows are."""
+        """Return a row-aligned array split like the rows."""
         if isinstance(a, da.Array):
             cuts = tuple(int(size) for size in np.diff(self._ends)[self._occupied()])
             a = a.rechunk({0: cuts, **dict.fromkeys(range(1, a.ndim), -1)})
@@ -88,7 +88,7 @@ class DaskRows(Rows):
         return [a[start:stop] for start, stop in zip(self._ends[:-1], self._ends[1:], strict=True)]
 
     def put(self, a: Any) -> Any:
-        """Return a row-aligned array as a Dask array beside the rows."""
+        """Return a row-aligned array as a Dask array with the chunks of the rows."""
         if isinstance(a, da.Array):
             return a
         a = np.asarray(check_aligned(a, self.shape[0]))
@@ -104,7 +104,7 @@ class DaskRows(Rows):
         return np.asarray(h[index].compute() if isinstance(h, da.Array) else h[index])
 
     def take(self, index: np.ndarray) -> Rows:
-        """Return the rows at ``index``, reading only the chunks that hold them."""
+        """Return the rows at ``index``; only the chunks that contain them are read."""
         index = np.asarray(index, dtype=np.int64)
         order = np.argsort(index, kind="stable")
         wanted = index[order]
@@ -118,12 +118,12 @@ class DaskRows(Rows):
         return stacked_rows(pieces, order, self.shape[1], self.dtype)
 
     def row_bytes(self) -> float:
-        """Return the bytes of one dense row: what a sparse chunk holds is known only to its worker."""
+        """Return the bytes of one dense row; the size of a sparse chunk is known only to its worker."""
         return self.shape[1] * self.dtype.itemsize
 
 
 def _everywhere(value: Any) -> Any:
-    """Return what every task needs, sent once to each worker of a cluster where there is one."""
+    """Return a value that every task needs, sent once to each worker if there is a cluster."""
     client: Any = getattr(dask.base.get_scheduler(), "__self__", None)
     if not hasattr(client, "scatter"):
         return dask.delayed(value, pure=False, traverse=False)
@@ -131,7 +131,7 @@ def _everywhere(value: Any) -> Any:
 
 
 class _Box:
-    """A value that is scattered whole (a tuple would be scattered item by item)."""
+    """A value that is scattered as one object (a tuple would be scattered item by item)."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -167,7 +167,7 @@ _merge = dask.delayed(merge, pure=False)
 
 
 def _tree(sums: list) -> Any:
-    """Merge neighbours, then neighbours of those, in order."""
+    """Merge neighbours, then the results of neighbours, in order."""
     while len(sums) > 1:
         sums = [_merge(sums[i : i + _FAN_IN]) for i in range(0, len(sums), _FAN_IN)]
     return sums[0]
