@@ -1,4 +1,4 @@
-"""What KLNMF and NMFAlpha share: factors of least I-divergence, places of new rows, and their correction."""
+"""The base of KLNMF and NMFAlpha: factors of least I-divergence, the embedding of new rows, and its correction."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from labelfold.numerics.kl._starts import Margins, divergence_start, margins
 from labelfold.rows import Block, Rows
 from labelfold.rows import _threads as threads
 
-# A new row is placed when its divergence is proved to be within this share of its sum of the minimum, or after so
-# many updates.
+# Tolerance for new rows: the divergence is within this share of the row's sum of its minimum. And the most updates.
 _PLACE_TOL, _PLACE_ROUNDS = 1e-5, 3000
-# Sums of X beyond which products of the factors would leave the range of the dtype.
+# Range of the sum of X in which products of the factors neither overflow nor vanish in the dtype.
 _SUMS = {8: (1e-200, 1e200), 4: (1e-25, 1e30)}
 
 
@@ -34,7 +33,7 @@ class DivergenceNMF(NonnegativeParts):
         return rows.map(_place, shared=(V, V.sum(axis=0), root, _PLACE_TOL, _PLACE_ROUNDS))
 
     def _survey(self, rows: Rows) -> Margins:
-        """Check that X can be factorised, and return its sums; one pass."""
+        """Check that X can be factorised, and return its sums, in one pass."""
         found = margins(rows)
         refuse_negative(rows, found.n_negative, estimator=type(self).__name__)
         total = float(found.column.sum())
@@ -53,7 +52,7 @@ class DivergenceNMF(NonnegativeParts):
     def _factorise(
         self, rows: Rows, sums: Margins, guide: Guide | None = None, machines: Machines | None = None
     ) -> Any:
-        """Run the iterations as the parameters say, keep what they reach, and return their last state."""
+        """Iterate with the parameters of the estimator, store the results, and return the last state."""
         with threads.single_blas():
             start = divergence_start(rows, self.n_components, self.init, sums, self.random_state)
         if guide is None or machines is None:
@@ -77,7 +76,7 @@ class DivergenceNMF(NonnegativeParts):
 
 
 def gram_root(components: np.ndarray) -> np.ndarray:
-    """Return (V'V)^(1/2), (k, k): places times it have the inner products of the rows they model (eq. 5)."""
+    """Return (V'V)^(1/2), (k, k). An embedding times it has the inner products of the rows that it models (eq. 5)."""
     values, vectors = np.linalg.eigh(components @ components.T)
     return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 
