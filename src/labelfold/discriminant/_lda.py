@@ -124,9 +124,9 @@ class LDA(Decisions, TwoStage):
     fits ``max_gram_bytes`` (a second pass if it is ill-conditioned). Otherwise one pass in each iteration, O(nnz c),
     with O(nnz + c (n + d)) memory.
 
-    The classifier is Gaussian with a common covariance. In the reduced space the within-class scatter is :math:`I -
-    \mathrm{diag}(s)`, so squared distances to the class means are weighted by :math:`l / (1 - s_j)`, where l is the
-    number of labelled rows. With more rows than columns, ridge 0 and all directions, it is scikit-learn's
+    The classifier is Gaussian with a common covariance. In the reduced space the within-class scatter is
+    :math:`I - \mathrm{diag}(s)`, so squared distances to the class means are weighted by :math:`l / (1 - s_j)`, where
+    l is the number of labelled rows. With more rows than columns, ridge 0 and all directions, it is scikit-learn's
     LinearDiscriminantAnalysis, including probabilities. (scikit-learn divides the scatter by l since release 1.9, and
     before by l less the number of classes.)
 

@@ -1,8 +1,8 @@
 r"""The two-stage approach: a generalised eigenproblem at the cost of least squares (Sun, Ceran & Ye, KDD 2010).
 
-Every method of the family maximises :math:`\mathrm{tr}(W' X_c' T T' X_c W)` subject to :math:`W'(X_c'X_c + g I)W =
-I`, with its own target matrix T. In the letters of the paper (X here has one row for each sample, T is the paper's H,
-g its gamma):
+Every method of the family maximises :math:`\mathrm{tr}(W' X_c' T T' X_c W)` subject to
+:math:`W'(X_c'X_c + g I)W = I`, with its own target matrix T. In the letters of the paper (X here has one row for each
+sample, T is the paper's H, g its gamma):
 
 .. math::
 

@@ -33,9 +33,9 @@ class NSDR(OffsetFactorisation):
               K(z_i, z_l) \Bigr] + \lambda_U (\|U\|^2 + \|b_u / t\|^2) + \lambda_V \|V\|^2
 
     over all rows, with z = [u, bu / t], 0 <= a <= C and a'y = 0: the second term is the optimal objective of a
-    support vector machine on the labelled rows. The kernel is :math:`(\gamma z'z + r)^p` or :math:`\exp(-\gamma \|z -
-    z'\|^2)`. Two classes have one SVM. Several classes have one SVM each against the rest, on the same embedding, and
-    so do the labels of a multi-label Y.
+    support vector machine on the labelled rows. The kernel is :math:`(\gamma z'z + r)^p` or
+    :math:`\exp(-\gamma \|z - z'\|^2)`. Two classes have one SVM. Several classes have one SVM each against the rest,
+    on the same embedding, and so do the labels of a multi-label Y.
 
     =======================  =============  ==========================================================
     here                     in the paper   what it is

@@ -134,8 +134,8 @@ def second_stage(F: np.ndarray, labels: Labels) -> tuple[np.ndarray, np.ndarray]
     r"""Return the mean (c,) and rotation (c, k) that turn scores F (l, c) into discriminant coordinates.
 
     The scores are those of a symmetric smoother S, F_c = S Y_c, at the labelled rows. With the targets T of LDA (Y
-    divided by the square roots of the class sizes), the second stage of the two-stage method is :math:`T'ST = E
-    \,\mathrm{diag}(s) E'`, and the directions are :math:`Z = S T E \,\mathrm{diag}(s)^{-1/2}`.
+    divided by the square roots of the class sizes), the second stage of the two-stage method is
+    :math:`T'ST = E \,\mathrm{diag}(s) E'`, and the directions are :math:`Z = S T E \,\mathrm{diag}(s)^{-1/2}`.
     """
     Y = labels.signs()[:, None] if labels.task == "binary" else labels.columns()
     size = np.ones(1) if labels.task == "binary" else np.sqrt(np.maximum(Y.sum(axis=0), 1))

@@ -150,9 +150,10 @@ def solve_linear(
 def deformed_columns(K: np.ndarray, L: Any, index: np.ndarray, ridge: float, smoothness: float) -> np.ndarray:
     r"""Return A (n, m) such that K A are the columns ``index`` of the kernel that results from K and the graph.
 
-    Over the n rows this deformed kernel is :math:`(r K^{-1} + s/n^2 \mathcal{L})^{-1} = K (r I + s/n^2 \mathcal{L}
-    K)^{-1}`, and least squares that is smooth over the graph is ridge regression with it. It depends neither on y nor
-    on which rows are labelled. Raises LinAlgError if the ridge is lost to round-off beside the graph term.
+    Over the n rows this deformed kernel is
+    :math:`(r K^{-1} + s/n^2 \mathcal{L})^{-1} = K (r I + s/n^2 \mathcal{L} K)^{-1}`, and least squares that is smooth
+    over the graph is ridge regression with it. It depends neither on y nor on which rows are labelled. Raises
+    LinAlgError if the ridge is lost to round-off beside the graph term.
     """
     n = len(K)
     A = np.zeros((n, len(index)))

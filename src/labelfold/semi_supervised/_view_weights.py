@@ -1,12 +1,12 @@
 r"""Ridge regression in every view, its leave-one-out errors in closed form, and the resulting weights of the views.
 
-The constant k is added to the kernel K of the l labelled rows in a view, which is a shrunk intercept. With :math:`K_k
-= K + k 11'`, ridge g and the hat matrix H,
+The constant k is added to the kernel K of the l labelled rows in a view, which is a shrunk intercept. With
+:math:`K_k = K + k 11'`, ridge g and the hat matrix H,
 
 .. math:: \alpha = (K_k + g I)^{-1} Y, \qquad H = K_k (K_k + g I)^{-1}, \qquad r_i = (y_i - f_i) / (1 - h_{ii}),
 
-r_i is the leave-one-out residual of row i. If two rows S are left out together, their residuals are :math:`(I -
-H_{SS})^{-1} (y_S - f_S)`, which gives the errors that a view would have without row i.
+r_i is the leave-one-out residual of row i. If two rows S are left out together, their residuals are
+:math:`(I - H_{SS})^{-1} (y_S - f_S)`, which gives the errors that a view would have without row i.
 """
 
 from __future__ import annotations

@@ -57,8 +57,8 @@ class PCALS(NestedSubspace):
         Weight of the reconstruction error of the rows, relative to the squared error of the labels. If it is large,
         the subspace is that of PCA. If it is small, the first direction is that of least squares; if several
         directions fit exactly, it is the one along which rows vary most. "auto" suits any unit of X and any number of
-        rows: a direction of average variance has the weight of 100 labelled rows, :math:`100 (\|Y\|^2 / l) / (\|X\|^2
-        / m)` with m = min(n, d), including constant columns.
+        rows: a direction of average variance has the weight of 100 labelled rows,
+        :math:`100 (\|Y\|^2 / l) / (\|X\|^2 / m)` with m = min(n, d), including constant columns.
     center : bool, default=True
         Whether to subtract the mean from rows and responses; the latter is then the intercept. A sparse X stays
         sparse.
