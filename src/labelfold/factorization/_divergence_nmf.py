@@ -51,11 +51,20 @@ class DivergenceNMF(NonnegativeParts):
         return found
 
     def _factorise(
-        self, rows: Rows, sums: Margins, guide: Guide | None = None, machines: Machines | None = None
+        self,
+        rows: Rows,
+        sums: Margins,
+        guide: Guide | None = None,
+        machines: Machines | None = None,
+        start: tuple[Any, np.ndarray] | None = None,
     ) -> Any:
-        """Run the iterations as the parameters say, keep what they reach, and return their last state."""
-        with threads.single_blas():
-            start = divergence_start(rows, self.n_components, self.init, sums, self.random_state)
+        """Run the iterations as the parameters say, keep what they reach, and return their last state.
+
+        They begin at ``start``, factors that live with the rows, or where ``init`` says.
+        """
+        if start is None:
+            with threads.single_blas():
+                start = divergence_start(rows, self.n_components, self.init, sums, self.random_state)
         if guide is None or machines is None:
             steps = iterates(rows, start, guide, max_iter=self.max_iter)
         else:

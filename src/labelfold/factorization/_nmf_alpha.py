@@ -12,12 +12,13 @@ from scipy import sparse
 from labelfold._base import fitting, refuse_without_kernel
 from labelfold._sklearn import Interval, StrOptions
 from labelfold.factorization._directions import dual_directions, machines
-from labelfold.factorization._divergence_nmf import DivergenceNMF
 from labelfold.factorization._joint_directions import Machines, sums
+from labelfold.factorization._supervision_path import SupervisionPath
 from labelfold.factorization._weights import WEIGHT, chosen
 from labelfold.features._kernel_map import default_gamma, kernel_columns
 from labelfold.labels import Labels
 from labelfold.numerics.kl._factors import Guide, divergence
+from labelfold.numerics.kl._starts import Margins
 from labelfold.rows import Rows, as_rows, stored_values
 
 # Landmarks of the kernel form unless told, and its gamma as a multiple of one over twice the mean squared distance
@@ -25,7 +26,7 @@ from labelfold.rows import Rows, as_rows, stored_values
 _MOST_LANDMARKS, _NARROW = 1000, 8.0
 
 
-class NMFAlpha(DivergenceNMF):
+class NMFAlpha(SupervisionPath):
     r"""Non-negative matrix factorisation that keeps the directions in which linear SVMs tell labelled rows apart.
 
     Linear SVMs are trained on the labelled rows first. The weights of each are a difference of two non-negative sums
@@ -67,7 +68,7 @@ class NMFAlpha(DivergenceNMF):
         Weight of the second term, at least 0; with 0 this is `KLNMF`, to the bit. Dual variables shrink with the
         square of the unit of X, so what is much depends on that unit. "auto" is the weight at which both terms are of
         things that sum to the same, ``X.sum() / (dual_coef_.T @ X).sum()``, in any unit: begin there, and try
-        some tenths and some times of it (``supervision_``).
+        some tenths and some times of it with `path`.
     C : float or "auto", default="auto"
         Penalty of the machines on the squared hinge, as in scikit-learn's LinearSVC (without an intercept). "auto" is
         1 divided by the mean squared length of a labelled row.
@@ -183,7 +184,7 @@ class NMFAlpha(DivergenceNMF):
 
     _allowed = ("binary", "multiclass", "multilabel")
     _parameter_constraints = {
-        **DivergenceNMF._parameter_constraints,
+        **SupervisionPath._parameter_constraints,
         "supervision": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
         "C": WEIGHT,
         "multiclass": [StrOptions({"ovo", "ovr"})],
@@ -252,17 +253,37 @@ class NMFAlpha(DivergenceNMF):
         -------
         self : NMFAlpha
         """
+        rows, labels = self._read(X, y)
+        found = self._survey(rows)
+        guide, learned = self._guide(rows, labels, float(found.column.sum()))
+        self._solve(rows, labels, found, guide, learned)
+        return self
+
+    def _read(self, X: Any, y: Any) -> tuple[Rows, Labels]:
+        """Return the rows to factorise, kernel values in the kernel form, and their labels."""
         rows = self._rows(X, reset=True)
         labels = self._read_labels(y, rows.shape[0])
         self._fit_map(rows)
-        rows = self._seen(rows)
-        found = self._survey(rows)
-        guide, learned = self._guide(rows, labels, float(found.column.sum()))
-        ended = self._factorise(rows, found, guide, learned)
-        if learned is not None:
+        return self._seen(rows), labels
+
+    @fitting
+    def _solve(
+        self,
+        rows: Rows,
+        labels: Labels,
+        found: Margins,
+        guide: Guide | None,
+        learned: Machines | None,
+        start: tuple[Any, np.ndarray] | None = None,
+    ) -> Any:
+        """Factorise, keep what that learns, and return the last state."""
+        ended = self._factorise(rows, found, guide, learned, start)
+        if guide is None:
+            self.dual_coef_ = sparse.csr_array((rows.shape[0], 0))
+        elif learned is not None:
             self.dual_coef_ = _spread(ended.guide.S, labels.index, rows.shape[0])
         self.classes_ = labels.classes
-        return self
+        return ended
 
     def _fit_map(self, rows: Rows) -> None:
         """Keep the map to the kernel's values; None without a kernel."""

@@ -76,6 +76,9 @@ class NSDR(OffsetFactorisation):
     offset_unit : float or "auto", default="auto"
         The unit t of row offsets where they are penalised and classified. "auto" is the root mean square of the
         entries of X centred by column. The paper has 1.
+    init : {"svd", "random"}, default="svd"
+        Where the components start: the singular vectors of X centred by column or by column and row, whichever costs
+        less, or vectors drawn at random.
     max_iter : int, default=500
         The most iterations.
     tol : float, default=1e-5
@@ -146,8 +149,7 @@ class NSDR(OffsetFactorisation):
     The paper writes a joint minimum over U and a, where its slopes are those of the one above; and it penalises U
     and not bu, with which the problem has no minimum: bu + s and bv - s leave the reconstruction, and the machine
     costs less and less as s grows. Where the machines' dual variables are not unique the objective has a kink. It
-    is not convex: the answer depends on the start, the singular vectors of X centred by column or by column and
-    row, whichever costs less.
+    is not convex: the answer depends on the start (``init``).
 
     References
     ----------
@@ -188,6 +190,7 @@ class NSDR(OffsetFactorisation):
         row_penalty: float | str = "auto",
         basis_penalty: float | str = "auto",
         offset_unit: float | str = "auto",
+        init: str = "svd",
         max_iter: int = 500,
         tol: float = 1e-5,
         max_gram_bytes: int = 2**29,
@@ -206,6 +209,7 @@ class NSDR(OffsetFactorisation):
         self.row_penalty = row_penalty
         self.basis_penalty = basis_penalty
         self.offset_unit = offset_unit
+        self.init = init
         self.max_iter = max_iter
         self.tol = tol
         self.max_gram_bytes = max_gram_bytes

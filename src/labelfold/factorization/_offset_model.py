@@ -203,7 +203,9 @@ class PrincipalDirections(NamedTuple):
 
     centred: tuple[np.ndarray, np.ndarray]  # of X centred by column
     level: tuple[np.ndarray, np.ndarray]  # and by row
-    extra: np.ndarray  # (k, d)  random vectors of length 1, for components beyond the rank
+    extra: (
+        np.ndarray
+    )  # (k, d)  random vectors of length 1: for components beyond the rank, or for all of them
 
 
 def start_directions(data: Held | Swept, d: int, k: int, random_state: Any) -> PrincipalDirections:
@@ -215,20 +217,27 @@ def start_directions(data: Held | Swept, d: int, k: int, random_state: Any) -> P
     return PrincipalDirections(centred, data.level_directions(k, centred), extra)
 
 
-def start_bases(found: PrincipalDirections, *, b: float, lu: float, lv: float) -> list[np.ndarray]:
+def start_bases(
+    found: PrincipalDirections, *, b: float, lu: float, lv: float, drawn: bool = False
+) -> list[np.ndarray]:
     """Return where V (k, d) may start: singular vectors of X centred by column, and by column and row.
+
+    With ``drawn`` it is one basis instead: random vectors, of which each has the mean size of the singular ones.
 
     Without labels U V would be the singular vectors with their values shrunk by sqrt(lu lv) / b, their size shared
     between U and V as the penalties ask. Components that this would leave at 0 are kept small instead, and those
     beyond the rank are drawn at random: a component of 0 has no gradient and would stay 0.
     """
     bases = []
-    for s, Vt in (found.level, found.centred):
+    for s, Vt in (found.centred,) if drawn else (found.level, found.centred):
         V = found.extra.copy()
-        V[: len(s)] = Vt
         sizes = np.zeros(len(V))
         sizes[: len(s)] = s - np.sqrt(lu * lv) / b
         sizes = np.maximum(sizes, _LEAST * s.max(initial=0.0))
+        if drawn:
+            sizes[:] = sizes.mean()
+        else:
+            V[: len(s)] = Vt
         bases.append(V * (np.sqrt(sizes) * (lu / lv) ** 0.25)[:, None])
     return bases
 
