@@ -50,11 +50,20 @@ class DivergenceNMF(NonnegativeParts):
         return found
 
     def _factorise(
-        self, rows: Rows, sums: Margins, guide: Guide | None = None, machines: Machines | None = None
+        self,
+        rows: Rows,
+        sums: Margins,
+        guide: Guide | None = None,
+        machines: Machines | None = None,
+        start: tuple[Any, np.ndarray] | None = None,
     ) -> Any:
-        """Iterate with the parameters of the estimator, store the results, and return the last state."""
-        with threads.single_blas():
-            start = divergence_start(rows, self.n_components, self.init, sums, self.random_state)
+        """Iterate with the parameters of the estimator, store the results, and return the last state.
+
+        Iterations start from ``start``, factors that are stored with the rows, or from ``init``.
+        """
+        if start is None:
+            with threads.single_blas():
+                start = divergence_start(rows, self.n_components, self.init, sums, self.random_state)
         if guide is None or machines is None:
             steps = iterates(rows, start, guide, max_iter=self.max_iter)
         else:
