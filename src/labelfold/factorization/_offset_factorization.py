@@ -117,10 +117,9 @@ class OffsetFactorisation(
         self.column_offsets_ = mean + found.c
         self._keep_task(labels.task, labels.classes)
         self._keep_machine(machine, labels.index)
-        Z = np.array(rows.get(self._place(rows)))
-        Z[labels.index] = found.Z
+        Z = rows.result(self._place(rows), at=(labels.index, found.Z))
         self.embedding_, self.row_offsets_ = Z[:, :-1].copy(), self.offset_unit_ * Z[:, -1]
-        self.transduction_ = self._transduce(self._scores_of(Z), labels)
+        self.transduction_ = self._transduce(rows, Z, labels)
         return self
 
     def _choose_weights(self, sizes: np.ndarray, n: int, spread: float) -> None:

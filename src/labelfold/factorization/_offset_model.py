@@ -108,9 +108,8 @@ class Swept:
         n = rows.shape[0]
         self.rows, self.mean, self.n, self.n_labelled = rows, mean, n, len(index)
         self.labelled = rows.take(index)
-        unlabelled = np.ones(n, dtype=rows.dtype)
-        unlabelled[index] = 0
-        self.mask = rows.put(unlabelled) if len(index) < n else None
+        zeros = np.zeros(len(index), dtype=rows.dtype)
+        self.mask = rows.spread(index, zeros, 1) if len(index) < n else None
         self._unlabelled: tuple = ()
         self._ZtR = self._colsum = np.empty(0)
 
@@ -190,7 +189,8 @@ def hold(rows: Rows, index: np.ndarray, mean: np.ndarray, k: int, max_bytes: int
     mask[index] = False
     if squeezed:
         most = dense_block_rows(8 * d)
-        _, R = rows.sweep(_triangle, mask.astype(rows.dtype), shared=(mean,), most_rows=most)
+        unlabelled = rows.spread(index, np.zeros(l, dtype=rows.dtype), 1)
+        _, R = rows.sweep(_triangle, unlabelled, shared=(mean,), most_rows=most)
         X.append(R[:, :-1])
         counts = np.append(counts, R[:, -1])
     elif others:
