@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
 from functools import partial
 from typing import Any, ClassVar
 
@@ -143,9 +142,9 @@ class Decisions(TaskScore):
 
     def _transduce(self, rows: Rows, H: Any, labels: Labels) -> Any:
         """Return a label for every training row: the given one, or the one predicted from its row of H."""
-        own = copy(self)
-        for name in ("embedding_", "row_offsets_", "transduction_"):  # of an earlier fit, and as long as X
-            vars(own).pop(name, None)
+        of_rows = ("embedding_", "row_offsets_", "transduction_")
+        own = object.__new__(type(self))
+        vars(own).update({name: value for name, value in vars(self).items() if name not in of_rows})
         return rows.result(H, partial(_decided, own), at=(labels.index, labels.decode(labels.values)))
 
     def _scores_of(self, H: np.ndarray) -> np.ndarray:

@@ -28,6 +28,7 @@ __all__ = [
     "as_rows",
     "centered",
     "first_unlike_a_number",
+    "gathered",
     "is_table",
     "stored_values",
 ]
@@ -134,6 +135,11 @@ def stored_values(X: Any) -> np.ndarray:
     array([2., 3.])
     """
     return X.data if sparse.issparse(X) else X
+
+
+def gathered(value: Any) -> Any:
+    """Return a Dask array as NumPy, and any other value unchanged."""
+    return value.compute() if _is_dask(value) and hasattr(value, "compute") else value
 
 
 def _is_dask(X: Any) -> bool:
