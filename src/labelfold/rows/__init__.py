@@ -14,7 +14,7 @@ from scipy import sparse
 from labelfold.rows._blocks import Block
 from labelfold.rows._protocol import Rows
 from labelfold.rows._sums import Term
-from labelfold.rows._wrappers import Centered, Featurized, Weighted, centered
+from labelfold.rows._wrappers import Centered, Featurized, Weighted, center_parts, centered
 from labelfold.rows.adapters._memory import memory_rows
 from labelfold.rows.adapters._stream import IterableRows, memmap_rows, npy_rows
 
@@ -26,6 +26,7 @@ __all__ = [
     "Term",
     "Weighted",
     "as_rows",
+    "center_parts",
     "centered",
     "first_unlike_a_number",
     "gathered",
