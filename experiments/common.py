@@ -23,6 +23,7 @@ from scipy import sparse
 import labelfold
 
 RESULTS = Path(__file__).parent / "results"
+PUBLISHED = Path(__file__).parent / "published.csv"
 
 # A row is known by the first six; a re-run makes only the rows that are not there yet.
 KEY = ("part", "dataset", "source", "method", "parameters", "seed")
@@ -126,6 +127,26 @@ def words(**parameters: Any) -> str:
 def parameter(row: dict[str, str], name: str) -> str:
     """Return one parameter of a row, as text."""
     return dict(word.split("=", 1) for word in row["parameters"].split())[name]
+
+
+class Published(NamedTuple):
+    """A number that a paper prints, and the spread that it gives with it, if any."""
+
+    value: float
+    spread: float | None
+
+
+@cache
+def published(paper: str, part: str) -> dict[tuple[str, str, str], Published]:
+    """Return the numbers of a table of a paper by set, method and setting (the text that `words` makes)."""
+    with open(PUBLISHED, newline="") as file:
+        return {
+            (row["dataset"], row["method"], row["setting"]): Published(
+                float(row["value"]), float(row["spread"]) if row["spread"] else None
+            )
+            for row in csv.DictReader(file)
+            if (row["paper"], row["part"]) == (paper, part)
+        }
 
 
 @cache

@@ -28,6 +28,7 @@ from common import (
     dense_classes,
     load,
     one_thread,
+    published,
     result_folder,
     rng_of,
     seconds,
@@ -53,18 +54,6 @@ FOLDS = 5
 # How many draws are made at once: all, where kernels and graphs take the time; two, where the pursuits do.
 TOGETHER = {"PCA-LS": 2, "KPCA-LS": 2}
 MOST_AT_ONCE = 3000  # with more rows all draws together, since decompositions take as long as pursuits
-# Accuracy (%), in the order of METHODS; None where the paper has none.
-PUBLISHED = {
-    "G241c": (None, 48.28, 48.28, 71.66, 68.36, 84.62, 83.59),
-    "G241d": (None, 65.62, 63.53, 66.28, 67.90, 83.92, 74.01),
-    "Breast-cancer": (67.84, 70.83, 70.22, 67.36, 70.53, 73.44, 71.98),
-    "BCI": (57.77, 50.34, 50.00, 62.29, 61.69, 62.29, 58.94),
-    "USPS": (86.18, 89.81, 94.5, 84.61, 87.48, 84.10, 86.18),
-    "Text": (73.25, 52.68, 62.63, 71.84, 68.62, 72.25, 71.32),
-    "Image": (78.00, 49.53, 73.17, 76.90, 83.60, 76.36, 80.13),
-    "Waveform": (78.99, 70.84, 79.69, 78.34, None, 85.33, 86.18),
-    "SecStr": (60.26, None, None, 60.41, None, 61.28, None),
-}
 TABLE_1 = ("G241c", "G241d")
 # The file of each set, and the shape in which it is generated where that is missing.
 FILES = {
@@ -84,7 +73,7 @@ FILES = {
 class Plan:
     """How much to run."""
 
-    sets: tuple[str, ...] = tuple(PUBLISHED)
+    sets: tuple[str, ...] = tuple(FILES)
     methods: tuple[str, ...] = tuple(METHODS)
     splits: int = 10
     labels: int = 50
@@ -173,15 +162,20 @@ def labels_of(data: Rows, plan: Plan) -> int:
     return plan.many_labels if data.large else plan.labels
 
 
+def table_value(name: str, method: str) -> float | None:
+    """Return the accuracy (%) that the paper prints, if it has any."""
+    part = "Table 1" if name in TABLE_1 else "Table 3"
+    cells = {key[:2]: cell.value for key, cell in published("pca-ls", part).items()}
+    return cells.get((name, method))
+
+
 def tables(results: Results, plan: Plan) -> None:
     """Accuracy on unlabelled rows with parameters from cross-validation, by set and method."""
     for name in plan.sets:
         data = read(name, plan)
         count = labels_of(data, plan)
         part = "Table 1" if name in TABLE_1 else "Table 3"
-        for method, published in zip(METHODS, PUBLISHED[name], strict=True):
-            if method not in plan.methods:
-                continue
+        for method in plan.methods:
             key = {"part": part, "dataset": name, "source": data.source, "method": method}
             missing = [
                 seed
@@ -193,13 +187,11 @@ def tables(results: Results, plan: Plan) -> None:
             step = TOGETHER.get(method, len(missing)) if len(data.y) <= MOST_AT_ONCE else len(missing)
             spent = 0.0
             for start in range(0, len(missing), step):
-                spent += _some_draws(results, data, key, published, count, missing[start : start + step])
+                spent += _some_draws(results, data, key, count, missing[start : start + step])
             print(f"{part}: {name}, {method}: {spent:.0f} s", flush=True)
 
 
-def _some_draws(
-    results: Results, data: Rows, key: dict[str, str], published: float | None, count: int, seeds: list[int]
-) -> float:
+def _some_draws(results: Results, data: Rows, key: dict[str, str], count: int, seeds: list[int]) -> float:
     """Write the rows of some draws of one method; return the seconds they took."""
     groups = [tasks_of(data, draw(data, count, seed), seed) for seed in seeds]
     run = METHODS[key["method"]]
@@ -208,6 +200,7 @@ def _some_draws(
     later = key["method"] in TOGETHER
     tasks = [task for group in groups for task in group[later:]]
     spent, found = seconds(lambda: accuracies(data, run(data, tasks), tasks))
+    value = table_value(data.name, key["method"])
     size, shared = len(groups[0]) - later, spent / len(seeds)
     for place, seed in enumerate(seeds):
         here = slice((place + 1) * size - FOLDS, (place + 1) * size)
@@ -222,7 +215,7 @@ def _some_draws(
             **key,
             parameters=f"labels={count} tried={len(found)} inner={inner[best]:.1f} {best}",
             seed=seed,
-            published="" if published is None else published,
+            published="" if value is None else value,
             ours=float(ours),
             seconds=shared + own,
         )
@@ -381,7 +374,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     parser.add_argument("--quick", action="store_true", help="small pieces of everything, in seconds")
     parser.add_argument("--output", help="folder of results; experiments/results for whole runs on real data")
     parser.add_argument("--parts", nargs="*", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--sets", nargs="+", choices=PUBLISHED, default=list(PUBLISHED))
+    parser.add_argument("--sets", nargs="+", choices=FILES, default=list(FILES))
     parser.add_argument(
         "--methods",
         nargs="+",

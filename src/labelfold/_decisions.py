@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -139,11 +141,16 @@ class Decisions(TaskScore):
         with np.errstate(over="ignore", invalid="ignore"):
             return self._score_rows(self._rows(X, reset=False))  # type: ignore[attr-defined]
 
-    def _transduce(self, F: np.ndarray, labels: Labels) -> np.ndarray:
-        """Return a label for every training row: the given one, or the one predicted from its scores."""
-        decided = self._decide(F)
-        decided[labels.index] = labels.decode(labels.values)
-        return decided
+    def _transduce(self, rows: Rows, H: Any, labels: Labels) -> Any:
+        """Return a label for every training row: the given one, or the one predicted from its row of H."""
+        own = copy(self)
+        for name in ("embedding_", "row_offsets_", "transduction_"):  # of an earlier fit, and as long as X
+            vars(own).pop(name, None)
+        return rows.result(H, partial(_decided, own), at=(labels.index, labels.decode(labels.values)))
+
+    def _scores_of(self, H: np.ndarray) -> np.ndarray:
+        """Return the scores of rows from their embedding."""
+        raise NotImplementedError
 
     def _decide(self, F: np.ndarray) -> np.ndarray:
         """Return predictions from scores."""
@@ -167,6 +174,10 @@ class Decisions(TaskScore):
             several = "multilabel" in self._allowed
             tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags(multi_label=several)
         return tags
+
+
+def _decided(estimator: Decisions, H: np.ndarray) -> np.ndarray:
+    return estimator._decide(estimator._scores_of(H))
 
 
 def decide(F: np.ndarray, task: str, flat: bool = True, classes: np.ndarray | None = None) -> np.ndarray:

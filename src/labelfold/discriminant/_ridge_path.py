@@ -17,6 +17,7 @@ from labelfold.discriminant._second_stage import Directions
 from labelfold.labels import Labels
 from labelfold.model_selection._choosing import best_candidate, fold_scores
 from labelfold.model_selection._folds import SemiSupervisedKFold
+from labelfold.numerics._ranges import nonnegative_numbers
 from labelfold.numerics._scale import row_spread
 from labelfold.rows import Rows
 
@@ -50,7 +51,7 @@ class RidgePath(RowsEstimator):
         rows = self._rows(X, reset=True)
         labels = self._read(y, rows.shape[0])
         used, mask = labelled_rows(rows, labels, self.max_gram_bytes)
-        return self._fit_path(used, mask, labels, checked_ridges(ridges))
+        return self._fit_path(used, mask, labels, nonnegative_numbers("ridges", ridges))
 
     def _fit_path(self, used: Rows, mask: Any, labels: Labels, ridges: Any) -> list[Self]:
         base = clone(self)
@@ -87,7 +88,7 @@ class RidgePath(RowsEstimator):
         if isinstance(self.ridge, str):
             ridges = deviation * np.array(CV_GRID)
         else:
-            ridges = np.asarray(checked_ridges(self.ridge))
+            ridges = np.asarray(nonnegative_numbers("ridges", self.ridge))
         self.ridges_, self.ridge_scores_ = ridges, self._fold_scores(used, labels, ridges)
         if not len(self.ridge_scores_):
             # no row can be held out, so the ridge nearest to the spread of the rows is used, a safe choice
@@ -131,17 +132,3 @@ def _folds(labels: Labels) -> list[tuple[np.ndarray, np.ndarray]]:
         return list(splitter(folds, shuffle=True, random_state=0).split(np.zeros(n), values))
     except ValueError:  # too few rows with several labels to hold any out
         return []
-
-
-def checked_ridges(ridges: Any) -> list[float]:
-    """Return ridges as floats, or raise an error if they are not valid."""
-    try:
-        values = np.asarray(ridges, dtype=np.float64)
-    except (TypeError, ValueError):
-        values = np.empty(0)
-    if values.ndim != 1 or not len(values) or not (values >= 0).all() or not np.isfinite(values).all():
-        raise ValueError(
-            f"ridges={ridges!r} was given, where a sequence of finite numbers of at least 0 is expected; give one of "
-            "them or more"
-        )
-    return values.tolist()

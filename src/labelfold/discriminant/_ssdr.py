@@ -16,6 +16,7 @@ from labelfold._sklearn import Interval
 from labelfold._warn import warn_user
 from labelfold.discriminant._pair_constraints import Links, label_links, pair_links
 from labelfold.numerics._eigen import ROUND_OFF, Eigen, largest_eigenvectors, signed
+from labelfold.numerics._factor_starts import RandomRows
 from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
 from labelfold.rows import Block, Centered, Rows
 
@@ -242,12 +243,16 @@ def _solve(
     width = min(k + _OVERSAMPLES, d)
     direct = 8 * d * d <= max_gram_bytes and (d <= _FEW_COLUMNS or 4 * width >= d)
     classes = np.arange(len(links.mix))
+    known = np.flatnonzero((links.codes >= 0) | (links.degrees != 1 / n))  # the others have a degree of 1 / n
+    codes = rows.spread(known, links.codes[known], -1)
     if direct:
         roots = np.sqrt(np.maximum([links.degrees, -links.degrees], 0.0)).T  # positive and negative part of D
-        plus, minus, F, total = X.sum(_moments, links.codes, roots, shared=(classes,))
+        roots = rows.spread(known, roots[known], (np.sqrt(1 / n), 0.0))
+        plus, minus, F, total = X.sum(_moments, codes, roots, shared=(classes,))
     else:
         # X'E (d, c), X'1 (d,), and an initial block within the span of the differences of rows.
-        F, total, Q = X.sum(_start, links.codes, rng.standard_normal(size=(n, width)), shared=(classes,))
+        omega = rows.each(RandomRows(width, rng.randint(np.iinfo(np.int32).max)))
+        F, total, Q = X.sum(_start, codes, omega, shared=(classes,))
     linked = np.flatnonzero(np.diff(links.pairs.indptr))
     XL, pairs = X, links.pairs
     if 0 < len(linked) * rows.row_bytes() <= max_gram_bytes:
@@ -265,7 +270,7 @@ def _solve(
         found = Eigen(values[::-1], vectors[:, ::-1], float(np.abs(values).max()), 0.0, 1, True)
     else:
         eps = float(np.finfo(rows.dtype).eps)
-        degrees = rows.put(links.degrees.astype(rows.dtype))
+        degrees = rows.spread(known, links.degrees[known].astype(rows.dtype), 1 / n)
 
         def operator(P: np.ndarray) -> np.ndarray:
             return _finite(X.sum(_weighted_normal, degrees, shared=(P,)) + less_S(P))

@@ -159,8 +159,7 @@ class CNMF(SquaredNMF):
         self.components_ = np.ascontiguousarray(found.V.T)
         self.class_embedding_ = found.Q
         self.classes_ = labels.classes
-        self.embedding_ = np.array(rows.get(found.H))
-        self.embedding_[labels.index] = solver.Y @ found.Q
+        self.embedding_ = rows.result(found.H, at=(labels.index, solver.Y @ found.Q))
         return self
 
 
@@ -196,10 +195,10 @@ class _CNMFSolver:
         self.rows, self.index, self.square = rows, labels.index, square
         self.Y = labels.indicator()  # (l, c)
         self.YtY = self.Y.T @ self.Y
-        T = rows.put(membership(labels, rows.dtype))
+        T = membership(rows, labels)
         self.XtY = rows.sum(_class_sums, T, shared=(np.arange(labels.n_classes, dtype=np.float64),))  # (d, c)
-        unlabelled = (~labels.labelled).astype(rows.dtype)
-        self.mask = None if labels.all_labelled else rows.put(unlabelled)
+        zeros = np.zeros(labels.n_labelled, dtype=rows.dtype)
+        self.mask = None if labels.all_labelled else rows.spread(labels.index, zeros, 1)
 
     def start_classes(self, H: Any) -> np.ndarray:
         """Return Q (c, k), the means of the rows of H by class; for a class without rows, of all labelled rows."""

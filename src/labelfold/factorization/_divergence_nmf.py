@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -50,11 +51,20 @@ class DivergenceNMF(NonnegativeParts):
         return found
 
     def _factorise(
-        self, rows: Rows, sums: Margins, guide: Guide | None = None, machines: Machines | None = None
+        self,
+        rows: Rows,
+        sums: Margins,
+        guide: Guide | None = None,
+        machines: Machines | None = None,
+        start: tuple[Any, np.ndarray] | None = None,
     ) -> Any:
-        """Iterate with the parameters of the estimator, store the results, and return the last state."""
-        with threads.single_blas():
-            start = divergence_start(rows, self.n_components, self.init, sums, self.random_state)
+        """Iterate with the parameters of the estimator, store the results, and return the last state.
+
+        Iterations start from ``start``, factors that are stored with the rows, or from ``init``.
+        """
+        if start is None:
+            with threads.single_blas():
+                start = divergence_start(rows, self.n_components, self.init, sums, self.random_state)
         if guide is None or machines is None:
             steps = iterates(rows, start, guide, max_iter=self.max_iter)
         else:
@@ -62,8 +72,7 @@ class DivergenceNMF(NonnegativeParts):
         del start  # a basis is large
         found = self._descend(steps)
         self.components_ = np.array(found.V.T, dtype=np.float64, order="C")
-        H = np.array(rows.get(found.H))
-        self.embedding_ = (H @ self._root()).astype(H.dtype) if self.corrected else H
+        self.embedding_ = rows.result(found.H, partial(_times, self._root()) if self.corrected else None)
         return found
 
     def _root(self) -> np.ndarray:
@@ -73,6 +82,10 @@ class DivergenceNMF(NonnegativeParts):
         if not self.corrected:
             return self.components_
         return np.linalg.pinv(self._root(), hermitian=True) @ self.components_
+
+
+def _times(root: np.ndarray, H: np.ndarray) -> np.ndarray:
+    return (H @ root).astype(H.dtype)
 
 
 def gram_root(components: np.ndarray) -> np.ndarray:

@@ -86,9 +86,7 @@ def iterates(problem: DRSVMProblem, start: Start, tol: float) -> Iterates:
     n, k = rows.shape[0], start.B.shape[1]
     everything = len(index) == n
     labelled = rows if everything and rows.in_memory else rows.subset(index)  # l x d
-    unlabelled = np.ones(n, dtype=rows.dtype)
-    unlabelled[index] = 0
-    mask = None if everything else rows.put(unlabelled)
+    mask = None if everything else rows.spread(index, np.zeros(len(index), dtype=rows.dtype), 1)
 
     svm_tol = float(np.clip(tol, 1e-12, 1e-6))
     H_labelled = rows.pick(start.H, index).astype(np.float64)
@@ -109,13 +107,11 @@ def iterates(problem: DRSVMProblem, start: Start, tol: float) -> Iterates:
         rose = yield model, _value(problem, model, XtH, HtH)
 
 
-def embed(problem: DRSVMProblem, model: Model) -> np.ndarray:
+def embed(problem: DRSVMProblem, model: Model) -> Any:
     """Return H (n, k) of the training rows in the fit; in one pass if it is a function of B."""
     rows = problem.rows
     H = model.H if problem.nonnegative else rows @ projection(model.B, problem.ridge, model.BtB)
-    H = np.require(rows.get(H), requirements="W")
-    H[problem.index] = model.H_labelled
-    return H
+    return rows.result(H, at=(problem.index, model.H_labelled))
 
 
 def objective(

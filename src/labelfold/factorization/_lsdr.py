@@ -71,6 +71,9 @@ class LSDR(OffsetFactorisation):
     classifier_penalty : float or "auto", default="auto"
         Weight of the norm of the classifiers. "auto" is half the mean squared norm of an embedded row, times the
         share of the labels, 1 - b.
+    init : {"svd", "random"}, default="svd"
+        Where the components start: the singular vectors of X centred by column or by column and row, whichever costs
+        less, or vectors drawn at random.
     max_iter : int, default=500
         Largest number of iterations.
     tol : float, default=1e-5
@@ -170,6 +173,7 @@ class LSDR(OffsetFactorisation):
         basis_penalty: float | str = "auto",
         classifier_penalty: float | str = "auto",
         offset_unit: float | str = "auto",
+        init: str = "svd",
         max_iter: int = 500,
         tol: float = 1e-5,
         max_gram_bytes: int = 2**29,
@@ -185,6 +189,7 @@ class LSDR(OffsetFactorisation):
         self.basis_penalty = basis_penalty
         self.classifier_penalty = classifier_penalty
         self.offset_unit = offset_unit
+        self.init = init
         self.max_iter = max_iter
         self.tol = tol
         self.max_gram_bytes = max_gram_bytes

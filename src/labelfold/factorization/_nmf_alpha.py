@@ -12,12 +12,13 @@ from scipy import sparse
 from labelfold._base import fitting, refuse_without_kernel
 from labelfold._sklearn import Interval, StrOptions
 from labelfold.factorization._directions import dual_directions, machines
-from labelfold.factorization._divergence_nmf import DivergenceNMF
 from labelfold.factorization._joint_directions import Machines, sums
+from labelfold.factorization._supervision_path import SupervisionPath
 from labelfold.factorization._weights import WEIGHT, chosen
 from labelfold.features._kernel_map import default_gamma, kernel_columns
 from labelfold.labels import Labels
 from labelfold.numerics.kl._factors import Guide, divergence
+from labelfold.numerics.kl._starts import Margins
 from labelfold.rows import Rows, as_rows, stored_values
 
 # Default number of landmarks of the kernel form, and its gamma as a multiple of one over twice the mean squared
@@ -25,7 +26,7 @@ from labelfold.rows import Rows, as_rows, stored_values
 _MOST_LANDMARKS, _NARROW = 1000, 8.0
 
 
-class NMFAlpha(DivergenceNMF):
+class NMFAlpha(SupervisionPath):
     r"""Non-negative matrix factorisation that preserves the directions in which linear SVMs separate labelled rows.
 
     Linear SVMs are trained on the labelled rows first. The weights of each are a difference of two non-negative sums
@@ -66,7 +67,7 @@ class NMFAlpha(DivergenceNMF):
         Weight of the second term, at least 0; with 0 this is exactly `KLNMF`. Dual variables are inversely
         proportional to the square of the unit of X, so the best weight depends on that unit. "auto" is the weight at
         which both terms have data with the same sum, ``X.sum() / (dual_coef_.T @ X).sum()``, in any unit. Start
-        there, and try some fractions and multiples of it (``supervision_``).
+        there, and try some fractions and multiples of it with `path`.
     C : float or "auto", default="auto"
         Penalty of the SVMs on the squared hinge, as in scikit-learn's LinearSVC (without an intercept). "auto" is 1
         divided by the mean squared norm of a labelled row.
@@ -182,7 +183,7 @@ class NMFAlpha(DivergenceNMF):
 
     _allowed = ("binary", "multiclass", "multilabel")
     _parameter_constraints = {
-        **DivergenceNMF._parameter_constraints,
+        **SupervisionPath._parameter_constraints,
         "supervision": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
         "C": WEIGHT,
         "multiclass": [StrOptions({"ovo", "ovr"})],
@@ -251,17 +252,37 @@ class NMFAlpha(DivergenceNMF):
         -------
         self : NMFAlpha
         """
+        rows, labels = self._read(X, y)
+        found = self._survey(rows)
+        guide, learned = self._guide(rows, labels, float(found.column.sum()))
+        self._solve(rows, labels, found, guide, learned)
+        return self
+
+    def _read(self, X: Any, y: Any) -> tuple[Rows, Labels]:
+        """Return the rows to factorise, kernel values in the kernel form, and their labels."""
         rows = self._rows(X, reset=True)
         labels = self._read_labels(y, rows.shape[0])
         self._fit_map(rows)
-        rows = self._seen(rows)
-        found = self._survey(rows)
-        guide, learned = self._guide(rows, labels, float(found.column.sum()))
-        ended = self._factorise(rows, found, guide, learned)
-        if learned is not None:
+        return self._seen(rows), labels
+
+    @fitting
+    def _solve(
+        self,
+        rows: Rows,
+        labels: Labels,
+        found: Margins,
+        guide: Guide | None,
+        learned: Machines | None,
+        start: tuple[Any, np.ndarray] | None = None,
+    ) -> Any:
+        """Factorise, keep what that learns, and return the last state."""
+        ended = self._factorise(rows, found, guide, learned, start)
+        if guide is None:
+            self.dual_coef_ = sparse.csr_array((rows.shape[0], 0))
+        elif learned is not None:
             self.dual_coef_ = _spread(ended.guide.S, labels.index, rows.shape[0])
         self.classes_ = labels.classes
-        return self
+        return ended
 
     def _fit_map(self, rows: Rows) -> None:
         """Store the map to the kernel values; None without a kernel."""

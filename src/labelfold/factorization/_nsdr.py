@@ -76,6 +76,9 @@ class NSDR(OffsetFactorisation):
     offset_unit : float or "auto", default="auto"
         The unit t of row offsets in their penalty and in the SVMs. "auto" is the root mean square of the entries of X
         centred by column. The paper uses 1.
+    init : {"svd", "random"}, default="svd"
+        Initial components: the singular vectors of X centred by column, or by column and row, whichever has the lower
+        objective; or random vectors.
     max_iter : int, default=500
         Largest number of iterations.
     tol : float, default=1e-5
@@ -145,8 +148,7 @@ class NSDR(OffsetFactorisation):
     The paper states a joint minimum over U and a, although its gradients are those of the objective above. It
     penalises U but not bu, and then there is no minimum: bu + s and bv - s have the same reconstruction, and the loss
     of the labels decreases as s grows. If the dual variables of the SVMs are not unique, the objective has a kink. It
-    is not convex: the result depends on the initial values, which are the singular vectors of X centred by column, or
-    by column and row, whichever has the lower objective.
+    is not convex: the result depends on the initial values (``init``).
 
     References
     ----------
@@ -187,6 +189,7 @@ class NSDR(OffsetFactorisation):
         row_penalty: float | str = "auto",
         basis_penalty: float | str = "auto",
         offset_unit: float | str = "auto",
+        init: str = "svd",
         max_iter: int = 500,
         tol: float = 1e-5,
         max_gram_bytes: int = 2**29,
@@ -205,6 +208,7 @@ class NSDR(OffsetFactorisation):
         self.row_penalty = row_penalty
         self.basis_penalty = basis_penalty
         self.offset_unit = offset_unit
+        self.init = init
         self.max_iter = max_iter
         self.tol = tol
         self.max_gram_bytes = max_gram_bytes

@@ -45,6 +45,7 @@ class OffsetFactorisation(
         "row_penalty": WEIGHT,
         "basis_penalty": WEIGHT,
         "offset_unit": WEIGHT,
+        "init": [StrOptions({"svd", "random"})],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "max_gram_bytes": [Interval(Integral, 0, None, closed="left")],
@@ -101,7 +102,8 @@ class OffsetFactorisation(
         directions = start_directions(data, d, k, check_random_state(self.random_state))
         self._choose_weights(directions.centred[0], n, np.sqrt(square / (n * d)))
         weights = self.reconstruction_share_, self.row_penalty_, self.basis_penalty_
-        bases = start_bases(directions, **dict(zip(("b", "lu", "lv"), weights, strict=True)))
+        named = dict(zip(("b", "lu", "lv"), weights, strict=True))
+        bases = start_bases(directions, **named, drawn=self.init == "random")
         machine = self._machine(signs_of(labels))
         problem = OffsetProblem(data, machine, n, *weights, self.offset_unit_)
         first = best_start(problem, bases)
@@ -115,10 +117,9 @@ class OffsetFactorisation(
         self.column_offsets_ = mean + found.c
         self._keep_task(labels.task, labels.classes)
         self._keep_machine(machine, labels.index)
-        Z = np.array(rows.get(self._place(rows)))
-        Z[labels.index] = found.Z
+        Z = rows.result(self._place(rows), at=(labels.index, found.Z))
         self.embedding_, self.row_offsets_ = Z[:, :-1].copy(), self.offset_unit_ * Z[:, -1]
-        self.transduction_ = self._transduce(self._scores_of(Z), labels)
+        self.transduction_ = self._transduce(rows, Z, labels)
         return self
 
     def _choose_weights(self, sizes: np.ndarray, n: int, spread: float) -> None:

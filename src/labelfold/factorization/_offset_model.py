@@ -108,9 +108,8 @@ class Swept:
         n = rows.shape[0]
         self.rows, self.mean, self.n, self.n_labelled = rows, mean, n, len(index)
         self.labelled = rows.take(index)
-        unlabelled = np.ones(n, dtype=rows.dtype)
-        unlabelled[index] = 0
-        self.mask = rows.put(unlabelled) if len(index) < n else None
+        zeros = np.zeros(len(index), dtype=rows.dtype)
+        self.mask = rows.spread(index, zeros, 1) if len(index) < n else None
         self._unlabelled: tuple = ()
         self._ZtR = self._colsum = np.empty(0)
 
@@ -190,7 +189,8 @@ def hold(rows: Rows, index: np.ndarray, mean: np.ndarray, k: int, max_bytes: int
     mask[index] = False
     if squeezed:
         most = dense_block_rows(8 * d)
-        _, R = rows.sweep(_triangle, mask.astype(rows.dtype), shared=(mean,), most_rows=most)
+        unlabelled = rows.spread(index, np.zeros(l, dtype=rows.dtype), 1)
+        _, R = rows.sweep(_triangle, unlabelled, shared=(mean,), most_rows=most)
         X.append(R[:, :-1])
         counts = np.append(counts, R[:, -1])
     elif others:
@@ -203,7 +203,7 @@ class PrincipalDirections(NamedTuple):
 
     centred: tuple[np.ndarray, np.ndarray]  # for X centred by column
     level: tuple[np.ndarray, np.ndarray]  # for X centred by column and row
-    extra: np.ndarray  # (k, d)  random vectors of norm 1, for components beyond the rank
+    extra: np.ndarray  # (k, d)  random vectors of norm 1
 
 
 def start_directions(data: Held | Swept, d: int, k: int, random_state: Any) -> PrincipalDirections:
@@ -215,20 +215,27 @@ def start_directions(data: Held | Swept, d: int, k: int, random_state: Any) -> P
     return PrincipalDirections(centred, data.level_directions(k, centred), extra)
 
 
-def start_bases(found: PrincipalDirections, *, b: float, lu: float, lv: float) -> list[np.ndarray]:
+def start_bases(
+    found: PrincipalDirections, *, b: float, lu: float, lv: float, drawn: bool = False
+) -> list[np.ndarray]:
     """Return initial values of V (k, d): singular vectors of X centred by column, and by column and row.
+
+    With ``drawn`` it is one basis instead: random vectors with the mean norm of the singular ones.
 
     Without labels U V would consist of the singular vectors with their values shrunk by sqrt(lu lv) / b, and their
     norm shared between U and V according to the penalties. Components that this would set to 0 are kept small
     instead, and those beyond the rank are random: a component of 0 has no gradient and would stay 0.
     """
     bases = []
-    for s, Vt in (found.level, found.centred):
+    for s, Vt in (found.centred,) if drawn else (found.level, found.centred):
         V = found.extra.copy()
-        V[: len(s)] = Vt
         sizes = np.zeros(len(V))
         sizes[: len(s)] = s - np.sqrt(lu * lv) / b
         sizes = np.maximum(sizes, _LEAST * s.max(initial=0.0))
+        if drawn:
+            sizes[:] = sizes.mean()
+        else:
+            V[: len(s)] = Vt
         bases.append(V * (np.sqrt(sizes) * (lu / lv) ** 0.25)[:, None])
     return bases
 

@@ -72,14 +72,10 @@ def misfit(square: float, V: np.ndarray, XtH: np.ndarray, HtH: np.ndarray) -> fl
     return float(square - 2 * (V * XtH).sum() + ((V.T @ V) * HtH).sum())
 
 
-def membership(labels: Labels, dtype: Any) -> np.ndarray:
+def membership(rows: Rows, labels: Labels) -> Any:
     """Return labels for passes: class codes (n,) with -1 for unlabelled, or 0/1 columns (n, c) with NaN."""
-    if labels.task == "multilabel":
-        T = np.full((labels.n_rows, labels.n_classes), np.nan, dtype=dtype)
-    else:
-        T = np.full(labels.n_rows, -1, dtype=dtype)
-    T[labels.index] = labels.values
-    return T
+    rest = np.nan if labels.task == "multilabel" else -1
+    return rows.spread(labels.index, labels.values.astype(rows.dtype), rest)
 
 
 def indicator(T: Any, codes: Any) -> tuple[Any, Any]:

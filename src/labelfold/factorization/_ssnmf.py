@@ -185,9 +185,9 @@ class SSNMF(Decisions, SquaredNMF):
         found = self._descend(repeated(solver.step, first))
         self.components_ = np.ascontiguousarray(found.V.T)
         self.class_loadings_ = found.A
-        self.embedding_ = np.array(rows.get(found.H))
+        self.embedding_ = rows.result(found.H)
         self._keep_task(labels.task, labels.classes)
-        self.transduction_ = self._transduce(self._scores_of(self.embedding_), labels)
+        self.transduction_ = self._transduce(rows, self.embedding_, labels)
         return self
 
     def _score_rows(self, rows: Rows) -> np.ndarray:
@@ -250,7 +250,7 @@ class _SSNMFSolver:
         self.rows, self.index, self.lam, self.square = rows, labels.index, supervision, square
         self.codes = np.arange(labels.n_classes, dtype=np.float64)
         self.ones = float(labels.counts().sum())  # ||Y||^2
-        self.T = rows.put(membership(labels, rows.dtype))
+        self.T = membership(rows, labels)
 
     def start_weights(self, H: Any) -> np.ndarray:
         """Return the initial A (k, c), with which labelled rows belong to all classes equally."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from copy import deepcopy
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -112,24 +114,44 @@ def nndsvd_start(rows: Rows, k: int, random_state: Any) -> Start:
     Recognition 41, 2008.
     """
     found = _svd(rows, k, random_state)
-    U = np.asarray(rows.get(found.U), dtype=np.float64)
-    H, B = np.zeros((len(U), k)), np.zeros((found.Vt.shape[1], k))
+    B, signs, scales = np.zeros((found.Vt.shape[1], k)), np.ones(len(found.s)), np.zeros(len(found.s))
+    sizes_u = np.sqrt(rows.total(_squares_by_sign, found.U))  # (2, r)
     for j, s in enumerate(found.s):
         best = 0.0
-        for sign in (1.0, -1.0):
-            u, v = np.maximum(sign * U[:, j], 0.0), np.maximum(sign * found.Vt[j], 0.0)
-            size_u, size_v = np.linalg.norm(u), np.linalg.norm(v)
+        for sign, size_u in zip((1.0, -1.0), sizes_u[:, j], strict=True):
+            v = np.maximum(sign * found.Vt[j], 0.0)
+            size_v = np.linalg.norm(v)
             if size_u * size_v > best:
                 best = float(size_u * size_v)
                 root = np.sqrt(s * best)
-                H[:, j], B[:, j] = root * u / size_u, root * v / size_v
-    return Start(rows.put(H.astype(rows.dtype)), B, len(found.s), np.pad(found.s, (0, k - len(found.s))))
+                signs[j], scales[j], B[:, j] = sign, root / size_u, root * v / size_v
+    H = rows.each(partial(_one_sign, signs, scales, k, rows.dtype), found.U)
+    return Start(H, B, len(found.s), np.pad(found.s, (0, k - len(found.s))))
+
+
+def _squares_by_sign(U: np.ndarray) -> np.ndarray:
+    U = U.astype(np.float64)
+    return np.array([np.square(np.maximum(sign * U, 0.0)).sum(axis=0) for sign in (1.0, -1.0)])
+
+
+def _one_sign(
+    signs: np.ndarray, scales: np.ndarray, k: int, dtype: Any, start: int, stop: int, U: np.ndarray
+) -> np.ndarray:
+    """Return the parts of one sign of singular vectors, scaled; columns beyond the rank are zero."""
+    H = np.zeros((stop - start, k), dtype=dtype)
+    H[:, : len(signs)] = scales * np.maximum(signs * U.astype(np.float64), 0.0)
+    return H
 
 
 def _without_zeros(rows: Rows, start: Start) -> Start:
-    H = np.array(rows.get(start.H))
-    H, B = (np.where(factor > 0, factor, _FILL * factor.mean()) for factor in (H, start.B))
-    return Start(rows.put(H.astype(rows.dtype)), B, start.rank, start.sizes)
+    n, k = rows.shape[0], start.B.shape[1]
+    least = _FILL * float(rows.total(np.sum, start.H)) / (n * k)
+    H = rows.each(partial(_filled, least), start.H)
+    return Start(H, np.where(start.B > 0, start.B, _FILL * start.B.mean()), start.rank, start.sizes)
+
+
+def _filled(least: float, start: int, stop: int, H: np.ndarray) -> np.ndarray:
+    return np.where(H > 0, H, H.dtype.type(least))
 
 
 def random_start(rows: Rows, k: int, size: float, random_state: Any, *, nonnegative: bool) -> Start:
@@ -137,21 +159,72 @@ def random_start(rows: Rows, k: int, size: float, random_state: Any, *, nonnegat
     n, d = rows.shape
     rng = np.random.default_rng(random_state)
     B = rng.standard_normal((d, k)) * np.sqrt(size / (d * np.sqrt(k)))
-    H = np.empty((n, k), dtype=rows.dtype)
-    starts = range(0, n, _DRAWN)
-    # The first rows use the generator itself, the others its children, so that threads can share the work.
-    pieces = list(zip(starts, [rng, *rng.spawn(len(starts) - 1)], strict=True))
+    scale = float(np.sqrt(size / (n * np.sqrt(k))))
+    H = rows.each(RandomRows(k, random_state, rng, scale, rows.dtype, nonnegative=nonnegative))
+    return Start(H, np.abs(B) if nonnegative else B, min(k, n, d), np.full(k, size / np.sqrt(k)))
 
-    def draw(pieces: list, stop: Any) -> None:
-        for start, own in pieces:
-            part = H[start : start + _DRAWN]
-            drawn = own.standard_normal(part.shape)
-            drawn *= np.sqrt(size / (n * np.sqrt(k)))
-            part[:] = np.abs(drawn, out=drawn) if nonnegative else drawn
 
-    n_jobs = min(len(pieces), threads.n_threads())
-    threads.run(draw, [pieces[i::n_jobs] for i in range(n_jobs)])
-    return Start(rows.put(H), np.abs(B) if nonnegative else B, min(k, n, d), np.full(k, size / np.sqrt(k)))
+class RandomRows:
+    """Normal random rows (n, k), the same however the rows are cut: for `Rows.each`.
+
+    Parameters
+    ----------
+    k : int
+        Number of columns.
+    seed : int
+        Rows are drawn in pieces. Each piece has a generator of its own, a child of this seed.
+    first : numpy.random.Generator, optional
+        Draws the first piece, if it is not to be such a child.
+    scale : float
+        Standard deviation.
+    dtype : dtype
+        Of the rows.
+    nonnegative : bool
+        Whether absolute values are returned.
+
+    Examples
+    --------
+    >>> draw = RandomRows(2, 0)
+    >>> bool((draw(0, 9)[4:6] == draw(4, 6)).all())
+    True
+    """
+
+    def __init__(
+        self,
+        k: int,
+        seed: int,
+        first: np.random.Generator | None = None,
+        scale: float = 1.0,
+        dtype: Any = np.float64,
+        *,
+        nonnegative: bool = False,
+    ) -> None:
+        self.k, self.seed, self.first = k, seed, first
+        self.scale, self.dtype, self.nonnegative = scale, dtype, nonnegative
+
+    def __call__(self, start: int, stop: int) -> np.ndarray:
+        """Return the rows from start to stop."""
+        H = np.empty((stop - start, self.k), dtype=self.dtype)
+
+        def draw(pieces: list[int], _: Any) -> None:
+            for piece in pieces:
+                begin = piece * _DRAWN
+                end = min(begin + _DRAWN, stop)
+                drawn = self._generator(piece).standard_normal((end - begin, self.k))[max(start - begin, 0) :]
+                drawn *= self.scale
+                H[max(begin - start, 0) : end - start] = np.abs(drawn) if self.nonnegative else drawn
+
+        pieces = list(range(start // _DRAWN, -(-stop // _DRAWN)))
+        n_jobs = min(len(pieces), threads.n_threads())
+        threads.run(draw, [pieces[i::n_jobs] for i in range(n_jobs)])
+        return H
+
+    def _generator(self, piece: int) -> np.random.Generator:
+        if self.first is None:
+            return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(piece,)))
+        if piece == 0:
+            return deepcopy(self.first)
+        return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(piece - 1,)))
 
 
 def _given(rows: Rows, k: int, init: Any, size: float, nonnegative: bool) -> Start:

@@ -64,3 +64,21 @@ def refuse_negative(rows: Rows, n_negative: float, *, by_choice: bool = False, e
 
 def _least(X: Block) -> Any:
     return X.min()
+
+
+def nonnegative_numbers(name: str, values: Any) -> list[float]:
+    """Return a sequence of finite numbers of at least 0 as floats, or raise an error that says what it was.
+
+    >>> nonnegative_numbers("ridges", (0, 1))
+    [0.0, 1.0]
+    """
+    try:
+        numbers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        numbers = np.empty(0)
+    if numbers.ndim != 1 or not len(numbers) or not (numbers >= 0).all() or not np.isfinite(numbers).all():
+        raise ValueError(
+            f"{name}={values!r} was given, where a sequence of finite numbers of at least 0 is expected; give one of "
+            "them or more"
+        )
+    return numbers.tolist()

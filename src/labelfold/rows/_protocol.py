@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from labelfold.rows._blocks import Block
-from labelfold.rows._sums import Term
+from labelfold.rows._sums import Accumulator, Term
 
 RowFunction = Callable[..., tuple[Any, Any]]
 
@@ -114,6 +114,52 @@ class Rows(ABC):
         """Return the entries at ``index`` of a row-aligned array as NumPy; the others are not copied."""
         return np.asarray(h)[index]
 
+    def spread(self, index: np.ndarray, values: Any, rest: Any = 0) -> Any:
+        """Return a row-aligned array with ``values`` at ``index`` and ``rest`` elsewhere, stored with the rows.
+
+        ``rest`` is one entry. Only the values travel, so a few labelled rows cost no traffic of the size of all rows.
+        """
+        values = np.asarray(values)
+        return self.put(spread_values(0, self.shape[0], index, values, rest))
+
+    def each(self, f: Callable[..., Any], *aligned: Any) -> Any:
+        """Return row results from row-aligned arrays alone, without a pass over X.
+
+        ``f(start, stop, *aligned_blocks)`` returns NumPy arrays with one entry for each row from start to stop.
+        """
+        return self.put(f(0, self.shape[0], *map(self.get, aligned)))
+
+    def total(self, f: Callable[..., Any], *aligned: Any) -> Any:
+        """Return the sums of ``f(*aligned_blocks)`` over row-aligned arrays alone, without a pass over X."""
+        sums = Accumulator()
+        sums.add(f(*map(self.get, aligned)))
+        return sums.finish()
+
+    def result(
+        self, h: Any, f: Callable[[np.ndarray], np.ndarray] | None = None, at: tuple | None = None
+    ) -> Any:
+        """Return ``f(h)`` of a row-aligned array for the user, with other values in some rows.
+
+        Parameters
+        ----------
+        h : array
+            With one entry per row, living with the rows.
+        f : callable, optional
+            Applied to blocks of rows of h; by default h itself is returned.
+        at : (index, values), optional
+            Rows of the result that are replaced.
+
+        Returns
+        -------
+        ndarray, or a Dask array for rows of a Dask array
+            A new array.
+        """
+        found = np.array(self.get(h))
+        found = found if f is None else f(found)
+        if at is not None:
+            found[at[0]] = at[1]
+        return found
+
     def subset(self, index: np.ndarray) -> Rows:
         """Return the rows at ``index`` in memory, or on the device of all rows, for passes over some rows."""
         return self.take(index)
@@ -153,6 +199,18 @@ class Rows(ABC):
     def squared_norm(self) -> float:
         """Return the squared Frobenius norm of X, added up in float64."""
         return self.sum(_squared_norm)
+
+
+def spread_values(start: int, stop: int, index: np.ndarray, values: np.ndarray, rest: Any) -> np.ndarray:
+    """Return the entries from start to stop of an array with ``values`` at ``index`` and ``rest`` elsewhere.
+
+    >>> spread_values(2, 6, np.array([1, 3]), np.array([7.0, 8.0]), -1)
+    array([-1.,  8., -1., -1.])
+    """
+    spread = np.full((stop - start, *values.shape[1:]), rest, dtype=values.dtype)
+    inside = (index >= start) & (index < stop)
+    spread[index[inside] - start] = values[inside]
+    return spread
 
 
 class OnlySum:

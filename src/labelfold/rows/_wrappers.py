@@ -82,6 +82,24 @@ class RowsWrapper(Rows):
         """Return some entries of a row-aligned array as NumPy."""
         return self.rows.pick(h, index)
 
+    def spread(self, index: np.ndarray, values: Any, rest: Any = 0) -> Any:
+        """Return a row-aligned array with ``values`` at ``index`` and ``rest`` elsewhere."""
+        return self.rows.spread(index, values, rest)
+
+    def each(self, f: Callable[..., Any], *aligned: Any) -> Any:
+        """Return row results from row-aligned arrays alone."""
+        return self.rows.each(f, *aligned)
+
+    def total(self, f: Callable[..., Any], *aligned: Any) -> Any:
+        """Return sums over row-aligned arrays alone."""
+        return self.rows.total(f, *aligned)
+
+    def result(
+        self, h: Any, f: Callable[[np.ndarray], np.ndarray] | None = None, at: tuple | None = None
+    ) -> Any:
+        """Return a row-aligned array for the user."""
+        return self.rows.result(h, f, at)
+
     def subset(self, index: np.ndarray) -> Rows:
         """Return the rows at ``index``, with the same wrapper."""
         return self.over(self.rows.subset(index), np.asarray(index))

@@ -262,7 +262,7 @@ class LapRLS(Decisions, RowsEstimator):
         self.intercept_ = found.intercept
         self.n_iter_, self.residual_ = found.n_iter, found.residual
         self._keep_task(labels.task, labels.classes, labels.values.ndim == 1)
-        self.transduction_ = self._transduce(self._scores_of(G + found.intercept), labels)
+        self.transduction_ = self._transduce(rows, G + found.intercept, labels)
         return self
 
     def _set_feature_map(self, rows: Rows, rng: Any) -> None:

@@ -100,9 +100,7 @@ def iterates(
     H, V = rows.put(start[0]), np.ascontiguousarray(start[1], dtype=rows.dtype)
     place = None
     if guide is not None:
-        place = np.full(rows.shape[0], len(guide.index))
-        place[guide.index] = np.arange(len(guide.index))
-        place = rows.put(place)
+        place = rows.spread(guide.index, np.arange(len(guide.index)), len(guide.index))
     state = _State(H, H, V, V, V.sum(axis=0, dtype=np.float64), place)
     least = _least_share(V) * float(V.mean())
     del start, H, V  # a basis is large, so references are released

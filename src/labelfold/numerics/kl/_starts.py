@@ -17,8 +17,9 @@ from labelfold.rows import Block, Rows, as_rows
 # Largest relative deviation of random entries from the product of the margins. It is small, because larger ones lead
 # to worse minima, and entries that start near zero recover slowly.
 _SPREAD = 0.2
-# The sample: one row in this many, but at least this many rows for each component; and the iterations on it.
-_ONE_IN, _ROWS_EACH, _TRIES = 8, 8, 12
+# The sample: one row in this many up to a number of rows, but at least so many for each component; and the
+# iterations on it.
+_ONE_IN, _SAMPLE, _ROWS_EACH, _TRIES = 8, 20_000, 8, 12
 # Weight of the column's share of X in the basis, because a sample contains little about rare columns.
 _COMMON = 0.5
 
@@ -84,7 +85,7 @@ def divergence_start(
             "nothing, so lower n_components"
         )
     rng = np.random.default_rng(check_random_state(random_state).randint(np.iinfo(np.int32).max))
-    m = max(n // _ONE_IN, _ROWS_EACH * k)
+    m = max(min(n // _ONE_IN, _SAMPLE), _ROWS_EACH * k)
     if 2 * m > n:
         return random_factors(rows, k, found, rng)
     index = np.sort(rng.permutation(n)[:m])

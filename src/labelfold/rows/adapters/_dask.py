@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from operator import itemgetter
 from typing import Any
 
@@ -11,7 +12,7 @@ import dask.array as da
 import numpy as np
 
 from labelfold.rows import _threads as threads
-from labelfold.rows._protocol import RowFunction, Rows
+from labelfold.rows._protocol import RowFunction, Rows, spread_values
 from labelfold.rows._sums import Accumulator
 from labelfold.rows.adapters._local import (
     check_aligned,
@@ -87,6 +88,53 @@ class DaskRows(Rows):
         a = np.asarray(a)
         return [a[start:stop] for start, stop in zip(self._ends[:-1], self._ends[1:], strict=True)]
 
+    def spread(self, index: np.ndarray, values: Any, rest: Any = 0) -> Any:
+        """Return a row-aligned array made on the workers: each is sent the values in its own rows."""
+        index, values = np.asarray(index), np.asarray(values)
+        parts = []
+        for start, stop in self._spans():
+            inside = (index >= start) & (index < stop)
+            parts.append(_made(spread_values, 0, stop - start, index[inside] - start, values[inside], rest))
+        return self._assemble(list(dask.persist(*parts)), (values.shape[1:], values.dtype))
+
+    def each(self, f: Callable[..., Any], *aligned: Any) -> Any:
+        """Return row results made on the workers."""
+        columns = [self._parts(a) for a in aligned]
+        parts = [
+            _made(f, start, stop, *(column[i] for column in columns))
+            for i, (start, stop) in zip(self._occupied(), self._spans(), strict=True)
+        ]
+        about = _about(parts[0])
+        *parts, about = dask.persist(*parts, about)
+        return self._assemble(parts, about.compute())
+
+    def total(self, f: Callable[..., Any], *aligned: Any) -> Any:
+        """Return sums over row-aligned arrays, merged by a tree."""
+        columns = [self._parts(a) for a in aligned]
+        parts = [_summed(f, *(column[i] for column in columns)) for i in self._occupied()]
+        return _tree(parts).compute().finish()
+
+    def result(
+        self, h: Any, f: Callable[[np.ndarray], np.ndarray] | None = None, at: tuple | None = None
+    ) -> da.Array:
+        """Return a Dask array, whose chunks stay on the workers."""
+        h = self.put(h)
+        index, values = (np.zeros(0, dtype=np.int64), None) if at is None else (at[0], np.asarray(at[1]))
+        columns, parts = self._parts(h), []
+        for i, (start, stop) in zip(self._occupied(), self._spans(), strict=True):
+            inside = (index >= start) & (index < stop)
+            new = None if values is None else values[inside]
+            parts.append(_replaced(columns[i], f, index[inside] - start, new))
+        about = (
+            np.empty((1, *h.shape[1:]), dtype=h.dtype)
+            if f is None
+            else f(np.zeros((1, *h.shape[1:]), h.dtype))
+        )
+        return self._assemble(list(dask.persist(*parts)), (about.shape[1:], about.dtype))
+
+    def _spans(self) -> list[tuple[int, int]]:
+        return [(int(self._ends[i]), int(self._ends[i + 1])) for i in self._occupied()]
+
     def put(self, a: Any) -> Any:
         """Return a row-aligned array as a Dask array with the chunks of the rows."""
         if isinstance(a, da.Array):
@@ -154,6 +202,31 @@ def _run_chunk(work: Any, chunk: Any, start: int, dtype: np.dtype, *aligned: Any
 @dask.delayed(pure=False)
 def _take_chunk(chunk: Any, index: np.ndarray, start: int) -> Any:
     return memory_rows(chunk, first_row=start).take(index).X
+
+
+@dask.delayed(pure=False)
+def _made(f: Callable[..., Any], *args: Any) -> Any:
+    return f(*args)
+
+
+@dask.delayed(pure=False)
+def _summed(f: Callable[..., Any], *parts: Any) -> Accumulator:
+    sums = Accumulator()
+    sums.add(f(*parts))
+    return sums
+
+
+@dask.delayed(pure=False)
+def _replaced(
+    part: np.ndarray,
+    f: Callable[[np.ndarray], np.ndarray] | None,
+    index: np.ndarray,
+    values: np.ndarray | None,
+) -> np.ndarray:
+    found = part.copy() if f is None else f(part)
+    if len(index):
+        found[index] = values
+    return found
 
 
 @dask.delayed(pure=False)
