@@ -144,7 +144,7 @@ class Decisions(TaskScore):
     def _transduce(self, rows: Rows, H: Any, labels: Labels) -> Any:
         """Return a label for every training row: the given one, or the one predicted from its row of H."""
         own = copy(self)
-        for name in ("embedding_", "row_offsets_", "transduction_"):  # of an earlier fit, and as long as X
+        for name in ("embedding_", "row_offsets_", "transduction_"):  # from an earlier fit, of length n
             vars(own).pop(name, None)
         return rows.result(H, partial(_decided, own), at=(labels.index, labels.decode(labels.values)))
 
