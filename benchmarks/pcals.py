@@ -2,11 +2,11 @@
 
     python benchmarks/pcals.py                   about three minutes on two cores
     python benchmarks/pcals.py --quick           smaller, under a minute
-    python benchmarks/pcals.py --only secstr     one table alone: secstr, growth or kernel
+    python benchmarks/pcals.py --only secstr     one table only: secstr, growth or kernel
 
-Every figure is a ratio of two things timed side by side in this run (best of several), or seconds where it says so.
-The first table, with LDA of all labels beside PCALS, uses ssl_SecStr from the folder LABELFOLD_DATA, or made data of
-its shape: 83,679 rows of 15 one-hot positions of 21 codes, dense and sparse.
+Every figure is a ratio of two runs timed side by side (best of several), or seconds if the text says so. The first
+table, with LDA of all labels beside PCALS, uses ssl_SecStr from the folder LABELFOLD_DATA, or generated data of its
+shape: 83,679 rows of 15 one-hot positions of 21 codes, dense and sparse.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LABELLED = 500
 
 
 def secstr() -> tuple[sparse.csr_array, np.ndarray, str]:
-    """Return the rows and classes of ssl_SecStr, or of its shape, and which of the two."""
+    """Return the rows and classes of ssl_SecStr, or generated ones of its shape, and which of the two."""
     folder = os.environ.get("LABELFOLD_DATA")
     path = Path(folder) / "ssl_SecStr.npz" if folder else None
     if path is None or not path.exists():
@@ -42,7 +42,7 @@ def secstr() -> tuple[sparse.csr_array, np.ndarray, str]:
 
 
 def one_hot(n: int, positions: int, codes: int, seed: int = 0) -> tuple[sparse.csr_array, np.ndarray]:
-    """Return rows of one-hot codes, a Markov chain along the positions, and two classes that a few codes tell."""
+    """Return rows of one-hot codes, a Markov chain along the positions, and two classes set by a few codes."""
     rng = np.random.default_rng(seed)
     share = rng.dirichlet(np.full(codes, 2.0))
     code = np.empty((n, positions), dtype=np.int64)

@@ -72,8 +72,8 @@ class LSDR(OffsetFactorisation):
         Weight of the norm of the classifiers. "auto" is half the mean squared norm of an embedded row, times the
         share of the labels, 1 - b.
     init : {"svd", "random"}, default="svd"
-        Where the components start: the singular vectors of X centred by column or by column and row, whichever costs
-        less, or vectors drawn at random.
+        Initial components: the singular vectors of X centred by column, or by column and row, whichever has the lower
+        objective; or random vectors.
     max_iter : int, default=500
         Largest number of iterations.
     tol : float, default=1e-5

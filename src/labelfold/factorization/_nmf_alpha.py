@@ -275,7 +275,7 @@ class NMFAlpha(SupervisionPath):
         learned: Machines | None,
         start: tuple[Any, np.ndarray] | None = None,
     ) -> Any:
-        """Factorise, keep what that learns, and return the last state."""
+        """Factorise, store the results, and return the last state."""
         ended = self._factorise(rows, found, guide, learned, start)
         if guide is None:
             self.dual_coef_ = sparse.csr_array((rows.shape[0], 0))

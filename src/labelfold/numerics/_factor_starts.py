@@ -165,20 +165,20 @@ def random_start(rows: Rows, k: int, size: float, random_state: Any, *, nonnegat
 
 
 class RandomRows:
-    """Normal random rows (n, k), the same however the rows are cut: for `Rows.each`.
+    """Normal random rows (n, k) that do not depend on how the rows are cut into blocks; for `Rows.each`.
 
     Parameters
     ----------
     k : int
         Number of columns.
     seed : int
-        Rows are drawn in pieces. Each piece has a generator of its own, a child of this seed.
+        Seed. Rows are drawn in pieces, each with its own generator, a child of this seed.
     first : numpy.random.Generator, optional
-        Draws the first piece, if it is not to be such a child.
+        The generator of the first piece, in place of such a child.
     scale : float
         Standard deviation.
     dtype : dtype
-        Of the rows.
+        The dtype of the rows.
     nonnegative : bool
         Whether absolute values are returned.
 

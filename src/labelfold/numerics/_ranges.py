@@ -67,7 +67,7 @@ def _least(X: Block) -> Any:
 
 
 def nonnegative_numbers(name: str, values: Any) -> list[float]:
-    """Return a sequence of finite numbers of at least 0 as floats, or raise an error that says what it was.
+    """Return a sequence of finite non-negative numbers as floats, or raise an error that names the value.
 
     >>> nonnegative_numbers("ridges", (0, 1))
     [0.0, 1.0]

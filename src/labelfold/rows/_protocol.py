@@ -117,7 +117,7 @@ class Rows(ABC):
     def spread(self, index: np.ndarray, values: Any, rest: Any = 0) -> Any:
         """Return a row-aligned array with ``values`` at ``index`` and ``rest`` elsewhere, stored with the rows.
 
-        ``rest`` is one entry. Only the values travel, so a few labelled rows cost no traffic of the size of all rows.
+        ``rest`` is one entry. Only the values are sent to the rows, so a few labelled rows cost no traffic of size n.
         """
         values = np.asarray(values)
         return self.put(spread_values(0, self.shape[0], index, values, rest))
@@ -143,7 +143,7 @@ class Rows(ABC):
         Parameters
         ----------
         h : array
-            With one entry per row, living with the rows.
+            One entry per row, stored with the rows.
         f : callable, optional
             Applied to blocks of rows of h; by default h itself is returned.
         at : (index, values), optional

@@ -17,8 +17,8 @@ from labelfold.rows import Block, Rows, as_rows
 # Largest relative deviation of random entries from the product of the margins. It is small, because larger ones lead
 # to worse minima, and entries that start near zero recover slowly.
 _SPREAD = 0.2
-# The sample: one row in this many up to a number of rows, but at least so many for each component; and the
-# iterations on it.
+# The sample: one row in this many, up to this number of rows, but at least this many for each component; and the
+# number of iterations on it.
 _ONE_IN, _SAMPLE, _ROWS_EACH, _TRIES = 8, 20_000, 8, 12
 # Weight of the column's share of X in the basis, because a sample contains little about rare columns.
 _COMMON = 0.5

@@ -89,7 +89,7 @@ class DaskRows(Rows):
         return [a[start:stop] for start, stop in zip(self._ends[:-1], self._ends[1:], strict=True)]
 
     def spread(self, index: np.ndarray, values: Any, rest: Any = 0) -> Any:
-        """Return a row-aligned array made on the workers: each is sent the values in its own rows."""
+        """Return a row-aligned array, created on the workers; each gets only the values of its own rows."""
         index, values = np.asarray(index), np.asarray(values)
         parts = []
         for start, stop in self._spans():
@@ -98,7 +98,7 @@ class DaskRows(Rows):
         return self._assemble(list(dask.persist(*parts)), (values.shape[1:], values.dtype))
 
     def each(self, f: Callable[..., Any], *aligned: Any) -> Any:
-        """Return row results made on the workers."""
+        """Return row results, computed on the workers."""
         columns = [self._parts(a) for a in aligned]
         parts = [
             _made(f, start, stop, *(column[i] for column in columns))
