@@ -1,4 +1,4 @@
-"""The runs: each writes its rows as soon as they are known, and only those that are missing."""
+"""The runs. Each writes its rows as soon as they are known, and only missing ones."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _say(*what: Any) -> None:
 
 
 def figures_1_2(results: Results, plan: Plan) -> None:
-    """Write how well a linear SVM does in the reduced space, by either solver."""
+    """Write the score of a linear SVM in the reduced space, for both solvers."""
     for name, n_splits in plan.splits:
         data = read(name, plan)
         part, techniques = ("Figure 1", MULTILABEL) if name == "Yeast" else ("Figure 2", ("LDA",))
@@ -106,7 +106,7 @@ def _classified(
     """Return the accuracy, or the mean AUC over labels, of a linear SVM on the embedding; and the time of the fit."""
     time, _ = seconds(partial(model.fit, X, y))
     Z, Z_test = model.transform(X), model.transform(X_test)
-    # W'(X'X + g I)W = I makes tiny embeddings, where C = 1 would mean next to no fit; one factor for all columns.
+    # W'(X'X + g I)W = I gives tiny embeddings, for which C = 1 would be a very weak fit; one factor for all columns.
     unit = np.sqrt(Z.size / (Z**2).sum())
     Z, Z_test = unit * Z, unit * Z_test
     svm = LinearSVC(dual=False, tol=1e-8, max_iter=10_000)
@@ -149,11 +149,11 @@ def _sizes(
 def _race(
     technique: str, X: sparse.csr_array, y: np.ndarray, ridge: float, rounds: int
 ) -> dict[str, tuple[float, float, float]]:
-    """Return for each solver its best time, a check on its work, and its time relative to the two-stage approach.
+    """Return for each solver its best time, a check of its result, and its time relative to the two-stage approach.
 
-    The check is the number of iterations for "iterations", otherwise the number of directions. The two-stage
-    approach is timed as the estimator runs it by default, which factorises the smaller Gram matrix at these sizes,
-    and held to iterations, which is what the paper measures.
+    The check is the number of iterations for "iterations", otherwise the number of directions. The two-stage approach
+    is timed with the defaults of the estimator, which factorise the smaller Gram matrix at these sizes, and with
+    iterations only, as in the paper.
     """
     method = TECHNIQUES[technique]
     solvers = {

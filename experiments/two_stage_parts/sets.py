@@ -1,4 +1,4 @@
-"""The sets and techniques of the two-stage paper, its published numbers, and how much of them a run does."""
+"""The sets and methods of the two-stage paper, its published numbers, and the size of a run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TECHNIQUES: dict[str, Callable[..., Any]] = {
 }
 MULTILABEL = tuple(name for name in TECHNIQUES if name != "LDA")
 
-# The paper's name of a set: its file, rows, columns, and classes or labels.
+# For each set of the paper: its file, rows, columns, and classes or labels.
 CLASS_SETS = {
     "Wine": ("wine", 178, 13, 3),
     "Satimage": ("satimage", 6435, 36, 6),
@@ -37,7 +37,7 @@ SYNTHETIC = {"Syn1": (1000, 100), "Syn2": (1000, 5000), "Syn3": (1000, 100), "Sy
 TEXT_SETS = {"news20": ("news20_libsvm", 15935, 62061, 20), "rcv1v2": ("rcv1v2_subset1", 6000, 47236, 101)}
 TABLE_ORDER = (*SYNTHETIC, *LABEL_SETS, *CLASS_SETS)
 
-# Table 2, a column for each of RIDGES.
+# Table 2, one column for each of RIDGES.
 PUBLISHED = {
     ("Syn1", "LDA"): (2.9e-18, 3.6e-18, 3.4e-18, 3.1e-18, 2.6e-18, 2.5e-18, 3.1e-19, 3.0e-21),
     ("Syn2", "LDA"): (5.8e-19, 1.4e-18, 1.2e-18, 8.9e-19, 1.2e-18, 9.9e-19, 2.3e-19, 2.9e-21),
@@ -67,26 +67,26 @@ PUBLISHED = {
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is done.
+    """The size of a run.
 
     Attributes
     ----------
     ridges : tuple of float
         Values of the regularisation.
     most : tuple of int
-        At most so many rows and columns of each set of Table 2.
+        Most rows and columns of each set of Table 2.
     wide_ridges : tuple of float
-        Those for which ``solver="direct"`` is asked too where d is 5000 (half a minute each).
+        Ridges for which ``solver="direct"`` also runs if d is 5000 (half a minute each).
     splits : dict
         Random halves of Yeast and Wine.
     fixed : dict
-        For each figure, the size that stays as it is.
+        For each figure, the size that is fixed.
     sizes : dict
-        And those that the other one takes: the paper's, for Figures 4 and 5 about every second of them.
+        The values of the other size: the paper's, for Figures 4 and 5 about every second one.
     beyond : dict
-        And larger ones, the direct approach only as far as d = 5000.
+        Larger values; the direct approach runs only up to d = 5000.
     rounds : int
-        Times are the best of so many, taken in turn.
+        Number of repetitions, in turn, of which the best time counts.
     """
 
     ridges: tuple[float, ...] = RIDGES
@@ -121,7 +121,7 @@ QUICK = Plan(
 
 
 def read(name: str, plan: Plan) -> Data:
-    """Return a set by the paper's name; where the plan is for less than all of it, some rows and columns."""
+    """Return a set by its name in the paper, or some of its rows and columns if the plan is smaller."""
     rows, columns = plan.most
     if name in SYNTHETIC:
         n, d = min(SYNTHETIC[name][0], rows), min(SYNTHETIC[name][1], columns)

@@ -1,4 +1,4 @@
-"""A transformer that projects rows onto components, itself or in the space of a kernel."""
+"""A transformer that projects rows onto components, in the space of the columns or of a kernel."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from labelfold.rows import Centered, Featurized, Rows
 
 
 class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator):
-    """A transformer whose features are X less a mean, times ``components_``."""
+    """A transformer whose output is (X - mean) times ``components_``."""
 
     def transform(self, X: Any) -> Any:
-        """Project rows, each by itself, onto the components.
+        """Project rows onto the components.
 
         Parameters
         ----------
         X : container of shape (n, d)
-            Any rows the library reads.
+            Rows, in any container that `labelfold.rows.as_rows` takes.
 
         Returns
         -------
         Z : array of shape (n, n_components)
-            On the host for arrays and files; otherwise where X is.
+            In host memory for arrays and files; otherwise on the device or cluster of X.
         """
         check_is_fitted(self)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -41,7 +41,7 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstim
         return Centered(rows, self.mean_) @ W
 
     def _embedded(self, rows: Rows) -> np.ndarray:
-        """Return the embedding on the host in double precision, for functions of it: these may cancel large terms."""
+        """Return the embedding in host memory in double precision, for functions that may cancel large terms."""
         return np.asarray(rows.get(self._project(rows)), dtype=np.float64)
 
     @property

@@ -1,4 +1,4 @@
-"""How many directions: cross-validation over nested subspaces, one fit a fold."""
+"""The number of directions, by cross-validation over nested subspaces with one fit for each fold."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ CANDIDATES = (2, 4, 8, 16, 32)
 
 
 def choose_components(estimator: Any, source: Source) -> dict[str, Any]:
-    """Return how well each number of directions predicts labels that were held back.
+    """Return the score of each number of directions on held-out labels.
 
-    Folds are stratified by class. Rows of the fold that is held back stay in training as unlabelled ones. Directions
-    are nested, so that one fit a fold serves all candidates. Where the labelled rows exceed the memory budget, a
-    random sample of them is used.
+    Folds are stratified by class. Held-out rows stay in training as unlabelled rows. Directions are nested, so one
+    fit for each fold serves all candidates. If the labelled rows exceed the memory budget, a random sample of them is
+    used.
 
     Parameters
     ----------
     estimator : NestedSubspace
-        Its parameters say how: ``candidates``, ``cv``, ``one_standard_error``.
+        Its parameters ``candidates``, ``cv`` and ``one_standard_error`` are used.
     source : Source
         The rows, already read.
 
@@ -64,12 +64,12 @@ def choose_components(estimator: Any, source: Source) -> dict[str, Any]:
 
 def _splits(labels: Labels, estimator: Any) -> Any:
     n = labels.n_labelled
-    # R^2 needs two numbers a fold.
+    # R^2 needs two numbers in a fold.
     a_fold = 2 if labels.task == "regression" else 1
     least = max(3, 2 * a_fold)
     if n < least:
         raise ValueError(
-            f"n_components='cv' holds back labels and y has {n} labelled row{'s' if n > 1 else ''}; label {least} or "
+            f"n_components='cv' holds out labels and y has {n} labelled row{'s' if n > 1 else ''}; label {least} or "
             "more, or give n_components as a number"
         )
     seed = estimator._seed
@@ -78,14 +78,14 @@ def _splits(labels: Labels, estimator: Any) -> Any:
         folds = max(2, min(folds, int(labels.counts().max())))
         splitter: Any = StratifiedKFold(folds, shuffle=True, random_state=seed)
         with warnings.catch_warnings():
-            # A class with fewer rows than folds is absent from some folds.
+            # A class with fewer rows than folds is missing in some folds.
             warnings.filterwarnings("ignore", "The least populated class", UserWarning)
             return list(splitter.split(np.zeros(n), labels.values))
     return list(KFold(folds, shuffle=True, random_state=seed).split(np.zeros(n)))
 
 
 def checked_candidates(candidates: Any) -> np.ndarray:
-    """Return candidates as ascending integers, or say what is wrong with them."""
+    """Return candidates as ascending integers, or raise an error if they are not valid."""
     values = np.asarray(candidates)
     if values.ndim != 1 or not len(values) or values.dtype.kind not in "iu" or values.min() < 1:
         raise ValueError(

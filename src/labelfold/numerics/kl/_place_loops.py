@@ -1,4 +1,4 @@
-"""Compiled loops that place sparse rows: the H that minimises the I-divergence D(X, H V') for a fixed V."""
+"""Compiled loops for factors of sparse rows: the H that minimises the I-divergence D(X, H V') for a fixed V."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def csr_place(
     tol: float,
     max_rounds: int,
 ) -> np.ndarray:
-    """Return H (m, k) for CSR rows and a fixed V with column sums v, each row until its own gap is within ``tol``.
+    """Return H (m, k) for CSR rows and a fixed V with column sums v; each row stops at a gap within ``tol``.
 
-    By updates with a squared extrapolation: see `labelfold.numerics.kl._place._by_updates`, its twin for dense rows.
-    Newton's steps then find the digits that the gap leaves open, as for those.
+    Multiplicative updates with a squared extrapolation: `labelfold.numerics.kl._place._by_updates` is the twin for
+    dense rows. Newton's steps then determine the remaining digits, as for dense rows.
     """
     V = np.ascontiguousarray(V)
     out = np.empty((len(indptr) - 1, V.shape[1]), dtype=V.dtype)
@@ -50,7 +50,7 @@ def csr_place(
     return out
 
 
-# Which point of a row is updated in `csr_place`: the current one, its update, or the extrapolated one.
+# The point of a row that is updated in `csr_place`: the current one, its update, or the extrapolated one.
 _HERE, _NEXT, _FAR = 0, 1, 2
 
 
@@ -75,7 +75,7 @@ def _place(special: int) -> Any:
                 continue
             at, new, what, loss = h, one, _HERE, 0.0
             for rounds in range(1, max_rounds + 1):
-                # new = the update of at, value = the divergence at it but for constants, worst = the largest factor
+                # new = the update of at, value = the divergence at it without constants, worst = the largest factor
                 new[:] = 0
                 value, worst = 0.0, 0.0
                 for first in range(begin, end, together):
@@ -100,7 +100,7 @@ def _place(special: int) -> Any:
                 elif what == _FAR:
                     h[:] = one if value <= loss else two
                     at, new, what = h, one, _HERE
-                elif rounds == 1:  # from here on h'v is the row's sum
+                elif rounds == 1:  # from now on h'v is the row's sum
                     h[:] = one
                 elif worst <= 1 + tol or rounds + 2 > max_rounds:
                     h[:] = one
@@ -177,7 +177,7 @@ def _newton_step(data, indices, begin, end, V, v, h, least, tol, work):
 
 @_compile
 def _log_ratios(data, first, q, m, least):
-    """Turn m modelled values p in q into ratios x / p; return the sum of x log p."""
+    """Replace m modelled values p in q by ratios x / p; return the sum of x log p."""
     total = 0.0
     for j in range(m):
         x = data[first + j]
@@ -192,7 +192,7 @@ def _further(h, one, two, far, v, mass):
     """Set ``far`` to the squared extrapolation of h, its update and the update of that."""
     squares, bends = 0.0, 0.0
     for t in range(h.size):
-        scale = v[t] / mass  # so that squares stay in range
+        scale = v[t] / mass  # so that squares do not overflow
         squares += ((one[t] - h[t]) * scale) ** 2
         bends += ((two[t] - 2 * one[t] + h[t]) * scale) ** 2
     reach = max(1.0, np.sqrt(squares / bends)) if bends > 0 else 1.0
@@ -203,10 +203,10 @@ def _further(h, one, two, far, v, mass):
 
 @_compile
 def clipped_steps(Q, H, slopes, enough, rounds):
-    """Minimise a quadratic over h >= 0, in place, for each row of H; say which rows have settled.
+    """Minimise a quadratic over h >= 0, in place, for each row of H; return a mask of settled rows.
 
-    A coordinate at a time, and every few rounds all that are not 0 together. A row of Q holds the lower triangle of
-    the row's matrix; ``slopes``, which is written to, the gradient.
+    Coordinate steps, and every few rounds a joint step of all variables that are not 0. A row of Q holds the lower
+    triangle of the row's matrix; ``slopes`` is the gradient, and is overwritten.
     """
     m, k = H.shape
     settled = np.zeros(m, dtype=np.bool_)
@@ -241,7 +241,7 @@ def _entry(q, a, b):
 
 @_compile
 def _free_step(q, h, slope, work):
-    """Move the variables that are not 0 towards their minimum, until the first is 0, by conjugate gradients."""
+    """Move the variables that are not 0 towards their joint minimum by conjugate gradients, until the first is 0."""
     k = h.size
     move, rest, way, turned = work[0], work[1], work[2], work[3]
     size = h[0] * 0
