@@ -109,14 +109,14 @@ def _place(special: int) -> Any:
                     loss = value
                     at, new, what = one, two, _NEXT
             for _ in range(steps):
-                if not _newton_step(data, indices, begin, end, V, v, h, least, tol, work):
+                if not _newton_step(data, indices, begin, end, V, v, h, least, work):
                     break
 
     return place
 
 
 @_compile
-def _newton_step(data, indices, begin, end, V, v, h, least, tol, work):
+def _newton_step(data, indices, begin, end, V, v, h, least, work):
     """Move h towards the minimum of the quadratic model of its divergence, in float64; return whether that helped."""
     points, Q, enough = work
     here, there, slope = points[0], points[1:2], points[2:3]
@@ -153,7 +153,7 @@ def _newton_step(data, indices, begin, end, V, v, h, least, tol, work):
             slope[0, t] = 0.0
     if worst <= 1 + EXACT:
         return False
-    enough[0] = INNER_SHARE * tol * mass
+    enough[0] = INNER_SHARE * EXACT * mass
     clipped_steps(Q, there, slope, enough, INNER_ROUNDS)
     reach = 1.0
     while reach >= SHORTEST:
