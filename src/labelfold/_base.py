@@ -13,7 +13,7 @@ from sklearn.utils.validation import validate_data
 
 from labelfold._sklearn import _check_feature_names, _check_n_features, _fit_context
 from labelfold.labels import Labels, read_labels
-from labelfold.rows import Featurized, Rows, as_rows, first_unlike_a_number, is_table, stored_values
+from labelfold.rows import Featurized, Rows, as_rows, first_unlike_a_number, gathered, is_table, stored_values
 
 _Fit = TypeVar("_Fit", bound=Callable[..., Any])
 
@@ -39,6 +39,10 @@ class RowsEstimator(BaseEstimator):
                 raise ValueError(
                     f"{name}={value} was given to {type(self).__name__}, where a number is expected"
                 )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state to be saved or copied to another process; Dask arrays are brought to the host."""
+        return {name: gathered(value) for name, value in super().__getstate__().items()}
 
     def _rows(self, X: Any, *, reset: bool) -> Rows:
         """Return validated rows. With ``reset``, in fit, the number and names of the columns are stored."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
 from functools import partial
 from typing import Any, ClassVar
 
@@ -16,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from labelfold._base import finite
 from labelfold._sklearn import available_if
 from labelfold.labels import Labels, score_targets
-from labelfold.rows import Rows
+from labelfold.rows import Centered, Rows
 
 # Log odds of a label, or of a class against all others, if the score equals its target.
 _LOG_ODDS = 2.0
@@ -143,9 +142,9 @@ class Decisions(TaskScore):
 
     def _transduce(self, rows: Rows, H: Any, labels: Labels) -> Any:
         """Return a label for every training row: the given one, or the one predicted from its row of H."""
-        own = copy(self)
-        for name in ("embedding_", "row_offsets_", "transduction_"):  # from an earlier fit, of length n
-            vars(own).pop(name, None)
+        of_rows = ("embedding_", "row_offsets_", "transduction_")
+        own = object.__new__(type(self))
+        vars(own).update({name: value for name, value in vars(self).items() if name not in of_rows})
         return rows.result(H, partial(_decided, own), at=(labels.index, labels.decode(labels.values)))
 
     def _scores_of(self, H: np.ndarray) -> np.ndarray:
@@ -203,6 +202,17 @@ def indicator_scores(Y: np.ndarray, task: str) -> np.ndarray:
     if task == "binary":
         return Y[:, 1:] - Y[:, :1]
     return Y - 0.5 if task == "multilabel" else Y
+
+
+def linear_values(rows: Rows, W: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Return XW, (n, q), in double precision: summed up about a mean, so that rows far from 0 keep their digits.
+
+    >>> from labelfold.rows import as_rows
+    >>> X = np.array([[1e6, 1e6 + 1]], dtype=np.float32)
+    >>> linear_values(as_rows(X), np.array([[-0.1], [0.1]]), np.full(2, 1e6)).round(6)
+    array([[0.1]])
+    """
+    return np.asarray(rows.get(Centered(rows, mean) @ W), dtype=np.float64) + mean @ W
 
 
 def measure_of(task: str) -> Callable[..., float]:

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from labelfold._base import RowsEstimator, finite
 from labelfold.features._kernel_map import Scores
-from labelfold.rows import Block, Featurized, Rows
+from labelfold.rows import Centered, Featurized, Rows
 
 
 class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator):
@@ -38,7 +38,7 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstim
         feature_map = getattr(self, "feature_map_", None)
         if feature_map is not None:
             return Featurized(rows, Scores(feature_map, self.mean_, W).transform).values()
-        return rows.map(_project, shared=(W, self.mean_, lost_of_mean(self.mean_, W, rows.dtype)))
+        return Centered(rows, self.mean_) @ W
 
     def _embedded(self, rows: Rows) -> np.ndarray:
         """Return the embedding in host memory in double precision, for functions that may cancel large terms."""
@@ -53,16 +53,3 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstim
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def lost_of_mean(mean: np.ndarray, W: np.ndarray, dtype: Any) -> np.ndarray:
-    """Return the round-off of the mean in the precision of the rows, as a shift of the embedding: (mean - rounded) W.
-
-    >>> lost_of_mean(np.array([0.5, 1e8 + 1]), np.eye(2), np.float32)
-    array([0., 1.])
-    """
-    return (mean - mean.astype(dtype).astype(np.float64)) @ W
-
-
-def _project(X: Block, W: Any, mean: Any, lost: Any) -> Any:
-    return X.shift(mean) @ W - lost

@@ -282,11 +282,12 @@ def _solve(
             operator, Q / peak, k, tol=tol, eps=eps, max_iter=max_iter, block=max(4, k), callback=callback
         )
     # Along a direction with eigenvalue zero the rows do not differ, up to the round-off of A and that of the entries
-    # of X in their own precision. The latter is squared, since A contains squares.
-    rounded = ROUND_OFF * max(eps, float(np.finfo(rows.dtype).eps))
+    # of X in their own precision. The latter is squared, since A contains squares, and is half of the last place.
+    own = float(np.finfo(rows.dtype).eps)
+    rounded = ROUND_OFF * max(eps, own)
     least = max(
         found.norm * max(ROUND_OFF * eps, rounded**2),
-        np.abs(links.degrees).sum() * (rounded * np.linalg.norm(center)) ** 2,
+        np.abs(links.degrees).sum() * (own / 2 * np.abs(center).max()) ** 2,
     )
     keep = np.flatnonzero(np.abs(found.values) > max(least, np.finfo(np.float64).tiny / eps))[:k]
     if not len(keep):

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from labelfold._base import fitting, labelled_rows, refuse_without_kernel, spread
-from labelfold._linear_reducer import LinearReducer, lost_of_mean
+from labelfold._linear_reducer import LinearReducer
 from labelfold._progress import Progress
 from labelfold._sklearn import Interval, StrOptions
 from labelfold.discriminant._partial_fit import Streaming
@@ -31,7 +31,7 @@ from labelfold.numerics.least_squares._gram import rounding
 from labelfold.numerics.least_squares._kernel_problem import KernelProblem
 from labelfold.numerics.least_squares._pose import RowTargets, pose
 from labelfold.numerics.least_squares._problem import LeastSquaresProblem
-from labelfold.rows import Block, Featurized, Rows
+from labelfold.rows import Block, Centered, Featurized, Rows
 
 
 class TwoStage(RidgePath, Streaming, LinearReducer):
@@ -177,8 +177,7 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
             Ws, mean = [one.W for one in found], found[0].mean
             Yc = spread(labels.columns() - y_mean, mask)
             if self.feature_map_ is None:
-                lost = [lost_of_mean(mean, W, rows.dtype) for W in Ws]
-                sums = rows.sum(_regression_sums, Yc, ones, shared=(mean, *Ws, *lost))
+                sums = Centered(rows, mean).sum(_regression_sums, Yc, ones, shared=tuple(Ws))
             else:
                 scores = Scores(self.feature_map_, mean, np.hstack(Ws))
                 ends = tuple(np.cumsum([W.shape[1] for W in Ws]).tolist())
@@ -227,9 +226,9 @@ def _products(X: Block, Yc: Any, ones: Any, ends: tuple[int, ...]) -> tuple:
     return tuple(sums)
 
 
-def _regression_sums(X: Block, Yc: Any, ones: Any, mean: Any, *known: Any) -> tuple:
-    X, sums, half = X.shift(mean), [], len(known) // 2
-    for W, lost in zip(known[:half], known[half:], strict=True):
-        Z = (X @ W - lost) * ones[:, None]
+def _regression_sums(X: Block, Yc: Any, ones: Any, *Ws: Any) -> tuple:
+    sums = []
+    for W in Ws:
+        Z = (X @ W) * ones[:, None]
         sums += [Z.T @ Z, Z.T @ Yc]
     return tuple(sums)

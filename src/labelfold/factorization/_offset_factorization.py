@@ -22,7 +22,7 @@ from labelfold.factorization._inputs import check_matrix
 from labelfold.factorization._offset_model import fold, hold, start_bases, start_directions
 from labelfold.factorization._offset_solver import OffsetPoint, OffsetProblem, best_start, iterates
 from labelfold.factorization._weights import WEIGHT, chosen, component_scale
-from labelfold.rows import Block, Centered, Rows, as_rows
+from labelfold.rows import Centered, Rows, as_rows
 
 # If the squared norm of the components is smaller than this, relative to lambda U / b, every new row is at the
 # origin.
@@ -203,7 +203,7 @@ class OffsetFactorisation(
         """Return Z = [U, bu / offset_unit] of unlabelled rows, or some columns of it, in one pass."""
         ridge = self.row_penalty_ / self.reconstruction_share_
         G = fold(self.components_, ridge, self.offset_unit_).G[:, columns]
-        return rows.map(_place, shared=(self.column_offsets_, np.ascontiguousarray(G)))
+        return Centered(rows, self.column_offsets_) @ np.ascontiguousarray(G)
 
     def _score_rows(self, rows: Rows) -> np.ndarray:
         return self._scores_of(rows.get(self._place(rows)))
@@ -237,7 +237,3 @@ class OffsetFactorisation(
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _place(X: Block, center: Any, G: Any) -> Any:
-    return X.shift(center) @ G

@@ -22,7 +22,7 @@ from array_api_compat import array_namespace
 from scipy import linalg
 
 from labelfold.numerics._factor_starts import svd_start
-from labelfold.rows import Block, Centered, Rows, as_rows
+from labelfold.rows import Block, Centered, Rows, as_rows, center_parts
 from labelfold.rows.adapters._memory import dense_block_rows
 
 # Rows are kept dense if they have at most this many times the stored entries of X, or at most this many entries.
@@ -115,14 +115,16 @@ class Swept:
 
     def place(self, f: Fold, c: np.ndarray) -> np.ndarray:
         """Return q of the labelled rows, (l, k + 1), and compute those of the others, in one pass over X."""
-        shared = (self.mean + c, f.G)
+        shared = (*center_parts(self.mean + c, self.rows.dtype), f.G)
         if self.mask is not None:
             self._unlabelled = self.rows.sum(_place_unlabelled, self.mask, shared=shared)
         return np.asarray(self.labelled.get(self.labelled.map(_place, shared=shared)), dtype=np.float64)
 
     def misfit(self, f: Fold, c: np.ndarray, Z: np.ndarray) -> tuple[float, float]:
         """Return ||R||^2 and ||Z||^2 over all rows; see `Held.misfit`."""
-        square, YtZ, total = self.labelled.sum(_products, Z, shared=(self.mean + c,))
+        square, YtZ, total = self.labelled.sum(
+            _products, Z, shared=center_parts(self.mean + c, self.rows.dtype)
+        )
         ZtZ = Z.T @ Z
         ZtR = YtZ.T - ZtZ @ f.V1
         misfit = square - np.vdot(YtZ.T + ZtR, f.V1)
@@ -141,7 +143,7 @@ class Swept:
         """Return Z'R, P'R over labelled rows only, and 1'R; see `Held.products`."""
         PtR = np.zeros((0, len(c)))
         if P.shape[1]:
-            _, YtP, _ = self.labelled.sum(_products, P, shared=(self.mean + c,))
+            _, YtP, _ = self.labelled.sum(_products, P, shared=center_parts(self.mean + c, self.rows.dtype))
             PtR = YtP.T - (P.T @ Z) @ f.V1
         return self._ZtR, PtR, self._colsum
 
@@ -190,7 +192,8 @@ def hold(rows: Rows, index: np.ndarray, mean: np.ndarray, k: int, max_bytes: int
     if squeezed:
         most = dense_block_rows(8 * d)
         unlabelled = rows.spread(index, np.zeros(l, dtype=rows.dtype), 1)
-        _, R = rows.sweep(_triangle, unlabelled, shared=(mean,), most_rows=most)
+        parts = center_parts(mean, rows.dtype)
+        _, R = rows.sweep(_triangle, unlabelled, shared=parts, most_rows=most)
         X.append(R[:, :-1])
         counts = np.append(counts, R[:, -1])
     elif others:
@@ -264,25 +267,25 @@ def _dense(rows: Rows, index: np.ndarray) -> np.ndarray:
     return np.asarray(rows.take(index).whole().dense(), dtype=np.float64)
 
 
-def _place(X: Block, center: Any, G: Any) -> Any:
-    return X.double().shift(center) @ G
+def _place(X: Block, center: Any, rest: Any, G: Any) -> Any:
+    return X.double().shift(center, rest) @ G
 
 
-def _place_unlabelled(X: Block, mask: Any, center: Any, G: Any) -> tuple:
-    Y = X.double().shift(center)
+def _place_unlabelled(X: Block, mask: Any, center: Any, rest: Any, G: Any) -> tuple:
+    Y = X.double().shift(center, rest)
     xp = array_namespace(mask)
     mask = xp.astype(mask, Y.dtype, copy=False)
     Q = (Y @ G) * mask[:, None]
     return X.xp.sum(Y.sq() * mask), Y.t(Q), Y.scale(mask).colsum(), Q.T @ Q, X.xp.sum(Q, axis=0)
 
 
-def _products(X: Block, W: Any, center: Any) -> tuple:
-    Y = X.double().shift(center)
+def _products(X: Block, W: Any, center: Any, rest: Any) -> tuple:
+    Y = X.double().shift(center, rest)
     return X.xp.sum(Y.sq()), Y.t(W), Y.colsum()
 
 
-def _triangle(X: Block, mask: Any, center: Any) -> tuple[None, Any]:
-    return None, X.double().shift(center).scale(mask).qr(mask[:, None])
+def _triangle(X: Block, mask: Any, center: Any, rest: Any) -> tuple[None, Any]:
+    return None, X.double().shift(center, rest).scale(mask).qr(mask[:, None])
 
 
 def factor_cost(
@@ -300,10 +303,12 @@ def factor_cost(
     """Return b ||X - UV - bu 1' - 1 bv'||^2 + lu (||U||^2 + ||bu / t||^2) + lv ||V||^2, in one pass over X."""
     Z = np.column_stack([U, np.asarray(row_offsets) / offset_unit])
     V1 = np.vstack([V, np.full(np.shape(V)[1], offset_unit)])
-    misfit = as_rows(X).sum(_misfit, Z, shared=(np.asarray(column_offsets), V1))
+    rows = as_rows(X)
+    parts = center_parts(np.asarray(column_offsets, dtype=np.float64), rows.dtype)
+    misfit = rows.sum(_misfit, Z, shared=(*parts, V1))
     return float(reconstruction_share * misfit + row_penalty * np.vdot(Z, Z) + basis_penalty * np.vdot(V, V))
 
 
-def _misfit(X: Block, Z: Any, center: Any, V1: Any) -> Any:
-    Y = X.double().shift(center)
+def _misfit(X: Block, Z: Any, center: Any, rest: Any, V1: Any) -> Any:
+    Y = X.double().shift(center, rest)
     return X.xp.sum(Y.sq()) - X.xp.sum((2 * (Y @ V1.T) - Z @ (V1 @ V1.T)) * Z)

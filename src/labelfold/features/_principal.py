@@ -17,7 +17,7 @@ from labelfold._sklearn import Interval
 from labelfold.features._forms import mostly_zeros
 from labelfold.numerics._eigen import signed
 from labelfold.numerics._svd import randomized_svd, row_side_svd
-from labelfold.rows import Block, Centered, Rows
+from labelfold.rows import Centered, Rows
 
 # A d x d or n x n matrix up to twice this size is decomposed directly, in one pass.
 DIRECT = 2000
@@ -110,9 +110,9 @@ class Principal(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator
             In host memory for arrays and files; otherwise on the device or cluster of X.
         """
         check_is_fitted(self)
-        shared = (np.ascontiguousarray(self.components_.T), self.mean_)
+        rows = self._rows(X, reset=False)
         with np.errstate(over="ignore", invalid="ignore"):
-            return finite(self, self._rows(X, reset=False).map(_project, shared=shared))
+            return finite(self, Centered(rows, self.mean_) @ np.ascontiguousarray(self.components_.T))
 
     @property
     def _n_features_out(self) -> int:
@@ -179,10 +179,6 @@ def principal_axes(rows: Rows, n_components: int, *, random_state: Any = 0) -> A
             svd = randomized_svd(centered, q, tol=_TOL, max_iter=_MAX_ITER, random_state=_seed(random_state))
         squares, basis = svd.s**2 / n, svd.Vt.T
     return Axes(signed(np.asarray(basis)), np.sqrt(squares), mean, total)
-
-
-def _project(X: Block, W: Any, mean: Any) -> Any:
-    return X.shift(mean) @ W
 
 
 def _largest(A: np.ndarray, k: int, eps: float) -> tuple[np.ndarray, np.ndarray]:

@@ -14,7 +14,7 @@ from scipy import sparse
 from labelfold.rows._blocks import Block
 from labelfold.rows._protocol import Rows
 from labelfold.rows._sums import Term
-from labelfold.rows._wrappers import Centered, Featurized, Weighted, centered
+from labelfold.rows._wrappers import Centered, Featurized, Weighted, center_parts, centered
 from labelfold.rows.adapters._memory import memory_rows
 from labelfold.rows.adapters._stream import IterableRows, memmap_rows, npy_rows
 
@@ -26,8 +26,10 @@ __all__ = [
     "Term",
     "Weighted",
     "as_rows",
+    "center_parts",
     "centered",
     "first_unlike_a_number",
+    "gathered",
     "is_table",
     "stored_values",
 ]
@@ -134,6 +136,11 @@ def stored_values(X: Any) -> np.ndarray:
     array([2., 3.])
     """
     return X.data if sparse.issparse(X) else X
+
+
+def gathered(value: Any) -> Any:
+    """Return a Dask array as NumPy, and any other value unchanged."""
+    return value.compute() if _is_dask(value) and hasattr(value, "compute") else value
 
 
 def _is_dask(X: Any) -> bool:

@@ -13,7 +13,7 @@ Every block has the same operations, for every storage of its rows:
 ``X.min()``     smallest entry of each row (m,), a row result
 ``X.outer()``   X X' (m, m), only if the block contains all rows
 ``X.outer(P)``  X (X'P) (m, k), only if the block contains all rows
-``X.shift(a)``  the block with the vector a subtracted from every row
+``X.shift(a)``  the block with the vector a subtracted from every row; ``rest`` is the round-off of a in X.dtype
 ``X.scale(w)``  the block with row i multiplied by w[i]
 ``X.double()``  the block in float64, for sums that must not lose digits
 ``X.single()``  the block in float32 if that is faster, for results that need few digits
@@ -73,9 +73,9 @@ class Block:
     def __matmul__(self, M: Any) -> Any:
         raise NotImplementedError
 
-    def shift(self, center: Any) -> Block:
-        """Return the block with ``center`` subtracted from every row; sparse rows stay sparse."""
-        return ShiftedBlock(self, center)
+    def shift(self, center: Any, rest: Any = None) -> Block:
+        """Return the block with ``center`` and ``rest`` subtracted from every row; sparse rows stay sparse."""
+        return ShiftedBlock(self, center if rest is None else np.add(center, rest, dtype=np.float64))
 
     def scale(self, weights: Any) -> Block:
         """Return the block with each row multiplied by its weight."""
@@ -158,9 +158,12 @@ class DenseBlock(Block):
         """Return X X', or X X'P."""
         return self.X @ (self.X.T if P is None else self.X.T @ np.asarray(P, dtype=self.dtype))
 
-    def shift(self, center: np.ndarray) -> DenseBlock:
+    def shift(self, center: np.ndarray, rest: np.ndarray | None = None) -> DenseBlock:
         """Return the shifted rows explicitly: a block is small, and no digits are lost to cancellation."""
-        return DenseBlock(self.X - np.asarray(center, dtype=self.dtype))
+        X = self.X - np.asarray(center, dtype=self.dtype)
+        if rest is not None:
+            X -= np.asarray(rest, dtype=self.dtype)
+        return DenseBlock(X)
 
     def double(self) -> DenseBlock:
         """Return the rows in float64."""
@@ -283,7 +286,7 @@ class ShiftedBlock(Block):
     """X - u a': u[i] times the vector a is subtracted from row i, implicitly, so that X stays sparse."""
 
     def __init__(self, block: Block, center: np.ndarray, u: np.ndarray | None = None) -> None:
-        self.block, self.center = block, np.asarray(center, dtype=block.dtype)
+        self.block, self.center = block, np.asarray(center, dtype=np.float64)
         self.shape, self.dtype, self.is_sparse = block.shape, block.dtype, block.is_sparse
         self.u = np.ones(block.shape[0], dtype=block.dtype) if u is None else u
 
@@ -293,7 +296,7 @@ class ShiftedBlock(Block):
         return self.dense()
 
     def __matmul__(self, M: np.ndarray) -> np.ndarray:
-        shifts = self.center @ np.asarray(M, dtype=self.dtype)
+        shifts = np.asarray(self.center @ M, dtype=self.dtype)
         return self.block @ M - (np.outer(self.u, shifts) if M.ndim == 2 else self.u * shifts)
 
     def t(self, H: np.ndarray) -> Term:
@@ -317,7 +320,8 @@ class ShiftedBlock(Block):
     def sq(self) -> np.ndarray:
         """Return the squared norm of each row."""
         cross = self.block @ self.center
-        return self.block.sq() - 2 * self.u * cross + self.u**2 * (self.center @ self.center)
+        squares = self.block.sq() - 2 * self.u * cross + self.u**2 * (self.center @ self.center)
+        return squares.astype(self.dtype, copy=False)
 
     def min(self) -> np.ndarray:
         """Return the smallest entry of each row, formed a row at a time."""
@@ -358,4 +362,4 @@ class ShiftedBlock(Block):
 
     def dense(self) -> np.ndarray:
         """Return the rows as a dense array."""
-        return self.block.dense() - np.outer(self.u, self.center)
+        return (self.block.dense() - np.outer(self.u, self.center)).astype(self.dtype, copy=False)

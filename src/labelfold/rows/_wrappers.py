@@ -120,12 +120,12 @@ class Centered(RowsWrapper):
     def __init__(self, rows: Rows, center: np.ndarray | None = None) -> None:
         super().__init__(rows)
         self.center = rows.mean() if center is None else np.asarray(center, dtype=np.float64)
-        self._shared = (self.center,)
+        self._shared = center_parts(self.center, rows.dtype)
 
     @staticmethod
-    def wrap(block: Block, center: Any) -> Block:
+    def wrap(block: Block, center: Any, rest: Any) -> Block:
         """Return the block with the centre subtracted."""
-        return block.shift(center)
+        return block.shift(center, rest)
 
     def over(self, rows: Rows, index: np.ndarray) -> Centered:
         """Return other rows with the same centre subtracted."""
@@ -194,6 +194,15 @@ class Featurized(RowsWrapper):
     def row_bytes(self) -> float:
         """Return the bytes of one row of features."""
         return self.shape[1] * self.dtype.itemsize
+
+
+def center_parts(center: np.ndarray, dtype: Any) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return a centre and what a dtype rounds off it, which rows far from 0 are shifted by too: ``X.shift(*parts)``.
+
+    >>> center_parts(np.array([0.5, 1e8 + 1]), np.dtype("float32"))[1]
+    array([0., 1.])
+    """
+    return center, None if dtype == np.float64 else center - center.astype(dtype)
 
 
 def centered(rows: Rows, center: np.ndarray, mask: np.ndarray | None) -> Rows:

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from labelfold._base import RowsEstimator, fitting, refuse_without_kernel
-from labelfold._decisions import Decisions, indicator_scores
+from labelfold._decisions import Decisions, indicator_scores, linear_values
 from labelfold._progress import Progress
 from labelfold._sklearn import Interval, StrOptions
 from labelfold.features._kernel_map import KernelMap, Scores, kernel_map
@@ -105,6 +105,9 @@ class LapRLS(Decisions, RowsEstimator):
         Weights of the columns, of the kernel with each fitted row, or of the Nystroem features.
     intercept_ : ndarray of shape (q,)
         b.
+    mean_ : ndarray of shape (d,) or None
+        The mean of the labelled rows, about which scores are summed up; zeros without an intercept, None with a
+        kernel.
     transduction_ : ndarray of shape (n,) or (n, c)
         A label for every training row: the given one, or the predicted one. Numbers in regression.
     classes_ : ndarray of shape (c,)
@@ -260,6 +263,7 @@ class LapRLS(Decisions, RowsEstimator):
 
         self.coef_ = np.ascontiguousarray(found.W.T)
         self.intercept_ = found.intercept
+        self.mean_: Any = None if self.feature_map_ is not None else found.mean
         self.n_iter_, self.residual_ = found.n_iter, found.residual
         self._keep_task(labels.task, labels.classes, labels.values.ndim == 1)
         self.transduction_ = self._transduce(rows, G + found.intercept, labels)
@@ -326,7 +330,7 @@ class LapRLS(Decisions, RowsEstimator):
                 rng=rng,
                 callback=progress,
             )
-        return found, np.asarray(rows.get(rows @ found.W), dtype=np.float64)
+        return found, linear_values(rows, found.W, found.mean)
 
     def _weights(self, spread: float, n_labelled: int) -> dict[str, Any]:
         """Return the weights for the solvers, whose objective is that of the class divided by l."""
@@ -340,10 +344,10 @@ class LapRLS(Decisions, RowsEstimator):
     def _score_rows(self, rows: Rows) -> np.ndarray:
         if self.feature_map_ is not None:
             scores = Scores(self.feature_map_, np.zeros(self.coef_.shape[1]), self.coef_.T)
-            values = Featurized(rows, scores.transform).values()
+            values = np.asarray(rows.get(Featurized(rows, scores.transform).values()), dtype=np.float64)
         else:
-            values = rows @ self.coef_.T
-        return self._scores_of(np.asarray(rows.get(values), dtype=np.float64) + self.intercept_)
+            values = linear_values(rows, self.coef_.T, self.mean_)
+        return self._scores_of(values + self.intercept_)
 
     def _scores_of(self, F: np.ndarray) -> np.ndarray:
         """Return scores from values of the function; for two classes these are the same."""

@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from labelfold._warn import warn_user
 from labelfold.numerics.least_squares._block_cg import nystrom_sketch, preconditioned_cg
-from labelfold.rows import Centered, Rows
+from labelfold.rows import Centered, Rows, Weighted
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -31,12 +31,16 @@ _ROUNDS = 3
 
 
 class Smooth(NamedTuple):
-    """A solution g(x) = x'W, or k(x)'W in a kernel's space, and its intercept."""
+    """A solution g(x) = x'W, or k(x)'W in a kernel's space, and its intercept.
+
+    Of rows x near ``mean`` the values are (x - mean)'W + mean'W, whose digits do not cancel where the mean is large.
+    """
 
     W: np.ndarray
     intercept: np.ndarray
     n_iter: int
     residual: float
+    mean: np.ndarray = np.zeros(1)
 
 
 def objective(
@@ -92,8 +96,8 @@ def solve_linear(
     mean, y_mean = np.zeros(d), np.zeros(q)
     if fit_intercept:
         known = np.zeros(n)
-        known[index] = 1 / n_labelled
-        mean, y_mean = rows.t(known), Y.mean(axis=0)
+        known[index] = 1
+        mean, y_mean = Weighted(rows, known).mean() * (n / n_labelled), Y.mean(axis=0)
         rows = Centered(rows, mean)
     tol = max(tol, 100 * float(np.finfo(rows.dtype).eps))
 
@@ -144,7 +148,7 @@ def solve_linear(
             f"tol={tol:.1e}; raise max_iter, tol or ridge",
             ConvergenceWarning,
         )
-    return Smooth(W, y_mean - mean @ W, n_iter, residual)
+    return Smooth(W, y_mean - mean @ W, n_iter, residual, mean)
 
 
 def deformed_columns(K: np.ndarray, L: Any, index: np.ndarray, ridge: float, smoothness: float) -> np.ndarray:

@@ -11,14 +11,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from labelfold._base import RowsEstimator, fitting
-from labelfold._decisions import Decisions
+from labelfold._decisions import Decisions, linear_values
 from labelfold._progress import Progress
 from labelfold._sklearn import Interval, StrOptions
 from labelfold._warn import warn_user
 from labelfold.labels import Labels
 from labelfold.numerics._scale import row_spread
 from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
-from labelfold.rows import Block, Rows
+from labelfold.rows import Rows
 from labelfold.semi_supervised._tsvm_solver import Machine, TSVMProblem, anneal, begin, stage_weights
 
 # With C="auto", fewer labelled rows than this get the total weight of this many.
@@ -87,6 +87,8 @@ class TSVM(Decisions, RowsEstimator):
         Weights of the SVMs; r is 1 for two classes, otherwise the number of classes or labels.
     intercept_ : ndarray of shape (r,)
         Intercepts of the SVMs; 0 if there are none.
+    mean_ : ndarray of shape (d,)
+        The mean of all rows, which is subtracted in the computation of scores.
     transduction_ : ndarray of shape (n,) or (n, c)
         A label for every training row: the given one, or the one after switching. With several classes, where a row
         may be positive for several SVMs or none, the class of the highest score.
@@ -209,8 +211,10 @@ class TSVM(Decisions, RowsEstimator):
         self.C_ = max(1.0, _FEW_LABELS / labels.n_labelled) / spread if self.C == "auto" else float(self.C)
         unlabelled = np.flatnonzero(~labels.labelled)
         share = labels.n_labelled / max(len(unlabelled), 1)
+        self.mean_ = rows.mean()
         problem = TSVMProblem(
             X=X,
+            mean=self.mean_,
             index=labels.index,
             unlabelled=unlabelled,
             C=self.C_,
@@ -273,7 +277,7 @@ class TSVM(Decisions, RowsEstimator):
         return machines
 
     def _score_rows(self, rows: Rows) -> np.ndarray:
-        return rows.get(rows.map(_affine, shared=(self.coef_.T, self.intercept_)))
+        return linear_values(rows, self.coef_.T, self.mean_) + self.intercept_
 
 
 def _fractions(given: Any, labels: Labels) -> np.ndarray:
@@ -309,7 +313,3 @@ def _in_memory(rows: Rows, most_bytes: int) -> Any:
             f"{most_bytes} allows less; raise max_gram_bytes, or leave out some of the unlabelled rows"
         )
     return rows.whole().raw
-
-
-def _affine(X: Block, W: Any, b: Any) -> Any:
-    return X @ W + b

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from labelfold._decisions import linear_values
 from labelfold.numerics.svm._linear import LinearSVM, linear_svm
+from labelfold.rows import as_rows
 
 # Weight of the unlabelled rows in the first stage, relative to the last stage.
 _FIRST_WEIGHT = 1e-4
@@ -21,6 +23,7 @@ class TSVMProblem:
     """The data that all SVMs share."""
 
     X: Any  # (n, d)  NumPy or SciPy sparse
+    mean: np.ndarray  # (d,)
     index: np.ndarray  # (l,)
     unlabelled: np.ndarray  # (u,)
     C: float
@@ -75,7 +78,7 @@ def begin(problem: TSVMProblem, T: np.ndarray, fraction: float) -> Machine:
     signs[problem.index] = T
     C = problem.costs(0.0)
     found = _svm(problem, signs, C, None)
-    margins = _margins(problem.X, found)
+    margins = _margins(problem, found)
     u = len(problem.unlabelled)
     first = np.argsort(-margins[problem.unlabelled], kind="stable")
     signs[problem.unlabelled[first[int(np.floor(fraction * u + 0.5)) :]]] = -1.0
@@ -96,7 +99,7 @@ def anneal(problem: TSVMProblem, machine: Machine, weight: float, keep: Callable
         # At the minimum alpha is 2 C slack, which gives a warm start for the current labels.
         alpha = 2 * C * np.maximum(0.0, 1 - signs * old.margins)
         found = _svm(problem, signs, C, alpha)
-        margins = _margins(problem.X, found)
+        margins = _margins(problem, found)
         value = objective(found.w, found.intercept, margins, signs, C, problem.intercept_scaling)
         stay = objective(old.w, old.intercept, old.margins, signs, C, problem.intercept_scaling)
         if value <= stay:
@@ -147,8 +150,8 @@ def _svm(problem: TSVMProblem, signs: np.ndarray, C: np.ndarray, alpha: np.ndarr
         )
 
 
-def _margins(X: Any, found: LinearSVM) -> np.ndarray:
-    return np.asarray(X @ found.w.astype(X.dtype), dtype=np.float64) + found.intercept
+def _margins(problem: TSVMProblem, found: LinearSVM) -> np.ndarray:
+    return linear_values(as_rows(problem.X), found.w[:, None], problem.mean)[:, 0] + found.intercept
 
 
 def stage_weights(last: float, n_stages: int) -> np.ndarray:

@@ -19,11 +19,14 @@ LEAST_LEFT = 0.01
 
 # Newton's method is used up to this many components and this many steps. The quadratic problem of a step takes at
 # most this many rounds over the coordinates, and ends when a round gains less than this share of the tolerance.
-_NEWTON_MOST, _NEWTON_ROUNDS, _INNER_ROUNDS, _INNER_SHARE = 64, 60, 40, 1e-7
+NEWTON_MOST, NEWTON_ROUNDS, INNER_ROUNDS, INNER_SHARE = 64, 60, 40, 1e-7
 # Number of rounds of coordinate steps between two solves of the variables that are not at 0.
 ROUNDS = 8
+# A divergence within the tolerance of its minimum determines half of the digits of an embedding. At most this many
+# Newton steps in double precision follow, until the gap is below this.
+POLISH, EXACT = 4, 1e-8
 # A step that raises the divergence is shortened by this factor; below the shortest one a plain update is used.
-_SHORTER, _SHORTEST = 0.25, 0.01
+SHORTER, SHORTEST = 0.25, 0.01
 # Apparent increase of a row's divergence that is accepted as round-off, relative to the row's sum.
 _SLACK, _SLACK_SINGLE = 1e-13, 1e-6
 
@@ -35,7 +38,10 @@ def kl_place(X: Any, V: Any, v: Any, tol: float, max_rounds: int) -> Any:
 
         return loops.csr_place(X.data, X.indices, X.indptr, V, v, tol, max_rounds)
     with np.errstate(over="ignore", invalid="ignore"):  # a Newton step that overflows is not taken
-        return _place(X.xp, X.raw, V, v, tol, max_rounds)
+        if X.xp is not np:
+            return _place(X.xp, X.raw, V, v, tol, max_rounds)
+        V, v = (np.asarray(a, dtype=np.float64) for a in (V, v))
+        return _place(np, X.double().raw, V, v, tol, max_rounds).astype(X.dtype, copy=False)
 
 
 def _place(xp: Any, X: Any, V: Any, v: Any, tol: float, max_rounds: int) -> Any:
@@ -55,21 +61,25 @@ def _place(xp: Any, X: Any, V: Any, v: Any, tol: float, max_rounds: int) -> Any:
     H = (mass / whole)[:, None] * xp.astype(used, X.dtype)[None, :]
     mass = xp.where(mass > 0, mass, xp.ones_like(mass))
     H = _step(xp, X, lowest(xp, X), H, V, safe)[0]
-    if V.shape[1] > _NEWTON_MOST:
+    if V.shape[1] > NEWTON_MOST:
         return _by_updates(xp, X, H, V, v, safe, mass, tol, max_rounds)
-    slack = (_SLACK_SINGLE if "32" in str(X.dtype) else _SLACK) * mass
+    single = "32" in str(X.dtype)
+    slack = (_SLACK_SINGLE if single else _SLACK) * mass
+    polish = 0 if single else POLISH
     first, second = np.tril_indices(V.shape[1])
     pairs = _taken(xp, V.T, first) * _taken(xp, V.T, second)  # (k (k + 1) / 2, d)
     index = xp.arange(X.shape[0], device=device(X))
-    rows = (X, mass, slack, H, H, H, H, xp.ones_like(mass), xp.full_like(mass, xp.inf))
+    rows = (X, mass, slack, H, H, H, H, xp.ones_like(mass), xp.full_like(mass, xp.inf), xp.zeros_like(mass))
     done, order = [], []
-    for _ in range(min(_NEWTON_ROUNDS, (max_rounds - 1) // 3)):
-        X, mass, slack, H, last, update, target, reach, best = rows
+    for _ in range(min(NEWTON_ROUNDS, (max_rounds - 1) // 3)):
+        X, mass, slack, H, last, update, target, reach, best, polished = rows
         held = xp.sum(H * v, axis=1)
         H = H * (mass / xp.where(held > 0, held, mass))[:, None]
         slopes, loss, W = _newton_terms(xp, X, H, V)
         lower = loss <= best + slack
-        settled = lower & (xp.max(slopes / safe, axis=1) <= 1 + tol)
+        worst = xp.max(slopes / safe, axis=1)
+        polished = polished + xp.astype(worst <= 1 + tol, mass.dtype)
+        settled = lower & (worst <= 1 + tol) & ((polished > polish) | (worst <= 1 + EXACT))
         update = xp.where(lower[:, None], H * slopes / safe, update)
         left = ~settled
         n_left = int(xp.sum(xp.astype(left, xp.int64)))
@@ -81,20 +91,21 @@ def _place(xp: Any, X: Any, V: Any, v: Any, tol: float, max_rounds: int) -> Any:
             X, W, mass, slack, last, H, update = (
                 _taken(xp, a, stay) for a in (X, W, mass, slack, last, H, update)
             )
-            target, reach, best, loss, lower, slopes, settled = (
-                _taken(xp, a, stay) for a in (target, reach, best, loss, lower, slopes, settled)
+            target, reach, best, polished, loss, lower, slopes, settled = (
+                _taken(xp, a, stay) for a in (target, reach, best, polished, loss, lower, slopes, settled)
             )
             if not n_left:
                 break
         down = xp.where(used[None, :], v[None, :] - slopes, xp.zeros_like(H))
-        newton = clipped_steps(xp, pairs @ W.T, H, down, _INNER_SHARE * tol * mass, _INNER_ROUNDS)[0]
-        reach = xp.where(lower, xp.ones_like(reach), _SHORTER * reach)
+        newton = clipped_steps(xp, pairs @ W.T, H, down, INNER_SHARE * tol * mass, INNER_ROUNDS)[0]
+        reach = xp.where(lower, xp.ones_like(reach), SHORTER * reach)
         last, target = xp.where(lower[:, None], H, last), xp.where(lower[:, None], newton, target)
         best = xp.where(lower, loss, best)
         far = last + reach[:, None] * (target - last)
-        far = xp.where((reach < _SHORTEST)[:, None], update, far)
+        far = xp.where((reach < SHORTEST)[:, None], update, far)
         # A settled row stays unchanged until rows are removed together.
-        rows = (X, mass, slack, xp.where(settled[:, None], last, far), last, update, target, reach, best)
+        H = xp.where(settled[:, None], last, far)
+        rows = (X, mass, slack, H, last, update, target, reach, best, polished)
     else:
         X, mass = rows[0], rows[1]
         done.append(_by_updates(xp, X, rows[5], V, v, safe, mass, tol, max_rounds))

@@ -7,7 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.numerics.kl._place import LEAST_LEFT, ROUNDS
+from labelfold.numerics.kl._place import (
+    EXACT,
+    INNER_ROUNDS,
+    INNER_SHARE,
+    LEAST_LEFT,
+    NEWTON_MOST,
+    NEWTON_ROUNDS,
+    ROUNDS,
+    SHORTER,
+    SHORTEST,
+)
 from labelfold.numerics.kl._ratio_loops import _floor, _special, _together
 from labelfold.rows.loops._vectors import (
     _compile,
@@ -31,7 +41,7 @@ def csr_place(
     """Return H (m, k) for CSR rows and a fixed V with column sums v; each row stops at a gap within ``tol``.
 
     Multiplicative updates with a squared extrapolation: `labelfold.numerics.kl._place._by_updates` is the twin for
-    dense rows.
+    dense rows. Newton's steps then determine the remaining digits, as for dense rows.
     """
     V = np.ascontiguousarray(V)
     out = np.empty((len(indptr) - 1, V.shape[1]), dtype=V.dtype)
@@ -52,6 +62,8 @@ def _place(special: int) -> Any:
         q = np.empty(together, dtype=V.dtype)
         one, two, far = np.empty(k, V.dtype), np.empty(k, V.dtype), np.empty(k, V.dtype)
         whole = v.sum()
+        steps = min(NEWTON_ROUNDS, (max_rounds - 1) // 3) if k <= NEWTON_MOST else 0
+        work = np.zeros((5, k)), np.zeros((1, k * (k + 1) // 2)), np.zeros(1)
         for i in range(indptr.size - 1):
             h, begin, end = out[i], indptr[i], indptr[i + 1]
             mass = 0.0
@@ -96,8 +108,71 @@ def _place(special: int) -> Any:
                 else:
                     loss = value
                     at, new, what = one, two, _NEXT
+            for _ in range(steps):
+                if not _newton_step(data, indices, begin, end, V, v, h, least, tol, work):
+                    break
 
     return place
+
+
+@_compile
+def _newton_step(data, indices, begin, end, V, v, h, least, tol, work):
+    """Move h towards the minimum of the quadratic model of its divergence, in float64; return whether that helped."""
+    points, Q, enough = work
+    here, there, slope = points[0], points[1:2], points[2:3]
+    k = h.size
+    Q[:] = 0
+    mass, held = 0.0, 0.0
+    for p in range(begin, end):
+        mass += data[p]
+    for t in range(k):
+        held += np.float64(h[t]) * v[t]
+    for t in range(k):
+        here[t] = h[t] * (mass / held) if held > 0 else h[t]
+        there[0, t] = here[t]
+        slope[0, t] = v[t]
+    for p in range(begin, end):
+        x, column = np.float64(data[p]), indices[p]
+        made, low = 0.0, max(least[0] * x, np.float64(least[1]))
+        for t in range(k):
+            made += here[t] * V[column, t]
+        bend = x / made / made if made > low else 0.0
+        ratio = x / max(made, low)
+        place = 0
+        for a in range(k):
+            slope[0, a] -= ratio * V[column, a]
+            weighted = bend * V[column, a]
+            for b in range(a + 1):
+                Q[0, place] += weighted * V[column, b]
+                place += 1
+    worst = 0.0
+    for t in range(k):
+        if v[t] > 0:
+            worst = max(worst, 1 - slope[0, t] / v[t])
+        else:
+            slope[0, t] = 0.0
+    if worst <= 1 + EXACT:
+        return False
+    enough[0] = INNER_SHARE * tol * mass
+    clipped_steps(Q, there, slope, enough, INNER_ROUNDS)
+    reach = 1.0
+    while reach >= SHORTEST:
+        gain = 0.0
+        for t in range(k):
+            gain += reach * (here[t] - there[0, t]) * v[t]
+        for p in range(begin, end):
+            x, column, old, step = np.float64(data[p]), indices[p], 0.0, 0.0
+            for t in range(k):
+                old += here[t] * V[column, t]
+                step += (there[0, t] - here[t]) * V[column, t]
+            low = max(least[0] * x, np.float64(least[1]))
+            gain += x * np.log(max(old + reach * step, low) / max(old, low))
+        if gain >= 0:
+            for t in range(k):
+                h[t] = here[t] + reach * (there[0, t] - here[t])
+            return gain > 0
+        reach *= SHORTER
+    return False
 
 
 @_compile

@@ -22,7 +22,7 @@ from labelfold.numerics.least_squares._gram import EPS
 from labelfold.numerics.least_squares._normal_equations import ColumnSide, RowSide
 from labelfold.numerics.least_squares._problem import LeastSquares, LeastSquaresProblem
 from labelfold.numerics.least_squares._shifted_cg import shifted_cg
-from labelfold.rows import Rows, centered
+from labelfold.rows import Rows, Weighted, centered
 
 if TYPE_CHECKING:
     from labelfold.numerics.least_squares._pose import RowTargets
@@ -65,8 +65,8 @@ class KrylovProblem(LeastSquaresProblem):
         random_state: Any,
         callback: Callable[[int, float], None] | None,
     ) -> None:
-        ones = np.ones(rows.shape[0]) if mask is None else mask.astype(np.float64)
-        self.mean = rows.t(ones) / weight
+        counted = rows if mask is None else Weighted(rows, mask)
+        self.mean = counted.mean() * (rows.shape[0] / weight)
         self.X = centered(rows, self.mean, mask)
         self.tol = max(tol, 100 * float(np.finfo(rows.dtype).eps))
         self.max_iter, self.callback = max_iter, callback

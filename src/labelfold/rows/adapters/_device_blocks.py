@@ -79,7 +79,7 @@ class DeviceBlock(Block):
     def __matmul__(self, M: Any) -> Any:
         H = _narrow_product(self.stored, self._like(M))
         if self.center is not None:
-            shifts = wide(self.xp, self._like(self.center)) @ wide(self.xp, self._like(M))
+            shifts = wide(self.xp, self.center) @ wide(self.xp, self._like(M))
             H = H - self._like(shifts)
         if self.weights is not None:
             H = H * _column(self._like(self.weights), H.ndim)
@@ -122,12 +122,14 @@ class DeviceBlock(Block):
         X = self.stored if self.center is None and self.weights is None else self.X
         return self.xp.astype(self.xp.min(X, axis=1), self.dtype, copy=False)
 
-    def shift(self, center: Any) -> DeviceBlock:
+    def shift(self, center: Any, rest: Any = None) -> DeviceBlock:
         """Return the shifted rows."""
         is_plain = self.center is None and self.weights is None
         if is_plain and self.may_shift_late is not None and self.may_shift_late(center):
+            center = wide(self.xp, center) if rest is None else wide(self.xp, center) + wide(self.xp, rest)
             return DeviceBlock(self.stored, self.xp, self.may_shift_late, center, None, self.dtype)
-        return DeviceBlock(self.X - self._like(center, self.dtype), self.xp)
+        X = self.X - self._like(center, self.dtype)
+        return DeviceBlock(X if rest is None else X - self._like(rest, self.dtype), self.xp)
 
     def scale(self, weights: Any) -> DeviceBlock:
         """Return the weighted rows."""
