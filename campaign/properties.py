@@ -29,7 +29,7 @@ from labelfold.rows.adapters._device_blocks import to_host
 ORDERED = ("DRSVM", "LSDR", "NSDR", "KLNMF", "NMFAlpha", "SSNMF", "CNMF", "TSVM", "LabelFold")
 # Methods whose objective values belong to directions found one after the other, not to iterations of one descent.
 NO_DESCENT = ("PCALS", "KernelPCALS")
-# If components are linearly dependent (more of them than columns, or than different columns), the coordinates of a row
+# If components are linearly dependent (more of them than columns, or than different columns), coordinates of a row
 # are not unique.
 NOT_UNIQUE = ("KLNMF", "NMFAlpha", "SSNMF", "CNMF")
 # Modules of scikit-learn's validation, whose messages are accepted as sentences.

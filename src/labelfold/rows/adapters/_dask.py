@@ -116,9 +116,10 @@ class DaskRows(Rows):
 
     def result(
         self, h: Any, f: Callable[[np.ndarray], np.ndarray] | None = None, at: tuple | None = None
-    ) -> da.Array:
-        """Return a Dask array, whose chunks stay on the workers."""
-        h = self.put(h)
+    ) -> Any:
+        """Return a Dask array, whose chunks stay on the workers; an array of the host stays there."""
+        if not isinstance(h, da.Array):
+            return super().result(h, f, at)
         index, values = (np.zeros(0, dtype=np.int64), None) if at is None else (at[0], np.asarray(at[1]))
         columns, parts = self._parts(h), []
         for i, (start, stop) in zip(self._occupied(), self._spans(), strict=True):
