@@ -37,6 +37,8 @@ from common import (
 )
 from labelfold import KernelPCALS, LapRLS
 from subspace_checks import check
+from subspace_choice import choices
+from subspace_library import library
 from subspace_methods import (
     KERNEL_WEIGHT,
     METHODS,
@@ -223,6 +225,22 @@ def _some_draws(results: Results, data: Rows, key: dict[str, str], count: int, s
     return spent
 
 
+def chosen_by_library(results: Results, plan: Plan) -> None:
+    """Tables 1 and 3 with the library's choice of the number of directions and of the weight."""
+    for name in plan.sets:
+        data = read(name, plan)
+        count = labels_of(data, plan)
+        library(
+            results,
+            data,
+            "Table 1" if name in TABLE_1 else "Table 3",
+            range(plan.splits),
+            lambda seed: tasks_of(data, draw(data, count, seed), seed),  # noqa: B023
+            lambda method: table_value(name, method),  # noqa: B023
+            plan.methods,
+        )
+
+
 def robustness(results: Results, plan: Plan) -> None:
     """Figures 3 and 4: PCA-LS by the weight of reconstruction, at 16 directions, and by directions, at weight 1."""
     for name in plan.sets:
@@ -360,6 +378,8 @@ def figures(results: Results, plan: Plan) -> None:
 
 PARTS: dict[str, Callable[[Results, Plan], None]] = {
     "tables": tables,
+    "library": chosen_by_library,
+    "choices": choices,
     "robustness": robustness,
     "figures": figures,
     "checks": checks,

@@ -20,7 +20,7 @@ from labelfold.features._kernel_map import BLOCK_BYTES, KernelMap, Scores, kerne
 from labelfold.labels import Labels
 from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
 from labelfold.rows import Block, Featurized, Rows, as_rows
-from labelfold.subspace._choose_size import CANDIDATES
+from labelfold.subspace._choose_size import CANDIDATES, REPEATS
 from labelfold.subspace._kernel_source import KernelSource
 from labelfold.subspace._nested_subspace import NestedSubspace
 from labelfold.subspace._source import Source
@@ -61,7 +61,7 @@ class KernelPCALS(NestedSubspace):
         and takes 1,000 landmarks where not.
     center : bool, default=True
         Whether to centre features and responses; new rows are centred alike.
-    refit, ridge, task, candidates, cv, one_standard_error, tol, max_iter
+    refit, ridge, task, candidates, cv, repeats, one_standard_error, tol, max_iter
         As in `PCALS`.
     max_gram_bytes : int, default=512 MB
         The most memory for the kernel matrix: 512 MB are 8,192 rows, 8 GB 32,768.
@@ -140,6 +140,7 @@ class KernelPCALS(NestedSubspace):
         task: str = "auto",
         candidates: Any = CANDIDATES,
         cv: int = 5,
+        repeats: int = REPEATS,
         one_standard_error: bool = False,
         tol: float = 1e-8,
         max_iter: int = 200,
@@ -162,6 +163,7 @@ class KernelPCALS(NestedSubspace):
         self.task = task
         self.candidates = candidates
         self.cv = cv
+        self.repeats = repeats
         self.one_standard_error = one_standard_error
         self.tol = tol
         self.max_iter = max_iter

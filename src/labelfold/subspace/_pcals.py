@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from labelfold.labels import Labels
 from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
 from labelfold.rows import Block, Rows, as_rows
-from labelfold.subspace._choose_size import CANDIDATES
+from labelfold.subspace._choose_size import CANDIDATES, REPEATS
 from labelfold.subspace._nested_subspace import NestedSubspace
 from labelfold.subspace._source import Source
 
@@ -51,7 +51,8 @@ class PCALS(NestedSubspace):
     Parameters
     ----------
     n_components : int or "cv", default=2
-        How many directions, k; "cv" chooses among ``candidates`` by cross-validation.
+        How many directions, k; "cv" chooses among ``candidates`` by cross-validation, of classes and labels by the
+        logarithmic loss, of numbers by R^2.
     reconstruction : float or "auto", default="auto"
         Weight of what the subspace loses of the rows, beside what the function loses of the labels. Large: the
         subspace of PCA. Small: the first direction is that of least squares; where several fit exactly, of these the
@@ -68,11 +69,13 @@ class PCALS(NestedSubspace):
         without ``refit``.
     task : {"auto", "classification", "regression"}, default="auto"
         "auto" reads floats with fractions as numbers to predict, everything else as classes or labels.
-    candidates : sequence of int, default=(2, 4, 8, 16, 32)
-        What "cv" chooses from.
+    candidates : int or sequence of int, default=32
+        What "cv" chooses from: 1 to that number, or these numbers.
     cv : int, default=5
         How many folds it makes of the labelled rows, fewer where there are not as many (numbers: not twice as
-        many). All rows stay, those held back as unlabelled ones; as directions are nested, a fold costs one fit.
+        many). All rows stay, those held out as unlabelled ones; as directions are nested, a fold costs one fit.
+    repeats : int, default=3
+        How often "cv" draws the folds, for up to 200 labelled rows; once for more.
     one_standard_error : bool, default=False
         Whether "cv" takes the fewest directions within one standard error of the best score, not the best.
     tol : float, default=1e-8
@@ -114,7 +117,8 @@ class PCALS(NestedSubspace):
     n_components_ : int
         k.
     cv_results_ : dict
-        With "cv": ``n_components``, ``scores`` (a row a fold), ``mean_score``, ``standard_error``, ``chosen``.
+        With "cv": ``n_components``, ``scores`` (a row a fold, higher is better: less the loss, or R^2),
+        ``mean_score``, ``standard_error``, ``chosen``.
     task_ : str
         "binary", "multiclass", "multilabel" or "regression".
     classes_ : ndarray of shape (c,)
@@ -174,6 +178,7 @@ class PCALS(NestedSubspace):
         task: str = "auto",
         candidates: Any = CANDIDATES,
         cv: int = 5,
+        repeats: int = REPEATS,
         one_standard_error: bool = False,
         tol: float = 1e-8,
         max_iter: int = 200,
@@ -191,6 +196,7 @@ class PCALS(NestedSubspace):
         self.task = task
         self.candidates = candidates
         self.cv = cv
+        self.repeats = repeats
         self.one_standard_error = one_standard_error
         self.tol = tol
         self.max_iter = max_iter
