@@ -89,6 +89,7 @@ class Plan:
     robust_sizes: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
     toy_sizes: tuple[int, ...] = (1, 2, 4, 8, 16)
     toy_widths: tuple[float, ...] = WIDTHS
+    choice_sets: int | None = None  # so many of the sets on which rules are compared
 
 
 QUICK = Plan(
@@ -104,6 +105,7 @@ QUICK = Plan(
     robust_sizes=(1, 2),
     toy_sizes=(1, 2),
     toy_widths=(1.0, 0.25),
+    choice_sets=1,
 )
 
 

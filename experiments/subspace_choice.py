@@ -188,7 +188,7 @@ def rules(found: Fits) -> Iterator[tuple[str, int]]:
 
 def choices(results: Results, plan: Any) -> None:
     """Write the accuracy that each rule leads to, by set, draw and weight."""
-    for name, (*_, draws) in SETS.items():
+    for name, (*_, draws) in itertools.islice(SETS.items(), plan.choice_sets):
         data = None
         seeds = range(FIRST_SEED, FIRST_SEED + min(draws, plan.splits))
         for seed, weight in itertools.product(seeds, ("1", "auto")):
