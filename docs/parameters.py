@@ -1,4 +1,4 @@
-"""Write docs/parameters.md: what each parameter means, and its default in every estimator, from the signatures.
+"""Write docs/parameters.md: the meaning of each parameter, and its default in every estimator, from the signatures.
 
     python docs/parameters.py
 

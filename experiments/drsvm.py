@@ -1,11 +1,11 @@
-"""Tables II and IV and Figure 3 of Fang, Cheng & Hsieh (ICDM 2017): DRSVM beside SVD and SSDR, at 20 to 200 labels.
+"""Tables II and IV and Figure 3 of Fang, Cheng & Hsieh (ICDM 2017): DRSVM beside SVD and SSDR, with 20 to 200 labels.
 
     python experiments/drsvm.py              everything, about half an hour on one core
-    python experiments/drsvm.py --quick      a taste on small pieces, seconds
+    python experiments/drsvm.py --quick      a small test, seconds
 
-Real data comes from the folder named by LABELFOLD_DATA (see DATA.md); without it every set is generated in its shape.
-Each number is a row of drsvm.csv as soon as it is known, and a re-run makes only the missing ones; drsvm.md is made
-from the CSV alone.
+Real data comes from the folder LABELFOLD_DATA (see DATA.md); otherwise every set is generated with its shape. Each
+number is written to drsvm.csv as soon as it is known, and a re-run computes only missing ones; drsvm.md is written
+from the CSV file.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ from labelfold.numerics._factor_starts import svd_start
 from labelfold.rows import as_rows
 
 COUNTS = (20, 40, 60, 80, 100, 150, 200)
-# The paper states k = 10 for its timings only; it gives one draw of labels, and no number of iterations.
+# The paper states k = 10 only for its timings, uses one draw of labels, and states no number of iterations.
 K, MAX_ITER, TOL = 10, 100, 1e-5
 ITERATIONS = (3, 10, 30, 100)
-# Eigenvalues of text lie close together: the last digits of its eigenvectors would take thousands of passes.
+# Eigenvalues of text are close together: the last digits of its eigenvectors would take thousands of passes.
 SSDR_TOL, SSDR_MAX_ITER = 1e-3, 40
 METHODS = ("L1-DRSVM", "L2-DRSVM", "SVD+SVM", "SSDR+kNN", "SSDR+SVM")
 SUBSTITUTES = {
@@ -56,7 +56,7 @@ SUBSTITUTES = {
 }
 # The paper's weights of the terms.
 PAPER = {"svm_penalty": 1.0, "reconstruction": 1.0, "factor_penalty": 1.0}
-# The library's weights, which follow the size of the data and the number of labels.
+# The library's weights, which depend on the scale of the data and the number of labels.
 OWN = dict.fromkeys(PAPER, "auto")
 # Table IV: weights of the reconstruction and of the factors, lambda 2 and 3; 100 labels, squared hinge, lambda 1 = 1.
 WEIGHTS = tuple((b, e) for e in (0.1, 1.0, 10.0) for b in (0.1, 1.0, 10.0))
@@ -64,12 +64,12 @@ WEIGHTS = tuple((b, e) for e in (0.1, 1.0, 10.0) for b in (0.1, 1.0, 10.0))
 
 @dataclass(frozen=True)
 class Plan:
-    """How much to run."""
+    """The size of a run."""
 
     sets: tuple[str, ...] = ("adult", "gisette", "news20", "rcv1")
     counts: tuple[int, ...] = COUNTS
     draws: int = 10
-    ssdr_draws: int = 3  # on wide sets, where its eigenvectors take most of the time
+    ssdr_draws: int = 3  # for wide sets, where eigenvectors take most of the time
     weights: tuple[tuple[float, float], ...] = WEIGHTS
     points: int = 100
     most_rows: int | None = None
@@ -79,7 +79,7 @@ QUICK = Plan(counts=(20, 60), draws=2, weights=((1.0, 1.0), (10.0, 1.0)), points
 
 
 class TwoClasses(NamedTuple):
-    """Rows of two classes, and where factorisations of them start (labels do not matter there)."""
+    """Rows of two classes, and the initial values of their factorisations (independent of labels)."""
 
     name: str
     X: Any
@@ -91,7 +91,7 @@ class TwoClasses(NamedTuple):
 
 @cache
 def read(name: str, most_rows: int | None) -> TwoClasses:
-    """Return a set by the paper's name of it."""
+    """Return a set by its name in the paper."""
     X, y, source = _READERS[name]()
     if most_rows is not None:
         kept = np.sort(rng_of("rows", name).permutation(len(y))[:most_rows])
@@ -119,7 +119,8 @@ def _news20() -> tuple[Any, np.ndarray, str]:
     data = load("news20_libsvm", lambda rng: sparse_text(rng, 15_935, 62_061, 20, 80))
     X = sparse.csr_array(data.X, copy=True)
     X.data /= np.repeat(np.sqrt(X.multiply(X).sum(axis=1)), np.diff(X.indptr))
-    # Groups in alphabetical order: comp.* are the second to sixth, misc.forsale the seventh, sci.* 12th to 15th.
+    # Groups in alphabetical order: comp.* are the second to sixth, misc.forsale is the seventh, sci.* the 12th to
+    # 15th.
     groups = data.y - data.y.min()
     return X, np.isin(groups, [1, 2, 3, 4, 5, 6, 11, 12, 13, 14]).astype(int), data.source
 
@@ -129,8 +130,8 @@ def _rcv1() -> tuple[Any, np.ndarray, str]:
     if data.y.ndim == 1:
         return data.X, data.y % 2, data.source
     Y = np.asarray(data.y)
-    # The columns have no names: those of CCAT, ECAT, GCAT and MCAT are known by how many rows they hold. In the
-    # second half of the rows every column lies one further left than in the first.
+    # The columns have no names: CCAT, ECAT, GCAT and MCAT are recognised by their numbers of rows. In the second half
+    # of the rows every column is one further left than in the first.
     first = np.arange(len(Y)) < len(Y) // 2
     columns = np.where(first[:, None], [33, 59, 70, 98], [32, 58, 69, 97])
     C, E, G, M = np.take_along_axis(Y, columns, axis=1).T > 0
@@ -147,7 +148,7 @@ _READERS: dict[str, Callable[[], tuple[Any, np.ndarray, str]]] = {
 
 
 def draw(data: TwoClasses, count: int, seed: int) -> np.ndarray:
-    """Return labels of ``count`` rows drawn at random, -1 elsewhere; both classes are among them."""
+    """Return labels of ``count`` random rows, with -1 for the others; both classes occur."""
     rng = rng_of("labels", data.name, count, seed)
     while True:
         known = rng.permutation(len(data.y))[:count]
@@ -194,7 +195,7 @@ def run(
     value: Any,
     **options: Any,
 ) -> None:
-    """Write the row of one fit, unless it is there."""
+    """Write the row of one fit, unless it exists."""
     key = {
         "part": part,
         "dataset": data.name,
@@ -214,7 +215,7 @@ def run(
 
 
 def table_2_value(name: str, method: str, count: int) -> float:
-    """Return the accuracy (%) that the paper prints."""
+    """Return the accuracy (%) in the paper."""
     return published("drsvm", "Table II")[name, method, words(labels=count)].value
 
 
@@ -232,7 +233,7 @@ def table_2(results: Results, plan: Plan) -> None:
 
 
 def own_weights(results: Results, plan: Plan) -> None:
-    """Table II with the library's weights, and with the paper's for all iterations, whatever the tolerance."""
+    """Table II with the library's weights, and with the paper's weights for all iterations (no tolerance)."""
     for name in plan.sets:
         data = read(name, plan.most_rows)
         for seed in range(plan.draws):
@@ -245,7 +246,7 @@ def own_weights(results: Results, plan: Plan) -> None:
 
 
 def table_4(results: Results, plan: Plan) -> None:
-    """Accuracy by the weights of reconstruction and size of the factors, at 100 labels."""
+    """Accuracy by the weights of the reconstruction and of the norm of the factors, with 100 labels."""
     for name in ("news20", "rcv1"):
         if name not in plan.sets:
             continue
@@ -266,7 +267,7 @@ def ssdr_readings(results: Results, plan: Plan) -> None:
 
 
 def iterations(results: Results, plan: Plan) -> None:
-    """Accuracy by the number of iterations, which the paper does not give."""
+    """Accuracy by the number of iterations, which the paper does not state."""
     for name in ("adult", "rcv1"):
         if name not in plan.sets:
             continue
@@ -305,7 +306,7 @@ def figure_3(results: Results, plan: Plan) -> None:
 
 
 def write_report(results: Results, path: Path) -> None:
-    """Make the page from the rows alone."""
+    """Write the page from the rows alone."""
     page = Report(path)
     page.text(
         "# DRSVM",
@@ -369,7 +370,7 @@ def write_report(results: Results, path: Path) -> None:
 
 
 def _own(page: Report, results: Results) -> None:
-    """Write Table II with the library's weights beside the start, SVD+SVM, on the same draws."""
+    """Write Table II with the library's weights beside the initial values, SVD+SVM, on the same draws."""
     rows = results.select(part="Own weights")
     if not rows:
         return
@@ -433,7 +434,7 @@ def _readings(page: Report, results: Results) -> None:
 
 
 def _gain(rows: list[dict[str, str]], others: list[dict[str, str]]) -> str:
-    """Return the mean difference over the draws that both have, and its standard error."""
+    """Return the mean difference over common draws, and its standard error."""
     ours, theirs = ({row["seed"]: float(row["ours"]) for row in some} for some in (rows, others))
     gaps = [ours[seed] - theirs[seed] for seed in ours.keys() & theirs.keys()]
     if len(gaps) < 2:
@@ -489,7 +490,7 @@ PARTS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> Path:
-    """Run what is missing, then make the report; return its path."""
+    """Compute missing rows, then write the report; return its path."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="small pieces of everything, in seconds")
     parser.add_argument("--output", help="folder of results; experiments/results for whole runs on real data")

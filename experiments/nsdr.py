@@ -1,11 +1,11 @@
 """Table 2 and Figures 1 to 4 of Grabocka & Schmidt-Thieme: NSDR and LSDR beside SVMs with and without PCA.
 
     python experiments/nsdr.py              everything, half an hour on one core
-    python experiments/nsdr.py --quick      a taste on small pieces, seconds
+    python experiments/nsdr.py --quick      a small test, seconds
 
-Real data comes from the folder named by LABELFOLD_DATA (see DATA.md); without it every set is generated in its shape.
-Each number is a row of nsdr.csv as soon as it is known, and a re-run makes only the missing ones; nsdr.md is made
-from the CSV alone.
+Real data comes from the folder LABELFOLD_DATA (see DATA.md); otherwise every set is generated with its shape. Each
+number is written to nsdr.csv as soon as it is known, and a re-run computes only missing ones; nsdr.md is written from
+the CSV file.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ FILES = {
     "sonar": ("sonar", 208, 60),
     "spect": ("spect", 267, 22),
 }
-# The paper's ranges. It gives none for lambda W, which its Table 1 has at 0.1, 1 and 10. Its two learning rates say
-# how far a descent comes; there are none here, and the number of iterations takes their place.
+# The paper's ranges. It states none for lambda W, which is 0.1, 1 and 10 in its Table 1. Its two learning rates
+# determine the length of a descent; here the number of iterations does.
 PENALTIES = tuple(10.0**e for e in range(-6, 2))
-# Its model has row offsets in the unit of X.
+# In its model row offsets have the unit of X.
 PAPER = {"offset_unit": 1.0}
 FACTORS = {
     "row_penalty": PENALTIES,
@@ -76,8 +76,8 @@ GRIDS = {
     "PCA-SVMs": {"variance": (0.5, 0.7, 1.0)} | MACHINE,
     "SVMs": MACHINE,
 }
-# The paper's own choice for every set, in the order of TABLE_1_NAMES. It leaves NSDR's components on ionosphere out;
-# they are LSDR's, which its Figure 3 has for NSDR, too.
+# The paper's own choice for every set, in the order of TABLE_1_NAMES. It does not state NSDR's components for
+# ionosphere; they are those of LSDR, which its Figure 3 also uses for NSDR.
 TABLE_1 = {
     "breast_cancer_w": ((9, 1e-2, 1.0, 0.9, 10.0, 2), (6, 1e-4, 1e-5, 0.1, 1.0), (1.0, 10.0, 2), (10.0, 2)),
     "ionosphere": ((25, 1e-6, 1e-6, 0.9, 10.0, 2), (25, 1e-6, 1e-5, 0.9, 1.0), (1.0, 1.0, 3), (0.1, 2)),
@@ -117,14 +117,14 @@ FIGURE_4 = {
 
 @dataclass(frozen=True)
 class Plan:
-    """How much to run."""
+    """The size of a run."""
 
     sets: tuple[str, ...] = tuple(TABLE_2)
     folds: int = 5
-    tries: int = 32  # points of a grid, drawn at random; all of them where there are no more
+    tries: int = 32  # random points of a grid; all if there are fewer
     finalists: int = 4
-    splits: int = 3  # of the training part, over which finalists are judged
-    quick_iter: int = 10  # of all candidates
+    splits: int = 3  # splits of the training part, for the final choice
+    quick_iter: int = 10  # iterations of all candidates
     max_iter: int = 30
     iterations: tuple[int, ...] = (1, 2, 3, 5, 8, 12, 20, 30, 50, 80, 120)
     penalties: tuple[float, ...] = PENALTIES
@@ -146,7 +146,7 @@ QUICK = Plan(
 
 
 class TwoClasses(NamedTuple):
-    """Rows of two classes, columns standardised."""
+    """Rows of two classes, with standardised columns."""
 
     name: str
     X: np.ndarray
@@ -156,7 +156,7 @@ class TwoClasses(NamedTuple):
 
 @cache
 def read(name: str, most_rows: int | None) -> TwoClasses:
-    """Return a set by the paper's name of it; rows with missing values are left out."""
+    """Return a set by its name in the paper; rows with missing values are left out."""
     file, n, d = FILES[name]
     data = load(file, lambda rng: dense_classes(rng, n, d, 2))
     whole = np.isfinite(data.X).all(axis=1)
@@ -174,7 +174,7 @@ def folds(data: TwoClasses, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 def candidates(method: str, data: TwoClasses, seed: int, tries: int) -> list[dict[str, Any]]:
-    """Return points of the method's grid: all of them, or ``tries`` drawn at random without repetition."""
+    """Return points of the method's grid: all of them, or ``tries`` random ones without repetition."""
     grid = GRIDS[method.split(",")[0]]
     shape = tuple(len(values) for values in grid.values())
     size = int(np.prod(shape))
@@ -194,9 +194,9 @@ def errors(
     options: dict[str, Any],
     max_iter: int,
 ) -> float:
-    """Return the error on the rows asked for, with the labels of the known rows.
+    """Return the error on the rows ``asked``, given the labels of the known rows.
 
-    The factorisations see all rows, as in the paper: those that are not known without their labels.
+    The factorisations use all rows, as in the paper; rows that are not known are unlabelled.
     """
     options = dict(options)
     X, y = data.X, data.y
@@ -277,7 +277,7 @@ def table_2_as_given(results: Results, plan: Plan) -> None:
 
 
 def small_sets() -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Return the data of two pictures: rows that a line parts, rows that a curve parts; the last column is noise."""
+    """Return two small sets, one linearly separable and one not; the last column is noise."""
     rng = rng_of("pictures")
     along = np.linspace(-1, 1, 5)
     flat = np.array([[x, 0.3 * x + s * 0.25] for s in (1, -1) for x in along])
@@ -289,7 +289,7 @@ def small_sets() -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 def pictures(results: Results, plan: Plan) -> None:
     """Write the coordinates of the two small sets, reduced to two dimensions in two ways each."""
-    # Penalties, weights and degree as the captions give them; without labels: next to all weight on reconstruction.
+    # Penalties, weights and degree from the captions; without labels nearly all weight is on the reconstruction.
     small = {"row_penalty": 1e-4, "basis_penalty": 1e-4, "max_iter": 2000, **PAPER}
     large = {
         "row_penalty": 1e-2,
@@ -320,10 +320,10 @@ def pictures(results: Results, plan: Plan) -> None:
                     if not results.has(parameters=name, **key):
                         results.add(parameters=name, ours=float(fitted.embedding_[i, axis]), **key)
             error = float(np.mean(fitted.predict(X) != y))
-            # Of the rows where the fit placed them, which is what the pictures show.
+            # For the embedding of the fit, which the figures show.
             placed = np.column_stack([fitted.embedding_, fitted.row_offsets_])
             found = fitted._decide(fitted._scores_of(placed))
-            if method == "unsupervised":  # its own machine counts for nothing: the best line there is
+            if method == "unsupervised":  # its own SVM is not used, but the best line
                 found = (
                     SVC(kernel="linear", C=1e6, max_iter=10**6).fit(placed[:, :2], y).predict(placed[:, :2])
                 )
@@ -332,7 +332,7 @@ def pictures(results: Results, plan: Plan) -> None:
 
 
 def convergence(results: Results, plan: Plan) -> None:
-    """Write both parts of the objective and both errors on ionosphere after so many iterations."""
+    """Write both parts of the objective and both errors on ionosphere after several numbers of iterations."""
     data = read("ionosphere", plan.most_rows)
     train, test = folds(data, plan.folds)[0]
     few = np.full(len(data.y), -1)
@@ -380,7 +380,7 @@ def sensitivity(results: Results, plan: Plan) -> None:
 
 
 def write_report(results: Results, path: Path) -> None:
-    """Make the page from the rows alone."""
+    """Write the page from the rows alone."""
     page = Report(path)
     page.text(
         "# LSDR and NSDR",
@@ -451,7 +451,7 @@ def _report_table(page: Report, results: Results) -> None:
 
 
 def _cell(rows: list[dict[str, str]], name: str, method: str) -> str:
-    """Return the mean error over folds and its deviation, and the published ones."""
+    """Return the mean error over folds with its standard deviation, and the published ones."""
     found = [float(r["ours"]) for r in rows if (r["dataset"], r["method"]) == (name, method)]
     cell = f"{np.mean(found):.3f} ± {np.std(found):.3f}" if found else ""
     if method in PUBLISHED:
@@ -588,7 +588,7 @@ PARTS: dict[str, Callable[[Results, Plan], None]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> Path:
-    """Run what is missing, write the report, and return its path."""
+    """Compute missing rows, write the report, and return its path."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="small pieces of everything, seconds")
     parser.add_argument("--output", help="folder for the results")

@@ -1,11 +1,11 @@
 """Tables 1 and 3 and Figures 1 to 4 of Zhang, Hou, Xiang & Liu (ECML PKDD 2009): PCA-LS beside six other methods.
 
     python experiments/subspace.py              everything, about an hour on one core
-    python experiments/subspace.py --quick      a taste on small pieces, seconds
+    python experiments/subspace.py --quick      a small test, seconds
 
-Real data comes from the folder named by LABELFOLD_DATA (see DATA.md); without it every set is generated in its shape.
-Each number is a row of subspace.csv as soon as it is known, and a re-run makes only the missing ones; subspace.md is
-made from the CSV alone. How the methods are run is in subspace_methods.py.
+Real data comes from the folder LABELFOLD_DATA (see DATA.md); otherwise every set is generated with its shape. Each
+number is written to subspace.csv as soon as it is known, and a re-run computes only missing ones; subspace.md is
+written from the CSV file. The methods are in subspace_methods.py.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ from subspace_methods import (
 )
 
 FOLDS = 5
-# How many draws are made at once: all, where kernels and graphs take the time; two, where the pursuits do.
+# Number of draws computed at once: all if kernels and graphs take most of the time, two if the pursuits do.
 TOGETHER = {"PCA-LS": 2, "KPCA-LS": 2}
-MOST_AT_ONCE = 3000  # with more rows all draws together, since decompositions take as long as pursuits
+MOST_AT_ONCE = 3000  # rows; with more, all draws at once, since decompositions are as slow
 TABLE_1 = ("G241c", "G241d")
-# The file of each set, and the shape in which it is generated where that is missing.
+# The file of each set, and the shape of generated data if it is missing.
 FILES = {
     "G241c": ("ssl_g241c", 1500, 241),
     "G241d": ("ssl_g241d", 1500, 241),
@@ -73,17 +73,17 @@ FILES = {
 
 @dataclass(frozen=True)
 class Plan:
-    """How much to run."""
+    """The size of a run."""
 
     sets: tuple[str, ...] = tuple(FILES)
     methods: tuple[str, ...] = tuple(METHODS)
     splits: int = 10
     labels: int = 50
-    many_labels: int = 500  # of the large set
+    many_labels: int = 500  # labels of the large set
     configurations: int = MOST
     n_landmarks: int = 500
     most_rows: int | None = None
-    toy_rows: int = 200  # of each class
+    toy_rows: int = 200  # rows of each class
     sizes: tuple[int, ...] = SIZES
     robust_weights: tuple[float, ...] = tuple(sorted(PENALTIES))
     robust_sizes: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
@@ -111,7 +111,7 @@ QUICK = Plan(
 
 @lru_cache(maxsize=1)
 def read(name: str, plan: Plan) -> Rows:
-    """Return a set by the paper's name of it; only the latest is kept, since its kernels are large."""
+    """Return a set by its name in the paper; only the last one is cached, since its kernels are large."""
     file, n, d = FILES[name]
     large = name == "SecStr"
     n = n if plan.most_rows is None else min(n, plan.most_rows)
@@ -126,7 +126,7 @@ def read(name: str, plan: Plan) -> Rows:
     if name == "Breast-cancer" and data.source == "real":
         complete = ~np.isnan(X).any(axis=1)
         X, y = X[complete], y[complete]
-        X = (X - X.mean(axis=0)) / X.std(axis=0)  # as the sources of Image and Waveform did to theirs
+        X = (X - X.mean(axis=0)) / X.std(axis=0)  # as in the sources of Image and Waveform
     if len(y) > n:
         kept = np.sort(rng_of("rows", name).permutation(len(y))[:n])
         X, y = X[kept], y[kept]
@@ -134,7 +134,7 @@ def read(name: str, plan: Plan) -> Rows:
 
 
 def draw(data: Rows, count: int, seed: int) -> np.ndarray:
-    """Return rows drawn at random to be labelled, both classes among them."""
+    """Return random rows to be labelled, with both classes among them."""
     rng = rng_of("labels", data.name, count, seed)
     while True:
         known = np.sort(rng.permutation(len(data.y))[:count])
@@ -143,7 +143,7 @@ def draw(data: Rows, count: int, seed: int) -> np.ndarray:
 
 
 def tasks_of(data: Rows, known: np.ndarray, seed: int) -> list[Task]:
-    """Return the whole task, which is to label all other rows, then a task for each fold of the labelled ones."""
+    """Return the complete task, to label all other rows, and a task for each fold of the labelled rows."""
     others = np.setdiff1d(np.arange(len(data.y)), known)
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
     with warnings.catch_warnings():
@@ -156,18 +156,18 @@ def accuracies(data: Rows, found: Any, tasks: Sequence[Task]) -> dict[str, np.nd
     """Return the accuracy (%) of each configuration on each task."""
     right: dict[str, np.ndarray] = defaultdict(lambda: np.full(len(tasks), np.nan))
     for config, i, values in found:
-        # What is on neither side is given to the first class, as an argmax does.
+        # A score of 0 counts for the first class, as with argmax.
         right[config][i] = 100 * np.mean((values > 0) == (data.y[tasks[i].asked] > 0))
     return right
 
 
 def labels_of(data: Rows, plan: Plan) -> int:
-    """Return how many rows are labelled."""
+    """Return the number of labelled rows."""
     return plan.many_labels if data.large else plan.labels
 
 
 def table_value(name: str, method: str) -> float | None:
-    """Return the accuracy (%) that the paper prints, if it has any."""
+    """Return the accuracy (%) in the paper, if any."""
     part = "Table 1" if name in TABLE_1 else "Table 3"
     cells = {key[:2]: cell.value for key, cell in published("pca-ls", part).items()}
     return cells.get((name, method))
@@ -196,11 +196,11 @@ def tables(results: Results, plan: Plan) -> None:
 
 
 def _some_draws(results: Results, data: Rows, key: dict[str, str], count: int, seeds: list[int]) -> float:
-    """Write the rows of some draws of one method; return the seconds they took."""
+    """Write the rows of some draws of one method; return their seconds."""
     groups = [tasks_of(data, draw(data, count, seed), seed) for seed in seeds]
     run = METHODS[key["method"]]
-    # A pursuit is dear, and the whole task needs only that of the configuration chosen. What graphs and kernels
-    # give comes for all tasks at once.
+    # A pursuit is expensive, and the complete task needs only the chosen configuration. Graphs and kernels give
+    # results for all tasks at once.
     later = key["method"] in TOGETHER
     tasks = [task for group in groups for task in group[later:]]
     spent, found = seconds(lambda: accuracies(data, run(data, tasks), tasks))
@@ -280,7 +280,7 @@ def robustness(results: Results, plan: Plan) -> None:
 
 
 def checks(results: Results, plan: Plan) -> None:
-    """Every method once by its public estimator, beside what the cached computation gives; and its time."""
+    """Every method once with its public estimator, beside the cached computation; and its time."""
     for name in plan.sets:
         data = read(name, plan)
         count = labels_of(data, plan)
@@ -304,13 +304,13 @@ def checks(results: Results, plan: Plan) -> None:
 
 
 def toy(name: str, plan: Plan) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return two overlapping Gaussians or two moons, their classes, and labels of a few rows (-1 elsewhere)."""
+    """Return two overlapping Gaussians or two moons, their classes, and labels of a few rows (-1 for the others)."""
     n = plan.toy_rows
     rng = rng_of("toy", name, n)
     y = np.repeat([0, 1], n)
     if name == "Two Gaussians":
         X = rng.standard_normal((2 * n, 2)) + 1.5 * y[:, None]
-        # The one labelled row of a class is one that is more likely of its own class.
+        # The labelled row of a class is on the side of its own class.
         side = X.sum(axis=1) > 1.5
         known = np.array([rng.choice(np.flatnonzero((y == c) & (side == c))) for c in (0, 1)])
     else:
@@ -322,7 +322,7 @@ def toy(name: str, plan: Plan) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def toy_model(method: str, X: np.ndarray, n_labelled: int, config: str) -> Any:
-    """Return an estimator from the text of its parameters; the ridge there stands beside a mean."""
+    """Return an estimator from the text of its parameters, in which the ridge belongs to a mean over rows."""
     value = {name: float(number) for name, number in (word.split("=") for word in config.split())}
     distance = np.sqrt(((X[:, None] - X) ** 2).sum(axis=2)).sum() / (len(X) * (len(X) - 1))
     gamma = 1 / (2 * (value["kernel_width"] * distance) ** 2)
@@ -339,7 +339,7 @@ def toy_model(method: str, X: np.ndarray, n_labelled: int, config: str) -> Any:
 
 
 def figures(results: Results, plan: Plan) -> None:
-    """Figures 1 and 2: the parameters with which each method does best on the two toy sets, as the paper chose."""
+    """Figures 1 and 2: the best parameters of each method on the two toy sets, chosen as in the paper."""
     grids = {
         "KPCA-LS": [words(kernel_width=w, p=max(plan.toy_sizes)) for w in plan.toy_widths],
         "KLapRLS": [
@@ -389,7 +389,7 @@ PARTS: dict[str, Callable[[Results, Plan], None]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> Path:
-    """Run what is missing, then make the report; return its path."""
+    """Compute missing rows, then write the report; return its path."""
     from subspace_report import write_report
 
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])

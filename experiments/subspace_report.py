@@ -1,4 +1,4 @@
-"""The page of subspace.py, from its rows alone."""
+"""The page of subspace.py, written from its rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CHOSEN = "rule=cv5x3 loss=log of=all"  # the library's rule
 
 
 def write_report(results: Results, path: Path, plan: Any) -> None:
-    """Make the page."""
+    """Write the page."""
     page = Report(path)
     page.text(
         "# PCA-LS and kernel PCA-LS",
@@ -54,7 +54,7 @@ def write_report(results: Results, path: Path, plan: Any) -> None:
 
 
 def _missing(page: Report, results: Results, plan: Any) -> None:
-    """Say what the tables still lack."""
+    """Add a sentence on missing entries of the tables."""
     cells = {name: methods for part in TABLES for name, methods in _cells(results, part).items()}
     lines = []
     for name in plan.sets:

@@ -323,7 +323,7 @@ def test_delivered_baselines_look_at_no_hidden_label(experiment):
 def test_delivered_reads_what_was_promised(experiment, tmp_path):
     delivered = experiment("delivered")
     path = tmp_path / "answer.json"
-    printed = "LDA with 2 components keeps the classes apart best: 97.2% right on rows held back."
+    printed = "LDA with 2 components keeps the classes apart best: 97.2% right on rows held out."
     assert delivered.read_promise(path, printed) == {
         "method": "LDA with 2 components",
         "metric": "accuracy",

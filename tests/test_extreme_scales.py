@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 
 import labelfold
 from labelfold import features
@@ -126,3 +127,27 @@ def test_a_ridge_is_chosen_from_few_numbers(n, rng):
         warnings.simplefilter("error")
         model = labelfold.CCA(ridge=[0.1, 1.0], task="regression").fit(X, y)
     assert model.ridge_ in (0.1, 1.0)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        labelfold.DRSVM(2, center=True),
+        labelfold.LapRLS(),
+        labelfold.LapRLS(normalized=True),
+        labelfold.LDA(),
+        labelfold.LSDR(2),
+        labelfold.SSDR(2),
+        labelfold.TSVM(),
+        features.Principal(2),
+    ],
+    ids=str,
+)
+def test_single_precision_far_from_0_is_as_good_as_double(model, rng):
+    y = np.tile([0, 1, 2, -1], 20)
+    X = (rng.normal(size=(80, 4)) + 2 * rng.normal(size=(4, 4))[y] + 1e6).astype(np.float32)
+    made = []
+    for rows in (X, X.astype(np.float64)):
+        fitted = clone(model).fit(rows, y)
+        made.append((fitted.transform if hasattr(fitted, "transform") else fitted.decision_function)(rows))
+    np.testing.assert_allclose(made[0], made[1], atol=3e-4 * np.abs(made[1]).max())

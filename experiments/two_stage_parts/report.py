@@ -1,4 +1,4 @@
-"""The page and its figures, from the rows alone."""
+"""The page and its figures, written from the rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from two_stage_parts.sets import BOUND, SYNTHETIC, TABLE_ORDER, TECHNIQUES
 
 
 def write_report(results: Results, path: Path) -> None:
-    """Make the page and its figures from the rows alone."""
+    """Write the page and its figures from the rows alone."""
     report = Report(path)
     sources = {row["dataset"]: row["source"] for row in results.rows}
     made = [name for name, source in sources.items() if source == "generated" and name not in SYNTHETIC]
@@ -33,7 +33,7 @@ def write_report(results: Results, path: Path) -> None:
         + ". One thread; times are "
         "processor seconds.",
     )
-    # A run of some parts, into a folder of its own, has no rows of the others.
+    # A run of some parts, into a separate folder, has no rows of the others.
     for part, write in (
         ("Table 2", _report_table_2),
         ("Figure 1", _report_accuracy),

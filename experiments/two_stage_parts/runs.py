@@ -1,4 +1,4 @@
-"""The runs: each writes its rows as soon as they are known, and only those that are missing."""
+"""The runs. Each writes its rows as soon as they are known, and only missing ones."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _say(*what: Any) -> None:
 
 
 def figures_1_2(results: Results, plan: Plan) -> None:
-    """Write how well a linear SVM does in the reduced space, by either solver."""
+    """Write the score of a linear SVM in the reduced space, for both solvers."""
     for name, n_splits in plan.splits:
         data = read(name, plan)
         part, techniques = ("Figure 1", MULTILABEL) if name == "Yeast" else ("Figure 2", ("LDA",))

@@ -1,4 +1,4 @@
-"""The sets and techniques of the two-stage paper, its published numbers, and how much of them a run does."""
+"""The sets and methods of the two-stage paper, its published numbers, and the size of a run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TECHNIQUES: dict[str, Callable[..., Any]] = {
 }
 MULTILABEL = tuple(name for name in TECHNIQUES if name != "LDA")
 
-# The paper's name of a set: its file, rows, columns, and classes or labels.
+# For each set of the paper: its file, rows, columns, and classes or labels.
 CLASS_SETS = {
     "Wine": ("wine", 178, 13, 3),
     "Satimage": ("satimage", 6435, 36, 6),
@@ -40,16 +40,16 @@ TABLE_ORDER = (*SYNTHETIC, *LABEL_SETS, *CLASS_SETS)
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is done.
+    """The size of a run.
 
     Attributes
     ----------
     ridges : tuple of float
         Values of the regularisation.
     most : tuple of int
-        At most so many rows and columns of each set of Table 2.
+        Most rows and columns of each set of Table 2.
     wide_ridges : tuple of float
-        Those for which ``solver="direct"`` is asked too where d is 5000 (half a minute each).
+        Ridges for which ``solver="direct"`` also runs if d is 5000 (half a minute each).
     splits : tuple
         Random halves of Yeast and Wine.
     classifier_splits : int
@@ -57,13 +57,13 @@ class Plan:
     text_size : tuple of int
         At most so many rows and columns of the sets of words in the comparison of classifiers.
     fixed : dict
-        For each figure, the size that stays as it is.
+        For each figure, the size that is fixed.
     sizes : dict
-        And those that the other one takes: the paper's.
+        The values of the other size: the paper's.
     beyond : dict
-        And larger ones, the direct approach only as far as d = 5000.
+        Larger values; the direct approach runs only up to d = 5000.
     rounds : int
-        How often each time is taken, the solvers in turn; a row each.
+        Number of repetitions, the solvers in turn; one row for each.
     """
 
     ridges: tuple[float, ...] = RIDGES
@@ -102,7 +102,7 @@ QUICK = Plan(
 
 
 def read(name: str, plan: Plan) -> Data:
-    """Return a set by the paper's name; where the plan is for less than all of it, some rows and columns."""
+    """Return a set by its name in the paper, or some of its rows and columns if the plan is smaller."""
     rows, columns = plan.most
     if name in SYNTHETIC:
         n, d = min(SYNTHETIC[name][0], rows), min(SYNTHETIC[name][1], columns)

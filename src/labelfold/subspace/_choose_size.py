@@ -1,4 +1,4 @@
-"""How many directions: cross-validation over nested subspaces, one fit a fold."""
+"""The number of directions, by cross-validation over nested subspaces with one fit for each fold."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from labelfold.model_selection._choosing import best_candidate, fold_scores
 from labelfold.model_selection._scoring import one_standard_error
 from labelfold.subspace._source import Source
 
-# The most directions to choose from, and how often folds are drawn, up to so many labelled rows.
+# Largest number of directions to choose from; number of draws of the folds, for up to FEW labelled rows.
 CANDIDATES, REPEATS, FEW = 32, 3, 200
 
 
 def choose_components(estimator: Any, source: Source) -> dict[str, Any]:
-    """Return how well each number of directions predicts labels that were held out.
+    """Return the score of each number of directions on held-out labels.
 
-    Folds are stratified by class. Rows of the fold that is held out stay in training as unlabelled ones. Directions
-    are nested, so that one fit a fold serves all candidates. Where the labelled rows exceed the memory budget, a
-    random sample of them is used. Classes and labels are scored by the logarithmic loss, numbers by R^2: with few
-    labels accuracies of many candidates are equal, or differ by one row.
+    Folds are stratified by class. Held-out rows stay in training as unlabelled rows. Directions are nested, so one
+    fit for each fold serves all candidates. If the labelled rows exceed the memory budget, a random sample of them is
+    used. The score of classes and labels is the negative logarithmic loss, of numbers R^2. With few labels the
+    accuracy would be equal for many candidates, or differ by one row.
 
     Parameters
     ----------
     estimator : NestedSubspace
-        Its parameters say how: ``candidates``, ``cv``, ``repeats``, ``one_standard_error``.
+        Its parameters ``candidates``, ``cv``, ``repeats`` and ``one_standard_error`` are used.
     source : Source
         The rows, already read.
 
@@ -55,7 +55,7 @@ def choose_components(estimator: Any, source: Source) -> dict[str, Any]:
     splits = [_splits(labels, estimator, estimator._seed + i) for i in range(repeats)]
     measure = r2_score if labels.task == "regression" else log_score
     table = fold_scores([split for some in splits for split in some], predict, Y, measure)
-    # Repeats share their rows: they steady the mean, and do not count as more rows.
+    # Repeats use the same rows, so they do not count as more rows in the standard error.
     error = table.std(axis=0, ddof=1) / np.sqrt(len(splits[0]))
     best = best_candidate(table, -candidates)
     if estimator.one_standard_error:
@@ -70,7 +70,7 @@ def choose_components(estimator: Any, source: Source) -> dict[str, Any]:
 
 
 def log_score(Y: np.ndarray, F: np.ndarray) -> float:
-    """Return less the mean logarithmic loss of scores F for signs Y; least-squares scores are half their log-odds.
+    """Return the negative mean logarithmic loss of scores F for signs Y; the log-odds are twice the score.
 
     >>> round(log_score(np.array([[1.0], [-1.0]]), np.array([[0.0], [0.0]])), 3)
     -0.693
@@ -80,12 +80,12 @@ def log_score(Y: np.ndarray, F: np.ndarray) -> float:
 
 def _splits(labels: Labels, estimator: Any, seed: int) -> Any:
     n = labels.n_labelled
-    # R^2 needs two numbers a fold.
+    # R^2 needs two numbers in a fold.
     a_fold = 2 if labels.task == "regression" else 1
     least = max(3, 2 * a_fold)
     if n < least:
         raise ValueError(
-            f"n_components='cv' holds back labels and y has {n} labelled row{'s' if n > 1 else ''}; label {least} or "
+            f"n_components='cv' holds out labels and y has {n} labelled row{'s' if n > 1 else ''}; label {least} or "
             "more, or give n_components as a number"
         )
     folds = min(estimator.cv, n // a_fold)
@@ -93,14 +93,14 @@ def _splits(labels: Labels, estimator: Any, seed: int) -> Any:
         folds = max(2, min(folds, int(labels.counts().max())))
         splitter: Any = StratifiedKFold(folds, shuffle=True, random_state=seed)
         with warnings.catch_warnings():
-            # A class with fewer rows than folds is absent from some folds.
+            # A class with fewer rows than folds is missing in some folds.
             warnings.filterwarnings("ignore", "The least populated class", UserWarning)
             return list(splitter.split(np.zeros(n), labels.values))
     return list(KFold(folds, shuffle=True, random_state=seed).split(np.zeros(n)))
 
 
 def checked_candidates(candidates: Any) -> np.ndarray:
-    """Return candidates as ascending integers, or say what is wrong with them."""
+    """Return candidates as ascending integers, or raise an error if they are not valid."""
     values = np.arange(1, int(candidates) + 1) if isinstance(candidates, Integral) else np.asarray(candidates)
     if values.ndim != 1 or not len(values) or values.dtype.kind not in "iu" or values.min() < 1:
         raise ValueError(

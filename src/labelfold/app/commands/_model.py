@@ -159,9 +159,9 @@ def _method_to_fit(method: str | None, components: int | None, ridge: float | No
 
 
 def _fit_and_expect(made: Any, data: Any, y: Any, only_gaps: bool, seed: int) -> tuple[Any, Any]:
-    """Return the fitted, calibrated model and its expected score, or None where too few rows are labelled.
+    """Return the fitted, calibrated model and its expected score; None for the score if too few rows are labelled.
 
-    ``made(X=X)`` returns the estimator for rows X. ``only_gaps``: only missing values of y mean unlabelled.
+    ``made(X=X)`` returns the estimator for rows X. With ``only_gaps`` only missing values of y mean unlabelled.
     """
     from labelfold.app._calibrate import calibrate
     from labelfold.app.compare._expect import by_leave_one_out, expected, predict_held_out
@@ -181,7 +181,7 @@ def _fit_and_expect(made: Any, data: Any, y: Any, only_gaps: bool, seed: int) ->
 
 
 def _fitted_line(method: Any, model: Any, embedded: Any, table: Any, labels: Any) -> str:
-    """Say which model was fitted, on what."""
+    """Return a sentence about the fitted model and its data."""
     from labelfold.app._explain import last_step
 
     last = last_step(model)
@@ -207,7 +207,7 @@ def _expected_line(expected: Any, data: Any) -> str:
 
 
 def fit_notes(method: Any, table: Any, data: Any, embedded: Any, expected: Any) -> dict[str, Any]:
-    """Return the facts that are saved with a model: what it was fitted on, and the columns of its components."""
+    """Return the notes that are saved with a model: its data, and the columns that its components correlate with."""
     from labelfold.app._explain import correlations, top_features
     from labelfold.app.compare._data import medians
 
@@ -220,7 +220,7 @@ def fit_notes(method: Any, table: Any, data: Any, embedded: Any, expected: Any) 
     return {
         "method": method.name,
         "target": table.targets or None,
-        # a recipe keeps the names itself
+        # a recipe stores the names itself
         "columns": table.feature_names if data.recipe is None else None,
         "images": table.images,
         "index_base": table.index_base,
@@ -231,6 +231,6 @@ def fit_notes(method: Any, table: Any, data: Any, embedded: Any, expected: Any) 
         "range": [float(labels.values.min()), float(labels.values.max())] if numbers else None,
         "within": None if expected is None else expected.within,
         "top_features": tops,
-        # a recipe keeps the medians itself
+        # a recipe stores the medians itself
         "medians": medians(data.X).tolist() if data.recipe is None and not data.facts.sparse else None,
     }

@@ -1,4 +1,4 @@
-"""Compiled loops that place sparse rows: the H that minimises the I-divergence D(X, H V') for a fixed V."""
+"""Compiled loops for factors of sparse rows: the H that minimises the I-divergence D(X, H V') for a fixed V."""
 
 from __future__ import annotations
 
@@ -7,7 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.numerics.kl._place import LEAST_LEFT, ROUNDS
+from labelfold.numerics.kl._place import (
+    EXACT,
+    INNER_ROUNDS,
+    INNER_SHARE,
+    LEAST_LEFT,
+    NEWTON_MOST,
+    NEWTON_ROUNDS,
+    ROUNDS,
+    SHORTER,
+    SHORTEST,
+)
 from labelfold.numerics.kl._ratio_loops import _floor, _special, _together
 from labelfold.rows.loops._vectors import (
     _compile,
@@ -28,9 +38,10 @@ def csr_place(
     tol: float,
     max_rounds: int,
 ) -> np.ndarray:
-    """Return H (m, k) for CSR rows and a fixed V with column sums v, each row until its own gap is within ``tol``.
+    """Return H (m, k) for CSR rows and a fixed V with column sums v; each row stops at a gap within ``tol``.
 
-    By updates with a squared extrapolation: see `labelfold.numerics.kl._place._by_updates`, its twin for dense rows.
+    Multiplicative updates with a squared extrapolation: `labelfold.numerics.kl._place._by_updates` is the twin for
+    dense rows. Newton's steps then determine the remaining digits, as for dense rows.
     """
     V = np.ascontiguousarray(V)
     out = np.empty((len(indptr) - 1, V.shape[1]), dtype=V.dtype)
@@ -39,7 +50,7 @@ def csr_place(
     return out
 
 
-# Which point of a row is updated in `csr_place`: the current one, its update, or the extrapolated one.
+# The point of a row that is updated in `csr_place`: the current one, its update, or the extrapolated one.
 _HERE, _NEXT, _FAR = 0, 1, 2
 
 
@@ -51,6 +62,8 @@ def _place(special: int) -> Any:
         q = np.empty(together, dtype=V.dtype)
         one, two, far = np.empty(k, V.dtype), np.empty(k, V.dtype), np.empty(k, V.dtype)
         whole = v.sum()
+        steps = min(NEWTON_ROUNDS, (max_rounds - 1) // 3) if k <= NEWTON_MOST else 0
+        work = np.zeros((5, k)), np.zeros((1, k * (k + 1) // 2)), np.zeros(1)
         for i in range(indptr.size - 1):
             h, begin, end = out[i], indptr[i], indptr[i + 1]
             mass = 0.0
@@ -62,7 +75,7 @@ def _place(special: int) -> Any:
                 continue
             at, new, what, loss = h, one, _HERE, 0.0
             for rounds in range(1, max_rounds + 1):
-                # new = the update of at, value = the divergence at it but for constants, worst = the largest factor
+                # new = the update of at, value = the divergence at it without constants, worst = the largest factor
                 new[:] = 0
                 value, worst = 0.0, 0.0
                 for first in range(begin, end, together):
@@ -87,7 +100,7 @@ def _place(special: int) -> Any:
                 elif what == _FAR:
                     h[:] = one if value <= loss else two
                     at, new, what = h, one, _HERE
-                elif rounds == 1:  # from here on h'v is the row's sum
+                elif rounds == 1:  # from now on h'v is the row's sum
                     h[:] = one
                 elif worst <= 1 + tol or rounds + 2 > max_rounds:
                     h[:] = one
@@ -95,13 +108,76 @@ def _place(special: int) -> Any:
                 else:
                     loss = value
                     at, new, what = one, two, _NEXT
+            for _ in range(steps):
+                if not _newton_step(data, indices, begin, end, V, v, h, least, tol, work):
+                    break
 
     return place
 
 
 @_compile
+def _newton_step(data, indices, begin, end, V, v, h, least, tol, work):
+    """Move h towards the minimum of the quadratic model of its divergence, in float64; return whether that helped."""
+    points, Q, enough = work
+    here, there, slope = points[0], points[1:2], points[2:3]
+    k = h.size
+    Q[:] = 0
+    mass, held = 0.0, 0.0
+    for p in range(begin, end):
+        mass += data[p]
+    for t in range(k):
+        held += np.float64(h[t]) * v[t]
+    for t in range(k):
+        here[t] = h[t] * (mass / held) if held > 0 else h[t]
+        there[0, t] = here[t]
+        slope[0, t] = v[t]
+    for p in range(begin, end):
+        x, column = np.float64(data[p]), indices[p]
+        made, low = 0.0, max(least[0] * x, np.float64(least[1]))
+        for t in range(k):
+            made += here[t] * V[column, t]
+        bend = x / made / made if made > low else 0.0
+        ratio = x / max(made, low)
+        place = 0
+        for a in range(k):
+            slope[0, a] -= ratio * V[column, a]
+            weighted = bend * V[column, a]
+            for b in range(a + 1):
+                Q[0, place] += weighted * V[column, b]
+                place += 1
+    worst = 0.0
+    for t in range(k):
+        if v[t] > 0:
+            worst = max(worst, 1 - slope[0, t] / v[t])
+        else:
+            slope[0, t] = 0.0
+    if worst <= 1 + EXACT:
+        return False
+    enough[0] = INNER_SHARE * tol * mass
+    clipped_steps(Q, there, slope, enough, INNER_ROUNDS)
+    reach = 1.0
+    while reach >= SHORTEST:
+        gain = 0.0
+        for t in range(k):
+            gain += reach * (here[t] - there[0, t]) * v[t]
+        for p in range(begin, end):
+            x, column, old, step = np.float64(data[p]), indices[p], 0.0, 0.0
+            for t in range(k):
+                old += here[t] * V[column, t]
+                step += (there[0, t] - here[t]) * V[column, t]
+            low = max(least[0] * x, np.float64(least[1]))
+            gain += x * np.log(max(old + reach * step, low) / max(old, low))
+        if gain >= 0:
+            for t in range(k):
+                h[t] = here[t] + reach * (there[0, t] - here[t])
+            return gain > 0
+        reach *= SHORTER
+    return False
+
+
+@_compile
 def _log_ratios(data, first, q, m, least):
-    """Turn m modelled values p in q into ratios x / p; return the sum of x log p."""
+    """Replace m modelled values p in q by ratios x / p; return the sum of x log p."""
     total = 0.0
     for j in range(m):
         x = data[first + j]
@@ -116,7 +192,7 @@ def _further(h, one, two, far, v, mass):
     """Set ``far`` to the squared extrapolation of h, its update and the update of that."""
     squares, bends = 0.0, 0.0
     for t in range(h.size):
-        scale = v[t] / mass  # so that squares stay in range
+        scale = v[t] / mass  # so that squares do not overflow
         squares += ((one[t] - h[t]) * scale) ** 2
         bends += ((two[t] - 2 * one[t] + h[t]) * scale) ** 2
     reach = max(1.0, np.sqrt(squares / bends)) if bends > 0 else 1.0
@@ -127,10 +203,10 @@ def _further(h, one, two, far, v, mass):
 
 @_compile
 def clipped_steps(Q, H, slopes, enough, rounds):
-    """Minimise a quadratic over h >= 0, in place, for each row of H; say which rows have settled.
+    """Minimise a quadratic over h >= 0, in place, for each row of H; return a mask of settled rows.
 
-    A coordinate at a time, and every few rounds all that are not 0 together. A row of Q holds the lower triangle of
-    the row's matrix; ``slopes``, which is written to, the gradient.
+    Coordinate steps, and every few rounds a joint step of all variables that are not 0. A row of Q holds the lower
+    triangle of the row's matrix; ``slopes`` is the gradient, and is overwritten.
     """
     m, k = H.shape
     settled = np.zeros(m, dtype=np.bool_)
@@ -165,7 +241,7 @@ def _entry(q, a, b):
 
 @_compile
 def _free_step(q, h, slope, work):
-    """Move the variables that are not 0 towards their minimum, until the first is 0, by conjugate gradients."""
+    """Move the variables that are not 0 towards their joint minimum by conjugate gradients, until the first is 0."""
     k = h.size
     move, rest, way, turned = work[0], work[1], work[2], work[3]
     size = h[0] * 0
