@@ -14,7 +14,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-PAPERS = ("two_stage", "drsvm", "subspace", "nsdr", "nmf_alpha")
+HERE = Path(__file__).parent
+NAMES = ("two_stage", "drsvm", "subspace", "nsdr", "nsdr_grid", "nmf_alpha", "nmf_alpha_tuned")
+PAPERS = tuple(name for name in NAMES if (HERE / f"{name}.py").is_file())
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -23,13 +25,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help="small pieces, written to the temporary folder")
     parser.add_argument("--only", nargs="+", choices=PAPERS, default=list(PAPERS))
     options = parser.parse_args(arguments)
-    here = Path(__file__).parent
     quick = ["--quick"] if options.quick else []
     for name in options.only:
         print(f"== {name}", flush=True)
-        subprocess.run([sys.executable, str(here / f"{name}.py"), *quick], check=True)
+        subprocess.run([sys.executable, str(HERE / f"{name}.py"), *quick], check=True)
     if not options.quick:
-        subprocess.run([sys.executable, str(here / "papers.py")], check=True)
+        subprocess.run([sys.executable, str(HERE / "papers.py")], check=True)
 
 
 if __name__ == "__main__":

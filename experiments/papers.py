@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from common import Report, parameter
+from common import RESULTS, Report, Results, parameter
 from papers_parts import read
 from papers_parts.cells import Cell, draws, write_counts, write_grid, write_missed
 from two_stage_parts import classifier_report, scaling_report
@@ -33,7 +33,7 @@ Texts = dict[str, Any]
 
 def two_stage(page: Report, texts: Texts) -> list[Cell]:
     """Table 2, Figures 1 to 5, and a classifier on every real set."""
-    results = read.results("two_stage")
+    results = Results(RESULTS / "two_stage.csv")
     rows = results.select(part="Table 2")
     above = [row for row in rows if not float(row["relative"]) <= BOUND]
     page.text(

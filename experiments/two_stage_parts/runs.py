@@ -113,11 +113,12 @@ def scaling(results: Results, plan: Plan, ridge: float = 1.0) -> None:
             for size, technique in _sizes(sizes[figure], beyond[figure], techniques):
                 n, d = (size, fixed[figure]) if figure in ("3 left", "4") else (fixed[figure], size)
                 row = partial(_row, f"Figure {figure}", data, technique, n=n, d=d, ridge=ridge)
-                if results.has(**row(solver="two-stage", seed=plan.rounds - 1)):
+                rounds = plan.rounds if size in sizes[figure] else 1
+                if results.has(**row(solver="two-stage", seed=rounds - 1)):
                     continue
                 index = np.sort(rows[:n])
                 X, y = data.X[index][:, np.sort(columns[:d])], data.y[index]
-                for seed in range(plan.rounds):
+                for seed in range(rounds):
                     lsqr_too = technique == techniques[0] and d <= 5000
                     for solver, (time, ours) in _race(technique, X, y, ridge, lsqr_too).items():
                         if not results.has(**row(solver=solver, seed=seed)):

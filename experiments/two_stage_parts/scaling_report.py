@@ -69,8 +69,8 @@ def report_scaling(report: Report, results: Results) -> None:
         "them is the library: *two-stage* is the estimator as it comes, which at these sizes factorises the smaller "
         "of X'X and XX'; *iterations* is the estimator held to its iterative solver (`max_gram_bytes=0`), tolerance "
         "1e-8. Times are medians over rounds, taken in turn, with the least and the largest. Sizes beyond the "
-        "paper's (right of the dotted line) are for the first technique. The third expansion of HSL, which the paper "
-        "does not time, differs in H alone.",
+        "paper's (right of the dotted line) are for the first technique, one round. The third expansion of HSL, that "
+        "the paper does not time, differs in H alone.",
         "The paper prints its curves without numbers, and the copy of it that was at hand has no pictures: what is "
         "compared is what its text says of them (both times grow; the two-stage time is far below the direct one).",
     )

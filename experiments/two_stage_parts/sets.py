@@ -63,14 +63,14 @@ class Plan:
     beyond : dict
         Larger values; the direct approach runs only up to d = 5000.
     rounds : int
-        Number of repetitions, the solvers in turn; one row for each.
+        Number of repetitions at the paper's sizes, the solvers in turn; one row for each.
     """
 
     ridges: tuple[float, ...] = RIDGES
     most: tuple[int, int] = (10**6, 10**6)
     wide_ridges: tuple[float, ...] = (0.0, 1.0)
     splits: tuple[tuple[str, int], ...] = (("Yeast", 5), ("Wine", 20))
-    classifier_splits: int = 10
+    classifier_splits: int = 5
     text_size: tuple[int, int] = (3000, 2000)
     rounds: int = 2
     fixed: tuple[tuple[str, int], ...] = (("3 left", 5000), ("3 right", 5000), ("4", 5000), ("5", 3000))
