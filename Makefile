@@ -3,6 +3,8 @@
 # make campaign SECONDS=600 SEED=1   test estimators, commands and readers with random inputs and faults; see docs/reliability.md
 # make gpu    the tests of tensors, on a GPU: PYTHON=python3 names an interpreter with torch and pytest
 # make page   build the labelling page from page/ into src/labelfold/app/label/static (needs Node; its result is committed)
+# make papers   the pages of docs/papers from the results of the experiments, in seconds; needs no data
+# make experiments LABELFOLD_DATA=/folder/of/npz   run the experiments on the papers, hours; then make papers
 # Each sets up its own virtual environment the first time and starts at once after that.
 
 PYTHON ?= python3
@@ -10,10 +12,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test gpu campaign page lint types format doctest clean
+.PHONY: help demo test gpu campaign page papers experiments lint types format doctest clean
 
 help:
-	@sed -n '1,6p' Makefile | sed 's/^# //'
+	@sed -n '1,8p' Makefile | sed 's/^# //'
 
 demo: $(VENV)/.app
 	$(BIN)/labelfold demo --output demo
@@ -34,6 +36,13 @@ campaign: $(VENV)/.test
 
 page:
 	cd page && npm ci --ignore-scripts --no-audit --no-fund && npm run check && npm run build
+
+papers: $(VENV)/.app
+	$(BIN)/python experiments/papers.py
+
+experiments: $(VENV)/.app
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
+	LABELFOLD_DATA=$(LABELFOLD_DATA) $(BIN)/python experiments/all.py $(ARGS)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
