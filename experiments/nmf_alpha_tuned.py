@@ -30,6 +30,7 @@ from nmf_alpha_tuned_report import write_report
 
 # Supervision as multiples of the weight at which rows and directions sum to the same.
 MULTIPLES = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01)
+TO_0 = (*MULTIPLES, 0.003, 0.001, 0.0)
 SSNMF_WEIGHTS = (0.01, 0.1, 1.0, 10.0)
 # Iterations of NMF and of fits without a path, which start where it does; of a step of a path; and of a step of a
 # joint path, of which an iteration makes ten passes.
@@ -37,6 +38,7 @@ START, STEP, JOINT_STEP = 200, 40, 4
 # The variants of NMF-alpha: what the estimator is given.
 VARIANTS: dict[str, dict[str, Any]] = {
     "NMF-alpha": {},
+    "NMF-alpha, path to 0": {},
     "NMF-alpha, path up": {},
     "NMF-alpha, no path": {},
     "NMF-alpha, perceptron": {"directions": "perceptron"},
@@ -122,7 +124,7 @@ def fitted(task: Task, cut: Split, job: Job, start: Any) -> Iterator[tuple[float
     """
     X, y = task.X[cut.train], hidden(task, cut, job.percent)
     options = {"C": 1.0, "tol": 0.0, "corrected": False, **VARIANTS[job.method]}
-    multiples = MULTIPLES
+    multiples = TO_0 if job.method.endswith("to 0") else MULTIPLES
     if job.method == "NMF-alpha, no path":
         for multiple in multiples:
             yield multiple, labelfold.NMFAlpha(job.k, **options, max_iter=START).path(X, y, [multiple])[0]

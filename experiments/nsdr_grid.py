@@ -15,7 +15,7 @@ import signal
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,7 @@ class Plan:
     sets: tuple[str, ...] = SETS
     points: int = 500
     folds: int = 5
+    columns: str = "standardised"
     starts: tuple[str, ...] = STARTS
     most_iterations: int = 30
     most_rows: int | None = None
@@ -126,9 +127,11 @@ def grid(results: Results, plan: Plan) -> None:
     """Write the errors of every point, set and start."""
     for at, options in enumerate(drawn(plan.points)):
         for name in plan.sets:
-            data = read(name, plan.most_rows)
+            data = read(name, plan.most_rows, plan.columns)
             for start in plan.starts:
                 key = {"part": "Grid", "dataset": name, "source": data.source, "method": "NSDR", "seed": 0}
+                if plan.columns != "standardised":
+                    key["part"] = f"Grid, columns {plan.columns}"
                 key["parameters"] = words(start=start, **options)
                 if results.has(**key):
                     continue
@@ -186,10 +189,12 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     parser.add_argument("--output", help="folder for the results")
     parser.add_argument("--parts", nargs="*", choices=PARTS, default=list(PARTS))
     parser.add_argument("--points", type=int, help="the first so many points of the grid")
+    parser.add_argument("--starts", nargs="+", choices=STARTS, default=STARTS)
+    parser.add_argument("--columns", choices=SCALINGS, default="standardised", help="how they are scaled")
     options = parser.parse_args(arguments)
-    plan = QUICK if options.quick else Plan()
+    plan = replace(QUICK if options.quick else Plan(), columns=options.columns, starts=tuple(options.starts))
     if options.points is not None:
-        plan = Plan(**(vars(plan) | {"points": options.points}))
+        plan = replace(plan, points=options.points)
     folder = result_folder(options.quick, options.output)
     results = Results(folder / "nsdr_grid.csv")
     with one_thread(), warnings.catch_warnings():

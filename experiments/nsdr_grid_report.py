@@ -258,3 +258,29 @@ def _scalings(page: Report, results: Results) -> None:
             cells.append(_shown(np.array(found)))
         lines.append((name, "{:.3f} ± {:.3f}".format(*TABLE_2[name][3]), *cells))
     page.table(["set", "published", *(f"{columns}, {kernel}" for columns, kernel in ways)], lines)
+    _unscaled(page, results)
+
+
+def _unscaled(page: Report, results: Results) -> None:
+    """Compare NSDR on columns as given with standardised ones, at the same points."""
+    lines = []
+    for name in TABLE_2:
+        given = _by_point(results.select(part="Grid, columns as-given", dataset=name))
+        scaled = _by_point(results.select(part="Grid", dataset=name))
+        both = [point for point in given if point in scaled]
+        if both:
+            cells = [np.array([errors[point] for point in both]) for errors in (scaled, given)]
+            found = (f"{e.min():.3f}, {np.median(e):.3f}" for e in cells)
+            lines.append((name, len(both), f"{TABLE_2[name][0][0]:.3f}", *found))
+    if lines:
+        page.text(
+            "NSDR on columns as given and standardised, at the same points and from the same start: least mean test "
+            "error (in hindsight, on test rows) and median over points."
+        )
+        page.table(
+            ["set", "points", "published", "standardised: least, median", "as given: least, median"], lines
+        )
+
+
+def _by_point(rows: list[dict[str, str]]) -> dict[str, float]:
+    return {row["parameters"]: float(row["ours"]) for row in rows if row["relative"] != "late"}
