@@ -1,11 +1,11 @@
 """Table 2 and Figures 1 to 4 of Grabocka & Schmidt-Thieme: NSDR and LSDR beside SVMs with and without PCA.
 
     python experiments/nsdr.py              everything, half an hour on one core
-    python experiments/nsdr.py --quick      a taste on small pieces, seconds
+    python experiments/nsdr.py --quick      a small test, seconds
 
-Real data comes from the folder named by LABELFOLD_DATA (see DATA.md); without it every set is generated in its shape.
-Each number is a row of nsdr.csv as soon as it is known, and a re-run makes only the missing ones; nsdr.md is made
-from the CSV alone.
+Real data comes from the folder LABELFOLD_DATA (see DATA.md); otherwise every set is generated with its shape. Each
+number is written to nsdr.csv as soon as it is known, and a re-run computes only missing ones; nsdr.md is written from
+the CSV file.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ FIGURE_4 = {
 
 @dataclass(frozen=True)
 class Plan:
-    """How much to run."""
+    """The size of a run."""
 
     sets: tuple[str, ...] = tuple(TABLE_2)
     folds: int = 5
-    tries: int = 32  # points of a grid, drawn at random; all of them where there are no more
+    tries: int = 32  # random points of a grid; all if there are fewer
     finalists: int = 4
-    splits: int = 3  # of the training part, over which finalists are judged
-    quick_iter: int = 10  # of all candidates
+    splits: int = 3  # splits of the training part, for the final choice
+    quick_iter: int = 10  # iterations of all candidates
     max_iter: int = 30
     iterations: tuple[int, ...] = (1, 2, 3, 5, 8, 12, 20, 30, 50, 80, 120)
     penalties: tuple[float, ...] = PENALTIES
@@ -92,7 +92,7 @@ QUICK = Plan(
 
 
 def candidates(method: str, data: TwoClasses, seed: int, tries: int) -> list[dict[str, Any]]:
-    """Return points of the method's grid: all of them, or ``tries`` drawn at random without repetition."""
+    """Return points of the method's grid: all of them, or ``tries`` random ones without repetition."""
     grid = GRIDS[method.split(",")[0]]
     shape = tuple(len(values) for values in grid.values())
     size = int(np.prod(shape))
@@ -112,9 +112,9 @@ def errors(
     options: dict[str, Any],
     max_iter: int,
 ) -> float:
-    """Return the error on the rows asked for, with the labels of the known rows.
+    """Return the error on the rows ``asked``, given the labels of the known rows.
 
-    The factorisations see all rows, as in the paper: those that are not known without their labels.
+    The factorisations use all rows, as in the paper; rows that are not known are unlabelled.
     """
     options = dict(options)
     X, y = data.X, data.y
@@ -196,7 +196,7 @@ def table_2_as_given(results: Results, plan: Plan) -> None:
 
 def pictures(results: Results, plan: Plan) -> None:
     """Write the coordinates of the two small sets, reduced to two dimensions in two ways each."""
-    # Penalties, weights and degree as the captions give them; without labels: next to all weight on reconstruction.
+    # Penalties, weights and degree from the captions; without labels nearly all weight is on the reconstruction.
     small = {"row_penalty": 1e-4, "basis_penalty": 1e-4, "max_iter": 2000, **PAPER}
     large = {
         "row_penalty": 1e-2,
@@ -227,10 +227,10 @@ def pictures(results: Results, plan: Plan) -> None:
                     if not results.has(parameters=name, **key):
                         results.add(parameters=name, ours=float(fitted.embedding_[i, axis]), **key)
             error = float(np.mean(fitted.predict(X) != y))
-            # Of the rows where the fit placed them, which is what the pictures show.
+            # For the embedding of the fit, which the figures show.
             placed = np.column_stack([fitted.embedding_, fitted.row_offsets_])
             found = fitted._decide(fitted._scores_of(placed))
-            if method == "unsupervised":  # its own machine counts for nothing: the best line there is
+            if method == "unsupervised":  # its own SVM is not used, but the best line
                 found = (
                     SVC(kernel="linear", C=1e6, max_iter=10**6).fit(placed[:, :2], y).predict(placed[:, :2])
                 )
@@ -239,7 +239,7 @@ def pictures(results: Results, plan: Plan) -> None:
 
 
 def convergence(results: Results, plan: Plan) -> None:
-    """Write both parts of the objective and both errors on ionosphere after so many iterations."""
+    """Write both parts of the objective and both errors on ionosphere after several numbers of iterations."""
     data = read("ionosphere", plan.most_rows)
     train, test = folds(data, plan.folds)[0]
     few = np.full(len(data.y), -1)
@@ -296,7 +296,7 @@ PARTS: dict[str, Callable[[Results, Plan], None]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> Path:
-    """Run what is missing, write the report, and return its path."""
+    """Compute missing rows, write the report, and return its path."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="small pieces of everything, seconds")
     parser.add_argument("--output", help="folder for the results")

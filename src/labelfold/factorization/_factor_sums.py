@@ -1,4 +1,4 @@
-"""What passes over X add up for a factorisation X = H B'."""
+"""Sums over X for a factorisation X = H B'."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from labelfold.rows import Block, as_rows
 
 
 def factor_sums(X: Block, H: Any) -> tuple[Any, Any]:
-    """Return H'H and X'H in float64: the objective is a difference of them, and would cancel in float32."""
+    """Return H'H and X'H in float64: the objective is a difference of them, which would cancel in float32."""
     X = X.double()
     H = array_namespace(H).astype(H, X.dtype, copy=False)
     return H.T @ H, X.t(H)

@@ -1,4 +1,4 @@
-"""Weights of the directions of NMFAlpha: a path of them, each fit from the factors of the one before."""
+"""A path of weights of the directions of NMFAlpha; each fit has a warm start from the previous one."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class SupervisionPath(DivergenceNMF):
     """The part of NMFAlpha that handles several weights of the directions."""
 
     def path(self, X: Any, y: Any, multiples: Sequence[float]) -> list[Self]:
-        """Fit for several weights of the second term, each from the factors of the one before.
+        """Fit for several weights of the second term, each with a warm start from the previous one.
 
-        The machines are trained once, and a fit that starts near its end needs few iterations: ``max_iter`` is for
-        one step of the path.
+        The SVMs are trained once, and a fit with a warm start needs few iterations. ``max_iter`` is the limit of one
+        step of the path.
 
         Parameters
         ----------
@@ -40,7 +40,7 @@ class SupervisionPath(DivergenceNMF):
         Returns
         -------
         models : list of NMFAlpha
-            One fitted model a multiple, in the order given, with the weight itself as ``supervision``.
+            One fitted model for each multiple, in the given order, with the weight itself as ``supervision``.
         """
         base = clone(self).set_params(supervision="auto")
         base._validate_params()
@@ -67,7 +67,7 @@ class SupervisionPath(DivergenceNMF):
 
     @abstractmethod
     def _guide(self, rows: Rows, labels: Labels, total: float) -> tuple[Guide | None, Machines | None]:
-        """Return the second term, and the machines that are learned with the factors, where there are such."""
+        """Return the second term, and the SVMs that are learned with the factors, if any."""
 
     @abstractmethod
     def _solve(
@@ -79,4 +79,4 @@ class SupervisionPath(DivergenceNMF):
         learned: Machines | None,
         start: tuple[Any, np.ndarray] | None = None,
     ) -> Any:
-        """Factorise, keep what that learns, and return the last state."""
+        """Factorise, store the results, and return the last state."""

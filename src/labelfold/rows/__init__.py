@@ -14,7 +14,7 @@ from scipy import sparse
 from labelfold.rows._blocks import Block
 from labelfold.rows._protocol import Rows
 from labelfold.rows._sums import Term
-from labelfold.rows._wrappers import Centered, Featurized, Weighted, centered
+from labelfold.rows._wrappers import Centered, Featurized, Weighted, center_parts, centered
 from labelfold.rows.adapters._memory import memory_rows
 from labelfold.rows.adapters._stream import IterableRows, memmap_rows, npy_rows
 
@@ -26,8 +26,10 @@ __all__ = [
     "Term",
     "Weighted",
     "as_rows",
+    "center_parts",
     "centered",
     "first_unlike_a_number",
+    "gathered",
     "is_table",
     "stored_values",
 ]
@@ -39,11 +41,11 @@ def as_rows(X: Any) -> Rows:
     Parameters
     ----------
     X : container
-        A NumPy array, nested lists or a DataFrame of numbers; a SciPy sparse matrix or array (CSR is used as it
-        is, other formats are converted); a ``numpy.memmap`` or the path of a .npy file (streamed); a list
-        of blocks, or any object or function that gives the same blocks anew each time (streamed); an
-        array-API array such as a torch tensor, dense or sparse (worked on where it is); a Dask array (dense
-        chunks, or chunks that hold SciPy sparse matrices).
+        A NumPy array, nested lists or a DataFrame of numbers; a SciPy sparse matrix or array (CSR is used unchanged,
+        other formats are converted); a ``numpy.memmap`` or the path of a .npy file (streamed); a list of blocks, or
+        any object or function that returns the same blocks each time (streamed); an array-API array such as a torch
+        tensor, dense or sparse (processed on its device); a Dask array (dense chunks, or chunks that hold SciPy
+        sparse matrices).
 
     Returns
     -------
@@ -84,7 +86,7 @@ def _adapted(X: Any) -> Rows:
 
 
 def is_table(X: Any) -> bool:
-    """Return whether X is of a kind that scikit-learn's own validation understands, and holds in memory."""
+    """Return whether X is an in-memory container that scikit-learn's own validation accepts."""
     if isinstance(X, np.ndarray) or sparse.issparse(X):
         return not isinstance(X, np.memmap)
     others = isinstance(X, Rows | str | os.PathLike) or _is_dask(X) or is_array_api_obj(X) or _is_blocks(X)
@@ -92,7 +94,7 @@ def is_table(X: Any) -> bool:
 
 
 def first_unlike_a_number(X: Any) -> str:
-    """Say which column of a table holds what is no number, and in which row (from 0); nothing where none does.
+    """Return which column of a table holds a value that is not a number, and its row (from 0); "" if none does.
 
     >>> first_unlike_a_number(np.array([[1, "2"], [3, "red"]], dtype=object))
     "Column 1 holds 'red' in row 1"
@@ -117,7 +119,7 @@ def first_unlike_a_number(X: Any) -> str:
 
 
 def _shortened(value: Any) -> str:
-    """Return a value as a message shows it.
+    """Return a value as text for a message.
 
     >>> _shortened("a" * 50), _shortened(["x"])
     ("'aaaaaaaaaaaaaaaaaaaaaaaaa...'", "['x'] of type list")
@@ -134,6 +136,11 @@ def stored_values(X: Any) -> np.ndarray:
     array([2., 3.])
     """
     return X.data if sparse.issparse(X) else X
+
+
+def gathered(value: Any) -> Any:
+    """Return a Dask array as NumPy, and any other value unchanged."""
+    return value.compute() if _is_dask(value) and hasattr(value, "compute") else value
 
 
 def _is_dask(X: Any) -> bool:

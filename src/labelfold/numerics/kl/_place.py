@@ -1,4 +1,4 @@
-"""New rows placed: the H that minimises the I-divergence D(X, H V') for a fixed V, each row by itself.
+"""Factors of new rows: the H that minimises the I-divergence D(X, H V') for a fixed V, independently for each row.
 
 Dense blocks of any array library are computed here. The loops over sparse rows are in `_place_loops.py`.
 """
@@ -17,34 +17,41 @@ from labelfold.rows.loops import device_loops, fused
 # Extrapolation leaves at least this share of an entry.
 LEAST_LEFT = 0.01
 
-# Newton's steps are taken for so many components at most, and so many of them; each is found by so many rounds over
-# the coordinates, as long as one gains more than this share of the tolerance.
-_NEWTON_MOST, _NEWTON_ROUNDS, _INNER_ROUNDS, _INNER_SHARE = 64, 60, 40, 1e-7
-# Rounds of coordinate steps between two solves of the variables that are not at 0.
+# Newton's method is used up to this many components and this many steps. The quadratic problem of a step takes at
+# most this many rounds over the coordinates, and ends when a round gains less than this share of the tolerance.
+NEWTON_MOST, NEWTON_ROUNDS, INNER_ROUNDS, INNER_SHARE = 64, 60, 40, 1e-7
+# Number of rounds of coordinate steps between two solves of the variables that are not at 0.
 ROUNDS = 8
-# A step that leads up is shortened by this, and below the shortest an update is taken.
-_SHORTER, _SHORTEST = 0.25, 0.01
-# By how much of a row's sum its divergence may seem to rise by round-off.
+# A divergence within the tolerance of its minimum determines half of the digits of an embedding. At most this many
+# Newton steps in double precision follow, until the gap is below this.
+POLISH, EXACT = 4, 1e-8
+# A step that raises the divergence is shortened by this factor; below the shortest one a plain update is used.
+SHORTER, SHORTEST = 0.25, 0.01
+# Apparent increase of a row's divergence that is accepted as round-off, relative to the row's sum.
 _SLACK, _SLACK_SINGLE = 1e-13, 1e-6
 
 
 def kl_place(X: Any, V: Any, v: Any, tol: float, max_rounds: int) -> Any:
-    """Return the H (m, k) of least divergence, each row until its own gap is within ``tol``."""
+    """Return the H (m, k) of least divergence; each row stops when its own gap is within ``tol``."""
     if X.is_sparse:
         from labelfold.numerics.kl import _place_loops as loops
 
         return loops.csr_place(X.data, X.indices, X.indptr, V, v, tol, max_rounds)
     with np.errstate(over="ignore", invalid="ignore"):  # a Newton step that overflows is not taken
-        return _place(X.xp, X.raw, V, v, tol, max_rounds)
+        if X.xp is not np:
+            return _place(X.xp, X.raw, V, v, tol, max_rounds)
+        V, v = (np.asarray(a, dtype=np.float64) for a in (V, v))
+        return _place(np, X.double().raw, V, v, tol, max_rounds).astype(X.dtype, copy=False)
 
 
 def _place(xp: Any, X: Any, V: Any, v: Any, tol: float, max_rounds: int) -> Any:
-    """Return H (m, k) for dense rows and a fixed V with column sums v, each row until its own gap is within ``tol``.
+    """Return H (m, k) for dense rows and a fixed V with column sums v; each row stops at a gap within ``tol``.
 
-    Newton's steps: the quadratic model of a row's divergence is minimised over h >= 0, a coordinate at a time. A step
-    that leads up is shortened, and in the end an update is taken in its place, which cannot lead up. With h'v the
-    row's sum, the divergence lies at most (worst - 1) times that sum above its minimum: it is convex, and worst is
-    the largest factor of an update. Rows that need more than some Newton steps go on by updates.
+    Newton's method: the quadratic model of a row's divergence is minimised over h >= 0 by coordinate steps. A step
+    that raises the divergence is shortened, and finally replaced by a multiplicative update, which cannot raise it.
+    If h'v is the row's sum, the divergence is at most (worst - 1) times that sum above its minimum, where worst is
+    the largest factor of an update, because the divergence is convex. Rows that need more than some Newton steps
+    continue with updates.
     """
     used = v > 0
     safe = xp.where(used, v, xp.ones_like(v))[None, :]
@@ -54,21 +61,25 @@ def _place(xp: Any, X: Any, V: Any, v: Any, tol: float, max_rounds: int) -> Any:
     H = (mass / whole)[:, None] * xp.astype(used, X.dtype)[None, :]
     mass = xp.where(mass > 0, mass, xp.ones_like(mass))
     H = _step(xp, X, lowest(xp, X), H, V, safe)[0]
-    if V.shape[1] > _NEWTON_MOST:
+    if V.shape[1] > NEWTON_MOST:
         return _by_updates(xp, X, H, V, v, safe, mass, tol, max_rounds)
-    slack = (_SLACK_SINGLE if "32" in str(X.dtype) else _SLACK) * mass
+    single = "32" in str(X.dtype)
+    slack = (_SLACK_SINGLE if single else _SLACK) * mass
+    polish = 0 if single else POLISH
     first, second = np.tril_indices(V.shape[1])
     pairs = _taken(xp, V.T, first) * _taken(xp, V.T, second)  # (k (k + 1) / 2, d)
     index = xp.arange(X.shape[0], device=device(X))
-    rows = (X, mass, slack, H, H, H, H, xp.ones_like(mass), xp.full_like(mass, xp.inf))
+    rows = (X, mass, slack, H, H, H, H, xp.ones_like(mass), xp.full_like(mass, xp.inf), xp.zeros_like(mass))
     done, order = [], []
-    for _ in range(min(_NEWTON_ROUNDS, (max_rounds - 1) // 3)):
-        X, mass, slack, H, last, update, target, reach, best = rows
+    for _ in range(min(NEWTON_ROUNDS, (max_rounds - 1) // 3)):
+        X, mass, slack, H, last, update, target, reach, best, polished = rows
         held = xp.sum(H * v, axis=1)
         H = H * (mass / xp.where(held > 0, held, mass))[:, None]
         slopes, loss, W = _newton_terms(xp, X, H, V)
         lower = loss <= best + slack
-        settled = lower & (xp.max(slopes / safe, axis=1) <= 1 + tol)
+        worst = xp.max(slopes / safe, axis=1)
+        polished = polished + xp.astype(worst <= 1 + tol, mass.dtype)
+        settled = lower & (worst <= 1 + tol) & ((polished > polish) | (worst <= 1 + EXACT))
         update = xp.where(lower[:, None], H * slopes / safe, update)
         left = ~settled
         n_left = int(xp.sum(xp.astype(left, xp.int64)))
@@ -80,20 +91,21 @@ def _place(xp: Any, X: Any, V: Any, v: Any, tol: float, max_rounds: int) -> Any:
             X, W, mass, slack, last, H, update = (
                 _taken(xp, a, stay) for a in (X, W, mass, slack, last, H, update)
             )
-            target, reach, best, loss, lower, slopes, settled = (
-                _taken(xp, a, stay) for a in (target, reach, best, loss, lower, slopes, settled)
+            target, reach, best, polished, loss, lower, slopes, settled = (
+                _taken(xp, a, stay) for a in (target, reach, best, polished, loss, lower, slopes, settled)
             )
             if not n_left:
                 break
         down = xp.where(used[None, :], v[None, :] - slopes, xp.zeros_like(H))
-        newton = clipped_steps(xp, pairs @ W.T, H, down, _INNER_SHARE * tol * mass, _INNER_ROUNDS)[0]
-        reach = xp.where(lower, xp.ones_like(reach), _SHORTER * reach)
+        newton = clipped_steps(xp, pairs @ W.T, H, down, INNER_SHARE * tol * mass, INNER_ROUNDS)[0]
+        reach = xp.where(lower, xp.ones_like(reach), SHORTER * reach)
         last, target = xp.where(lower[:, None], H, last), xp.where(lower[:, None], newton, target)
         best = xp.where(lower, loss, best)
         far = last + reach[:, None] * (target - last)
-        far = xp.where((reach < _SHORTEST)[:, None], update, far)
-        # Where it has settled a row stays, until it leaves with others.
-        rows = (X, mass, slack, xp.where(settled[:, None], last, far), last, update, target, reach, best)
+        far = xp.where((reach < SHORTEST)[:, None], update, far)
+        # A settled row stays unchanged until rows are removed together.
+        H = xp.where(settled[:, None], last, far)
+        rows = (X, mass, slack, H, last, update, target, reach, best, polished)
     else:
         X, mass = rows[0], rows[1]
         done.append(_by_updates(xp, X, rows[5], V, v, safe, mass, tol, max_rounds))
@@ -102,33 +114,33 @@ def _place(xp: Any, X: Any, V: Any, v: Any, tol: float, max_rounds: int) -> Any:
 
 
 def _newton_terms(xp: Any, X: Any, H: Any, V: Any) -> tuple[Any, Any, Any]:
-    """Return R V (m, k), the sum of x log r of each row (m,), and R / P (m, d), which weighs curvatures."""
+    """Return R V (m, k), the sum of x log r of each row (m,), and R / P (m, d), the weights of the curvature."""
     loops = fused(X, H, V)
     if loops is not None:
         return loops.newton_terms(X, H, V, floor(X.dtype))
     low = lowest(xp, X)
     P = xp.maximum(H @ V.T, low)
     R = X / P
-    # What no component can make has no curvature.
+    # Entries that no component can reach have no curvature.
     W = xp.where(low < P, R / P, xp.zeros_like(R))
     return R @ V, xp.sum(X * xp.log(xp.where(X > 0, R, xp.ones_like(R))), axis=1), W
 
 
 def clipped_steps(xp: Any, Q: Any, H: Any, slopes: Any, enough: Any, rounds: int) -> tuple[Any, Any]:
-    """Return H (m, k) after rounds of steps that minimise a quadratic over h >= 0, and which rows have settled.
+    """Return H (m, k) after rounds of steps that minimise a quadratic over h >= 0, and a mask of settled rows.
 
     Parameters
     ----------
     xp : namespace
-        Of the arrays.
+        Namespace of the arrays.
     Q : array of shape (k (k + 1) / 2, m)
-        The lower triangle of each row's matrix, a row of the triangle after the other.
+        The lower triangle of each row's matrix, row by row of the triangle.
     H, slopes : arrays of shape (m, k)
-        Where to start, and the gradient there.
+        Initial values, and the gradient there.
     enough : array of shape (m,)
-        A row has settled when a round gains no more than this.
+        A row has settled when a round gains at most this.
     rounds : int
-        The most rounds over the coordinates.
+        Largest number of rounds over the coordinates.
     """
     on_gpu = device_loops(Q, H, slopes, enough)
     if on_gpu is not None:
@@ -145,10 +157,9 @@ def clipped_steps(xp: Any, Q: Any, H: Any, slopes: Any, enough: Any, rounds: int
 def _by_updates(
     xp: Any, X: Any, H: Any, V: Any, v: Any, safe: Any, mass: Any, tol: float, max_rounds: int
 ) -> Any:
-    """Return H after updates, each row until its own gap is within ``tol``.
+    """Return H after multiplicative updates; each row stops when its own gap is within ``tol``.
 
-    After every two updates a squared extrapolation is tried, and taken where it does not raise the row's
-    divergence.
+    After every two updates a squared extrapolation is tried, and accepted if it does not raise the row's divergence.
 
     References
     ----------
@@ -175,7 +186,7 @@ def _by_updates(
             break
         two = _step(xp, X, low, one, V, safe)[0]
         bend = two - 2 * one + H
-        scale = v / mass[:, None]  # so that squares stay in range
+        scale = v / mass[:, None]  # so that squares do not overflow
         squares = xp.sum(((one - H) * scale) ** 2, axis=1)
         bends = xp.sum((bend * scale) ** 2, axis=1)
         reach = xp.sqrt(squares / xp.where(bends > 0, bends, xp.ones_like(bends)))
@@ -190,7 +201,7 @@ def _by_updates(
 
 
 def _step(xp: Any, X: Any, low: Any, H: Any, V: Any, safe: Any, v: Any = None) -> tuple[Any, Any, Any]:
-    """Return H updated; and, where v is given, each row's divergence before, less constants, and largest factor."""
+    """Return H updated and, if v is given, each row's divergence before (without constants) and largest factor."""
     P = xp.maximum(H @ V.T, low)
     factors = ((X / P) @ V) / safe
     if v is None:

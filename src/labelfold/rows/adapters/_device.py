@@ -1,4 +1,4 @@
-"""Rows of an array-API array (torch, CuPy, ...): worked on where they are."""
+"""Rows of an array-API array (torch, CuPy, ...), processed on their device."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from labelfold.rows.adapters._local import (
 )
 from labelfold.rows.adapters._memory import memory_rows
 
-# A device is fed in large pieces, since every operation has to be sent there; smaller ones where its memory does not
-# hold what a pass makes of them. Tensors on the host have none of that, and the size bounds what a pass allocates.
+# Sizes of blocks in bytes. They are large on a device, since every operation has a cost to start, and smaller if its
+# memory does not suffice for a pass. On the host the size limits the memory of a pass.
 DEVICE_BYTES, HOST_BYTES = 4 << 30, 64 << 20
 LEAST_DEVICE_BYTES = 1 << 20
 
-# A centre is subtracted from products rather than from the rows where no column's mean square is more than this share
-# of centre: the products are then hardly larger before than after, and lose no digits.
+# A centre is subtracted from products instead of the rows if its square is at most this share of the mean square of
+# every column. The products are then hardly larger before the subtraction than after it, and lose no digits.
 _LATE = 0.95
 
 
 class DeviceRows(LocalRows):
-    """Rows of an array-API array, in large blocks, one after another."""
+    """Rows of an array-API array, in large blocks, one after the other."""
 
     def __init__(self, X: Any) -> None:
         check_two_dimensional(X.ndim)
@@ -56,7 +56,7 @@ class DeviceRows(LocalRows):
         self.shape = int(n), int(d)
         self._bytes = HOST_BYTES if "cpu" in str(self.device).lower() else DEVICE_BYTES
         self._mean_squares: np.ndarray | None = None
-        # Shared arrays of the pass under way, on the host: what is decided by them takes no copy back.
+        # Host copies of the shared arrays of the current pass, so that decisions need no copy from the device.
         self._at_hand: dict[int, np.ndarray] = {}
 
     def cuts(self) -> np.ndarray:
@@ -72,7 +72,7 @@ class DeviceRows(LocalRows):
     def sweep(
         self, f: RowFunction, *aligned: Any, shared: tuple = (), most_rows: int | None = None
     ) -> tuple[Any, Any]:
-        """Make one pass; before the first one values are checked to be finite. Blocks become smaller where needed."""
+        """Make one pass, with smaller blocks if memory is short. The first pass checks that values are finite."""
         self._survey()
         while True:
             try:
@@ -92,19 +92,19 @@ class DeviceRows(LocalRows):
             self.n_passes -= 1
 
     def n_workers(self) -> int:
-        """Return one: the device is parallel by itself."""
+        """Return 1: the device itself works in parallel."""
         return 1
 
     def mapped(self) -> Mapped:
-        """Return an empty place for row results."""
+        """Return an empty container for row results."""
         return _Concatenated(self.shape[0], self.xp)
 
     def share(self, value: Any) -> Any:
-        """Return an array on the device, floats in the dtype of X; anything else as it is."""
+        """Return an array on the device, floats in the dtype of X; other values unchanged."""
         if not (isinstance(value, np.ndarray) and value.dtype.kind in "fiub"):
             return value
         value = super().share(value)
-        # By columns: the products X @ M of narrow M read each column as one piece.
+        # In column order: the products X @ M with a narrow M read each column contiguously.
         there = self._to_device(value.T).T if value.ndim == 2 else self._to_device(value)
         self._at_hand[id(there)] = value
         return there
@@ -143,7 +143,7 @@ class DeviceRows(LocalRows):
         return self.shape[1] * self.dtype.itemsize
 
     def may_shift_late(self, center: Any) -> bool:
-        """Return whether a centre may be subtracted from products with the rows in place of the rows."""
+        """Return whether a centre may be subtracted from products with the rows instead of from the rows."""
         a = self._at_hand.get(id(center))
         if a is None or self._mean_squares is None:
             return False
@@ -153,7 +153,7 @@ class DeviceRows(LocalRows):
         return self.xp.asarray(plain(a), device=self.device)
 
     def _survey(self) -> None:
-        """Learn the mean squares of the columns, once; a value that is not finite shows in them."""
+        """Compute the mean squares of the columns, once. They also reveal values that are not finite."""
         if self._mean_squares is not None:
             return
         blocks = list(zip(self.cuts()[:-1], self.cuts()[1:], strict=True))
@@ -163,7 +163,7 @@ class DeviceRows(LocalRows):
             total = total + wide(self.xp, norms) ** 2
         squares = np.asarray(to_host(total), dtype=np.float64)
         if not np.isfinite(squares).all():
-            for a, b in blocks:  # squares may be too large where values are not
+            for a, b in blocks:  # squares may overflow although values are finite
                 self._check_finite(self.block(int(a), int(b)).stored, int(a))
         self._mean_squares = squares / self.shape[0]
 
@@ -175,7 +175,7 @@ class DeviceRows(LocalRows):
 
 
 class DeviceSparseRows(DeviceRows):
-    """Rows of a sparse torch tensor: kept as they are, and made dense a block at a time, on their device."""
+    """Rows of a sparse torch tensor, made dense a block at a time on their device."""
 
     def __init__(self, X: Any) -> None:
         check_two_dimensional(X.ndim)
@@ -212,7 +212,7 @@ class DeviceSparseRows(DeviceRows):
 
 
 class _Concatenated(Mapped):
-    """Row results on a device, joined at the end."""
+    """Row results on a device, concatenated at the end."""
 
     def __init__(self, n_rows: int, xp: Any) -> None:
         super().__init__(n_rows)

@@ -1,4 +1,4 @@
-"""Blocks of an array-API array (torch, CuPy, ...), and what takes arrays to the host."""
+"""Blocks of an array-API array (torch, CuPy, ...), and copies to the host."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from labelfold.rows._blocks import Block
 from labelfold.rows._sums import ArrayTerm, Term, Together
 from labelfold.rows.loops import fused
 
-# Sums over so many rows are kept in the dtype of X, and are added up in float64.
+# Number of rows whose sums are computed in the dtype of X; these sums are then added in float64.
 RUN = 1024
 
 
 class DeviceBlock(Block):
-    """Rows held in an array-API array: nothing in place, and only what the standard has.
+    """Rows in an array-API array, without in-place operations, and with functions of the standard only.
 
-    Rows in float64, less a vector or weighted, are not formed for products with narrow matrices: those are made with
-    the rows as they are stored, and then mended. Sums over many rows are in float64 in any case.
+    Rows in float64, shifted or weighted rows are not computed explicitly for products with narrow matrices. The
+    products are computed with the stored rows and then corrected. Sums over many rows are always in float64.
 
     Parameters
     ----------
     stored : array of shape (m, d)
         The rows as they are stored.
     xp : namespace
-        Of the array.
+        Namespace of the array.
     may_shift_late : callable, optional
-        Says whether a centre may be subtracted from products in place of the rows; never where it is None.
+        Decides whether a centre may be subtracted from products instead of the rows; never if it is None.
     center : array of shape (d,), optional
         Subtracted from every row.
     weights : array of shape (m,), optional
-        What each row is then multiplied by.
+        Weights by which the rows are then multiplied.
     dtype : dtype, optional
-        What results are in, where that is not the dtype of the rows.
+        The dtype of results, if it is not that of the rows.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class DeviceBlock(Block):
 
     @cached_property
     def X(self) -> Any:
-        """The rows, formed."""
+        """The rows, computed explicitly."""
         X = self.stored
         if self.center is not None:
             X = X - self.xp.astype(self.center, self.dtype, copy=False)
@@ -79,7 +79,7 @@ class DeviceBlock(Block):
     def __matmul__(self, M: Any) -> Any:
         H = _narrow_product(self.stored, self._like(M))
         if self.center is not None:
-            shifts = wide(self.xp, self._like(self.center)) @ wide(self.xp, self._like(M))
+            shifts = wide(self.xp, self.center) @ wide(self.xp, self._like(M))
             H = H - self._like(shifts)
         if self.weights is not None:
             H = H * _column(self._like(self.weights), H.ndim)
@@ -122,12 +122,14 @@ class DeviceBlock(Block):
         X = self.stored if self.center is None and self.weights is None else self.X
         return self.xp.astype(self.xp.min(X, axis=1), self.dtype, copy=False)
 
-    def shift(self, center: Any) -> DeviceBlock:
+    def shift(self, center: Any, rest: Any = None) -> DeviceBlock:
         """Return the shifted rows."""
         is_plain = self.center is None and self.weights is None
         if is_plain and self.may_shift_late is not None and self.may_shift_late(center):
+            center = wide(self.xp, center) if rest is None else wide(self.xp, center) + wide(self.xp, rest)
             return DeviceBlock(self.stored, self.xp, self.may_shift_late, center, None, self.dtype)
-        return DeviceBlock(self.X - self._like(center, self.dtype), self.xp)
+        X = self.X - self._like(center, self.dtype)
+        return DeviceBlock(X if rest is None else X - self._like(rest, self.dtype), self.xp)
 
     def scale(self, weights: Any) -> DeviceBlock:
         """Return the weighted rows."""
@@ -137,11 +139,11 @@ class DeviceBlock(Block):
         return DeviceBlock(self.stored, self.xp, self.may_shift_late, self.center, weights, self.dtype)
 
     def apply(self, transform: Callable[[Any], Any]) -> DeviceBlock:
-        """Return the features of the rows, made on the host."""
+        """Return the features of the rows, computed on the host."""
         return DeviceBlock(self._like(np.asarray(transform(to_host(self.X))), self.dtype), self.xp)
 
     def double(self) -> DeviceBlock:
-        """Return the rows in float64, where the device has it; products with them keep the digits of X."""
+        """Return the rows in float64, if the device has it; products with them keep the digits of X."""
         if not has_float64(self.xp, self.stored):
             return self
         return DeviceBlock(
@@ -159,13 +161,13 @@ class DeviceBlock(Block):
 
 
 class DeviceTriangle(Term):
-    """The triangular factor of all rows stacked, made on the device."""
+    """The triangular factor of all rows stacked, computed on the device."""
 
     def __init__(self, xp: Any, rows: Any) -> None:
         self.xp, self.rows = xp, rows
 
     def add(self, total: Any) -> Any:
-        """Factor the block's rows below what there is."""
+        """Factor the rows of the block stacked below the previous factor."""
         rows = self.rows if total is None else self.xp.concat([total, self.rows], axis=0)
         return self.xp.linalg.qr(rows, mode="reduced")[1]
 
@@ -176,14 +178,14 @@ def _narrow_product(X: Any, M: Any) -> Any:
 
 
 def by_runs(xp: Any, sums: Callable[..., Any], *arrays: Any) -> Any:
-    """Return sums over rows in float64: in the dtype of the arrays over short runs, which are then added up.
+    """Return sums over rows in float64: short runs are summed in the dtype of the arrays, and then added.
 
     ``sums(xp, *arrays)`` takes arrays of shape (runs, rows, ...) and returns one sum for each run.
     """
     m, width = arrays[0].shape[0], arrays[-1].shape[-1] if arrays[-1].ndim > 1 else 1
     if "32" not in str(arrays[0].dtype):
         return sums(xp, *(a[None, ...] for a in arrays))[0, ...]
-    run = max(RUN, 4 * width)  # so that the sums of all runs are no larger than the block
+    run = max(RUN, 4 * width)  # the sums of all runs are at most as large as the block
     n_runs = m // run
     cut = n_runs * run
     total: Any = None
@@ -219,7 +221,7 @@ def _column(weights: Any, ndim: int) -> Any:
 
 
 def wide(xp: Any, x: Any) -> Any:
-    """Return an array in float64; where a device has none, as it is."""
+    """Return an array in float64; unchanged if the device has no float64."""
     return xp.astype(x, xp.float64, copy=False) if has_float64(xp, x) else x
 
 
@@ -229,7 +231,7 @@ def has_float64(xp: Any, x: Any) -> bool:
 
 
 def plain(a: np.ndarray) -> np.ndarray:
-    """Return an array that torch takes without complaint: contiguous and writable, though it is not written to."""
+    """Return an array that torch accepts without a warning: contiguous and writable, although it is not modified."""
     return np.require(a, requirements=["C", "W"])
 
 

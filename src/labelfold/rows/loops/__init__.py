@@ -1,4 +1,4 @@
-"""Compiled products of sparse rows, the steps in vector instructions they are made of, and loops for a GPU."""
+"""Compiled products of sparse rows, the vector instructions that they use, and loops for a GPU."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def device_loops(*arrays: Any) -> Any:
 
 
 def fused(*arrays: Any) -> Any:
-    """Return the loops for a GPU that read the first of these arrays in tiles; None where it is not of their kind."""
+    """Return the loops for a GPU that read the first of these arrays in tiles; None if they do not support it."""
     if not all("float32" in str(a.dtype) for a in arrays):
         return None
     loops = device_loops(*arrays)

@@ -1,13 +1,13 @@
-"""Compiled for a GPU: the loops that would otherwise write an n x d array for every operation on one.
+"""Loops compiled for a GPU, for operations that would otherwise write an n x d array each.
 
-Triton compiles them when they are first used. They take float32 tensors; the array functions beside them take all.
+Triton compiles them on first use. They take float32 tensors; the array functions that they replace take all.
 
 =======================  ===============================================================================
 ``product``              X M (m, k) for a narrow M
-``ratio_rows``           R V (m, k), R = X / (H V'): X is read once, and H V' never stored
-``ratio_sums``           R'H (d, k), and the I-divergence, likewise
-``newton_terms``         what a Newton step of placing a row takes
-``clipped_steps``        towards the h >= 0 of least 1/2 h'Qh - p'h, for each row, a coordinate at a time
+``ratio_rows``           R V (m, k), R = X / (H V'): X is read once, and H V' is never stored
+``ratio_sums``           R'H (d, k), and the I-divergence, in the same way
+``newton_terms``         the terms of a Newton step for the factors of new rows
+``clipped_steps``        coordinate steps towards the h >= 0 of least 1/2 h'Qh - p'h, for each row
 =======================  ===============================================================================
 """
 
@@ -19,13 +19,13 @@ import torch
 import triton
 import triton.language as tl
 
-# Products of float32 on the matrix units, in three parts: their digits are those of float32.
+# Products of float32 on the matrix units, in three parts, with the precision of float32.
 _PRODUCTS = "tf32x3"
-# Rows and columns of a tile, and the rows whose sums are kept in float32 before they are added up in float64.
+# Rows and columns of a tile, and the number of rows whose sums are kept in float32 before they are added in float64.
 _ROWS, _COLUMNS, _RUN = 64, 64, 4096
 _STEP_ROWS = 32
 _NARROW = 16
-# Conjugate gradients between rounds of coordinate steps.
+# Number of conjugate gradient steps between rounds of coordinate steps.
 _FURTHER = 8
 _WARPS, _STAGES = 4, 3
 
@@ -44,14 +44,14 @@ def _product(
         x = tl.load(X + row[:, None] * stride + column[None, :], mask=inside, other=0.0)
         used = (column < d)[:, None] & (part < k)[None, :]
         m = tl.load(M + column[:, None] * k + part[None, :], mask=used, other=0.0)
-        total += tl.dot(x, m, input_precision=PRODUCTS)  # the units' own sums are not rounded to nearest
+        total += tl.dot(x, m, input_precision=PRODUCTS)  # the matrix units do not round sums to nearest
     known = (row < n)[:, None] & (part < k)[None, :]
     tl.store(out + row[:, None] * k + part[None, :], total, mask=known)
 
 
 @triton.jit
 def _log(r):
-    """Return the logarithm, by the device's own instruction: off by less than the rounding of what is summed up."""
+    """Return the logarithm by the device's instruction; its error is below the rounding of the sum."""
     return 0.6931471805599453 * tl.inline_asm_elementwise(
         "lg2.approx.f32 $0, $1;", "=f,f", [r], dtype=tl.float32, is_pure=True, pack=1
     )
@@ -124,7 +124,7 @@ def _ratio_sums(
     begin = tl.program_id(0).to(tl.int64) * run
     for first in range(0, run, ROWS):
         row = begin + first + tl.arange(0, ROWS)
-        # Tiles are transposed here, so that ratios are multiplied as they come.
+        # Tiles are transposed here, so that ratios can be multiplied without a further transposition.
         inside = (column < d)[:, None] & (row < n)[None, :]
         x = tl.load(X + row[None, :] * stride + column[:, None], mask=inside, other=0.0)
         known = (row < n)[:, None] & (part < k)[None, :]
@@ -181,7 +181,7 @@ def _coordinate_steps(
         active = active & (gain > least)
         turn += 1
         if turn % turns == 0:
-            # Those that are not 0 together, by conjugate gradients, until the first one is 0.
+            # A joint step of the variables that are not 0, by conjugate gradients, until the first one is 0.
             free = (h > 0) & active[None, :]
             rest = tl.where(free, -slope, 0.0)
             way = rest / own
@@ -215,7 +215,7 @@ def _coordinate_steps(
 
 
 def takes(k: int) -> bool:
-    """Return whether products with k columns are narrow, so that the loops are quicker than the library's product."""
+    """Return whether products with k columns are so narrow that the loops are faster than the library's product."""
     return 2 <= k <= _NARROW
 
 
@@ -262,10 +262,10 @@ def newton_terms(X: Any, H: Any, V: Any, floor: tuple[float, float]) -> tuple[An
 
 
 def clipped_steps(Q: Any, H: Any, slopes: Any, enough: Any, rounds: int, turns: int) -> tuple[Any, Any]:
-    """Return H (m, k) after rounds of clipped steps, and which rows have settled.
+    """Return H (m, k) after rounds of clipped steps, and a mask of settled rows.
 
-    Q (k (k + 1) / 2, m) holds the lower triangle of each row's matrix. Every so many ``turns`` the variables that are
-    not 0 are moved together; never where that is more than ``rounds``.
+    Q (k (k + 1) / 2, m) holds the lower triangle of each row's matrix. After every ``turns`` rounds the variables
+    that are not 0 are moved jointly; never if ``turns`` exceeds ``rounds``.
     """
     n, k = H.shape
     Q, H, slopes = Q.contiguous(), H.T.contiguous().clone(), slopes.T.contiguous()
@@ -279,12 +279,12 @@ def clipped_steps(Q: Any, H: Any, slopes: Any, enough: Any, rounds: int, turns: 
 
 
 def _padded(A: Any) -> Any:
-    """Return A with columns of 0 up to the size of the tiles: the matrix units' own, or a multiple."""
+    """Return A with columns of 0 up to the size of the tiles: that of the matrix units, or a multiple."""
     width = max(16, triton.next_power_of_2(A.shape[1]))
     return torch.nn.functional.pad(A, (0, width - A.shape[1])).contiguous()
 
 
 def _tiles(A: Any) -> dict[str, Any]:
-    """Return what the loops are compiled for."""
+    """Return the sizes for which the loops are compiled."""
     sizes = {"ROWS": _ROWS, "COLUMNS": _COLUMNS, "K": A.shape[1], "PRODUCTS": _PRODUCTS}
     return {**sizes, "num_warps": _WARPS, "num_stages": _STAGES}
