@@ -21,8 +21,8 @@ from places import new_folder
 from scenarios import files_of, result_lines, told_by
 
 _PREFIX = "read-"
-# Messages about a failing read: of labelfold, of NumPy, which does not know the reason, and of SQLite.
-_SAID = ("could not be read", "could only read", "disk I/O error", "disk image is malformed")
+# Messages about a failing read: of labelfold, and of SQLite.
+_SAID = ("could not be read", "disk I/O error", "disk image is malformed")
 FAULTS = 10
 NAMES = tuple(f"{_PREFIX}{name}" for name in FORMATS)
 

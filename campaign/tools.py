@@ -17,6 +17,7 @@ import labelfold
 from labelfold import model_selection
 from labelfold.features import Anchors, anchor_graph, kernel_map, nearest_anchors
 from labelfold.features import joined as joined_anchors
+from labelfold.features._kernel_map import KernelMap
 from labelfold.labels import score_mask
 from labelfold.rows import as_rows
 
@@ -144,10 +145,13 @@ def _kernel_map(draw: st.DrawFn) -> ToolCase:
             max_gram_bytes=1e9, random_state=0,
         )  # fmt: skip
         X = drawn.X.astype(float)
+        if isinstance(made, KernelMap):
+            made.of_points()  # as a fit begins: products that overflow are refused here
         K = made.transform(X)
         assert np.isfinite(K).all(), "a feature that is not finite"
         # Nystroem features divide round-off by square roots of small eigenvalues; estimators are checked instead.
-        if landmarks != 3 and landmarks != 100:
+        # With a gamma of 1e300 the distance of a row from itself is nothing but round-off.
+        if landmarks != 3 and landmarks != 100 and gamma in (None, 0.1):
             assert np.allclose(made.transform(X[:1]), K[:1], rtol=1e-6, atol=1e-9 * np.abs(K).max()), (
                 "row by row"
             )

@@ -207,6 +207,75 @@ def test_nsdr_looks_at_no_test_label(experiment):
         assert right == pytest.approx(1 - flipped)
 
 
+def test_nsdr_grid(experiment, tmp_path):
+    nsdr_grid = experiment("nsdr_grid")
+    quick = ["--quick", "--output", str(tmp_path)]
+    text = nsdr_grid.main(quick).read_text()
+    rows = nsdr_grid.Results(tmp_path / "nsdr_grid.csv").rows
+    points = [row for row in rows if row["part"] == "Grid"]
+    assert len(points) == 4 * 2 * 2  # points, sets, starts
+    assert (
+        len([row for row in rows if row["part"] == "Scaling"]) == 5 * 3 * 2 * 3
+    )  # sets, scalings, kernels, folds
+    assert "in hindsight, on test rows" in text
+    for row in points:
+        test = [float(each.split("/")[0]) for each in row["relative"].split()]
+        assert np.mean(test) == pytest.approx(float(row["ours"]), abs=1e-5)
+    path = tmp_path / "nsdr_grid.csv"
+    lost = next(i for i, line in enumerate(path.read_text().splitlines()) if line.startswith("Grid,spect"))
+    assert lost_and_made_again(path, lost, lambda: nsdr_grid.main(quick))
+
+
+def test_nsdr_grid_is_drawn_evenly(experiment):
+    nsdr_grid = experiment("nsdr_grid")
+    points = nsdr_grid.drawn(500)
+    assert len({tuple(point.values()) for point in points}) == 500
+    for name, values in nsdr_grid.GRIDS["NSDR"].items():
+        counts = np.array([sum(point[name] == value for point in points) for value in values])
+        assert abs(counts / 500 - 1 / len(values)).max() < 0.02
+
+
+def test_nsdr_grid_chooses_in_a_fold_without_its_test_labels(experiment, monkeypatch):
+    nsdr_grid = experiment("nsdr_grid")
+    data = nsdr_grid.read("sonar", 60)
+    plan, options = nsdr_grid.QUICK, nsdr_grid.drawn(1)[0]
+    folds = nsdr_grid.folds(data, plan.folds)
+    monkeypatch.setattr(nsdr_grid, "folds", lambda *_: folds)
+    y = data.y.copy()
+    y[folds[0][1]] = 1 - y[folds[0][1]]
+    right, flipped = (nsdr_grid.all_errors(d, options, "svd", plan) for d in (data, data._replace(y=y)))
+    assert right[1][0] == flipped[1][0]
+    assert right[0][0] == pytest.approx(1 - flipped[0][0])
+
+
+@pytest.mark.slow
+def test_nmf_alpha_tuned(experiment, tmp_path):
+    tuned = experiment("nmf_alpha_tuned")
+    quick = ["--quick", "--output", str(tmp_path)]
+    text = tuned.main(quick).read_text()
+    rows = tuned.Results(tmp_path / "nmf_alpha_tuned.csv").rows
+    chosen = [row for row in rows if row["part"] == "Tuned"]
+    assert (
+        len(chosen) == 2 * (1 + len(tuned.VARIANTS)) + 3
+    )  # two lengths each, SSNMF, CNMF and SVM as they are
+    for row in chosen:
+        # What was chosen is the best on validation rows.
+        tried = [
+            float(other["ours"])
+            for other in rows
+            if other["part"] == "Path"
+            and other["method"] == row["method"]
+            and other["parameters"].startswith(row["parameters"])
+        ]
+        if tried:
+            assert f"validation={max(tried):g} " in row["relative"]
+    assert "beside Table 2" in text
+    path = tmp_path / "nmf_alpha_tuned.csv"
+    lines = path.read_text().splitlines()
+    lost = next(i for i, line in enumerate(lines) if line.startswith("Tuned,news,generated,CNMF"))
+    assert lost_and_made_again(path, lost, lambda: tuned.main(quick))
+
+
 @pytest.mark.slow
 def test_nmf_alpha(experiment, tmp_path, monkeypatch):
     nmf_alpha = experiment("nmf_alpha")

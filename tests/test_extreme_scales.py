@@ -9,6 +9,7 @@ from sklearn.base import clone
 
 import labelfold
 from labelfold import features
+from labelfold.rows import as_rows
 
 MAKERS = {
     "LDA": lambda: labelfold.LDA(),
@@ -86,6 +87,24 @@ def test_numbers_that_leave_their_range_on_the_way(model, scale, rng, capfd):
         _, shown = outcome(model, scale * X, y)
     assert np.isfinite(shown).all()
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_kernel_map_at_the_end_of_the_range(rng):
+    X = np.clip(1e300 * rng.choice([0.0, 1.0, 1e8], size=(9, 3)), 0.0, 1.7e308)
+    X[:, 0] = 1.7e308
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made, _ = features.kernel_map(
+            as_rows(X),
+            "laplacian",
+            gamma=0.1,
+            degree=None,
+            coef0=None,
+            n_landmarks=3,
+            max_gram_bytes=1e9,
+            random_state=0,
+        )
+        assert np.isfinite(made.transform(X)).all()
 
 
 @pytest.mark.parametrize("form", ["UnitVariance", "UnitRows"])

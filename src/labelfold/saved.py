@@ -28,6 +28,7 @@ _PLACES = {
     "BlendedScores": "labelfold.semi_supervised._fold:BlendedScores",
     "CenteredNystroem": "labelfold.features._kernel_map:CenteredNystroem",
     "Coded": "labelfold.app.registry._partly_labelled:Coded",
+    "ColumnStack": "labelfold.tables._stack:ColumnStack",
     "EachValue": "labelfold.tables._steps:EachValue",
     "FoldEmbedding": "labelfold.semi_supervised._embedding:FoldEmbedding",
     "FoldedForm": "labelfold.semi_supervised._fold:FoldedForm",

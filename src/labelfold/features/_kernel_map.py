@@ -93,7 +93,7 @@ class CenteredNystroem(Nystroem):
     def fit(self, X: Any, y: Any = None) -> CenteredNystroem:
         """Take the rows for landmarks."""
         plain = sp.issparse(X) or not _sees_differences(self.kernel, True)
-        self.center_ = None if plain else np.asarray(X, dtype=np.float64).mean(axis=0)
+        self.center_ = None if plain else _mean(np.asarray(X, dtype=np.float64))
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # as `_kernels`
             super().fit(shifted(X, self.center_, self.kernel))
             F = super().transform(self.components_)  # F F' = K
@@ -138,7 +138,8 @@ def shifted(X: Any, center: np.ndarray | None, kernel: str | Callable) -> Any:
         return short_indices(X) if center is None else X.toarray() - center
     if center is None:
         return np.require(X, np.float64, "W")
-    return np.asarray(X, dtype=np.float64) - center
+    with np.errstate(over="ignore"):  # the kernel of such rows is refused, or 0
+        return np.asarray(X, dtype=np.float64) - center
 
 
 def _sees_differences(kernel: str | Callable, centred: bool) -> bool:
@@ -182,6 +183,7 @@ def default_gamma(rows: Rows, mask: np.ndarray | None = None) -> float:
     return 1 / (2 * 2 * row_spread(rows, mask))
 
 
+@np.errstate(over="ignore", invalid="ignore")  # as `_kernels`
 def kernel_map(
     rows: Rows,
     kernel: str | Callable,
@@ -296,8 +298,15 @@ def _map_of(rows: Rows, kernel: str | Callable, params: dict[str, Any], centred:
     points = shifted(dense_if_full(rows.whole().double().raw), None, kernel)
     if sp.issparse(points) or not _sees_differences(kernel, centred):
         return KernelMap(points, kernel, params)
-    center = points.mean(axis=0)
-    return KernelMap(points - center, kernel, params, center)
+    center = _mean(points)
+    return KernelMap(shifted(points, center, kernel), kernel, params, center)
+
+
+def _mean(points: np.ndarray) -> np.ndarray:
+    """Return the mean of rows, or a column's first entry where their sum overflows: any centre near them will do."""
+    with np.errstate(over="ignore"):
+        mean = points.mean(axis=0)
+    return np.where(np.isfinite(mean), mean, points[0])
 
 
 def kernel_columns(

@@ -66,8 +66,8 @@ def _least(X: Block) -> Any:
     return X.min()
 
 
-def nonnegative_numbers(name: str, values: Any) -> list[float]:
-    """Return a sequence of finite non-negative numbers as floats, or raise an error that names the value.
+def nonnegative_numbers(name: str, values: Any, *, zero: bool = True) -> list[float]:
+    """Return a sequence of finite numbers of at least 0 (above 0 without ``zero``) as floats, or raise an error.
 
     >>> nonnegative_numbers("ridges", (0, 1))
     [0.0, 1.0]
@@ -76,9 +76,10 @@ def nonnegative_numbers(name: str, values: Any) -> list[float]:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         numbers = np.empty(0)
-    if numbers.ndim != 1 or not len(numbers) or not (numbers >= 0).all() or not np.isfinite(numbers).all():
+    inside = np.isfinite(numbers) & (numbers >= 0 if zero else numbers > 0)
+    if numbers.ndim != 1 or not len(numbers) or not inside.all():
         raise ValueError(
-            f"{name}={values!r} was given, where a sequence of finite numbers of at least 0 is expected; give one of "
-            "them or more"
+            f"{name}={values!r} was given, where a sequence of finite numbers {'of at least' if zero else 'above'} 0 "
+            "is expected; give one of them or more"
         )
     return numbers.tolist()

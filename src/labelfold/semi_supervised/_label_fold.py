@@ -15,6 +15,7 @@ from labelfold._progress import Progress
 from labelfold._sklearn import Interval, StrOptions
 from labelfold._warn import warn_user
 from labelfold.labels import Labels
+from labelfold.numerics._ranges import nonnegative_numbers
 from labelfold.numerics.least_squares import MAX_GRAM_BYTES
 from labelfold.rows import Rows
 from labelfold.rows import _threads as threads
@@ -104,7 +105,7 @@ class LabelFold(FoldPredictions):
     n_anchors : int, default=1000
         Number of anchors of the graph: k-means centres, or all rows if there are not many more rows than anchors.
     ridges : sequence of float, default=None
-        Candidate ridges, for features of mean squared norm 1; 0.001, 0.01, 0.1, 1 and 10 when None.
+        Candidate ridges above 0, for features of mean squared norm 1; 0.001, 0.01, 0.1, 1 and 10 when None.
     task : {"auto", "classification", "regression"}, default="auto"
         Whether y holds classes or numbers; "auto" reads floats with fractions as numbers.
     max_gram_bytes : int, default=512 MB
@@ -237,6 +238,7 @@ class LabelFold(FoldPredictions):
         labels = self._read_labels(y, rows.shape[0])
         if rows.shape[0] == 1:
             raise ValueError("X has one sample, and a view takes two that differ; give it more rows")
+        self._chosen_ridges()
         with threads.single_blas():  # work is parallel over rows and graphs
             self._make_views(rows)
             self._use(labels)
@@ -267,6 +269,11 @@ class LabelFold(FoldPredictions):
             self._use(self._read_labels(y, self._n_rows), full=full)
         return self
 
+    def _chosen_ridges(self) -> np.ndarray:
+        return np.array(
+            RIDGES if self.ridges is None else nonnegative_numbers("ridges", self.ridges, zero=False)
+        )
+
     def _make_views(self, rows: Rows) -> None:
         """Compute everything that does not depend on the labels."""
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
@@ -293,7 +300,7 @@ class LabelFold(FoldPredictions):
 
     def _use(self, labels: Labels, full: bool = True) -> None:
         """Weight the views by the labels, and store score, embedding and predictions."""
-        ridges = np.array(RIDGES if self.ridges is None else self.ridges, dtype=np.float64)
+        ridges = self._chosen_ridges()
         targets = targets_of(labels)
         views = None if full else self._heavy(labels.n_labelled)
         used = [piece for piece in self._pieces if views is None or views.intersection(piece.views)]

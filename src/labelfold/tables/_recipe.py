@@ -17,6 +17,7 @@ from labelfold.tables._arrow import arrow, as_arrow, is_text, written
 from labelfold.tables._blocks import LABELLED, LEARNED_FROM, Blocks, filled, in_order, slices, stacked
 from labelfold.tables._column import Column, matching
 from labelfold.tables._columns import columns_of
+from labelfold.tables._packed import Packed
 from labelfold.tables._stack import feature_names, stack
 from labelfold.tables._target import Target
 from labelfold.tables._words import lines_of, unread_cells
@@ -32,7 +33,7 @@ ROLES = {
 }
 
 
-class Recipe(TransformerMixin, BaseEstimator):
+class Recipe(Packed, TransformerMixin, BaseEstimator):
     """Convert a table of mixed columns to a matrix of numbers.
 
     * Numbers stay numbers. Missing numbers become the median; if missing cells predict the labels, a further
@@ -90,6 +91,7 @@ class Recipe(TransformerMixin, BaseEstimator):
     """
 
     _parameter_constraints: dict = {name: ["array-like", str] for name in ROLES}
+    _packed = ("columns_", "used_", "ids_", "feature_names_in_")
 
     def __init__(
         self,

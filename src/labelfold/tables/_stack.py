@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import sqrt
 from typing import Any
 
@@ -17,6 +17,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from labelfold.tables._blocks import LABELLED, LEARNED_FROM
 from labelfold.tables._column import UNLIKE_NUMBERS, Column
 from labelfold.tables._columns import HASHED, MOST_VALUES
+from labelfold.tables._packed import Packed, pack, unpack
 from labelfold.tables._steps import (
     AsSparse,
     EachValue,
@@ -41,6 +42,27 @@ _WIDE, _SPARSE = 200, 0.1
 _LARGE, _THIRD = 2**30, 1 / 3
 # Above this many rows a sparse matrix is float32.
 _SINGLE_FROM = LEARNED_FROM + LABELLED
+
+
+class ColumnStack(Packed, ColumnTransformer):
+    """A ColumnTransformer whose names of columns are saved as texts."""
+
+    _packed = ("_columns", "_transformer_to_input_indices", "feature_names_in_")
+    _of_parts = ("transformers", "transformers_")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes, columns packed."""
+        state = super().__getstate__()
+        return state | {name: self._each(pack, state[name]) for name in self._of_parts if name in state}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the attributes, packed or not."""
+        parts = {name: self._each(unpack, state[name]) for name in self._of_parts if name in state}
+        super().__setstate__(state | parts)
+
+    @staticmethod
+    def _each(change: Callable[[Any], Any], parts: list) -> list:
+        return [(title, part, change(names)) for title, part, names in parts]
 
 
 def stack(columns: list[Column], n: int) -> ColumnTransformer:
@@ -78,7 +100,7 @@ def stack(columns: list[Column], n: int) -> ColumnTransformer:
     parts += [
         (f"{_TEXT}{c.name}", _hashed_text() if c.hashed else _text(n), [c.name]) for c in by_role["text"]
     ]
-    return ColumnTransformer(
+    return ColumnStack(
         parts,
         sparse_threshold=1.0 if sparse else 0.0,
         transformer_weights=_weights(parts, columns),

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from labelfold.tables._arrow import arrow, distinct, is_text, text_cells, written
 from labelfold.tables._dates import UNITS, calendar_parts, instants
 from labelfold.tables._numbers import numbers
+from labelfold.tables._packed import Packed
 
 # scikit-learn's names of missing and of rare values, and the names in a recipe.
 _CALLED = {"None": "(missing)", "infrequent_sklearn": "(rare)"}
@@ -34,7 +35,7 @@ class ReadStep(TransformerMixin, BaseEstimator):
         return np.asarray(input_features, dtype=object)
 
 
-class ReadNumbers(ReadStep):
+class ReadNumbers(Packed, ReadStep):
     """Converts columns of numbers, typed or text, to an array with NaN for missing cells.
 
     Parameters
@@ -42,6 +43,8 @@ class ReadNumbers(ReadStep):
     writings : dict
         Number formats of text columns; see `labelfold.tables._numbers`.
     """
+
+    _packed = ("writings",)
 
     def __init__(self, writings: dict | None = None) -> None:
         self.writings = writings
@@ -57,7 +60,7 @@ class ReadNumbers(ReadStep):
         return out
 
 
-class ReadDates(ReadStep):
+class ReadDates(Packed, ReadStep):
     """Converts columns of dates to elapsed days and parts of the calendar.
 
     Parameters
@@ -66,6 +69,8 @@ class ReadDates(ReadStep):
         For each column the ``layouts`` of its dates, if it is text, and the ``units`` of the calendar to use; see
         `labelfold.tables._dates`.
     """
+
+    _packed = ("readings",)
 
     def __init__(self, readings: dict | None = None) -> None:
         self.readings = readings
@@ -87,7 +92,7 @@ class ReadDates(ReadStep):
         return np.array(names, dtype=object)
 
 
-class ReadLists(ReadStep):
+class ReadLists(Packed, ReadStep):
     """Converts columns of lists of numbers of equal length to an array.
 
     Parameters
@@ -95,6 +100,8 @@ class ReadLists(ReadStep):
     widths : dict
         The length of the lists of each column.
     """
+
+    _packed = ("widths",)
 
     def __init__(self, widths: dict | None = None) -> None:
         self.widths = widths

@@ -99,6 +99,7 @@ def fit(
 ) -> None:
     """Fit LabelFold, or another method, on a table, estimate its score on new rows, and save the model."""
     from labelfold.app.compare._data import read_data
+    from labelfold.app.compare._plan import checked_sizes
     from labelfold.app.io import save_model
     from labelfold.app.registry._column_forms import chosen_form
     from labelfold.app.registry._methods import get_method
@@ -119,6 +120,8 @@ def fit(
             feature_names=table.feature_names,
         )
         tell_recipe(data.recipe)
+        if components is not None:
+            checked_sizes(components, data)
         if method is None and ridge is not None and data.facts.numbers:
             chosen = get_method("ridge")
         refuse_other_task(chosen, data.facts.task)
@@ -132,6 +135,7 @@ def fit(
     save_model(data.delivered(model), output, **fit_notes(chosen, table, data, embedded, expected))
     lines = [
         _fitted_line(chosen, model, embedded, table, labels),
+        *_fewer_components(components, chosen, embedded),
         *data.doubts,
         *([why_form] if why_form and chosen.form(form) == form else []),
         _expected_line(expected, data),
@@ -196,6 +200,16 @@ def _fitted_line(method: Any, model: Any, embedded: Any, table: Any, labels: Any
         f"{glossed(method)}{size}{value}, fitted on {n:,} rows × {count(d, 'column')}, {labels.n_labelled:,} rows "
         f"labelled {known}{everyone}."
     )
+
+
+def _fewer_components(asked: int | None, method: Any, embedded: Any) -> list[str]:
+    """Return a sentence if there are fewer components than were asked for."""
+    if asked is None:
+        return []
+    if embedded is None:
+        return [f"-k {asked} has no effect: {method.name} has no components."]
+    made = embedded.shape[1]
+    return [f"-k {asked} is more than the data determine; the model has {made}."] if made < asked else []
 
 
 def _expected_line(expected: Any, data: Any) -> str:

@@ -65,7 +65,7 @@ def make_plan(
     if budgets:  # raises an error now if there are too few labels for them
         splitter = LabelBudgetSplit(budgets, n_repeats=1, test_size=test_size, task=data.facts.task)
         next(splitter.split(None, data.y))
-    sizes = None if components is None else _sizes(components, data)
+    sizes = None if components is None else checked_sizes(components, data)
     runs = []
     for method in chosen:
         most = data.X.shape[1] if method.most is None else max(method.most(data.facts), 1)
@@ -122,7 +122,7 @@ def _default_size(method: Method, data: Data) -> int:
     return max(min(max(2 * natural, 20), d - 1, n, _MOST_COMPONENTS), 1)
 
 
-def _sizes(components: int | Sequence[int], data: Data) -> list[int]:
+def checked_sizes(components: int | Sequence[int], data: Data) -> list[int]:
     """Return the given numbers of components, after a check."""
     d = data.X.shape[1]
     sizes = _whole("components", components)

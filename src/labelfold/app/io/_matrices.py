@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -189,7 +190,11 @@ def npy_source(path: Path, kind: str, request: Request) -> Matrix:
     if request.ids:
         raise FileProblem(f"{path} has no named columns, so none can be an id or dropped.")
     try:
-        X = np.load(path, allow_pickle=False)
+        with path.open("rb") as file:
+            # not the file itself, of which NumPy reads on its own and takes a failure of the disk for the end
+            X = np.load(
+                SimpleNamespace(read=file.read, readline=file.readline, seek=file.seek), allow_pickle=False
+            )
     except (Exception, MemoryError) as error:
         raise FileProblem(
             f"{path} is not a whole NPY file of numbers: {one_line(error)}; write it with numpy.save, or copy it "

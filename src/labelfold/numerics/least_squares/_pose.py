@@ -342,7 +342,7 @@ def _moments(X: Block, T: Any) -> tuple:
 
 def _squares(X: Block, N: Any) -> Any:
     P = X.double() @ N
-    return (P * P).sum(axis=0)
+    return X.xp.sum(P * P, axis=0)
 
 
 def triangle(X: Block, T: Any) -> Any:
