@@ -46,3 +46,16 @@ def test_published_numbers_are_read_by_place(experiment):
     common = experiment("common")
     assert common.published("pca-ls", "Table 3")["BCI", "PCA-LS", "labels=50"] == (62.29, None)
     assert common.published("nsdr", "Table 2")["sonar", "NSDR", ""] == (0.106, 0.041)
+
+
+def test_the_experiments_know_the_same_published_numbers(experiment):
+    common, nsdr, nmf = experiment("common"), experiment("nsdr_sets"), experiment("nmf_alpha_sets")
+    cells = common.published("nsdr", "Table 2")
+    for name, values in nsdr.TABLE_2.items():
+        methods = ("NSDR", "LSDR, smooth hinge", "PCA-SVMs", "SVMs")
+        assert [tuple(cells[name, method, ""]) for method in methods] == [tuple(value) for value in values]
+    cells = common.published("nmf-alpha", "Table 2")
+    for name, table in nmf.TABLE_2.items():
+        for share, values in zip(nmf.LABELS[name], table, strict=True):
+            found = [cells[name, method, f"labels={share}"].value for method in ("NMF-alpha", "LDA")]
+            assert found == list(values)
