@@ -128,6 +128,12 @@ def pca_ls(page: Report, texts: Texts) -> list[Cell]:
             write_grid(
                 page, cells, "set", lambda cell: cell.dataset, lambda cell: cell.method, texts["digits"]
             )
+    ran = {cell.dataset for cell in own}
+    if left := [name for name in dict.fromkeys(cell.dataset for cell in paper) if name not in ran]:
+        page.text(
+            f"**Not run yet**, or for fewer than {read.FEWEST} draws: {', '.join(left)}. "
+            "`python experiments/subspace.py --parts library` adds them."
+        )
     page.text("## Figures 3 and 4", texts["figures"])
     for number in (3, 4):
         page.text(f"![Figure {number}](../../experiments/results/subspace_figure_{number}.png)")
