@@ -61,7 +61,8 @@ class Plan:
     splits: tuple[int, ...] = (0, 1, 2, 3, 4)
     ranks: tuple[int, ...] | None = None
     forms: tuple[str, ...] = ("unit",)  # of the newsgroups
-    shares: tuple[str, ...] = SHARES  # of labels
+    shares: tuple[str, ...] = SHARES  # of labels, as in the paper
+    percents: tuple[int, ...] | None = None  # others
     most_rows: int | None = None
 
 
@@ -76,12 +77,7 @@ class Job(NamedTuple):
     k: int  # 0: raw inputs
     seed: int
     method: str
-    share: str
-
-    @property
-    def percent(self) -> int:
-        """Return the percentage of rows with labels."""
-        return LABELS[self.name][SHARES.index(self.share)]
+    percent: int  # of the training rows, with labels
 
     @property
     def key(self) -> dict[str, Any]:
@@ -105,9 +101,10 @@ def jobs(plan: Plan) -> Iterator[Job]:
     for name in plan.sets:
         forms = plan.forms if name == "news" else ("unit",)
         ranks = plan.ranks or RANKS[name]
-        for form, k, seed, method, share in product(forms, ranks, plan.splits, plan.methods, plan.shares):
+        percents = plan.percents or [LABELS[name][SHARES.index(share)] for share in plan.shares]
+        for form, k, seed, method, percent in product(forms, ranks, plan.splits, plan.methods, percents):
             if method != "SVM" or k == ranks[0]:
-                yield Job(name, form, 0 if method == "SVM" else k, seed, method, share)
+                yield Job(name, form, 0 if method == "SVM" else k, seed, method, percent)
 
 
 @lru_cache(maxsize=1)
@@ -141,7 +138,8 @@ def run(job: Job, plan: Plan) -> list[dict[str, Any]]:
     task, cut = read(job.name, plan.most_rows, job.form), split(job.name, plan.most_rows, job.seed)
     begun = time.process_time()
     rows = (run_other if job.method in OTHERS else run_factors)(task, cut, job, plan)
-    published = TABLE_2[job.name][SHARES.index(job.share)][0] if job.method == "NMF-alpha" else ""
+    known = dict(zip(LABELS[job.name], TABLE_2[job.name], strict=True))
+    published = known[job.percent][0] if job.method == "NMF-alpha" and job.percent in known else ""
     for row in rows:
         row.update(dataset=job.name, source=task.source, method=job.method, seed=job.seed)
     rows[-1].update(seconds=time.process_time() - begun)
@@ -244,10 +242,11 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     parser.add_argument("--ranks", nargs="+", type=int)
     parser.add_argument("--forms", nargs="+", choices=FORMS, help="of the newsgroups")
     parser.add_argument("--shares", nargs="+", choices=SHARES, help="of labels")
+    parser.add_argument("--percents", nargs="+", type=int, help="of labels, in place of --shares")
     parser.add_argument("--splits", nargs="+", type=int)
     options = parser.parse_args(arguments)
     plan = QUICK if options.quick else Plan()
-    for name in ("sets", "methods", "ranks", "forms", "shares", "splits"):
+    for name in ("sets", "methods", "ranks", "forms", "shares", "percents", "splits"):
         if getattr(options, name) is not None:
             plan = replace(plan, **{name: tuple(getattr(options, name))})
     folder = result_folder(options.quick, options.output)

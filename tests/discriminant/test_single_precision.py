@@ -155,3 +155,10 @@ def test_a_linear_kernel_without_a_ridge_is_the_method_without_a_kernel(make, of
     exact = plain.decision_function(X)
     room = 50 * EPS32 * max(offset, 10.0) * np.abs(exact).max()
     np.testing.assert_allclose(kernel.decision_function(X), exact, atol=room)
+
+
+def test_equal_columns_in_any_container(container, rng):
+    X = rng.normal(size=(40, 4))
+    X[:, 3], y = X[:, 0], np.arange(40) % 2
+    found = LDA().fit(container.make(X), y).components_
+    np.testing.assert_allclose(found, LDA().fit(X, y).components_, atol=1e-10)
