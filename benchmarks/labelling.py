@@ -3,7 +3,7 @@
     python benchmarks/labelling.py                     10,000 and 100,000 rows, and the start with 1,000,000
     python benchmarks/labelling.py --rows 10000        one size only
 
-`labelfold label` runs in a separate process. A label is posted like by the page, and the time ends when the event
+`labelfold label` runs in a separate process. A label is posted as the page does it, and the time ends when the event
 with the new map and predictions has arrived and both are loaded. Rows are generated: 20 numbers in ten classes (a
 table, so that trees are among the views), or 784 pixels with ``--pixels``. If other programs run, the processor time
 of the server is more informative than the wall-clock time.

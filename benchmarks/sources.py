@@ -4,7 +4,7 @@
     python benchmarks/sources.py --megabytes 100 --only sqlite jsonl
 
 It writes a table of four numbers, a category, a date, a comment and few labels to a temporary folder, in each given
-format, until the file has the given size. Each file is read like by `labelfold compare --drop comment`: in blocks,
+format, until the file has the given size. Each file is read as by `labelfold compare --drop comment`: in blocks,
 with a recipe, to a matrix. Memory is the peak of the whole process, including libraries and matrix. Linux only: the
 figures come from /proc. The temporary folder (TMPDIR) needs room for a source and its copy.
 """

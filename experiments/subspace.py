@@ -37,6 +37,8 @@ from common import (
 )
 from labelfold import KernelPCALS, LapRLS
 from subspace_checks import check
+from subspace_choice import choices
+from subspace_library import library
 from subspace_methods import (
     KERNEL_WEIGHT,
     METHODS,
@@ -87,6 +89,7 @@ class Plan:
     robust_sizes: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
     toy_sizes: tuple[int, ...] = (1, 2, 4, 8, 16)
     toy_widths: tuple[float, ...] = WIDTHS
+    choice_sets: int | None = None  # so many of the sets on which rules are compared
 
 
 QUICK = Plan(
@@ -102,6 +105,7 @@ QUICK = Plan(
     robust_sizes=(1, 2),
     toy_sizes=(1, 2),
     toy_widths=(1.0, 0.25),
+    choice_sets=1,
 )
 
 
@@ -221,6 +225,22 @@ def _some_draws(results: Results, data: Rows, key: dict[str, str], count: int, s
         )
         spent += own
     return spent
+
+
+def chosen_by_library(results: Results, plan: Plan) -> None:
+    """Tables 1 and 3 with the library's choice of the number of directions and of the weight."""
+    for name in plan.sets:
+        data = read(name, plan)
+        count = labels_of(data, plan)
+        library(
+            results,
+            data,
+            "Table 1" if name in TABLE_1 else "Table 3",
+            range(plan.splits),
+            lambda seed: tasks_of(data, draw(data, count, seed), seed),  # noqa: B023
+            lambda method: table_value(name, method),  # noqa: B023
+            plan.methods,
+        )
 
 
 def robustness(results: Results, plan: Plan) -> None:
@@ -360,6 +380,8 @@ def figures(results: Results, plan: Plan) -> None:
 
 PARTS: dict[str, Callable[[Results, Plan], None]] = {
     "tables": tables,
+    "library": chosen_by_library,
+    "choices": choices,
     "robustness": robustness,
     "figures": figures,
     "checks": checks,

@@ -16,11 +16,12 @@ from pathlib import Path
 
 from common import Results, one_thread, result_folder, rng_of, sparse_text
 from labelfold import CCA, HSL, LDA, OPLS
+from two_stage_parts.classifiers import classifiers
 from two_stage_parts.report import write_report
 from two_stage_parts.runs import figures_1_2, scaling, table_2
 from two_stage_parts.sets import QUICK, Plan
 
-PARTS = {"table": table_2, "accuracy": figures_1_2, "scaling": scaling}
+PARTS = {"table": table_2, "accuracy": figures_1_2, "classifiers": classifiers, "scaling": scaling}
 
 
 def warm_up() -> None:

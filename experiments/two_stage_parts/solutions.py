@@ -6,6 +6,7 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import cholesky, solve_triangular
 from scipy.sparse.linalg import LinearOperator, eigsh
+from scipy.sparse.linalg import lsqr as scipy_lsqr
 
 
 def targets(technique: str, y: np.ndarray) -> np.ndarray:
@@ -67,3 +68,23 @@ def lanczos(X: sparse.csr_array, H: np.ndarray, ridge: float) -> np.ndarray:
     k = int(np.linalg.matrix_rank(F))
     Q = eigsh(operator, k=k)[1]
     return solve_triangular(L, Q, lower=True, trans="T", check_finite=False)
+
+
+def lsqr(X: sparse.csr_array, H: np.ndarray, ridge: float, tol: float = 1e-8) -> tuple[np.ndarray, int]:
+    """Return W (d, k) as the paper's two stages do, and the most iterations of a target.
+
+    Stage 1 is LSQR on the centred X, one target of H at a time; stage 2 the small eigenproblem.
+    """
+    n, mean, Xt = X.shape[0], X.mean(axis=0), X.T.tocsr()
+    centred = LinearOperator(
+        X.shape,
+        matvec=lambda v: X @ v - mean @ v,
+        rmatvec=lambda u: Xt @ u - mean * u.sum(),
+        dtype=np.float64,
+    )
+    T = H - H.mean(axis=0)
+    fits = [scipy_lsqr(centred, t, damp=np.sqrt(ridge), atol=tol, btol=tol, iter_lim=10 * n) for t in T.T]
+    W1 = np.column_stack([fit[0] for fit in fits])
+    values, E = np.linalg.eigh(W1.T @ (Xt @ T))
+    keep = values > 1e-11 * values[-1]
+    return W1 @ (E[:, keep] / np.sqrt(values[keep])), max(fit[2] for fit in fits)

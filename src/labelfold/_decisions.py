@@ -205,7 +205,7 @@ def indicator_scores(Y: np.ndarray, task: str) -> np.ndarray:
 
 
 def linear_values(rows: Rows, W: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """Return XW, (n, q), in double precision: summed up about a mean, so that rows far from 0 keep their digits.
+    """Return XW, (n, q), in double precision, computed relative to a mean, so that rows far from 0 keep digits.
 
     >>> from labelfold.rows import as_rows
     >>> X = np.array([[1e6, 1e6 + 1]], dtype=np.float32)

@@ -14,6 +14,7 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -558,17 +559,19 @@ def test_the_users_arrays_are_left_alone():
 @pytest.mark.parametrize("task", TASKS)
 def test_choosing_how_many(task):
     X, y, _ = problem(task, kind="decay", n_labelled=50)
-    model = PCALS("cv", candidates=[1, 2, 4, 8], cv=4).fit(X, y)
+    model = PCALS("cv", candidates=[1, 2, 4, 8], cv=4, repeats=2).fit(X, y)
     results = model.cv_results_
-    assert results["scores"].shape == (4, 4)
+    assert results["scores"].shape == (8, 4)
     assert results["n_components"].tolist() == [1, 2, 4, 8]
     np.testing.assert_allclose(results["mean_score"], results["scores"].mean(axis=0))
     assert model.n_components_ == results["chosen"] == [1, 2, 4, 8][int(np.argmax(results["mean_score"]))]
-    careful = PCALS("cv", candidates=[1, 2, 4, 8], cv=4, one_standard_error=True).fit(X, y)
+    careful = PCALS("cv", candidates=[1, 2, 4, 8], cv=4, repeats=2, one_standard_error=True).fit(X, y)
     best = int(np.argmax(results["mean_score"]))
     good = results["mean_score"] >= results["mean_score"][best] - results["standard_error"][best]
     assert careful.n_components_ == [1, 2, 4, 8][int(np.argmax(good))]
     assert careful.n_components_ <= model.n_components_
+    # Rows that folds share between repeats do not count twice.
+    np.testing.assert_allclose(results["standard_error"], results["scores"].std(axis=0, ddof=1) / 2)
 
 
 def test_folds_are_what_fits_on_them_would_be():
@@ -580,8 +583,9 @@ def test_folds_are_what_fits_on_them_would_be():
             seen.append((which, k))
             return super()._pursue(source, which, k, callback)
 
-    model = Watched("cv", candidates=[2, 3, 5], cv=4).fit(X, y)
-    assert [k for _, k in seen] == [5] * 4 + [model.n_components_]  # one fit a fold, and the last
+    model = Watched("cv", candidates=[2, 3, 5], cv=4, repeats=2).fit(X, y)
+    assert [k for _, k in seen] == [5] * 8 + [model.n_components_]  # one fit a fold, and the last
+    assert {tuple(which) for which, _ in seen[:4]} != {tuple(which) for which, _ in seen[4:8]}
     for (which, _), row in zip(seen[:-1], model.cv_results_["scores"], strict=True):
         held = np.setdiff1d(np.arange(40), which)
         fold = y.copy()
@@ -589,13 +593,16 @@ def test_folds_are_what_fits_on_them_would_be():
         counts = np.bincount(y[index[held]].astype(int), minlength=2)
         assert abs(counts - np.bincount(y[index].astype(int)) / 4).max() < 1  # classes are spread evenly
         for p, score in zip([2, 3, 5], row, strict=True):
-            assert PCALS(p).fit(X, fold).score(X[index[held]], y[index[held]]) == pytest.approx(score)
+            probability = PCALS(p).fit(X, fold).predict_proba(X[index[held]])
+            truth = y[index[held]].astype(int)
+            assert -log_loss(truth, probability, labels=[0, 1]) == pytest.approx(score)
 
 
 def test_cv_default_candidates_and_small_ranks():
     X, y, _ = problem(kind="exact rank", n_labelled=30)
     model = PCALS("cv").fit(X, y)
-    assert model.cv_results_["n_components"].tolist() == [2, 4, 8, 16, 32]
+    assert model.cv_results_["n_components"].tolist() == list(range(1, 33))
+    assert len(model.cv_results_["scores"]) == 3 * 5
     assert model.n_components_ <= 6
     fully = PCALS("cv", max_gram_bytes=0, candidates=[1, 2]).fit(X, (X[:, 0] > 0).astype(int))
     assert fully.n_components_ in (1, 2)
@@ -607,7 +614,7 @@ def test_cv_of_few_numbers_scores_every_fold(n_labelled):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model = PCALS("cv", candidates=[1, 2], one_standard_error=True).fit(X, y)
-    assert model.cv_results_["scores"].shape == (n_labelled // 2, 2)
+    assert model.cv_results_["scores"].shape == (3 * (n_labelled // 2), 2)
     assert np.isfinite(model.cv_results_["scores"]).all()
     with pytest.raises(ValueError, match="y has 3 labelled rows; label 4 or more"):
         PCALS("cv").fit(X, problem("regression", kind="decay", n_labelled=3)[1])

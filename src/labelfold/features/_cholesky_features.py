@@ -52,7 +52,7 @@ def cholesky_features(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         L[here, start:] = np.tril(L[here, start:])
     order = names[order - 1]
     left = diagonal[order] - np.einsum("ij,ij->i", L, L)
-    missed = seen[order] - L @ (L.T @ probe[order])  # the product with the off-diagonal part of K - L L'
+    missed = seen[order] - L @ (L.T @ probe[order])  # (K - L L') times a random vector
     if min(left.min(), largest - span, -np.abs(missed).max()) < -_NEGATIVE * span:
         raise ValueError(
             "the kernel's matrix is not positive semi-definite, so no features have it for products; centre X "

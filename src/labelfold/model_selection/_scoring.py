@@ -115,7 +115,7 @@ class OneStandardError:
         return f"OneStandardError({self.parameter!r})"
 
 
-def one_standard_error(scores: np.ndarray, sizes: np.ndarray) -> int:
+def one_standard_error(scores: np.ndarray, sizes: np.ndarray, error: float | None = None) -> int:
     """Return the index of the smallest candidate within one standard error of the best; ties go to the best.
 
     Parameters
@@ -124,12 +124,15 @@ def one_standard_error(scores: np.ndarray, sizes: np.ndarray) -> int:
         Higher is better; a candidate with NaN, from a failed fit, is excluded.
     sizes : ndarray of shape (candidates,)
         The parameter to keep small.
+    error : float, optional
+        The standard error of the best; from its scores when None, as if they were independent.
     """
     means = scores.mean(axis=1)
     if np.isnan(means).all():
         raise ValueError("Every candidate failed in some fold, so there is none to choose.")
     best = int(np.nanargmax(means))
     n = scores.shape[1]
-    error = np.std(scores[best], ddof=1) / np.sqrt(n) if n > 1 else 0.0
+    if error is None:
+        error = np.std(scores[best], ddof=1) / np.sqrt(n) if n > 1 else 0.0
     good = np.flatnonzero(means >= means[best] - error)
     return int(good[np.lexsort((-means[good], sizes[good]))[0]])

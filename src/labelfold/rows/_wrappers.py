@@ -197,7 +197,7 @@ class Featurized(RowsWrapper):
 
 
 def center_parts(center: np.ndarray, dtype: Any) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return a centre and what a dtype rounds off it, which rows far from 0 are shifted by too: ``X.shift(*parts)``.
+    """Return a centre, and its rounding error in a dtype (None for float64), for ``X.shift(*parts)``.
 
     >>> center_parts(np.array([0.5, 1e8 + 1]), np.dtype("float32"))[1]
     array([0., 1.])

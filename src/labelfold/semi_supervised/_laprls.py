@@ -106,8 +106,8 @@ class LapRLS(Decisions, RowsEstimator):
     intercept_ : ndarray of shape (q,)
         b.
     mean_ : ndarray of shape (d,) or None
-        The mean of the labelled rows, about which scores are summed up; zeros without an intercept, None with a
-        kernel.
+        The mean of the labelled rows, subtracted in the computation of scores; zeros without an intercept, None with
+        a kernel.
     transduction_ : ndarray of shape (n,) or (n, c)
         A label for every training row: the given one, or the predicted one. Numbers in regression.
     classes_ : ndarray of shape (c,)

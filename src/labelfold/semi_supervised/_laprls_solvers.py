@@ -33,7 +33,7 @@ _ROUNDS = 3
 class Smooth(NamedTuple):
     """A solution g(x) = x'W, or k(x)'W in a kernel's space, and its intercept.
 
-    Of rows x near ``mean`` the values are (x - mean)'W + mean'W, whose digits do not cancel where the mean is large.
+    Values are computed as (x - mean)'W + mean'W, which avoids cancellation if the mean is large.
     """
 
     W: np.ndarray

@@ -20,7 +20,7 @@ from labelfold.features._kernel_map import BLOCK_BYTES, KernelMap, Scores, kerne
 from labelfold.labels import Labels
 from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
 from labelfold.rows import Block, Featurized, Rows, as_rows
-from labelfold.subspace._choose_size import CANDIDATES
+from labelfold.subspace._choose_size import CANDIDATES, REPEATS
 from labelfold.subspace._kernel_source import KernelSource
 from labelfold.subspace._nested_subspace import NestedSubspace
 from labelfold.subspace._source import Source
@@ -59,7 +59,7 @@ class KernelPCALS(NestedSubspace):
         ``max_gram_bytes`` allows it, and otherwise uses 1,000 landmarks.
     center : bool, default=True
         Whether to centre features and responses. New rows are centred in the same way.
-    refit, ridge, task, candidates, cv, one_standard_error, tol, max_iter
+    refit, ridge, task, candidates, cv, repeats, one_standard_error, tol, max_iter
         As in `PCALS`.
     max_gram_bytes : int, default=512 MB
         Largest size in bytes of the kernel matrix: 512 MB are 8,192 rows, 8 GB 32,768.
@@ -138,6 +138,7 @@ class KernelPCALS(NestedSubspace):
         task: str = "auto",
         candidates: Any = CANDIDATES,
         cv: int = 5,
+        repeats: int = REPEATS,
         one_standard_error: bool = False,
         tol: float = 1e-8,
         max_iter: int = 200,
@@ -160,6 +161,7 @@ class KernelPCALS(NestedSubspace):
         self.task = task
         self.candidates = candidates
         self.cv = cv
+        self.repeats = repeats
         self.one_standard_error = one_standard_error
         self.tol = tol
         self.max_iter = max_iter

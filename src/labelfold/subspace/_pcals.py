@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from labelfold.labels import Labels
 from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
 from labelfold.rows import Block, Rows, as_rows
-from labelfold.subspace._choose_size import CANDIDATES
+from labelfold.subspace._choose_size import CANDIDATES, REPEATS
 from labelfold.subspace._nested_subspace import NestedSubspace
 from labelfold.subspace._source import Source
 
@@ -52,7 +52,8 @@ class PCALS(NestedSubspace):
     Parameters
     ----------
     n_components : int or "cv", default=2
-        Number k of directions; "cv" chooses among ``candidates`` by cross-validation.
+        Number k of directions; "cv" chooses among ``candidates`` by cross-validation. The score is the logarithmic
+        loss of classes or labels, and R^2 of numbers.
     reconstruction : float or "auto", default="auto"
         Weight of the reconstruction error of the rows, relative to the squared error of the labels. If it is large,
         the subspace is that of PCA. If it is small, the first direction is that of least squares; if several
@@ -70,11 +71,13 @@ class PCALS(NestedSubspace):
         has no effect.
     task : {"auto", "classification", "regression"}, default="auto"
         "auto" reads floats with fractions as numbers to predict, everything else as classes or labels.
-    candidates : sequence of int, default=(2, 4, 8, 16, 32)
-        Numbers of directions for "cv".
+    candidates : int or sequence of int, default=32
+        Numbers of directions for "cv". An integer m stands for 1, 2, ..., m.
     cv : int, default=5
         Number of folds of the labelled rows; fewer if there are fewer rows (for numbers, fewer than twice as many).
         Held-out rows stay in training as unlabelled rows. Directions are nested, so a fold costs one fit.
+    repeats : int, default=3
+        Number of draws of the folds for up to 200 labelled rows; one for more.
     one_standard_error : bool, default=False
         Whether "cv" chooses the smallest number within one standard error of the best score, instead of the best.
     tol : float, default=1e-8
@@ -117,8 +120,8 @@ class PCALS(NestedSubspace):
     n_components_ : int
         The number k of directions.
     cv_results_ : dict
-        With "cv": ``n_components``, ``scores`` (one row for each fold), ``mean_score``, ``standard_error``,
-        ``chosen``.
+        With "cv": ``n_components``, ``scores`` (one row for each fold; the negative loss, or R^2), ``mean_score``,
+        ``standard_error``, ``chosen``.
     task_ : str
         "binary", "multiclass", "multilabel" or "regression".
     classes_ : ndarray of shape (c,)
@@ -178,6 +181,7 @@ class PCALS(NestedSubspace):
         task: str = "auto",
         candidates: Any = CANDIDATES,
         cv: int = 5,
+        repeats: int = REPEATS,
         one_standard_error: bool = False,
         tol: float = 1e-8,
         max_iter: int = 200,
@@ -195,6 +199,7 @@ class PCALS(NestedSubspace):
         self.task = task
         self.candidates = candidates
         self.cv = cv
+        self.repeats = repeats
         self.one_standard_error = one_standard_error
         self.tol = tol
         self.max_iter = max_iter
