@@ -64,3 +64,16 @@ def dense_if_full(X: Any) -> Any:
 def dense(X: Any) -> np.ndarray:
     """Return rows on the host as a dense array; for few rows, or few columns."""
     return X.toarray() if sparse.issparse(X) else X
+
+
+def less_median(X: Any, points: Any) -> tuple[Any, Any]:
+    """Return rows and points less a median of the points, where these have few zeros; otherwise as they are.
+
+    Squares of what all rows have in common would cost the digits of their distances. The median is an entry of its
+    column, so that equal entries stay equal.
+    """
+    points = dense_if_full(points)
+    if sparse.issparse(points):
+        return X, points
+    center = np.partition(points, len(points) // 2, axis=0)[len(points) // 2]
+    return dense(X) - center, points - center
