@@ -236,11 +236,14 @@ def objective(W: np.ndarray, Sb: np.ndarray) -> float:
 def _priors(priors: Any, seen: Seen) -> np.ndarray:
     if priors is None:
         return seen.counts / seen.n
-    priors = np.asarray(priors, dtype=np.float64)
     c = len(seen.classes)
-    if priors.shape != (c,) or (priors <= 0).any() or abs(priors.sum() - 1) > 1e-6:
+    try:
+        found = np.asarray(priors, dtype=np.float64)
+    except (TypeError, ValueError):
+        found = np.empty(0)
+    if found.shape != (c,) or not (found > 0).all() or abs(found.sum() - 1) > 1e-6:
         raise ValueError(
-            f"priors={priors.tolist()} was given, where {c} positive numbers that sum to 1 are expected, "
+            f"priors={priors!r} was given, where {c} positive numbers that sum to 1 are expected, "
             f"one for each class of {seen.classes.tolist()}"
         )
-    return priors
+    return found

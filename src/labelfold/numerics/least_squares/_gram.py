@@ -58,7 +58,7 @@ class Gram:
     ----------
     G : ndarray of shape (m, m)
         Symmetric positive semi-definite.
-    size : int
+    size : float
         The larger side of the matrix X for G = X'X or XX': round-off grows with it.
     constant : float
         Added to every entry before factoring. A centred G, whose null vector is 1, becomes regular by it, and
@@ -72,7 +72,7 @@ class Gram:
     def __init__(
         self,
         G: np.ndarray,
-        size: int,
+        size: float,
         constant: float = 0.0,
         noise: float = 1.0,
         rounding: np.ndarray | None = None,

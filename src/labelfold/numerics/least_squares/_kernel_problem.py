@@ -27,7 +27,10 @@ class KernelProblem(LeastSquaresProblem):
         Kc = K - self.mean
         Kc -= Kc.mean(axis=1, keepdims=True)
         Kc = (Kc + Kc.T) / 2
-        self.gram = Gram(Kc, len(K), constant=np.trace(Kc) / len(K) ** 2, rounding=rounding)
+        # Centring costs the digits that all kernels have in common.
+        noise = max(1.0, float(np.abs(K).max() / (np.diagonal(Kc).max() or np.inf)))
+        constant = np.trace(Kc) / len(K) ** 2
+        self.gram = Gram(Kc, len(K) * noise, constant=constant, noise=noise, rounding=rounding)
 
     def prepare(self, ridges: Sequence[float]) -> None:
         """Share a factorisation among several ridges."""
