@@ -28,6 +28,12 @@ def test_ridges_that_are_none(ridges, data):
         labelfold.LabelFold(ridges=ridges).fit(*data)
 
 
+@pytest.mark.parametrize("priors", [{}, ["x", "y"], [0.5], [np.nan, 0.5], [1.0, 0.0]], ids=str)
+def test_priors_that_are_none(priors, data):
+    with pytest.raises(ValueError, match="where 2 positive numbers that sum to 1 are expected"):
+        labelfold.LDA(priors=priors).fit(*data)
+
+
 @pytest.mark.parametrize("k", [10**9, 2**70])
 @pytest.mark.parametrize("name", FACTORISATIONS)
 def test_more_components_than_could_ever_be_used(name, k, data):

@@ -119,3 +119,12 @@ def test_of_anchors_equally_near_the_first_are_taken_in_every_container(hold, dt
         np.testing.assert_array_equal(anchors.nearest(given, 5)[1], expected)
     alone = np.vstack([anchors.nearest(X[i : i + 1], 5)[1] for i in range(60)])
     np.testing.assert_array_equal(alone, expected)
+
+
+@pytest.mark.parametrize("hold", [np.asarray, sparse.csr_array])
+def test_what_all_rows_have_in_common_costs_no_digits(hold, rng):
+    X = np.hstack([np.ones((30, 1)), 1e-7 * rng.random(size=(30, 4))])
+    distance, which = nearest_anchors(as_rows(hold(X)), Anchors(hold(X[:9])), 3)
+    exact = np.sqrt(((X[:, None, 1:] - X[None, :9, 1:]) ** 2).sum(axis=2))
+    np.testing.assert_array_equal(which, np.argsort(exact, axis=1)[:, :3])
+    np.testing.assert_allclose(distance, np.sort(exact, axis=1)[:, :3], rtol=1e-6, atol=1e-12)

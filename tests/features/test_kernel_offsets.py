@@ -152,3 +152,12 @@ def test_round_off_in_nystroems_features_is_no_direction(make, solver):
         assert np.abs(model.components_).max() < 1e6
         alone = np.vstack([model.transform(X[i : i + 1]) for i in range(16)])
         np.testing.assert_allclose(alone, model.transform(X), atol=1e-6)
+
+
+def test_what_all_kernels_have_in_common_is_no_direction(rng):
+    """Rows twice, with two labels: beyond six directions centred kernels hold nothing but round-off."""
+    X = 1e3 + rng.normal(size=(7, 28))[np.arange(28) % 7]
+    y = np.arange(28) % 2
+    order = rng.permutation(28)
+    one, other = (LDA(kernel="poly", degree=0.1).fit(X[o], y[o]) for o in (np.arange(28), order))
+    np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), atol=1e-4)

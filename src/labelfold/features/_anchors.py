@@ -24,7 +24,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.extmath import row_norms
 
 from labelfold.rows import Block, Featurized, Rows
-from labelfold.rows._host import host, short_indices
+from labelfold.rows._host import dense, dense_if_full, host, short_indices
 from labelfold.rows._sums import ArrayTerm
 from labelfold.rows.adapters._device_blocks import to_host
 
@@ -49,6 +49,9 @@ _ROUND_OFF = 4
 # Number of rows with tied anchors whose distances to all anchors are computed at once.
 _TIED_ROWS = 512
 
+# Anchors of at most this many values are centred in each call; more would take long.
+_CENTRED = 2**17
+
 # Eigenvalues that differ from 1 by less than this belong to further connected components.
 _PIECES = 1e-9
 
@@ -69,6 +72,11 @@ class Anchors(BaseEstimator):
         """Return the distances (n, k) and indices (n, k) of the nearest anchors of some rows, nearest first."""
         # With 64-bit indices scikit-learn computes distances in the precision of X, so they are cast.
         X, points = short_indices(X.astype(self.points.dtype, copy=False)), short_indices(self.points)
+        if points.size <= _CENTRED and not sparse.issparse(full := dense_if_full(points)):
+            # Squares of what all rows have in common would cost the digits of distances. A median is an entry of its
+            # column, so that equal entries stay equal.
+            center = np.partition(full, len(full) // 2, axis=0)[len(full) // 2]
+            X, points = dense(X) - center, full - center
         norms, point_norms = row_norms(X, squared=True)[:, None], row_norms(points, squared=True)
         m = len(point_norms)
         search = NearestNeighbors(n_neighbors=min(k + 1, m), algorithm="brute").fit(points)

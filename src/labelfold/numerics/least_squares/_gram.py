@@ -58,7 +58,7 @@ class Gram:
     ----------
     G : ndarray of shape (m, m)
         Symmetric positive semi-definite.
-    size : float
+    size : int
         The larger side of the matrix X for G = X'X or XX': round-off grows with it.
     constant : float
         Added to every entry before factoring. A centred G, whose null vector is 1, becomes regular by it, and
@@ -67,17 +67,22 @@ class Gram:
         Relative error of the entries of G in units of round-off; above 1 if centring has cost digits.
     rounding : ndarray of shape (m,), optional
         The result of `rounding` for the vectors whose products G contains.
+    is_all_there_is : bool
+        Whether nothing but G is known of the vectors, such as a kernel matrix. Eigenvalues within ``noise`` are then
+        zero.
     """
 
     def __init__(
         self,
         G: np.ndarray,
-        size: float,
+        size: int,
         constant: float = 0.0,
         noise: float = 1.0,
         rounding: np.ndarray | None = None,
+        is_all_there_is: bool = False,
     ) -> None:
         self.G, self.size, self.constant, self.noise, self.rounding = G, size, constant, noise, rounding
+        self._least = size * EPS * (noise if is_all_there_is else 1.0)
         self.ridges: list[float] = []
         largest = np.diagonal(G).max(initial=0.0)
         if not np.isfinite(largest):
@@ -153,7 +158,7 @@ class Gram:
     def spectrum(self) -> tuple[np.ndarray, np.ndarray]:
         """Eigenvalues (r, 1) and eigenvectors (m, r) of G, without those that are zero up to round-off."""
         values, vectors = np.linalg.eigh(self.G)
-        keep = values > self.size * EPS * values.max(initial=0.0)
+        keep = values > self._least * values.max(initial=0.0)
         self.null = vectors[:, ~keep]
         values, vectors = values[keep], vectors[:, keep]
         if self.rounding is not None:

@@ -27,10 +27,10 @@ class KernelProblem(LeastSquaresProblem):
         Kc = K - self.mean
         Kc -= Kc.mean(axis=1, keepdims=True)
         Kc = (Kc + Kc.T) / 2
-        # Centring costs the digits that all kernels have in common.
-        noise = max(1.0, float(np.abs(K).max() / (np.diagonal(Kc).max() or np.inf)))
+        largest = float(np.diagonal(Kc).max(initial=0.0))
+        noise = max(1.0, float(np.abs(K).max(initial=0.0)) / largest) if largest > 0 else 1.0
         constant = np.trace(Kc) / len(K) ** 2
-        self.gram = Gram(Kc, len(K) * noise, constant=constant, noise=noise, rounding=rounding)
+        self.gram = Gram(Kc, len(K), constant, noise, rounding, is_all_there_is=True)
 
     def prepare(self, ridges: Sequence[float]) -> None:
         """Share a factorisation among several ridges."""
