@@ -63,7 +63,9 @@ def two_stage(page: Report, texts: Texts) -> list[Cell]:
     page.text("## Figures 1 and 2", texts["figures_1_2"])
     for number in (1, 2):
         page.text(f"![Figure {number}](../../experiments/results/two_stage_figure_{number}.png)")
-    page.text("## Figures 3 to 5: time as n and d grow", texts["figures_3_5"])
+    page.text("## Figures 3 to 5: time as n and d grow", texts["figures_3_5"], scaling_report.ABOUT)
+    if left := scaling_report.not_run(results):
+        page.text(left)
     lines = []
     for figure in scaling_report.FIGURES:
         for method, curve in scaling_report.curves_of(results, figure).items():
@@ -84,6 +86,7 @@ def two_stage(page: Report, texts: Texts) -> list[Cell]:
         ],
         lines,
     )
+    page.text(texts["times"])
     for figure in scaling_report.FIGURES:
         name = "two_stage_figure_" + figure.replace(" ", "_")
         page.text(f"![Figure {figure}](../../experiments/results/{name}.png)")
@@ -125,6 +128,12 @@ def pca_ls(page: Report, texts: Texts) -> list[Cell]:
             write_grid(
                 page, cells, "set", lambda cell: cell.dataset, lambda cell: cell.method, texts["digits"]
             )
+    ran = {cell.dataset for cell in own}
+    if left := [name for name in dict.fromkeys(cell.dataset for cell in paper) if name not in ran]:
+        page.text(
+            f"**Not run yet**, or for fewer than {read.FEWEST} draws: {', '.join(left)}. "
+            "`python experiments/subspace.py --parts library` adds them."
+        )
     page.text("## Figures 3 and 4", texts["figures"])
     for number in (3, 4):
         page.text(f"![Figure {number}](../../experiments/results/subspace_figure_{number}.png)")

@@ -122,6 +122,8 @@ def _library(page: Report, results: Results) -> None:
             if method not in cells:
                 continue
             mean, spread, published, draws = cells[method]
+            if draws < 5:  # a spread of fewer says little
+                continue
             before = paper.get(name, {}).get(method)
             lines.append(
                 [

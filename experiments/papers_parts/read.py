@@ -11,6 +11,7 @@ from common import RESULTS, Results, parameter, published
 from papers_parts.cells import Cell
 
 Row = dict[str, str]
+FEWEST = 5  # draws; a spread of fewer says little
 # Sets that stand in for the paper's, of which only the order of the methods can be compared.
 SUBSTITUTES = {"drsvm": ("news20", "rcv1"), "nmf-alpha": ("aviation",)}
 
@@ -63,7 +64,7 @@ def pca_ls(part: str, shown: str = "") -> list[Cell]:
     for table in ("Table 1", "Table 3"):
         rows = [row for row in rows_of("subspace", part=table + part) if row["published"]]
         for (dataset, method), own in grouped(rows, lambda row: (row["dataset"], row["method"])).items():
-            if len(own) == 1:  # no spread yet
+            if len(own) < FEWEST:
                 continue
             cells.append(
                 Cell(table, dataset, method + shown, "", float(own[0]["published"]), None, values(own))

@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 from sklearn.svm import LinearSVC
 
-from common import Data, Results, rng_of, seconds, words
-from two_stage_parts.sets import CLASS_SETS, LABEL_SETS, MULTILABEL, TECHNIQUES, TEXT_SETS, Plan, read
+from common import Data, Results, seconds, words
+from two_stage_parts.sets import CLASS_SETS, LABEL_SETS, MULTILABEL, TECHNIQUES, Plan, read
 
 PART = "Classifier"
 ALL = "all columns"  # the SVM without a reduction
@@ -21,14 +21,12 @@ SOLVERS = ("direct", "two-stage")
 def classifiers(results: Results, plan: Plan) -> None:
     """Write mean AUC and accuracy on the test half, for each real set, technique, split and solver.
 
-    The ridge is chosen on a third of the training half (words: it is 1, as in Figures 3 to 5).
+    The ridge is chosen on a third of the training half.
     """
-    for name in (*CLASS_SETS, *LABEL_SETS, *TEXT_SETS):
-        data = some_words(read(name, plan), plan) if name in TEXT_SETS else read(name, plan)
+    for name in (*CLASS_SETS, *LABEL_SETS):
+        data = read(name, plan)
         methods = ("LDA",) if data.y.ndim == 1 else MULTILABEL
-        ridges = (1.0,) if name in TEXT_SETS else plan.ridges
-        splits = min(3, plan.classifier_splits) if name in TEXT_SETS else plan.classifier_splits
-        for seed, method in itertools.product(range(splits), (*methods, ALL)):
+        for seed, method in itertools.product(range(plan.classifier_splits), (*methods, ALL)):
             key = {"part": PART, "dataset": name, "source": data.source, "method": method, "seed": seed}
             if len(results.select(**key)) == 2 * (1 if method == ALL else len(SOLVERS)):
                 continue
@@ -36,7 +34,7 @@ def classifiers(results: Results, plan: Plan) -> None:
             if method == ALL:
                 _write(results, key, {"solver": "none"}, *seconds(partial(measured, *half, tol=1e-4)))
                 continue
-            ridge = choose_ridge(method, half[0], half[1], ridges, seed)
+            ridge = choose_ridge(method, half[0], half[1], plan.ridges, seed)
             for solver in SOLVERS:
                 model = TECHNIQUES[method](ridge=ridge, solver=solver)
                 spent, embedded = seconds(partial(embed, model, half[0], half[1], half[2]))
@@ -60,19 +58,6 @@ def _write(
             results.add(**row, ours=value, seconds=spent)
 
 
-def some_words(data: Data, plan: Plan) -> Data:
-    """Return the most frequent words of some rows.
-
-    The label columns of the second half of rcv1v2 lie one further left than those of its first: only that is used.
-    """
-    n, d = plan.text_size
-    whole = len(data.y) // 2 if data.y.ndim == 2 else len(data.y)
-    rows = np.sort(rng_of(data.name).permutation(whole)[:n])
-    X = data.X[rows]
-    columns = np.sort(np.argsort(-np.bincount(X.indices, minlength=X.shape[1]), kind="stable")[:d])
-    return data._replace(X=X[:, columns], y=data.y[rows])
-
-
 def halves(data: Data, seed: int) -> tuple[Any, ...]:
     """Return rows and labels of a random half for training, and of the other for testing."""
     order = np.random.default_rng(seed).permutation(len(data.y))
@@ -82,8 +67,6 @@ def halves(data: Data, seed: int) -> tuple[Any, ...]:
 
 def choose_ridge(method: str, X: Any, y: np.ndarray, ridges: tuple[float, ...], seed: int) -> float:
     """Return the ridge that is best on a third of the training rows: by accuracy, of several labels by AUC."""
-    if len(ridges) == 1:
-        return ridges[0]
     order = np.random.default_rng(seed).permutation(len(y))
     train, held = order[len(y) // 3 :], order[: len(y) // 3]
 

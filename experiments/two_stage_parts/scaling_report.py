@@ -28,7 +28,7 @@ class Times(NamedTuple):
 
     def __str__(self) -> str:
         low, high = min(self.seconds), max(self.seconds)
-        return f"{self.median:.2f} ({low:.2f} to {high:.2f})"
+        return f"{self.median:.2f}" + (f" ({low:.2f} to {high:.2f})" if len(self.seconds) > 1 else "")
 
 
 Curves = dict[str, dict[str, dict[int, Times]]]
@@ -58,22 +58,50 @@ def paper_sizes(figure: str, curve: dict[str, dict[int, Times]]) -> list[int]:
     return sizes or sorted(curve["two-stage"])
 
 
+def not_run(results: Results) -> str:
+    """Return a sentence on what of the plan has no rows yet, or nothing."""
+    plan = dict(Plan().sizes)
+    missing = []
+    for figure in FIGURES:
+        for method, curve in curves_of(results, figure).items():
+            left = [str(size) for size in plan[figure] if size not in curve["two-stage"]]
+            if left:
+                missing.append(f"Figure {figure}, {method}, {grows(figure)} = {', '.join(left)}")
+    solvers = {
+        parameter(row, "solver") for figure in FIGURES for row in results.select(part=f"Figure {figure}")
+    }
+    missing += [f"{solver} at all sizes" for solver in SOLVERS if solver not in solvers]
+    if not missing:
+        return ""
+    return (
+        f"**Not run yet:** {'; '.join(missing)}. `python experiments/two_stage.py --parts scaling` adds it."
+    )
+
+
+ABOUT = (
+    "Ridge 1; rows drawn at random, columns the most frequent ones, so that non-zeros grow more slowly than d. "
+    "*direct* and *lsqr* are the paper's two approaches as its text describes them: *direct* factors X'X + g I and "
+    "applies Lanczos; *lsqr* is its two-stage approach, scipy's LSQR for one target after the other, to a tolerance "
+    "of 1e-8 (for the first technique of a set; the others have as many targets). *two-stage* is the estimator of "
+    "the library as it comes, which at these sizes factorises the smaller of X'X and XX'; *iterations* is the "
+    "estimator held to its iterative solver (`max_gram_bytes=0`), tolerance 1e-8. Processor seconds: the median over "
+    "rounds, taken in turn, with the least and the largest; where one number stands alone, the best of three rounds."
+)
+
+
 def report_scaling(report: Report, results: Results) -> None:
     """Write the tables and figures of the times."""
     report.text(
         "## Figures 3 to 5: time as n and d grow",
-        "Ridge 1; rows drawn at random, columns the most frequent ones, so that non-zeros grow more slowly than d. "
-        "Both approaches of the paper were run as it describes them, at all of its sizes: *direct* factors "
-        "X'X + g I and applies Lanczos; *lsqr* is its two-stage approach, scipy's LSQR for one target after the "
-        "other, to a tolerance of 1e-8 (for the first technique of a set; the others have as many targets). Beside "
-        "them is the library: *two-stage* is the estimator as it comes, which at these sizes factorises the smaller "
-        "of X'X and XX'; *iterations* is the estimator held to its iterative solver (`max_gram_bytes=0`), tolerance "
-        "1e-8. Times are medians over rounds, taken in turn, with the least and the largest. Sizes beyond the "
-        "paper's (right of the dotted line) are for the first technique, one round. The third expansion of HSL, that "
-        "the paper does not time, differs in H alone.",
+        ABOUT
+        + " Sizes beyond the paper's (right of the dotted line) are for the first technique. Of the three "
+        "expansions of HSL not all are timed, since they differ in H alone.",
         "The paper prints its curves without numbers, and the copy of it that was at hand has no pictures: what is "
         "compared is what its text says of them (both times grow; the two-stage time is far below the direct one).",
     )
+    left = not_run(results)
+    if left:
+        report.text(left)
     for figure in FIGURES:
         rows = results.select(part=f"Figure {figure}")
         if not rows:
@@ -81,10 +109,7 @@ def report_scaling(report: Report, results: Results) -> None:
         curves = curves_of(results, figure)
         axis = grows(figure)
         stays = "d" if axis == "n" else "n"
-        rounds = len({row["seed"] for row in rows})
-        report.text(
-            f"### Figure {figure}: {rows[0]['dataset']}, {stays} = {parameter(rows[0], stays)}, {rounds} rounds"
-        )
+        report.text(f"### Figure {figure}: {rows[0]['dataset']}, {stays} = {parameter(rows[0], stays)}")
         for method, curve in curves.items():
             report.table(
                 [f"{method}, {axis} =", *map(str, sizes := paper_sizes(figure, curve))],
@@ -106,10 +131,16 @@ def report_scaling(report: Report, results: Results) -> None:
             ],
             [[method, *_slopes(curve, paper_sizes(figure, curve))] for method, curve in curves.items()],
         )
+        names = {"lsqr": "LSQR", "iterations": "the estimator's iterations", "two-stage": "the estimator"}
+        faster = [
+            f"than {words} at {_faster(curves, solver)}"
+            for solver, words in names.items()
+            if any(solver in curve for curve in curves.values())
+        ]
         report.text(
-            "The slopes are over the paper's sizes; the ratios at its largest. The direct approach was faster than "
-            f"LSQR at {_faster(curves, 'lsqr')}, than the estimator's iterations at "
-            f"{_faster(curves, 'iterations')}, and than the estimator at {_faster(curves, 'two-stage')}."
+            "The slopes are over the paper's sizes; the ratios at its largest. The direct approach was faster "
+            + "; ".join(faster)
+            + "."
         )
         caption = (
             f"Figure {figure}: processor seconds against {axis}, both axes logarithmic; bars: all rounds."

@@ -54,8 +54,6 @@ class Plan:
         Random halves of Yeast and Wine.
     classifier_splits : int
         Random halves of every real set.
-    text_size : tuple of int
-        At most so many rows and columns of the sets of words in the comparison of classifiers.
     fixed : dict
         For each figure, the size that is fixed.
     sizes : dict
@@ -71,7 +69,6 @@ class Plan:
     wide_ridges: tuple[float, ...] = (0.0, 1.0)
     splits: tuple[tuple[str, int], ...] = (("Yeast", 5), ("Wine", 20))
     classifier_splits: int = 5
-    text_size: tuple[int, int] = (3000, 2000)
     rounds: int = 2
     fixed: tuple[tuple[str, int], ...] = (("3 left", 5000), ("3 right", 5000), ("4", 5000), ("5", 3000))
     sizes: tuple[tuple[str, tuple[int, ...]], ...] = (
@@ -93,7 +90,6 @@ QUICK = Plan(
     most=(200, 60),
     splits=(("Yeast", 1), ("Wine", 2)),
     classifier_splits=1,
-    text_size=(120, 80),
     rounds=1,
     fixed=tuple((figure, 120) for figure in ("3 left", "3 right", "4", "5")),
     sizes=tuple((figure, (80, 160)) for figure in ("3 left", "3 right", "4", "5")),

@@ -13,7 +13,16 @@ from sklearn.utils.validation import validate_data
 
 from labelfold._sklearn import _check_feature_names, _check_n_features, _fit_context
 from labelfold.labels import Labels, read_labels
-from labelfold.rows import Featurized, Rows, as_rows, first_unlike_a_number, gathered, is_table, stored_values
+from labelfold.rows import (
+    Featurized,
+    Rows,
+    as_rows,
+    first_unlike_a_number,
+    gathered,
+    is_table,
+    refuse_odd_table,
+    stored_values,
+)
 
 _Fit = TypeVar("_Fit", bound=Callable[..., Any])
 
@@ -47,6 +56,7 @@ class RowsEstimator(BaseEstimator):
     def _rows(self, X: Any, *, reset: bool) -> Rows:
         """Return validated rows. With ``reset``, in fit, the number and names of the columns are stored."""
         if is_table(X):
+            refuse_odd_table(X)
             try:
                 rows = as_rows(
                     validate_data(

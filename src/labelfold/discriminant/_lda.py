@@ -21,8 +21,9 @@ from labelfold.discriminant._two_stage import TwoStage
 from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
 from labelfold.rows import Rows
 
-# Lower bound of the within-class scatter, which is only round-off if classes are separated perfectly.
-_LEAST_SCATTER = 1e-10
+# Lower bound of the within-class scatter, which is only round-off if classes are separated perfectly; in units of the
+# precision of the rows if that is more.
+_LEAST_SCATTER, _ROUND_OFF = 1e-10, 100.0
 
 
 class LDA(Decisions, TwoStage):
@@ -195,6 +196,7 @@ class LDA(Decisions, TwoStage):
         self.priors_ = _priors(self.priors, seen)
         self._keep_task(seen.task, seen.classes)
         self._n_labelled = seen.n
+        self._least_scatter = max(_LEAST_SCATTER, _ROUND_OFF * seen.eps)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Return the logarithm of `predict_proba`, without underflow.
@@ -212,7 +214,7 @@ class LDA(Decisions, TwoStage):
 
     def _score_rows(self, rows: Rows) -> np.ndarray:
         """Return the log-odds of the second class (two classes), or the linear score of each class."""
-        precision = self._n_labelled / np.maximum(1 - self.eigenvalues_, _LEAST_SCATTER)
+        precision = self._n_labelled / np.maximum(1 - self.eigenvalues_, self._least_scatter)
         A = precision * self.means_  # (c, k)
         with np.errstate(divide="ignore"):  # a class without rows so far has probability 0
             b = np.log(self.priors_) - 0.5 * (A * self.means_).sum(axis=1)

@@ -35,6 +35,11 @@ class Moments:
         self.dtype = "float64"  # the lowest precision of the batches
         self._stack = np.zeros((0, n_columns))
 
+    @property
+    def eps(self) -> float:
+        """Relative precision of the rows."""
+        return float(np.finfo(self.dtype).eps)
+
     def add(self, rows: Rows, keys: list, *, targets: np.ndarray | None = None) -> None:
         """Add a batch: one hashable key for each row (its labels), or continuous targets."""
         m = rows.shape[0]
@@ -91,7 +96,7 @@ class Moments:
         R = triangle_of(np.vstack([self._stack, np.zeros((max(0, d - len(self._stack)), d))]))
         size = max(self.n, d)
         G = R.T @ R
-        rounded = rounding(np.diagonal(G) + self.n * self.mean**2, self.n, float(np.finfo(self.dtype).eps))
+        rounded = rounding(np.diagonal(G) + self.n * self.mean**2, self.n, self.eps)
         gram = Gram(G, size, rounding=rounded)
 
         def norms(N: np.ndarray) -> np.ndarray:

@@ -203,7 +203,7 @@ class Streaming(RowsEstimator):
         self._store(
             found,
             float(self.ridge),
-            Seen(task, classes, moments.n, y_sum, y_mean, y_scatter, regression, flat),
+            Seen(task, classes, moments.n, y_sum, y_mean, y_scatter, regression, flat, moments.eps),
         )
 
     def _stream_labels(self, keys: list) -> tuple[str, np.ndarray, np.ndarray]:

@@ -80,6 +80,8 @@ class Seen:
         ``regression(*found)`` returns Z'Z and Z'Y_c of the embedded rows Z = X_c W, for each of several directions.
     flat : bool
         Whether y has one column, so that predictions have one too.
+    eps : float
+        Relative precision of the rows.
     """
 
     task: str
@@ -90,6 +92,7 @@ class Seen:
     y_scatter: np.ndarray
     regression: Callable[..., list[tuple[np.ndarray, np.ndarray]]]
     flat: bool = False
+    eps: float = float(np.finfo(np.float64).eps)
 
 
 def centered_targets(T: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -186,9 +186,8 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
 
         flat = labels.values.ndim == 1
         scatter = (Y - y_mean).T @ (counts[:, None] * (Y - y_mean))
-        return Seen(
-            labels.task, labels.classes, labels.n_labelled, counts @ Y, y_mean, scatter, regression, flat
-        )
+        known = (labels.task, labels.classes, labels.n_labelled)
+        return Seen(*known, counts @ Y, y_mean, scatter, regression, flat, rows.eps)
 
 
 def solve_along(problem: LeastSquaresProblem, ridges: Sequence[float], size: int) -> list[Directions]:

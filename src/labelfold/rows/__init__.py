@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,6 +32,7 @@ __all__ = [
     "first_unlike_a_number",
     "gathered",
     "is_table",
+    "refuse_odd_table",
     "stored_values",
 ]
 
@@ -116,6 +118,23 @@ def first_unlike_a_number(X: Any) -> str:
                 except (TypeError, ValueError):
                     return f"Column {name!r} holds {_shortened(value)} in row {i}"
     return ""
+
+
+def refuse_odd_table(X: Any) -> None:
+    """Raise an error for a data frame with a name twice, or rows of different lengths in a list.
+
+    >>> refuse_odd_table([[1.0], [1.0, 2.0]])
+    Traceback (most recent call last):
+    ValueError: X holds rows of different lengths, where each row has a number for every column; fill the gaps first
+    """
+    names = list(X.columns) if hasattr(X, "columns") else []
+    if len(set(names)) < len(names):
+        twice = next(name for name, times in Counter(names).items() if times > 1)
+        raise ValueError(f"X has more than one column named {twice!r}; give each column a name of its own")
+    if isinstance(X, list | tuple) and len({len(row) for row in X if isinstance(row, list | tuple)}) > 1:
+        raise ValueError(
+            "X holds rows of different lengths, where each row has a number for every column; fill the gaps first"
+        )
 
 
 def _shortened(value: Any) -> str:

@@ -97,7 +97,8 @@ def _place(xp: Any, X: Any, V: Any, v: Any, tol: float, max_rounds: int) -> Any:
             if not n_left:
                 break
         down = xp.where(used[None, :], v[None, :] - slopes, xp.zeros_like(H))
-        newton = clipped_steps(xp, pairs @ W.T, H, down, INNER_SHARE * tol * mass, INNER_ROUNDS)[0]
+        enough = INNER_SHARE * (tol if single else EXACT) * mass
+        newton = clipped_steps(xp, pairs @ W.T, H, down, enough, INNER_ROUNDS)[0]
         reach = xp.where(lower, xp.ones_like(reach), SHORTER * reach)
         last, target = xp.where(lower[:, None], H, last), xp.where(lower[:, None], newton, target)
         best = xp.where(lower, loss, best)

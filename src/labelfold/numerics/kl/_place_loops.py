@@ -28,7 +28,7 @@ from labelfold.rows.loops._vectors import (
 )
 
 # A row is updated until its gap is within the first. At most the second number of Newton steps follow.
-_NEAR, _STEPS = 1e-4, 3
+_NEAR, _STEPS = 1e-4, 2
 
 
 def csr_place(
@@ -119,7 +119,7 @@ def _place(special: int) -> Any:
                 tried, limit, gap = True, tol, np.inf
                 known = _known_sum(data, indices, begin, end, V)
                 for _ in range(steps):
-                    helped, gap = _newton_step(data, indices, begin, end, V, v, h, known, least, tol, work)
+                    helped, gap = _newton_step(data, indices, begin, end, V, v, h, known, least, work)
                     if not helped:
                         break
                 if gap <= tol:
@@ -141,7 +141,7 @@ def _known_sum(data, indices, begin, end, V):
 
 
 @_compile
-def _newton_step(data, indices, begin, end, V, v, h, mass, least, tol, work):
+def _newton_step(data, indices, begin, end, V, v, h, mass, least, work):
     """Move h towards the minimum of the quadratic model of its divergence, in float64; return whether that helped.
 
     The second value returned is the gap before the step. ``mass`` is the row's sum over the columns that V has.
@@ -179,7 +179,7 @@ def _newton_step(data, indices, begin, end, V, v, h, mass, least, tol, work):
             slope[0, t] = 0.0
     if worst <= 1 + EXACT:
         return False, worst - 1
-    enough[0] = INNER_SHARE * tol * mass
+    enough[0] = INNER_SHARE * EXACT * mass
     clipped_steps(Q, there, slope, enough, INNER_ROUNDS)
     reach = 1.0
     while reach >= SHORTEST:
