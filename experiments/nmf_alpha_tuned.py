@@ -139,7 +139,8 @@ def run(job: Job, plan: Plan) -> list[dict[str, Any]]:
     begun = time.process_time()
     rows = (run_other if job.method in OTHERS else run_factors)(task, cut, job, plan)
     known = dict(zip(LABELS[job.name], TABLE_2[job.name], strict=True))
-    published = known[job.percent][0] if job.method == "NMF-alpha" and job.percent in known else ""
+    held = job.method in ("NMF-alpha", "NMF-alpha, path to 0") and job.percent in known
+    published = known[job.percent][0] if held else ""
     for row in rows:
         row.update(dataset=job.name, source=task.source, method=job.method, seed=job.seed)
     rows[-1].update(seconds=time.process_time() - begun)

@@ -88,8 +88,8 @@ def _grid(page: Report, results: Results, names: list[str]) -> None:
         "in each fold, and the one point with the least mean validation error over folds. The validation error of a "
         "fold is the mean over its two neighbouring folds, each predicted without the labels of that neighbour and "
         "of the test fold. Points that tie are averaged. So the choice in a fold sees no label of its test rows; one "
-        "choice for all folds does, since the test rows of a fold are validation rows of others. Before the choice "
-        "only the times of fits were looked at.",
+        "choice for all folds does, since the test rows of a fold are validation rows of others. The rule of choice "
+        "was fixed before the first fit. Points are added in the order of the sequence: 500 is the full number.",
         "*In hindsight* is the point with the least mean **test** error. It is chosen on test rows, so no protocol "
         "can be expected to find it: it shows what the grid holds.",
     )
@@ -104,7 +104,7 @@ def _grid(page: Report, results: Results, names: list[str]) -> None:
         f"Mean over {n_folds} folds ± standard deviation over folds. *Reached*: the published error is not below "
         "ours by more than that deviation. Last columns: the share of points whose mean test error is at most the "
         "published one, and the best of them. *Sampling* is the deviation that the published error would have over "
-        "folds if rows erred independently: where the published deviation is much below it, it is no deviation over "
+        "folds if rows erred independently; a published deviation far below it can hardly be one over "
         f"{n_folds} folds of one run.",
     )
     lines = []

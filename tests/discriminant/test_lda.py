@@ -1,5 +1,7 @@
 """LDA: against the dense problem, against scikit-learn, in every container, and with partly labelled data."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -271,9 +273,31 @@ def test_priors():
     # scikit-learn centres on the prior-weighted mean, which shifts scores but no probability.
     theirs = LinearDiscriminantAnalysis(priors=priors).fit(X, y).predict_proba(X)
     np.testing.assert_allclose(ours, theirs, atol=1e-9)
-    for bad in ([0.5, 0.5], [1.0, 0.5, -0.5], [0.2, 0.2, 0.2]):
+    for bad in (
+        [0.5, 0.5],
+        [1.0, 0.5, -0.5],
+        [0.2, 0.2, 0.2],
+        [{}, {}, {}],
+        ["a", "b", "c"],
+        [0.5, np.nan, 0.5],
+    ):
         with pytest.raises(ValueError, match="3 positive numbers that sum to 1"):
             LDA(priors=bad).fit(X, y)
+
+
+@pytest.mark.parametrize("seed", [3, 8, 10])
+def test_a_kernel_that_is_nearly_constant_gives_no_direction_of_round_off(seed):
+    rng = np.random.default_rng(seed)
+    some = rng.standard_normal((8, 28)) + 1000
+    X = sparse.csr_array(some[rng.integers(8, size=17)])  # sparse, so that it is not centred
+    y = rng.integers(2, size=17)
+    y[rng.integers(17, size=5)] = -1
+    order = rng.permutation(17)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the digits that are lost
+        model = LDA(kernel="poly", degree=0.1).fit(X, y)
+        other = LDA(kernel="poly", degree=0.1).fit(X[order], y[order])
+    np.testing.assert_allclose(model.predict_proba(X), other.predict_proba(X), atol=1e-3)
 
 
 def test_the_direct_solver_refuses_what_would_not_fit():

@@ -236,14 +236,14 @@ def objective(W: np.ndarray, Sb: np.ndarray) -> float:
 def _priors(priors: Any, seen: Seen) -> np.ndarray:
     if priors is None:
         return seen.counts / seen.n
-    given, c = priors, len(seen.classes)
+    c = len(seen.classes)
     try:
-        priors = np.asarray(given, dtype=np.float64)
+        found = np.asarray(priors, dtype=np.float64)
     except (TypeError, ValueError):
-        priors = np.empty(0)
-    if priors.shape != (c,) or not (priors > 0).all() or not abs(priors.sum() - 1) <= 1e-6:
+        found = np.empty(0)
+    if found.shape != (c,) or not (found > 0).all() or abs(found.sum() - 1) > 1e-6:
         raise ValueError(
-            f"priors={given!r} was given, where {c} positive numbers that sum to 1 are expected, "
+            f"priors={priors!r} was given, where {c} positive numbers that sum to 1 are expected, "
             f"one for each class of {seen.classes.tolist()}"
         )
-    return priors
+    return found
