@@ -125,8 +125,8 @@ def write_report(results: Results, path: Path) -> None:
         "said.",
         "What was looked at before: validation scores of the first split of the newsgroups with 5% labels and r = 32,"
         " for the direction of the path, its values and its number of iterations. Test scores of the first splits "
-        "had been seen when the path was extended to 0 (the splits with 5% labels had chosen its last value, 0.01, and "
-        "validation scores rose further) and when other weights of words and shares of labels were tried.",
+        "had been seen when the path was extended to 0 (the splits with 5% labels had chosen its last value, 0.01, "
+        "and validation scores rose further) and when other weights of words and shares of labels were tried.",
     )
     for name in names:
         _published(page, table, name)
