@@ -360,9 +360,9 @@ def _alike(
     with contextlib.suppress(Refused):
         for other in moved():
             changes = {name: _away(other[name], shown[name]) for name in far}
-            # Beyond a hundredth the last digits decide between several results.
+            # Beyond a thousandth, 1e12 times the change of X, the last digits decide between several results.
             allowed = {
-                name: max(allowed[name], 10 * c if c < 0.01 else np.inf) for name, c in changes.items()
+                name: max(allowed[name], 10 * c if c < 1e-3 else np.inf) for name, c in changes.items()
             }
             if all(away[name] <= allowed[name] for name in far):
                 return

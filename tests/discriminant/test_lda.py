@@ -414,3 +414,14 @@ def test_what_cannot_be_scored_is_refused():
         model.score(X, [0, 1, 2])
     with pytest.raises(ValueError, match="nothing to score"):
         model.score(X, [-1] * 150)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_classes_of_an_indefinite_kernel_are_where_their_means_are(seed):
+    """Its centred matrix has tiny eigenvalues, whose eigenvectors are not quite orthogonal to the constant one."""
+    rng = np.random.default_rng(seed)
+    X, y = np.where(rng.random((26, 4)) < 0.5, rng.standard_normal((26, 4)), 0.0), np.arange(26) % 3
+    model = LDA(kernel="sigmoid", gamma=0.044).fit(X, y)
+    Z = model.transform(X)
+    means = np.array([Z[y == c].mean(axis=0) for c in range(3)])
+    np.testing.assert_allclose(means, model.means_, atol=1e-3)

@@ -204,8 +204,10 @@ class Gram:
         return A, (D + D.T) / 2
 
     def solve_spectrum(self, T: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return the same from the eigenvalues."""
+        """Return A and D from the eigenvalues."""
         values, U = self.spectrum
+        # An eigenvector with a small eigenvalue has a share of the constant one, whose eigenvalue is 0.
+        U = U - U.mean(axis=0)
         C = U.T @ T
         return U @ (C / (values + ridge)), C.T @ (values / (values + ridge) * C)
 

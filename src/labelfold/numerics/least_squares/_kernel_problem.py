@@ -9,6 +9,9 @@ import numpy as np
 from labelfold.numerics.least_squares._gram import Gram
 from labelfold.numerics.least_squares._problem import LeastSquares, LeastSquaresProblem
 
+# Error of a kernel value in units of its last place: that of a product of two rows and of a function of it.
+_PLACES = 16.0
+
 
 class KernelProblem(LeastSquaresProblem):
     """Least squares in the space of an exact kernel: (K_c + g I) A = T_c, where A takes the place of W.
@@ -27,8 +30,9 @@ class KernelProblem(LeastSquaresProblem):
         Kc = K - self.mean
         Kc -= Kc.mean(axis=1, keepdims=True)
         Kc = (Kc + Kc.T) / 2
+        # Centring costs the leading digits that all kernels have in common.
         largest = float(np.diagonal(Kc).max(initial=0.0))
-        noise = max(1.0, float(np.abs(K).max(initial=0.0)) / largest) if largest > 0 else 1.0
+        noise = _PLACES * max(1.0, float(np.abs(K).max(initial=0.0)) / largest) if largest > 0 else _PLACES
         constant = np.trace(Kc) / len(K) ** 2
         self.gram = Gram(Kc, len(K), constant, noise, rounding, is_all_there_is=True)
 
