@@ -30,10 +30,7 @@ from sklearn import config_context
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-import labelfold.discriminant._two_stage as two_stage
-import labelfold.factorization._drsvm as drsvm
-import labelfold.factorization._ssnmf as ssnmf
-import labelfold.subspace._nested_subspace as nested_subspace
+import labelfold._base as base
 from labelfold import DRSVM, KLNMF, LDA, PCALS, SSNMF
 from labelfold.numerics.kl import _place as place
 from labelfold.rows import as_rows
@@ -70,8 +67,7 @@ class Clock:
     @contextmanager
     def watching(self):
         """Time every pass over the rows of a device, and every reading of labels."""
-        sweep, steps = DeviceRows.sweep, place.clipped_steps
-        readers = {module: module.read_labels for module in (two_stage, drsvm, ssnmf, nested_subspace)}
+        sweep, steps, reader = DeviceRows.sweep, place.clipped_steps, base.read_labels
 
         def timed_sweep(rows: DeviceRows, *args: Any, **options: Any) -> Any:
             start = self.wait()
@@ -84,7 +80,7 @@ class Clock:
         def timed_labels(*args: Any, **options: Any) -> Any:
             start = time.perf_counter()
             try:
-                return readers[two_stage](*args, **options)
+                return reader(*args, **options)
             finally:
                 self.labels += time.perf_counter() - start
 
@@ -92,15 +88,11 @@ class Clock:
             self.newton += Q.shape[1]
             return steps(xp, Q, *args)
 
-        DeviceRows.sweep, place.clipped_steps = timed_sweep, counted
-        for module in readers:
-            module.read_labels = timed_labels
+        DeviceRows.sweep, place.clipped_steps, base.read_labels = timed_sweep, counted, timed_labels
         try:
             yield
         finally:
-            DeviceRows.sweep, place.clipped_steps = sweep, steps
-            for module, reader in readers.items():
-                module.read_labels = reader
+            DeviceRows.sweep, place.clipped_steps, base.read_labels = sweep, steps, reader
 
 
 def made(n: int, d: int, device: str) -> tuple[Any, np.ndarray]:

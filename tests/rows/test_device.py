@@ -148,10 +148,13 @@ def test_the_loops_of_a_gpu_equal_the_array_functions(shape):
         pytest.skip("needs a GPU")
     import array_api_compat.torch as xp
 
+    from labelfold.factorization._squared_nmf import multiplied_places
     from labelfold.numerics._nonnegative import hals, nonnegative_rows
+    from labelfold.numerics.kl import _factors as factors
     from labelfold.numerics.kl import _place as place
     from labelfold.numerics.kl import _ratios as ratios
-    from labelfold.rows.loops import _triton_loops as loops
+    from labelfold.numerics.kl import _triton_loops as loops
+    from labelfold.rows.loops import _triton_loops as products
 
     n, d, k = shape
     rng = np.random.default_rng(0)
@@ -160,6 +163,9 @@ def test_the_loops_of_a_gpu_equal_the_array_functions(shape):
     X[0] = 0
     there = [torch.from_numpy(a).to("cuda", torch.float32) for a in (X, H, V)]
     floor = ratios.floor("float32")
+
+    def there_too(a):
+        return torch.from_numpy(np.ascontiguousarray(a)).to("cuda", torch.float32)
 
     def close(found, wanted, tol=3e-6):
         wanted = np.asarray(wanted)
@@ -170,15 +176,37 @@ def test_the_loops_of_a_gpu_equal_the_array_functions(shape):
     sums, found = loops.ratio_sums(*there, floor)
     close(sums, R.T @ H)
     assert float(found) == pytest.approx(loss, rel=1e-5)
-    for got, wanted in zip(loops.newton_terms(*there, floor), place._newton_terms(np, X, H, V), strict=True):
-        close(got, wanted, 1e-5)
-    close(loops.product(there[0], there[2]), X @ V)
+    last, v = rng.random((n, k)), V.sum(axis=0)
+    ahead = factors._ahead(np, H, last, 0.5)
+    updated = factors._scaled(np, ahead, ratios._ratios(np, X, ahead, V, with_loss=False)[0] @ V, v)
+    extrapolated = (floor, (0.5, factors._BRAKE), 1e-12)
+    close(
+        loops.updated_rows(there[0], there[1], there_too(last), there[2], there_too(v), *extrapolated),
+        updated,
+    )
+    some = rng.permutation(n)[: n // 2]
+    for index in (None, some):
+        here = slice(None) if index is None else index
+        slopes, logs, curvature = place._Rows(np, X[here], V).newton_terms(H[here])
+        which = None if index is None else torch.from_numpy(index).to("cuda")
+        got = loops.newton_system(there[0], which, there[1][here], there[2], loops.pairs_of(there[2]), floor)
+        close(got[0], slopes, 1e-5)
+        close(got[1], logs, 1e-5)
+        close(got[2], curvature(None), 1e-3)
+    center = X.mean(axis=0).astype(np.float32)
+    found, least = products.product(there[0], there[2], there_too(center), with_least=True)
+    close(found, (X - center) @ V)
+    close(least, (X - center).min(axis=1))
+    close(products.transposed(there[0], there[1]), X.T @ H, 1e-6)
+    A, weights = rng.random((k, 3)), (rng.random((n, 1)) < 0.3).astype(np.float64)
+    given = (H, X @ V + 1, V.T @ V, weights, A)
+    close(multiplied_places(*map(there_too, given)), multiplied_places(*given), 1e-5)
     Q, P = V.T @ V + 0.1 * np.eye(k), X @ V - 2.0
     close(nonnegative_rows(torch.from_numpy(P).to("cuda"), Q), nonnegative_rows(P, Q), 1e-8)
     close(hals(*(torch.from_numpy(a).to("cuda") for a in (H, P, Q)), 3), hals(H, P, Q, 3), 1e-9)
-    v = V.sum(axis=0)
-    placed = place._place(xp, there[0], there[2], there[2].sum(0), 1e-5, 3000).cpu().numpy()
-    best = place._place(np, X, V, v, 1e-9, 3000)
+    fit = place.least_squares_fit(V)
+    placed = place._place(xp, there[0], there[2], there[2].sum(0), there_too(fit), 1e-5, 3000).cpu().numpy()
+    best = place._place(np, X, V, v, fit, 1e-9, 3000)
     gap = ratios._ratios(np, X, placed.astype(float), V, with_loss=True)[1]
     gap -= ratios._ratios(np, X, best, V, with_loss=True)[1]
     assert gap <= 2e-5 * X.sum()

@@ -273,7 +273,7 @@ class DRSVM(
         self.mean_ = rows.center if self.center and isinstance(rows, Centered) else np.zeros(rows.shape[1])
         self._keep_task(labels.task, labels.classes)
         self.embedding_ = embed(problem, found)
-        self.transduction_ = self._transduce(self._scores_of(self.embedding_), labels)
+        self.transduction_ = self._transduce_places(self.embedding_, labels)
         return self
 
     def _choose_weights(self, sizes: np.ndarray, n: int) -> None:

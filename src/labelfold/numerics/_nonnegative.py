@@ -9,7 +9,7 @@ from array_api_compat import array_namespace, device
 from scipy import linalg
 
 from labelfold.rows.adapters._device_blocks import to_host
-from labelfold.rows.loops import device_loops
+from labelfold.rows.loops import on_gpu
 
 # What the last round over a row may still gain, relative to the row's own scale.
 _TOL = 1e-24
@@ -19,6 +19,8 @@ _STIFF = 1e-6
 # The same share for rows in float32, and the rounds on a device, after which the host solves the rows that are left.
 _TOL_SINGLE = 1e-12
 _DEVICE_ROUNDS = 200
+# Condition of Q up to which a device solves the rows directly, in float64.
+_SOLVED = 1e8
 # Condition of Q up to which a device starts from the solution without bounds.
 _WELL_CONDITIONED = 1e4
 # Rounds of coordinate steps there between two solves of the variables that are not at 0.
@@ -36,8 +38,7 @@ def nonnegative_rows(P: Any, Q: np.ndarray) -> Any:
     >>> nonnegative_rows(np.array([[1.0, -2.0]]), np.eye(2))
     array([[1., 0.]])
     """
-    loops = device_loops(P)
-    return _on_host(P, Q) if loops is None else _on_device(loops, P, Q)
+    return _on_device(P, Q) if on_gpu(P) else _on_host(P, Q)
 
 
 class NonnegativeRows:
@@ -64,31 +65,30 @@ def _on_host(given: Any, Q: np.ndarray) -> Any:
     return _there(array_namespace(given), H, given)
 
 
-def _on_device(loops: Any, P: Any, Q: np.ndarray) -> Any:
+def _on_device(P: Any, Q: np.ndarray) -> Any:
     """Return the same by the loops of a GPU; rows that do not converge there are solved on the host."""
+    from labelfold.numerics import _triton_loops as loops
+    from labelfold.numerics import _triton_pivots as pivots
+
     xp = array_namespace(P)
-    tol = _TOL if P.dtype == xp.float64 else _TOL_SINGLE
-    wide = xp.astype(P, xp.float64, copy=False)
-    free = wide @ _there(xp, linalg.inv(Q), wide)
-    least = xp.astype(0.5 * tol * xp.sum(free * wide, axis=1), P.dtype, copy=False)
-    # From the solution without bounds, unless it is large only because Q is nearly singular.
-    start = xp.astype(xp.clip(free, min=0.0), P.dtype, copy=False)
-    if np.linalg.cond(Q) > _WELL_CONDITIONED:
-        start = xp.zeros_like(P)
-    packed = _there(xp, Q[np.tril_indices(len(Q))], P)[:, None] + 0 * least[None, :]  # each row's own
-    slopes = start @ _there(xp, Q, P) - P
-    H, settled = loops.clipped_steps(packed, start, slopes, least, _DEVICE_ROUNDS, _ROUNDS)
+    condition, inverse = np.linalg.cond(Q), linalg.inv(Q)
+    if pivots.takes(len(Q)) and condition <= _SOLVED:
+        H, settled = pivots.nonnegative_rows(P, *(_there(xp, A, P, xp.float64) for A in (Q, inverse)))
+    else:
+        tol = _TOL if P.dtype == xp.float64 else _TOL_SINGLE
+        matrices = (_there(xp, A, P) for A in (Q, inverse))
+        # The solution without bounds is no start where it is large only because Q is nearly singular.
+        from_free = bool(condition <= _WELL_CONDITIONED)
+        H, settled = loops.nonnegative_rows(P, *matrices, tol, _DEVICE_ROUNDS, _ROUNDS, from_free=from_free)
     left = xp.nonzero(~settled)[0]
     if left.shape[0]:
-        rest = _on_host(xp.take(P, left, axis=0), Q)
-        order = xp.argsort(xp.concat([xp.nonzero(settled)[0], left]))
-        H = xp.take(xp.concat([xp.take(H, xp.nonzero(settled)[0], axis=0), rest]), order, axis=0)
+        H[left] = _on_host(xp.take(P, left, axis=0), Q)
     return H
 
 
-def _there(xp: Any, a: np.ndarray, like: Any) -> Any:
-    """Return an array of the host on the device of another array and in its dtype."""
-    return xp.asarray(np.require(a, requirements=["C", "W"]), dtype=like.dtype, device=device(like))
+def _there(xp: Any, a: np.ndarray, like: Any, dtype: Any = None) -> Any:
+    """Return an array of the host on the device of another array, and in its dtype unless another is given."""
+    return xp.asarray(np.require(a, requirements=["C", "W"]), dtype=dtype or like.dtype, device=device(like))
 
 
 def hals(H: Any, P: Any, Q: Any, rounds: int = 1) -> Any:
@@ -108,17 +108,11 @@ def hals(H: Any, P: Any, Q: Any, rounds: int = 1) -> Any:
         H = np.array(H, order="C")
         box_loops.clipped_steps(H, np.asarray(P, H.dtype), np.asarray(Q, H.dtype), rounds)
         return H
-    loops = device_loops(H, P)
-    if loops is None:
+    if not on_gpu(H, P):
         return _hals_anywhere(H, P, Q, rounds)
-    xp, k = array_namespace(H), H.shape[1]
-    high, low = np.tril_indices(k)
-    never = xp.full((H.shape[0],), -1.0, dtype=H.dtype, device=device(H))
-    packed = (
-        xp.take(xp.reshape(Q, (-1,)), xp.asarray(high * k + low, device=device(Q)))[:, None]
-        + 0 * never[None, :]
-    )
-    return loops.clipped_steps(packed, H, H @ Q - P, never, rounds, rounds + 1)[0]
+    from labelfold.numerics import _triton_loops as loops
+
+    return loops.hals_rows(H, P, Q, rounds)
 
 
 def _hals_anywhere(H: Any, P: Any, Q: Any, rounds: int) -> Any:

@@ -5,6 +5,7 @@ Dense blocks of any array library are computed here. The loops over sparse rows 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,15 @@ from array_api_compat import device
 
 from labelfold.numerics.kl._ratios import floor, lowest
 from labelfold.rows.adapters._device_blocks import to_host
-from labelfold.rows.loops import device_loops, fused
+from labelfold.rows.loops import on_gpu, tiled
 
 # Extrapolation leaves at least this share of an entry.
 LEAST_LEFT = 0.01
+
+# A row starts with at least this share of an equal part of each component.
+_LEAST_START = 0.02
+# Singular values of V, relative to the largest, that the fit from which a row starts leaves out.
+_SINGULAR = 1e-6
 
 # Newton's steps are taken for so many components at most, and so many of them; each is found by so many rounds over
 # the coordinates, as long as one gains more than this share of the tolerance.
@@ -28,17 +34,29 @@ _SHORTER, _SHORTEST = 0.25, 0.01
 _SLACK, _SLACK_SINGLE = 1e-13, 1e-6
 
 
-def kl_place(X: Any, V: Any, v: Any, tol: float, max_rounds: int) -> Any:
-    """Return the H (m, k) of least divergence, each row until its own gap is within ``tol``."""
+def least_squares_fit(V: np.ndarray) -> np.ndarray:
+    """Return M (d, k) with which X M is the least-squares fit of V to the rows: from there few Newton steps are left.
+
+    >>> least_squares_fit(np.array([[2.0], [0.0]])).tolist()
+    [[0.5], [0.0]]
+    """
+    return np.ascontiguousarray(np.linalg.pinv(np.asarray(V, dtype=np.float64), rcond=_SINGULAR).T)
+
+
+def kl_place(X: Any, V: Any, v: Any, fit: Any, tol: float, max_rounds: int) -> Any:
+    """Return the H (m, k) of least divergence, each row until its own gap is within ``tol``.
+
+    ``v`` are the column sums of V, and ``fit`` is its `least_squares_fit`.
+    """
     if X.is_sparse:
         from labelfold.numerics.kl import _place_loops as loops
 
         return loops.csr_place(X.data, X.indices, X.indptr, V, v, tol, max_rounds)
     with np.errstate(over="ignore", invalid="ignore"):  # a Newton step that overflows is not taken
-        return _place(X.xp, X.raw, V, v, tol, max_rounds)
+        return _place(X.xp, X.raw, V, v, fit, tol, max_rounds)
 
 
-def _place(xp: Any, X: Any, V: Any, v: Any, tol: float, max_rounds: int) -> Any:
+def _place(xp: Any, X: Any, V: Any, v: Any, fit: Any, tol: float, max_rounds: int) -> Any:
     """Return H (m, k) for dense rows and a fixed V with column sums v, each row until its own gap is within ``tol``.
 
     Newton's steps: the quadratic model of a row's divergence is minimised over h >= 0, a coordinate at a time. A step
@@ -53,65 +71,138 @@ def _place(xp: Any, X: Any, V: Any, v: Any, tol: float, max_rounds: int) -> Any:
     whole = xp.where(whole > 0, whole, xp.ones_like(whole))
     H = (mass / whole)[:, None] * xp.astype(used, X.dtype)[None, :]
     mass = xp.where(mass > 0, mass, xp.ones_like(mass))
-    H = _step(xp, X, lowest(xp, X), H, V, safe)[0]
+    held = (_RowsOnGPU if tiled(X, V) else _Rows)(xp, X, V)
+    H = xp.maximum(held.product(fit), _LEAST_START * H) * xp.astype(used, X.dtype)[None, :]
     if V.shape[1] > _NEWTON_MOST:
         return _by_updates(xp, X, H, V, v, safe, mass, tol, max_rounds)
     slack = (_SLACK_SINGLE if "32" in str(X.dtype) else _SLACK) * mass
-    first, second = np.tril_indices(V.shape[1])
-    pairs = _taken(xp, V.T, first) * _taken(xp, V.T, second)  # (k (k + 1) / 2, d)
     index = xp.arange(X.shape[0], device=device(X))
-    rows = (X, mass, slack, H, H, H, H, xp.ones_like(mass), xp.full_like(mass, xp.inf))
+    rows = (mass, slack, H, H, H, H, xp.ones_like(mass), xp.full_like(mass, xp.inf))
     done, order = [], []
     for _ in range(min(_NEWTON_ROUNDS, (max_rounds - 1) // 3)):
-        X, mass, slack, H, last, update, target, reach, best = rows
-        held = xp.sum(H * v, axis=1)
-        H = H * (mass / xp.where(held > 0, held, mass))[:, None]
-        slopes, loss, W = _newton_terms(xp, X, H, V)
+        mass, slack, H, last, update, target, reach, best = rows
+        total = xp.sum(H * v, axis=1)
+        H = H * (mass / xp.where(total > 0, total, mass))[:, None]
+        slopes, loss, curvature = held.newton_terms(H)
         lower = loss <= best + slack
         settled = lower & (xp.max(slopes / safe, axis=1) <= 1 + tol)
         update = xp.where(lower[:, None], H * slopes / safe, update)
         left = ~settled
-        n_left = int(xp.sum(xp.astype(left, xp.int64)))
-        if 2 * n_left <= X.shape[0]:
+        n_left, stay = int(xp.sum(xp.astype(left, xp.int64))), None
+        if n_left <= held.worth * H.shape[0]:
             stay, leave = xp.nonzero(left)[0], xp.nonzero(settled)[0]
             done.append(_taken(xp, update, leave))
             order.append(_taken(xp, index, leave))
             index = _taken(xp, index, stay)
-            X, W, mass, slack, last, H, update = (
-                _taken(xp, a, stay) for a in (X, W, mass, slack, last, H, update)
+            held = held.take(stay)
+            mass, slack, last, H, update, target = (
+                _taken(xp, a, stay) for a in (mass, slack, last, H, update, target)
             )
-            target, reach, best, loss, lower, slopes, settled = (
-                _taken(xp, a, stay) for a in (target, reach, best, loss, lower, slopes, settled)
+            reach, best, loss, lower, slopes, settled = (
+                _taken(xp, a, stay) for a in (reach, best, loss, lower, slopes, settled)
             )
             if not n_left:
                 break
         down = xp.where(used[None, :], v[None, :] - slopes, xp.zeros_like(H))
-        newton = clipped_steps(xp, pairs @ W.T, H, down, _INNER_SHARE * tol * mass, _INNER_ROUNDS)[0]
+        newton = clipped_steps(xp, curvature(stay), H, down, _INNER_SHARE * tol * mass, _INNER_ROUNDS)[0]
         reach = xp.where(lower, xp.ones_like(reach), _SHORTER * reach)
         last, target = xp.where(lower[:, None], H, last), xp.where(lower[:, None], newton, target)
         best = xp.where(lower, loss, best)
         far = last + reach[:, None] * (target - last)
         far = xp.where((reach < _SHORTEST)[:, None], update, far)
         # Where it has settled a row stays, until it leaves with others.
-        rows = (X, mass, slack, xp.where(settled[:, None], last, far), last, update, target, reach, best)
+        rows = (mass, slack, xp.where(settled[:, None], last, far), last, update, target, reach, best)
     else:
-        X, mass = rows[0], rows[1]
-        done.append(_by_updates(xp, X, rows[5], V, v, safe, mass, tol, max_rounds))
+        done.append(_by_updates(xp, held.formed(), rows[4], V, v, safe, rows[0], tol, max_rounds))
         order.append(index)
     return _taken(xp, xp.concat(done, axis=0), xp.argsort(xp.concat(order, axis=0)))
 
 
-def _newton_terms(xp: Any, X: Any, H: Any, V: Any) -> tuple[Any, Any, Any]:
-    """Return R V (m, k), the sum of x log r of each row (m,), and R / P (m, d), which weighs curvatures."""
-    loops = fused(X, H, V)
-    if loops is not None:
-        return loops.newton_terms(X, H, V, floor(X.dtype))
-    low = lowest(xp, X)
-    P = xp.maximum(H @ V.T, low)
-    R = X / P
-    # What no component can make has no curvature.
-    W = xp.where(low < P, R / P, xp.zeros_like(R))
-    return R @ V, xp.sum(X * xp.log(xp.where(X > 0, R, xp.ones_like(R))), axis=1), W
+class _Rows:
+    """Rows that are being placed, and V: arrays of any library."""
+
+    # The share of rows still to be placed below which the others are let go of.
+    worth = 0.5
+
+    def __init__(self, xp: Any, X: Any, V: Any, pairs: Any = None) -> None:
+        self.xp, self.X, self.V, self._pairs = xp, X, V, pairs
+
+    @property
+    def pairs(self) -> Any:
+        """The products of two columns of V, (k (k + 1) / 2, d)."""
+        if self._pairs is None:
+            first, second = np.tril_indices(self.V.shape[1])
+            self._pairs = _taken(self.xp, self.V.T, first) * _taken(self.xp, self.V.T, second)
+        return self._pairs
+
+    def take(self, stay: Any) -> _Rows:
+        """Return some of the rows."""
+        return _Rows(self.xp, _taken(self.xp, self.X, stay), self.V, self.pairs)
+
+    def formed(self) -> Any:
+        """Return the rows as an array."""
+        return self.X
+
+    def product(self, M: Any) -> Any:
+        """Return the rows times a narrow matrix."""
+        return self.X @ M
+
+    def newton_terms(self, H: Any) -> tuple[Any, Any, Callable[[Any], Any]]:
+        """Return R V (m, k), the sum of x log r of each row (m,), and how to get at the rows' second derivatives.
+
+        Those are a function of which rows are wanted, None all; it returns their lower triangles, (k (k + 1) / 2, m).
+        """
+        xp, X, V = self.xp, self.X, self.V
+        low = lowest(xp, X)
+        P = xp.maximum(H @ V.T, low)
+        R = X / P
+        # What no component can make has no curvature.
+        W = xp.where(low < P, R / P, xp.zeros_like(R))
+
+        def curvature(stay: Any) -> Any:
+            return self.pairs @ (W if stay is None else _taken(xp, W, stay)).T
+
+        return R @ V, xp.sum(X * xp.log(xp.where(X > 0, R, xp.ones_like(R))), axis=1), curvature
+
+
+class _RowsOnGPU(_Rows):
+    """Rows of a float32 tensor: no array of its size is made, and rows that are done with are skipped over."""
+
+    worth = 0.9
+
+    def __init__(self, xp: Any, X: Any, V: Any, pairs: Any = None, index: Any = None) -> None:
+        super().__init__(xp, X, V, pairs)
+        self.index = index
+
+    @property
+    def pairs(self) -> Any:
+        """The products of two columns of V, as the loops take them."""
+        from labelfold.numerics.kl import _triton_loops as loops
+
+        self._pairs = loops.pairs_of(self.V) if self._pairs is None else self._pairs
+        return self._pairs
+
+    def take(self, stay: Any) -> _Rows:
+        """Return some of the rows, by their numbers."""
+        index = stay if self.index is None else _taken(self.xp, self.index, stay)
+        return _RowsOnGPU(self.xp, self.X, self.V, self.pairs, index)
+
+    def formed(self) -> Any:
+        """Return the rows as an array."""
+        return self.X if self.index is None else _taken(self.xp, self.X, self.index)
+
+    def product(self, M: Any) -> Any:
+        """Return the rows times a narrow matrix."""
+        from labelfold.rows.loops import _triton_loops as loops
+
+        return loops.product(self.X, M)[0] if loops.takes(M.shape[1]) else self.X @ M
+
+    def newton_terms(self, H: Any) -> tuple[Any, Any, Callable[[Any], Any]]:
+        """Return what the same of any library does, in one read of the rows."""
+        from labelfold.numerics.kl import _triton_loops as loops
+
+        slopes, loss, Q = loops.newton_system(self.X, self.index, H, self.V, self.pairs, floor(self.X.dtype))
+        return slopes, loss, lambda stay: Q if stay is None else Q[:, stay]
 
 
 def clipped_steps(xp: Any, Q: Any, H: Any, slopes: Any, enough: Any, rounds: int) -> tuple[Any, Any]:
@@ -130,9 +221,8 @@ def clipped_steps(xp: Any, Q: Any, H: Any, slopes: Any, enough: Any, rounds: int
     rounds : int
         The most rounds over the coordinates.
     """
-    on_gpu = device_loops(Q, H, slopes, enough)
-    if on_gpu is not None:
-        return on_gpu.clipped_steps(Q, H, slopes, enough, rounds, ROUNDS)
+    if on_gpu(Q, H, slopes, enough):
+        return _on_gpu(xp, Q, H, slopes, enough, rounds)
     from labelfold.numerics.kl import _place_loops as loops
 
     Q, out, slopes, enough = (np.array(to_host(a), order="C") for a in (Q.T, H, slopes, enough))
@@ -140,6 +230,21 @@ def clipped_steps(xp: Any, Q: Any, H: Any, slopes: Any, enough: Any, rounds: int
     if xp is np:
         return out, settled
     return xp.asarray(out, device=device(H)), xp.asarray(settled, device=device(H))
+
+
+def _on_gpu(xp: Any, Q: Any, H: Any, slopes: Any, enough: Any, rounds: int) -> tuple[Any, Any]:
+    """Return the same, for few components by pivots."""
+    from labelfold.numerics import _triton_loops as loops
+    from labelfold.numerics import _triton_pivots as pivots
+
+    if not pivots.takes(H.shape[1]):
+        return loops.clipped_steps(Q, H, slopes, enough, rounds, ROUNDS)
+    found, settled = pivots.minimised(Q, H, slopes)
+    left = xp.nonzero(~settled)[0]
+    if left.shape[0]:
+        some = (_taken(xp, a, left) for a in (H, slopes, enough))
+        found[left], settled[left] = loops.clipped_steps(Q[:, left], *some, rounds, ROUNDS)
+    return found, settled
 
 
 def _by_updates(
@@ -203,4 +308,4 @@ def _taken(xp: Any, a: Any, index: Any) -> Any:
     """Return some rows of an array of any library."""
     if xp is np:
         return a[index]
-    return xp.take(a, xp.asarray(index, device=device(a)), axis=0)
+    return xp.take(a, xp.asarray(index, device=device(a)) if isinstance(index, np.ndarray) else index, axis=0)
