@@ -19,8 +19,8 @@ _STIFF = 1e-6
 # The same share for rows in float32, and the rounds on a device, after which the host solves the rows that are left.
 _TOL_SINGLE = 1e-12
 _DEVICE_ROUNDS = 200
-# Condition of Q up to which a device solves the rows directly, in float64.
-_SOLVED = 1e8
+# Condition of Q up to which a device solves the rows directly: in float32 with one correction, with two, and in float64.
+_GOOD, _SOLVED_SINGLE, _SOLVED = 1e3, 1e4, 1e8
 # Condition of Q up to which a device starts from the solution without bounds.
 _WELL_CONDITIONED = 1e4
 # Rounds of coordinate steps there between two solves of the variables that are not at 0.
@@ -73,7 +73,12 @@ def _on_device(P: Any, Q: np.ndarray) -> Any:
     xp = array_namespace(P)
     condition, inverse = np.linalg.cond(Q), linalg.inv(Q)
     if pivots.takes(len(Q)) and condition <= _SOLVED:
-        H, settled = pivots.nonnegative_rows(P, *(_there(xp, A, P, xp.float64) for A in (Q, inverse)))
+        single = P.dtype == xp.float32 and condition <= _SOLVED_SINGLE
+        matrices = (
+            _there(xp, Q, P, xp.float64),
+            _there(xp, inverse, P, xp.float32 if single else xp.float64),
+        )
+        H, settled = pivots.nonnegative_rows(P, *matrices, corrections=2 if single else 0)
     else:
         tol = _TOL if P.dtype == xp.float64 else _TOL_SINGLE
         matrices = (_there(xp, A, P) for A in (Q, inverse))
@@ -86,9 +91,9 @@ def _on_device(P: Any, Q: np.ndarray) -> Any:
     return H
 
 
-def _there(xp: Any, a: np.ndarray, like: Any, dtype: Any = None) -> Any:
-    """Return an array of the host on the device of another array, and in its dtype unless another is given."""
-    return xp.asarray(np.require(a, requirements=["C", "W"]), dtype=dtype or like.dtype, device=device(like))
+def _there(xp: Any, a: np.ndarray, like: Any) -> Any:
+    """Return an array of the host on the device of another array and in its dtype."""
+    return xp.asarray(np.require(a, requirements=["C", "W"]), dtype=like.dtype, device=device(like))
 
 
 def hals(H: Any, P: Any, Q: Any, rounds: int = 1) -> Any:

@@ -18,21 +18,21 @@ import torch
 import triton
 import triton.language as tl
 
+from labelfold.rows.loops._triton_loops import parted_dot, parts
+
 # Rows of a program: one warp, so that it ends as soon as its own rows have settled.
 _ROWS = 32
 # Conjugate gradients between rounds of coordinate steps.
 _FURTHER = 8
-# Up to so many components the loop over them is unrolled, and picks registers in place of adding up.
-_UNROLLED = 32
-_TILE_ROWS = 128
+_TILE_ROWS = 64
 
 
 @triton.jit
-def _column(Q, part, j, lane, known, stride, k):
+def _column(Q, part, j, lane, known, stride):
     """Return column j of each row's matrix, (K, ROWS), of packed lower triangles."""
     low, high = tl.minimum(part, j), tl.maximum(part, j)
     entry = (high * (high + 1) // 2 + low).to(tl.int64)
-    return tl.load(Q + entry[:, None] * stride + lane[None, :], mask=known & (j < k), other=0.0)
+    return tl.load(Q + entry[:, None] * stride + lane[None, :], mask=known, other=0.0)
 
 
 @triton.jit
@@ -41,9 +41,9 @@ def _picked(a, part, j):
 
 
 @triton.jit
-def _one_step(Q, h, slope, gain, active, part, j, lane, known, stride, k):
+def _one_step(Q, h, slope, gain, active, part, j, lane, known, stride):
     """Move coordinate j of every row to its minimum, or to 0."""
-    q = _column(Q, part, j, lane, known, stride, k)
+    q = _column(Q, part, j, lane, known, stride)
     curve, old = _picked(q, part, j), _picked(h, part, j)
     new = tl.maximum(old - _picked(slope, part, j) / tl.where(curve > 0, curve, 1.0), 0.0)
     step = tl.where(active & (curve > 0), new - old, 0.0)
@@ -52,34 +52,25 @@ def _one_step(Q, h, slope, gain, active, part, j, lane, known, stride, k):
 
 
 @triton.jit
-def _times(Q, way, part, lane, known, stride, k, K: tl.constexpr, UNROLLED: tl.constexpr):
+def _times(Q, way, part, lane, known, stride, k):
     """Return each row's matrix times its vector."""
     product = tl.zeros_like(way)
-    if UNROLLED:
-        for j in tl.static_range(K):
-            product += _column(Q, part, j, lane, known, stride, k) * _picked(way, part, j)[None, :]
-    else:
-        for j in range(k):
-            product += _column(Q, part, j, lane, known, stride, k) * _picked(way, part, j)[None, :]
+    for j in range(k):
+        product += _column(Q, part, j, lane, known, stride) * _picked(way, part, j)[None, :]
     return product
 
 
 @triton.jit
 def _settle(
-    Q, h, slope, least, active, part, lane, known, stride, k, rounds, turns, most, tiny,
-    K: tl.constexpr, UNROLLED: tl.constexpr,
+    Q, h, slope, least, active, part, lane, known, stride, k, rounds, turns, most, tiny
 ):  # fmt: skip
     """Return h and which rows are still active after rounds of clipped steps: see `_place_loops.clipped_steps`."""
     own = tl.zeros_like(h)
     turn = 0
     while (turn < rounds) & (tl.max(active.to(tl.int32), axis=0) > 0):
         gain = tl.zeros_like(least)
-        if UNROLLED:
-            for j in tl.static_range(K):
-                h, slope, gain = _one_step(Q, h, slope, gain, active, part, j, lane, known, stride, k)
-        else:
-            for j in range(k):
-                h, slope, gain = _one_step(Q, h, slope, gain, active, part, j, lane, known, stride, k)
+        for j in range(k):
+            h, slope, gain = _one_step(Q, h, slope, gain, active, part, j, lane, known, stride)
         active = active & (gain > least)
         turn += 1
         if (turn % turns == 0) & (tl.max(active.to(tl.int32), axis=0) > 0):
@@ -97,7 +88,7 @@ def _settle(
             further = 0
             while (further < most) & (tl.max((size > tiny * first).to(tl.int32), axis=0) > 0):
                 further += 1
-                product = _times(Q, way, part, lane, known, stride, k, K, UNROLLED)
+                product = _times(Q, way, part, lane, known, stride, k)
                 bend = tl.sum(way * product, axis=0)
                 going = (bend > 0) & (size > tiny * first)
                 share = tl.where(going, size / tl.where(bend > 0, bend, 1.0), 0.0)
@@ -119,7 +110,7 @@ def _settle(
 @triton.jit(do_not_specialize=["n"])
 def _own_matrices(
     Q, H, slopes, enough, settled, n, k, rounds, turns, most, tiny,
-    ROWS: tl.constexpr, K: tl.constexpr, UNROLLED: tl.constexpr,
+    ROWS: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     part = tl.arange(0, K)
@@ -129,9 +120,7 @@ def _own_matrices(
     h = tl.load(H + at, mask=known, other=0.0)
     slope = tl.load(slopes + at, mask=known, other=0.0)
     least = tl.load(enough + row, mask=here, other=0.0)
-    h, active = _settle(
-        Q, h, slope, least, here, part, row, known, n, k, rounds, turns, most, tiny, K, UNROLLED
-    )
+    h, active = _settle(Q, h, slope, least, here, part, row, known, n, k, rounds, turns, most, tiny)
     tl.store(H + at, h, mask=known)
     tl.store(settled + row, 1 - active.to(tl.int8), mask=here)
 
@@ -139,7 +128,7 @@ def _own_matrices(
 @triton.jit(do_not_specialize=["n"])
 def _one_matrix(
     Q, inverse, P, H, settled, n, k, tol, rounds, turns, most, tiny,
-    FREE: tl.constexpr, ROWS: tl.constexpr, K: tl.constexpr, UNROLLED: tl.constexpr,
+    FREE: tl.constexpr, ROWS: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     part = tl.arange(0, K)
@@ -148,15 +137,13 @@ def _one_matrix(
     at = part[:, None].to(tl.int64) * n + row[None, :]
     p = tl.load(P + at, mask=known, other=0.0)
     lane = tl.arange(0, ROWS)
-    free = _times(inverse, p, part, lane, known, ROWS, k, K, UNROLLED)
+    free = _times(inverse, p, part, lane, known, ROWS, k)
     least = 0.5 * tol * tl.sum(free * p, axis=0)
     h = tl.zeros_like(p)
     if FREE:
         h = tl.maximum(free, 0.0)
-    slope = _times(Q, h, part, lane, known, ROWS, k, K, UNROLLED) - p
-    h, active = _settle(
-        Q, h, slope, least, here, part, lane, known, ROWS, k, rounds, turns, most, tiny, K, UNROLLED
-    )
+    slope = _times(Q, h, part, lane, known, ROWS, k) - p
+    h, active = _settle(Q, h, slope, least, here, part, lane, known, ROWS, k, rounds, turns, most, tiny)
     tl.store(H + at, h, mask=known)
     tl.store(settled + row, 1 - active.to(tl.int8), mask=here)
 
@@ -164,7 +151,7 @@ def _one_matrix(
 @triton.jit(do_not_specialize=["n"])
 def _hals(
     Q, P, H, n, k, rounds,
-    ROWS: tl.constexpr, K: tl.constexpr, UNROLLED: tl.constexpr,
+    ROWS: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     part = tl.arange(0, K)
@@ -173,34 +160,32 @@ def _hals(
     at = part[:, None].to(tl.int64) * n + row[None, :]
     h = tl.load(H + at, mask=known, other=0.0)
     lane = tl.arange(0, ROWS)
-    slope = _times(Q, h, part, lane, known, ROWS, k, K, UNROLLED) - tl.load(P + at, mask=known, other=0.0)
+    slope = _times(Q, h, part, lane, known, ROWS, k) - tl.load(P + at, mask=known, other=0.0)
     least = tl.sum(tl.zeros_like(h), axis=0) - 1.0  # nothing is enough
-    h, _ = _settle(
-        Q, h, slope, least, here, part, lane, known, ROWS, k, rounds, rounds + 1, 0, 0.0, K, UNROLLED
-    )
+    h, _ = _settle(Q, h, slope, least, here, part, lane, known, ROWS, k, rounds, rounds + 1, 0, 0.0)
     tl.store(H + at, h, mask=known)
 
 
 @triton.jit
 def _multiplied(
-    H, numerator, Q, weights, further, out, n, k, floor,
+    H, numerator, high, low, weights, further_high, further_low, out, n, k, floor,
     WEIGHTED: tl.constexpr, ROUNDS: tl.constexpr, ROWS: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     part = tl.arange(0, K)
     known = (row < n)[:, None] & (part < k)[None, :]
-    square = (part < k)[:, None] & (part < k)[None, :]
-    h = tl.load(H + row[:, None] * k + part[None, :], mask=known, other=0.0)
-    above = tl.load(numerator + row[:, None] * k + part[None, :], mask=known, other=0.0)
-    q = tl.load(Q + part[:, None] * k + part[None, :], mask=square, other=0.0)
+    at = row[:, None] * k + part[None, :]
+    h = tl.load(H + at, mask=known, other=0.0)
+    above = tl.load(numerator + at, mask=known, other=0.0)
+    square = part[None, :] * K + part[:, None]  # the matrices are symmetric
     for _ in tl.static_range(ROUNDS):
-        below = tl.dot(h, q, input_precision="ieee")
+        below = parted_dot(h, tl.load(high + square), tl.load(low + square))
         if WEIGHTED:
             weight = tl.load(weights + row, mask=row < n, other=0.0)
-            f = tl.load(further + part[:, None] * k + part[None, :], mask=square, other=0.0)
-            below += weight[:, None] * tl.dot(h, f, input_precision="ieee")
+            product = parted_dot(h, tl.load(further_high + square), tl.load(further_low + square))
+            below += weight[:, None] * product
         h = h * above / tl.maximum(below, floor)
-    tl.store(out + row[:, None] * k + part[None, :], h, mask=known)
+    tl.store(out + at, h, mask=known)
 
 
 def clipped_steps(Q: Any, H: Any, slopes: Any, enough: Any, rounds: int, turns: int) -> tuple[Any, Any]:
@@ -249,13 +234,13 @@ def multiplied_rows(
     H: Any, numerator: Any, Q: Any, weights: Any, further: Any, rounds: int, floor: float
 ) -> Any:
     """Return H after rounds of H * numerator / (H Q + weights H further), float32; ``weights`` may be None."""
-    n, k = H.shape
+    (n, k), K = H.shape, max(16, triton.next_power_of_2(H.shape[1]))
     out = torch.empty_like(H, memory_format=torch.contiguous_format)
-    weighted = weights is not None
+    weighted, near = weights is not None, parts(torch.nn.functional.pad(Q, (0, K - k)), K)
+    far = parts(torch.nn.functional.pad(further, (0, K - k)), K) if weighted else near
     _multiplied[(triton.cdiv(n, _TILE_ROWS),)](
-        H.contiguous(), numerator.contiguous(), Q.contiguous(), weights.contiguous() if weighted else H,
-        further.contiguous() if weighted else Q, out, n, k, floor,
-        WEIGHTED=weighted, ROUNDS=rounds, ROWS=_TILE_ROWS, K=max(16, triton.next_power_of_2(k)),
+        H.contiguous(), numerator.contiguous(), *near, weights.contiguous() if weighted else H, *far,
+        out, n, k, floor, WEIGHTED=weighted, ROUNDS=rounds, ROWS=_TILE_ROWS, K=K,
     )  # fmt: skip
     return out
 
@@ -275,5 +260,4 @@ def _tiny(H: Any) -> float:
 
 def _sizes(k: int) -> dict[str, Any]:
     """Return what a loop with a row in each thread is compiled for."""
-    K = triton.next_power_of_2(k)
-    return {"ROWS": _ROWS, "K": K, "UNROLLED": K <= _UNROLLED, "num_warps": _ROWS // 32}
+    return {"ROWS": _ROWS, "K": triton.next_power_of_2(k), "num_warps": _ROWS // 32}

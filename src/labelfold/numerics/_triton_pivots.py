@@ -13,12 +13,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 import triton
 import triton.language as tl
 
-# Rows of a program, the most components of a tableau, and the bytes of it in each thread.
-_ROWS, _MOST, _BYTES = 32, 16, 256
+# The most components of a tableau, and the bytes of the tableaus of a program: a warp has room for them in registers,
+# and takes no part in barriers.
+_MOST, _BYTES = 16, 8192
 
 
 @triton.jit
@@ -43,7 +45,7 @@ def _exchanged(A, c, free, which, K: tl.constexpr):
 
 @triton.jit
 def _solved(A, c, free, own, eps, most, K: tl.constexpr):
-    """Return h (K, ROWS), and which rows have a solution, after exchanges of negative variables."""
+    """Return the tableau, h (K, ROWS), what is free and which rows are solved, after exchanges of negative ones."""
     part = tl.arange(0, K)[:, None]
     n_negative = 1
     for turn in range(most):
@@ -61,9 +63,11 @@ def _solved(A, c, free, own, eps, most, K: tl.constexpr):
             A, c, free = _exchanged(A, c, free, tl.where(found, which, -1), K)
     size = tl.where(free, c, c / own)
     low = tl.min(size + eps * tl.max(tl.abs(size), axis=0)[None, :], axis=0)
-    return tl.where(free, tl.maximum(c, 0.0), 0.0), low >= 0
+    return A, tl.where(free, tl.maximum(c, 0.0), 0.0), free, low >= 0
 
 
+# Nothing is known of n, nor of the width below, so that a thread loads single numbers: neighbouring threads then have
+# neighbouring rows, and sums over components are within a few threads.
 @triton.jit(do_not_specialize=["n"])
 def _own_matrices(Q, H, slopes, settled, n, k, eps, most, ROWS: tl.constexpr, K: tl.constexpr):
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
@@ -91,26 +95,57 @@ def _own_matrices(Q, H, slopes, settled, n, k, eps, most, ROWS: tl.constexpr, K:
     for t in range(k):
         positive = tl.max(tl.where(part[:, None] == t, start, 0.0), axis=0) > 0
         A, c, free = _exchanged(A, c, free, tl.where(positive, t, -1), K)
-    h, good = _solved(A, c, free, own, eps, most, K)
+    _, h, _, good = _solved(A, c, free, own, eps, most, K)
     tl.store(H + at, tl.where(good[None, :], h, start), mask=known)
     tl.store(settled + row, good.to(tl.int8), mask=here)
 
 
-@triton.jit(do_not_specialize=["n"])
-def _one_matrix(inverse, own, P, H, settled, n, k, eps, most, ROWS: tl.constexpr, K: tl.constexpr):
+@triton.jit
+def _across(h, K: tl.constexpr):
+    """Return h (K, ROWS) for use along the second axis of a tableau."""
+    i, j = tl.arange(0, K)[:, None, None], tl.arange(0, K)[None, :, None]
+    return tl.sum(tl.where(i == j, h[:, None, :], 0.0), axis=0)[None, :, :]
+
+
+@triton.jit(do_not_specialize=["n", "width"])
+def _one_matrix(
+    Q,
+    inverse,
+    P,
+    H,
+    settled,
+    n,
+    width,
+    k,
+    eps,
+    most,
+    CORRECTIONS: tl.constexpr,
+    ROWS: tl.constexpr,
+    K: tl.constexpr,
+):
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     here = row < n
     part, lane = tl.arange(0, K), tl.arange(0, ROWS)
     i, j = part[:, None, None], part[None, :, None]
     # Of one matrix there is a copy for each row of a program, so that threads load neighbouring numbers.
-    A = tl.load(inverse + (i * K + j) * ROWS + lane[None, None, :])
-    own_curve = tl.load(own + part[:, None] * ROWS + lane[None, :])
-    known = (part < k)[None, :, None] & here[None, None, :]
-    p = tl.load(P + j.to(tl.int64) * n + row[None, None, :], mask=known, other=0.0).to(tl.float64)
-    c = tl.sum(A * p, axis=1)
+    copy = (i * K + j) * width + lane[None, None, :]
+    A = tl.load(inverse + copy)
     known = (part < k)[:, None] & here[None, :]
-    h, good = _solved(A, c, (part < k)[:, None] & (lane >= 0)[None, :], own_curve, eps, most, K)
-    tl.store(H + part[:, None].to(tl.int64) * n + row[None, :], h, mask=known)
+    at = part[:, None].to(tl.int64) * n + row[None, :]
+    p = tl.load(P + at, mask=known, other=0.0).to(tl.float64)
+    across = tl.load(
+        P + j.to(tl.int64) * n + row[None, None, :], mask=(j < k) & here[None, None, :], other=0.0
+    )
+    c = tl.sum(A * across.to(A.dtype), axis=1)
+    own = tl.load(Q + (part * (K + 1) * width)[:, None] + lane[None, :]).to(A.dtype)
+    A, h, free, good = _solved(A, c, (part < k)[:, None] & (lane >= 0)[None, :], own, eps, most, K)
+    h = h.to(tl.float64)
+    for _ in tl.static_range(CORRECTIONS):
+        # The free part of the tableau is the inverse of that of Q, to a few digits.
+        rest = p - tl.sum(tl.load(Q + copy) * _across(h, K), axis=1)
+        rest = tl.where(free, rest, 0.0).to(A.dtype)
+        h += tl.where(free, tl.sum(A * _across(rest, K), axis=1), 0.0).to(tl.float64)
+    tl.store(H + at, tl.maximum(h, 0.0), mask=known)
     tl.store(settled + row, good.to(tl.int8), mask=here)
 
 
@@ -127,34 +162,45 @@ def minimised(Q: Any, H: Any, slopes: Any) -> tuple[Any, Any]:
     n, k = H.shape
     H = H.T.clone(memory_format=torch.contiguous_format)
     settled = torch.empty(n, dtype=torch.int8, device=H.device)
-    eps = 1e-6 if H.dtype == torch.float32 else 1e-12
-    _own_matrices[(triton.cdiv(n, _ROWS),)](
-        Q.contiguous(), H, slopes.T.contiguous(), settled, n, k, eps, 4 * k, **_sizes(k, Q)
+    eps, sizes = 1e-6 if H.dtype == torch.float32 else 1e-12, _sizes(k, Q.element_size())
+    _own_matrices[(triton.cdiv(n, sizes["ROWS"]),)](
+        Q.contiguous(), H, slopes.T.contiguous(), settled, n, k, eps, 4 * k, **sizes
     )
     return H.T.contiguous(), settled > 0
 
 
-def nonnegative_rows(P: Any, Q: Any, inverse: Any) -> tuple[Any, Any]:
+def nonnegative_rows(P: Any, Q: np.ndarray, inverse: np.ndarray, *, corrections: int) -> tuple[Any, Any]:
     """Return the h >= 0 of least 1/2 h'Qh - p'h for each row p of P, and which rows have been solved.
 
-    From the solution without bounds: most rows are a few exchanges from theirs. Q and its inverse are in float64.
+    From the solution without bounds: most rows are a few exchanges from theirs. Where the inverse is in float32, so is
+    the tableau, and the solution is corrected by residuals in float64.
     """
-    n, k = P.shape
-    K = triton.next_power_of_2(k)
+    (n, k), sizes = P.shape, _sizes(P.shape[1], inverse.itemsize)
     H = torch.empty((k, n), dtype=P.dtype, device=P.device)
     settled = torch.empty(n, dtype=torch.int8, device=P.device)
-    whole = torch.eye(K, dtype=Q.dtype, device=Q.device)
-    whole[:k, :k] = inverse
-    own = torch.ones(K, dtype=Q.dtype, device=Q.device)
-    own[:k] = torch.diagonal(Q)
-    copies = (whole[:, :, None].repeat(1, 1, _ROWS), own[:, None].repeat(1, _ROWS))
-    _one_matrix[(triton.cdiv(n, _ROWS),)](
-        *copies, P.T.contiguous(), H, settled, n, k, 1e-12, 4 * k, **_sizes(k, Q)
+    copies = []
+    for A in (Q, inverse):
+        whole = np.eye(sizes["K"], dtype=A.dtype)
+        whole[:k, :k] = A
+        copies.append(torch.from_numpy(np.repeat(whole[:, :, None], sizes["ROWS"], axis=2)).to(P.device))
+    eps = 1e-6 if inverse.dtype == np.float32 else 1e-12
+    _one_matrix[(triton.cdiv(n, sizes["ROWS"]),)](
+        *copies,
+        P.T.contiguous(),
+        H,
+        settled,
+        n,
+        sizes["ROWS"],
+        k,
+        eps,
+        4 * k,
+        CORRECTIONS=corrections,
+        **sizes,
     )
     return H.T.contiguous(), settled > 0
 
 
-def _sizes(k: int, Q: Any) -> dict[str, Any]:
-    """Return what a loop is compiled for."""
+def _sizes(k: int, n_bytes: int) -> dict[str, Any]:
+    """Return what a loop is compiled for, where a number has so many bytes."""
     K = triton.next_power_of_2(k)
-    return {"ROWS": _ROWS, "K": K, "num_warps": max(1, K * K * Q.element_size() // _BYTES)}
+    return {"ROWS": min(32, _BYTES // (K * K * n_bytes)), "K": K, "num_warps": 1}

@@ -9,7 +9,7 @@ from typing import Any
 from labelfold.rows.adapters._device_blocks import DeviceBlock, wide
 
 # Products use the entries stored where there are at most one in so many; otherwise the block is made dense.
-SPARSE = 16
+SPARSE = 8
 
 
 class SparsePart:

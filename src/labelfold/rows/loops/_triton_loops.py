@@ -3,7 +3,7 @@
 Triton compiles them when they are first used. They take float32 tensors; array functions elsewhere take all.
 
 ===============  ==================================================================================
-``product``      (X - center) M (m, k) for a narrow M, and the smallest entry of each row if asked for
+``product``      (X - center) M (m, k) for a narrow M, and the smallest entry of each row, or 0
 ``transposed``   X'H (d, k) for a narrow H, in float64
 ===============  ==================================================================================
 """
@@ -57,7 +57,7 @@ def _product(
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     part = tl.arange(0, K)
     total = tl.zeros((ROWS, K), tl.float32)
-    smallest = tl.full((ROWS, COLUMNS), float("inf"), tl.float32)
+    smallest = tl.zeros((ROWS, COLUMNS), tl.float32)
     for first in range(0, d, COLUMNS):
         column = first + tl.arange(0, COLUMNS)
         inside = (row < n)[:, None] & (column < d)[None, :]
@@ -65,7 +65,7 @@ def _product(
         if SHIFTED:
             x -= tl.load(center + column, mask=column < d, other=0.0)[None, :]
         if LEAST:
-            smallest = tl.minimum(smallest, tl.where((column < d)[None, :], x, float("inf")))
+            smallest = tl.minimum(smallest, x)
         at = part[None, :] * d + column[:, None]
         used = (column < d)[:, None]
         total += parted_dot(
@@ -103,7 +103,7 @@ def takes(k: int) -> bool:
 
 
 def product(X: Any, M: Any, center: Any = None, *, with_least: bool = False) -> tuple[Any, Any]:
-    """Return (X - center) M, and the smallest entry of each row of X - center if asked for, otherwise None."""
+    """Return (X - center) M, and the smallest entry of each row of X - center, or 0, if asked for, otherwise None."""
     (n, d), k = X.shape, M.shape[1]
     sizes = tiles(k)
     out = torch.empty((n, k), dtype=X.dtype, device=X.device)
