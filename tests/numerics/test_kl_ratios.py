@@ -159,7 +159,7 @@ def test_few_rounds_are_few():
     np.testing.assert_allclose(placed, H, rtol=1e-10, atol=1e-300)
     # Dense rows start elsewhere, and take as few.
     start = np.maximum(X @ shared[2], 0.02 * (X.sum(axis=1) / v.sum())[:, None])
-    updated = start * naive(X, start, V)[0] / v
+    updated = start * naive(X, np.maximum(start, 1e-300), V)[0] / v
     np.testing.assert_allclose(as_rows(X).map(_placed, shared=shared), updated, rtol=1e-10, atol=1e-300)
 
 

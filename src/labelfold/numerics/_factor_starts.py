@@ -6,7 +6,6 @@ import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import is_array_api_obj
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
@@ -14,7 +13,7 @@ from labelfold._warn import warn_user
 from labelfold.numerics._svd import SVD, randomized_svd
 from labelfold.rows import Block, Rows
 from labelfold.rows import _threads as threads
-from labelfold.rows.adapters._device_blocks import to_host
+from labelfold.rows.adapters._device_blocks import any_to_host
 
 # A start need not be exact: the factorisation goes on from it.
 _TOL = 1e-4
@@ -157,7 +156,7 @@ def random_start(rows: Rows, k: int, size: float, random_state: Any, *, nonnegat
 
 def _given(rows: Rows, k: int, init: Any, size: float, nonnegative: bool) -> Start:
     n, d = rows.shape
-    init = [to_host(factor) if is_array_api_obj(factor) else factor for factor in init]
+    init = [any_to_host(factor) for factor in init]
     shapes = [np.shape(factor) for factor in init]
     if shapes != [(n, k), (d, k)]:
         raise ValueError(

@@ -19,7 +19,7 @@ _STIFF = 1e-6
 # The same share for rows in float32, and the rounds on a device, after which the host solves the rows that are left.
 _TOL_SINGLE = 1e-12
 _DEVICE_ROUNDS = 200
-# Condition of Q up to which a device solves the rows directly: in float32 with one correction, with two, and in float64.
+# Condition of Q up to which a device solves the rows directly: in float32 with one correction, with two, in float64.
 _GOOD, _SOLVED_SINGLE, _SOLVED = 1e3, 1e4, 1e8
 # Condition of Q up to which a device starts from the solution without bounds.
 _WELL_CONDITIONED = 1e4
@@ -74,17 +74,18 @@ def _on_device(P: Any, Q: np.ndarray) -> Any:
     condition, inverse = np.linalg.cond(Q), linalg.inv(Q)
     if pivots.takes(len(Q)) and condition <= _SOLVED:
         single = P.dtype == xp.float32 and condition <= _SOLVED_SINGLE
-        matrices = (
-            _there(xp, Q, P, xp.float64),
-            _there(xp, inverse, P, xp.float32 if single else xp.float64),
-        )
-        H, settled = pivots.nonnegative_rows(P, *matrices, corrections=2 if single else 0)
+        # Each correction gains as many digits as the inverse has: 7 less those of the condition.
+        corrections = (1 if condition <= _GOOD else 2) if single else 0
+        inverse = inverse.astype(np.float32) if single else inverse
+        H, settled = pivots.nonnegative_rows(P, Q, inverse, corrections=corrections)
     else:
         tol = _TOL if P.dtype == xp.float64 else _TOL_SINGLE
-        matrices = (_there(xp, A, P) for A in (Q, inverse))
+        there, inverse = _there(xp, Q, P), _there(xp, inverse, P)
         # The solution without bounds is no start where it is large only because Q is nearly singular.
         from_free = bool(condition <= _WELL_CONDITIONED)
-        H, settled = loops.nonnegative_rows(P, *matrices, tol, _DEVICE_ROUNDS, _ROUNDS, from_free=from_free)
+        H, settled = loops.nonnegative_rows(
+            P, there, inverse, tol, _DEVICE_ROUNDS, _ROUNDS, from_free=from_free
+        )
     left = xp.nonzero(~settled)[0]
     if left.shape[0]:
         H[left] = _on_host(xp.take(P, left, axis=0), Q)

@@ -172,8 +172,8 @@ def minimised(Q: Any, H: Any, slopes: Any) -> tuple[Any, Any]:
 def nonnegative_rows(P: Any, Q: np.ndarray, inverse: np.ndarray, *, corrections: int) -> tuple[Any, Any]:
     """Return the h >= 0 of least 1/2 h'Qh - p'h for each row p of P, and which rows have been solved.
 
-    From the solution without bounds: most rows are a few exchanges from theirs. Where the inverse is in float32, so is
-    the tableau, and the solution is corrected by residuals in float64.
+    From the solution without bounds: most rows are a few exchanges from theirs. Where the inverse is in float32, so
+    is the tableau, and the solution is corrected by residuals in float64.
     """
     (n, k), sizes = P.shape, _sizes(P.shape[1], inverse.itemsize)
     H = torch.empty((k, n), dtype=P.dtype, device=P.device)

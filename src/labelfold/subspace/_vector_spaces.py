@@ -141,7 +141,9 @@ class MatrixSpace(Space):
     ) -> None:
         self.S, self.Z, self.noise, self.is_diagonal = S, Z, noise, is_diagonal
         self.size, self.square = len(S), float(np.trace(S))
-        self._S, self._Z = (S, Z) if beside is None or self.size <= _FITTED else (beside(S), beside(Z))
+        keep = beside if beside is not None and self.size > _FITTED else np.asarray
+        self._S: Any = keep(S)
+        self._Z: Any = keep(Z)
 
     def times(self, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return S B and Z B."""

@@ -131,8 +131,9 @@ class _Rows:
     def pairs(self) -> Any:
         """The products of two columns of V, (k (k + 1) / 2, d)."""
         if self._pairs is None:
-            first, second = np.tril_indices(self.V.shape[1])
-            self._pairs = _taken(self.xp, self.V.T, first) * _taken(self.xp, self.V.T, second)
+            V = self.V.T
+            first, second = (_numbers(self.xp, i, V) for i in np.tril_indices(self.V.shape[1]))
+            self._pairs = _taken(self.xp, V, first) * _taken(self.xp, V, second)
         return self._pairs
 
     def take(self, stay: Any) -> _Rows:
@@ -242,8 +243,8 @@ def _on_gpu(xp: Any, Q: Any, H: Any, slopes: Any, enough: Any, rounds: int) -> t
     found, settled = pivots.minimised(Q, H, slopes)
     left = xp.nonzero(~settled)[0]
     if left.shape[0]:
-        some = (_taken(xp, a, left) for a in (H, slopes, enough))
-        found[left], settled[left] = loops.clipped_steps(Q[:, left], *some, rounds, ROUNDS)
+        places, gradients, least = (_taken(xp, a, left) for a in (H, slopes, enough))
+        found[left], settled[left] = loops.clipped_steps(Q[:, left], places, gradients, least, rounds, ROUNDS)
     return found, settled
 
 
@@ -271,10 +272,10 @@ def _by_updates(
         if rounds + 2 > max_rounds:
             going[:] = False
         if not going.all():
-            leave, stay = np.flatnonzero(~going), np.flatnonzero(going)
-            done.append(_taken(xp, one, leave))
+            leave, here = np.flatnonzero(~going), np.flatnonzero(going)
+            done.append(_taken(xp, one, _numbers(xp, leave, one)))
             order.append(left[leave])
-            left = left[stay]
+            left, stay = left[here], _numbers(xp, here, one)
             X, low, H, one, loss, mass = (_taken(xp, a, stay) for a in (X, low, H, one, loss, mass))
         if not len(left):
             break
@@ -291,7 +292,8 @@ def _by_updates(
         rounds += 2
     if not done:
         return H
-    return _taken(xp, xp.concat(done, axis=0), np.argsort(np.concatenate(order)))
+    H = xp.concat(done, axis=0)
+    return _taken(xp, H, _numbers(xp, np.argsort(np.concatenate(order)), H))
 
 
 def _step(xp: Any, X: Any, low: Any, H: Any, V: Any, safe: Any, v: Any = None) -> tuple[Any, Any, Any]:
@@ -306,6 +308,9 @@ def _step(xp: Any, X: Any, low: Any, H: Any, V: Any, safe: Any, v: Any = None) -
 
 def _taken(xp: Any, a: Any, index: Any) -> Any:
     """Return some rows of an array of any library."""
-    if xp is np:
-        return a[index]
-    return xp.take(a, xp.asarray(index, device=device(a)) if isinstance(index, np.ndarray) else index, axis=0)
+    return a[index] if xp is np else xp.take(a, index, axis=0)
+
+
+def _numbers(xp: Any, index: np.ndarray, like: Any) -> Any:
+    """Return row numbers where an array is that rows are taken from."""
+    return index if xp is np else xp.asarray(index, device=device(like))

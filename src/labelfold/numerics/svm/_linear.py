@@ -227,14 +227,14 @@ def _train(
         upper = np.where(C > 0, np.inf, 0.0)
         diagonal = np.divide(0.5, C, out=np.zeros_like(C), where=C > 0)
     W = np.empty((len(signs), d + 1))
-    alpha = np.minimum(start, upper)
+    duals = np.minimum(start, upper)
 
     def train(machines: slice, stop: Any) -> list[tuple[float, int]]:
         ended = []
         for j in range(machines.start, machines.stop):
             if stop.is_set():
                 break
-            one = signs[j], upper[j], diagonal[j], q, alpha[j], W[j], bias
+            one = signs[j], upper[j], diagonal[j], q, duals[j], W[j], bias
             ended.append(_descend(rows, one, tol, max_iter, random_state))
         return ended
 
@@ -249,8 +249,8 @@ def _train(
             ConvergenceWarning,
         )
     if exponent:
-        W, alpha = np.ldexp(W, -exponent), np.ldexp(alpha, -2 * exponent)
-    return LinearSVM(W[:, :d], constant * W[:, d], alpha.T, gap, n_iter, gap <= tol)
+        W, duals = np.ldexp(W, -exponent), np.ldexp(duals, -2 * exponent)
+    return LinearSVM(W[:, :d], constant * W[:, d], duals.T, gap, n_iter, gap <= tol)
 
 
 def _descend(rows: tuple, one: tuple, tol: float, max_iter: int, seed: int) -> tuple[float, int]:

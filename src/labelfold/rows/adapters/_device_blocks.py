@@ -7,7 +7,7 @@ from functools import cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
-from array_api_compat import array_namespace, device, is_cupy_array, is_torch_array
+from array_api_compat import array_namespace, device, is_array_api_obj, is_cupy_array, is_torch_array
 
 from labelfold.rows._block_sums import unshift
 from labelfold.rows._blocks import Block
@@ -354,3 +354,8 @@ def to_host(x: Any) -> np.ndarray:
     if hasattr(namespace, "Device"):  # array-api-strict: only its CPU device can be read
         x = x.to_device(namespace.Device("CPU_DEVICE"))
     return np.from_dlpack(x)
+
+
+def any_to_host(x: Any) -> Any:
+    """Return an array of any library as NumPy, and anything else as it is."""
+    return to_host(x) if is_array_api_obj(x) else x
