@@ -1,8 +1,10 @@
 # make demo   the main job on real data: a table, a model, and one offline HTML report
 # make test   the whole test suite
-# make campaign SECONDS=600 SEED=1   attack estimators, commands and readers; see docs/reliability.md
-# make gpu    the tests of tensors, on a GPU: PYTHON=python3 names one with torch and pytest
+# make campaign SECONDS=600 SEED=1   test estimators, commands and readers with random inputs and faults; see docs/reliability.md
+# make gpu    the tests of tensors, on a GPU: PYTHON=python3 names an interpreter with torch and pytest
 # make page   build the labelling page from page/ into src/labelfold/app/label/static (needs Node; its result is committed)
+# make papers   the pages of docs/papers from the results of the experiments, in seconds; needs no data
+# make experiments LABELFOLD_DATA=/folder/of/npz   run the experiments on the papers, hours; then make papers
 # Each sets up its own virtual environment the first time and starts at once after that.
 
 PYTHON ?= python3
@@ -10,15 +12,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test gpu campaign page lint types format doctest clean
+.PHONY: help demo test gpu campaign page papers experiments lint types format doctest clean
 
 help:
-	@sed -n '1,6p' Makefile | sed 's/^# //'
+	@sed -n '1,8p' Makefile | sed 's/^# //'
 
 demo: $(VENV)/.app
 	$(BIN)/labelfold demo --output demo
 
-# Each of pytest's workers has a core of its own: with as many BLAS threads again they wait for each other.
+# Each pytest worker uses one core, so BLAS uses one thread: more threads would wait for each other.
 test: $(VENV)/.test
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
@@ -34,6 +36,13 @@ campaign: $(VENV)/.test
 
 page:
 	cd page && npm ci --ignore-scripts --no-audit --no-fund && npm run check && npm run build
+
+papers: $(VENV)/.app
+	$(BIN)/python experiments/papers.py
+
+experiments: $(VENV)/.app
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
+	LABELFOLD_DATA=$(LABELFOLD_DATA) $(BIN)/python experiments/all.py $(ARGS)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

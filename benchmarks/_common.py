@@ -1,4 +1,4 @@
-"""What several benchmarks need: threads, fair timing, and documents with many labels, real or made."""
+"""Helpers of several benchmarks: threads, fair timing, and documents with many labels, real or generated."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 @contextmanager
 def pinned(threads: int) -> Iterator[None]:
-    """Hold this library, BLAS and OpenMP to so many threads each."""
+    """Limit this library, BLAS and OpenMP to ``threads`` threads each."""
     before = os.environ.get("LABELFOLD_NUM_THREADS")
     os.environ["LABELFOLD_NUM_THREADS"] = str(threads)
     try:
@@ -29,9 +29,9 @@ def pinned(threads: int) -> Iterator[None]:
 
 
 def best_of(repeat: int, runs: Sequence[Callable[[], object]], threads: int) -> list[float]:
-    """Return each run's least seconds of several, the runs taking turns.
+    """Return the least seconds of each run, repeated several times in turn.
 
-    With one thread these are the processor's seconds, so that neighbours on the machine matter less.
+    With one thread they are processor seconds, so that other processes on the machine matter less.
     """
     clock = time.process_time if threads == 1 else time.perf_counter
     seconds = np.empty((repeat, len(runs)))
@@ -44,13 +44,13 @@ def best_of(repeat: int, runs: Sequence[Callable[[], object]], threads: int) -> 
 
 
 def peak_beyond(run: Callable[[], object]) -> int:
-    """Return the most bytes that a run has in memory at a time beyond those there before (Linux only)."""
+    """Return the peak memory of a run in bytes, less the memory before it (Linux only)."""
 
     def read(field: str) -> int:
         lines = Path("/proc/self/status").read_text().splitlines()
         return 1024 * int(next(line for line in lines if line.startswith(field)).split()[1])
 
-    Path("/proc/self/clear_refs").write_text("5")  # the peak so far is forgotten
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     before = read("VmRSS")
     run()
     return read("VmHWM") - before
@@ -62,7 +62,7 @@ def slope(sizes: Sequence[float], seconds: Sequence[float]) -> float:
 
 
 def labelled_documents() -> tuple[sparse.csr_array, np.ndarray, str]:
-    """Return rcv1v2_subset1 from the folder LABELFOLD_DATA, or documents of its shape; and which of the two."""
+    """Return rcv1v2_subset1 from the folder LABELFOLD_DATA, or generated documents of its shape, and the source."""
     folder = os.environ.get("LABELFOLD_DATA")
     if folder is None:
         X, Y = documents(6_000, 47_236, 101)
@@ -77,7 +77,7 @@ def documents(
 ) -> tuple[sparse.csr_array, np.ndarray]:
     """Return unit rows of about ``length`` words of Zipf-like frequency, and 0/1 labels of two or three a row.
 
-    A quarter of a row's words come from its labels' own: a few hundred of the common ones each.
+    A quarter of the words of a row come from a few hundred common words of its labels.
     """
     rng = np.random.default_rng(seed)
     share = 1 / (np.arange(n_labels) + 2.0)
@@ -88,7 +88,7 @@ def documents(
     lengths = np.clip(rng.lognormal(np.log(length), 0.5, n).astype(int), 10, 4 * length)
     rows = np.repeat(np.arange(n), lengths)
     columns = rng.choice(d, len(rows), p=frequency / frequency.sum())
-    # Labels of a row lie one after the other in the list of all; a row's topical words choose among them.
+    # The labels of all rows are in one list, row by row; the topical words of a row choose among its labels.
     chosen = np.nonzero(Y)[1]
     counts = Y.sum(axis=1)
     first = np.cumsum(counts) - counts

@@ -1,9 +1,9 @@
-"""DRSVM's speed and memory, on sparse data of the shape of rcv1 (made by a seeded generator: no data is needed).
+"""Speed and memory of DRSVM, on sparse data of the shape of rcv1 (from a seeded generator: no data is needed).
 
     python benchmarks/drsvm.py            about two minutes on two cores
     python benchmarks/drsvm.py --full     also the paper's full sizes; needs 4 GB and five minutes more
 
-Every figure is a ratio of two things timed side by side in this run (best of several), or seconds where it says so.
+Every figure is a ratio of two runs timed side by side (best of several), or seconds if the text says so.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from labelfold.rows._threads import single_blas
 
 N, D, PER_ROW = 100_000, 47_236, 73
 LABELLED = 200
-# Seconds an iteration in the paper's Table V (32 cores): update of B, of H, of w with the squared hinge.
+# Seconds of an iteration in the paper's Table V (32 cores): update of B, of H, of w with the squared hinge.
 TABLE_5 = {
     "rcv1": (697_641, 47_236, 73.2, 0.7049 + 1.4418 + 2.68e-4),
     "news20": (19_996, 1_355_191, 455.0, 0.4409 + 0.2671 + 2.34e-4),
@@ -42,7 +42,7 @@ TABLE_5 = {
 
 
 def text_like(n: int, d: int, per_row: float, seed: int = 0) -> sparse.csr_array:
-    """Return unit-norm rows of about ``per_row`` entries each, columns drawn by a Zipf-like law."""
+    """Return unit-norm rows of about ``per_row`` entries each, with columns drawn by a Zipf-like law."""
     rng = np.random.default_rng(seed)
     weights = 1 / (np.arange(d) + 10.0)
     cumulative = np.cumsum(weights / weights.sum())
@@ -68,7 +68,7 @@ def labels_of(n: int) -> np.ndarray:
 
 
 def iterations(X: sparse.csr_array, k: int, threads: int) -> Callable[[int], None]:
-    """Return a function that runs that many iterations of the squared hinge from a random start."""
+    """Return a function that runs a number of iterations with the squared hinge from random factors."""
     rows, y = as_rows(X), labels_of(X.shape[0])
     index = np.flatnonzero(y >= 0)
     square = rows.squared_norm()
@@ -97,18 +97,18 @@ def iterations(X: sparse.csr_array, k: int, threads: int) -> Callable[[int], Non
 
 
 class Spent(NamedTuple):
-    """Least seconds, by the clock and of all processors together."""
+    """Least seconds: wall clock, and all processors together."""
 
     wall: float
     processors: float
 
     def less(self, other: Spent, count: int) -> Spent:
-        """Return the time of one of ``count`` iterations that this run has and the other has not."""
+        """Return the time of each of the ``count`` iterations by which this run is longer than the other."""
         return Spent((self.wall - other.wall) / count, (self.processors - other.processors) / count)
 
 
 def best(repeats: int, **jobs: Callable[[], Any]) -> dict[str, Spent]:
-    """Return the least time of each job, taken in turn so that all see the same machine."""
+    """Return the least time of each job; the jobs take turns."""
     least = dict.fromkeys(jobs, Spent(np.inf, np.inf))
     for _ in range(repeats):
         for name, job in jobs.items():
@@ -120,7 +120,7 @@ def best(repeats: int, **jobs: Callable[[], Any]) -> dict[str, Spent]:
 
 
 def per_iteration(X: sparse.csr_array, k: int, repeats: int, few: int = 1, many: int = 4) -> Spent:
-    """Return the least time of an iteration with two threads, the rest of a solve taken off."""
+    """Return the least time of an iteration with two threads, without the rest of a solve."""
     run = iterations(X, k, 2)
     run(1)  # compiles
     found = best(repeats, few=lambda: run(few), many=lambda: run(many))
@@ -215,7 +215,7 @@ def memory() -> None:
 
 
 def measure_memory(k: int) -> None:
-    """Print the bytes a fit needed beyond what was there, those of the factors, and those of X."""
+    """Print the memory of a fit beyond that before it, and the sizes of the factors and of X."""
     small = text_like(2000, 500, 20)
     DRSVM(k, init="random", max_iter=2).fit(small, labels_of(2000))  # imports and compiles
     X = text_like(N, D, PER_ROW)

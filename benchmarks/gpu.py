@@ -1,9 +1,9 @@
-"""Every method whose cost is passes, on a GPU: seconds, the least that the hardware allows, and their ratio.
+"""Every method whose cost is passes, on a GPU: seconds, the lower bound of the hardware, and their ratio.
 
     python benchmarks/gpu.py                   1,000,000 x 1,024 float32, one to two minutes on an H200
     python benchmarks/gpu.py --rows 100000     fewer rows
-    python benchmarks/gpu.py --only LDA        methods whose name has this in it
-    python benchmarks/gpu.py --profile DRSVM   what the device does in that method, by torch's profiler
+    python benchmarks/gpu.py --only LDA        only methods whose name contains this
+    python benchmarks/gpu.py --profile DRSVM   the operations on the device, by torch's profiler
     python benchmarks/gpu.py --device cpu --rows 5000    the same without a GPU, to try the script
 
 The floor of a method is the larger of bytes over copy speed and operations over the speed of a float32 product, both
@@ -23,7 +23,7 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-os.environ.setdefault("SCIPY_ARRAY_API", "1")  # scikit-learn asks for it before it takes tensors
+os.environ.setdefault("SCIPY_ARRAY_API", "1")  # needed by scikit-learn for tensors
 
 import numpy as np
 import torch
@@ -48,19 +48,19 @@ class Speeds(NamedTuple):
 
 
 class Clock:
-    """Seconds spent in passes and in reading labels, and how many passes there were."""
+    """Seconds spent in passes and in reading labels, and the number of passes."""
 
     def __init__(self, device: str, n: int) -> None:
         self.device, self.n = device, n
         self.reset()
 
     def reset(self) -> None:
-        """Start anew."""
+        """Reset all times."""
         self.passes = self.labels = 0.0
         self.n_passes, self.newton = 0.0, 0
 
     def wait(self) -> float:
-        """Return the time when the device has done all it was told to do."""
+        """Return the time when the device has finished all operations."""
         if self.device == "cuda":
             torch.cuda.synchronize()
         return time.perf_counter()
@@ -97,7 +97,7 @@ class Clock:
 
 
 def made(n: int, d: int, device: str) -> tuple[Any, np.ndarray]:
-    """Return non-negative rows of 16 parts, in classes that weigh them differently, and the classes."""
+    """Return non-negative rows that mix 16 parts with weights that depend on the class, and the classes."""
     random = torch.Generator(device=device).manual_seed(0)
     V = torch.rand(d, PARTS, device=device, generator=random) ** 4
     taste = 0.2 + 2 * torch.rand(CLASSES, PARTS, device=device, generator=random) ** 2
@@ -112,7 +112,7 @@ def made(n: int, d: int, device: str) -> tuple[Any, np.ndarray]:
 
 
 def measured(X: Any, clock: Clock) -> Speeds:
-    """Return how fast X is copied, bytes read and written together, and how fast X'X is formed in float32."""
+    """Return the speed of a copy of X (bytes read and written), and of X'X in float32."""
     there = torch.empty_like(X)
     copy = least(lambda: there.copy_(X), clock)
     part = X[: 1 << 18]
@@ -143,7 +143,7 @@ class Job(NamedTuple):
 
 
 def jobs(models: dict[str, Any]) -> list[Job]:
-    """Return what is timed; fits leave their models for the transforms after them."""
+    """Return the jobs; fits store their models for the transforms after them."""
 
     def fit(name: str, model: Any, n_labelled: int | None = None) -> Callable:
         def run(X: Any, y: np.ndarray) -> None:
@@ -202,7 +202,7 @@ def jobs(models: dict[str, Any]) -> list[Job]:
 
 
 class Run(NamedTuple):
-    """Seconds of a run, the passes it made, and its floor."""
+    """Seconds of a run, its number of passes, and its lower bound."""
 
     total: float
     labels: float
@@ -231,7 +231,7 @@ def timed(job: Job, X: Any, y: np.ndarray, clock: Clock, speeds: Speeds) -> Run:
 
 
 def peers(X: Any, y: np.ndarray) -> list[tuple[str, Callable[[], Any]]]:
-    """Return what else does such work on a tensor."""
+    """Return other functions that do similar work on a tensor."""
     labels = torch.asarray(y, device=X.device)
 
     def plain() -> Any:
@@ -288,10 +288,10 @@ def main() -> None:
             if job.name.partition(".")[0] not in models and ".transform" in job.name:
                 continue
             some = slice(0, min(n, 20_000))
-            job.run(X[some], y[some])  # compiles what is compiled
+            job.run(X[some], y[some])  # compiles
             if options.profile is not None and options.profile in job.name:
                 profile(lambda job=job: job.run(X, y))
-            runs = [timed(job, X, y, clock, speeds) for _ in range(3)]  # a first run also finds memory
+            runs = [timed(job, X, y, clock, speeds) for _ in range(3)]  # the first run also allocates memory
             print(min(runs, key=lambda run: run.total).line(job.name), flush=True)
     if options.no_peers:
         return
@@ -303,7 +303,7 @@ def main() -> None:
 
 
 def lost_digits(X: Any) -> float:
-    """Return how far sums over rows are off that could only be exact in float64."""
+    """Return the error of sums over rows that are exact only in float64."""
     H = X[:, :PARTS].abs().cpu().numpy()
     exact = sum(
         X[a : a + 65536].double().T @ X[a : a + 65536, :PARTS].double().abs() for a in range(0, len(X), 65536)
@@ -312,7 +312,7 @@ def lost_digits(X: Any) -> float:
 
 
 def profile(run: Callable[[], Any]) -> None:
-    """Print what a run has the device do."""
+    """Print the operations on the device during a run."""
     kinds = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
     with torch.profiler.profile(activities=kinds) as profiler:
         run()

@@ -1,11 +1,12 @@
-"""LabelFold beside the peers a user would pick instead, its growth with the rows, refits, and layouts.
+"""LabelFold beside its usual alternatives, its growth with the rows, refits, and layouts.
 
     python benchmarks/label_fold.py                 all, about ten minutes on two cores
     python benchmarks/label_fold.py --quick         smaller data
-    python benchmarks/label_fold.py --only growth   one table alone
+    python benchmarks/label_fold.py --only growth   one table only
 
-Images are mnist.npz of the folder LABELFOLD_DATA, or made of the same shape. Seconds by the clock, two threads; peak
-memory in a process of its own (Linux only). umap-learn and openTSNE are left out where they are not installed.
+Images are mnist.npz of the folder LABELFOLD_DATA, or generated with the same shape. Seconds are wall-clock time with
+two threads; peak memory is measured in a separate process (Linux only). umap-learn and openTSNE are left out if they
+are not installed.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ LABELLED = 50
 
 
 def images(n: int) -> tuple[np.ndarray, np.ndarray, str]:
-    """Return n rows of 784 columns and ten classes, drawn with repetition beyond the data, and their source."""
+    """Return n rows of 784 columns and ten classes, and their source; rows repeat if n exceeds the data."""
     rng = np.random.default_rng(0)
     folder = os.environ.get("LABELFOLD_DATA")
     if folder is not None:
@@ -55,7 +56,7 @@ def images(n: int) -> tuple[np.ndarray, np.ndarray, str]:
 
 
 def some_labels(y: np.ndarray, n_labelled: int, seed: int = 0) -> np.ndarray:
-    """Return y with so many labels, -1 elsewhere."""
+    """Return y with ``n_labelled`` labels, and -1 for the other rows."""
     known = np.full(len(y), -1)
     chosen = np.random.default_rng(seed).permutation(len(y))[:n_labelled]
     known[chosen] = y[chosen]
@@ -63,7 +64,7 @@ def some_labels(y: np.ndarray, n_labelled: int, seed: int = 0) -> np.ndarray:
 
 
 def peers(y: np.ndarray) -> dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]]:
-    """Return what a user would pick instead: functions of X and known labels that return predictions of all rows."""
+    """Return the usual alternatives: functions of X and known labels that return predictions of all rows."""
 
     def spreading(X: np.ndarray, known: np.ndarray) -> np.ndarray:
         model = make_pipeline(StandardScaler(), LabelSpreading(kernel="knn", n_neighbors=10))
@@ -93,7 +94,7 @@ def peers(y: np.ndarray) -> dict[str, Callable[[np.ndarray, np.ndarray], np.ndar
 
 
 def every_view(form: str) -> list[View]:
-    """Return far more views than LabelFold makes: every size, space and filter."""
+    """Return far more views than LabelFold uses: every size, space and filter."""
     principal = [
         View(form, "principal", q, a)
         for q, a in product((2, 3, 5, 10, 20, 50, 100, 200), (0.0, 0.5, 1.0))
@@ -192,7 +193,7 @@ def layouts(sizes: list[int]) -> None:
 
 
 def timed(run: Callable[[], Any]) -> tuple[float, Any]:
-    """Return seconds, and what was returned."""
+    """Return the seconds and the result of a run."""
     start = time.perf_counter()
     value = run()
     return time.perf_counter() - start, value

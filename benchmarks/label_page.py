@@ -1,12 +1,12 @@
-"""The labelling page alone, in headless Chromium with software WebGL: how fast its map is drawn, moved and refitted.
+"""The labelling page in headless Chromium with software WebGL: the speed of drawing, moving and refitting its map.
 
     python benchmarks/label_page.py                       100,000 and 1,000,000 rows
     python benchmarks/label_page.py --rows 20000
 
-A stand-in for the server answers with made rows at once, so that the figures are the page's own. `drawn` is the time
-from the address to all rows on the screen, `pan` the frames a second while the map is dragged
-(with how many of the rows each shows; all are shown when it rests), `zoom` the time from a key to all rows at the new
-scale, `moved` from new positions to the end of the animation, with its frames a second.
+A simple server answers at once with generated rows, so that the figures are those of the page alone. `drawn` is the
+time from opening the address until all rows are on the screen, `pan` the frames per second while the map is dragged
+(with the number of rows in each frame; all are shown when it rests), `zoom` the time from a key until all rows are
+drawn at the new scale, `moved` the time from new positions to the end of the animation, with its frames per second.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from browser import SOFTWARE_GL, Browser  # noqa: E402
 
 CLASSES = 10
 TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css"}
-# A value read back means that everything was drawn.
+# Reading a pixel back waits until everything is drawn.
 FINISHED = (
     "(() => { const gl = document.querySelector('canvas.points').getContext('webgl2');"
     "gl.readPixels(0, 0, 1, 1, gl.RGBA, gl.UNSIGNED_BYTE, new Uint8Array(4)); return true; })()"
 )
-# A mouse that moves once a frame; the test's own would wait for each of its moves.
+# A mouse that moves once in each frame; that of the test driver would wait for each move.
 DRAGGED = """(async () => {
   const map = document.querySelector('#map'), box = map.getBoundingClientRect();
   const mouse = (kind, a) => map.dispatchEvent(new PointerEvent(kind, {
@@ -49,7 +49,7 @@ DRAGGED = """(async () => {
 
 
 class StandIn:
-    """A server of made rows. Every row is in one of ten clusters, whose places change when it is asked to."""
+    """A server of generated rows in ten clusters, whose positions change on request."""
 
     def __init__(self, n: int) -> None:
         rng = np.random.default_rng(0)
@@ -62,19 +62,19 @@ class StandIn:
         self.place()
 
     def place(self) -> None:
-        """Put every cluster elsewhere."""
+        """Move every cluster."""
         centres = np.random.default_rng(self.version).uniform(-0.9, 0.9, (CLASSES, 2))
         self.points = (centres[self.code] + self.spread).astype("<f4").tobytes()
 
     def move(self) -> None:
-        """Have new positions, and tell the page."""
+        """Create new positions, and notify the page."""
         with self.changed:
             self.version += 1
             self.place()
             self.changed.notify_all()
 
     def state(self) -> bytes:
-        """Return what the page is told."""
+        """Return the state of the page."""
         classes = [{"name": f"class {i}", "count": 20} for i in range(CLASSES)]
         said = {
             "version": self.version, "table": "made.csv", "target": "class", "n": self.n, "d": 2, "who": "nobody",
@@ -86,7 +86,7 @@ class StandIn:
         return json.dumps(said).encode()
 
     def said(self) -> bytes:
-        """Return what is said of every row."""
+        """Return predictions, labels and confidences of all rows."""
         return (
             self.code.astype("<i2").tobytes()
             + self.label.astype("<i2").tobytes()
@@ -99,7 +99,7 @@ def handler(made: StandIn) -> type[BaseHTTPRequestHandler]:
         protocol_version = "HTTP/1.1"
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Do not log."""
 
         def do_GET(self) -> None:
             name = self.path.split("?")[0].lstrip("/")
@@ -157,7 +157,7 @@ def measure(n: int) -> None:
         browser.open(f"http://127.0.0.1:{server.server_port}/")
         browser.run(FINISHED)
         drawn = time.perf_counter() - start
-        time.sleep(2)  # the rows are sorted by place in a worker
+        time.sleep(2)  # a worker sorts the rows by position
 
         def rate(what: str) -> str:
             took = np.array(browser.run("labelfoldMap.frames") or [np.nan])

@@ -1,12 +1,12 @@
-"""The labelling page: from a key to the moved map, through real HTTP, and what a start takes.
+"""The labelling page: the time from a key to the updated map, through real HTTP, and the time of a start.
 
     python benchmarks/labelling.py                     10,000 and 100,000 rows, and the start with 1,000,000
-    python benchmarks/labelling.py --rows 10000        one size alone
+    python benchmarks/labelling.py --rows 10000        one size only
 
-`labelfold label` runs in a process of its own. A label is posted as the page does, and the clock stops when the event
-with the new map and the new predictions has come and both have been loaded. Rows are generated: 20 numbers in ten
-classes (a table, so that trees are among the views), or 784 pixels with ``--pixels``. Where other programs run
-too, the time that the server computed tells more than the clock.
+`labelfold label` runs in a separate process. A label is posted as the page does it, and the time ends when the event
+with the new map and predictions has arrived and both are loaded. Rows are generated: 20 numbers in ten classes (a
+table, so that trees are among the views), or 784 pixels with ``--pixels``. If other programs run, the processor time
+of the server is more informative than the wall-clock time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MAIN = "import sys; from labelfold.app._cli import main; sys.exit(main())"
 
 
 def table(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows of ten classes, each on a curved sheet of four dimensions."""
+    """Return rows of ten classes, each on a curved surface of four dimensions."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 10, n)
     sheets = rng.standard_normal((10, 4, d)).astype(np.float32)
@@ -42,7 +42,7 @@ def table(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def busy_seconds(process: int) -> float:
-    """Return the seconds that a process has computed so far; NaN where the system does not tell."""
+    """Return the processor seconds of a process so far; NaN if the system does not provide them."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -51,7 +51,7 @@ def busy_seconds(process: int) -> float:
 
 
 class Tab:
-    """A tab: it takes in the events, and posts labels."""
+    """A tab: it receives events, and posts labels."""
 
     def __init__(self, url: str) -> None:
         self.url, self.origin = url, url.rstrip("/").rsplit("/", 1)[0]
@@ -66,7 +66,7 @@ class Tab:
                     self.states.put(json.loads(line[6:]))
 
     def until(self, wanted: Any, seconds: float = 600) -> dict[str, Any]:
-        """Take in states until one is as wanted."""
+        """Receive states until one meets a condition."""
         end = time.perf_counter() + seconds
         while True:
             state = self.states.get(timeout=end - time.perf_counter())
@@ -74,7 +74,7 @@ class Tab:
                 return state
 
     def label(self, row: int, name: str) -> tuple[float, float]:
-        """Label a row; return the seconds until it is written, and until map and predictions are here."""
+        """Label a row; return the seconds until it is written, and until map and predictions have arrived."""
         began = time.perf_counter()
         answer = (
             self.client.post(self.url + "label", json={"rows": [row], "label": name})
@@ -83,7 +83,7 @@ class Tab:
         )
         written = time.perf_counter() - began
         points, version = answer["points_version"], answer["version"]
-        if answer["busy"]:  # otherwise the fit was quicker than the answer
+        if answer["busy"]:  # otherwise the fit was faster than the answer
             self.until(lambda s: s["version"] > version and (s["points_version"] > points or not s["busy"]))
         for name in ("points", "said"):
             self.client.get(self.url + name).raise_for_status()
@@ -91,7 +91,7 @@ class Tab:
 
 
 def measure(n: int, d: int, labels: int) -> None:
-    """Print how long the start and each label take."""
+    """Print the times of the start and of each label."""
     X, y = table(n, d)
     pixels = d == 784
     with tempfile.TemporaryDirectory() as folder:

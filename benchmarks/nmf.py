@@ -1,11 +1,11 @@
-"""KLNMF and NMFAlpha against scikit-learn's NMF of the same loss and MiniBatchNMF, on news20 or counts of its shape.
+"""KLNMF and NMFAlpha against scikit-learn's NMF with the same loss and MiniBatchNMF, on news20 or similar counts.
 
     python benchmarks/nmf.py                    all parts, a quarter of an hour on two cores
-    python benchmarks/nmf.py --only iteration   one of them: see --help
-    python benchmarks/nmf.py --quick            a tenth of the rows, for a look
+    python benchmarks/nmf.py --only iteration   one part: see --help
+    python benchmarks/nmf.py --quick            a tenth of the rows
 
-Every figure is a ratio of two things timed in this run. The data is news20_libsvm from the folder LABELFOLD_DATA, or
-counts of the same shape by a seeded generator; the first line says which.
+Every figure is a ratio of two timings in this run. The data is news20_libsvm from the folder LABELFOLD_DATA, or
+counts of the same shape from a seeded generator; the first line of the output names the source.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ K = 64
 
 
 def data(share: float = 1.0) -> tuple[sparse.csr_matrix, np.ndarray, str]:
-    """Return counts, classes, and where they are from."""
+    """Return counts, classes, and their source."""
     folder = os.environ.get("LABELFOLD_DATA")
     if folder is None:
         X, y = counted_documents(int(N * share), D, LENGTH)
@@ -51,7 +51,7 @@ def data(share: float = 1.0) -> tuple[sparse.csr_matrix, np.ndarray, str]:
 def counted_documents(
     n: int, d: int, length: float, n_topics: int = 20, seed: int = 0
 ) -> tuple[sparse.csr_matrix, np.ndarray]:
-    """Return word counts of documents of about ``length`` words, columns of Zipf-like frequency, and their topics."""
+    """Return word counts of documents of about ``length`` words, with Zipf-like frequencies, and their topics."""
     rng = np.random.default_rng(seed)
     frequency = np.cumsum(1 / (np.arange(d) + 10.0))
     frequency /= frequency[-1]
@@ -67,14 +67,14 @@ def counted_documents(
 
 
 def theirs(X: Any, H: np.ndarray, V: np.ndarray, n_iter: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return scikit-learn's factors after so many updates of both."""
+    """Return scikit-learn's factors after ``n_iter`` updates of both."""
     model = NMF(H.shape[1], beta_loss="kullback-leibler", solver="mu", init="custom", max_iter=n_iter, tol=0)
     W = model.fit_transform(X, W=H.copy(), H=np.ascontiguousarray(V.T))
     return W, model.components_.T
 
 
 def time_to(X: Any, loss: float, k: int = K, most: int = 300) -> tuple[float, int]:
-    """Return the seconds of a fit from nothing to this loss, and its iterations."""
+    """Return the seconds and iterations of a fit until it reaches this loss."""
     begun = time.perf_counter()
     rows = as_rows(X)
     H, V = divergence_start(rows, k, "random", margins(rows), 0)
@@ -89,7 +89,7 @@ def time_to(X: Any, loss: float, k: int = K, most: int = 300) -> tuple[float, in
 
 
 def iteration(X: Any, repeat: int) -> None:
-    """Time an iteration, the rest of a fit taken off."""
+    """Time an iteration, without the rest of a fit."""
     rows = as_rows(X)
     H, V = random_factors(rows, K, margins(rows), np.random.default_rng(0))
 
@@ -130,7 +130,7 @@ def iteration(X: Any, repeat: int) -> None:
 
 
 def same_loss(X: Any, n_iter: int) -> None:
-    """Time a fit to the loss that scikit-learn reaches in some iterations from its own random start."""
+    """Time a fit to the loss that scikit-learn reaches in some iterations from its own random factors."""
     model = NMF(
         K, beta_loss="kullback-leibler", solver="mu", init="random", random_state=0, max_iter=n_iter, tol=0
     )
@@ -172,7 +172,7 @@ def minibatch(X: Any, n_epochs: int) -> None:
 
 
 def acceleration(X: Any, repeat: int, n_iter: int = 200) -> None:
-    """Time the plain updates, and what looking ahead takes to the loss they reach."""
+    """Time the plain updates, and the updates with extrapolation until they reach the same loss."""
     rows = as_rows(X)
     start = random_factors(rows, K, margins(rows), np.random.default_rng(0))
 
@@ -188,7 +188,7 @@ def acceleration(X: Any, repeat: int, n_iter: int = 200) -> None:
     }
     loss = run(lambda rows: start, n_iter, accelerate=False)[-1]
     steps = {way: int((np.array(run(begin, n_iter)) > loss).sum()) + 1 for way, begin in ways.items()}
-    # One more than needed: the last does not look ahead.
+    # One more than needed: the final iteration does not extrapolate.
     calls = [partial(run, lambda rows: start, n_iter, accelerate=False)]
     calls += [partial(run, ways[way], steps[way] + 1) for way in ways]
     plain, *times = best_of(repeat, calls, 2)
@@ -200,7 +200,7 @@ def acceleration(X: Any, repeat: int, n_iter: int = 200) -> None:
 
 
 def memory(quick: bool) -> None:
-    """Measure what a fit needs beyond X, in a process of its own each."""
+    """Measure the memory of fits beyond X, each in a separate process."""
     print(
         "\nPeak memory of a fit beyond X (of 5 iterations, random start), MB, and over that of scikit-learn's NMF;"
     )
@@ -218,7 +218,7 @@ def memory(quick: bool) -> None:
 
 
 def measure(name: str, kind: str, share: float) -> None:
-    """Print the shape of X, the most bytes in use during a fit beyond those before it, and those of the factors."""
+    """Print the shape of X, the peak memory of a fit beyond that before it, and the size of the factors."""
     models = {
         "NMF": NMF(K, beta_loss="kullback-leibler", solver="mu", init="random", max_iter=5, tol=0),
         "MiniBatchNMF": MiniBatchNMF(K, beta_loss="kullback-leibler", init="random", max_iter=5, tol=0),
@@ -229,7 +229,7 @@ def measure(name: str, kind: str, share: float) -> None:
     X = data(share)[0] if layout == "sparse" else counted_documents(int(N * share), 2000, LENGTH)[0]
     small, X = ((A if layout == "sparse" else A.toarray()).astype(dtype) for A in (small, X))
     models[name].fit(small)  # imports and compiles
-    Path("/proc/self/clear_refs").write_text("5")  # the peak so far is forgotten
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     before = _status("VmRSS")
     models[name].fit(X)
     print("x".join(map(str, X.shape)), _status("VmHWM") - before, X.dtype.itemsize * K * sum(X.shape))
@@ -243,7 +243,7 @@ def _status(what: str) -> int:
 
 
 def ssnmf_package(X: Any, y: np.ndarray) -> None:
-    """Time the package ssnmf, where it is installed, on rows and columns few enough for it."""
+    """Time the package ssnmf, if it is installed, on rows and columns few enough for it."""
     print("\nAgainst the package ssnmf, which wants dense matrices: seconds an iteration, both cores")
     try:
         from ssnmf import SSNMF as Package

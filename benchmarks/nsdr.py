@@ -1,18 +1,18 @@
-"""NSDR's time over that of one SVM, on the five data sets of its paper (which reports 380), and how it grows.
+"""The time of NSDR relative to one SVM, on the five data sets of its paper (which reports 380), and its growth.
 
     python benchmarks/nsdr.py                     about five minutes on one core
     python benchmarks/nsdr.py --quick             half a minute: short plain descents, little growth
-    python benchmarks/nsdr.py --only growth       one table alone; --sets sonar spect: some of the data
-    python benchmarks/nsdr.py --plain FILE        what the plain descents reach is read from there, and added to it
+    python benchmarks/nsdr.py --only growth       one table only; --sets sonar spect: some of the data
+    python benchmarks/nsdr.py --plain FILE        results of plain descents are read from FILE, and added to it
 
-The sets come from the folder LABELFOLD_DATA; without it, Gaussian classes of the same shapes are made from a seed.
-Four fifths of the rows carry labels, the rest are there without, as in a fold of the paper. Columns are standardised,
-penalties and machines are those of the paper's Table 1.
+The sets come from the folder LABELFOLD_DATA; otherwise Gaussian classes of the same shapes are generated from a seed.
+Four fifths of the rows are labelled and the others unlabelled, as in a fold of the paper. Columns are standardised;
+penalties and SVMs are those of the paper's Table 1.
 
-What has to be reached: within 1e-3 of the objective that L-BFGS over all variables (U, V and both offsets, the
-machine trained anew at every evaluation) has after 2,000 iterations. Once from random factors, as the paper starts,
-and once from the start that the library makes of singular vectors, which does the plain descent good, too. Times are
-the processor's, of whole fits, best of several, compilation left out, runs taking turns.
+The goal is to reach the objective within 1e-3 of L-BFGS over all variables (U, V and both offsets, with the SVM
+retrained at every evaluation) after 2,000 iterations: once from random factors, as in the paper, and once from the
+initial values of the library, singular vectors, which also improve the plain descent. Times are processor seconds of
+whole fits, best of several in turn, without compilation.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ WITHIN = 1e-3
 
 
 class Case(NamedTuple):
-    """A data set by its file, its shape, and the paper's choice of parameters."""
+    """A data set: its file, its shape, and the parameters of the paper."""
 
     file: str
     n: int
@@ -65,7 +65,7 @@ CASES = {
             "degree": 2,
         },
     ),
-    # The paper leaves the number of components out here; LSDR's, 25, is what its Figure 3 has.
+    # The paper does not state the number of components here; that of LSDR, 25, is the one in its Figure 3.
     "ionosphere": Case(
         "ionosphere",
         351,
@@ -195,7 +195,7 @@ def plain(X: np.ndarray, few: np.ndarray, options: dict, start: str, max_iter: i
 def plain_goal(
     name: str, X: np.ndarray, few: np.ndarray, start: str, iterations: int, path: Path | None
 ) -> tuple[float, float]:
-    """Return where the plain descent ends and its seconds: from the file, or anew and then added to it."""
+    """Return the objective of the plain descent and its seconds: from the file, or computed and added to it."""
     options = CASES[name].options
     key = " ".join(map(str, (name, source(), start, iterations, *options.values()))).replace(",", "")
     if path is not None and path.is_file():
@@ -213,7 +213,7 @@ def plain_goal(
 
 
 def source() -> str:
-    """Return where the rows come from."""
+    """Return the source of the rows."""
     return "real" if os.environ.get("LABELFOLD_DATA") else "generated"
 
 

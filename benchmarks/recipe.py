@@ -1,13 +1,14 @@
-"""A large CSV of mixed columns: reading it and learning and applying a recipe, beside reading it alone.
+"""A large CSV file of mixed columns: reading it, and fitting and applying a recipe, beside reading alone.
 
     python benchmarks/recipe.py                         1 GB
     python benchmarks/recipe.py --megabytes 20
 
-Writes a CSV file of ids, numbers with gaps, prices, categories, dates, flags and short texts to a temporary folder,
-reads it in one fresh process a case, and deletes it. The reader alone is pyarrow with the
-types that it infers. Seconds are the processor's, on as many threads as there are, so that neighbours on the machine
-matter less, and the least of several rounds in which the cases take turns. Memory is the most that the process held
-beyond what it had after its imports. Linux only: the figures come from /proc.
+It writes a CSV file of ids, numbers with missing cells, prices, categories, dates, flags and short texts to a
+temporary folder, reads it in a new process for each case, and deletes it. The reader alone is pyarrow with inferred
+types. Seconds are processor seconds, on all threads, so that other processes on the machine matter less; each is the
+least of several rounds in which the cases take turns. Memory is the peak of the process beyond the memory after its
+imports. Linux only:
+the figures come from /proc.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def block(rng: np.random.Generator, start: int, n: int) -> pa.Table:
 
 
 def notes(rng: np.random.Generator, n: int) -> pa.Array:
-    """Return texts of 4 to 12 words in a quarter of the rows; a few words are frequent, as in any language."""
+    """Return texts of 4 to 12 words in a quarter of the rows; a few words are frequent, as in natural language."""
     letters = np.random.default_rng(1).choice(list("abcdefghiklmnoprstu"), (VOCABULARY, 7))
     words = pa.array(["".join(word[: 3 + i % 5]) for i, word in enumerate(letters)])
     lengths = np.where(rng.random(n) < 0.25, rng.integers(4, 13, n), 0)
@@ -60,7 +61,7 @@ def notes(rng: np.random.Generator, n: int) -> pa.Array:
 
 
 def write(path: Path, n_bytes: int) -> int:
-    """Write a file of about this size, a block at a time; return its rows."""
+    """Write a file of about this size, a block at a time; return its number of rows."""
     rng, rows = np.random.default_rng(0), 0
     with open(path, "wb") as file:
         while file.tell() < n_bytes:
@@ -76,7 +77,7 @@ def reader(path: Path) -> None:
 
 
 def recipe(path: Path) -> None:
-    """Read the file and make a matrix of it."""
+    """Read the file and convert it to a matrix."""
     from labelfold import Recipe
     from labelfold.app.io import read_table
 

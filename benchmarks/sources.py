@@ -1,12 +1,12 @@
-"""Large sources: how much memory it takes to read them and make a matrix of them, in one fresh process each.
+"""Large sources: the memory for reading them and converting them to a matrix, in a new process each.
 
     python benchmarks/sources.py                          2 GB each
     python benchmarks/sources.py --megabytes 100 --only sqlite jsonl
 
-Writes a table of four numbers, a category, a date, a comment and few labels to a temporary folder, in every format
-that is named, until its file is of the size asked for. Each is read as `labelfold compare --drop comment` does: in
-blocks, through a recipe, to a matrix. Memory is the most that the whole process held, libraries and matrix included.
-Linux only: the figures come from /proc. The temporary folder (TMPDIR) has to have room for a source and its copy.
+It writes a table of four numbers, a category, a date, a comment and few labels to a temporary folder, in each given
+format, until the file has the given size. Each file is read as by `labelfold compare --drop comment`: in blocks,
+with a recipe, to a matrix. Memory is the peak of the whole process, including libraries and matrix. Linux only: the
+figures come from /proc. The temporary folder (TMPDIR) needs room for a source and its copy.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WORDS = np.array(["late", "again", "box", "open", "the", "and", "was", "it", "no
 
 
 def blocks() -> Iterator[pa.Table]:
-    """Yield rows without end."""
+    """Yield rows endlessly."""
     rng = np.random.default_rng(0)
     comments = np.array([" ".join(rng.choice(WORDS, 80)) for _ in range(2000)])
     while True:
@@ -89,7 +89,7 @@ NAMES = {"sqlite": "t.db", "jsonl": "t.jsonl", "arrow": "t.arrow"}
 
 
 def measure(path: Path) -> dict[str, float]:
-    """Return the seconds, the size of the matrix and the most memory of this process."""
+    """Return the seconds, the size of the matrix and the peak memory of this process."""
     from labelfold import Recipe
     from labelfold.app.io import read_table
 

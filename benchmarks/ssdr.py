@@ -1,11 +1,11 @@
-"""SSDR beside the eigenproblem of a formed matrix, and its growth with rows and columns (generated data, seeded).
+"""SSDR beside the eigenproblem of an explicit matrix, and its growth with rows and columns (generated data).
 
     python benchmarks/ssdr.py            about two minutes on two cores
     python benchmarks/ssdr.py --quick    smaller data
 
-The peer forms X'(D - S)X, d x d, with S never formed either, and asks LAPACK for its k largest eigenvalues: what one
-would write down first. "equal" is the largest difference of the eigenvalues relative to the first. Seconds by the
-clock, the best of several taken in turn; peak memory in a process of its own (Linux only).
+The alternative computes the d x d matrix X'(D - S)X, without computing S, and its k largest eigenvalues with LAPACK,
+which is the direct approach. "equal" is the largest difference of the eigenvalues relative to the first. Seconds are
+wall-clock time, best of several in turn; peak memory is measured in a separate process (Linux only).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ THREADS = 2
 
 
 def problem(n: int, d: int, dense: bool) -> tuple[np.ndarray | sparse.csr_array, np.ndarray]:
-    """Return rows, sparse as documents are or dense, and labels of two classes for a few of them."""
+    """Return rows, sparse like documents or dense, and labels of two classes for a few of them."""
     rng = np.random.default_rng(1)
     y = np.full(n, -1)
     y[rng.permutation(n)[:LABELLED]] = np.arange(LABELLED) % 2
@@ -38,7 +38,7 @@ def problem(n: int, d: int, dense: bool) -> tuple[np.ndarray | sparse.csr_array,
 
 
 def formed(X: np.ndarray | sparse.csr_array, y: np.ndarray) -> np.ndarray:
-    """Return the k largest eigenvalues of X'(D - S)X, formed."""
+    """Return the k largest eigenvalues of X'(D - S)X, computed explicitly."""
     n = len(y)
     E = np.stack([y == 0, y == 1], axis=1).astype(np.float64)
     counts = E.sum(axis=0)
@@ -73,7 +73,7 @@ def against_the_formed_matrix(sizes: list[tuple[int, int, bool]], repeat: int) -
 
 
 def growth(n: int, d: int, repeat: int) -> None:
-    """Print seconds an iteration as rows and columns grow, those of few and of many iterations subtracted."""
+    """Print seconds of an iteration as rows and columns grow: the difference of many and few iterations."""
     print("\nAn iteration (a pass over X) as X grows; p is the exponent of seconds ~ size^p")
     for what, sizes in (
         ("rows", [(n, d), (2 * n, d), (4 * n, d)]),
@@ -104,7 +104,7 @@ def memory(n: int, d: int) -> None:
 
 
 def measure_memory(n: int, d: int) -> None:
-    """Print the bytes that a fit needs beyond X."""
+    """Print the memory of a fit beyond X."""
     SSDR(K, max_iter=2).fit(*problem(6000, 3000, dense=False))  # imports and compiles
     X, y = problem(n, d, dense=False)
     print(peak_beyond(partial(SSDR(K, max_iter=5).fit, X, y)))

@@ -1,11 +1,11 @@
-"""Memory and speed of passes over a file larger than one would load.
+"""Memory and speed of passes over a file that is larger than memory.
 
     python benchmarks/streaming.py                      2 GB, every case
     python benchmarks/streaming.py --megabytes 60 --cases sweep --json
 
-Writes a .npy file of random float64 to a temporary folder, works on its path in one fresh process a case, and
-deletes it. A thread in that process watches its memory: *anonymous* memory is what the process has allocated,
-*total* also counts pages of mapped files. Linux only: the figures come from /proc.
+It writes a .npy file of random float64 to a temporary folder, runs each case on its path in a new process, and
+deletes it. A thread in that process measures its memory: *anonymous* memory is allocated by the process, *total* also
+counts pages of mapped files. Linux only: the figures come from /proc.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _lda(path: Path, n_labelled: int | None) -> None:
 
 
 def memmap(path: Path) -> None:
-    """Make the same products on slices of a memory map, which the sweep avoids."""
+    """Compute the same products on slices of a memory map, which the sweep avoids."""
     X, M = np.load(path, mmap_mode="r"), np.ones((COLUMNS, 10))
     total = np.zeros((COLUMNS, 10))
     for start in range(0, len(X), PIECE):
@@ -87,7 +87,7 @@ CASES = {"sweep": sweep, "lda_few": lda_few, "lda_all": lda_all, "memmap": memma
 
 
 class Watch:
-    """The most memory this process holds while a block of code runs, in MB."""
+    """The peak memory of this process while a block of code runs, in MB."""
 
     def __enter__(self) -> Watch:
         self.before, self.peak = _memory(), _memory()
@@ -114,7 +114,7 @@ def _memory() -> dict[str, float]:
 
 
 def measure(case: Callable[[Path], None], path: Path) -> dict:
-    """Run a case in this process, after a small one that loads and warms what it needs."""
+    """Run a case in this process, after a small one that imports and compiles."""
     with tempfile.TemporaryDirectory() as folder:
         small = Path(folder) / "small.npy"
         write(small, 0)
@@ -134,7 +134,7 @@ def measure(case: Callable[[Path], None], path: Path) -> dict:
 
 
 def measure_apart(name: str, path: Path) -> dict:
-    """Run a case in a process of its own."""
+    """Run a case in a separate process."""
     command = [sys.executable, __file__, "--child", name, str(path)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout)

@@ -1,15 +1,15 @@
-"""Linear SVMs beside scikit-learn's LinearSVC(dual=True), at equal objective, one thread each.
+"""Linear SVMs beside scikit-learn's LinearSVC(dual=True), at equal objective, with one thread each.
 
     python benchmarks/svm.py                 every case
     python benchmarks/svm.py --cases small --repeat 30
 
-For each accuracy both solvers run with the loosest tolerance that brings the objective that near to its minimum;
-their times (the processor's, so that neighbours matter less) are the best of several, taken in turn. "ratio" is our
-time over theirs.
+For each accuracy both solvers run with the loosest tolerance at which the objective is that close to its minimum.
+Times are processor seconds, so that other processes matter less, best of several in turn. "ratio" is our time over
+theirs.
 
-Cases: "small" 200 x 10 dense, as inside DRSVM; "text" 20,000 x 47,236 sparse, generated with rcv1's shape (unit rows,
-about 73 non-zeros each, columns of Zipf-like frequency); "rcv1" the real rcv1v2_subset1.npz of the folder
-LABELFOLD_DATA, where that is set.
+Cases: "small" 200 x 10 dense, as inside DRSVM; "text" 20,000 x 47,236 sparse, generated with the shape of rcv1 (unit
+rows, about 73 non-zeros each, columns of Zipf-like frequency); "rcv1" the real rcv1v2_subset1.npz of the folder
+LABELFOLD_DATA, if that is set.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def small() -> tuple[Any, np.ndarray]:
 
 
 def text(n: int = 20_000, d: int = 47_236, length: int = 73) -> tuple[Any, np.ndarray]:
-    """Return documents of two topics that share most of their words."""
+    """Return documents of two topics with mostly common words."""
     rng = np.random.default_rng(0)
     y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
     frequency = 1 / (np.arange(d) + 20.0)
@@ -55,7 +55,7 @@ def text(n: int = 20_000, d: int = 47_236, length: int = 73) -> tuple[Any, np.nd
     lengths = np.clip(rng.lognormal(np.log(73), 0.5, n).astype(int), 10, 2 * length)
     rows = np.repeat(np.arange(n), lengths)
     columns = words[np.arange(2 * length) < lengths[:, None]]
-    where = rows.astype(np.int32), columns.astype(np.int32)  # LinearSVC takes no other indices
+    where = rows.astype(np.int32), columns.astype(np.int32)  # LinearSVC needs 32-bit indices
     X = sparse.csr_array((np.ones(len(rows)), where), shape=(n, d))
     X.data = (1 + np.log(X.data)) * np.log(1 / frequency)[X.indices]
     return _unit(X), y

@@ -1,11 +1,11 @@
-"""Memory and time of the command line on a large svmlight file, beside what the data would take as a dense array.
+"""Memory and time of the command line on a large svmlight file, beside the size of the data as a dense array.
 
     python benchmarks/svmlight.py                       1 GB of text
     python benchmarks/svmlight.py --megabytes 50 --quick
 
-Writes a file of generated documents (rows of about 100 words of 100,000, a few thousand of them labelled) to a
-temporary folder, runs each command in a process of its own, and deletes everything. *Sparse* is the matrix in
-memory, 12 bytes a number; the peak is the most memory that the process ever held, Python and libraries included.
+It writes a file of generated documents (rows of about 100 words of 100,000, a few thousand of them labelled) to a
+temporary folder, runs each command in a separate process, and deletes everything. *Sparse* is the matrix in memory,
+12 bytes for each number; the peak is the largest memory of the process, including Python and libraries.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 COLUMNS, LENGTH, CLASSES = 100_000, 100, 5
-PIECE = 8192  # rows drawn; the file repeats them, unlabelled after the first time
+PIECE = 8192  # generated rows; the file repeats them without labels
 COMMANDS = {
     "fit": "fit {data} -m lda -k 4 --ridge 1 -o {out}/model",
     "transform": "transform {out}/model {data} -o {out}/embedding.npz",
@@ -31,7 +31,7 @@ COMMANDS = {
 
 
 def write(path: Path, n_bytes: int) -> tuple[int, int]:
-    """Write a file of about this size; return its rows and its numbers."""
+    """Write a file of about this size; return its numbers of rows and of stored values."""
     rng = np.random.default_rng(0)
     topics = rng.integers(0, COLUMNS, (CLASSES, 400))
     kinds = rng.integers(1, CLASSES + 1, PIECE)
@@ -53,7 +53,7 @@ def write(path: Path, n_bytes: int) -> tuple[int, int]:
 
 
 def run(command: str) -> tuple[float, float]:
-    """Run a command in a fresh process; return its seconds and its peak memory in MB."""
+    """Run a command in a new process; return its seconds and its peak memory in MB."""
     code = "import sys; from labelfold.app._cli import main; sys.exit(main(sys.argv[1:]))"
     start = time.perf_counter()
     process = subprocess.Popen([sys.executable, "-c", code, *command.split()], stdout=subprocess.DEVNULL)

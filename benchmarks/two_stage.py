@@ -1,22 +1,22 @@
-"""The two-stage family beside what a user would take instead: ratios of seconds, peer over ours.
+"""The two-stage methods beside their usual alternatives: ratios of seconds, alternative over ours.
 
-    python benchmarks/two_stage.py               everything, ten minutes or so
+    python benchmarks/two_stage.py               everything, about ten minutes
     python benchmarks/two_stage.py --quick       smaller data, about a minute
-    python benchmarks/two_stage.py --threads 2   both sides on two threads, by the clock on the wall
+    python benchmarks/two_stage.py --threads 2   both sides with two threads, wall-clock time
 
-Peers and we run in this process with the same number of threads, one after the other, several times, and the least
-of each counts; compiled code has run before. With one thread (unless told otherwise) the seconds are the processor's.
+Both sides run in this process with the same number of threads, in turn, several times, and the least time of each
+counts; compilation is done before. With one thread (the default) the seconds are processor seconds.
 
-* lsqr: the paper's recipe, SciPy's LSQR on one target after the other, centred implicitly, with the loosest tolerance
-  that brings its normal equations to our relative residual (1e-11 where ours is smaller), the largest of any target.
-  At a small ridge only some targets are timed, and the time is scaled up to all of them.
+* lsqr: the paper's algorithm, SciPy's LSQR for one target after the other, centred implicitly, with the loosest
+  tolerance at which the residual of its normal equations is our relative residual (1e-11 if ours is smaller), the
+  largest of any target. With a small ridge only some targets are timed, and the time is scaled to all of them.
 * direct: the same directions from the d x d problem: ``solver="direct"``, and SciPy's plain generalised eigh.
-* scikit-learn: LinearDiscriminantAnalysis, CCA and PLSRegression. Its CCA takes minutes for all directions, so that
-  it is asked for two of them only, in at most ten iterations each, while ours finds all: the ratio is a lower bound.
-* path: seconds of nine ridges, each ten times the last, beside those of one fit with the smallest of them.
-* growth: seconds to a fixed residual by iterations, nothing factorised, as rows and as columns are added, and the
-  slope of their logarithms. A ridge stands beside a sum over rows: it weighs the same only where it grows with them.
-  A ridge of 1 weighs ever less.
+* scikit-learn: LinearDiscriminantAnalysis, CCA and PLSRegression. Its CCA takes minutes for all directions, so it
+  computes only two, in at most ten iterations each, while ours computes all: the ratio is a lower bound.
+* path: seconds of nine ridges, each ten times the previous one, beside those of one fit with the smallest.
+* growth: seconds of iterations to a fixed residual, without factorisation, as rows and as columns are added, and the
+  slope of their logarithms. A ridge is added to a sum over rows, so its weight is constant only if it grows with the
+  number of rows. The weight of a ridge of 1 decreases.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ RESIDUAL, LEAST_RESIDUAL = 1e-8, 1e-11
 
 
 class Table:
-    """Rows of the report, printed as they come."""
+    """Rows of the report, printed immediately."""
 
     def __init__(self, threads: int, repeat: int) -> None:
         self.threads, self.repeat = threads, repeat
@@ -59,7 +59,7 @@ class Table:
         aim: str = "",
         peer_runs: int = 0,
     ) -> None:
-        """Time both and print their ratio; ``scale`` is what the peer's seconds are multiplied by."""
+        """Time both and print their ratio; the seconds of the alternative are multiplied by ``scale``."""
         ours()  # compiled before it is timed
         a, b = best_of(peer_runs or self.repeat, [ours, peer], self.threads)
         if peer_runs:
@@ -68,7 +68,7 @@ class Table:
 
 
 def against_lsqr(table: Table, quick: bool, ridge: float = 1.0, sample: int = 0) -> None:
-    """Time stage 1 with the targets of CCA and of HSL; LSQR on a sample of the targets, all where that is 0."""
+    """Time stage 1 with the targets of CCA and of HSL; LSQR for ``sample`` of the targets, or all if it is 0."""
     X, Y, source = (*documents(1500, 12_000, 40), "generated, small") if quick else labelled_documents()
     print(f"lsqr: {X.shape[0]} x {X.shape[1]}, {X.nnz} non-zeros, {Y.shape[1]} labels, {source}")
     ones = np.ones(len(Y))
@@ -129,7 +129,7 @@ def one_lsqr_comparison(table: Table, name: str, X: Any, T: np.ndarray, ridge: f
 
 
 def transposed_is_quicker(X: Any) -> bool:
-    """Return whether LSQR gains from a transposed copy: it is given the quicker of the two."""
+    """Return whether LSQR is faster with a transposed copy; it gets the faster of the two."""
     r, copy = np.ones(X.shape[0]), X.T.tocsr()
     with_copy, without = best_of(20, [lambda: copy @ r, lambda: X.T @ r], 1)
     return with_copy < without
@@ -192,7 +192,7 @@ def classes(n: int, d: int, c: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def growth(table: Table, quick: bool) -> None:
-    """Time LDA by iterations on ever more rows, then columns, of documents with ten topics."""
+    """Time LDA by iterations for growing numbers of rows, then columns, of documents with ten topics."""
     smaller, steps = (4, 4) if quick else (1, 5)
     few, many = 4_000 // smaller, 5_000 // smaller
     for what, shapes in (
@@ -219,7 +219,7 @@ def growth(table: Table, quick: bool) -> None:
 
 
 def paths(table: Table, quick: bool) -> None:
-    """Time a path of nine ridges beside one fit, by each way of solving."""
+    """Time a path of nine ridges beside one fit, with each method of solution."""
     n, d, c = (500, 500, 10) if quick else (2000, 2000, 20)
     X, y = classes(n, d, c)
     words, Y = documents(*((1000, 8000, 10) if quick else (4000, 40_000, 20)))

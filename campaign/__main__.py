@@ -1,14 +1,15 @@
-"""Attack labelfold as long as told, and keep a record.
+"""Test labelfold with generated inputs, faults and hostile files for a given time, and keep a record.
 
-    make campaign SECONDS=600 SEED=1            go on from where the record of that seed ends
+    make campaign SECONDS=600 SEED=1            continue where the record of that seed ends
     python campaign --seconds 600 --seed 1 --parts cases faults files
-    python campaign --replay LDA:1:40           one batch again, with the failure shown in full
-    python campaign --seconds 600 --publish     and add the sums to record.csv and docs/reliability.md
+    python campaign --replay LDA:1:40           repeat one batch, and show the complete failure
+    python campaign --seconds 600 --publish     also add the sums to record.csv and docs/reliability.md
 
-There are three parts: generated inputs for every estimator (cases.py), commands that are killed, interrupted, denied
-the disk or run twice at once (faults.py), and hostile and damaged files for the commands (files.py). A part runs
-batches, each named by what it attacks, the seed and a number, from which all that is random in it is made. Batches
-that are done are in campaign.csv, with how many cases gave a result, how many a sentence, and what failed.
+There are three parts: generated inputs for every estimator (cases.py); commands that are killed, interrupted, refused
+by the disk or run twice at once (faults.py); and hostile and damaged files for the commands (files.py). A part runs
+batches. Each has a name (the object under test), the seed and a number, which determine all its random numbers.
+Finished batches are in campaign.csv, with the number of cases that gave a result or a sentence, and the failure, if
+any.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ from typing import Any
 from calls import environment, loaded
 from record import PARTS, add
 
-# These run commands in forked children, which threads do not survive.
+# These parts run commands in forked children, in which threads do not exist.
 _ONE_THREAD = ("faults", "files")
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
-# A batch that takes longer than this many seconds has hung, and has failed.
+# A batch that takes longer than this many seconds has failed.
 _LONGEST = 1800.0
 _FIELDS = ("batch", "part", "cases", "result", "sentence", "failure", "seconds")
 
@@ -42,10 +43,10 @@ _FIELDS = ("batch", "part", "cases", "result", "sentence", "failure", "seconds")
 def campaign(
     seconds: float, seed: int, parts: Sequence[str], record: Path, longest: float = _LONGEST
 ) -> list[dict[str, str]]:
-    """Run each part, in a process of its own, for its share of the time; return the lines added to the record.
+    """Run each part, in a separate process, for its share of the time; return the lines added to the record.
 
-    Where the process ends in the midst of a batch, which hangs or takes the interpreter with it, the batch has failed
-    and the next one is run.
+    If the process ends during a batch, because it hangs or ends the interpreter, the batch has failed and the next
+    one is run.
     """
     done = {row["batch"] for row in _read(record)}
     end = time.perf_counter() + seconds
@@ -66,7 +67,7 @@ def campaign(
 
 
 def _note_the_end(part: str, seed: int, record: Path, status: int, seconds: float) -> None:
-    """Record that the batch after the last that was done ended its process."""
+    """Record as failed the batch after the last finished one, during which the process ended."""
     done = {row["batch"] for row in _read(record)}
     _, batch = next(iter(_batches(import_module(part).NAMES, seed, done)))
     failure = f"the process ended with status {status} (1: it hung, or the campaign itself failed)"
@@ -77,8 +78,8 @@ def _note_the_end(part: str, seed: int, record: Path, status: int, seconds: floa
 
 
 def run_part(part: str, seconds: float, seed: int, record: Path, longest: float) -> None:
-    """Run batches of a part until the time is over, one at least; end the process where one takes too long."""
-    shown = os.fdopen(os.dup(2), "w")  # batches write over their own standard error
+    """Run at least one batch of a part, until the time is over; end the process if one takes too long."""
+    shown = os.fdopen(os.dup(2), "w")  # batches redirect standard error
     done = {row["batch"] for row in _read(record)}
     names = import_module(part).NAMES
     end = time.perf_counter() + seconds
@@ -139,7 +140,7 @@ _COUNTED = {"cases": "cases", "results": "result", "sentences": "sentence"}
 
 def _replay(batch: str) -> None:
     name, seed, number = batch.split(":")
-    if environment() and not loaded():  # what is loaded first has to be there from the start
+    if environment() and not loaded():  # the library must be loaded when the process starts
         own = os.environ | environment() | dict.fromkeys(_THREADS, "1")
         os.execve(sys.executable, [sys.executable, __file__, "--replay", batch], own)
     os.environ.update(dict.fromkeys(_THREADS, "1"))
@@ -152,7 +153,7 @@ def _replay(batch: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a campaign, or one batch of it again."""
+    """Run a campaign, or repeat one batch."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=0)

@@ -1,4 +1,4 @@
-"""Predictions that go to a new table of a database, disturbed: the table is there whole, or not at all."""
+"""Faults while predictions are written to a new table of a database: the table is complete, or does not exist."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Disturb = Callable[["Base", Path], Ended]
 
 @dataclass(frozen=True)
 class Base:
-    """A database with a table t, the rows of the table that predictions make, and how long that takes."""
+    """A database with a table t, the rows of the table of predictions, and the seconds that writing it takes."""
 
     name: str
     where: str
@@ -43,11 +43,11 @@ class Base:
 
     @property
     def arguments(self) -> list[str]:
-        """Return the command."""
+        """Return the arguments of the command."""
         return ["predict", "m.skops", self.where, "--table", "t", "--to-table", "said"]
 
     def check(self, folder: Path, ended: Ended) -> str:
-        """Check what a command left, and that the next one makes the table, or finds it."""
+        """Check the state after a command, and that the next command creates the table, or finds it."""
         ended.check_words()
         t, said = _tables(self, folder)
         assert t == self.before, "the table that was read has changed"
@@ -62,7 +62,7 @@ class Base:
 
 
 def run_batch(name: str, seed: int, number: int, *, shown: bool = False) -> tuple[Counter[str], str]:
-    """Disturb a command that writes to a database; return how it ended how often, and what failed."""
+    """Disturb a command that writes to a database; return the number of results and sentences, and the failure."""
     ended: Counter[str] = Counter()
     if name == "table-postgresql" and _server() is None:
         return ended, ""
@@ -140,7 +140,7 @@ def _locked(one: Base, folder: Path) -> Ended:
 
 @cache
 def _before(name: str) -> Path:
-    """Return a folder with the model and the database of its own."""
+    """Return a folder with a model and its own database."""
     folder = new_folder("before-")
     for needed in ("m.skops", *([_FILES[name]] if name in _FILES else [])):
         shutil.copy(whole("csv") / needed, folder / needed)
@@ -168,7 +168,7 @@ def _base(name: str) -> Base:
 
 
 def _tables(one: Base, folder: Path) -> tuple[Rows | None, Rows | None]:
-    """Return the rows of both tables, None where one is not there."""
+    """Return the rows of both tables, None for a table that does not exist."""
     with _connected(one, folder) as execute:
         listing = "select table_name from information_schema.tables where table_schema in ('main', 'public')"
         if one.name == "table-sqlite":
@@ -197,7 +197,7 @@ def _connected(one: Base, folder: Path) -> Iterator[Callable[[str], Rows]]:
 
 @cache
 def _server() -> Any:
-    """Return a PostgreSQL server of our own; None where there is none to be had."""
+    """Return a separate PostgreSQL server; None if it cannot be started."""
     sys.path.append(str(Path(__file__).parents[1] / "tests" / "app" / "sources"))
     from postgres import Server, why_not
 
@@ -219,7 +219,7 @@ def _fill() -> None:
 
 
 def _drop(one: Base) -> None:
-    """Remove the new table from a server, which is the same for all."""
+    """Remove the new table from a server, which all cases share."""
     if one.name not in _FILES:
         import psycopg
 

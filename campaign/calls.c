@@ -1,6 +1,6 @@
-/* Calls to the system that go wrong: of those that read, or that write, files under a folder, the n-th.
+/* System calls that fail: the n-th of those that read, or that write, files in a folder.
 
-   Loaded before everything else (LD_PRELOAD), so that it also stands before code that is not Python's: Arrow, HDF5,
+   Loaded before everything else (LD_PRELOAD), so that it also replaces calls of C and C++ code: Arrow, HDF5,
    SQLite, DuckDB, NumPy. Nothing happens until `labelfold_arm` is called. */
 
 #define _GNU_SOURCE
@@ -15,14 +15,14 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* As in calls.py. Those from SHORT on are of a call that succeeds in part, of the end of the process, and of what
-   another process does to the file meanwhile. */
+/* As in calls.py. The kinds from SHORT on are: a call that succeeds in part, the end of the process, and changes of
+   the file by another process. */
 enum { NOTHING, FAIL, FAIL_ALWAYS, SHORT, KILL, SHRINK, GROW, REPLACE };
 
 static char folder[PATH_MAX], other[PATH_MAX];
 static int writes, kind, number, with, calls, report = -1;
 
-/* From now on the call of this number goes wrong. Each that is counted is named in a report, where there is one. */
+/* From now on the call of this number fails. Each counted call is written to the report, if there is one. */
 void labelfold_arm(const char *where, int what, int how, int when, int error, const char *aside, int told) {
     strncpy(folder, where, PATH_MAX - 1);
     strncpy(other, aside, PATH_MAX - 1);
@@ -44,7 +44,7 @@ static void change(const char *path) {
     close(in), close(out);
 }
 
-/* Count a call; return how many of its bytes are to be taken, or -1 where it fails. */
+/* Count a call; return the number of its bytes to transfer, or -1 if it fails. */
 static ssize_t wanted(int handle, size_t count, int writing, const char *name) {
     char link[64], path[PATH_MAX];
     if (!folder[0] || writing != writes || handle < 0) return count;

@@ -1,4 +1,4 @@
-"""Calls to the system that go wrong, also those of code that is not Python's: calls.c, compiled and loaded first."""
+"""System calls that fail, also those of C code: the library calls.c, compiled and loaded when the process starts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 _SOURCE = Path(__file__).with_name("calls.c")
 _HOW = ("", "fail", "fail always", "short", "kill", "shrinks", "grows", "is replaced")
-# What can happen, as calls.c names it, and with which error.
+# The faults: their names in calls.c, and their errors.
 _ERRORS = {
     "EIO": ("fail", errno.EIO),
     "EIO from then on": ("fail always", errno.EIO),
@@ -27,7 +27,7 @@ WRITES = ("EIO", "ENOSPC", "EIO from then on", "full from then on", "short", "ki
 
 @cache
 def library() -> Path | None:
-    """Return the library, compiled if need be; None where there is no compiler or the system is another."""
+    """Return the compiled library; None without a compiler, or on another system than Linux."""
     compiler = shutil.which("cc")
     if sys.platform != "linux" or compiler is None:
         return None
@@ -46,18 +46,18 @@ def library() -> Path | None:
 
 
 def environment() -> dict[str, str]:
-    """Return what a process has to be started with for its calls to go wrong."""
+    """Return the environment of a process whose calls can fail."""
     return {} if library() is None else {"LD_PRELOAD": str(library())}
 
 
 @cache
 def loaded() -> bool:
-    """Tell whether this process was started so."""
+    """Tell whether this process was started with that environment."""
     return hasattr(ctypes.CDLL(None), "labelfold_arm")
 
 
 class Calls:
-    """Calls of which one goes wrong.
+    """System calls of which one fails.
 
     Parameters
     ----------
@@ -66,13 +66,13 @@ class Calls:
     kind : str
         One of `READS` or `WRITES`; "" counts and does nothing.
     number : int
-        Which call, from 0 up.
+        Index of the call that fails, from 0.
     writes : bool
-        Whether calls that write are meant, and not those that read.
+        Whether writing calls fail, rather than reading ones.
     report : Path, optional
-        Where every call is named, one a line.
+        The file to which every call is written, one line each.
     aside : Path, optional
-        The file that takes the place of another.
+        The file that replaces another.
     """
 
     def __init__(
@@ -92,5 +92,5 @@ class Calls:
         self.arguments = (where, int(writes), _HOW.index(how), number, error, other, told)
 
     def install(self) -> None:
-        """Have calls of this process go wrong from now on."""
+        """Let calls of this process fail from now on."""
         ctypes.CDLL(None).labelfold_arm(*self.arguments)

@@ -1,4 +1,4 @@
-"""Commands in forked children of this process, which has everything imported: a second each, not four."""
+"""Commands in forked children of this process, which has all imports: one second each instead of four."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-PATIENCE = 120.0  # seconds after which a command hangs
+PATIENCE = 120.0  # seconds after which a command counts as hanging
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,11 @@ class Ended:
     status : int
         The exit status, or minus the signal that ended it.
     out, err : str
-        What it said.
+        Its output.
     seconds : float
-        How long it took.
+        Its duration.
     mebibytes : float
-        The most memory that it held.
+        Its peak memory.
     """
 
     status: int
@@ -39,7 +39,7 @@ class Ended:
     mebibytes: float
 
     def check_words(self) -> None:
-        """Check that a failure is one sentence, and that nothing else says that something failed."""
+        """Check that a failure is one sentence, and that no other output reports a failure."""
         said = f"status {self.status}: {self.out[-500:]}{self.err[-2000:]}"
         for word in ("Traceback", "unforeseen", "Exception ignored", "Fatal Python", "Segmentation"):
             assert word not in self.out + self.err, said
@@ -63,11 +63,11 @@ class Command:
     folder : Path
         Where it runs.
     prepare : callable, optional
-        Called in the child before the command, for instance to break something.
+        Called in the child before the command, for example to install a fault.
     """
 
     def __init__(self, arguments: list[str], folder: Path, prepare: Callable[[], Any] | None = None):
-        pipes = [os.pipe() for _ in ("out", "err")]  # not files, which a full disk would cut short
+        pipes = [os.pipe() for _ in ("out", "err")]  # pipes, since files would be truncated on a full disk
         self.said = {reads: b"" for reads, _ in pipes}
         sys.stdout.flush()
         sys.stderr.flush()
@@ -85,11 +85,11 @@ class Command:
         self.began = time.monotonic()
 
     def send(self, number: int) -> None:
-        """Send a signal; nothing happens where the command is over."""
+        """Send a signal; nothing happens if the command has ended."""
         os.kill(self.pid, number)
 
     def wait(self) -> Ended:
-        """Wait for the end, or for the patience to be over."""
+        """Wait for the end, at most `PATIENCE` seconds."""
         end, used, status = self.began + PATIENCE, None, 0
         while used is None:
             done, code, usage = os.wait4(self.pid, os.WNOHANG)
@@ -122,7 +122,7 @@ def run(arguments: list[str], folder: Path, prepare: Callable[[], Any] | None = 
 def _be_the_command(
     arguments: list[str], folder: Path, said: list[int], prepare: Callable[[], Any] | None, say: int
 ) -> None:
-    """Do what the ``labelfold`` script does, in this process, and end it."""
+    """Run the ``labelfold`` script in this process, and end it."""
     status = 70
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -149,7 +149,7 @@ def _be_the_command(
 def run_two(
     arguments: list[str], folder: Path, pause: float, reasons: tuple[str, ...]
 ) -> tuple[Ended, Ended]:
-    """Start a command twice, so many seconds apart; each succeeds, or is refused for one of these reasons."""
+    """Start a command twice, with a pause between; each must succeed, or be refused for one of these reasons."""
     first = Command(arguments, folder)
     time.sleep(pause)
     second = Command(arguments, folder)

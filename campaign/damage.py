@@ -1,4 +1,4 @@
-"""Ways to damage a file: its bytes, the bytes that it packs, and the values that these stand for."""
+"""Ways to damage a file: its bytes, the content that it packs, and the values in it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-# Text that has broken a reader somewhere.
+# Text that is difficult for readers.
 TOKENS = [
     b"", b",", b"\n", b"\r", b'"', b'""', b"\x00", b"\xff\xfe", b"\xef\xbb\xbf", b"\xed\xa0\x80", b"nan", b"inf",
     b"-inf", b"1e999", b"-1e-999", b"9" * 400, b"0x10", b"1_000", b"-0", b"=1+1", b"\x1b[31m", "\u202e".encode(),
@@ -26,7 +26,7 @@ VALUES: list[Any] = [
     None, True, 0, -1, 2**31, 2**63, 2**70, 10**400, 0.5, -1e308, float("nan"), float("inf"), "", "a", "\x1b[31m",
     "\x00", "os.system", "a" * 10_000, [], {}, [[]], [None], {"a": 1}, [1, "a"], ["a", 1], "../../canary", "nan",
 ]  # fmt: skip
-# Names of things that a model must never be made of.
+# Names of objects that a model file must never create.
 HOSTILE = [
     ("builtins", "eval"), ("builtins", "exec"), ("builtins", "open"), ("builtins", "getattr"), ("os", "system"),
     ("posix", "system"), ("subprocess", "Popen"), ("shutil", "rmtree"), ("pathlib", "Path"), ("numpy", "load"),
@@ -38,7 +38,7 @@ HOSTILE = [
 
 
 def any_bytes(data: bytes, rng: random.Random) -> bytes:
-    """Return some bytes damaged: bits flipped, cut short, parts lost, doubled, moved or overwritten."""
+    """Return damaged bytes: bits flipped, or parts removed, repeated, moved or overwritten."""
     made = bytearray(data)
     for _ in range(rng.choice([1, 1, 1, 2, 5])):
         at = rng.randrange(len(made) + 1)
@@ -62,7 +62,7 @@ def any_bytes(data: bytes, rng: random.Random) -> bytes:
 
 
 def text(data: bytes, rng: random.Random) -> bytes:
-    """Return a table of text with some cells, lines or separators of another kind."""
+    """Return a text table with some cells, lines or separators changed."""
     lines = data.split(b"\n")
     for _ in range(rng.choice([1, 2, 10])):
         i = rng.randrange(len(lines))
@@ -80,7 +80,7 @@ def text(data: bytes, rng: random.Random) -> bytes:
         else:
             cells = [cells[j]] * len(cells)
         lines[i] = b",".join(cells)
-    if rng.random() < 0.2:  # all of a column
+    if rng.random() < 0.2:  # all cells of a column
         token, j = rng.choice(TOKENS), rng.randrange(6)
         rows = [line.split(b",") for line in lines[1:]]
         lines[1:] = [b",".join([*row[:j], token, *row[j + 1 :]]) for row in rows]
@@ -88,12 +88,12 @@ def text(data: bytes, rng: random.Random) -> bytes:
 
 
 def packed(pack: Callable[[bytes], bytes], unpack: Callable[[bytes], bytes]) -> Callable:
-    """Return a damage to what a file packs, which is then packed as it should be."""
+    """Return a function that damages the unpacked content of a file, and packs it again correctly."""
     return lambda data, rng: pack(rng.choice([text, any_bytes])(unpack(data), rng))
 
 
 def zipped(damage: Callable[[str, bytes, random.Random], bytes]) -> Callable[[bytes, random.Random], bytes]:
-    """Return a damage to a member of a zip archive, whose checksums are right afterwards."""
+    """Return a function that damages a member of a zip archive; checksums are correct afterwards."""
 
     def damaged(data: bytes, rng: random.Random) -> bytes:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -161,7 +161,7 @@ def array(name: str, data: bytes, rng: random.Random) -> bytes:
 
 
 def tree(value: Any, rng: random.Random) -> Any:
-    """Return JSON with a node of another kind, one lost, two swapped, or the name of another class."""
+    """Return JSON with a node changed or removed, two swapped, or the name of another class."""
     value = json.loads(json.dumps(value))
     for _ in range(rng.choice([1, 1, 2, 5])):
         places = list(_places(value))
@@ -209,7 +209,7 @@ def _places(value: Any) -> list[tuple[Any, Any]]:
 
 
 def member(name: str, data: bytes, rng: random.Random) -> bytes:
-    """Return a member of a model file, damaged by what it holds."""
+    """Return a damaged member of a model file, according to its format."""
     if name.endswith(".json"):
         return json.dumps(tree(json.loads(data), rng)).encode()
     return array(name, data, rng)
@@ -236,7 +236,7 @@ def json_lines(data: bytes, rng: random.Random) -> bytes:
 
 
 def markup(name: str, data: bytes, rng: random.Random) -> bytes:
-    """Return XML with other text, references to itself, or one of its parts of another kind."""
+    """Return XML with other text, references to itself, or another element."""
     if rng.random() < 0.15:
         entities = b"".join(b'<!ENTITY l%d "%s">' % (i + 1, b"&l%d;" % i * 10) for i in range(12))
         head = b'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY l0 "lol">' + entities + b"]>"

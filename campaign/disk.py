@@ -1,7 +1,7 @@
-"""A disk that fails: the n-th call that changes something under a folder goes wrong, in one of several ways.
+"""A disk that fails: the n-th call that changes something in a folder fails, in one of several ways.
 
-Python's own calls are replaced: `open`, and with it every write, and of `os` what makes, renames, syncs and removes
-files. labelfold writes through nothing else; pyarrow and zipfile write to the files that it opens.
+Python's own calls are replaced: `open`, and with it every write, and the functions of `os` that create, rename, sync
+and remove files. labelfold writes by no other way; pyarrow and zipfile write to files that labelfold opens.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-# What can happen at a call: an error once; an error from then on; half of a write; the end of the process, in the
-# midst of a write; and the end of all power, which also takes what was not synced.
+# The faults of a call: an error once; an error from then on; half of a write; the end of the process during a write;
+# and a power failure, which also loses everything that was not synced.
 KINDS = ("EIO", "ENOSPC", "EIO from then on", "full from then on", "short", "kill", "power")
 _GROWS = ("open", "write", "mkdir", "ftruncate")
 
 
 def can_happen(kind: str, what: str) -> bool:
-    """Tell whether something can happen to a call."""
+    """Tell whether a fault can happen to a call."""
     if kind == "short":
         return what == "write"
     return kind != "ENOSPC" or what not in ("unlink", "remove", "rmdir")
 
 
 class Disk:
-    """A disk of which one call goes wrong.
+    """A disk of which one call fails.
 
     Parameters
     ----------
@@ -38,21 +38,21 @@ class Disk:
     kind : str
         One of `KINDS`; "" counts and does nothing.
     number : int
-        Which call, from 0 up.
+        Index of the call that fails, from 0.
     report : Path, optional
-        Where every call is named, one a line.
+        The file to which every call is written, one line each.
     """
 
     def __init__(self, folder: Path, kind: str = "", number: int = -1, report: Path | None = None):
         self.folder, self.kind, self.number = os.path.realpath(folder), kind, number
         self.calls = 0
         self.report = None if report is None else os.open(report, os.O_WRONLY | os.O_CREAT)
-        self.paths: dict[int, str] = {}  # of open files
-        self.synced: dict[str, int] = {}  # how many bytes of each file that was written to are on disk
+        self.paths: dict[int, str] = {}  # paths of open files
+        self.synced: dict[str, int] = {}  # number of synced bytes of each written file
         self.real = {name: getattr(os, name) for name in ("open", "write", "fsync", "ftruncate", "close")}
 
     def install(self) -> None:
-        """Put this disk in place of the real one, in this process."""
+        """Replace the real disk by this one, in this process."""
         disk, real_open = self, io.open
 
         class Raw(io.FileIO):
@@ -107,7 +107,7 @@ class Disk:
         if counted:
             self._call("open", os.fspath(path))
         handle = self.real["open"](path, flags, *args, **options)
-        if counted and not os.path.isdir(path):  # a file without a name has a folder's
+        if counted and not os.path.isdir(path):  # an unnamed file has the path of a folder
             self._opened(handle, os.fspath(path), False)
         elif os.path.isdir(path):
             self.paths.pop(handle, None)
@@ -145,7 +145,7 @@ class Disk:
         self._happen(self._next(what), path)
 
     def _next(self, what: str) -> str:
-        """Count a call; return what happens to it."""
+        """Count a call; return its fault."""
         here, self.calls = self.calls, self.calls + 1
         if self.report is not None:
             self.real["write"](self.report, what.encode() + b"\n")

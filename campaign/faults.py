@@ -1,7 +1,7 @@
-"""Commands that are killed, interrupted, denied the disk, run twice at once, or told a wrong time.
+"""Commands that are killed, interrupted, refused by the disk, run twice at once, or given a wrong clock.
 
-Afterwards what was finished is there byte for byte, nothing is half-written under a final name, a failure is one
-sentence with a status other than 0, and the next run goes on and gives what an undisturbed one gives.
+Afterwards finished files are unchanged byte for byte, no file is incomplete under its final name, a failure is one
+sentence with a status other than 0, and the next run continues and gives the result of a run without faults.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from scenarios import SCENARIOS, Scenario, scenario
 import labelling
 
 NAMES = (*SCENARIOS, *reads.NAMES, *bases.NAMES, *labelling.NAMES)
-# Of a batch: so many calls to the disk that go wrong, the next in turn, and one of each other kind of fault.
+# Number of failing calls to the disk in a batch, in turn; there is also one fault of each other kind.
 _CALLS = 6
 
 
 def run_batch(name: str, seed: int, number: int, *, shown: bool = False) -> tuple[Counter[str], str]:
-    """Disturb a command several times; return how often it ended in a result or a sentence, and what failed."""
+    """Disturb a command several times; return the numbers of results and sentences, and the failure, if any."""
     for others in (reads, bases, labelling):
         if name in others.NAMES:
             return others.run_batch(name, seed, number, shown=shown)
@@ -53,7 +53,7 @@ def run_batch(name: str, seed: int, number: int, *, shown: bool = False) -> tupl
 
 
 def disturbed(one: Scenario, kind: str, call: int) -> None:
-    """Run a command once with a call to the disk that goes wrong, and check what it left."""
+    """Run a command once with a failing call to the disk, and check the state after it."""
     _failing(kind, call)(one, one.copy())
 
 
@@ -89,7 +89,7 @@ def _ended(one: Scenario, folder: Path, ended: Ended, **known: bool) -> str:
 
 
 def _failing(kind: str, number: int) -> Disturb:
-    """Have a call to the disk go wrong."""
+    """Let a call to the disk fail."""
 
     def disturb(one: Scenario, folder: Path) -> str:
         ended = run(one.arguments, folder, Disk(folder, kind, number).install)
@@ -122,7 +122,7 @@ def _twice(lag: float) -> Disturb:
 
 
 def _small_files(size: int) -> Disturb:
-    """Have the system refuse what goes beyond a size, also to code that is not Python's."""
+    """Let the operating system limit the size of files, also for C code."""
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
@@ -131,7 +131,7 @@ def _small_files(size: int) -> Disturb:
 
 
 def _clock(back: float, calls: int) -> Disturb:
-    """Have the clock on the wall jump after some calls; the one that only runs forward goes on."""
+    """Let the wall clock jump after some calls; the monotonic clock is unchanged."""
     now, local, utc = time.time, time.localtime, time.gmtime
     asked = [0]
 

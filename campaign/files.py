@@ -1,7 +1,7 @@
 """Hostile and damaged files for every command that reads one.
 
-Whatever a file holds, a command gives a result or one sentence, in bounded time and memory. No code in a file runs,
-and nothing is written but what the command was asked to write.
+For every file a command gives a result or one sentence, in bounded time and memory. No code in a file runs, and
+nothing is written except the output of the command.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ import labelling
 
 FILES = 20
 SECONDS = 60.0
-# More than a command on a small table holds, whatever is wrong with it; and whatever unpacks to more than it should.
+# Most memory in MB of a command on a damaged small table, and on a file that unpacks to too many bytes.
 SMALL, LARGE = 400.0, 3000.0
 _ADDRESS_SPACE = 12 << 30
 _FIT, _PREDICT = "fit {} -t kind --id name -m pcals -o out.skops", "predict m.skops {} -o out.csv"
@@ -40,7 +40,7 @@ _BARE = "fit {} -m pcals -o out.skops"
 
 @dataclass(frozen=True)
 class Format:
-    """A kind of file: its name, its damages beside those of any bytes, and the commands that read it."""
+    """A kind of file: its name, its own kinds of damage, and the commands that read it."""
 
     name: str
     commands: tuple[str, ...]
@@ -86,7 +86,7 @@ NAMES = (*FORMATS, "hostile", *labelling.HOSTILE)
 
 
 def run_batch(name: str, seed: int, number: int, *, shown: bool = False) -> tuple[Counter[str], str]:
-    """Give damaged files to commands; return how often that gave a result or a sentence, and what failed."""
+    """Run commands on damaged files; return the numbers of results and sentences, and the failure, if any."""
     if name in labelling.HOSTILE:
         return labelling.run_batch(name, seed, number, shown=shown)
     rng = random.Random(f"{name}:{seed}:{number}")
@@ -102,7 +102,7 @@ def run_batch(name: str, seed: int, number: int, *, shown: bool = False) -> tupl
             make(folder)
             journal = _journal(folder)
             ended[_attacked(command.split(), folder, most)] += 1
-            # of a file of labels at most the last line goes, which was not finished; a header is finished
+            # a file of labels may lose at most its unfinished last line; a header is finished
             left = _journal(folder)
             assert journal.startswith(left) or left.startswith(journal), "the file of labels was changed"
             assert journal.count(b"\n") - left.count(b"\n") <= 20, "the file of labels was cut short"
@@ -137,7 +137,7 @@ def _hostile(rng: random.Random, number: int) -> list[tuple[str, str, Callable[[
 
 
 def _attacked(arguments: list[str], folder: Path, most: float) -> str:
-    """Run a command on what is in a folder and check what it did."""
+    """Run a command on the files of a folder, and check its effects."""
     outside = folder.parent / "outside"
     outside.mkdir()
     (outside / "victim").write_bytes(b"precious")
@@ -160,7 +160,7 @@ def _journal(folder: Path) -> bytes:
 
 
 class _Guard:
-    """What watches a command from inside: nothing is run, and nothing is written outside its folder."""
+    """An audit hook in the command: it reports started programs, and files opened for writing outside the folder."""
 
     RUNS = ("os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.Popen", "socket.connect")
     HARM = (
@@ -172,7 +172,7 @@ class _Guard:
         "runpy",
         "importlib",
         "ctypes",
-    )  # numba unpickles other things
+    )  # others are unpickled by numba
 
     def __init__(self, folder: Path):
         self.folder = str(folder)
@@ -183,7 +183,7 @@ class _Guard:
         sys.addaudithook(self.watch)
 
     def watch(self, event: str, args: tuple) -> None:
-        """Say what must not happen."""
+        """Report an event that must not happen."""
         if event in self.RUNS or (event == "pickle.find_class" and args[0] in self.HARM):
             os.write(2, f"Traceback: {event} {args!r:.200}\n".encode())
         if event == "open" and isinstance(args[0], str) and isinstance(args[2], int):
@@ -201,13 +201,13 @@ class _Guard:
 
 @cache
 def _usual() -> float:
-    """Return the memory of a command that has nothing to do."""
+    """Return the memory of a command on a good file."""
     return _fine(["predict", "m.skops", "t.csv", "-o", "out.csv"], whole("csv")).mebibytes
 
 
 @cache
 def whole(name: str) -> Path:
-    """Return a folder with one good file of each kind that is not slow to make, and what a format needs besides."""
+    """Return a folder with a good file of each kind that is quick to write, and further files that a format needs."""
     folder = new_folder("whole-") / "work"
     shutil.copytree(_common(), folder)
     for command in _NEEDS.get(name, ()):

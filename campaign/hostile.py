@@ -1,4 +1,4 @@
-"""Files made to do harm: bombs, links, devices, pipes, and names that lead elsewhere."""
+"""Malicious files: decompression bombs, links, devices, pipes, and names that lead elsewhere."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _HEADER = b"row,name,label,time,who,how,predicted,confidence,content\n"
 
 
 class _Runs:
-    """What runs a command when it is unpickled."""
+    """An object that runs a command when it is unpickled."""
 
     def __reduce__(self) -> tuple:
         return os.system, ("touch canary",)
@@ -55,7 +55,7 @@ def _zip_bomb(folder: Path) -> None:
 
 
 def _lying_zip(folder: Path) -> None:
-    """Say of a large member that it is small, in both places."""
+    """Write a zip archive that states a small size for a large member, in both places."""
     data = bytearray(as_zip({"x.csv": b"name,a,kind\n" + b"n,1,2\n" * 20_000_000}))
     size = struct.pack("<I", 12 + 6 * 20_000_000)
     (folder / "x.zip").write_bytes(bytes(data).replace(size, struct.pack("<I", 100)))
@@ -211,7 +211,7 @@ def _each(form: tuple[str, ...] | str, name: str) -> tuple[str, ...]:
     return tuple(one.format(name) for one in forms)
 
 
-# What the commands are, and what makes the file.
+# The commands, and the function that writes the file.
 MAKERS: dict[str, tuple[tuple[str, ...], Callable[[Path], Any]]] = {
     "gz bomb": (_each(_FIT, "x.csv.gz"), _gz(b"name,a,kind\n", b"n,1,2\n" * 175_000, 1200)),
     "gz of one line": (_each(_FIT, "x.csv.gz"), _gz(b"name,a,kind\n", b"0" * (1 << 20), 600)),

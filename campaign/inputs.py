@@ -1,4 +1,4 @@
-"""What the campaign attacks, and with what: an estimator or a tool, its parameters, rows and a target."""
+"""The inputs of the campaign: an estimator or a tool, its parameters, rows and a target."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ import labelfold
 from labelfold import features
 
 FORMS = ("AsTheyAre", "UnitVariance", "Ranks", "UnitRows", "RootCounts", "TfIdf", "Principal")
-# Every public estimator that learns from rows of numbers, every feature map, and every tool beside them.
+# Every public estimator that learns from numeric rows, every feature map, and the other tools.
 METHODS = tuple(name for name in labelfold._ESTIMATORS if name != "Recipe")
 ESTIMATORS = (*METHODS, *FORMS, *TOOLS)
 NONNEGATIVE = ("KLNMF", "NMFAlpha", "SSNMF", "CNMF", "RootCounts", "TfIdf")
-# Not what changes a result, or drawn with y.
+# Parameters that do not change a result, or are drawn with y.
 _LEFT_ALONE = ("random_state", "task", "unlabeled", "verbose", "on_interrupt")
 _KERNELS = ["rbf", "rbf", "linear", "poly", "poly", "sigmoid", "laplacian", "cosine", "chi2"]
 _OF_KERNELS = ("gamma", "degree", "coef0")
 _TAKES = {"rbf": ("gamma",), "laplacian": ("gamma",), "chi2": ("gamma",), "sigmoid": ("gamma", "coef0")}
 _TAKES["poly"] = _OF_KERNELS
-# What constraints do not say: values of parameters that are lists or names.
+# Values of parameters that are lists or names, which constraints do not state.
 _NAMED = {
     "kernel": _KERNELS,
     "ridge": ["cv", [0.1, 1.0], [0.0, 1e3, 1e-9]],
@@ -81,9 +81,9 @@ class Case:
     name : str
         The estimator.
     parameters : dict
-        Those that are not its defaults.
+        Parameters that differ from the defaults.
     rows : Drawn
-        The rows, and the containers that they are given in.
+        The rows and their containers.
     target : Target
     """
 
@@ -104,7 +104,7 @@ class Case:
 
 
 def home(name: str) -> Any:
-    """Return the class of a name."""
+    """Return the class with a name."""
     return getattr(labelfold if name in METHODS else features, name)
 
 
@@ -129,7 +129,7 @@ def cases(draw: st.DrawFn, name: str) -> Case | ToolCase:
 
 @cache
 def _kinds(name: str) -> list[str]:
-    """Return the kinds of target to draw from: those that the estimator takes, and now and then another."""
+    """Return the kinds of target to draw from: those that the estimator takes, and sometimes another."""
     model = home(name)()
     tags = get_tags(model)
     several = tags.classifier_tags is not None and tags.classifier_tags.multi_label
@@ -139,7 +139,7 @@ def _kinds(name: str) -> list[str]:
 
 @st.composite
 def parameters_of(draw: st.DrawFn, name: str, rng: np.random.Generator) -> dict[str, Any]:
-    """Draw values for up to three parameters, mostly among those that the estimator says it takes."""
+    """Draw values for up to three parameters, mostly among those that the estimator accepts."""
     constraints = getattr(home(name), "_parameter_constraints", {})
     names = sorted(p for p in constraints if p not in _LEFT_ALONE)
     if not names:
@@ -152,7 +152,7 @@ def parameters_of(draw: st.DrawFn, name: str, rng: np.random.Generator) -> dict[
         takes = _TAKES.get(given["kernel"], ())
         given = {p: v for p, v in given.items() if p not in _OF_KERNELS or p in takes}
     if home(name)().get_params().get("max_iter", 0) > 100 and not rare(rng, 0.2):
-        given.setdefault("max_iter", 30)  # for the sake of time
+        given.setdefault("max_iter", 30)  # to save time
     if rare(rng, 0.04):
         given[draw(st.sampled_from(names))] = draw(st.sampled_from(_WRONG))
     return given
@@ -160,7 +160,7 @@ def parameters_of(draw: st.DrawFn, name: str, rng: np.random.Generator) -> dict[
 
 @st.composite
 def _values(draw: st.DrawFn, name: str, constraints: Any, far: bool) -> Any:
-    """Draw one of the values that constraints of scikit-learn's allow, or one far from what is usual."""
+    """Draw a value that the constraints of scikit-learn allow, or an unusual one."""
     named = name in _NAMED and (name != "ridge" or "array-like" in constraints)
     choices = list(_NAMED[name]) if named else []
     for constraint in constraints if isinstance(constraints, list) and name != "max_iter" else []:

@@ -1,4 +1,4 @@
-"""The labelling page, killed, denied the disk and attacked by requests: no label that it confirmed is ever lost."""
+"""The labelling page, killed, refused by the disk and attacked by requests: a confirmed label is never lost."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ODD = ["a", "b, c", 'd "e"', "=1+1", "é 漢", "<b>f</b>", "-g", "h;i"]
 
 
 class Page:
-    """A page in a child, and its client."""
+    """A page in a child process, and its client."""
 
     def __init__(self, folder: Path, prepare: Callable[[], Any] | None = None):
         self.folder = folder
@@ -48,12 +48,12 @@ class Page:
         self.client = httpx.Client(timeout=20)
 
     def post(self, path: str, **body: Any) -> httpx.Response:
-        """Ask for something as the page does."""
+        """Send a request in the form of the page."""
         origin = self.url.rstrip("/").rsplit("/", 1)[0]
         return self.client.post(self.url + path, json=body, headers={"origin": origin})
 
     def state(self) -> dict[str, Any]:
-        """Return what the page shows."""
+        """Return the state of the page."""
         return self.client.get(self.url + "state").json()
 
     def end(self, how: int = signal.SIGINT) -> Ended:
@@ -64,7 +64,7 @@ class Page:
 
 
 def run_batch(name: str, seed: int, number: int, *, shown: bool = False) -> tuple[Counter[str], str]:
-    """Disturb a page several times; return how that ended how often, and what failed."""
+    """Disturb a page several times; return the numbers of results and sentences, and the failure, if any."""
     warm()
     rng = random.Random(f"{name}:{seed}:{number}")
     attack = {"label-kill": _killed, "label-disk": _denied, "http": _hostile}[name]
@@ -92,7 +92,7 @@ def _some_label(rng: random.Random) -> dict[str, Any]:
 
 
 def _journal(folder: Path) -> tuple[dict[int, str], list[list[str]]]:
-    """Return the label that each row has by the whole lines of the journal, and those lines."""
+    """Return the label of each row according to the complete lines of the journal, and these lines."""
     content = (folder / "t.labels.csv").read_bytes()
     lines = list(csv.reader(io.StringIO(content[: content.rfind(b"\n") + 1].decode(), newline="")))
     header, rest = lines[0], lines[1:]
@@ -101,7 +101,7 @@ def _journal(folder: Path) -> tuple[dict[int, str], list[list[str]]]:
 
 
 def _check_restart(folder: Path, wanted: dict[int, str | None], maybe: dict[int, str | None]) -> None:
-    """Check that a page that is started again has every label that was confirmed."""
+    """Check that a restarted page has every confirmed label."""
     page = Page(folder)
     assert page.url, f"no page: {page.command.wait().err}"
     for row, label in wanted.items():
@@ -113,7 +113,7 @@ def _check_restart(folder: Path, wanted: dict[int, str | None], maybe: dict[int,
 
 
 def _killed(folder: Path, rng: random.Random, done: list[str]) -> list[str]:
-    """Label until the page is killed; then all that it confirmed is there."""
+    """Label until the page is killed, and check that all confirmed labels are on disk."""
     when = rng.uniform(0, 0.4)
     done.append(f"SIGKILL after {when:.3f} s")
     page = Page(folder)
@@ -141,7 +141,7 @@ def _killed(folder: Path, rng: random.Random, done: list[str]) -> list[str]:
 
 
 def _denied(folder: Path, rng: random.Random, done: list[str]) -> list[str]:
-    """Have a write of the journal go wrong; what was confirmed stays, and what was not is said."""
+    """Let a write of the journal fail; confirmed labels stay, and an error reports the others."""
     kind = rng.choice([kind for kind in KINDS if can_happen(kind, "write")])
     number = rng.randrange(2, 14)
     done.append(f"{kind} at call {number}")
@@ -174,7 +174,7 @@ def _denied(folder: Path, rng: random.Random, done: list[str]) -> list[str]:
 
 
 def _hostile(folder: Path, rng: random.Random, done: list[str]) -> list[str]:
-    """Send requests that nobody should; none gets through, and the page goes on."""
+    """Send requests that no page should send; all are refused, and the page continues."""
     page = Page(folder)
     port = int(page.url.split(":")[2].split("/")[0])
     token = page.url.rstrip("/").rsplit("/", 1)[1]
@@ -186,7 +186,7 @@ def _hostile(folder: Path, rng: random.Random, done: list[str]) -> list[str]:
         name = rng.choice(list(_REQUESTS))
         done[:] = [name]
         made = _REQUESTS[name](rng, port, token)
-        if isinstance(made, int):  # so many connections that say nothing
+        if isinstance(made, int):  # a number of silent connections
             for _ in range(made):
                 one = socket.create_connection(("127.0.0.1", port), 5)
                 one.sendall(f"GET /{token}/state HTTP/1.1\r\n".encode())
@@ -207,7 +207,7 @@ def _hostile(folder: Path, rng: random.Random, done: list[str]) -> list[str]:
 
 
 def _waited(page: Page) -> dict[str, Any]:
-    """Return the state, once the connections that were held are gone."""
+    """Return the state after the held connections are closed."""
     for _ in range(40):
         answer = page.client.get(page.url + "state")
         if answer.status_code == 200:
@@ -217,7 +217,7 @@ def _waited(page: Page) -> dict[str, Any]:
 
 
 def _sent(port: int, request: bytes) -> int | None:
-    """Send bytes; return the status of the answer, None where the connection was closed."""
+    """Send bytes; return the status of the answer, None if the connection was closed."""
     try:
         with socket.create_connection(("127.0.0.1", port), 10) as one:
             one.settimeout(10)
@@ -350,7 +350,7 @@ _REQUESTS: dict[str, _Maker] = {
 
 
 def opened_only() -> None:
-    """Have a page end when it is ready: to attack what it reads."""
+    """Let a page end when it is ready, to test how it reads its files."""
     from labelfold.app.label._run import Running
 
     def serve(page: Any) -> None:

@@ -1,4 +1,4 @@
-"""Rows that nobody thought of: their values, their dtype, and what they come in."""
+"""Generated rows: their values, their dtype, and their container."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from scipy import sparse
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from containers import CONTAINERS
 
-# What a tensor or a chunked array comes in is read with a package that takes long to work: a few cases in a hundred.
+# Containers whose packages are slow: used in a few cases in a hundred.
 _SLOW = [c for c in CONTAINERS if c.kind == "dask" or c.name.startswith("strict")]
 _QUICK = [c for c in CONTAINERS if c not in _SLOW and c.needs is None]
 DENSE = [c for c in _QUICK if not c.is_sparse]
 
 
 def rare(rng: np.random.Generator, share: float) -> bool:
-    """Return whether something happens that does so in a share of cases; hypothesis would draw it more often."""
+    """Return True in a given share of cases; hypothesis itself would draw it more often."""
     return rng.random() < share
 
 
 class Drawn(NamedTuple):
-    """Rows as a plain array, the two containers they are given in, and what was done to them, in words."""
+    """Rows as a plain array, the two containers in which they are passed, and a description."""
 
     X: np.ndarray
     container: Any
@@ -35,7 +35,7 @@ class Drawn(NamedTuple):
 
 @st.composite
 def matrices(draw: st.DrawFn, codes: np.ndarray, nonnegative: bool) -> Drawn:
-    """Draw rows, one for each code; in half of the cases those of a class lie together."""
+    """Draw rows, one for each code; in half of the cases the rows of a class are close together."""
     n = len(codes)
     d = draw(st.integers(1, 8) | st.integers(1, 8) | st.integers(9, 50))
     rng = np.random.default_rng(draw(st.integers(0, 2**31)))
@@ -70,7 +70,7 @@ def matrices(draw: st.DrawFn, codes: np.ndarray, nonnegative: bool) -> Drawn:
 
 @st.composite
 def _containers(draw: st.DrawFn, X: np.ndarray, rng: np.random.Generator) -> Any:
-    """Draw what the rows come in; neither SciPy's sparse arrays nor the array API have halves."""
+    """Draw the containers of the rows; SciPy's sparse arrays and the array API have no float16."""
     container = draw(st.sampled_from(_SLOW if rare(rng, 0.02) else _QUICK))
     no_halves = container.is_sparse or container.kind == "device"
     return DENSE[0] if X.dtype == np.float16 and no_halves else container
@@ -82,7 +82,7 @@ _DTYPES = [np.float64] * 12 + [np.float32] * 5 + [np.float16, np.int64, np.int8,
 
 
 def _cast(X: np.ndarray, dtype: Any) -> np.ndarray:
-    """Return the rows in a dtype, within its range: what leaves it would be a case of NaN only."""
+    """Return the rows in a dtype, limited to its range, since overflow would only give cases of NaN."""
     dtype = np.dtype(dtype)
     if dtype.kind == "f":
         most = np.finfo(dtype).max
@@ -153,7 +153,7 @@ _SPOIL = {
 
 
 def stored(X: Any) -> bytes | None:
-    """Return what a container holds, byte for byte; None where that is not held in memory."""
+    """Return the bytes of a container; None if it is not in memory."""
     if sparse.issparse(X):
         parts = (X.data, X.indices, X.indptr) if hasattr(X, "indptr") else (X.data,)
     elif isinstance(X, list):

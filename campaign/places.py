@@ -1,4 +1,4 @@
-"""Folders to work in: gone when the process ends, and where it was killed, when the next one begins."""
+"""Temporary folders: removed when the process ends or, if it was killed, when the next one begins."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ def new_folder(prefix: str) -> Path:
 
 @cache
 def _root(process: int) -> Path:
-    """Return the folder of a process, which it has locked as long as it lives."""
+    """Return the folder of a process, which is locked while the process runs."""
     for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with suppress(OSError):
             _locked(left)
             shutil.rmtree(left, ignore_errors=True)
     while True:
         made = Path(tempfile.mkdtemp(prefix=_PREFIX))
-        with suppress(OSError):  # another that begins was quicker
+        with suppress(OSError):  # another new process was faster
             _locked(made)
             atexit.register(_remove, made, process)
             return made
 
 
 def _locked(folder: Path) -> None:
-    """Lock a folder for good, or fail where another has it; the system takes the lock back at the end."""
+    """Lock a folder until the process ends, or fail if another process has locked it."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""What must hold of every case: a sentence or a finite result, and what follows from it."""
+"""The properties of every case: a sentence or a finite result, and its consistency."""
 
 from __future__ import annotations
 
@@ -24,14 +24,19 @@ from tools import ToolCase
 import labelfold
 from labelfold.rows.adapters._device_blocks import to_host
 
-# Their start is drawn or follows the order of the rows, or the rows are clustered or halved in that order: a
-# permutation may give another local minimum.
+# Methods whose initial values are random or depend on the order of the rows, or which split or cluster rows in that
+# order. A permutation may give another local minimum.
 ORDERED = ("DRSVM", "LSDR", "NSDR", "KLNMF", "NMFAlpha", "SSNMF", "CNMF", "TSVM", "LabelFold")
-# Values of directions found one after the other, not of one function that iterations lower.
+# Methods whose objective values belong to directions found one after the other, not to iterations of one descent.
 NO_DESCENT = ("PCALS", "KernelPCALS")
-# With more components than rows or columns several coordinates of a row are equally good.
+# If components are linearly dependent (more of them than columns, or than different columns), coordinates of a row
+# are not unique.
 NOT_UNIQUE = ("KLNMF", "NMFAlpha", "SSNMF", "CNMF")
-# scikit-learn's own check of parameters and arrays: its sentences are known to users.
+# Methods whose embedding of a row has, up to 1e-5 of the row's sum, the least divergence. By Pinsker's inequality two
+# such embeddings reconstruct the row to within 2 * sqrt(2e-5) of its sum, about 0.01. Their coordinates may differ by
+# more.
+BY_DIVERGENCE = ("KLNMF", "NMFAlpha")
+# Modules of scikit-learn's validation, whose messages are accepted as sentences.
 _VALIDATION = tuple(
     str(Path("sklearn") / "utils" / name) for name in ("validation.py", "_param_validation.py")
 )
@@ -50,7 +55,7 @@ Shown = dict[str, np.ndarray]
 
 
 def check(case: Case | ToolCase) -> str:
-    """Return "sentence" or "result"; raise AssertionError, or what the estimator raised, where something is wrong."""
+    """Return "sentence" or "result"; raise AssertionError, or the error of the estimator, for a failure."""
     with tempfile.TemporaryDirectory() as folder, _quiet(Path(folder)) as seen:
         try:
             if isinstance(case, ToolCase):
@@ -69,12 +74,12 @@ def check(case: Case | ToolCase) -> str:
 
 
 class Refused(Exception):
-    """The estimator has said in a sentence why it does not take this."""
+    """The estimator has refused the input with a sentence."""
 
 
 @contextlib.contextmanager
 def _quiet(folder: Path) -> Iterator[list[warnings.WarningMessage]]:
-    """Fail where anything is written to the terminal, also by compiled code, and where a warning is no sentence."""
+    """Fail if anything is written to the terminal, also by compiled code, or if a warning is not a sentence."""
     said = folder / "terminal"
     sys.stdout.flush()
     with said.open("wb") as file:
@@ -98,7 +103,7 @@ def _quiet(folder: Path) -> Iterator[list[warnings.WarningMessage]]:
 
 
 def _must_be_a_sentence(error: Exception) -> None:
-    """Raise an error again unless it was raised on purpose, by labelfold or by scikit-learn's validation."""
+    """Raise an error again unless labelfold or scikit-learn's validation raised it on purpose."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     line = linecache.getline(last.filename, last.lineno or 0).strip()
     on_purpose = last.filename.endswith(_VALIDATION) or (
@@ -134,22 +139,22 @@ def _check(case: Case, folder: Path, seen: list[warnings.WarningMessage]) -> Non
     path = labelfold.save(model, folder / "m.skops")
     _equal(_shown(labelfold.load(path), X), shown, "saved and loaded")
     if any(said in str(one.message) for one in seen for said in ("digits are left", "is 0 between all rows")):
-        return  # the estimator has said that its kernel tells little of rows but round-off
+        return  # the estimator warned that its kernel is mostly round-off
     if any(isinstance(p, float) and not (p == 0 or 1e-12 < p < 1e12) for p in case.parameters.values()):
-        return  # beside such a weight nothing but round-off is left of the other terms
+        return  # with such a weight the other terms are round-off
     if _has_kernel(case) and (X[:1] == X).all():
         return  # features of equal rows differ by round-off
     _one_by_one(model, case, shown)
     _in_another_container(model, case, shown, folder)
-    # Where iterations were stopped short the result is that of the way they took, which of several minima the last
-    # digits may decide.
+    # If iterations stopped early, the result depends on their path, and the last digits may decide between several
+    # minima.
     stopped = any(issubclass(one.category, ConvergenceWarning) for one in seen)
     if not (stopped and case.name in ORDERED):
         _another_way(model, case, shown, folder, permute=not stopped and _free_of_order(case))
 
 
 def _shown(model: Any, X: Any) -> Shown:
-    """Return what a fitted model says of rows, in numbers."""
+    """Return the outputs of a fitted model for rows."""
     made = {}
     for what in ("transform", "decision_function", "predict_proba"):
         if hasattr(model, what):
@@ -160,7 +165,7 @@ def _shown(model: Any, X: Any) -> Shown:
 
 
 def _host(values: Any) -> np.ndarray:
-    """Return values from wherever they are: sparse, chunked, on a device."""
+    """Return values as NumPy from any container or device."""
     for way in ("toarray", "compute"):
         values = getattr(values, way)() if hasattr(values, way) else values
     return np.asarray(to_host(values), dtype=float)
@@ -174,7 +179,7 @@ def _known_classes(model: Any, case: Case) -> None:
 
 
 def _never_rises(model: Any, X: np.ndarray) -> None:
-    """Check the objective of methods that minimise one; it is summed over the rows in their precision."""
+    """Check the objective of methods that minimise one; it is a sum over the rows in their precision."""
     values = getattr(model, "objective_", None)
     if not isinstance(values, np.ndarray) or values.ndim != 1 or type(model).__name__ in NO_DESCENT:
         return
@@ -189,7 +194,7 @@ def _one_by_one(model: Any, case: Case, shown: Shown) -> None:
     alone = [_shown(model, X[i : i + 1]) for i in some]
     found = {what: np.concatenate([one[what] for one in alone]) for what in shown}
     expected = {what: values[some] for what, values in shown.items()}
-    if case.name in NOT_UNIQUE and len(model.components_) > min(X.shape):  # what they stand for is
+    if _has_equally_good_places(case, model):  # the reconstruction is unique
         found, expected = (
             {"reconstruction": model.inverse_transform(Z["transform"])} for Z in (found, expected)
         )
@@ -205,23 +210,33 @@ def _one_by_one(model: Any, case: Case, shown: Shown) -> None:
     _alike(found, expected, "row by row", moved, case)
 
 
+def _has_equally_good_places(case: Case, model: Any) -> bool:
+    if case.name not in NOT_UNIQUE:
+        return False
+    parts = model.components_ / np.maximum(np.abs(model.components_).max(axis=1, keepdims=True), 1e-300)
+    return bool(np.linalg.matrix_rank(parts, rtol=1e-6) < len(parts))
+
+
 def _in_another_container(model: Any, case: Case, shown: Shown, folder: Path) -> None:
-    """Check what a model makes of rows that come in another container than those it was fitted to."""
+    """Check the outputs of a model for rows in another container than that of the fit."""
     X = case.rows.X
-    if case.name in NOT_UNIQUE and len(model.components_) > min(X.shape):
+    if _has_equally_good_places(case, model):
         return
     found = _shown(model, case.rows.other.within(folder).make(X))
-    _alike(
-        found,
-        shown,
-        f"placed in {case.rows.other}",
-        lambda: (_shown(model, Z) for Z in _nudged(X, case)),
-        case,
-    )
+    by_divergence = case.name in BY_DIVERGENCE
+    if by_divergence:
+        found, shown = ({"reconstruction": model.inverse_transform(Z["transform"])} for Z in (found, shown))
+
+    def moved() -> Iterator[Shown]:
+        for Z in _nudged(X, case):
+            new = _shown(model, Z)
+            yield {"reconstruction": model.inverse_transform(new["transform"])} if by_divergence else new
+
+    _alike(found, shown, f"placed in {case.rows.other}", moved, case, room=0.01 if by_divergence else 0.0)
 
 
 def _another_way(model: Any, case: Case, shown: Shown, folder: Path, permute: bool) -> None:
-    """Fit again from another container, in blocks of a few rows and three threads, and in another order."""
+    """Fit again from another container, in blocks of a few rows with three threads, and in another order."""
     X, y = case.rows.X, case.target.y
     order = np.arange(len(X))
     if permute:
@@ -238,9 +253,7 @@ def _another_way(model: Any, case: Case, shown: Shown, folder: Path, permute: bo
             changed.enter_context(patch(name, value))
         other = _fit(case, rows, y)
         found = _shown(other, X)
-    if _has_ties(
-        other
-    ):  # then any rotation of their directions is a solution, and all have the same products
+    if _has_ties(other):  # any rotation of their directions is a solution, with the same products
         found, shown = (
             what | {"transform": what["transform"] @ what["transform"].T} for what in (found, shown)
         )
@@ -259,9 +272,9 @@ def _another_way(model: Any, case: Case, shown: Shown, folder: Path, permute: bo
 
 
 def _flat_room(one: Any, other: Any) -> float:
-    """Return how far apart two descents may end that stop by their objective, and reach the same one within 10 tol.
+    """Return how far apart two descents may end that stop by their objective, and agree in it within 10 tol.
 
-    Near its minimum an objective is quadratic: what changes it by a share of tol moves the variables by its root.
+    Near its minimum an objective is quadratic, so a relative change of tol moves the variables by its square root.
     """
     values = [getattr(model, "objective_", None) for model in (one, other)]
     tol = float(one.get_params().get("tol", 0))
@@ -272,7 +285,7 @@ def _flat_room(one: Any, other: Any) -> float:
 
 
 def _has_ties(model: Any) -> bool:
-    """Tell whether directions have eigenvalues that are nearly equal."""
+    """Tell whether directions have nearly equal eigenvalues."""
     values = getattr(model, "eigenvalues_", None)
     return values is not None and bool(
         (np.abs(np.diff(values)) <= 0.01 * np.abs(values).max(initial=0.0)).any()
@@ -280,7 +293,7 @@ def _has_ties(model: Any) -> bool:
 
 
 def _free_of_order(case: Case) -> bool:
-    """Tell whether a result is that of a set of rows: no start, draw, fold or tie of cosines follows their order."""
+    """Tell whether a result does not depend on the order of the rows, by initial values, samples, folds or ties."""
     p = case.parameters
     folds = "cv" in map(str, p.values()) or isinstance(p.get("ridge"), list)
     return case.name not in ORDERED and "n_landmarks" not in p and not folds and p.get("metric") != "cosine"
@@ -293,10 +306,10 @@ def _permuted(y: Any, order: np.ndarray) -> Any:
 
 
 def _nudged(X: np.ndarray, case: Case) -> Iterator[np.ndarray]:
-    """Give X with the last digits of its cells changed, more of them each time.
+    """Yield X with the last digits of its cells changed, more of them each time.
 
-    The round-off of a kernel is a share of its size, and where its values hardly differ (a small gamma, a large
-    constant) that is a far larger share of what a change of X does to them: half of the digits are changed.
+    The round-off of a kernel is relative to its size. If its values hardly differ (a small gamma, a large constant),
+    it is much larger relative to the effect of a change of X, so half of the digits are changed.
     """
     if X.dtype.kind != "f" or X.dtype == np.float16:
         X = X.astype(np.float32 if X.dtype == np.float16 else float)
@@ -328,14 +341,14 @@ def _alike(
     case: Case,
     room: float = 0.0,
 ) -> None:
-    """Compare up to round-off: up to ten times what outputs move where the last digits of X are changed.
+    """Compare up to round-off: ten times the change of the outputs when the last digits of X are changed.
 
-    That is found out only where the difference is not small anyway. Where a nudge leads to a refusal, the case
-    stands at the edge of one, and nothing is expected.
+    This change is computed only if the difference is not small. If a change of X leads to a refusal, the case is at
+    the limit of a refusal, and is not compared.
     """
     assert found.keys() == shown.keys(), f"{what}: other outputs"
     tight = 1e-4 if _has_kernel(case) or case.rows.X.dtype in (np.float32, np.float16) else 1e-8
-    # Iterations stop anywhere within their tolerance.
+    # Iterations may stop anywhere within their tolerance.
     tight = max(tight, room, 100 * float(case.make().get_params().get("tol", 0)))
     away = {name: _away(found[name], values) for name, values in shown.items()}
     far = {name for name, value in away.items() if value > tight}
@@ -345,7 +358,7 @@ def _alike(
     with contextlib.suppress(Refused):
         for other in moved():
             changes = {name: _away(other[name], shown[name]) for name in far}
-            # Beyond a hundredth the last digits decide which of several results there is.
+            # Beyond a hundredth the last digits decide between several results.
             allowed = {
                 name: max(allowed[name], 10 * c if c < 0.01 else np.inf) for name, c in changes.items()
             }
@@ -358,7 +371,7 @@ def _alike(
 
 
 def _away(a: np.ndarray, b: np.ndarray) -> float:
-    """Return the largest difference, over the largest value; columns may point the other way."""
+    """Return the largest difference relative to the largest value; the signs of columns may differ."""
     if a.shape != b.shape:
         return np.inf
     largest = np.abs(b).max(initial=0.0)

@@ -1,7 +1,7 @@
-"""Commands whose reads fail, come short, or meet a file that another process changes while it is read.
+"""Commands whose reads fail or are short, or whose file is changed by another process while it is read.
 
-A read that fails is one sentence that says so, or it changes nothing. Half of what was asked for is no failure. A
-file that shrinks, grows or is replaced meanwhile gives a result or a sentence. What was there before stays as it was.
+A failing read gives one sentence that says so, or has no effect. A short read is not a failure. A file that shrinks,
+grows or is replaced meanwhile gives a result or a sentence. Existing files stay unchanged.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from places import new_folder
 from scenarios import files_of, result_lines, told_by
 
 _PREFIX = "read-"
-# How a read that failed is told: by labelfold, by NumPy, which is not told why, and by SQLite.
-_SAID = ("could not be read", "could only read", "disk I/O error", "disk image is malformed")
+# Messages about a failing read: of labelfold, and of SQLite.
+_SAID = ("could not be read", "disk I/O error", "disk image is malformed")
 FAULTS = 10
 NAMES = tuple(f"{_PREFIX}{name}" for name in FORMATS)
 
 
 @dataclass(frozen=True)
 class Reader:
-    """A command that reads a file, and what it does when nothing is wrong."""
+    """A command that reads a file, and its result without faults."""
 
     arguments: list[str]
     before: Path
@@ -38,7 +38,7 @@ class Reader:
     calls: list[str]
 
     def disturbed(self, kind: str, number: int, *, shown: bool = False) -> str:
-        """Run the command once with a read that goes wrong, check what it did, and that it can be run again."""
+        """Run the command once with a failing read; check its effect, and that it can be run again."""
         root = new_folder("reads-")
         folder, aside = root / "work", root / "aside"
         shutil.copytree(self.before, folder)
@@ -85,7 +85,7 @@ class Reader:
 
 @cache
 def reader(name: str, command: str) -> Reader:
-    """Run a command once, undisturbed, and list its reads."""
+    """Run a command once without faults, and list its reads."""
     before = whole(name)
     root = new_folder("reads-")
     folder, counted = root / "work", root / "calls"
@@ -99,7 +99,7 @@ def reader(name: str, command: str) -> Reader:
 
 
 def run_batch(name: str, seed: int, number: int, *, shown: bool = False) -> tuple[Counter[str], str]:
-    """Have reads of a format go wrong; return how often that gave a result or a sentence, and what failed."""
+    """Let reads of a format fail; return the numbers of results and sentences, and the failure, if any."""
     ended: Counter[str] = Counter()
     if not loaded():
         return ended, ""

@@ -1,4 +1,4 @@
-"""The record of all campaigns, and the table of docs/reliability.md that is made from it."""
+"""The record of all campaigns, and the table of docs/reliability.md."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BEGIN, _END = "<!-- campaign: made by python campaign --publish -->\n", "<!-- e
 
 
 def add(sums: Iterable[dict[str, Any]]) -> None:
-    """Add the sums of a campaign to the record, and bring the page up to date."""
+    """Add the sums of a campaign to the record, and update the page."""
     new = not RECORD.is_file()
     with RECORD.open("a", newline="") as file:
         writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
@@ -33,7 +33,7 @@ def add(sums: Iterable[dict[str, Any]]) -> None:
 
 
 def table() -> str:
-    """Return the sums of the record as a table of Markdown."""
+    """Return the sums of the record as a Markdown table."""
     with RECORD.open(newline="") as file:
         rows = list(csv.DictReader(file))
     lines = [

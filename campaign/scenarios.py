@@ -1,4 +1,4 @@
-"""The long commands, each with what its folder holds before, and what must be true of it after anything."""
+"""The long commands, with the files of their folder before, and checks of its state after a fault."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FIT = "fit {}.csv -t kind --id name -m pcals -o m.skops"
 _UNFINISHED = re.compile(r"\.[0-9a-f]{16}\.part")
 _SECONDS = ("fit_seconds", "transform_seconds")
 
-# The command, and those that were run before it.
+# The command, and the commands before it.
 SCENARIOS = {
     "compare-new": [COMPARE.format(1)],
     "compare-again": [COMPARE.format(1), COMPARE.format(2)],
@@ -60,23 +60,23 @@ SCENARIOS = {
 
 @dataclass(frozen=True)
 class Scenario:
-    """A command, ready to be disturbed.
+    """A command to be disturbed.
 
     Attributes
     ----------
     name : str
     arguments : list of str
-        Of the command.
+        Arguments of the command.
     before : Path
-        The folder as it is before.
+        The folder before the command.
     was : dict
-        Its files.
+        The files of that folder.
     reference : dict
-        What the files tell when the command was not disturbed.
+        The content of the files after a run without faults.
     seconds : float
-        How long that took.
+        The seconds of that run.
     calls : list of str
-        The calls that changed something on the disk.
+        The calls that changed the disk in that run.
     """
 
     name: str
@@ -96,10 +96,10 @@ class Scenario:
     def check_state(
         self, folder: Path, ended: Ended, interrupted: bool = False, littered: bool = False
     ) -> None:
-        """Check that everything is whole: as it was before, or as the command makes it.
+        """Check that every file is complete: as before, or as the command writes it.
 
-        After Ctrl-C a command may have made less. Unfinished files may be left by one that was killed, or where it is
-        ``littered`` because nothing could be removed.
+        After Ctrl-C a command may have written fewer files. Unfinished files may remain if it was killed, or if
+        nothing could be removed (``littered``).
         """
         now = files_of(folder)
         left = [name for name in now if _UNFINISHED.search(name)]
@@ -107,7 +107,7 @@ class Scenario:
         aside = [data for name, data in now.items() if "results.previous" in name]
         for name, data in self.was.items():
             if name not in now:
-                # what the command does not make it removes, once all else is in place
+                # files that the command does not write are removed when all others are in place
                 replaced = all(
                     now.get(made) != self.was.get(made) for made in now if made.endswith("report.html")
                 )
@@ -123,14 +123,14 @@ class Scenario:
                     f"{name} has other results"
                 )
             else:
-                told = told_by(name, data)  # fails where it is not whole
+                told = told_by(name, data)  # fails if it is not complete
                 alike = interrupted or name.endswith("report.html") or told == self.reference[name]
                 assert alike, f"{name} is neither as before nor as the command makes it"
         if ended.status == 0:
             self.check_same(now)
 
     def check_same(self, now: dict[str, bytes]) -> None:
-        """Check that the files tell what they tell when nothing was disturbed."""
+        """Check that the files have the same content as after a run without faults."""
         told = {name: told_by(name, data) for name, data in now.items() if "results.previous" not in name}
         wanted = {name: data for name, data in self.reference.items() if "results.previous" not in name}
         assert told.keys() == wanted.keys(), f"other files: {sorted(told.keys() ^ wanted.keys())}"
@@ -138,7 +138,7 @@ class Scenario:
         assert not other, f"{other} came out otherwise"
 
     def check_next(self, folder: Path) -> None:
-        """Check that the next run goes on, and gives what a run gives that nothing disturbed."""
+        """Check that the next run continues, and gives the result of a run without faults."""
         ended = run(self.arguments, folder)
         ended.check_words()
         assert ended.status == 0, f"the next run failed: {ended.err}"
@@ -147,7 +147,7 @@ class Scenario:
 
 @cache
 def scenario(name: str) -> Scenario:
-    """Run what comes before a command, and the command once, undisturbed."""
+    """Run the commands before a command, and the command once without faults."""
     warm()
     root = new_folder(f"{name}-")
     before = root / "before"
@@ -178,12 +178,12 @@ def _undisturbed(arguments: list[str], folder: Path, prepare: Callable[[], Any] 
 
 @cache
 def warm() -> None:
-    """Import what the commands need, and make the demo a short one."""
+    """Import everything that the commands need, and shorten the demo."""
     import labelfold.app.commands._compare as commands
     import labelfold.app.io._shipped as shipped
     from labelfold.app._cli import main
 
-    # by default one lock for all forked children, which one that is killed would never give back
+    # the default is one lock for all forked children, which a killed child would never release
     tqdm.set_lock(threading.RLock())
     load = shipped._load
 
@@ -201,14 +201,14 @@ def warm() -> None:
     ):
         write_table(Path(folder) / "t.csv", 0)
         os.chdir(folder)
-        try:  # what is imported in the midst of a command, and compiled
+        try:  # imports and compilation during a command
             assert main(COMPARE.format(1).split()) == 0
         finally:
             os.chdir(here)
 
 
 def write_table(path: Path, seed: int) -> None:
-    """Write a table of 60 rows with names, of which 18 have a label."""
+    """Write a table of 60 rows with names, of which 18 are labelled."""
     rng = np.random.default_rng(seed)
     kinds = rng.integers(0, 3, 60)
     X = rng.standard_normal((60, 4)) + 3 * np.eye(3, 4)[kinds]
@@ -220,7 +220,7 @@ def write_table(path: Path, seed: int) -> None:
 
 
 def write_h5ad(path: Path) -> None:
-    """Write a table as AnnData beside it."""
+    """Write a table as an AnnData file beside it."""
     import anndata
     import pandas as pd
 
@@ -232,7 +232,7 @@ def write_h5ad(path: Path) -> None:
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    """Return what the files of a folder hold; the lock is none of them."""
+    """Return the contents of the files of a folder, without the lock."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in sorted(folder.rglob("*"))
@@ -241,14 +241,14 @@ def files_of(folder: Path) -> dict[str, bytes]:
 
 
 def result_lines(data: bytes) -> set[str]:
-    """Return the runs in results.csv, without the seconds they took; half a line at the end is none."""
+    """Return the runs in results.csv without their seconds; an incomplete last line is ignored."""
     whole = data[: data.rfind(b"\n") + 1].decode(errors="replace")
     rows = csv.DictReader(io.StringIO(whole, newline=""))
     return {json.dumps({k: v for k, v in row.items() if k not in _SECONDS}) for row in rows}
 
 
 def told_by(name: str, data: bytes) -> Any:
-    """Return what a file tells that is the same whenever it is made; fail where it is not whole."""
+    """Return the reproducible content of a file; fail if it is not complete."""
     if name.endswith("results.csv"):
         assert data.endswith(b"\n"), f"{name} ends with half a line"
         return sorted(result_lines(data))
@@ -263,6 +263,6 @@ def told_by(name: str, data: bytes) -> Any:
             assert "schema.json" in archive.namelist(), f"{name} has no schema"
             note = json.loads(archive.read("labelfold.json"))
             return note, sorted(m.CRC for m in archive.infolist() if m.filename.endswith(".npy"))
-    if name.endswith("answer.json"):  # its details tell how much was there before
+    if name.endswith("answer.json"):  # its details depend on earlier results
         return {key: value for key, value in json.loads(data).items() if key != "details"}
     return data

@@ -1,4 +1,4 @@
-"""Targets in every form that people have them in, and some that nobody should."""
+"""Targets in many forms, valid and invalid."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scipy import sparse
 
 
 class Target(NamedTuple):
-    """A target as it is given, what goes with it, and what may be predicted: None where that is numbers."""
+    """A target, its parameters, and the possible predictions (None for numbers)."""
 
     y: Any
     parameters: dict[str, Any]
@@ -24,7 +24,7 @@ class Target(NamedTuple):
 
 @st.composite
 def class_codes(draw: st.DrawFn) -> np.ndarray:
-    """Draw the class of each row, mostly so that every class has two rows and more."""
+    """Draw the class of each row; mostly every class has at least two rows."""
     rng = np.random.default_rng(draw(st.integers(0, 2**31)))
     n = draw(st.integers(1, 8) if rare(rng, 0.08) else st.integers(9, 36))
     n_classes = draw(st.sampled_from([2, 2, 2, 3, 3, 4, 6]))
@@ -35,7 +35,7 @@ def class_codes(draw: st.DrawFn) -> np.ndarray:
 
 @st.composite
 def class_targets(draw: st.DrawFn, codes: np.ndarray) -> Target:
-    """Draw a form in which the classes are given, some rows without a label."""
+    """Draw a form of the classes, with some rows unlabelled."""
     rng = np.random.default_rng(draw(st.integers(0, 2**31)))
     hidden = rng.random(len(codes)) < draw(st.sampled_from([0.0, 0.0, 0.3, 0.7]))
     if not rare(rng, 0.1):
@@ -50,7 +50,7 @@ def class_targets(draw: st.DrawFn, codes: np.ndarray) -> Target:
 
 @st.composite
 def several_labels(draw: st.DrawFn, n: int) -> Target:
-    """Draw several labels a row, in a form."""
+    """Draw several labels a row, in some form."""
     rng = np.random.default_rng(draw(st.integers(0, 2**31)))
     Y = (rng.random((n, draw(st.integers(2, 4)))) < draw(st.sampled_from([0.4, 0.4, 0.1]))).astype(float)
     hidden = rng.random(n) < draw(st.sampled_from([0.0, 0.4]))
@@ -60,7 +60,7 @@ def several_labels(draw: st.DrawFn, n: int) -> Target:
 
 @st.composite
 def number_targets(draw: st.DrawFn, n: int) -> Target:
-    """Draw numbers, one or several a row, in a form."""
+    """Draw numbers, one or several a row, in some form."""
     rng = np.random.default_rng(draw(st.integers(0, 2**31)))
     y = rng.standard_normal((n, draw(st.sampled_from([1, 1, 1, 3]))))
     y = y * draw(st.sampled_from([1e-100, 1e100, 0.0] if rare(rng, 0.1) else [1.0, 1e-3, 1e4]))
@@ -72,7 +72,7 @@ def number_targets(draw: st.DrawFn, n: int) -> Target:
 
 @st.composite
 def odd_targets(draw: st.DrawFn, codes: np.ndarray) -> Target:
-    """Draw a target that must be refused, or cannot be what was meant."""
+    """Draw a target that must be refused, or is ambiguous."""
     form = draw(st.sampled_from(sorted(_ODD)))
     return Target(_ODD[form](codes), {}, None, form)
 
@@ -85,7 +85,7 @@ def _marked(codes: np.ndarray, hidden: np.ndarray, names: list[Any], mark: Any) 
 
 
 def _listed(names: list[Any], mark: Any, hold: Any = list, **parameters: Any) -> Any:
-    """Return a form: names of the classes, a mark of rows without a label, and what holds them."""
+    """Return a form: names of the classes, a mark for unlabelled rows, and the container."""
 
     def form(codes: np.ndarray, hidden: np.ndarray) -> tuple[Any, dict[str, Any], list[Any]]:
         return hold(_marked(codes, hidden, names, mark)), parameters, names
@@ -185,7 +185,7 @@ _ODD = {
 
 
 def plain(y: Any) -> str:
-    """Return a target as text, to see whether it was changed."""
+    """Return a target as text, to check that it was not changed."""
     if sparse.issparse(y):
         y = y.toarray()
     return repr(np.asarray(y, dtype=object).tolist()) if not isinstance(y, str | list) else repr(y)

@@ -1,12 +1,12 @@
-"""Gene expression with few annotated cells: an .h5ad file is made, compared on, and read back.
+"""Gene expression with few annotated cells: write an .h5ad file, run compare on it, and read the result.
 
     python docs/gene_expression.py                      3,000 cells by 2,000 genes, 60 of them annotated
     python docs/gene_expression.py --cells 300 --genes 200 --folder try --methods labelfold,lda
 
 Further options are those of labelfold compare.
 
-The cells are generated, so that the truth is known: counts with the sparsity and depth of droplet sequencing, of
-eight types in three lineages, the rarest 2% of all. What follows is what one would type for a real file.
+The cells are generated, so that all types are known: counts with the sparsity and depth of droplet sequencing, of
+eight types in three lineages, the rarest with 2% of the cells. The command is the one for a real file.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ SHARES = np.array([0.3, 0.2, 0.12, 0.12, 0.02, 0.14, 0.06, 0.04])
 def make_cells(
     n_cells: int, n_genes: int, n_annotated: int, seed: int = 0
 ) -> tuple[anndata.AnnData, np.ndarray]:
-    """Return cells of which few have a type in ``obs["cell_type"]``, and the type of each.
+    """Return cells, of which few have a type in ``obs["cell_type"]``, and the type of each cell.
 
-    A gene's mean is log-normal. One gene in ten differs between lineages and one in thirty between types, by a factor
-    of e or so. Cells differ in depth, and counts are negative binomial.
+    The mean of a gene is log-normal. One gene in ten differs between lineages and one in thirty between types, by a
+    factor of about e. Cells differ in depth, and counts are negative binomial.
     """
     rng = np.random.default_rng(seed)
     kind = rng.choice(len(TYPES), n_cells, p=SHARES)
@@ -44,7 +44,7 @@ def make_cells(
     counts = rng.poisson(rate * rng.gamma(2.0, 0.5, rate.shape))
     told = np.full(n_cells, None, dtype=object)
     order = rng.permutation(n_cells)
-    first = [order[kind[order] == j][:2] for j in range(len(TYPES))]  # two of each type at least
+    first = [order[kind[order] == j][:2] for j in range(len(TYPES))]  # at least two of each type
     chosen = np.concatenate([*first, np.setdiff1d(order, np.concatenate(first), assume_unique=True)])
     told[chosen[:n_annotated]] = np.array(TYPES, dtype=object)[kind[chosen[:n_annotated]]]
     cells = anndata.AnnData(
@@ -56,7 +56,7 @@ def make_cells(
 
 
 def main(argv: list[str] | None = None) -> float:
-    """Make the file, compare on it, and return the share of cells without annotation that are named rightly."""
+    """Write the file, run compare on it, and return the share of correct predictions among unannotated cells."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cells", type=int, default=3000)
     parser.add_argument("--genes", type=int, default=2000)

@@ -1,9 +1,9 @@
-"""Make the README's animation of the labelling page, docs/images/label.webp, from a session in a real browser.
+"""Create the animation of the labelling page in the README, docs/images/label.webp, in a real browser.
 
     python docs/label_animation.py
 
-Needs Chromium and Pillow. scikit-learn's 1,797 handwritten digits are labelled from the first on, by keys and a
-lasso. The labels are the true ones; the map, the questions and the accuracy are what the page shows of them.
+Needs Chromium and Pillow. scikit-learn's 1,797 handwritten digits are labelled from the beginning, by keys and a
+lasso. The labels are the true ones; the map, the questions and the accuracy are those of the page.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CAPTION = "document.querySelector('.ask').dataset.row"
 
 
 class Film:
-    """Pictures of a page, each with how long it is shown."""
+    """Pictures of a page, each with its duration."""
 
     def __init__(self, browser: Browser) -> None:
         self.browser = browser
@@ -60,7 +60,7 @@ class Film:
 
 
 def answer(browser: Browser, film: Film, truth: list[str], pictures: int) -> None:
-    """Answer the question by its key, or by its name the first time."""
+    """Answer the question by its key, or by the name of a new class."""
     row = browser.run("labelfoldMap.marks.question")
     browser.wait(f"{CAPTION} === '{row}'")
     film.shoot(120)
@@ -78,7 +78,7 @@ def answer(browser: Browser, film: Film, truth: list[str], pictures: int) -> Non
 
 
 def lasso(browser: Browser, film: Film, truth: list[str]) -> None:
-    """Draw around the rows taken for a zero, and label them together."""
+    """Draw a lasso around the rows predicted as zero, and label them together."""
     x, y = browser.run(
         "(() => { const b = document.querySelector('#map').getBoundingClientRect(); return [b.x, b.y]; })()"
     )
@@ -104,7 +104,7 @@ def lasso(browser: Browser, film: Film, truth: list[str]) -> None:
 
 
 def main() -> None:
-    """Label, and film it."""
+    """Label, and record the animation."""
     X, y = load_digits(return_X_y=True)
     truth = [str(value) for value in y]
     with tempfile.TemporaryDirectory() as folder:

@@ -1,9 +1,9 @@
-"""Write docs/memory.md: the most memory that every fit, transform, reader and command takes, from the tables below.
+"""Write docs/memory.md: the largest memory of every fit, transform, reader and command, from the tables below.
 
     python docs/memory.py
 
-tests/test_memory.py measures each as the resident memory of a process of its own, and fails where a docstring, the
-help of a command or the page says something else than the tables.
+tests/test_memory.py measures each as the resident memory of a separate process. It fails if a docstring, the help of
+a command or the page differs from the tables.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 PAGE = Path(__file__).with_suffix(".md")
 
-# What blocks of rows, threads and code that is compiled or loaded on first use take, beside any formula.
+# Bytes for blocks of rows, threads and code that is compiled or loaded on first use, in addition to any formula.
 OVERHEAD = 24 << 20
 
 LETTERS = {
@@ -30,7 +30,7 @@ LETTERS = {
 
 
 class Peak(NamedTuple):
-    """The most bytes beside X and what is returned: formulas in the letters above."""
+    """The largest memory in bytes besides X and the result: formulas in the letters above."""
 
     fit: str
     use: str = "0"
@@ -60,7 +60,7 @@ ESTIMATORS = {
 
 
 class Process(NamedTuple):
-    """The most memory of a whole process: so many MB, and so many times F."""
+    """The largest memory of a whole process: a number of MB, and a multiple of F."""
 
     what: str
     megabytes: int
@@ -68,7 +68,7 @@ class Process(NamedTuple):
     more: str = ""
 
 
-# By what tests/peak_commands.py measures each.
+# By the name under which tests/peak_commands.py measures each.
 PROCESSES = {
     "recipe": Process("`labelfold.Recipe`", 300, 8),
     "reading": Process(
@@ -82,12 +82,12 @@ PROCESSES = {
     "model": Process("`labelfold inspect`, reading a model", 300, 4),
     "shipped": Process("`labelfold demo`, `datasets`, `methods`", 600),
 }
-# What the docstring of `read_table` says.
+# The sentence in the docstring of `read_table`.
 READER = "Memory of the process, at most: 300 MB and 8 times the size of the file, unpacked (docs/memory.md)."
 
 
 def sentence(name: str) -> str:
-    """Return what the docstring of an estimator says of its memory.
+    """Return the sentence about memory in the docstring of an estimator.
 
     >>> sentence("SSDR")
     'Memory beside a dense X, at most: ``64*d*d`` bytes in fit, none in transform, and 24 MB (docs/memory.md).'
@@ -101,12 +101,12 @@ def sentence(name: str) -> str:
 
 
 def verb(name: str) -> str:
-    """Return what a fitted estimator does to rows."""
+    """Return the method that a fitted estimator applies to rows."""
     return "predict" if name in ("LapRLS", "TSVM") else "transform"
 
 
 def bound(formula: str, **letters: float) -> float:
-    """Return the bytes that a formula allows.
+    """Return the number of bytes that a formula allows.
 
     >>> bound("8*n*k", n=10, k=2) - OVERHEAD
     160.0
@@ -115,7 +115,7 @@ def bound(formula: str, **letters: float) -> float:
 
 
 def most(name: str, size: float) -> float:
-    """Return the bytes that a process may take of a file of a size.
+    """Return the number of bytes that a process may use for a file of a given size.
 
     >>> most("model", 1e6) == 300 * 2**20 + 4e6
     True
@@ -124,7 +124,7 @@ def most(name: str, size: float) -> float:
 
 
 def help_of(name: str) -> str:
-    """Return what the help of a command ends with.
+    """Return the last sentence of the help of a command.
 
     >>> help_of("shipped")
     'At most 600 MB of memory (docs/memory.md).'

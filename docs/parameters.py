@@ -1,4 +1,4 @@
-"""Write docs/parameters.md: what each parameter means, and its default in every estimator, from the signatures.
+"""Write docs/parameters.md: the meaning of each parameter, and its default in every estimator, from the signatures.
 
     python docs/parameters.py
 
@@ -96,8 +96,9 @@ MEANINGS = {
     "corrected": ("whether embeddings keep the inner products of the rows", "yes or no"),
     "refit": ("whether all coefficients are refitted jointly", "yes or no"),
     "init": ("initial values of the iterations", "a name, or arrays"),
-    "candidates": ('numbers of components that "cv" chooses from', "counts"),
+    "candidates": ('numbers of components that "cv" chooses from', "counts, or the largest"),
     "cv": ('number of folds of "cv"', "a count"),
+    "repeats": ('how often "cv" draws the folds, with few labels', "a count"),
     "one_standard_error": ('whether "cv" takes the smallest number within one standard error', "yes or no"),
     "n_stages": ("number of stages in which the weight of unlabelled rows increases", "a count"),
     "max_switches": ("largest number of label pairs that switch at once", "a count"),

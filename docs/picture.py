@@ -1,9 +1,8 @@
-"""Make the pictures of the README from the report that `make demo` writes: docs/images/map.png and report.png.
+"""Create the pictures of the README from the report of `make demo`: docs/images/map.png and report.png.
 
     python docs/picture.py demo/report.html
 
-Needs Chromium. The map comes alone, since it is the first thing one sees. The report is cut to what a picture has
-room for.
+Needs Chromium. The map is a picture of its own, since it comes first. The report is cropped.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def main(report: str) -> None:
             browser.look(1000, 1400, scale=scale)
             browser.open(Path(report).resolve())
             browser.run(script)
-            time.sleep(1)  # figures follow the new size
+            time.sleep(1)  # figures adapt to the new size
             browser.screenshot(HERE / "images" / name, element)
         browser.close()
 

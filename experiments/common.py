@@ -1,4 +1,4 @@
-"""What the experiments share: their data, their rows of results, and reports made from those rows."""
+"""Helpers of the experiments: their data, their rows of results, and reports from those rows."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ from scipy import sparse
 import labelfold
 
 RESULTS = Path(__file__).parent / "results"
+PUBLISHED = Path(__file__).parent / "published.csv"
 
-# A row is known by the first six; a re-run makes only the rows that are not there yet.
+# The first six fields identify a row; a re-run computes only missing rows.
 KEY = ("part", "dataset", "source", "method", "parameters", "seed")
 FIELDS = (*KEY, "published", "ours", "relative", "seconds", "versions")
 
@@ -35,7 +36,7 @@ class Data(NamedTuple):
     Attributes
     ----------
     name : str
-        Its name.
+        Name of the set.
     X : ndarray or csr_array of shape (n, d)
         Rows, float64.
     y : ndarray of shape (n,) or (n, c)
@@ -51,12 +52,12 @@ class Data(NamedTuple):
 
 
 def has_data() -> bool:
-    """Say whether the environment names a folder of real data."""
+    """Tell whether the environment names a folder of real data."""
     return bool(os.environ.get("LABELFOLD_DATA"))
 
 
 def load(name: str, generate: Callable[[np.random.Generator], tuple[Any, np.ndarray]]) -> Data:
-    """Return NAME.npz of the folder LABELFOLD_DATA where it is there, else what ``generate(rng)`` makes of its shape.
+    """Return NAME.npz of the folder LABELFOLD_DATA if it exists, else ``generate(rng)``, data of its shape.
 
     The file holds X, or X_data, X_indices, X_indptr and X_shape; and y (classes) or Y (label columns).
     """
@@ -79,14 +80,14 @@ def rng_of(*words: Any) -> np.random.Generator:
 
 
 def dense_classes(rng: np.random.Generator, n: int, d: int, c: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return Gaussian classes around means of their own, in columns that depend on each other."""
+    """Return Gaussian classes with different means, in correlated columns."""
     y = np.arange(n) % c
     X = 0.5 * rng.standard_normal((c, d))[y] + rng.standard_normal((n, d))
     return X @ (np.eye(d) + 0.3 * rng.standard_normal((d, d)) / np.sqrt(d)), y
 
 
 def dense_labels(rng: np.random.Generator, n: int, d: int, c: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return Gaussian rows and label columns, each the sign of a noisy direction, about a quarter of them 1."""
+    """Return Gaussian rows and label columns, each the sign of a noisy direction; about a quarter of them are 1."""
     X = rng.standard_normal((n, d))
     scores = X @ rng.standard_normal((d, c)) / np.sqrt(d) + 0.5 * rng.standard_normal((n, c))
     return X, (scores > np.quantile(scores, 0.75)).astype(np.uint8)
@@ -95,7 +96,7 @@ def dense_labels(rng: np.random.Generator, n: int, d: int, c: int) -> tuple[np.n
 def sparse_text(
     rng: np.random.Generator, n: int, d: int, c: int, length: int, *, labels: bool = False
 ) -> tuple[sparse.csr_array, np.ndarray]:
-    """Return unit rows of about ``length`` words of Zipf-like frequency, which lean with the topics of their row."""
+    """Return unit rows of about ``length`` words of Zipf-like frequency, some typical for the topics of a row."""
     frequency = 1 / (np.arange(d) + 20.0)
     lean = np.exp(0.7 * rng.standard_normal((c, d)))
     topic = np.arange(n) % c
@@ -116,7 +117,7 @@ def sparse_text(
 
 
 def words(**parameters: Any) -> str:
-    """Return parameters as the text of a row: ``ridge=0.01 n=500``."""
+    """Return parameters as text for a row: ``ridge=0.01 n=500``."""
     return " ".join(
         f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
         for name, value in parameters.items()
@@ -128,9 +129,29 @@ def parameter(row: dict[str, str], name: str) -> str:
     return dict(word.split("=", 1) for word in row["parameters"].split())[name]
 
 
+class Published(NamedTuple):
+    """A number printed in a paper, with its spread, if any."""
+
+    value: float
+    spread: float | None
+
+
+@cache
+def published(paper: str, part: str) -> dict[tuple[str, str, str], Published]:
+    """Return the numbers of a table of a paper by set, method and setting (text from `words`)."""
+    with open(PUBLISHED, newline="") as file:
+        return {
+            (row["dataset"], row["method"], row["setting"]): Published(
+                float(row["value"]), float(row["spread"]) if row["spread"] else None
+            )
+            for row in csv.DictReader(file)
+            if (row["paper"], row["part"]) == (paper, part)
+        }
+
+
 @cache
 def versions() -> str:
-    """Return what the results were made with; ``code`` is a digest of the library's source."""
+    """Return the versions of the results; ``code`` is a digest of the library's source."""
     source = Path(labelfold.__file__).parent
     code = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(source.rglob("*.py")))).hexdigest()
     packages = ("labelfold", "numpy", "scipy", "scikit-learn")
@@ -149,7 +170,7 @@ class Results:
     Parameters
     ----------
     path : path
-        The file; rows that are there are kept.
+        The file; existing rows are kept.
     """
 
     def __init__(self, path: Path) -> None:
@@ -165,7 +186,7 @@ class Results:
         self._known = {tuple(row[name] for name in KEY) for row in self.rows}
 
     def has(self, **key: Any) -> bool:
-        """Say whether the row of this key is there."""
+        """Tell whether the row of this key exists."""
         return tuple(str(key[name]) for name in KEY) in self._known
 
     def add(self, **row: Any) -> None:
@@ -186,7 +207,7 @@ def _text(value: Any) -> str:
 
 
 def result_folder(quick: bool, output: str | None) -> Path:
-    """Return where results go: beside the experiments only those of a whole run on real data."""
+    """Return the folder of the results: beside the experiments only for a complete run on real data."""
     if output is not None:
         return Path(output)
     if quick or not has_data():
@@ -196,7 +217,7 @@ def result_folder(quick: bool, output: str | None) -> Path:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Hold the library and BLAS to one thread each."""
+    """Limit the library and BLAS to one thread each."""
     before = os.environ.get("LABELFOLD_NUM_THREADS")
     os.environ["LABELFOLD_NUM_THREADS"] = "1"
     try:
@@ -210,7 +231,7 @@ def one_thread() -> Iterator[None]:
 
 
 def seconds(f: Callable[[], Any]) -> tuple[float, Any]:
-    """Return the processor time of f, which neighbours disturb less than the clock, and its value."""
+    """Return the processor time of f, which depends less on other processes than wall-clock time, and its value."""
     start = time.process_time()
     value = f()
     return time.process_time() - start, value
@@ -245,7 +266,7 @@ class Report:
         self.parts.append("\n".join(lines))
 
     def figure(self, name: str, caption: str, draw: Callable[[Any], Any]) -> None:
-        """Add the figure that ``draw(pyplot)`` returns as NAME.png, or say why it is missing."""
+        """Add the figure that ``draw(pyplot)`` returns as NAME.png, or a sentence on why it is missing."""
         try:
             import matplotlib
         except ImportError:

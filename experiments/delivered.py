@@ -1,13 +1,12 @@
-"""What `labelfold compare` delivers, beside ten lines of scikit-learn.
+"""The results of `labelfold compare`, beside ten lines of scikit-learn.
 
     python experiments/delivered.py                      everything
     python experiments/delivered.py --parts baselines    scikit-learn only
-    python experiments/delivered.py --quick              a taste on small pieces, a minute
+    python experiments/delivered.py --quick              a small test, a minute
 
-Each of ten tables is written to a file with 60 labels in it, ten times, and the command line runs on it as in the
-README. predictions.csv is held against the labels that were hidden. Rows go to delivered.csv and
-delivered_baselines.csv as soon as they are known, and a re-run makes only the missing ones; delivered.md is made from
-both.
+Each of ten tables is written to a file with 60 labels, ten times, and the command of the README is run on it.
+predictions.csv is compared with the hidden labels. Rows are written to delivered.csv and delivered_baselines.csv as
+soon as they are known, and a re-run computes only missing ones; delivered.md is written from both.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ from common import Results, one_thread, result_folder, seconds, words
 from delivered_baselines import BASELINES, TABLES, Table, draw, predict, read
 from delivered_report import SURE, write_report
 
-# A wider table is written as an NPZ file, sparse.
+# A table with more columns is written as a sparse NPZ file.
 MOST_CSV_COLUMNS = 1000
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How much to run."""
+    """The size of a run."""
 
     sets: tuple[str, ...] = TABLES
     draws: int = 10
@@ -70,14 +69,14 @@ def baselines(results: Results, plan: Plan) -> None:
 
 
 def delivered(results: Results, plan: Plan) -> None:
-    """Write what the command line delivered for every draw: one row for each quantity."""
+    """Write the results of the command line for every draw: one row for each quantity."""
     for name in plan.sets:
         table = read(name, plan.most_rows)
         for seed in range(plan.draws):
             limit = {} if plan.time_limit is None else {"limit": plan.time_limit}
             key = {"part": "Delivered", "dataset": name, "source": table.source, "seed": seed}
             key["parameters"] = words(labels=plan.labels, **limit)
-            # the last row to be written
+            # this row is written last
             if results.has(**key, method="accuracy"):
                 continue
             known = draw(table.y, plan.labels, name, seed)
@@ -91,9 +90,9 @@ def delivered(results: Results, plan: Plan) -> None:
 
 
 def run(table: Table, known: np.ndarray, folder: Path, time_limit: float | None) -> dict[str, Any]:
-    """Run the README's command on a file with the known labels; return what came of it, accuracy last.
+    """Run the README's command on a file with the known labels; return its results, with the accuracy last.
 
-    A run that delivers no predictions has 0% right.
+    A run without predictions counts as 0% right.
     """
     file = write_table(table, known, folder)
     command = [Path(sys.executable).with_name("labelfold"), "compare", file, "--target", "y", "--id", "id"]
@@ -120,7 +119,7 @@ def run(table: Table, known: np.ndarray, folder: Path, time_limit: float | None)
 
 
 def write_table(table: Table, known: np.ndarray, folder: Path) -> Path:
-    """Write a table with the known labels: CSV, or sparse NPZ where that would be too wide."""
+    """Write a table with the known labels: CSV, or sparse NPZ if it has too many columns."""
     n, d = table.X.shape
     y = np.full(n, "", dtype="U8")
     y[known] = [f"c{code}" for code in table.y[known]]
@@ -146,7 +145,7 @@ def read_predictions(path: Path, n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def read_promise(path: Path, printed: str) -> dict[str, Any]:
-    """Return the method, its expected score (%) with an interval and its metric: of answer.json, else as printed."""
+    """Return the method, its expected score (%), interval and metric, from answer.json or from the printed text."""
     if path.is_file():
         answer = json.loads(path.read_text())
         named = {name: answer.get(name) for name in ("expected", "low", "high")}
@@ -161,7 +160,7 @@ PARTS = {"baselines": baselines, "delivered": delivered}
 
 
 def main(arguments: Sequence[str] | None = None) -> Path:
-    """Run what is missing, and write the report."""
+    """Compute missing rows, and write the report."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="small pieces of two tables")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))

@@ -1,4 +1,4 @@
-"""The tables of `delivered.py`, and what ten lines of scikit-learn predict of them."""
+"""The tables of `delivered.py`, and the predictions of ten lines of scikit-learn for them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sklearn.svm import SVC, LinearSVC
 
 from common import dense_classes, load, rng_of
 
-# Rows, columns and classes of a file: the shape of what is generated where it is not there.
+# Rows, columns and classes of each file, for generated data if the file is missing.
 DENSE = {
     "wine": (178, 13, 3),
     "ionosphere": (351, 34, 2),
@@ -34,7 +34,7 @@ DENSE = {
     "ssl_g241c": (1500, 241, 2),
     "ssl_g241d": (1500, 241, 2),
 }
-# Classes of news20_bydate_counts, by their place in alphabetical order.
+# Classes of news20_bydate_counts, by their index in alphabetical order.
 COUNTS = {"autos_motorcycles": (7, 8), "medicine_space": (13, 14)}
 TABLES = (*(name for name in DENSE if name != "ssl_g241d"), *COUNTS)
 MOST_ROWS, MOST_DOCUMENTS = 3000, 2000
@@ -42,12 +42,12 @@ FEWEST_ROWS_OF_A_WORD = 5
 
 
 class Table(NamedTuple):
-    """Rows and what is true of them.
+    """Rows and their true classes.
 
     Attributes
     ----------
     name : str
-        Its name.
+        Name of the table.
     X : ndarray or csr_array of shape (n, d)
         Rows; word counts are sparse.
     y : ndarray of shape (n,)
@@ -69,7 +69,7 @@ class Table(NamedTuple):
 
 @cache
 def read(name: str, most_rows: int | None = None) -> Table:
-    """Return a table by name, with at most 3,000 rows (2,000 of counts), or so many as are asked for."""
+    """Return a table by name, with at most 3,000 rows (2,000 for counts), or ``most_rows``."""
     if name in COUNTS:
         data = load("news20_bydate_counts", _documents)
         kept = np.flatnonzero(np.isin(data.y, COUNTS[name]))
@@ -88,7 +88,7 @@ def read(name: str, most_rows: int | None = None) -> Table:
 
 
 def _documents(rng: np.random.Generator) -> tuple[sparse.csr_array, np.ndarray]:
-    """Return counts of Zipf-like words in four classes, each with words it prefers."""
+    """Return counts of Zipf-like words in four classes, each with typical words."""
     n, d, length = 800, 300, 60
     classes = np.array(sorted(c for pair in COUNTS.values() for c in pair))
     codes = np.arange(n) % len(classes)
@@ -98,12 +98,12 @@ def _documents(rng: np.random.Generator) -> tuple[sparse.csr_array, np.ndarray]:
 
 
 def draw(y: np.ndarray, labels: int, *words: Any) -> np.ndarray:
-    """Return which rows are labelled: of each class in proportion, one at least."""
+    """Return the indices of labelled rows: in proportion to the classes, at least one of each."""
     rng = rng_of("labels", *words)
     sizes = np.bincount(y)
     share = sizes * labels / len(y)
     counts = np.maximum(np.floor(share), 1).astype(int)
-    # what is left over, or one too many, falls where proportions are furthest off
+    # remaining labels go to the classes with the largest deviation from proportion
     while counts.sum() != labels:
         step = 1 if counts.sum() < labels else -1
         off = np.where((counts > 1) | (step > 0), step * (share - counts), -np.inf)
@@ -114,14 +114,14 @@ def draw(y: np.ndarray, labels: int, *words: Any) -> np.ndarray:
 
 @cache
 def _scaled(table_name: str, most_rows: int | None) -> Any:
-    """Return unit variance, or tf-idf of counts, over all rows."""
+    """Return all rows with unit variance, or tf-idf for counts."""
     table = read(table_name, most_rows)
     return (TfidfTransformer() if table.counts else StandardScaler()).fit_transform(table.X)
 
 
 @cache
 def _components(table_name: str, most_rows: int | None) -> np.ndarray:
-    """Return principal components of all scaled rows with 95% of the variance, or 100 of tf-idf."""
+    """Return principal components of all scaled rows with 95% of the variance, or 100 components of tf-idf."""
     Z = _scaled(table_name, most_rows)
     reducer = TruncatedSVD(min(100, *Z.shape), random_state=0) if sparse.issparse(Z) else PCA(0.95)
     return reducer.fit_transform(Z)
@@ -133,7 +133,7 @@ def _lda(X: Any, Z: Any, P: np.ndarray) -> tuple[Any, ClassifierMixin]:
 
 
 def _rbf_svm(X: Any, Z: Any, P: np.ndarray) -> tuple[Any, ClassifierMixin]:
-    # 1 / gamma of scikit-learn's "scale": the spread of the rows
+    # 1 / gamma of scikit-learn's "scale", the spread of the rows
     spread = 1.0 if sparse.issparse(Z) else Z.shape[1]
     grid = {"C": np.logspace(-1, 3, 5), "gamma": np.logspace(-2, 1, 4) / spread}
     return Z, GridSearchCV(SVC(), grid)
@@ -151,7 +151,7 @@ def _label_spreading(X: Any, Z: Any, P: np.ndarray) -> tuple[Any, ClassifierMixi
     return Z, LabelSpreading(kernel="knn", n_neighbors=7, max_iter=1000)
 
 
-# Each gets the rows as they are, scaled and reduced, and returns the rows it wants and a classifier.
+# Each gets the rows unchanged, scaled and reduced, and returns the rows that it uses and a classifier.
 BASELINES: dict[str, Callable[[Any, Any, np.ndarray], tuple[Any, ClassifierMixin]]] = {
     "shrinkage LDA": _lda,
     "random forest": lambda X, Z, P: (X, RandomForestClassifier(300, random_state=0)),
@@ -165,7 +165,7 @@ BASELINES: dict[str, Callable[[Any, Any, np.ndarray], tuple[Any, ClassifierMixin
 
 
 def predict(baseline: str, table: Table, most_rows: int | None, known: np.ndarray) -> np.ndarray:
-    """Return what a baseline says of every row of a table, told the labels of the known rows."""
+    """Return the predictions of a baseline for every row of a table, given the labels of the known rows."""
     key = table.name, most_rows
     rows, model = BASELINES[baseline](table.X, _scaled(*key), _components(*key))
     y = table.y[known]
@@ -174,6 +174,6 @@ def predict(baseline: str, table: Table, most_rows: int | None, known: np.ndarra
     if isinstance(model, LabelSpreading):
         few = np.full(len(table.y), -1)
         few[known] = y
-        with np.errstate(invalid="ignore"):  # rows that no label reaches fall to the first class
+        with np.errstate(invalid="ignore"):  # rows that no label reaches get the first class
             return model.fit(rows, few).transduction_
     return model.fit(rows[known], y).predict(rows)

@@ -1,4 +1,4 @@
-"""The page of `delivered.py`, made from its rows."""
+"""The page of `delivered.py`, written from its rows."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 
 from common import Report, Results, parameter
 
-SURE = (0.85, 0.95)  # predictions with such a confidence are to be right as often
-_LEVEL = 1.6449  # of a standard normal: 90% within
-_WIDEST = 1.5  # times the binomial interval
+SURE = (0.85, 0.95)  # predictions with this confidence should be right as often
+_LEVEL = 1.6449  # quantile of a 90% normal interval
+_WIDEST = 1.5  # largest width, relative to the binomial interval
 
 
 def write_report(results: Results, baselines: Results, path: Path) -> None:
-    """Write a table of what was delivered for each setting of the command, the aims, and all baselines."""
+    """Write a table of the results for each setting of the command, the aims, and all baselines."""
     page = Report(path)
     page.text(
         "# What `labelfold compare` delivers",
@@ -36,7 +36,7 @@ def write_report(results: Results, baselines: Results, path: Path) -> None:
 
 
 def _delivered(page: Report, rows: list[dict[str, str]], baselines: Results, setting: str) -> None:
-    """Add the table of one setting of the command, and what became of the aims."""
+    """Add the table of one setting of the command, and the state of the aims."""
     labels = int(parameter(rows[0], "labels"))
     names = list(dict.fromkeys(row["dataset"] for row in rows))
     lines, gaps, errors, covered, widths = [], [], [], [], []
@@ -97,7 +97,7 @@ def _aims(
     widths: Sequence[float],
     sure: tuple[int, int],
 ) -> list[list[str]]:
-    """Return each aim, what was found, and whether that is enough."""
+    """Return each aim, the result, and whether the aim is met."""
     gap, error = np.array(gaps), np.nan_to_num(np.array(errors))
     close, least = int(np.sum(gap >= -error)), min(gaps, default=np.nan)
     held, width = _mean(covered), _mean(widths)
@@ -144,7 +144,7 @@ def _best(rows: list[dict[str, str]], draws: Iterable[str]) -> tuple[str, dict[s
 
 
 def _promises(draws: Iterable[dict[str, str]], labels: int) -> tuple[list[bool], list[float]]:
-    """Return of each draw whether the interval held the truth, and its width over that of Wilson's interval."""
+    """Return for each draw whether the interval contains the truth, and its width relative to Wilson's interval."""
     inside, widths = [], []
     for found in draws:
         low, high = float(found.get("low", "nan")), float(found.get("high", "nan"))
@@ -156,13 +156,13 @@ def _promises(draws: Iterable[dict[str, str]], labels: int) -> tuple[list[bool],
 
 
 def wilson_width(share: float, count: int) -> float:
-    """Return the width of Wilson's 90% interval for a share of so many rows."""
+    """Return the width of Wilson's 90% interval for a share of ``count`` rows."""
     z2 = _LEVEL**2 / count
     return 2 * _LEVEL * float(np.sqrt(share * (1 - share) / count + z2 / (4 * count))) / (1 + z2)
 
 
 def _pooled(rows: list[dict[str, str]]) -> tuple[int, int]:
-    """Return how many predictions of that confidence were right, and how many there were."""
+    """Return the numbers of right and of all predictions with that confidence."""
     right, count = (
         sum(int(row["ours"]) for row in rows if row["method"] == m) for m in ("sure and right", "sure")
     )

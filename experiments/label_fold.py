@@ -1,23 +1,24 @@
-"""LabelFold beside its peers: the SSL book's seven sets, the open sets, what its parts bring, anchors and new rows.
+"""LabelFold beside other methods: the seven sets of the SSL book, open sets, its parts, anchors and new rows.
 
     python experiments/label_fold.py                          everything, hours on two cores
-    python experiments/label_fold.py --quick                  a taste on small pieces
+    python experiments/label_fold.py --quick                  a small test
     python experiments/label_fold.py --part book open         some parts: book, open, parts, anchors, new, aside
     python experiments/label_fold.py --methods LabelFold svm  some methods
     python experiments/label_fold.py --sets wine usps         some sets
-    python experiments/label_fold.py --report                 only the page, from the rows there are
+    python experiments/label_fold.py --report                 only the page, from existing rows
 
-Real data comes from the folder named by LABELFOLD_DATA (see DATA.md); without it every set is generated in its shape.
-Each number is a row of label_fold.csv as soon as it is known, and a re-run makes only the missing ones. The page
-label_fold.md is made from the CSV alone.
+Real data comes from the folder LABELFOLD_DATA (see DATA.md); otherwise every set is generated with its shape. Each
+number is written to label_fold.csv as soon as it is known, and a re-run computes only missing ones. The page
+label_fold.md is written from the CSV file.
 
-What was chosen on what: views by Digit1, g241c, Text, waveform, optdigits, ionosphere, wine; half-whitening by BCI;
-the weights' constants while looking at the mean of all seven sets of the book; the share of the linear views by pima;
-forms, intervals and probabilities by all open sets; Laplace views and their share by wine, ionosphere, sonar, pima,
-image, satimage, waveform and optdigits; trees and their share by 21 other tables and the sets of the part "aside",
-the exponent of that share with wine, ionosphere, sonar, pima, image, satimage and optdigits seen as well. usps and
-mnist49 decided on forms and calibration only, but their means were seen. The sets of the part "aside" decided on
-nothing else.
+The sets on which decisions were made: views: Digit1, g241c, Text, waveform, optdigits, ionosphere, wine;
+half-whitening:
+BCI; the constants of the weights: the mean of all seven sets of the book; the share of the linear views: pima; forms,
+intervals and probabilities: all open sets; Laplace views and their share: wine, ionosphere, sonar, pima, image,
+satimage, waveform and optdigits; trees and their share: 21 other tables and the sets of the part "aside"; the
+exponent of that share: these, and wine, ionosphere, sonar, pima, image, satimage and optdigits. usps and mnist49 were
+used for forms and calibration only, but their means were seen. The sets of the part "aside" were used for nothing
+else.
 """
 
 from __future__ import annotations
@@ -68,11 +69,11 @@ PEERS = (
 ONLY_OPEN = ("extra-trees", "logistic", "sklearn-lda", "naive-bayes", "tf-idf + logistic")
 ONLY_COUNTS = ("naive-bayes", "tf-idf + logistic")
 ONLY_DENSE = ("sklearn-lda",)
-# Slow peers: draws at 50 labels, at other numbers, and how many of the book's twelve splits.
+# Slow methods: number of draws with 50 labels, with other numbers of labels, and number of the book's twelve splits.
 SLOW = {"UMAP + kNN": (10, 0, 2), "PCA-LS": (10, 1, 2), "kernel-laprls": (3, 1, 2)}
 FAMILIES = ("linear", "principal", "rbf", "laplace", "graph", "trees")
-# Constants of the weights: equal but for the prior; all weight to the best view; no say of unlabelled rows; no share
-# reserved for linear and Laplace views.
+# Constants of the weights: equal weights except for the prior; all weight for the best view; no use of unlabelled
+# rows; no reserved share for linear and Laplace views.
 WEIGHTS: dict[str, dict[str, Any]] = {
     "equal weights": {"_POWER": 1e-9, "RESERVED": {}},
     "best view alone": {"_POWER": 100.0, "RESERVED": {}},
@@ -83,7 +84,7 @@ FORMS = ("as they are", "unit variance", "ranks")
 
 
 class Fold:
-    """LabelFold on one set: its views are made once, and the labels of every draw are used in turn."""
+    """LabelFold on one set: views are computed once, and used with the labels of every draw."""
 
     def __init__(self, data: Set, **parameters: Any) -> None:
         self.data, self.parameters, self.model = data, parameters, None
@@ -99,7 +100,7 @@ class Fold:
 
 
 def peer(name: str, data: Set, scale: str) -> Callable[[np.ndarray], np.ndarray] | None:
-    """Return a function of the labelled rows that predicts all rows, or None where the method is not there."""
+    """Return a function of the labelled rows that predicts all rows, or None if the method is not installed."""
     X = data.X
 
     def classifier(model: Any) -> Callable[[np.ndarray], np.ndarray]:
@@ -129,7 +130,7 @@ def peer(name: str, data: Set, scale: str) -> Callable[[np.ndarray], np.ndarray]
 
 
 def _umap(data: Set, scale: str) -> Callable[[np.ndarray], np.ndarray]:
-    """Return UMAP of all rows in ten dimensions, told the labels, and the nearest labelled row in it."""
+    """Return supervised UMAP of all rows in ten dimensions, and the class of the nearest labelled row in it."""
     from umap import UMAP
 
     X = StandardScaler().fit_transform(data.X) if scale == "unit variance" else data.X
@@ -145,7 +146,7 @@ def _umap(data: Set, scale: str) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def right(y: np.ndarray, guess: np.ndarray, labelled: np.ndarray) -> float:
-    """Return the accuracy (micro F1 for several labels a row) on the rows without a label, in per cent."""
+    """Return the accuracy (micro F1 for several labels a row) on unlabelled rows, in per cent."""
     rest = np.setdiff1d(np.arange(len(y)), labelled)
     if y.ndim == 2:
         return 100 * f1_score(y[rest], guess[rest], average="micro", zero_division=1.0)
@@ -180,7 +181,7 @@ def record(
 
 
 def book(results: Results, methods: list[str], chosen: Chosen, quick: bool) -> None:
-    """Part (a): the book's sets and splits, columns as they are."""
+    """Part (a): the book's sets and splits, with unchanged columns."""
     for name in chosen(BOOK):
         data = the_set(name, quick)
         budgets = [(size, seed) for size in (100, 10) for seed in range(2 if quick else 12)]
@@ -204,7 +205,7 @@ def book(results: Results, methods: list[str], chosen: Chosen, quick: bool) -> N
 
 
 def open_sets(results: Results, methods: list[str], chosen: Chosen, quick: bool) -> None:
-    """Part (b): the open sets; columns of unit variance for the peers, where X is dense."""
+    """Part (b): the open sets; for other methods dense columns are scaled to unit variance."""
     for name in chosen((*OPEN, *SEVERAL)):
         data = the_set(name, quick)
         sizes = [20, 50] if quick else [50, 20, 100, 200]
@@ -221,7 +222,7 @@ def open_sets(results: Results, methods: list[str], chosen: Chosen, quick: bool)
             run = peer(method, data, scale)
             if run is not None:
                 at_50, other, _ = SLOW.get(method, (draws, draws, 0))
-                if method == "PCA-LS" and sparse.issparse(data.X):  # half a minute a fit
+                if method == "PCA-LS" and sparse.issparse(data.X):  # a fit takes half a minute
                     at_50, other = 2, 0
                 some = [(size, seed) for size, seed in budgets if seed < (at_50 if size == 50 else other)]
                 record(results, "open", data, method, run, some)
@@ -229,7 +230,7 @@ def open_sets(results: Results, methods: list[str], chosen: Chosen, quick: bool)
 
 @contextmanager
 def weighted(**constants: Any) -> Iterator[None]:
-    """Change constants of the rule that weighs the views."""
+    """Change constants of the weights of the views."""
     with ExitStack() as stack:
         for name, value in constants.items():
             module = _solver if name == "RESERVED" else _view_weights
@@ -238,7 +239,7 @@ def weighted(**constants: Any) -> Iterator[None]:
 
 
 def families_of(data: Set) -> tuple[str, ...]:
-    """Return the families to leave out one by one: trees are for tables."""
+    """Return the families to leave out one at a time; trees only for tables."""
     return FAMILIES if data.X.shape[1] <= 100 else FAMILIES[:-1]
 
 
@@ -296,7 +297,7 @@ def new_rows(results: Results, methods: list[str], chosen: Chosen, quick: bool) 
 
 
 def aside(results: Results, methods: list[str], chosen: Chosen, quick: bool) -> None:
-    """Tables that only trees were chosen by: LabelFold with and without its Laplace views, beside quick peers."""
+    """Tables on which only trees were chosen: LabelFold with and without its Laplace views, beside fast methods."""
     for name in chosen(ASIDE):
         data = the_set(name, quick)
         budgets = [(size, seed) for size in (20, 50, 100) for seed in range(2 if quick else 10)]
@@ -313,7 +314,7 @@ PARTS = {"book": book, "open": open_sets, "parts": parts, "anchors": anchors, "n
 
 
 def main(arguments: list[str] | None = None) -> Path:
-    """Run the parts asked for, and write the page."""
+    """Run the requested parts, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--part", nargs="+", choices=list(PARTS), default=list(PARTS))

@@ -1,4 +1,4 @@
-"""The page of the experiment on LabelFold, made from its rows alone."""
+"""The page of the experiment on LabelFold, written from its rows."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _names(table: Table, at: int) -> list[str]:
 
 
 def _grid(report: Report, table: Table, turn: bool = False) -> None:
-    """Add a table of means: a row for each method, a column for each set, and the mean over the sets all have."""
+    """Add a table of means: a row for each method, a column for each set, and the mean over common sets."""
     sets, methods = _names(table, 1), [m for m in _names(table, 0) if m != "leave-one-out"]
     lines = []
     for method in methods:
@@ -58,7 +58,7 @@ def _grid(report: Report, table: Table, turn: bool = False) -> None:
 
 
 def _fewer(report: Report, table: Table) -> None:
-    """Say which methods ran on fewer draws than LabelFold."""
+    """Add a sentence on methods that ran on fewer draws than LabelFold."""
     most = max((len(seeds) for (method, _), seeds in table.items() if method == "LabelFold"), default=0)
     fewer: dict[str, int] = {}
     for (method, _), seeds in table.items():
@@ -92,7 +92,7 @@ def _open(report: Report, results: Results) -> None:
 
 
 def _against_best(report: Report, table: Table) -> None:
-    """Add the difference to the best peer in hindsight, over paired draws, with its standard error."""
+    """Add the paired difference to the method that is best in hindsight, with its standard error."""
     own = {"LabelFold", "linear view", "leave-one-out"}
     lines = []
     for one in _names(table, 1):
@@ -124,7 +124,7 @@ def _against_linear(report: Report, table: Table) -> None:
 
 
 def _coverage(report: Report, results: Results) -> None:
-    """Add how often the interval of the leave-one-out score holds the accuracy on the other rows."""
+    """Add how often the interval of the leave-one-out score contains the accuracy on the other rows."""
     lines = []
     for n_labelled in (20, 50, 100, 200):
         rows = [

@@ -1,4 +1,4 @@
-"""The sets of `label_fold.py`: at most 3,000 rows of each, and which of them are labelled in a draw."""
+"""The sets of `label_fold.py`: at most 3,000 rows of each, and the labelled rows of a draw."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BOOK = ("Digit1", "USPS", "COIL", "BCI", "g241c", "g241d", "Text")
 NINE = ("g241c", "g241d", "BCI", "USPS", "waveform", "optdigits", "usps", "mnist49", "Text")
 OPEN = (*NINE, "wine", "satimage", "ionosphere", "sonar", "pima", "image", "autos", "medicine", "atheism")
 SEVERAL = ("scene", "yeast")
-# File, rows and columns and classes where it is generated, and the classes that are kept.
+# File; rows, columns and classes if it is generated; and the classes in use.
 SETS: dict[str, tuple[str, int, int, int, tuple[int, ...] | None]] = {
     **{name: (f"ssl_{name}", 1500, 241, 2, None) for name in ("Digit1", "USPS", "g241c", "g241d")},
     "COIL": ("ssl_COIL", 1500, 241, 6, None),
@@ -47,7 +47,7 @@ COUNTS = ("autos", "medicine", "atheism")
 
 
 class Set:
-    """A data set of at most 3,000 rows, with the book's splits where it has some."""
+    """A data set of at most 3,000 rows, with the book's splits if it has any."""
 
     def __init__(self, name: str, quick: bool) -> None:
         file, n, d, c, kept = SETS[name]
@@ -69,7 +69,7 @@ class Set:
         self.X, self.y = X, y if y.ndim == 2 else np.unique(y, return_inverse=True)[1]
 
     def draw(self, n_labelled: int, seed: int) -> np.ndarray:
-        """Return which rows are labelled: the book's split where there is one, else one of each class and others."""
+        """Return the indices of labelled rows: the book's split, if any, else one of each class and others."""
         if n_labelled in self.splits:
             return self.splits[n_labelled][seed]
         rng = rng_of(self.name, n_labelled, seed)
@@ -82,7 +82,7 @@ class Set:
 
 
 def _splits(file: str) -> dict[int, np.ndarray]:
-    """Return the book's labelled rows, a row for each split, by their number."""
+    """Return the book's labelled rows, one row for each split, by their number."""
     path = Path(os.environ.get("LABELFOLD_DATA", "")) / f"{file}.npz"
     if not file.startswith("ssl_") or not path.is_file():
         return {}
@@ -100,12 +100,12 @@ def _generate(
 
 @lru_cache(maxsize=1)
 def the_set(name: str, quick: bool) -> Set:
-    """Return a data set; the last one is kept."""
+    """Return a data set; the last one is cached."""
     return Set(name, quick)
 
 
 def masked(y: np.ndarray, labelled: np.ndarray) -> np.ndarray:
-    """Return y with -1, or rows of NaN, where it is not labelled."""
+    """Return y with -1, or rows of NaN, for unlabelled rows."""
     known = np.full(len(y), -1) if y.ndim == 1 else np.full(y.shape, np.nan)
     known[labelled] = y[labelled]
     return known

@@ -1,12 +1,12 @@
-"""A simulated labeller: how many labels the labelling page's questions take, and whether what it promises holds.
+"""A simulated labeller: the number of labels that the page's questions need, and the accuracy of its estimates.
 
     python experiments/labelling.py                  everything
-    python experiments/labelling.py --parts example  one part alone
-    python experiments/labelling.py --quick          a taste on a small generated set, seconds
+    python experiments/labelling.py --parts example  one part only
+    python experiments/labelling.py --quick          a small test on a generated set, seconds
 
 A run draws 1,000 rows of a set, hides all labels, and answers the questions of `labelfold label` one by one; the
-model is fitted again after each. Rows go to labelling.csv as soon as they are known, and a re-run makes only the
-missing ones; labelling.md is made from it.
+model is refitted after each. Rows are written to labelling.csv as soon as they are known, and a re-run computes only
+missing ones; labelling.md is written from it.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ from labelling_report import write_report
 SETS = ("optdigits", "usps", "satimage", "Text", "waveform")
 STRATEGIES = ("mixed", "random", "uncertainty alone")
 
-# All views are weighed again when there are so many times as many labels, as on the page.
+# All views are weighted again when the number of labels has grown by this factor, as on the page.
 AGAIN = 1.3
 
-# A goal is reached where it is held with so many numbers of labels in a row.
+# A goal is reached if it holds for this many consecutive numbers of labels.
 IN_A_ROW = 5
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How much to run."""
+    """The size of a run."""
 
     sets: tuple[str, ...] = SETS
     runs: int = 10
     rows: int = 1000
-    labels: int = 60  # at least, of the strategy whose promises are looked at
-    most: int = 120  # where the goal is not reached before
-    final: int = 200  # labels by random drawing that the final accuracy is taken at
-    shown: tuple[int, ...] = (10, 20, 40)  # labels that accuracies are given for
+    labels: int = 60  # least labels of the strategy whose estimates are checked
+    most: int = 120  # most labels, if the goal is not reached
+    final: int = 200  # random labels for the final accuracy
+    shown: tuple[int, ...] = (10, 20, 40)  # numbers of labels for which accuracies are reported
     example: int = 1797  # rows of the worked example
 
 
@@ -58,7 +58,7 @@ QUICK = Plan(sets=("waveform",), runs=1, rows=60, labels=12, most=12, final=30, 
 
 
 class Step(NamedTuple):
-    """One answer, and the accuracy on rows without a label that followed."""
+    """One answer, and the accuracy on unlabelled rows after it."""
 
     answer: Answer
     accuracy: float
@@ -88,27 +88,27 @@ def table(name: str, plan: Plan, quick: bool, seed: int) -> Table:
 
 
 def fit(fold: LabelFold, labels: np.ndarray, full: bool) -> LabelFold:
-    """Return the fold with other labels."""
+    """Return the fold refitted with other labels."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return fold.refit(labels, full=full)
 
 
 def accuracy(fold: LabelFold, y: np.ndarray, labels: np.ndarray) -> float:
-    """Return the share of rows without a label whose class is predicted."""
+    """Return the accuracy on unlabelled rows."""
     hidden = np.array([label is None for label in labels])
     return float(np.mean(fold.transduction_[hidden] == y[hidden]))
 
 
 def uncertainty_alone(fold: LabelFold | None, left: np.ndarray, rng: np.random.Generator) -> Question:
-    """Return the row of least confidence; one at random while there are no two classes."""
+    """Return the row of least confidence; a random one while there are fewer than two classes."""
     if fold is None:
         return Question(int(rng.choice(left)), "", "first")
     return Question(int(left[fold.label_distributions_[left].max(axis=1).argmin()]), "", "unsure")
 
 
 def simulate(rows: Table, strategy: str, seed: int, most: int) -> Iterator[Step]:
-    """Answer questions of a strategy one by one, up to so many."""
+    """Answer questions of a strategy one by one, at most ``most``."""
     n, y = len(rows.y), rows.y
     labels, asked = np.full(n, None, dtype=object), []
     questions, rng, fold, full_at, known = Questions(n, seed=seed), rng_of(strategy, seed), None, 0.0, 0
@@ -135,7 +135,7 @@ def simulate(rows: Table, strategy: str, seed: int, most: int) -> Iterator[Step]
 
 
 def final_accuracy(rows: Table, plan: Plan, seed: int) -> tuple[float, np.ndarray]:
-    """Return the accuracy (%) with many labels drawn at random, and these labels."""
+    """Return the accuracy (%) with many random labels, and these labels."""
     labels = np.full(len(rows.y), None, dtype=object)
     drawn = rng_of(rows.name, "final", seed).permutation(len(rows.y))[: min(plan.final, len(rows.y) // 2)]
     labels[drawn] = rows.y[drawn]
@@ -143,7 +143,7 @@ def final_accuracy(rows: Table, plan: Plan, seed: int) -> tuple[float, np.ndarra
 
 
 def flipped(rows: Table, labels: np.ndarray, seed: int) -> tuple[int, int, int]:
-    """Return how many labels were flipped, how many are listed to be looked at again, and how many of these were."""
+    """Return the number of flipped labels, of labels listed as doubtful, and of flipped ones among these."""
     rng = rng_of(rows.name, "flipped", seed)
     known = np.flatnonzero([label is not None for label in labels])
     wrong, classes = rng.permutation(known)[: max(1, len(known) // 20)], np.unique(rows.y.astype(str))
@@ -155,7 +155,7 @@ def flipped(rows: Table, labels: np.ndarray, seed: int) -> tuple[int, int, int]:
 
 
 def labels_part(results: Results, plan: Plan, quick: bool) -> None:
-    """Write labels needed, accuracies on the way, random rows and doubts of every run."""
+    """Write labels needed, accuracies, random rows and doubtful labels of every run."""
     for name in plan.sets:
         for seed in range(plan.runs):
             one_run(results, name, plan, seed, quick)
@@ -163,7 +163,7 @@ def labels_part(results: Results, plan: Plan, quick: bool) -> None:
 
 
 def one_run(results: Results, name: str, plan: Plan, seed: int, quick: bool) -> None:
-    """Write what one run of all strategies has to say, where it is not there yet."""
+    """Write the missing results of one run of all strategies."""
     source = the_set(name, quick).source
     key = {"dataset": name, "source": source, "seed": seed}
 
@@ -187,7 +187,7 @@ def one_run(results: Results, name: str, plan: Plan, seed: int, quick: bool) -> 
 
 
 def adder(results: Results, key: dict[str, Any], plan: Plan) -> Callable[..., None]:
-    """Return what writes a row of a run, unless it is there."""
+    """Return a function that writes a row of a run, unless it exists."""
 
     def add(part: str, method: str, ours: float, relative: Any = "", spent: Any = "", **more: Any) -> None:
         row = key | {"part": part, "method": method, "parameters": words(rows=plan.rows, **more)}
@@ -198,7 +198,7 @@ def adder(results: Results, key: dict[str, Any], plan: Plan) -> Callable[..., No
 
 
 def follow(add: Callable[..., None], rows: Table, strategy: str, goal: float, plan: Plan, seed: int) -> None:
-    """Write how a strategy fared: accuracies, what was said of its random rows, and at last the labels needed."""
+    """Write the results of a strategy: accuracies, estimates from its random rows, and finally the labels needed."""
     closely = strategy == STRATEGIES[0]
     least = plan.labels if closely else max(plan.shown)
 
@@ -227,7 +227,7 @@ def follow(add: Callable[..., None], rows: Table, strategy: str, goal: float, pl
 
 
 def reached(steps: Iterable[Step], goal: float) -> int | None:
-    """Return the number of labels from which on an accuracy (%) is held five times in a row; None if it is not."""
+    """Return the number of labels from which an accuracy (%) holds five times in a row; None if it never does."""
     held = 0
     for i, step in enumerate(steps, 1):
         held = held + 1 if 100 * step.accuracy >= goal else 0
@@ -237,7 +237,7 @@ def reached(steps: Iterable[Step], goal: float) -> int | None:
 
 
 def example(results: Results, plan: Plan, quick: bool) -> None:
-    """Write the labels it takes from none to 95% on scikit-learn's digits."""
+    """Write the number of labels from none to 95% on scikit-learn's digits."""
     for seed in range(plan.runs):
         key = {"part": "Example", "dataset": "digits", "source": "real", "seed": seed}
         for strategy in STRATEGIES:
@@ -258,7 +258,7 @@ PARTS = {"labels": labels_part, "example": example}
 
 
 def main(arguments: Sequence[str] | None = None) -> Path:
-    """Run what is missing, and write the report."""
+    """Compute missing rows, and write the report."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="a small generated set")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))

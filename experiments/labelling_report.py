@@ -1,4 +1,4 @@
-"""The page of `labelling.py`, made from its rows."""
+"""The page of `labelling.py`, written from its rows."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from labelfold.app.label._honest import Answer, expected, forecast
 
 _STAGES = ((5, 7), (8, 11), (12, 20), (21, 1000))  # random rows
 _STRATEGIES = ("mixed", "random", "uncertainty alone")
-_MORE = 20  # labels ahead that a forecast is held to
+_MORE = 20  # labels ahead of a forecast
 
 
 def write_report(results: Results, path: Path) -> None:
-    """Write what the rows say: labels needed, accuracies, promises, doubts and the worked example."""
+    """Write the page: labels needed, accuracies, estimates, doubtful labels and the worked example."""
     page = Report(path)
     page.text(
         "# A simulated labeller",
@@ -102,7 +102,7 @@ def _labels(page: Report, results: Results, names: list[str]) -> None:
 
 
 def _paired(ours: dict[str, float], theirs: dict[str, float]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the values of the runs that both have."""
+    """Return the values of common runs."""
     seeds = [seed for seed in ours if seed in theirs]
     return np.array([ours[seed] for seed in seeds]), np.array([theirs[seed] for seed in seeds])
 
@@ -167,7 +167,7 @@ def _runs(results: Results) -> list[list[tuple[Answer, float]]]:
 
 
 def _held(run: list[tuple[Answer, float]]) -> Iterator[tuple[str, int, float, bool]]:
-    """Give (promise, random rows, points it is off by, whether its interval holds the truth)."""
+    """Yield (estimate, random rows, its error in points, whether its interval contains the truth)."""
     later = {answer.n_labels: accuracy for answer, accuracy in run}
     for i, (answer, truth) in enumerate(run):
         answers = [answer for answer, _ in run[: i + 1]]

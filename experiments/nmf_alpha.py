@@ -1,11 +1,11 @@
 """Figures 2 to 5 and Table 2 of Cho & Saul: NMF-alpha beside NMF, PCA, LDA, SSNMF, CNMF, and SVMs on raw inputs.
 
     python experiments/nmf_alpha.py              everything, about two hours on one core
-    python experiments/nmf_alpha.py --quick      a taste on small pieces, seconds
+    python experiments/nmf_alpha.py --quick      a small test, seconds
 
-Real data comes from the folder named by LABELFOLD_DATA (see DATA.md); without it every set is generated in its shape.
-Each number is a row of nmf_alpha.csv as soon as it is known, and a re-run makes only the missing ones; nmf_alpha.md
-is made from the CSV alone, but for the basis images of Figure 2, which `--parts images` draws.
+Real data comes from the folder LABELFOLD_DATA (see DATA.md); otherwise every set is generated with its shape. Each
+number is written to nmf_alpha.csv as soon as it is known, and a re-run computes only missing ones; nmf_alpha.md is
+written from the CSV file, except for the basis images of Figure 2, which `--parts images` draws.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from labelfold.labels import read_labels
 from nmf_alpha_report import RAW, REDUCED, draw_basis, write_report
 from nmf_alpha_sets import LABELS, RANKS, TABLE_2, Split, Task, hidden, read, score, split
 
-# What is tuned: the C of the last SVM, for every fit, and one trade-off of three values, on the first split.
+# Tuned parameters: the C of the last SVM, for every fit, and one trade-off of three values, on the first split.
 COSTS = (1.0, 10.0, 100.0)
 WEIGHTS = {
     "NMF-alpha": (1.0, 3.0, 10.0),  # supervision, in units of the sum of X over that of S'X
@@ -48,15 +48,15 @@ WEIGHTS = {
     "TSVM": (0.1, 1.0, 10.0),  # weight of the unlabelled rows
     "LDA": (0.00001, 0.0001, 0.001),  # ridge, in units of ||X||^2
 }
-# Of divergences; of squares, which make several updates each, without labels and then with them.
+# Iterations for divergences; and for squares, with several updates each, without labels and then with them.
 ITERATIONS, START_ITERATIONS, SQUARES_ITERATIONS = 200, 30, 15
-IMAGES = (0.0, None, 1000.0)  # supervision of Figure 2, in the same units; None: the value tuned
+IMAGES = (0.0, None, 1000.0)  # supervision of Figure 2, in the same units; None: the tuned value
 IMAGE_ITERATIONS = 100
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How much to run."""
+    """The size of a run."""
 
     sets: tuple[str, ...] = tuple(LABELS)
     methods: tuple[str, ...] = (*RAW, *REDUCED)
@@ -72,7 +72,7 @@ class Plan:
         return RANKS[name][: self.most_ranks]
 
     def places(self, name: str) -> tuple[int, ...]:
-        """Return the numbers of components to be run now; 0 stands for raw inputs."""
+        """Return the numbers of components to run now; 0 means raw inputs."""
         return tuple(k for k in (0, *self.ranks(name)) if self.only is None or k in self.only)
 
 
@@ -80,7 +80,7 @@ QUICK = Plan(splits=1, most_rows=300, most_ranks=1, most_weights=2, image_rank=4
 
 
 class Machine(NamedTuple):
-    """Linear SVMs, one against the rest or one a label; a label that no row has, or all, is constant."""
+    """Linear SVMs, one against the rest or one for each label; a label that no row or every row has is constant."""
 
     models: list[Any]
     multilabel: bool
@@ -107,7 +107,7 @@ class Machine(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a method reached, and the C with which it did."""
+    """The score of a method, and its C."""
 
     validation: float
     test: float
@@ -115,7 +115,7 @@ class Outcome(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Where a method puts the labelled, the validation and the test rows."""
+    """The embedding of the labelled, the validation and the test rows."""
 
     labelled: Any
     validation: Any
@@ -123,13 +123,13 @@ class Places(NamedTuple):
 
 
 def place(task: Task, cut: Split, percent: int, transform: Callable[[Any], Any]) -> Places:
-    """Return the places of the rows that are needed."""
+    """Return the embedding of the rows that are needed."""
     known = cut.train[: cut.n_labelled(percent)]
     return Places(*map(transform, (task.X[known], task.X[cut.validation], task.X_test)))
 
 
 def classify(task: Task, cut: Split, percent: int, places: Places) -> Outcome:
-    """Train SVMs on the labelled rows, the C chosen on validation rows; rows have a mean squared length of 1."""
+    """Train SVMs on the labelled rows, with C chosen on validation rows; rows have a mean squared norm of 1."""
     y = task.y[cut.train[: cut.n_labelled(percent)]]
     size = root_mean_square(places.labelled)
     best = Outcome(-1.0, 0.0, 0.0)
@@ -142,7 +142,7 @@ def classify(task: Task, cut: Split, percent: int, places: Places) -> Outcome:
 
 
 def root_mean_square(Z: Any) -> float:
-    """Return the root of the mean squared length of the rows."""
+    """Return the root mean square norm of the rows."""
     square = Z.multiply(Z).sum() if sparse.issparse(Z) else (Z**2).sum()
     return float(np.sqrt(square / Z.shape[0]))
 
@@ -153,7 +153,7 @@ def run_svm(task: Task, cut: Split, percent: int) -> Outcome:
 
 
 def run_tsvm(task: Task, cut: Split, percent: int, weight: float) -> Outcome:
-    """Train a transductive SVM on raw inputs, with the C that suits an SVM."""
+    """Train a transductive SVM on raw inputs, with the C of an SVM."""
     C = run_svm(task, cut, percent).C
     X = task.X[cut.train]
     size = root_mean_square(X)
@@ -163,7 +163,7 @@ def run_tsvm(task: Task, cut: Split, percent: int, weight: float) -> Outcome:
 
 
 def run_lda(task: Task, cut: Split, percent: int, weight: float) -> Outcome:
-    """Project on the directions of LDA from the labelled rows; for labels, on one direction for each."""
+    """Project onto the directions of LDA from the labelled rows; for several labels onto one direction each."""
     known = cut.train[: cut.n_labelled(percent)]
     X, y = task.X[known].astype(np.float64), task.y[known]
     ridge = weight * float(X.multiply(X).sum())
@@ -189,7 +189,7 @@ def run_reduced(task: Task, cut: Split, percent: int, method: str, k: int, weigh
 def supervised(
     task: Task, cut: Split, percent: int, method: str, k: int, weight: float | None
 ) -> Callable[[Any], np.ndarray]:
-    """Return the map to k components that a factorisation learns from the training rows and their labels."""
+    """Return the map to k components of a factorisation of the training rows and their labels."""
     X, y = task.X[cut.train], hidden(task, cut, percent)
     if method == "NMF-alpha":
         supervision = weight * unit(task, cut, percent)
@@ -204,7 +204,7 @@ def supervised(
 
 
 def unit(task: Task, cut: Split, percent: int) -> float:
-    """Return the supervision of NMF-alpha at which rows and directions, of which each has its unit, weigh alike."""
+    """Return the supervision of NMF-alpha at which rows and directions have the same weight."""
 
     def measure() -> float:
         known = cut.train[: cut.n_labelled(percent)]
@@ -216,13 +216,13 @@ def unit(task: Task, cut: Split, percent: int) -> float:
 
 
 def unsupervised(task: Task, cut: Split, k: int) -> Callable[[Any], np.ndarray]:
-    """Return the map of NMF, with as many iterations and from the same start as NMF-alpha."""
+    """Return the map of NMF, with the iterations and initial values of NMF-alpha."""
     model = labelfold.KLNMF(k, corrected=True, max_iter=ITERATIONS, tol=0.0)
     return corrected(model.fit(task.X[cut.train]))
 
 
 def corrected(model: Any) -> Callable[[Any], np.ndarray]:
-    """Return the map of a factorisation, times (V'V)^(1/2) where it does not do so itself: eq. 5."""
+    """Return the map of a factorisation, times (V'V)^(1/2) unless it includes this factor: eq. 5."""
     if getattr(model, "corrected", False):
         return model.transform
     root = gram_root(model.components_)
@@ -230,7 +230,7 @@ def corrected(model: Any) -> Callable[[Any], np.ndarray]:
 
 
 def principal(task: Task, cut: Split, k: int) -> Callable[[Any], np.ndarray]:
-    """Return the map to the first k principal components: singular vectors, where X is wide and sparse."""
+    """Return the map to the first k principal components; singular vectors if X is wide and sparse."""
     model = remember("directions", (task.name, cut.seed), lambda: _fit_principal(task, cut))
     return lambda X: model.transform(X.toarray() if isinstance(model, PCA) else X)[:, :k]
 
@@ -244,7 +244,7 @@ def _fit_principal(task: Task, cut: Split) -> Any:
 
 
 def start_squares(task: Task, cut: Split, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the factors (H, V) of unsupervised NMF with squared errors: any labels do, at supervision 0."""
+    """Return the factors (H, V) of unsupervised NMF with squared errors; with supervision 0 any labels will do."""
     X = task.X[cut.train]
     model = SSNMF(k, supervision=0.0, max_iter=START_ITERATIONS, tol=0.0)
     any_labels = np.arange(X.shape[0]) % 2
@@ -257,7 +257,7 @@ def factors(model: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def remember(kind: str, key: tuple, make: Callable[[], Any]) -> Any:
-    """Return what was made for this key; of each kind the last is kept."""
+    """Return a cached result for this key; of each kind the last one is kept."""
     if kind not in _made or _made[kind][0] != key:
         _made[kind] = key, make()
     return _made[kind][1]
@@ -267,7 +267,7 @@ _made: dict[str, tuple[tuple, Any]] = {}
 
 
 def tuned(results: Results, plan: Plan, name: str, percent: int, method: str) -> float | None:
-    """Return the trade-off of a method for a set and its labels, tuned on the first split's validation rows."""
+    """Return the trade-off of a method for a set and its labels, tuned on the validation rows of the first split."""
     if method not in WEIGHTS:
         return None
     task, cut = read(name, plan.most_rows), split(name, plan.most_rows, 0)
@@ -291,7 +291,7 @@ def tuned(results: Results, plan: Plan, name: str, percent: int, method: str) ->
 
 
 def run(task: Task, cut: Split, percent: int, method: str, k: int, weight: float | None) -> Outcome:
-    """Return what a method reaches."""
+    """Return the score of a method."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if method == "SVM":
@@ -313,7 +313,7 @@ def scores(results: Results, plan: Plan) -> None:
                 cut = split(name, plan.most_rows, seed)
                 for at, percent in enumerate(LABELS[name]):
                     if method == "TSVM" and percent == 100:
-                        continue  # no unlabelled row: it is the SVM
+                        continue  # without unlabelled rows it is the SVM
                     key = {
                         "part": "Scores",
                         "dataset": name,
@@ -335,7 +335,7 @@ def scores(results: Results, plan: Plan) -> None:
 
 
 def images(results: Results, plan: Plan) -> None:
-    """Figure 2: the components of NMF-alpha on MNIST, from no supervision to much of it."""
+    """Figure 2: the components of NMF-alpha on MNIST, from no to strong supervision."""
     task, cut = read("mnist", plan.most_rows), split("mnist", plan.most_rows, 0)
     percent, k = LABELS["mnist"][0], plan.image_rank
     best = tuned(results, plan, "mnist", percent, "NMF-alpha")
@@ -352,7 +352,7 @@ def images(results: Results, plan: Plan) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             X, y = task.X[cut.train], hidden(task, cut, percent)
-            # From the same start, as long as it takes for the parts to become what they will be.
+            # From the same initial values, until the parts hardly change.
             supervision = weight * unit(task, cut, percent)
             model = labelfold.NMFAlpha(
                 k, supervision=supervision, C=1.0, max_iter=IMAGE_ITERATIONS, tol=0.0
@@ -366,14 +366,14 @@ def images(results: Results, plan: Plan) -> None:
 
 
 def likeness(V: np.ndarray, X: Any) -> float:
-    """Return how much components are like rows: the mean over components of the largest cosine with a row."""
+    """Return the similarity of components and rows: the mean over components of the largest cosine with a row."""
     norms = np.sqrt(X.multiply(X).sum(axis=1))
     cosines = (X @ (V / np.linalg.norm(V, axis=1, keepdims=True)).T) / np.where(norms > 0, norms, 1)[:, None]
     return float(cosines.max(axis=0).mean())
 
 
 def about_tuning() -> str:
-    """Return what was tuned, in words."""
+    """Return a description of the tuned parameters."""
     return (
         f"Tuned on validation rows: the C of that SVM from {_listed(COSTS)} for every fit; and on the first split "
         "only, at the middle r, one trade-off of three values for each method that has one: the supervision of "
@@ -393,7 +393,7 @@ PARTS = {"scores": scores, "images": images}
 
 
 def main(arguments: Sequence[str] | None = None) -> Path:
-    """Run what is missing, then make the report; return its path."""
+    """Compute missing rows, then write the report; return its path."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="small pieces of everything, in seconds")
     parser.add_argument("--output", help="folder of results; experiments/results for whole runs on real data")

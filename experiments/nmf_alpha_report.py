@@ -16,7 +16,7 @@ RAW = ("SVM", "TSVM", "LDA")
 
 
 def write_report(results: Results, path: Path, about: str) -> None:
-    """Make the page from the rows alone; ``about`` says what was tuned."""
+    """Write the page from the rows alone; ``about`` describes the tuning."""
     page = Report(path)
     page.text(
         "# NMF-alpha",
@@ -78,7 +78,7 @@ def write_report(results: Results, path: Path, about: str) -> None:
 
 
 def _missing(results: Results, splits: int = 5) -> list[str]:
-    """Say of which methods there are rows to come, set by set."""
+    """Return sentences on methods with missing rows, set by set."""
     found = []
     for name in LABELS:
         short = []
@@ -99,7 +99,7 @@ def _mean(results: Results, name: str, method: str, percent: int, k: int, field:
 
 
 def _best_rank(results: Results, name: str, method: str, percent: int) -> int | None:
-    """Return the number of components that is best on validation rows, on average over the splits."""
+    """Return the best number of components on validation rows, on average over the splits."""
     if method in RAW:
         return 0 if len(_mean(results, name, method, percent, 0)) else None
     reached = {k: _mean(results, name, method, percent, k, "relative") for k in RANKS[name]}
@@ -158,7 +158,7 @@ def _all_methods(page: Report, results: Results, name: str) -> None:
 
 
 def _points(results: Results, names: Sequence[str], other: str) -> list[tuple[str, int, float, float]]:
-    """Return (set, place of the share of labels, other's score, NMF-alpha's), both less that of the SVM."""
+    """Return (set, index of the share of labels, other's score, NMF-alpha's), both relative to that of the SVM."""
     points = []
     for name in names:
         for place, percent in enumerate(LABELS[name]):
@@ -233,7 +233,7 @@ def _pairs(plt: Any, points: dict[str, list[tuple[str, int, float, float]]]) -> 
                     axis.scatter(
                         *zip(*here, strict=True), c=colour, marker=mark, s=22, label=f"{name}, {share}"
                     )
-        # Points far down say only that few components are too few.
+        # Points far below only show that few components are too few.
         low = -25.0
         high = max([2.0, *(max(x, y) for *_, x, y in found)]) + 1
         axis.plot([low, high], [low, high], color="black", lw=0.8)

@@ -1,4 +1,4 @@
-"""The sets of the NMF-alpha experiment: how they are read, split and scored."""
+"""The sets of the NMF-alpha experiment: reading, splits and scores."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from sklearn.metrics import f1_score
 
 from common import has_data, rng_of, sparse_text
 
-# Percent of the training rows that carry labels: few, some, all.
+# Percentage of labelled training rows: few, some, all.
 LABELS = {"mnist": (2, 10, 100), "news": (5, 10, 100), "aviation": (5, 10, 100)}
 RANKS = {"mnist": (4, 8, 16, 32, 64, 128), "news": (16, 32, 64), "aviation": (8, 16, 32, 64)}
 TITLES = {"mnist": "MNIST, 4s against 9s", "news": "20 Newsgroups", "aviation": "Aviation reports"}
-# [NMF-alpha, LDA], at few, some and all labels: accuracy (%); aviation 100 times the mean of macro and micro F.
+# [NMF-alpha, LDA], with few, some and all labels: accuracy (%); for aviation 100 times the mean of macro and micro F.
 TABLE_2 = {
     "mnist": ((93.3, 88.5), (96.9, 92.7), (98.2, 94.2)),
     "news": ((70.1, 65.3), (75.3, 69.8), (78.1, 73.5)),
@@ -38,21 +38,26 @@ class Task(NamedTuple):
 
 
 class Split(NamedTuple):
-    """Which rows are trained on, in an order whose beginning is labelled, and which tune."""
+    """The training rows, in an order in which the labelled ones come first, and the validation rows."""
 
     seed: int
     train: np.ndarray
     validation: np.ndarray
 
     def n_labelled(self, percent: int) -> int:
-        """Return how many rows carry labels."""
+        """Return the number of labelled rows."""
         return max(1, round(len(self.train) * percent / 100))
 
 
 @cache
-def read(name: str, most_rows: int | None) -> Task:
-    """Return a set; of each part at most so many rows, and no more than needed where it is generated."""
+def read(name: str, most_rows: int | None, form: str = "unit") -> Task:
+    """Return a set; of each part at most so many rows, and no more than needed where it is generated.
+
+    ``form`` is that of the newsgroups, of which the paper does not say how they were weighed.
+    """
     X, y, train, test, source = _READERS[name](None if most_rows is None else 2 * most_rows)
+    if name == "news":
+        X = FORMS[form](sparse.csr_array(X), train)
     if most_rows is not None:
         train, test = (
             np.sort(rng_of("rows", name, i).permutation(part)[: most_rows // (1 + i)])
@@ -99,11 +104,40 @@ def _news(n: int | None) -> tuple[Any, ...]:
     parts = file["X_data"].astype(np.float64), file["X_indices"], file["X_indptr"]
     X = sparse.csr_array(parts, shape=tuple(file["X_shape"]))
     train, test = file["train_index"], file["test_index"]
-    # Words of at least 20 training documents and of at most a tenth of them; rows of unit length.
+    # Words of at least 20 training documents and of at most a tenth of them.
     documents = np.bincount(X[train].indices, minlength=X.shape[1])
     X = X[:, np.flatnonzero((documents >= 20) & (documents <= len(train) / 10))]
+    return X, file["y"], train, test, "real"
+
+
+def _unit(X: sparse.csr_array, train: np.ndarray) -> Any:
     norms = np.sqrt(X.multiply(X).sum(axis=1))
-    return X.multiply(1 / np.where(norms > 0, norms, 1)[:, None]), file["y"], train, test, "real"
+    return X.multiply(1 / np.where(norms > 0, norms, 1)[:, None])
+
+
+def _share(X: sparse.csr_array, train: np.ndarray) -> Any:
+    sums = X.sum(axis=1)
+    return X.multiply(1 / np.where(sums > 0, sums, 1)[:, None])
+
+
+def _weighed(X: sparse.csr_array, train: np.ndarray) -> Any:
+    documents = np.bincount(X[train].indices, minlength=X.shape[1])
+    return _unit(sparse.csr_array(X.multiply(np.log(len(train) / np.maximum(documents, 1))[None, :])), train)
+
+
+def _root(X: sparse.csr_array, train: np.ndarray) -> Any:
+    return _unit(sparse.csr_array(X.sqrt()), train)
+
+
+# Counts of words as rows: of unit length, of sum 1, times the logarithm of the inverse share of documents with the
+# word, or their roots, and unit length again.
+FORMS: dict[str, Callable[[sparse.csr_array, np.ndarray], Any]] = {
+    "unit": _unit,
+    "sum": _share,
+    "tf-idf": _weighed,
+    "root": _root,
+    "counts": lambda X, train: X,
+}
 
 
 def _aviation(n: int | None) -> tuple[Any, ...]:
@@ -137,14 +171,14 @@ def split(name: str, most_rows: int | None, seed: int) -> Split:
 
 
 def score(truth: np.ndarray, found: np.ndarray) -> float:
-    """Return the accuracy (%), or of labels 100 times the mean of macro- and micro-averaged F."""
+    """Return the accuracy (%), or for labels 100 times the mean of macro- and micro-averaged F."""
     if truth.ndim == 1:
         return 100 * float(np.mean(truth == found))
     return 50 * sum(f1_score(truth, found, average=way, zero_division=0) for way in ("macro", "micro"))
 
 
 def hidden(task: Task, cut: Split, percent: int) -> np.ndarray:
-    """Return the labels of the training rows, missing where they are not to be known."""
+    """Return the labels of the training rows, with missing values for hidden ones."""
     y = task.y[cut.train]
     if percent < 100:
         y = y.astype(float)

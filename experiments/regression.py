@@ -1,10 +1,10 @@
-"""Numbers to predict from few labels: R² of LabelFold and of scikit-learn's regressors, and what LabelFold promises.
+"""Numeric targets with few labels: R² of LabelFold and of scikit-learn's regressors, and LabelFold's intervals.
 
     python experiments/regression.py            everything, some minutes
-    python experiments/regression.py --quick    a taste on small pieces, seconds
+    python experiments/regression.py --quick    a small test, seconds
 
-Some rows of each set keep their number, the others are predicted. Rows go to regression.csv as soon as they are
-known, and a re-run makes only the missing ones; regression.md is made from them.
+Some rows of each set keep their number, the others are predicted. Rows are written to regression.csv as soon as they
+are known, and a re-run computes only missing ones; regression.md is written from them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SETS = ("diabetes", "friedman", "linear", "heavy tail")
 
 @dataclass(frozen=True)
 class Plan:
-    """How much to run."""
+    """The size of a run."""
 
     sets: tuple[str, ...] = SETS
     labels: tuple[int, ...] = (20, 50, 100)
@@ -55,7 +55,7 @@ def read(name: str) -> tuple[np.ndarray, np.ndarray, str]:
 
 
 def run(results: Results, plan: Plan) -> None:
-    """Write R² on hidden rows for every method and draw, and for LabelFold what its labels alone promised."""
+    """Write R² on hidden rows for every method and draw, and LabelFold's leave-one-out estimates."""
     for name in plan.sets:
         X, y, source = read(name)
         for labels in plan.labels:
@@ -82,7 +82,7 @@ def run(results: Results, plan: Plan) -> None:
 
 
 def _promises(results: Results, key: dict, model: LabelFold, data, said: np.ndarray, y: np.ndarray) -> None:
-    """Write the interval for R², and the share of hidden rows within the distance told."""
+    """Write the interval of R², and the share of hidden rows within the prediction interval."""
     promise = by_leave_one_out(model, data)
     found = {"low": promise.low, "high": promise.high, "inside": np.mean(np.abs(y - said) <= promise.within)}
     for quantity, value in found.items():
@@ -127,7 +127,7 @@ def write_report(results: Results, path: Path) -> Path:
 
 
 def main(arguments: Sequence[str] | None = None) -> Path:
-    """Run what is missing, and write the page."""
+    """Compute missing rows, and write the page."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,18 +1,18 @@
-"""Each method of the registry as `compare` makes it, beside the best of at most 30 settings chosen in hindsight.
+"""Each method of the registry as in `compare`, beside the best of at most 30 settings in hindsight.
 
     python experiments/settings.py                       everything, hours
     python experiments/settings.py --methods lda pcals   some methods
-    python experiments/settings.py --part registry       only the registry's own
-    python experiments/settings.py --part labels         what the labels can tell, where the registry's is behind
-    python experiments/settings.py --quick               a taste on small pieces, seconds
+    python experiments/settings.py --part registry       only the registry's settings
+    python experiments/settings.py --part labels         cross-validation on the labels, where the registry is behind
+    python experiments/settings.py --quick               a small test, seconds
 
 Eight tables, 50 labels, five draws; accuracy on the hidden rows. The settings of a method, in random order, have 20
-seconds of processor time on the first draw of a table; those that were not reached are left out. The registry's own
-has 20 seconds a fit. Rows go to settings.csv, and those of the registry to settings_registry.csv, as soon as they are
-known, draw by draw and cheap methods first; a re-run makes only the missing ones. Where the registry's is more than
-two points behind settings chosen on other draws, the same settings are cross-validated on the labels (part "labels",
-settings_labels.csv): that says whether the labels could have told. settings.md is made from the three files. Delete
-settings_registry.csv when the registry has changed.
+seconds of processor time on the first draw of a table; the others are left out. A fit with the registry's setting has
+20 seconds. Rows are written to settings.csv, and those of the registry to settings_registry.csv, as soon as they are
+known, draw by draw and cheap methods first; a re-run computes only missing ones. If the registry's setting is more
+than two points behind settings chosen on other draws, the same settings are cross-validated on the labels (part
+"labels", settings_labels.csv), which shows whether the labels could have chosen better. settings.md is written from
+the three files. Delete settings_registry.csv when the registry has changed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ SETS = ("wine", "ionosphere", "sonar", "satimage", "optdigits", "ssl_g241c", "ss
 
 @dataclass(frozen=True)
 class Plan:
-    """How much to run."""
+    """The size of a run."""
 
     sets: tuple[str, ...] = SETS
     methods: tuple[str, ...] = tuple(GRIDS)
@@ -63,7 +63,7 @@ QUICK = Plan(sets=("wine", "medicine_space"), methods=("lda", "naive-bayes"), dr
 
 
 def registered(method: Method, X: Any) -> Any:
-    """Return a method as the registry makes it, with the columns in the form that `compare` would choose."""
+    """Return a method as in the registry, with the columns in the form that `compare` would choose."""
     return method.make(X=X, scale=chosen_form(X, "auto", str)[0])
 
 
@@ -72,7 +72,7 @@ def _registered(method: Method, X: Any) -> tuple[Any, Any]:
 
 
 def warm(method: Method, table: Table, plan: Plan) -> None:
-    """Compile what a method needs, on a few rows, so that its time is that of fits."""
+    """Fit a method on a few rows first, so that compilation is not timed."""
     few = draw(table.y, plan.labels, "warm", table.name)
     rows, y = table.X[few], table.y[few].copy()
     y[::3] = -1
@@ -82,7 +82,7 @@ def warm(method: Method, table: Table, plan: Plan) -> None:
 
 
 def cells(registry: Results, settings: Results, plan: Plan) -> None:
-    """Write the accuracy of every method as registered and with every setting, for every table and draw."""
+    """Write the accuracy of every method with the registry's and every other setting, for every table and draw."""
     there = {method.name for method in available_methods()}
     warmed: set[str] = set()
     for seed in range(plan.draws):
@@ -101,15 +101,15 @@ def cells(registry: Results, settings: Results, plan: Plan) -> None:
                     left = plan.limit
                     for parameters, make in settings_of(method, table.X, plan.tries):
                         left -= cell(settings, left, table, method.name, parameters, seed, make, plan)
-                        # the first draw says which settings there is time for
+                        # the first draw decides which settings there is time for
                         left = left if seed == 0 else plan.limit
             print(f"draw {seed}: {method.name} done", flush=True)
 
 
 def what_labels_tell(registry: Results, settings: Results, labels: Results, plan: Plan) -> None:
-    """Write how each setting fares in cross-validation on the labels, where the registry's choice is behind.
+    """Write the cross-validated score of each setting on the labels, if the registry's choice is behind.
 
-    Labels are hidden in turn and all rows stay. Only settings that ended in every draw are tried.
+    Labels are hidden in turn and all rows stay. Only settings that finished in every draw are used.
     """
     for name, method in behind(registry, settings):
         if name not in plan.sets or method not in plan.methods:
@@ -135,7 +135,7 @@ def what_labels_tell(registry: Results, settings: Results, labels: Results, plan
 
 
 def settings_of(method: Method, X: Any, tries: int) -> Iterator[tuple[str, Callable[[], tuple[Any, Any]]]]:
-    """Give the words of each setting, and what makes its rows and its estimator."""
+    """Yield the description of each setting, and a function that returns its rows and its estimator."""
     grid = GRIDS[method.name]
     for setting in grid.settings(tries):
 
@@ -157,9 +157,9 @@ def cell(
     make: Callable[[], tuple[Any, Any]],
     plan: Plan,
 ) -> float:
-    """Write the accuracy of one setting for a draw, none where it takes too long or fails; return the seconds.
+    """Write the accuracy of one setting for a draw, empty if it takes too long or fails; return the seconds.
 
-    A setting that was late in an earlier draw is not tried again on that table.
+    A setting that took too long in an earlier draw is not tried again on that table.
     """
     key = {"part": "Settings", "dataset": table.name, "source": table.source, "method": method}
     key |= {"parameters": parameters}
@@ -190,7 +190,7 @@ def _said(make: Callable[[], tuple[Any, Any]], table: Table, known: np.ndarray) 
 
 
 def _partly(table: Table, known: np.ndarray) -> np.ndarray:
-    """Return class codes of the known rows, -1 elsewhere."""
+    """Return class codes of the known rows, and -1 for the others."""
     y = np.full(len(table.y), -1)
     y[known] = table.y[known]
     return y
@@ -198,13 +198,13 @@ def _partly(table: Table, known: np.ndarray) -> np.ndarray:
 
 @contextmanager
 def at_most(limit: float) -> Iterator[None]:
-    """Raise TimeoutError after so much processor time; compiled code is left to end first."""
+    """Raise TimeoutError after ``limit`` seconds of processor time; compiled code ends first."""
 
     def stop(*_: Any) -> None:
         raise TimeoutError
 
     before = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, limit, 1.0)  # and again, where a callback of a compiler swallows it
+    signal.setitimer(signal.ITIMER_PROF, limit, 1.0)  # repeated, since a compiler callback may swallow it
     try:
         yield
     finally:
@@ -213,7 +213,7 @@ def at_most(limit: float) -> Iterator[None]:
 
 
 def main(arguments: Sequence[str] | None = None) -> Path:
-    """Run what is missing, and write the report."""
+    """Compute missing rows, and write the report."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="small pieces of two tables")
     parser.add_argument("--sets", nargs="+", choices=SETS)

@@ -1,6 +1,6 @@
 """The settings of `settings.py`: for each method of the registry, combinations of its weights, sizes and scaling.
 
-Weights are multiples of what suits columns with a mean variance of 1, so that one grid does for every table.
+Weights are multiples of a unit for columns with a mean variance of 1, so that one grid suits every table.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ MOST = 30
 _DECADES = (1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1e3)
 _SOME = (0.1, 1.0, 10.0, 100.0)
 _SIZES = (2, 5, 10, 20, 40)
-# Of columns: as they are in one common unit, or each in its own (tf-idf for counts).
+# Scaling of the columns: 0 keeps a common unit, 1 scales each column (tf-idf for counts).
 _SCALE = {"scale": (0, 1)}
 
 
 class Grid(NamedTuple):
-    """How a method is made with weights by hand, and which weights to try."""
+    """A function that builds a method with given weights, and the weights to try."""
 
     make: Callable[..., Any]
     levels: dict[str, Sequence[float]]
 
     def settings(self, most: int = MOST) -> list[dict[str, float]]:
-        """Return combinations in random order, so many of them at most."""
+        """Return combinations in random order, at most ``most``."""
         points = list(product(*self.levels.values()))
         chosen = rng_of("settings", *self.levels).permutation(len(points))[:most]
         return [dict(zip(self.levels, points[i], strict=True)) for i in chosen]
 
 
 def prepared(X: Any, scale: float, nonnegative: bool) -> Any:
-    """Return rows whose columns have variance 1 in the mean, or each, centred unless they must not be."""
+    """Return rows with a column variance of 1 on average, or for each column, centred if allowed."""
     if sparse.issparse(X):
         Z = sparse.csr_array(TfidfTransformer().fit_transform(X)) if scale else X
         return Z / np.sqrt(np.mean(Z.multiply(Z).mean(axis=0) - Z.mean(axis=0) ** 2))
@@ -62,7 +62,7 @@ def _svm(C: float) -> Any:
 
 
 def _in_unit(model: Any) -> Pipeline:
-    """Return a classifier behind a common factor, so that its penalty needs no unit."""
+    """Return a classifier after scaling to unit spread, so that its penalty has no unit."""
     return Pipeline([("unit", UnitSpread()), ("model", model)])
 
 
@@ -81,7 +81,7 @@ def _two_stage(name: str) -> Grid:
 
 
 def _parts(make: Callable[..., Any], levels: dict[str, Sequence[float]]) -> Grid:
-    """Make a non-negative factorisation and a linear SVM on it."""
+    """Return a non-negative factorisation followed by a linear SVM."""
 
     def build(X: Any, k: float, C: float, **weights: float) -> Any:
         return ReduceThenClassify(_in_unit(make(_size(k, X), random_state=0, **weights)), _svm(C))
@@ -175,7 +175,7 @@ GRIDS: dict[str, Grid] = {
     "ssnmf": _parts(labelfold.SSNMF, {"supervision": (0.01, 0.1, 1.0, 10.0)}),
     "cnmf": _parts(labelfold.CNMF, {}),
     "kernel-pcals": Grid(
-        # width 1: as wide as two rows are apart, in quadratic mean
+        # width 1: the root mean square distance between two rows
         lambda X, k, reconstruction, width: labelfold.KernelPCALS(
             _size(k, X), reconstruction=reconstruction, gamma=0.25 / (X.shape[1] * width**2), random_state=0
         ),

@@ -1,4 +1,4 @@
-"""The page of `settings.py`, made from its rows."""
+"""The page of `settings.py`, written from its rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from common import Report, Results
 
 BAR = 2.0  # points below the best in hindsight
 _FIXED = "fixed, since choosing it by the labels gains nothing on ten other tables (mean difference"
-# Why settings chosen by the labels are further than the bar above the registry's: (table, method) -> reason.
+# Reasons why settings chosen by the labels exceed the registry's by more than the bar: (table, method) -> reason.
 WHY = {
     (
         "sonar",
@@ -34,7 +34,7 @@ WHY = {
 
 
 def write_report(registry: Results, settings: Results, labels: Results, path: Path) -> None:
-    """Write how far each method is below its best setting in hindsight, and where that is more than the bar."""
+    """Write how far each method is below its best setting in hindsight, and where it is more than the bar."""
     page = Report(path)
     page.text(
         "# Methods as the registry makes them, beside the best settings in hindsight",
@@ -75,7 +75,7 @@ def write_report(registry: Results, settings: Results, labels: Results, path: Pa
 
 
 def behind(registry: Results, settings: Results) -> list[tuple[str, str]]:
-    """Return (table, method) where the registry's choice is further than the bar below settings chosen apart."""
+    """Return (table, method) if the registry's choice is more than the bar below settings of other draws."""
     found = _all(registry, settings)
     return [key for key, value in found.items() if value is not None and value.ours < value.apart - BAR]
 
@@ -86,21 +86,21 @@ def _all(*results: Results) -> dict[tuple[str, str], Compared | None]:
 
 
 class Compared(NamedTuple):
-    """A method on a table: as registered, and with the best setting.
+    """A method on a table: with the registry's and with the best setting.
 
     Attributes
     ----------
     ours, best, apart, told : float
-        Mean accuracy of the registry's, of the best setting, of settings chosen on the other draws, and of settings
-        chosen by cross-validation on the labels.
+        Mean accuracy of the registry's setting, of the best setting, of settings chosen on the other draws, and of
+        settings chosen by cross-validation on the labels.
     which : str
         The best setting.
     gap, error, told_error : float
         Mean difference from the best setting, its standard error, and that of the difference from `told`.
     failed : str
-        Why there is none of the registry.
+        Why there is no result of the registry.
     draws : int
-        How many draws there are of both.
+        Number of common draws.
     """
 
     ours: float
@@ -143,13 +143,13 @@ def _line(one: Compared, known: str | None) -> list[str]:
 def _compare(
     registered: list[dict[str, str]], tried: list[dict[str, str]], told: Sequence[dict[str, str]] = ()
 ) -> Compared | None:
-    """Return a method as registered beside its settings, over the draws that there are of both."""
+    """Return a method with the registry's setting beside others, over common draws."""
     registry = {row["seed"]: float(row["ours"]) for row in registered}
     by_setting: dict[str, dict[str, float]] = {}
     for row in tried:
         by_setting.setdefault(row["parameters"], {})[row["seed"]] = float(row["ours"])
     seeds = [seed for seed in registry if any(seed in values for values in by_setting.values())]
-    # settings that were late or failed in a draw have no mean
+    # settings that were too slow or failed in a draw have no mean
     values = {name: np.array([a.get(seed, np.nan) for seed in seeds]) for name, a in by_setting.items()}
     values = {name: a for name, a in values.items() if not np.isnan(a).any()}
     if not seeds or not values:

@@ -1,11 +1,11 @@
 """Tables 1 and 3 and Figures 1 to 4 of Zhang, Hou, Xiang & Liu (ECML PKDD 2009): PCA-LS beside six other methods.
 
     python experiments/subspace.py              everything, about an hour on one core
-    python experiments/subspace.py --quick      a taste on small pieces, seconds
+    python experiments/subspace.py --quick      a small test, seconds
 
-Real data comes from the folder named by LABELFOLD_DATA (see DATA.md); without it every set is generated in its shape.
-Each number is a row of subspace.csv as soon as it is known, and a re-run makes only the missing ones; subspace.md is
-made from the CSV alone. How the methods are run is in subspace_methods.py.
+Real data comes from the folder LABELFOLD_DATA (see DATA.md); otherwise every set is generated with its shape. Each
+number is written to subspace.csv as soon as it is known, and a re-run computes only missing ones; subspace.md is
+written from the CSV file. The methods are in subspace_methods.py.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from common import (
     dense_classes,
     load,
     one_thread,
+    published,
     result_folder,
     rng_of,
     seconds,
@@ -36,6 +37,8 @@ from common import (
 )
 from labelfold import KernelPCALS, LapRLS
 from subspace_checks import check
+from subspace_choice import choices
+from subspace_library import library
 from subspace_methods import (
     KERNEL_WEIGHT,
     METHODS,
@@ -50,23 +53,11 @@ from subspace_methods import (
 )
 
 FOLDS = 5
-# How many draws are made at once: all, where kernels and graphs take the time; two, where the pursuits do.
+# Number of draws computed at once: all if kernels and graphs take most of the time, two if the pursuits do.
 TOGETHER = {"PCA-LS": 2, "KPCA-LS": 2}
-MOST_AT_ONCE = 3000  # with more rows all draws together, since decompositions take as long as pursuits
-# Accuracy (%), in the order of METHODS; None where the paper has none.
-PUBLISHED = {
-    "G241c": (None, 48.28, 48.28, 71.66, 68.36, 84.62, 83.59),
-    "G241d": (None, 65.62, 63.53, 66.28, 67.90, 83.92, 74.01),
-    "Breast-cancer": (67.84, 70.83, 70.22, 67.36, 70.53, 73.44, 71.98),
-    "BCI": (57.77, 50.34, 50.00, 62.29, 61.69, 62.29, 58.94),
-    "USPS": (86.18, 89.81, 94.5, 84.61, 87.48, 84.10, 86.18),
-    "Text": (73.25, 52.68, 62.63, 71.84, 68.62, 72.25, 71.32),
-    "Image": (78.00, 49.53, 73.17, 76.90, 83.60, 76.36, 80.13),
-    "Waveform": (78.99, 70.84, 79.69, 78.34, None, 85.33, 86.18),
-    "SecStr": (60.26, None, None, 60.41, None, 61.28, None),
-}
+MOST_AT_ONCE = 3000  # rows; with more, all draws at once, since decompositions are as slow
 TABLE_1 = ("G241c", "G241d")
-# The file of each set, and the shape in which it is generated where that is missing.
+# The file of each set, and the shape of generated data if it is missing.
 FILES = {
     "G241c": ("ssl_g241c", 1500, 241),
     "G241d": ("ssl_g241d", 1500, 241),
@@ -82,22 +73,23 @@ FILES = {
 
 @dataclass(frozen=True)
 class Plan:
-    """How much to run."""
+    """The size of a run."""
 
-    sets: tuple[str, ...] = tuple(PUBLISHED)
+    sets: tuple[str, ...] = tuple(FILES)
     methods: tuple[str, ...] = tuple(METHODS)
     splits: int = 10
     labels: int = 50
-    many_labels: int = 500  # of the large set
+    many_labels: int = 500  # labels of the large set
     configurations: int = MOST
     n_landmarks: int = 500
     most_rows: int | None = None
-    toy_rows: int = 200  # of each class
+    toy_rows: int = 200  # rows of each class
     sizes: tuple[int, ...] = SIZES
     robust_weights: tuple[float, ...] = tuple(sorted(PENALTIES))
     robust_sizes: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
     toy_sizes: tuple[int, ...] = (1, 2, 4, 8, 16)
     toy_widths: tuple[float, ...] = WIDTHS
+    choice_sets: int | None = None  # so many of the sets on which rules are compared
 
 
 QUICK = Plan(
@@ -113,12 +105,13 @@ QUICK = Plan(
     robust_sizes=(1, 2),
     toy_sizes=(1, 2),
     toy_widths=(1.0, 0.25),
+    choice_sets=1,
 )
 
 
 @lru_cache(maxsize=1)
 def read(name: str, plan: Plan) -> Rows:
-    """Return a set by the paper's name of it; only the latest is kept, since its kernels are large."""
+    """Return a set by its name in the paper; only the last one is cached, since its kernels are large."""
     file, n, d = FILES[name]
     large = name == "SecStr"
     n = n if plan.most_rows is None else min(n, plan.most_rows)
@@ -133,7 +126,7 @@ def read(name: str, plan: Plan) -> Rows:
     if name == "Breast-cancer" and data.source == "real":
         complete = ~np.isnan(X).any(axis=1)
         X, y = X[complete], y[complete]
-        X = (X - X.mean(axis=0)) / X.std(axis=0)  # as the sources of Image and Waveform did to theirs
+        X = (X - X.mean(axis=0)) / X.std(axis=0)  # as in the sources of Image and Waveform
     if len(y) > n:
         kept = np.sort(rng_of("rows", name).permutation(len(y))[:n])
         X, y = X[kept], y[kept]
@@ -141,7 +134,7 @@ def read(name: str, plan: Plan) -> Rows:
 
 
 def draw(data: Rows, count: int, seed: int) -> np.ndarray:
-    """Return rows drawn at random to be labelled, both classes among them."""
+    """Return random rows to be labelled, with both classes among them."""
     rng = rng_of("labels", data.name, count, seed)
     while True:
         known = np.sort(rng.permutation(len(data.y))[:count])
@@ -150,7 +143,7 @@ def draw(data: Rows, count: int, seed: int) -> np.ndarray:
 
 
 def tasks_of(data: Rows, known: np.ndarray, seed: int) -> list[Task]:
-    """Return the whole task, which is to label all other rows, then a task for each fold of the labelled ones."""
+    """Return the complete task, to label all other rows, and a task for each fold of the labelled rows."""
     others = np.setdiff1d(np.arange(len(data.y)), known)
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
     with warnings.catch_warnings():
@@ -163,14 +156,21 @@ def accuracies(data: Rows, found: Any, tasks: Sequence[Task]) -> dict[str, np.nd
     """Return the accuracy (%) of each configuration on each task."""
     right: dict[str, np.ndarray] = defaultdict(lambda: np.full(len(tasks), np.nan))
     for config, i, values in found:
-        # What is on neither side is given to the first class, as an argmax does.
+        # A score of 0 counts for the first class, as with argmax.
         right[config][i] = 100 * np.mean((values > 0) == (data.y[tasks[i].asked] > 0))
     return right
 
 
 def labels_of(data: Rows, plan: Plan) -> int:
-    """Return how many rows are labelled."""
+    """Return the number of labelled rows."""
     return plan.many_labels if data.large else plan.labels
+
+
+def table_value(name: str, method: str) -> float | None:
+    """Return the accuracy (%) in the paper, if any."""
+    part = "Table 1" if name in TABLE_1 else "Table 3"
+    cells = {key[:2]: cell.value for key, cell in published("pca-ls", part).items()}
+    return cells.get((name, method))
 
 
 def tables(results: Results, plan: Plan) -> None:
@@ -179,9 +179,7 @@ def tables(results: Results, plan: Plan) -> None:
         data = read(name, plan)
         count = labels_of(data, plan)
         part = "Table 1" if name in TABLE_1 else "Table 3"
-        for method, published in zip(METHODS, PUBLISHED[name], strict=True):
-            if method not in plan.methods:
-                continue
+        for method in plan.methods:
             key = {"part": part, "dataset": name, "source": data.source, "method": method}
             missing = [
                 seed
@@ -193,21 +191,20 @@ def tables(results: Results, plan: Plan) -> None:
             step = TOGETHER.get(method, len(missing)) if len(data.y) <= MOST_AT_ONCE else len(missing)
             spent = 0.0
             for start in range(0, len(missing), step):
-                spent += _some_draws(results, data, key, published, count, missing[start : start + step])
+                spent += _some_draws(results, data, key, count, missing[start : start + step])
             print(f"{part}: {name}, {method}: {spent:.0f} s", flush=True)
 
 
-def _some_draws(
-    results: Results, data: Rows, key: dict[str, str], published: float | None, count: int, seeds: list[int]
-) -> float:
-    """Write the rows of some draws of one method; return the seconds they took."""
+def _some_draws(results: Results, data: Rows, key: dict[str, str], count: int, seeds: list[int]) -> float:
+    """Write the rows of some draws of one method; return their seconds."""
     groups = [tasks_of(data, draw(data, count, seed), seed) for seed in seeds]
     run = METHODS[key["method"]]
-    # A pursuit is dear, and the whole task needs only that of the configuration chosen. What graphs and kernels
-    # give comes for all tasks at once.
+    # A pursuit is expensive, and the complete task needs only the chosen configuration. Graphs and kernels give
+    # results for all tasks at once.
     later = key["method"] in TOGETHER
     tasks = [task for group in groups for task in group[later:]]
     spent, found = seconds(lambda: accuracies(data, run(data, tasks), tasks))
+    value = table_value(data.name, key["method"])
     size, shared = len(groups[0]) - later, spent / len(seeds)
     for place, seed in enumerate(seeds):
         here = slice((place + 1) * size - FOLDS, (place + 1) * size)
@@ -222,12 +219,28 @@ def _some_draws(
             **key,
             parameters=f"labels={count} tried={len(found)} inner={inner[best]:.1f} {best}",
             seed=seed,
-            published="" if published is None else published,
+            published="" if value is None else value,
             ours=float(ours),
             seconds=shared + own,
         )
         spent += own
     return spent
+
+
+def chosen_by_library(results: Results, plan: Plan) -> None:
+    """Tables 1 and 3 with the library's choice of the number of directions and of the weight."""
+    for name in plan.sets:
+        data = read(name, plan)
+        count = labels_of(data, plan)
+        library(
+            results,
+            data,
+            "Table 1" if name in TABLE_1 else "Table 3",
+            range(plan.splits),
+            lambda seed: tasks_of(data, draw(data, count, seed), seed),  # noqa: B023
+            lambda method: table_value(name, method),  # noqa: B023
+            plan.methods,
+        )
 
 
 def robustness(results: Results, plan: Plan) -> None:
@@ -267,7 +280,7 @@ def robustness(results: Results, plan: Plan) -> None:
 
 
 def checks(results: Results, plan: Plan) -> None:
-    """Every method once by its public estimator, beside what the cached computation gives; and its time."""
+    """Every method once with its public estimator, beside the cached computation; and its time."""
     for name in plan.sets:
         data = read(name, plan)
         count = labels_of(data, plan)
@@ -291,13 +304,13 @@ def checks(results: Results, plan: Plan) -> None:
 
 
 def toy(name: str, plan: Plan) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return two overlapping Gaussians or two moons, their classes, and labels of a few rows (-1 elsewhere)."""
+    """Return two overlapping Gaussians or two moons, their classes, and labels of a few rows (-1 for the others)."""
     n = plan.toy_rows
     rng = rng_of("toy", name, n)
     y = np.repeat([0, 1], n)
     if name == "Two Gaussians":
         X = rng.standard_normal((2 * n, 2)) + 1.5 * y[:, None]
-        # The one labelled row of a class is one that is more likely of its own class.
+        # The labelled row of a class is on the side of its own class.
         side = X.sum(axis=1) > 1.5
         known = np.array([rng.choice(np.flatnonzero((y == c) & (side == c))) for c in (0, 1)])
     else:
@@ -309,7 +322,7 @@ def toy(name: str, plan: Plan) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def toy_model(method: str, X: np.ndarray, n_labelled: int, config: str) -> Any:
-    """Return an estimator from the text of its parameters; the ridge there stands beside a mean."""
+    """Return an estimator from the text of its parameters, in which the ridge belongs to a mean over rows."""
     value = {name: float(number) for name, number in (word.split("=") for word in config.split())}
     distance = np.sqrt(((X[:, None] - X) ** 2).sum(axis=2)).sum() / (len(X) * (len(X) - 1))
     gamma = 1 / (2 * (value["kernel_width"] * distance) ** 2)
@@ -326,7 +339,7 @@ def toy_model(method: str, X: np.ndarray, n_labelled: int, config: str) -> Any:
 
 
 def figures(results: Results, plan: Plan) -> None:
-    """Figures 1 and 2: the parameters with which each method does best on the two toy sets, as the paper chose."""
+    """Figures 1 and 2: the best parameters of each method on the two toy sets, chosen as in the paper."""
     grids = {
         "KPCA-LS": [words(kernel_width=w, p=max(plan.toy_sizes)) for w in plan.toy_widths],
         "KLapRLS": [
@@ -367,6 +380,8 @@ def figures(results: Results, plan: Plan) -> None:
 
 PARTS: dict[str, Callable[[Results, Plan], None]] = {
     "tables": tables,
+    "library": chosen_by_library,
+    "choices": choices,
     "robustness": robustness,
     "figures": figures,
     "checks": checks,
@@ -374,14 +389,14 @@ PARTS: dict[str, Callable[[Results, Plan], None]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> Path:
-    """Run what is missing, then make the report; return its path."""
+    """Compute missing rows, then write the report; return its path."""
     from subspace_report import write_report
 
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="small pieces of everything, in seconds")
     parser.add_argument("--output", help="folder of results; experiments/results for whole runs on real data")
     parser.add_argument("--parts", nargs="*", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--sets", nargs="+", choices=PUBLISHED, default=list(PUBLISHED))
+    parser.add_argument("--sets", nargs="+", choices=FILES, default=list(FILES))
     parser.add_argument(
         "--methods",
         nargs="+",

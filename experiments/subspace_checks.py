@@ -1,4 +1,4 @@
-"""Each method of subspace.py once more, by the estimator that a user would fit: the same labels, and its time."""
+"""Each method of subspace.py with its public estimator: the same labels, and its time."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from subspace_methods import (
     Task,
 )
 
-# Beyond so many bytes an n x n matrix is not formed; Waveform's has 200 MB.
+# An n x n matrix is computed up to this many bytes; that of Waveform has 200 MB.
 MOST_BYTES = 1 << 29
 
 
 def estimator(data: Rows, method: str, config: str, n_labelled: int) -> Any:
-    """Return the estimator of a method with a configuration, as subspace_methods.py names it.
+    """Return the estimator of a method with a configuration of subspace_methods.py.
 
-    The ridge of LapRLS stands there beside a mean over the labelled rows, as in its paper.
+    The ridge of LapRLS there belongs to a mean over the labelled rows, as in its paper.
     """
     value = {name: float(number) for name, number in (word.split("=") for word in config.split())}
     p = int(value.get("p", 0))
@@ -60,12 +60,12 @@ def estimator(data: Rows, method: str, config: str, n_labelled: int) -> Any:
         options["gamma"] = 1 / (2 * (value["graph_width"] * data.sigma) ** 2)
     if method == "GRF":
         return LabelPropagation(**options)
-    # Its sum of changes is over all rows and has to be small in each: exact solutions have none.
+    # Its stopping rule sums over all rows, so the tolerance is small; exact solutions have none.
     return LabelSpreading(**options | {"alpha": SPREADING, "tol": 1e-8, "max_iter": 5000})
 
 
 def check(data: Rows, method: str, config: str, task: Task) -> tuple[float, float]:
-    """Return the seconds of a fit, and how much (%) of what it predicts is what the cached computation gives."""
+    """Return the seconds of a fit, and the share (%) of its predictions that agree with the cached computation."""
     only = (config,) if method in ("PCA-LS", "KPCA-LS") else ()
     cached = {name: values for name, _, values in METHODS[method](data, [task], *only)}[config] > 0
     y = np.full(len(data.y), -1)

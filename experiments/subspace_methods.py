@@ -1,8 +1,8 @@
 """The seven methods of subspace.py, each for many sets of labels of the same rows at once.
 
 Cross-validation fits a method hundreds of times on the same rows with other labels. Kernels, graphs and
-decompositions do not depend on labels: they are made once for each configuration here, and what is left of a fit is
-small. Answers are those of the public estimators; the "Check" part of the experiment compares them.
+decompositions do not depend on labels: here they are computed once for each configuration, and the rest of a fit is
+small. Results are those of the public estimators; the part "Check" of the experiment compares them.
 """
 
 from __future__ import annotations
@@ -31,38 +31,38 @@ from labelfold.subspace._vector_spaces import MatrixSpace, Space
 SIZES = (2, 4, 8, 16, 32)
 WIDTHS = (2.0, 1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16)  # times the mean distance between rows
 PENALTIES = (1e4, 1e2, 1.0, 1e-2, 1e-4)
-# No method tries more configurations than this: LapRLS so many of its 150, and of the 900 of its kernel form.
+# Most configurations of a method; LapRLS uses this many of its 150, and of the 900 of its kernel form.
 MOST = 30
-NEIGHBOURS = (5, 10, 20)  # of GRF and LLGC where an RBF graph would not fit; LapRLS has the paper's 5
+NEIGHBOURS = (5, 10, 20)  # for GRF and LLGC if an RBF graph would not fit; LapRLS uses 5
 LINEAR_WEIGHT, KERNEL_WEIGHT = 1.0, 100.0  # of reconstruction in PCA-LS
 SPREADING = 0.99  # alpha of LLGC
-TOL, FOLD_TOL = 1e-8, 1e-4  # of PCA-LS: the estimators', and that of fits that are only scored on a fold
+TOL, FOLD_TOL = 1e-8, 1e-4  # of PCA-LS: for estimators, and for fits scored on a fold only
 PROPAGATION_TOL, PROPAGATION_ITERATIONS = 1e-3, 1000  # scikit-learn's
-HARMONIC_TOL = 1e-6  # of the fixed point that stands for iterations on a large graph
+HARMONIC_TOL = 1e-6  # of the fixed point that replaces iterations on a large graph
 
 
 @dataclass(eq=False)
 class Rows:
-    """A data set, and what of it does not depend on labels.
+    """A data set, and results that do not depend on labels.
 
     Attributes
     ----------
     name, source : str
-        Its name, and "real" or "generated".
+        Name of the set, and "real" or "generated".
     X : ndarray or csr_array of shape (n, d)
         The rows.
     y : ndarray of shape (n,)
         -1 and +1.
     large : bool
-        Whether n x n matrices would not fit: neighbour graphs and Nystroem features take their place.
+        Whether n x n matrices would not fit, so that neighbour graphs and Nystroem features are used instead.
     n_landmarks : int
-        Rows that Nystroem features are made from.
+        Number of rows for Nystroem features.
     configurations : int
-        The most that a method may try.
+        Most configurations of a method.
     sizes : tuple of int
-        Numbers of components to choose from.
+        Candidates for the number of components.
     kept : dict
-        Features by their width: they take longer to make than a pursuit in them.
+        Features by width, cached because they take longer than a pursuit in them.
     """
 
     name: str
@@ -97,12 +97,12 @@ class Rows:
 
     @cached_property
     def neighbours(self) -> dict[int, sparse.csr_array]:
-        """Graphs of the nearest neighbours, by how many."""
+        """Graphs of nearest neighbours, by their number."""
         distance, neighbour = nearest(as_rows(self.X), max(NEIGHBOURS))
         return {k: neighbour_graph(distance[:, :k], neighbour[:, :k]) for k in NEIGHBOURS}
 
     def graphs(self) -> Iterator[tuple[str, Any]]:
-        """Return the graphs that GRF and LLGC choose from; weights of rows with themselves are 0."""
+        """Return the graphs for GRF and LLGC; the weight of a row with itself is 0."""
         if self.large:
             yield from ((words(neighbours=k), W) for k, W in self.neighbours.items())
             return
@@ -112,7 +112,7 @@ class Rows:
             yield words(graph_width=width), W
 
     def laplacian(self, width: float | None) -> Any:
-        """Return the Laplacian of the RBF graph, or of five neighbours where there is no width."""
+        """Return the Laplacian of the RBF graph, or of five neighbours if there is no width."""
         if width is None:
             return laplacian(self.neighbours[NEIGHBOURS[0]])
         W = self.rbf(width)
@@ -126,7 +126,7 @@ class Rows:
         return fitted.transform(self.X)
 
     def features(self, width: float) -> np.ndarray:
-        """Return the rows in the space of an RBF kernel, less their mean: exactly, or as Nystroem has them."""
+        """Return the centred rows in the space of an RBF kernel: exact, or Nystroem features."""
         if width not in self.kept:
             if self.large:
                 # The rows that KernelPCALS(random_state=0) draws.
@@ -143,7 +143,7 @@ class Rows:
 
     @cached_property
     def centred(self) -> np.ndarray:
-        """The rows less their mean; where there are more columns than rows, as `coordinates` has them."""
+        """The centred rows; if there are more columns than rows, in the form of `coordinates`."""
         if not self.is_wide:
             X = self.X.toarray() if sparse.issparse(self.X) else self.X
             return X - X.mean(axis=0)
@@ -153,18 +153,18 @@ class Rows:
 
 
 class Task(NamedTuple):
-    """Rows whose labels are known, and rows that are asked for."""
+    """Rows with known labels, and rows to predict."""
 
     known: np.ndarray
     asked: np.ndarray
 
 
 Found = Iterator[tuple[str, int, np.ndarray]]
-"""For a configuration and a task, by its number: values at the rows asked for, above 0 for the second class."""
+"""For a configuration and the index of a task: values at the rows to predict, above 0 for the second class."""
 
 
 def coordinates(K: np.ndarray) -> np.ndarray:
-    """Return coordinates (n, r) of rows less their mean, from their products K; largest variance first."""
+    """Return centred coordinates (n, r) of rows, from their inner products K; largest variance first."""
     Kc = K - K.mean(axis=0)
     Kc -= Kc.mean(axis=1, keepdims=True)
     values, U = linalg.eigh(Kc, overwrite_a=True, check_finite=False, driver="evd")
@@ -180,7 +180,7 @@ def principal_coordinates(X: np.ndarray) -> np.ndarray:
 
 
 def balanced(count: int, **levels: Sequence[float]) -> list[dict[str, float]]:
-    """Return ``count`` different combinations, drawn so that each level of a parameter comes up about as often.
+    """Return ``count`` different combinations, drawn so that each level of a parameter occurs about equally often.
 
     >>> len(balanced(6, a=(1, 2, 3), b=(1, 2)))
     6
@@ -213,7 +213,7 @@ def pca_rls(data: Rows, tasks: Sequence[Task]) -> Found:
 
 
 def grf(data: Rows, tasks: Sequence[Task]) -> Found:
-    """Label propagation: as scikit-learn iterates it, all tasks in one product; of a large graph its fixed point."""
+    """Label propagation: scikit-learn's iterations, all tasks in one product; on a large graph its fixed point."""
     for config, W in data.graphs():
         solve = _harmonic if data.large else _propagate
         for i, F in enumerate(solve(W, data.y, tasks)):
@@ -228,11 +228,11 @@ def _clamped(n: int, tasks: Sequence[Task]) -> np.ndarray:
 
 
 def _propagate(W: np.ndarray, y: np.ndarray, tasks: Sequence[Task]) -> Iterator[np.ndarray]:
-    """Yield for each task the second class's share less the first's, once it changes no more."""
+    """Yield for each task the share of the second class minus that of the first, at convergence."""
     clamp = _clamped(len(y), tasks)
-    degree = W.sum(axis=1)[:, None] + 1.0  # a row's own weight is 1
+    degree = W.sum(axis=1)[:, None] + 1.0  # the weight of a row with itself is 1
     given = np.where(clamp, (y > 0)[:, None], 0.0)
-    # The two shares of a row add up to 1 once labels reach it: that, and the second share, is all there is to keep.
+    # The two shares of a row add up to 1 once labels reach it, so the second share and this mark are sufficient.
     share, reached = given, clamp.astype(float)
     going, done = np.arange(len(tasks)), [np.empty(0)] * len(tasks)
     change, total = np.full(len(tasks), np.inf), None
@@ -260,9 +260,9 @@ def _propagate(W: np.ndarray, y: np.ndarray, tasks: Sequence[Task]) -> Iterator[
 
 
 def _harmonic(W: Any, y: np.ndarray, tasks: Sequence[Task]) -> Iterator[np.ndarray]:
-    """Yield what propagation leads to, for each task: at every row the mean of its neighbours, but where known.
+    """Yield the limit of propagation for each task: each unknown row has the mean of its neighbours.
 
-    By conjugate gradients, a column a task; each has rows of its own that are known, and steps of its own.
+    By conjugate gradients with one column for each task, which has its own known rows and steps.
     """
     clamp = _clamped(len(y), tasks)
     degree = np.maximum(np.asarray(W.sum(axis=1)).reshape(-1, 1), np.finfo(float).tiny)
@@ -287,7 +287,7 @@ def _harmonic(W: Any, y: np.ndarray, tasks: Sequence[Task]) -> Iterator[np.ndarr
 
 
 def llgc(data: Rows, tasks: Sequence[Task]) -> Found:
-    """Label spreading: (I - alpha S) F = Y, S the graph with both its sides divided by roots of degrees."""
+    """Label spreading: (I - alpha S) F = Y, where S is the graph normalised by roots of degrees."""
     Y = np.zeros((len(data.y), len(tasks)))
     for i, task in enumerate(tasks):
         Y[task.known, i] = data.y[task.known]
@@ -333,7 +333,7 @@ def _smooth_linear(
 
 
 def _union(tasks: Sequence[Task]) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Return the rows that are known in some task, and where among them each task's are."""
+    """Return the rows that are known in some task, and the indices of each task's rows among them."""
     union = np.unique(np.concatenate([task.known for task in tasks]))
     return union, [np.searchsorted(union, task.known) for task in tasks]
 
@@ -363,7 +363,7 @@ def kernel_laprls(data: Rows, tasks: Sequence[Task]) -> Found:
 
 
 class Principal(Space):
-    """Rows in coordinates in which their sum of squares is diagonal, as `coordinates` gives them.
+    """Rows in coordinates in which their sum of squares is diagonal, from `coordinates`.
 
     Parameters
     ----------
@@ -401,18 +401,18 @@ class Principal(Space):
 
     @property
     def n_labelled(self) -> int:
-        """How many labelled rows there are."""
+        """The number of labelled rows."""
         return len(self.Z)
 
 
 def pcals(data: Rows, tasks: Sequence[Task], only: str = "") -> Found:
-    """PCA-LS; ``only`` one configuration where that is given."""
+    """PCA-LS; for one configuration if ``only`` is given."""
     sizes = (int(only.split("=")[1]),) if only else data.sizes
     yield from pursuits(data, tasks, data.centred, LINEAR_WEIGHT, sizes, is_principal=data.is_wide)
 
 
 def kernel_pcals(data: Rows, tasks: Sequence[Task], only: str = "") -> Found:
-    """PCA-LS in the space of an RBF kernel; ``only`` one configuration where that is given."""
+    """PCA-LS in the space of an RBF kernel; for one configuration if ``only`` is given."""
     widths, sizes = WIDTHS[: max(1, data.configurations // len(data.sizes))], data.sizes
     if only:
         value = dict(word.split("=") for word in only.split())
@@ -431,16 +431,16 @@ def pursuits(
     *,
     is_principal: bool,
 ) -> Found:
-    """Return PCA-LS of all tasks, one pursuit each: with fewer directions it is a part of that with more.
+    """Return PCA-LS of all tasks, with one pursuit each: directions are nested.
 
-    X are centred rows; ``is_principal`` where their coordinates are those of principal directions.
+    X are centred rows; ``is_principal`` tells whether their coordinates are those of principal directions.
     """
     squares = np.einsum("ij,ij->j", X, X) if is_principal else X.T @ X
     for i, task in enumerate(tasks):
         Z = X[task.known]
         space = Principal(squares, Z) if is_principal else MatrixSpace(squares, Z, noise_of(X))
         y = data.y[task.known, None].astype(float)
-        # Folds ask for a few rows only: four digits of a direction are enough to tell their sides.
+        # Folds need only a few rows: four digits of a direction are enough to decide their sides.
         tol = FOLD_TOL if len(task.asked) < len(task.known) else TOL
         found = pursue(space, y - y.mean(), weight, max(sizes), tol=tol)
         V = X[task.asked] @ found.W
@@ -450,7 +450,7 @@ def pursuits(
 
 
 def noise_of(X: np.ndarray) -> float:
-    """Return what a product with X'X leaves of a vector that X is orthogonal to, relative to it."""
+    """Return the norm of X'X v for a unit vector v orthogonal to X, relative to X'X: round-off."""
     return max(X.shape) * np.finfo(float).eps
 
 
@@ -464,7 +464,7 @@ METHODS: dict[str, Callable[[Rows, Sequence[Task]], Found]] = {
     "KPCA-LS": kernel_pcals,
 }
 
-# The paper's names of what the library's registry has.
+# The paper's names of methods in the registry.
 REGISTERED = {
     "pca-rls": "PCA+RLS",
     "grf": "GRF",

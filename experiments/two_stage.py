@@ -1,11 +1,11 @@
 """Table 2 and Figures 1 to 5 of Sun, Ceran & Ye (KDD 2010): the two-stage approach against the direct one.
 
     python experiments/two_stage.py              everything, about half an hour on one core
-    python experiments/two_stage.py --quick      a taste on small pieces, seconds
+    python experiments/two_stage.py --quick      a small test, seconds
 
-Real data comes from the folder named by LABELFOLD_DATA (see DATA.md); without it every set is generated in its shape.
-Each number is a row of two_stage.csv as soon as it is known, and a re-run makes only the missing ones; two_stage.md
-is made from the CSV alone.
+Real data comes from the folder LABELFOLD_DATA (see DATA.md); otherwise every set is generated with its shape. Each
+number is written to two_stage.csv as soon as it is known, and a re-run computes only missing ones; two_stage.md is
+written from the CSV file.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from pathlib import Path
 
 from common import Results, one_thread, result_folder, rng_of, sparse_text
 from labelfold import CCA, HSL, LDA, OPLS
+from two_stage_parts.classifiers import classifiers
 from two_stage_parts.report import write_report
 from two_stage_parts.runs import figures_1_2, scaling, table_2
 from two_stage_parts.sets import QUICK, Plan
 
-PARTS = {"table": table_2, "accuracy": figures_1_2, "scaling": scaling}
+PARTS = {"table": table_2, "accuracy": figures_1_2, "classifiers": classifiers, "scaling": scaling}
 
 
 def warm_up() -> None:
-    """Load and compile what the timed fits need."""
+    """Import and compile everything that the timed fits need."""
     X, Y = sparse_text(rng_of("warm-up"), 60, 80, 4, 8, labels=True)
     for method in (CCA, OPLS, HSL):
         for budget in (0, 1e6):
@@ -34,7 +35,7 @@ def warm_up() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> Path:
-    """Run what is missing, then make the report; return its path."""
+    """Compute missing rows, then write the report; return its path."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="small pieces of everything, in seconds")
     parser.add_argument("--output", help="folder of results; experiments/results for whole runs on real data")

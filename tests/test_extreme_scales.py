@@ -5,9 +5,11 @@ import warnings
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 
 import labelfold
 from labelfold import features
+from labelfold.rows import as_rows
 
 MAKERS = {
     "LDA": lambda: labelfold.LDA(),
@@ -87,6 +89,24 @@ def test_numbers_that_leave_their_range_on_the_way(model, scale, rng, capfd):
     assert capfd.readouterr() == ("", "")
 
 
+def test_a_kernel_map_at_the_end_of_the_range(rng):
+    X = np.clip(1e300 * rng.choice([0.0, 1.0, 1e8], size=(9, 3)), 0.0, 1.7e308)
+    X[:, 0] = 1.7e308
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made, _ = features.kernel_map(
+            as_rows(X),
+            "laplacian",
+            gamma=0.1,
+            degree=None,
+            coef0=None,
+            n_landmarks=3,
+            max_gram_bytes=1e9,
+            random_state=0,
+        )
+        assert np.isfinite(made.transform(X)).all()
+
+
 @pytest.mark.parametrize("form", ["UnitVariance", "UnitRows"])
 def test_forms_at_the_end_of_single_precision(form, rng):
     X = (rng.normal(size=(20, 3)) * 1e38).clip(-3.4e38, 3.4e38).astype(np.float32)
@@ -126,3 +146,27 @@ def test_a_ridge_is_chosen_from_few_numbers(n, rng):
         warnings.simplefilter("error")
         model = labelfold.CCA(ridge=[0.1, 1.0], task="regression").fit(X, y)
     assert model.ridge_ in (0.1, 1.0)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        labelfold.DRSVM(2, center=True),
+        labelfold.LapRLS(),
+        labelfold.LapRLS(normalized=True),
+        labelfold.LDA(),
+        labelfold.LSDR(2),
+        labelfold.SSDR(2),
+        labelfold.TSVM(),
+        features.Principal(2),
+    ],
+    ids=str,
+)
+def test_single_precision_far_from_0_is_as_good_as_double(model, rng):
+    y = np.tile([0, 1, 2, -1], 20)
+    X = (rng.normal(size=(80, 4)) + 2 * rng.normal(size=(4, 4))[y] + 1e6).astype(np.float32)
+    made = []
+    for rows in (X, X.astype(np.float64)):
+        fitted = clone(model).fit(rows, y)
+        made.append((fitted.transform if hasattr(fitted, "transform") else fitted.decision_function)(rows))
+    np.testing.assert_allclose(made[0], made[1], atol=3e-4 * np.abs(made[1]).max())

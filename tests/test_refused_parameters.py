@@ -22,6 +22,12 @@ def test_true_is_no_number(name, data):
         getattr(labelfold, name)(n_components=True).fit(*data)
 
 
+@pytest.mark.parametrize("ridges", [{}, [0.0], [], [1.0, -1.0], ["x"], [[1.0]]], ids=str)
+def test_ridges_that_are_none(ridges, data):
+    with pytest.raises(ValueError, match="where a sequence of finite numbers above 0 is expected"):
+        labelfold.LabelFold(ridges=ridges).fit(*data)
+
+
 @pytest.mark.parametrize("k", [10**9, 2**70])
 @pytest.mark.parametrize("name", FACTORISATIONS)
 def test_more_components_than_could_ever_be_used(name, k, data):

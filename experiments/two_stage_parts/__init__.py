@@ -1,1 +1,1 @@
-"""The parts of `two_stage.py`: sets, other solutions to compare with, runs, and the report."""
+"""The parts of `two_stage.py`: sets, reference solutions, runs, and the report."""

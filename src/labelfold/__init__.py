@@ -1,4 +1,4 @@
-"""labelfold: supervised and semi-supervised dimensionality reduction: many columns, many rows, few labels."""
+"""labelfold: supervised and semi-supervised dimensionality reduction for many columns, many rows and few labels."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 __version__ = version("labelfold")
 
-# Where each public name lives. A name is imported when it is first used, so that the command line starts at once
-# and the library needs none of the packages that only the app does. The imports above tell editors the same.
-# Saved models name estimators by the keys here, which therefore never change.
+# The module of each public name. A name is imported when it is first used, so that the command line starts quickly
+# and the library does not need the packages of the app. The imports above are for editors. Saved models name
+# estimators by these keys, so the keys never change.
 _ESTIMATORS = {
     "CCA": "labelfold.discriminant:CCA",
     "CNMF": "labelfold.factorization:CNMF",
@@ -82,7 +82,7 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # with it, a type checker would believe in any name
+if not TYPE_CHECKING:  # otherwise a type checker would accept any name
 
     def __getattr__(name: str) -> Any:
         if name not in _PUBLIC:

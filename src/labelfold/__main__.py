@@ -1,4 +1,4 @@
-"""``python -m labelfold`` is the ``labelfold`` command."""
+"""``python -m labelfold`` runs the ``labelfold`` command."""
 
 from labelfold.app._cli import main
 

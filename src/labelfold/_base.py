@@ -1,4 +1,4 @@
-"""What every estimator does alike: take in X, and the rows of it that are labelled."""
+"""The base of all estimators: it reads X and y, and selects the labelled rows."""
 
 from __future__ import annotations
 
@@ -13,21 +13,30 @@ from sklearn.utils.validation import validate_data
 
 from labelfold._sklearn import _check_feature_names, _check_n_features, _fit_context
 from labelfold.labels import Labels, read_labels
-from labelfold.rows import Featurized, Rows, as_rows, first_unlike_a_number, is_table, stored_values
+from labelfold.rows import (
+    Featurized,
+    Rows,
+    as_rows,
+    first_unlike_a_number,
+    gathered,
+    is_table,
+    refuse_odd_table,
+    stored_values,
+)
 
 _Fit = TypeVar("_Fit", bound=Callable[..., Any])
 
 
 class RowsEstimator(BaseEstimator):
-    """An estimator that sees its data as rows, whatever they come in."""
+    """An estimator that reads its data as rows, from every container."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {}
 
-    # The tasks that y may hold.
+    # The tasks that are accepted.
     _allowed: ClassVar[tuple[str, ...]] = ("binary", "multiclass")
 
-    # The most components, as a multiple of the larger side of X; None where the method itself keeps no more than
-    # the rank.
+    # Largest number of components, as a multiple of the larger side of X; None if the method itself keeps at most the
+    # rank.
     _most_components: ClassVar[int | None] = None
 
     def _validate_params(self) -> None:
@@ -40,9 +49,14 @@ class RowsEstimator(BaseEstimator):
                     f"{name}={value} was given to {type(self).__name__}, where a number is expected"
                 )
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state to be saved or copied to another process; Dask arrays are brought to the host."""
+        return {name: gathered(value) for name, value in super().__getstate__().items()}
+
     def _rows(self, X: Any, *, reset: bool) -> Rows:
-        """Return validated rows; ``reset`` where fitting, to remember the columns."""
+        """Return validated rows. With ``reset``, in fit, the number and names of the columns are stored."""
         if is_table(X):
+            refuse_odd_table(X)
             try:
                 rows = as_rows(
                     validate_data(
@@ -57,7 +71,7 @@ class RowsEstimator(BaseEstimator):
                         f"pipeline, which reads text, categories and dates, or drop the column{why}"
                     ) from None
                 raise
-        elif isinstance(X, Rows):  # its columns were checked when it was made
+        elif isinstance(X, Rows):  # checked when it was created
             _check_n_features(self, X, reset=reset)
             rows = X
         else:
@@ -75,7 +89,7 @@ class RowsEstimator(BaseEstimator):
         return rows
 
     def _read_labels(self, y: Any, n_rows: int | None) -> Labels:
-        """Return what y says of the rows: the only way in for y."""
+        """Return the labels of the rows. All estimators read y through this method."""
         return read_labels(
             y,
             n_rows,
@@ -86,7 +100,7 @@ class RowsEstimator(BaseEstimator):
         )
 
     def _keep_task(self, task: str, classes: np.ndarray, flat: bool = True) -> None:
-        """Remember what y held, ``flat`` where its numbers were one column; without classes where it held numbers."""
+        """Store the task and, except in regression, the classes; ``flat`` if the numbers were one column."""
         self.task_, self._flat = task, flat
         if task != "regression":
             self.classes_ = classes
@@ -94,14 +108,14 @@ class RowsEstimator(BaseEstimator):
             self.__dict__.pop("classes_", None)
 
     def _seen(self, rows: Rows) -> Rows:
-        """Return the rows as the components see them: through a feature map, where there is one."""
+        """Return the rows as the components see them: after the feature map, if there is one."""
         feature_map = getattr(self, "feature_map_", None)
         if feature_map is None:
             return rows
         return Featurized(rows, feature_map.transform, getattr(feature_map, "eps_", 0.0))
 
     def __sklearn_tags__(self) -> Any:
-        """Declare what the estimator takes."""
+        """Declare the input that the estimator takes."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.target_tags.required = True
@@ -111,7 +125,7 @@ class RowsEstimator(BaseEstimator):
 def fitting(fit: _Fit) -> _Fit:
     """Decorate a ``fit``: check the parameters first, and raise one clear error if numbers overflow or vanish.
 
-    NumPy's floating-point warnings are suppressed: either everything learned is finite, or there is an error.
+    NumPy's floating-point warnings are suppressed. Either all learned values are finite, or there is an error.
     """
 
     @wraps(fit)
@@ -161,7 +175,7 @@ def _named(constraints: Any) -> set[str]:
 
 
 def refuse_without_kernel(**given: Any) -> None:
-    """Refuse parameters of a kernel where there is none, unless they are None or "auto"."""
+    """Raise an error if parameters of a kernel are given without a kernel, unless they are None or "auto"."""
     for name, value in given.items():
         if value is not None and not (isinstance(value, str) and value == "auto"):
             raise ValueError(
@@ -170,14 +184,14 @@ def refuse_without_kernel(**given: Any) -> None:
 
 
 def labelled_rows(rows: Rows, labels: Labels, most_bytes: int) -> tuple[Rows, np.ndarray | None]:
-    """Return the rows that carry labels: by themselves where they fit into memory, otherwise all with a mask.
+    """Return the labelled rows if they fit into memory, otherwise all rows with a mask.
 
     Returns
     -------
     rows : Rows
         The labelled rows, or all rows.
     mask : ndarray of bool or None
-        Which rows count, where that is not all of them.
+        Mask of the labelled rows, if all rows are returned.
     """
     if labels.all_labelled:
         return rows, None
@@ -187,7 +201,7 @@ def labelled_rows(rows: Rows, labels: Labels, most_bytes: int) -> tuple[Rows, np
 
 
 def spread(T: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
-    """Return targets of the labelled rows as targets of the rows that `labelled_rows` gave, 0 where unlabelled."""
+    """Return targets of the labelled rows as targets of the rows from `labelled_rows`, with 0 for unlabelled rows."""
     if mask is None:
         return T
     full = np.zeros((len(mask), *T.shape[1:]))

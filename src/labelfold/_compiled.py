@@ -9,23 +9,23 @@ import numba
 from numba.core import event
 
 _LOG = logging.getLogger("labelfold")
-# Sums may be reordered and fused; infinities and NaN keep their meaning.
+# Sums may be reordered and fused; infinities and NaN are respected.
 FAST = {"contract", "reassoc", "nsz"}
 
 
 def compiled(fastmath: set[str] | bool = False) -> Any:
-    """Return the decorator of a compiled loop: without the GIL, kept on disk, dividing by zero as NumPy does."""
+    """Return the decorator of a compiled loop: without the GIL, cached on disk, with NumPy's division by zero."""
     return numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=fastmath)
 
 
 class _Announcement(event.Listener):
-    """Log once, when the first of labelfold's loops is compiled rather than loaded from disk."""
+    """Logs a message once, when the first loop of labelfold is compiled rather than loaded from disk."""
 
     def __init__(self) -> None:
         self.said = False
 
     def on_start(self, event: Any) -> None:
-        """Log it."""
+        """Log the message."""
         module = str(event.data["dispatcher"].py_func.__module__)
         if not self.said and module.startswith("labelfold."):
             self.said = True

@@ -1,8 +1,9 @@
-"""From scores to classes, labels, numbers and probabilities, and the score of what is predicted."""
+"""From scores to classes, labels, numbers and probabilities, and the score of predictions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,17 +15,14 @@ from sklearn.utils.validation import check_is_fitted
 from labelfold._base import finite
 from labelfold._sklearn import available_if
 from labelfold.labels import Labels, score_targets
-from labelfold.rows import Rows
-from labelfold.rows import _threads as threads
+from labelfold.rows import Centered, Rows
 
-# The logarithm of the odds of a label, or of a class against all others, where a score is what its target is.
+# Log odds of a label, or of a class against all others, if the score equals its target.
 _LOG_ODDS = 2.0
-# Multiplications that a score takes for each entry of a place, about.
-_WORK = 8
 
 
 def classifies(estimator: Any) -> bool:
-    """Tell `available_if` whether there are classes or labels to decide between."""
+    """Check for `available_if`: whether the estimator predicts classes or labels."""
     if getattr(estimator, "task_", None) == "regression":
         raise AttributeError(
             "scores and probabilities are for classes and labels, and this model predicts numbers"
@@ -33,7 +31,7 @@ def classifies(estimator: Any) -> bool:
 
 
 class TaskScore:
-    """What `predict` gives, scored as ``task_`` says: classes, labels or numbers."""
+    """A mixin with ``score`` for the predictions of the task ``task_``: classes, labels or numbers."""
 
     task_: str
 
@@ -45,7 +43,7 @@ class TaskScore:
         X : container of shape (n, d)
             Rows.
         y : array-like of shape (n,) or (n, c)
-            Their targets; unlabelled rows are left out.
+            Targets of the rows; unlabelled rows are left out.
         sample_weight : array-like of shape (n,), default=None
             Weights of the rows.
 
@@ -67,9 +65,9 @@ class TaskScore:
 
 
 class Decisions(TaskScore):
-    """An estimator that predicts by its scores: their sign, the largest of them, or the scores themselves.
+    """A mixin that predicts from scores: by their sign, by the largest of them, or the scores themselves.
 
-    A subclass has ``_score_rows(rows)``: (n, 1) for two classes, (n, c) for several classes or labels, (n, t) for
+    A subclass defines ``_score_rows(rows)``: (n, 1) for two classes, (n, c) for several classes or labels, (n, t) for
     numbers. Its ``fit`` calls `_keep_task`.
     """
 
@@ -77,9 +75,9 @@ class Decisions(TaskScore):
     classes_: np.ndarray
     _flat: bool = True  # whether numbers were given as one column
 
-    # How far apart the targets of a label are, for several classes or labels: -1 and +1 here, 0 and 1 elsewhere.
+    # Difference between the targets of a label, for several classes or labels: 2 for -1 and +1, 1 for 0 and 1.
     _target_gap: ClassVar[float] = 2.0
-    # Whether a class may be ruled out by a score of minus infinity.
+    # Whether a score of minus infinity can exclude a class.
     _rules_out: ClassVar[bool] = False
 
     def _score_rows(self, rows: Rows) -> np.ndarray:
@@ -87,7 +85,7 @@ class Decisions(TaskScore):
 
     @available_if(classifies)
     def decision_function(self, X: Any) -> np.ndarray:
-        """Return how far rows lie on the side of the second class (two classes), or of each class or label.
+        """Return the scores of rows: of the second class against the first, or of each class or label.
 
         Parameters
         ----------
@@ -120,10 +118,10 @@ class Decisions(TaskScore):
 
     @available_if(classifies)
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probability of each class, or of each label, as the scores have it.
+        """Return the probability of each class, or of each label, computed from the scores.
 
-        Unless a method says otherwise these are not calibrated on rows that were left out: they rank rows, and a row
-        whose score is exactly that of its label has it with odds of e^2 to 1.
+        Unless the method documents otherwise, they are not calibrated on held-out rows and only rank rows. A row
+        whose score equals the target of its label has this label with odds of e^2 to 1.
 
         Parameters
         ----------
@@ -133,7 +131,7 @@ class Decisions(TaskScore):
         Returns
         -------
         p : ndarray of shape (n, c)
-            In the order of ``classes_``.
+            Columns in the order of ``classes_``.
         """
         return self._shares(self._scores_of_new(X))
 
@@ -142,28 +140,23 @@ class Decisions(TaskScore):
         with np.errstate(over="ignore", invalid="ignore"):
             return self._score_rows(self._rows(X, reset=False))  # type: ignore[attr-defined]
 
-    def _transduce(self, F: np.ndarray, labels: Labels) -> np.ndarray:
-        """Return a label for every training row, given their scores: the one given, or the one predicted."""
-        decided = self._decide(F)
-        decided[labels.index] = labels.decode(labels.values)
-        return decided
+    def _transduce(self, rows: Rows, H: Any, labels: Labels) -> Any:
+        """Return a label for every training row: the given one, or the one predicted from its row of H."""
+        of_rows = ("embedding_", "row_offsets_", "transduction_")
+        own = object.__new__(type(self))
+        vars(own).update({name: value for name, value in vars(self).items() if name not in of_rows})
+        return rows.result(H, partial(_decided, own), at=(labels.index, labels.decode(labels.values)))
 
-    def _transduce_places(self, H: np.ndarray, labels: Labels) -> np.ndarray:
-        """Return the same, given the places of all training rows: rows in threads, their scores not kept."""
-
-        def decided(some: slice, stop: Any) -> np.ndarray:
-            return self._decide(self._scores_of(H[some]))  # type: ignore[attr-defined]
-
-        found = np.concatenate(threads.run(decided, threads.shares(len(H), _WORK * float(H.size))))
-        found[labels.index] = labels.decode(labels.values)
-        return found
+    def _scores_of(self, H: np.ndarray) -> np.ndarray:
+        """Return the scores of rows from their embedding."""
+        raise NotImplementedError
 
     def _decide(self, F: np.ndarray) -> np.ndarray:
-        """Return predictions, given scores."""
+        """Return predictions from scores."""
         return decide(F, self.task_, self._flat, getattr(self, "classes_", None))
 
     def _shares(self, F: np.ndarray) -> np.ndarray:
-        """Return the probability of each class, or of each label, given scores."""
+        """Return the probability of each class, or of each label, from scores."""
         if self.task_ == "multiclass":
             return softmax((_LOG_ODDS + np.log(F.shape[1] - 1)) / self._target_gap * F, axis=1)
         gap = self._target_gap if self.task_ == "multilabel" else 2.0
@@ -171,7 +164,7 @@ class Decisions(TaskScore):
         return p if self.task_ == "multilabel" else np.hstack([1 - p, p])
 
     def __sklearn_tags__(self) -> Any:
-        """Declare what is predicted: classes, one or several a row, unless numbers were asked for."""
+        """Declare the kind of predictions: classes, one or several a row, unless the task is regression."""
         tags = super().__sklearn_tags__()  # type: ignore[misc]
         tags.target_tags.multi_output = "regression" in self._allowed
         if getattr(self, "task", "auto") == "regression":
@@ -182,8 +175,12 @@ class Decisions(TaskScore):
         return tags
 
 
+def _decided(estimator: Decisions, H: np.ndarray) -> np.ndarray:
+    return estimator._decide(estimator._scores_of(H))
+
+
 def decide(F: np.ndarray, task: str, flat: bool = True, classes: np.ndarray | None = None) -> np.ndarray:
-    """Return classes, 0/1 labels or numbers, given scores (n, q); ``flat`` numbers are one column.
+    """Return classes, 0/1 labels or numbers from scores (n, q). With ``flat`` the numbers are one column.
 
     >>> decide(np.array([[0.3], [-2.0]]), "binary", classes=np.array(["no", "yes"])).tolist()
     ['yes', 'no']
@@ -197,7 +194,7 @@ def decide(F: np.ndarray, task: str, flat: bool = True, classes: np.ndarray | No
 
 
 def indicator_scores(Y: np.ndarray, task: str) -> np.ndarray:
-    """Return scores, given what was fitted to label columns of 0 and 1: their sign, or the largest, decides.
+    """Return scores from predictions of label columns of 0 and 1; their sign, or the largest, decides.
 
     >>> indicator_scores(np.array([[0.2, 0.8]]), "binary").round(6).tolist()
     [[0.6]]
@@ -207,13 +204,24 @@ def indicator_scores(Y: np.ndarray, task: str) -> np.ndarray:
     return Y - 0.5 if task == "multilabel" else Y
 
 
+def linear_values(rows: Rows, W: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Return XW, (n, q), in double precision, computed relative to a mean, so that rows far from 0 keep digits.
+
+    >>> from labelfold.rows import as_rows
+    >>> X = np.array([[1e6, 1e6 + 1]], dtype=np.float32)
+    >>> linear_values(as_rows(X), np.array([[-0.1], [0.1]]), np.full(2, 1e6)).round(6)
+    array([[0.1]])
+    """
+    return np.asarray(rows.get(Centered(rows, mean) @ W), dtype=np.float64) + mean @ W
+
+
 def measure_of(task: str) -> Callable[..., float]:
-    """Return how predictions are scored: numbers by R^2, classes by accuracy, labels by micro-averaged F1."""
+    """Return the score function of a task: R^2 for numbers, accuracy for classes, micro-averaged F1 for labels."""
     return r2_score if task == "regression" else _agreement
 
 
 def _agreement(truth: np.ndarray, found: np.ndarray, sample_weight: Any = None) -> float:
-    """Return the accuracy of classes, or micro-averaged F1 of label columns, 1 where there is no label at all.
+    """Return the accuracy of classes, or micro-averaged F1 of label columns (1 if there is no label at all).
 
     scikit-learn's accuracy takes only classes that are numbers or text.
 

@@ -1,4 +1,4 @@
-"""The loop of every method that lowers an objective: when to stop, progress, Ctrl-C, and how it ended."""
+"""The loop of every method that lowers an objective: convergence, progress, Ctrl-C, and how it ended."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from labelfold._progress import Progress, warn_of_early_end
 from labelfold.rows import _threads as threads
 
 State = TypeVar("State")
-# Gives states and their objective; is told after each whether the objective rose.
+# Yields states and their objective, and is sent after each state whether the objective rose.
 Iterates = Generator[tuple[Any, float], bool, None]
 
 
 class Descent(NamedTuple):
-    """Where a descent ended, and how.
+    """The result of a descent.
 
     Attributes
     ----------
     state : object
-        What the last iteration that did not raise the objective left.
+        The state of the last iteration that did not raise the objective.
     objective : list of float
         The objective after each iteration.
     converged, interrupted : bool
@@ -42,10 +42,10 @@ class Iterative:
     on_interrupt: str
 
     def _descend(self, iterates: Iterates, **options: Any) -> Any:
-        """Iterate as the parameters say, keep ``objective_`` and ``n_iter_``, and return the last state.
+        """Iterate with the estimator's parameters, store ``objective_`` and ``n_iter_``, and return the last state.
 
-        BLAS has one thread: between passes it has little to do, and several of its threads would wait for each other
-        beside a busy process.
+        BLAS uses one thread: there is little work between passes, and several BLAS threads would wait for each other
+        if the machine is busy.
         """
         name = type(self).__name__
         options = {"tol": self.tol, **options}
@@ -69,26 +69,26 @@ def descend(
     keep_on_interrupt: bool = False,
     callback: Callable[[int, float], None] | None = None,
 ) -> Descent:
-    """Iterate until the objective falls by no more than ``tol``, relative to it.
+    """Iterate until an iteration lowers the objective by at most ``tol``, relative to it.
 
-    A state whose objective is higher than the last is dropped, here and nowhere else. Where the generator then goes
-    on, it has a more careful step to take. Where it ends, steps that cannot raise the objective have done so by
-    round-off, which is the end of a descent.
+    A state whose objective is higher than the previous one is rejected; only this function does so. If the generator
+    continues after that, it tries a more careful step. If it ends, its steps can raise the objective only by
+    round-off, and the descent has converged.
 
     Parameters
     ----------
     iterates : generator
-        Gives a state and its objective an iteration, and is sent whether the objective rose.
+        Yields a state and its objective in each iteration, and is sent whether the objective rose.
     max_iter : int
-        The most iterations.
+        Largest number of iterations.
     tol : float or None
-        When to stop; None where the generator ends by itself.
+        Tolerance; None if the generator ends by itself.
     start : (state, float), optional
-        Where the descent starts and its objective, where that is known.
+        The initial state and its objective, if they are known.
     keep_on_interrupt : bool, default=False
-        Whether Ctrl-C ends the iterations rather than the program.
+        Whether Ctrl-C ends only the iterations, and the last state is returned.
     callback : callable, optional
-        Called after each iteration with its number and how much it gained; after the first where ``start`` is given.
+        Called after each iteration with its number and the relative decrease; after the first only with ``start``.
 
     Returns
     -------
@@ -123,7 +123,7 @@ def descend(
             converged = not rose and tol is not None and fall <= tol
             if converged:
                 break
-        if rose:  # the last step of all
+        if rose:  # the last state was rejected
             objective.pop()
             converged = True
     except KeyboardInterrupt:
@@ -141,7 +141,7 @@ def _check_finite(value: float) -> None:
 
 
 def repeated(step: Callable[[State], tuple[State, float]], state: State) -> Iterates:
-    """Repeat a step from a state to the next and its objective: one that cannot raise it but by round-off."""
+    """Repeat a step that returns the next state and its objective, and can raise the objective only by round-off."""
     rose = False
     while not rose:
         state, value = step(state)

@@ -1,4 +1,4 @@
-"""A map in two dimensions that shows all components of an embedding: a neighbour layout."""
+"""A two-dimensional layout of an embedding that preserves neighbours in all components."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from sklearn.utils import check_array, check_random_state
 
 from labelfold.features import Anchors, joined
 
-# Iterations of t-SNE: with early exaggeration, without, and without when starting from an earlier layout; and after
-# how many of them the clock is checked.
+# Iterations of t-SNE: with early exaggeration, without, and without it when starting from an earlier layout. The last
+# value is the number of iterations between checks of the time limit.
 _EXAGGERATED, _PLAIN, _AGAIN, _AT_ONCE = 100, 200, 100, 10
 
-# Number of nearest landmarks that another row is placed among.
+# Number of nearest landmarks among which another row is placed.
 _NEIGHBORS = 5
 
 
 class Layout:
-    """Rows laid out in two dimensions; ``numpy.asarray`` gives the points.
+    """Rows in two dimensions; ``numpy.asarray`` returns the points.
 
     Attributes
     ----------
     points : ndarray of shape (n, 2)
-        Where the rows are.
+        Coordinates of the rows.
     landmarks : ndarray of shape (m,)
-        The rows that t-SNE has laid out; the others lie among them.
+        Indices of the rows that t-SNE laid out; the others are placed among them.
     """
 
     def __init__(self, points: np.ndarray, landmarks: np.ndarray, anchors: Anchors) -> None:
         self.points, self.landmarks, self._anchors = points, landmarks, anchors
 
     def place(self, Z: Any) -> np.ndarray:
-        """Return where new rows lie: the mean of their nearest landmarks, near ones weighing more.
+        """Return the coordinates of new rows: the mean of their nearest landmarks, weighted by proximity.
 
         Parameters
         ----------
         Z : array-like of shape (n, k)
-            The embedding of the new rows, by the `transform` that embedded the others.
+            The embedding of the new rows, by the same `transform` as the other rows.
 
         Returns
         -------
@@ -68,27 +68,27 @@ def layout(
     random_state: Any = 0,
     seconds: float | None = None,
 ) -> Layout:
-    """Return a map of rows in two dimensions that keeps their neighbours in all components.
+    """Return a two-dimensional layout of rows that preserves their neighbours in all components.
 
-    Landmark rows are laid out by t-SNE (openTSNE), the others among their nearest landmarks, so that the cost grows
-    with the number of rows by a search among the landmarks only.
+    Landmark rows are laid out by t-SNE (openTSNE), and the others are placed among their nearest landmarks. So a
+    further row costs only a search among the landmarks.
 
     Parameters
     ----------
     Z : array-like of shape (n, k)
-        An embedding: that of `LabelFold` or of any other reduction.
+        An embedding, of `LabelFold` or of any other reduction.
     previous : Layout, default=None
-        An earlier layout of the same rows. The new one sets out from it and is turned towards it (Procrustes), so
-        that the map moves where the embedding does, and stays where that stays.
+        An earlier layout of the same rows. The new layout starts from it and is aligned with it (Procrustes), so that
+        only points whose embedding has changed move.
     perplexity : float, default=30
-        About how many neighbours of a row are kept together.
+        Approximate number of neighbours of a row that stay together.
     n_landmarks : int, default=2000
-        Rows that are laid out by t-SNE; all where there are no more.
+        Number of rows that are laid out by t-SNE; all if there are fewer.
     random_state : int, RandomState instance or None, default=0
-        Which rows are landmarks.
+        Seed of the landmarks.
     seconds : float, default=None
-        t-SNE stops after about so long, from an earlier layout after ten iterations or more. A further layout, from
-        this one, goes on.
+        Approximate time limit of t-SNE. With ``previous`` there are at least ten iterations, and a further call with
+        this layout as ``previous`` continues.
 
     Returns
     -------
@@ -132,7 +132,7 @@ def layout(
 
 
 def aligned(points: np.ndarray, to: np.ndarray) -> np.ndarray:
-    """Return points turned, mirrored and shifted as near to others as they come (Procrustes); sizes stay.
+    """Return points rotated, reflected and shifted to be nearest to others (Procrustes); their scale stays.
 
     Examples
     --------
@@ -150,7 +150,7 @@ def aligned(points: np.ndarray, to: np.ndarray) -> np.ndarray:
 
 
 def _tsne(Z: np.ndarray, start: np.ndarray | None, perplexity: float, seconds: float | None) -> np.ndarray:
-    """Return the layout of a few thousand rows, from the first principal components or from an earlier layout."""
+    """Return the layout of a few thousand rows, started from the first principal components or from a layout."""
     began = time.perf_counter()
     if len(Z) < 4:
         return _principal(Z)
@@ -161,7 +161,7 @@ def _tsne(Z: np.ndarray, start: np.ndarray | None, perplexity: float, seconds: f
             "labelfold.layout needs openTSNE, which is not installed; "
             "install it with: pip install 'labelfold[layout]'"
         ) from None
-    # One thread: a few thousand rows are too few to pay for waiting at the end of every iteration.
+    # One thread: a few thousand rows are too few for several threads, which wait at the end of every iteration.
     affinities = openTSNE.affinity.PerplexityBasedNN(
         Z, min(perplexity, (len(Z) - 1) / 3), method="exact", n_jobs=1, random_state=0
     )
@@ -179,7 +179,7 @@ def _tsne(Z: np.ndarray, start: np.ndarray | None, perplexity: float, seconds: f
 
 
 def _principal(Z: np.ndarray) -> np.ndarray:
-    """Return two principal components of unit deviation, 0 where there are fewer."""
+    """Return two principal components of unit standard deviation; 0 if there are fewer."""
     U, s, _ = np.linalg.svd(Z - Z.mean(axis=0), full_matrices=False)
     points = np.zeros((len(Z), 2))
     k = min(2, int((s > 1e-10 * max(s[0], 1e-300)).sum()))

@@ -1,4 +1,4 @@
-"""A transformer that projects rows onto components, itself or in the space of a kernel."""
+"""A transformer that projects rows onto components, in the space of the columns or of a kernel."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from sklearn.utils.validation import check_is_fitted
 
 from labelfold._base import RowsEstimator, finite
 from labelfold.features._kernel_map import Scores
-from labelfold.rows import Block, Featurized, Rows
+from labelfold.rows import Centered, Featurized, Rows
 
 
 class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator):
-    """A transformer whose features are X less a mean, times ``components_``."""
+    """A transformer whose output is (X - mean) times ``components_``."""
 
     def transform(self, X: Any) -> Any:
-        """Project rows, each by itself, onto the components.
+        """Project rows onto the components.
 
         Parameters
         ----------
         X : container of shape (n, d)
-            Any rows the library reads.
+            Rows, in any container that `labelfold.rows.as_rows` takes.
 
         Returns
         -------
         Z : array of shape (n, n_components)
-            On the host for arrays and files; otherwise where X is.
+            In host memory for arrays and files; otherwise on the device or cluster of X.
         """
         check_is_fitted(self)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -38,10 +38,10 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstim
         feature_map = getattr(self, "feature_map_", None)
         if feature_map is not None:
             return Featurized(rows, Scores(feature_map, self.mean_, W).transform).values()
-        return rows.map(_project, shared=(W, self.mean_, lost_of_mean(self.mean_, W, rows.dtype)))
+        return Centered(rows, self.mean_) @ W
 
     def _embedded(self, rows: Rows) -> np.ndarray:
-        """Return the embedding on the host in double precision, for functions of it: these may cancel large terms."""
+        """Return the embedding in host memory in double precision, for functions that may cancel large terms."""
         return np.asarray(rows.get(self._project(rows)), dtype=np.float64)
 
     @property
@@ -53,16 +53,3 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstim
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def lost_of_mean(mean: np.ndarray, W: np.ndarray, dtype: Any) -> np.ndarray:
-    """Return what the mean, rounded to the precision of the rows, leaves in every row's place: (mean - rounded) W.
-
-    >>> lost_of_mean(np.array([0.5, 1e8 + 1]), np.eye(2), np.float32)
-    array([0., 1.])
-    """
-    return (mean - mean.astype(dtype).astype(np.float64)) @ W
-
-
-def _project(X: Block, W: Any, mean: Any, lost: Any) -> Any:
-    return X.shift(mean) @ W - lost

@@ -1,4 +1,4 @@
-"""Progress of iterations, shown where the user asked for it, and how they ended."""
+"""A progress bar of iterations, and the warning if they ended early."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from labelfold._warn import warn_user
 
 
 class Progress:
-    """A bar over iterations that also shows how far from done they are; silent unless ``verbose``.
+    """A progress bar that also shows a value, such as the relative decrease; silent unless ``verbose``.
 
     Examples
     --------
@@ -24,7 +24,7 @@ class Progress:
         self._bar: Any = tqdm(total=total, desc=title, disable=not verbose, unit="it")
 
     def __call__(self, iteration: int, value: float) -> None:
-        """Show that ``iteration`` is done and what it reached."""
+        """Show that ``iteration`` is done, and the value that it reached."""
         self._bar.update(iteration - self._bar.n)
         self._bar.set_postfix_str(f"{value:.2e}", refresh=False)
 
@@ -36,7 +36,7 @@ class Progress:
 
 
 def warn_of_early_end(found: Any, estimator: str, tol: float) -> None:
-    """Say so where iterations were interrupted or stopped short of ``tol``.
+    """Warn if iterations were interrupted or did not converge to ``tol``.
 
     ``found`` has ``objective``, ``interrupted`` and ``converged``.
     """

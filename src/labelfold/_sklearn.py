@@ -1,6 +1,6 @@
-"""The names labelfold takes from scikit-learn's private modules, in one place to mend when they move.
+"""The names that labelfold imports from scikit-learn's private modules. If they move, only this file changes.
 
-scikit-learn has no types. What its decorators decorate keeps the type it has, for editors and type checkers.
+scikit-learn has no types. Its decorators are wrapped so that decorated functions keep their type.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     def _fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[_Method], _Method]: ...
 
     def available_if(check: Callable[[Any], bool]) -> Callable[[_Method], _Method]:
-        """Let a method be there only where the check says so."""
+        """Make a method available only if the check is true."""
         ...
 
 else:

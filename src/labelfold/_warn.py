@@ -1,4 +1,4 @@
-"""Warnings that point at the user's own line, however deep in the library they are raised."""
+"""Warnings that refer to the user's own line, even if they are raised deep inside the library."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 import joblib
 import sklearn
 
-# Estimators are also called by scikit-learn: fit by its check of parameters, and by pipelines and searches (joblib).
+# scikit-learn also calls estimators: in its parameter checks of fit, and in pipelines and searches (joblib).
 _NOT_THE_USER = tuple(
     f"{Path(file).parent}{os.sep}" for file in (__file__, sklearn.__file__, joblib.__file__)
 )
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the nearest line that is neither in labelfold nor in scikit-learn or its joblib.
+    """Warn at the nearest line that is not in labelfold, scikit-learn or joblib.
 
     >>> with warnings.catch_warnings(record=True) as seen:
     ...     warnings.simplefilter("always")

@@ -1,8 +1,8 @@
-"""The names by which saved models know labelfold's classes, wherever these live in the package.
+"""The names of labelfold's classes in saved models, independent of the modules that define the classes.
 
 A model file names an estimator as ``labelfold.LDA`` and every other class of labelfold as ``labelfold.saved.Tuned``.
-These names never change; ``_PLACES`` says where each class lives today, and a module that moves needs a new place
-there. The names in it, and labelfold's estimators, are also all that a model file may hold of labelfold.
+These names never change. ``_PLACES`` maps each to the current module of the class, and is updated if a module moves.
+A model file may contain no other classes of labelfold than these and the estimators.
 
 Examples
 --------
@@ -28,6 +28,7 @@ _PLACES = {
     "BlendedScores": "labelfold.semi_supervised._fold:BlendedScores",
     "CenteredNystroem": "labelfold.features._kernel_map:CenteredNystroem",
     "Coded": "labelfold.app.registry._partly_labelled:Coded",
+    "ColumnStack": "labelfold.tables._stack:ColumnStack",
     "EachValue": "labelfold.tables._steps:EachValue",
     "FoldEmbedding": "labelfold.semi_supervised._embedding:FoldEmbedding",
     "FoldedForm": "labelfold.semi_supervised._fold:FoldedForm",
@@ -62,7 +63,7 @@ _PLACES = {
 
 
 def public_paths() -> dict[str, str]:
-    """Return every path by which a saved model may name a class of labelfold, and where that class lives now.
+    """Return every path by which a saved model may name a class of labelfold, with the current place of the class.
 
     Examples
     --------
@@ -74,7 +75,7 @@ def public_paths() -> dict[str, str]:
 
 
 def public_path(module: str, name: str) -> str | None:
-    """Return the path by which saved models know the class `name` of a module of labelfold, None where they do not.
+    """Return the path of a class in saved models, given its module and name; None if it has none.
 
     Examples
     --------

@@ -90,8 +90,8 @@ def test_the_report_speaks_of_numbers(compared):
     shown = re.sub(r"<[^>]+>", " ", body.split("<dl>")[0].partition("Views that were blended")[0])
     assert not re.search(r"\bclass(es)?\b|confidence|%(?! interval)", shown)
     assert "R² is the share of the target" in shown
-    assert "What was predicted for rows held back" in shown
-    line, points = figures["plot-held-back"]["data"]
+    assert "What was predicted for rows held out" in shown
+    line, points = figures["plot-held-out"]["data"]
     assert len(points["x"]) == compared[3].sum()
     assert line["x"] == line["y"]
     both, label, said, off = data["map"]["methods"][0]["channels"]
@@ -182,7 +182,7 @@ def test_three_numbers_are_fitted_but_not_compared(tmp_path, monkeypatch, capsys
     y = np.where(np.arange(30) < 3, X[:, 0], np.nan)
     pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": y}).to_csv("t.csv", index=False)
     _, err = run(capsys, "compare t.csv -t y", status=2)
-    assert "a number in 3 rows only, so that too few can be held back" in err
+    assert "a number in 3 rows only, so that too few can be held out" in err
     out, _ = run(capsys, "fit t.csv -t y -o m")
     assert "too few labels to estimate" in out
     run(capsys, "predict m t.csv -o said.csv --drop y")

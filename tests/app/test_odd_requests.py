@@ -106,3 +106,20 @@ def test_a_header_longer_than_what_is_looked_at(tmp_path):
     with (tmp_path / "t.csv").open("w") as file:
         file.write("# a remark\n" + ",".join(names) + "\n" + ",".join("1" * len(names)) + "\n")
     assert read_table(tmp_path / "t.csv").raw.column_names == names
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "words"),
+    [
+        (
+            "-m lda -k 1000000000",
+            2,
+            "An embedding of 1000000000 components is larger than X, which has 3 columns.",
+        ),
+        ("-m lda --ridge 1 -k 3", 0, "-k 3 is more than the data determine; the model has 1."),
+        ("-m svm -k 3", 0, "-k 3 has no effect: svm has no components."),
+    ],
+)
+def test_components_that_cannot_be_had(table, capsys, options, status, words):
+    assert main(f"fit t.csv -t kind {options} -o m".split()) == status
+    assert words in " ".join("".join(capsys.readouterr()).split())

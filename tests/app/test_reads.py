@@ -16,7 +16,11 @@ from labelfold.app.io import FileProblem, load_model, read_table, save_model
 
 
 class Failing(io.FileIO):
+    at = 0  # reads from this byte on fail
+
     def readinto(self, buffer):
+        if self.tell() < self.at:
+            return super().readinto(buffer)
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     def readall(self):
@@ -46,6 +50,8 @@ def write(folder, name):
         with sqlite3.connect(folder / name) as connection:
             frame.to_sql("t", connection, index=False)
         connection.close()
+    elif name == "t.npy":
+        np.save(folder / name, np.eye(2))
     elif name == "t.npz":
         np.savez(folder / name, X=np.eye(2), y=[0, 1])
     elif name == "t.png":
@@ -64,12 +70,22 @@ def write(folder, name):
     return folder / name
 
 
-@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.csv.zip", "t.jsonl", "t.npz", "t.db", "t.png"])
+@pytest.mark.parametrize(
+    "name", ["t.csv", "t.csv.gz", "t.csv.zip", "t.jsonl", "t.npy", "t.npz", "t.db", "t.png"]
+)
 def test_a_table_on_a_failing_disk(tmp_path, failing, name):
     path = write(tmp_path, name)
     failing(name)
     with pytest.raises(FileProblem, match="could not be read: Input/output error; try again, or copy it to"):
         read_table(path)
+
+
+def test_a_disk_that_fails_behind_the_header_of_a_matrix(tmp_path, failing, monkeypatch):
+    np.save(tmp_path / "t.npy", np.eye(300))
+    failing("t.npy")
+    monkeypatch.setattr(Failing, "at", 1)
+    with pytest.raises(FileProblem, match="could not be read: Input/output error; try again, or copy it to"):
+        read_table(tmp_path / "t.npy")
 
 
 def test_a_model_on_a_failing_disk(tmp_path, failing):

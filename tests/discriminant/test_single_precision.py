@@ -155,3 +155,17 @@ def test_a_linear_kernel_without_a_ridge_is_the_method_without_a_kernel(make, of
     exact = plain.decision_function(X)
     room = 50 * EPS32 * max(offset, 10.0) * np.abs(exact).max()
     np.testing.assert_allclose(kernel.decision_function(X), exact, atol=room)
+
+
+def test_equal_columns_in_any_container(container, rng):
+    X = rng.normal(size=(40, 4))
+    X[:, 3], y = X[:, 0], np.arange(40) % 2
+    found = LDA().fit(container.make(X), y).components_
+    np.testing.assert_allclose(found, LDA().fit(X, y).components_, atol=1e-10)
+
+
+def test_scores_of_classes_that_are_separated_perfectly_do_not_follow_round_off():
+    """The scatter within classes is round-off of the rows, 1e-7, so scores beyond its inverse have no digit."""
+    X, y = np.repeat([[0.1, 3.7], [0.3, 2.9], [7.3, 0.1]], 8, axis=0), np.repeat([0, 1, 2], 8)
+    scores = LDA().fit(X.astype(np.float32), y).decision_function(X.astype(np.float32))
+    assert np.abs(scores).max() < len(X) / EPS32

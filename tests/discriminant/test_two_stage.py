@@ -629,7 +629,7 @@ def test_a_saved_model_goes_on_learning(tmp_path):
 
 @pytest.mark.parametrize("maker", [LDA, CCA, OPLS, HSL])
 @pytest.mark.parametrize("counts", [(1, 15, 14), (1, 1, 6), (1, 1, 1), (1, 1), (1, 2)])
-def test_a_class_of_one_row_is_never_held_back(maker, counts):
+def test_a_class_of_one_row_is_never_held_out(maker, counts):
     rng = np.random.default_rng(len(counts))
     y = np.repeat(np.arange(len(counts)), counts)
     X = rng.normal(size=(len(y), 4)) + y[:, None]
@@ -647,7 +647,7 @@ def test_a_class_of_one_row_is_never_held_back(maker, counts):
 
 
 @pytest.mark.parametrize("maker", [CCA, OPLS, HSL])
-def test_a_label_of_one_row_is_never_held_back(maker, rng):
+def test_a_label_of_one_row_is_never_held_out(maker, rng):
     Y = np.zeros((30, 3))
     Y[:10, 0] = Y[5:20, 1] = Y[0, 2] = 1
     model = maker(ridge="cv").fit(rng.normal(size=(30, 4)), Y)

@@ -508,3 +508,24 @@ def test_singular_vectors_of_round_off_are_no_start(rng):
         s, Vt = offsets._right_vectors(X, 5)
         assert s.shape == (1,)
         np.testing.assert_allclose(np.abs(Vt), np.eye(1, 7), atol=1e-12)
+
+
+@BOTH
+def test_a_random_start_depends_on_the_seed_and_descends(make):
+    X, y, _ = problem()
+    fits = [make(3, init="random", random_state=seed, max_iter=30).fit(X, y) for seed in (0, 0, 1)]
+    for model in fits:
+        assert rises(model) <= 0
+    np.testing.assert_array_equal(fits[0].components_, fits[1].components_)
+    assert np.abs(fits[0].components_ - fits[2].components_).max() > 1e-3
+
+
+def test_random_vectors_have_the_size_of_the_singular_ones(rng):
+    X = rng.standard_normal((30, 6))
+    held = offsets.Held(X - X.mean(axis=0), np.ones(30), 10)
+    found = offsets.start_directions(held, 6, 3, np.random.RandomState(0))
+    weights = {"b": 0.5, "lu": 0.1, "lv": 0.2}
+    (drawn,) = offsets.start_bases(found, **weights, drawn=True)
+    singular = offsets.start_bases(found, **weights)[1]
+    sizes = (drawn**2).sum(axis=1)
+    np.testing.assert_allclose(sizes, (singular**2).sum(axis=1).mean())

@@ -1,4 +1,4 @@
-"""The splits: what is held back, what is kept, and that everything is paired and seeded."""
+"""The splits: what is held out, what is kept, and that everything is paired and seeded."""
 
 import itertools
 
@@ -57,12 +57,12 @@ def test_what_every_split_keeps(counts, unlabelled, seed, share, data):
             assert (kept >= np.minimum(2, left)).all()
 
 
-def test_a_share_of_each_class_is_held_back():
+def test_a_share_of_each_class_is_held_out():
     split = next(label_budget_splits(codes_of(100, 50, 10), [10]))
     assert np.bincount(codes_of(100, 50, 10)[split.test]).tolist() == [30, 15, 3]
 
 
-def test_the_last_row_of_a_class_is_never_held_back():
+def test_the_last_row_of_a_class_is_never_held_out():
     codes = codes_of(10, 1, 2)
     for split in label_budget_splits(codes, [3], repeats=5, test_size=0.5):
         assert np.bincount(codes[split.train]).tolist() == [5, 1, 1]

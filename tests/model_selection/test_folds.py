@@ -1,4 +1,4 @@
-"""Folds of partly labelled rows: what each holds back, and what it never takes away."""
+"""Folds of partly labelled rows: what each holds out, and what it never takes away."""
 
 import pickle
 
@@ -117,8 +117,8 @@ def test_continuous_targets_are_spread_by_size():
 
 
 def test_whole_numbers_are_spread_by_size_where_they_are_numbers():
-    y = np.r_[np.arange(30.0), np.nan]  # every value once: as classes none could be held back
-    with pytest.raises(ValueError, match="labelled rows that can be held back"):
+    y = np.r_[np.arange(30.0), np.nan]  # every value once: as classes none could be held out
+    with pytest.raises(ValueError, match="labelled rows that can be held out"):
         next(SemiSupervisedKFold(5).split(None, y))
     splits = list(
         RepeatedSemiSupervisedKFold(5, n_repeats=1, random_state=0, task="regression").split(None, y)

@@ -143,7 +143,7 @@ def test_a_placed_row_does_not_depend_on_its_neighbours(k):
         )
         np.testing.assert_array_equal(alone[0], together[i])
     dense = as_rows(X).map(_placed, shared=(V, v, least_squares_fit(V), 1e-6, 2000))
-    np.testing.assert_allclose(dense, together, atol=1e-3)
+    np.testing.assert_allclose(dense, together, atol=1e-5)
     loss = [naive(X, np.maximum(H, 1e-300), V)[2] for H in (dense, together)]
     np.testing.assert_allclose(*loss, rtol=1e-6)
 

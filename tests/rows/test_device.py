@@ -53,7 +53,7 @@ def test_a_centre_is_subtracted_early_or_late_and_the_answer_is_the_same(
     view = Centered(rows)
     H, sums = view.sweep(_there_and_back, shared=(M,))
     assert set(late) == {offset < 1}
-    exact = X.astype(np.float64) - view.center.astype(np.float32)
+    exact = X.astype(np.float64) - view.center
     np.testing.assert_allclose(rows.get(H), exact @ M, atol=2e-6)
     for found, wanted in zip(sums, (exact.T @ (exact @ M), exact.sum(axis=0), exact.T @ exact), strict=True):
         np.testing.assert_allclose(found, wanted, atol=2e-6 * 3000)

@@ -268,3 +268,13 @@ def test_a_column_that_holds_no_numbers_is_named_with_row_and_remedy(column, sai
 def test_an_array_of_objects_that_holds_text():
     array = np.array([[1, 2], [3, "four"]], dtype=object)
     refused(lambda: LDA().fit(array, [0, 1]), "Column 1 holds 'four' in row 1, where LDA expects numbers")
+
+
+def test_a_name_of_a_column_twice_and_rows_of_different_lengths():
+    frame = pd.DataFrame(np.eye(3), columns=["a", "b", "a"])
+    refused(
+        lambda: LDA().fit(frame, [0, 1, 0]), "X has more than one column named 'a'; give each column a name"
+    )
+    refused(
+        lambda: LDA().fit([[1.0], [1.0, 2.0]], [0, 1]), "X holds rows of different lengths", "fill the gaps"
+    )

@@ -201,7 +201,7 @@ def test_a_row_is_placed_by_itself():
 def test_choosing_how_many():
     X, y, _ = problem("multiclass", kind="decay", n=300, n_labelled=40)
     model = KernelPCALS("cv", candidates=[1, 2, 4], cv=3).fit(X, y)
-    assert model.cv_results_["scores"].shape == (3, 3)
+    assert model.cv_results_["scores"].shape == (9, 3)
     assert model.n_components_ == model.cv_results_["chosen"]
 
 

@@ -1,1 +1,1 @@
-"""The app: the command line, `compare` and its report, files. The library beside it needs nothing of this."""
+"""The app: command line, `compare` and its report, files. The library does not depend on it."""

@@ -29,12 +29,12 @@ def calibrate(model: Any, held: HeldOut | None) -> Any:
     model : classifier
         Fitted on all labels. ``confidence_curve_`` of its last step is set.
     held : HeldOut or None
-        Out-of-fold predictions. If None, the model is left as it is.
+        Out-of-fold predictions. If None, the model is left unchanged.
 
     Returns
     -------
     model : classifier
-        The same.
+        The given model.
     """
     if held is not None and not is_calibrated(model):
         right = (held.guess == held.data.truth).reshape(len(held.gaps), -1).all(axis=1)

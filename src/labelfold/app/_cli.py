@@ -38,15 +38,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     if argv is None:
         sys.unraisablehook = _unraisable
-        for stream in (sys.stdout, sys.stderr):  # a terminal of few letters shows the others by their numbers
+        for stream in (sys.stdout, sys.stderr):  # characters that a terminal lacks are escaped
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="backslashreplace")
     try:
         return _run(list(sys.argv[1:] if argv is None else argv))
     except KeyboardInterrupt:
-        print(
-            "labelfold: Stopped.", file=sys.stderr
-        )  # not by _say, which may import a module that was being imported
+        print("labelfold: Stopped.", file=sys.stderr)  # _say may import a module whose import was interrupted
         return 130
     except BrokenPipeError:  # the reader of the pipe has ended
         _no_more_output()

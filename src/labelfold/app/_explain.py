@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 
 _SLAB = 16384  # rows
 _LEAST_SHARE = 1e-3  # probabilities are clipped here before the logarithm
-_MOST_COLUMNS = 4  # named for a view
+_MOST_COLUMNS = 4  # most columns named for a view
 _VIEWS = {
     "linear": "linear: weighted sums of all columns",
     "principal": "principal: weighted sums of the main directions of the columns",
@@ -146,7 +146,7 @@ def top_features(strengths: np.ndarray, names: list[str], most: int = 8) -> list
 class ViewKind(NamedTuple):
     """The views of one kind and one form of the columns in a LabelFold, and their share of the weight.
 
-    ``columns`` are those that correlate most with the scores of these views.
+    ``columns`` are the columns that correlate most with the scores of these views.
     """
 
     what: str

@@ -1,4 +1,4 @@
-"""Discriminant methods: a few directions that tell labels apart, from a generalised eigenproblem."""
+"""Discriminant methods: a few directions that separate labels, from a generalised eigenproblem."""
 
 from labelfold.discriminant._cca import CCA
 from labelfold.discriminant._hsl import HSL

@@ -1,6 +1,6 @@
 """CCA: canonical correlation analysis, by the two-stage approach (Sun, Ceran & Ye, KDD 2010).
 
-Where to find what:
+The code is in these files:
 
     fit                        _two_stage.py, class TwoStage: labelled rows, least squares, directions
     stage 1, least squares     numerics/least_squares/_pose.py
@@ -27,13 +27,13 @@ class CCA(OPLS):
     .. math:: \max_W \mathrm{tr}(W' X_c' Y_c (Y_c'Y_c)^+ Y_c' X_c W) \quad \text{subject to} \quad
               W'(X_c'X_c + g I)W = I
 
-    The targets are :math:`T = Y_c (Y_c'Y_c)^{-1/2}` (pseudo-inverse root where label columns depend on each other).
-    Y may be classes, label columns or continuous targets; with classes it finds what `LDA` finds.
+    The targets are :math:`T = Y_c (Y_c'Y_c)^{-1/2}` (root of the pseudo-inverse if label columns are dependent). Y
+    may be classes, label columns or continuous targets. With classes the directions are those of `LDA`.
 
     Parameters
     ----------
     n_components : int, default=None
-        How many directions to keep; all there are when None.
+        Number of directions; all when None.
     ridge : float, "cv" or sequence of float, default=0.0
         Added to the diagonal of :math:`X_c'X_c`, a sum over rows; see `LDA`.
     solver : {"two-stage", "direct"}, default="two-stage"
@@ -43,13 +43,13 @@ class CCA(OPLS):
     task : {"auto", "classification", "regression"}, default="auto"
         "auto" reads floats with fractions as continuous targets, everything else as classes or labels.
     tol, max_iter : float, int, default=1e-8, 1000
-        Where iterations stop, for problems too large to factorise; each reads X once.
+        Tolerance and largest number of iterations, for problems too large to factorise. Each iteration reads X once.
     max_gram_bytes : int, default=512 MB
-        The most memory for a matrix of size d x d or n x n.
+        Largest size in bytes of a d x d or n x n matrix.
     random_state : int, RandomState instance or None, default=0
-        Seeds those iterations' preconditioner and the choice of landmarks.
+        Seed of the preconditioner of these iterations, and of the landmarks.
     verbose : int, default=0
-        1 shows a progress bar over those iterations.
+        1 shows a progress bar over these iterations.
     unlabeled : int, str or None, default=-1
         The value in y that marks a row as unlabelled; missing values always do.
 
@@ -62,15 +62,15 @@ class CCA(OPLS):
     mean_ : ndarray of shape (d,)
         The mean of the labelled rows.
     coef_, intercept_ : ndarray of shape (c, k), (c,)
-        The label columns regressed on the embedding, for `predict`.
+        Regression of the label columns on the embedding, for `predict`.
     task_ : str
         "binary", "multiclass", "multilabel" or "regression".
     classes_ : ndarray of shape (c,)
-        Classes, or label columns; not there in regression.
+        The classes, or label columns; absent in regression.
     ridge_, n_iter_, residual_, gamma_, feature_map_
         As in `LDA`.
     correlations_ : ndarray of shape (k,)
-        The canonical correlations, square roots of the eigenvalues (exactly so at ridge 0).
+        The canonical correlations, square roots of the eigenvalues (exact for ridge 0).
     y_components_ : ndarray of shape (k, c)
         Directions V' of the targets, with V'Y_c'Y_cV = I.
     y_mean_ : ndarray of shape (c,)
@@ -81,7 +81,7 @@ class CCA(OPLS):
     Memory beside a dense X, at most: ``32*l*d + 48*d*d`` bytes in fit, none in transform, and 24 MB
     (docs/memory.md).
 
-    Cost as in `LDA`, and one more pass over the labelled rows for what `predict` needs.
+    Cost as for `LDA`, and one more pass over the labelled rows for the regression that `predict` needs.
 
     References
     ----------
@@ -112,20 +112,20 @@ class CCA(OPLS):
         self.y_mean_ = seen.y_mean
 
     def transform(self, X: Any, y: Any = None) -> Any:
-        """Project rows, and their targets where given.
+        """Project rows, and their targets if given.
 
         Parameters
         ----------
         X : container of shape (n, d)
             Rows.
         y : array-like of shape (n,) or (n, c), default=None
-            Their targets, in the form that `fit` was given.
+            Targets of the rows, in the form of `fit`.
 
         Returns
         -------
         x_scores : array of shape (n, k)
         y_scores : ndarray of shape (n, k)
-            Only where y is given; NaN for unlabelled rows.
+            Only if y is given; NaN for unlabelled rows.
         """
         check_is_fitted(self)
         x_scores = super().transform(X)

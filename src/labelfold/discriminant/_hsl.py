@@ -1,6 +1,6 @@
 """HSL: hypergraph spectral learning, by the two-stage approach (Sun, Ceran & Ye, KDD 2010).
 
-Where to find what:
+The code is in these files:
 
     fit                        _two_stage.py, class TwoStage: labelled rows, least squares, directions
     stage 1, least squares     numerics/least_squares/_pose.py
@@ -21,10 +21,10 @@ from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
 
 
 class HSL(RegressionHead, TwoStage):
-    r"""Hypergraph spectral learning: rows that share labels lie close together.
+    r"""Hypergraph spectral learning: rows with common labels are close together.
 
-    Every label is a hyperedge that joins the rows that have it. With S = T T' the similarity of rows in that
-    hypergraph (the identity less its normalised Laplacian),
+    Every label is a hyperedge that joins the rows with this label. With S = T T' the similarity of rows in that
+    hypergraph (the identity minus its normalised Laplacian),
 
     .. math:: \max_W \mathrm{tr}(W' X_c' S X_c W) \quad \text{subject to} \quad W'(X_c'X_c + g I)W = I.
 
@@ -32,7 +32,7 @@ class HSL(RegressionHead, TwoStage):
     expansion       T, for 0/1 label columns Y
     ==============  ============================================================================================
     "zhou"          :math:`D_v^{-1/2} Y D_e^{-1/2}`: D_v labels of each row, D_e rows of each label
-    "clique"        :math:`D_c^{-1/2} Y`: D_c = diag(Y Y' 1), a row's pairs with all rows, itself included
+    "clique"        :math:`D_c^{-1/2} Y`: D_c = diag(Y Y' 1), pairs of a row with all rows, including itself
     "star"          :math:`D_s^{-1/2} Y D_e^{-1}`: D_s = diag(Y D_e^{-1} 1)
     ==============  ============================================================================================
 
@@ -41,9 +41,9 @@ class HSL(RegressionHead, TwoStage):
     Parameters
     ----------
     n_components : int, default=None
-        How many directions to keep; all there are when None.
+        Number of directions; all when None.
     expansion : {"zhou", "clique", "star"}, default="zhou"
-        How the hypergraph is made a graph.
+        How the hypergraph is converted to a graph.
     ridge : float, "cv" or sequence of float, default=0.0
         Added to the diagonal of :math:`X_c'X_c`, a sum over rows; see `LDA`.
     solver : {"two-stage", "direct"}, default="two-stage"
@@ -51,13 +51,13 @@ class HSL(RegressionHead, TwoStage):
     kernel, gamma, degree, coef0, n_landmarks
         The kernel form; see `LDA`.
     tol, max_iter : float, int, default=1e-8, 1000
-        Where iterations stop, for problems too large to factorise; each reads X once.
+        Tolerance and largest number of iterations, for problems too large to factorise. Each iteration reads X once.
     max_gram_bytes : int, default=512 MB
-        The most memory for a matrix of size d x d or n x n.
+        Largest size in bytes of a d x d or n x n matrix.
     random_state : int, RandomState instance or None, default=0
-        Seeds those iterations' preconditioner and the choice of landmarks.
+        Seed of the preconditioner of these iterations, and of the landmarks.
     verbose : int, default=0
-        1 shows a progress bar over those iterations.
+        1 shows a progress bar over these iterations.
     unlabeled : int, str or None, default=-1
         The value in y that marks a row as unlabelled; missing values always do.
 
@@ -70,11 +70,11 @@ class HSL(RegressionHead, TwoStage):
     mean_ : ndarray of shape (d,)
         The mean of the labelled rows.
     coef_, intercept_ : ndarray of shape (c, k), (c,)
-        The label columns regressed on the embedding, for `predict`.
+        Regression of the label columns on the embedding, for `predict`.
     task_ : str
         "binary", "multiclass", "multilabel" or "regression".
     classes_ : ndarray of shape (c,)
-        Classes, or label columns; not there in regression.
+        The classes, or label columns; absent in regression.
     ridge_, n_iter_, residual_, gamma_, feature_map_
         As in `LDA`.
 
@@ -83,8 +83,8 @@ class HSL(RegressionHead, TwoStage):
     Memory beside a dense X, at most: ``32*l*d + 48*d*d`` bytes in fit, none in transform, and 24 MB
     (docs/memory.md).
 
-    Cost as in `LDA`, and one more pass over the labelled rows for what `predict` needs. With one label a row
-    (classes) Zhou's expansion finds what `LDA` finds.
+    Cost as for `LDA`, and one more pass over the labelled rows for the regression that `predict` needs. With one
+    label a row (classes) the directions of Zhou's expansion are those of `LDA`.
 
     References
     ----------
@@ -153,5 +153,5 @@ class HSL(RegressionHead, TwoStage):
 
 
 def _root_inverse(degrees: np.ndarray) -> np.ndarray:
-    """Return degrees^(-1/2), 0 where there is no edge."""
+    """Return degrees^(-1/2), 0 for a degree of 0."""
     return np.divide(1.0, np.sqrt(degrees), out=np.zeros_like(degrees), where=degrees > 0)

@@ -1,6 +1,6 @@
 """LDA: linear discriminant analysis, by the two-stage approach (Sun, Ceran & Ye, KDD 2010).
 
-Where to find what:
+The code is in these files:
 
     fit                        _two_stage.py, class TwoStage: labelled rows, least squares, directions
     stage 1, least squares     numerics/least_squares/_pose.py
@@ -21,25 +21,26 @@ from labelfold.discriminant._two_stage import TwoStage
 from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
 from labelfold.rows import Rows
 
-# Floor of the within-class scatter, which is only round-off where classes are separated perfectly.
-_LEAST_SCATTER = 1e-10
+# Lower bound of the within-class scatter, which is only round-off if classes are separated perfectly; in units of the
+# precision of the rows if that is more.
+_LEAST_SCATTER, _ROUND_OFF = 1e-10, 100.0
 
 
 class LDA(Decisions, TwoStage):
     r"""Linear discriminant analysis for wide, sparse, streamed and partly labelled data.
 
-    Finds the directions along which class means lie far apart for the spread of the data,
+    It finds the directions along which class means are far apart relative to the spread of the data,
 
     .. math:: \max_W \mathrm{tr}(W' S_b W) \quad \text{subject to} \quad W'(S_t + g I) W = I,
 
-    with :math:`S_t = X_c'X_c` and :math:`S_b = \sum_j n_j (c_j - m)(c_j - m)' = X_c' T T' X_c`, by least
-    squares instead of an eigenproblem of size d (the two-stage approach). Mean, scatter and targets come from the
-    labelled rows; `transform` and `predict` work on any rows.
+    with :math:`S_t = X_c'X_c` and :math:`S_b = \sum_j n_j (c_j - m)(c_j - m)' = X_c' T T' X_c`, by least squares
+    instead of an eigenproblem of size d (the two-stage approach). Mean, scatter and targets are those of the labelled
+    rows; `transform` and `predict` take any rows.
 
     ==========  ====================  ===========================================================
     here        in the paper          what it is
     ==========  ====================  ===========================================================
-    X_c (n, d)  X (d, n)              labelled rows, centred (implicitly: sparse X stays sparse)
+    X_c (n, d)  X (d, n)              labelled rows, centred implicitly (a sparse X stays sparse)
     T (n, c)    H                     one-hot labels, column j divided by sqrt(n_j)
     ridge, g    gamma                 regularisation
     W (d, k)    W                     ``components_.T``
@@ -49,35 +50,36 @@ class LDA(Decisions, TwoStage):
     Parameters
     ----------
     n_components : int, default=None
-        How many directions to keep; all (at most one less than there are classes) when None.
+        Number of directions; all when None, which is at most the number of classes less one.
     ridge : float, "cv" or sequence of float, default=0.0
-        Added to the diagonal of :math:`X_c'X_c`, a sum over rows, as scikit-learn's alpha is. At 0 the least-norm
-        solution is found where there are fewer rows than columns; with few labels a positive ridge predicts better.
+        Added to the diagonal of :math:`X_c'X_c`, a sum over rows, like scikit-learn's alpha. At 0 the solution of
+        least norm is computed if there are fewer rows than columns; with few labels a positive ridge predicts better.
         "cv" chooses by cross-validation on the labelled rows among multiples of their spread, a sequence among its
-        own values.
+        values.
     solver : {"two-stage", "direct"}, default="two-stage"
         "direct" solves the dense d x d problem, for small data and for comparison.
     kernel : {"rbf", "poly", "sigmoid", ...} or callable, default=None
-        Work in the space of a kernel (of scikit-learn's, or a function of two rows); the columns themselves when
-        None. The exact form takes a square matrix of the labelled rows.
+        The kernel, of scikit-learn or a function of two rows; the columns themselves are used when None. The exact
+        form needs a square matrix of the labelled rows.
     gamma, degree, coef0 : float, default=None
-        The kernel's own parameters, scikit-learn's. gamma of "rbf", "poly" and "sigmoid" is one over twice the mean
-        squared distance between labelled rows when None, which suits any unit of X; the others are scikit-learn's.
+        Parameters of the kernel, as in scikit-learn. When None, gamma of "rbf", "poly" and "sigmoid" is one over
+        twice the mean squared distance between labelled rows, which suits any unit of X; the others are
+        scikit-learn's.
     n_landmarks : int, "auto" or None, default="auto"
-        Approximate the kernel by so many of the labelled rows (Nystroem). None is exact. "auto" is exact where
-        ``max_gram_bytes`` allows it, and takes 1,000 landmarks where not.
+        Number of labelled rows that approximate the kernel (Nystroem). None is exact. "auto" is exact if
+        ``max_gram_bytes`` allows it, and otherwise uses 1,000 landmarks.
     priors : array-like of shape (n_classes,), default=None
-        Class probabilities for `predict`; the labelled shares when None.
+        Class probabilities for `predict`; the shares of the labelled rows when None.
     tol : float, default=1e-8
-        Relative residual at which iterations stop, where the problem is too large to factorise.
+        Relative residual at which iterations stop, if the problem is too large to factorise.
     max_iter : int, default=1000
-        The most such iterations; each reads X once.
+        Largest number of such iterations; each reads X once.
     max_gram_bytes : int, default=512 MB
-        The most memory for a matrix of size d x d or n x n, and for taking labelled rows into memory.
+        Largest size of a d x d or n x n matrix, and of labelled rows that are read into memory.
     random_state : int, RandomState instance or None, default=0
-        Seeds the preconditioner of those iterations; the solution depends on it only within ``tol``.
+        Seed of the preconditioner of these iterations; the solution depends on it only within ``tol``.
     verbose : int, default=0
-        1 shows a progress bar over those iterations.
+        1 shows a progress bar over these iterations.
     unlabeled : int, str or None, default=-1
         The value in y that marks a row as unlabelled; missing values (None, NaN, pandas.NA) always do.
 
@@ -86,7 +88,7 @@ class LDA(Decisions, TwoStage):
     components_ : ndarray of shape (k, d)
         The directions W', with W'(X_c'X_c + ridge I)W = I.
     eigenvalues_ : ndarray of shape (k,)
-        Their eigenvalues, descending: the share of a direction's scatter that lies between classes.
+        Their eigenvalues, descending: the between-class share of the scatter along a direction.
     mean_ : ndarray of shape (d,)
         The mean of the labelled rows.
     means_ : ndarray of shape (c, k)
@@ -98,36 +100,36 @@ class LDA(Decisions, TwoStage):
     task_ : str
         How y was read: "binary" or "multiclass".
     n_iter_ : int
-        Iterations of the least-squares solver; 1 where it factorised.
+        Iterations of the least-squares solver; 1 for a factorisation.
     residual_ : float
-        The relative residual those iterations reached; 0 where it factorised.
+        The relative residual at the end of the iterations; 0 for a factorisation.
     ridge_ : float
-        The ridge used.
+        The ridge in use.
     ridges_, ridge_scores_ : ndarray of shape (r,), (folds, r)
-        What it was chosen from and how each did, where it was chosen.
+        The candidates and their scores, if the ridge was chosen.
     gamma_ : float or None
-        The kernel's gamma, given or from the rows.
+        The gamma of the kernel, given or computed from the rows.
     feature_map_ : object or None
-        The kernel's feature map; with one, ``components_`` and ``mean_`` are in its space.
+        The feature map of the kernel. With a kernel, ``components_`` and ``mean_`` are in its space.
     n_features_in_ : int
-        Columns seen in fit.
+        Number of columns of X in fit.
     feature_names_in_ : ndarray of str
-        Their names, where X had any.
+        Names of the columns, if X has any.
 
     Notes
     -----
     Memory beside a dense X, at most: ``32*l*d + 48*d*d`` bytes in fit, none in transform, and 24 MB
     (docs/memory.md).
 
-    Cost: one pass over the labelled rows and a factorisation of the smaller of d x d and n x n where that fits
-    ``max_gram_bytes`` (a second pass where it is ill-conditioned); otherwise one pass an iteration, each
-    O(nnz c), with O(nnz + c (n + d)) memory.
+    Cost: one pass over the labelled rows and a factorisation of the smaller of a d x d and an n x n matrix, if that
+    fits ``max_gram_bytes`` (a second pass if it is ill-conditioned). Otherwise one pass in each iteration, O(nnz c),
+    with O(nnz + c (n + d)) memory.
 
-    The classifier is Gaussian with one covariance: in the reduced space the within-class scatter is
-    :math:`I - \mathrm{diag}(s)`, so squared distances to the class means are weighted by
-    :math:`l / (1 - s_j)`, l being the number of labelled rows. With more rows than columns, ridge 0 and all
-    directions kept, it is scikit-learn's LinearDiscriminantAnalysis, probabilities included (which divides
-    the scatter by l from release 1.9 on, and divided it by l less the number of classes before).
+    The classifier is Gaussian with a common covariance. In the reduced space the within-class scatter is
+    :math:`I - \mathrm{diag}(s)`, so squared distances to the class means are weighted by :math:`l / (1 - s_j)`, where
+    l is the number of labelled rows. With more rows than columns, ridge 0 and all directions, it is scikit-learn's
+    LinearDiscriminantAnalysis, including probabilities. (scikit-learn divides the scatter by l since release 1.9, and
+    before by l less the number of classes.)
 
     References
     ----------
@@ -194,9 +196,10 @@ class LDA(Decisions, TwoStage):
         self.priors_ = _priors(self.priors, seen)
         self._keep_task(seen.task, seen.classes)
         self._n_labelled = seen.n
+        self._least_scatter = max(_LEAST_SCATTER, _ROUND_OFF * seen.eps)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Return the logarithm of `predict_proba`, without its underflow.
+        """Return the logarithm of `predict_proba`, without underflow.
 
         Parameters
         ----------
@@ -210,10 +213,10 @@ class LDA(Decisions, TwoStage):
         return self._log_shares(self._scores_of_new(X))
 
     def _score_rows(self, rows: Rows) -> np.ndarray:
-        """Return the log-odds of the second class (two classes), or each class's linear score."""
-        precision = self._n_labelled / np.maximum(1 - self.eigenvalues_, _LEAST_SCATTER)
+        """Return the log-odds of the second class (two classes), or the linear score of each class."""
+        precision = self._n_labelled / np.maximum(1 - self.eigenvalues_, self._least_scatter)
         A = precision * self.means_  # (c, k)
-        with np.errstate(divide="ignore"):  # a class that no batch has brought yet has probability 0
+        with np.errstate(divide="ignore"):  # a class without rows so far has probability 0
             b = np.log(self.priors_) - 0.5 * (A * self.means_).sum(axis=1)
         F = self._embedded(rows) @ A.T + b
         return F[:, 1:] - F[:, :1] if F.shape[1] == 2 else F
@@ -226,7 +229,7 @@ class LDA(Decisions, TwoStage):
 
 
 def objective(W: np.ndarray, Sb: np.ndarray) -> float:
-    """Return tr(W'S_b W), what the directions maximise."""
+    """Return tr(W'S_b W), which the directions maximise."""
     return float(np.trace(W.T @ Sb @ W))
 
 

@@ -1,4 +1,4 @@
-"""Moments of labelled rows that arrive in batches, for the two-stage family, merged without cancellation."""
+"""Moments of labelled rows that arrive in batches, for the two-stage methods, merged without cancellation."""
 
 from __future__ import annotations
 
@@ -16,27 +16,32 @@ from labelfold.rows._block_sums import triangle_of
 class Moments:
     """Count, mean and scatter of the rows, and their cross-products with the labels.
 
-    The scatter is kept as a stack of rows S with S'S = X_c'X_c, extended, by Chan's update of means and scatters, by
-    the new rows centred on their own mean and one row for the difference of the means. The stack is compressed to its
-    triangular factor when it grows: X'X itself would lose half of the digits.
+    The scatter is stored as a stack of rows S with S'S = X_c'X_c. A batch extends it (Chan's update of means and
+    scatters) by the new rows, centred at their own mean, and one row for the difference of the means. When the stack
+    grows, it is compressed to its triangular factor. X'X itself would lose half of the digits.
 
-    For classes and label sets, rows with the same labels share one count and one mean: the weights of some methods
-    depend on the final counts.
+    For classes and label sets, rows with the same labels share one count and one mean, because the weights of some
+    methods depend on the final counts.
     """
 
     def __init__(self, n_columns: int) -> None:
         self.n = 0
         self.mean = np.zeros(n_columns)
         self.groups: dict[Any, list] = {}
-        # Of continuous targets, once there are some.
+        # For continuous targets only.
         self.y_mean: Any = None
         self.cross: Any = None
         self.y_scatter: Any = None
         self.dtype = "float64"  # the lowest precision of the batches
         self._stack = np.zeros((0, n_columns))
 
+    @property
+    def eps(self) -> float:
+        """Relative precision of the rows."""
+        return float(np.finfo(self.dtype).eps)
+
     def add(self, rows: Rows, keys: list, *, targets: np.ndarray | None = None) -> None:
-        """Add a batch: one hashable key a row (its labels), or continuous targets."""
+        """Add a batch: one hashable key for each row (its labels), or continuous targets."""
         m = rows.shape[0]
         if m == 0:
             return
@@ -80,7 +85,7 @@ class Moments:
         self.y_mean = self.y_mean + y_away * (len(Y) / (self.n + len(Y)))
 
     def group_means(self) -> tuple[list, np.ndarray, np.ndarray]:
-        """Return keys, counts (g,) and means about the mean of all (g, d)."""
+        """Return keys, counts (g,) and means relative to the overall mean (g, d)."""
         keys = list(self.groups)
         counts = np.array([self.groups[key][0] for key in keys], dtype=np.float64)
         return keys, counts, np.array([self.groups[key][1] for key in keys]) - self.mean
@@ -91,13 +96,17 @@ class Moments:
         R = triangle_of(np.vstack([self._stack, np.zeros((max(0, d - len(self._stack)), d))]))
         size = max(self.n, d)
         G = R.T @ R
-        rounded = rounding(np.diagonal(G) + self.n * self.mean**2, self.n, float(np.finfo(self.dtype).eps))
+        rounded = rounding(np.diagonal(G) + self.n * self.mean**2, self.n, self.eps)
         gram = Gram(G, size, rounding=rounded)
-        return GramProblem(gram, M, self.mean, lambda: _factor(R, M, size, rounded))
+
+        def norms(N: np.ndarray) -> np.ndarray:
+            return np.linalg.norm(R @ N, axis=0)
+
+        return GramProblem(gram, M, self.mean, norms, lambda: _factor(R, M, size, rounded))
 
 
 def _factor(R: np.ndarray, M: np.ndarray, size: int, rounded: np.ndarray | None) -> Factor:
-    """Return the factor with C = Q'T recovered from M = R'C."""
+    """Return the factor, with C = Q'T computed from M = R'C."""
     factor = Factor(R, np.zeros_like(M), size, rounded)
     if factor.full_rank:
         factor.C = linalg.solve_triangular(R, M, trans=1, check_finite=False)
@@ -118,7 +127,7 @@ def from_key(key: str) -> np.ndarray:
 
 
 def pinv_root(S: np.ndarray) -> np.ndarray:
-    """Return S^(-1/2) for a symmetric positive semi-definite S, pseudo-inverse where it is singular."""
+    """Return S^(-1/2) for a symmetric positive semi-definite S, of the pseudo-inverse if S is singular."""
     values, vectors = np.linalg.eigh((S + S.T) / 2)
     keep = values > 10 * len(S) * EPS * max(values[-1], 0.0)
     return (vectors[:, keep] / np.sqrt(values[keep])) @ vectors[:, keep].T

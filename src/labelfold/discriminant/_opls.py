@@ -1,6 +1,6 @@
 """OPLS: orthonormalised partial least squares, by the two-stage approach (Sun, Ceran & Ye, KDD 2010).
 
-Where to find what:
+The code is in these files:
 
     fit                        _two_stage.py, class TwoStage: labelled rows, least squares, directions
     stage 1, least squares     numerics/least_squares/_pose.py
@@ -26,12 +26,12 @@ class OPLS(RegressionHead, TwoStage):
     .. math:: \max_W \mathrm{tr}(W' X_c' Y_c Y_c' X_c W) \quad \text{subject to} \quad W'(X_c'X_c + g I)W = I
 
     The targets are T = Y_c, the centred label columns (one-hot for classes, 0/1 for several labels a row) or
-    continuous targets. Unlike LDA and CCA, a column of Y that varies more weighs more.
+    continuous targets. Unlike in LDA and CCA, a column of Y with a larger variance has more weight.
 
     Parameters
     ----------
     n_components : int, default=None
-        How many directions to keep; all there are when None.
+        Number of directions; all when None.
     ridge : float, "cv" or sequence of float, default=0.0
         Added to the diagonal of :math:`X_c'X_c`, a sum over rows; see `LDA`.
     solver : {"two-stage", "direct"}, default="two-stage"
@@ -41,13 +41,13 @@ class OPLS(RegressionHead, TwoStage):
     task : {"auto", "classification", "regression"}, default="auto"
         "auto" reads floats with fractions as regression targets, everything else as classes or labels.
     tol, max_iter : float, int, default=1e-8, 1000
-        Where iterations stop, for problems too large to factorise; each reads X once.
+        Tolerance and largest number of iterations, for problems too large to factorise. Each iteration reads X once.
     max_gram_bytes : int, default=512 MB
-        The most memory for a matrix of size d x d or n x n.
+        Largest size in bytes of a d x d or n x n matrix.
     random_state : int, RandomState instance or None, default=0
-        Seeds those iterations' preconditioner and the choice of landmarks.
+        Seed of the preconditioner of these iterations, and of the landmarks.
     verbose : int, default=0
-        1 shows a progress bar over those iterations.
+        1 shows a progress bar over these iterations.
     unlabeled : int, str or None, default=-1
         The value in y that marks a row as unlabelled; missing values always do.
 
@@ -60,11 +60,11 @@ class OPLS(RegressionHead, TwoStage):
     mean_ : ndarray of shape (d,)
         The mean of the labelled rows.
     coef_, intercept_ : ndarray of shape (c, k), (c,)
-        The label columns regressed on the embedding, for `predict`.
+        Regression of the label columns on the embedding, for `predict`.
     task_ : str
         "binary", "multiclass", "multilabel" or "regression".
     classes_ : ndarray of shape (c,)
-        Classes, or label columns; not there in regression.
+        The classes, or label columns; absent in regression.
     ridge_, n_iter_, residual_, gamma_, feature_map_
         As in `LDA`.
 
@@ -73,8 +73,8 @@ class OPLS(RegressionHead, TwoStage):
     Memory beside a dense X, at most: ``32*l*d + 48*d*d`` bytes in fit, none in transform, and 24 MB
     (docs/memory.md).
 
-    Cost as in `LDA`, and one more pass over the labelled rows for what `predict` needs. With the same number of
-    components as targets and ridge 0 its predictions are those of least squares.
+    Cost as for `LDA`, and one more pass over the labelled rows for the regression that `predict` needs. With as many
+    components as targets and ridge 0 the predictions are those of least squares.
 
     References
     ----------

@@ -11,7 +11,7 @@ from labelfold.labels import Labels
 
 
 class Links(NamedTuple):
-    """S of n rows, implicitly: S = 11'/n^2 - E mix E' - pairs, E (n, c) being one-hot codes.
+    """The matrix S of n rows, implicitly: S = 11'/n^2 - E mix E' - pairs, where E (n, c) are one-hot codes.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class Links(NamedTuple):
 
 
 def label_links(labels: Labels, cannot_link_weight: float, must_link_weight: float) -> Links:
-    """Return the links of classes: must within each, cannot between any two."""
+    """Return the links of classes: must-links within each class, cannot-links between classes."""
     n, c, counts = labels.n_rows, labels.n_classes, labels.counts().astype(np.float64)
     of_same = (counts**2).sum()  # n_M
     of_others = (counts.sum() ** 2 - of_same) / 2  # n_C
@@ -71,7 +71,7 @@ def pair_links(
 
 
 def _read_pairs(pairs: Any, n: int, name: str) -> np.ndarray:
-    """Return (m, 2) different pairs, the smaller row first."""
+    """Return the distinct pairs (m, 2), with the smaller row first."""
     pairs = np.asarray([] if pairs is None else pairs)
     if not pairs.size:
         return np.empty((0, 2), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Batches: the two-stage family from data that arrives a piece at a time."""
+"""The two-stage methods for data that arrives in batches."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class _WhereItCan(Generic[P, T]):
-    """A method of models without a kernel and with one ridge; for others `hasattr` is false."""
+    """A method of models without a kernel and with one ridge; for other models `hasattr` is False."""
 
     def __init__(self, method: Callable[Concatenate[Any, P], T]) -> None:
         self.method: Callable[..., Any] = method
@@ -51,27 +51,27 @@ class _WhereItCan(Generic[P, T]):
 
 
 class Streaming(RowsEstimator):
-    """The part of the two-stage family that learns from batches."""
+    """The part of the two-stage methods that learns from batches."""
 
     _moments: Any
 
     @_WhereItCan
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
-        """Learn from one more batch; afterwards the model is what `fit` on all rows so far would give.
+        """Learn from one more batch; the model is then that of `fit` on all rows so far.
 
-        Keeps a d x d matrix between batches (within ``max_gram_bytes``), and for multi-label targets one mean
-        for each distinct set of labels. Data that is too wide for that can be given to `fit` as a list of blocks,
-        or as a function that returns them, and is then read once an iteration.
+        A d x d matrix is kept between batches (within ``max_gram_bytes``), and for multi-label targets one mean for
+        each distinct set of labels. Data that is too wide for that can be passed to `fit` as a list of blocks, or as
+        a function that returns them, and is then read once in each iteration.
 
         Parameters
         ----------
         X : container of shape (m, d)
             The batch.
         y : array-like of shape (m,) or (m, c)
-            Its targets; unlabelled rows are left out.
+            Targets of the batch; unlabelled rows are left out.
         classes : array-like of shape (c,), default=None
-            All classes there will be, at the first call. When None, classes are taken as they come. There are no
-            components before the rows so far can be told apart: one row, or one class, is not enough.
+            All classes, at the first call. When None, classes are added as they occur. There are no components while
+            there is only one row, or only one class.
 
         Returns
         -------
@@ -165,7 +165,7 @@ class Streaming(RowsEstimator):
     def _solve_stream(self) -> None:
         moments = self._moments
         if moments.n == 0:
-            return  # no row with a label so far
+            return  # no labelled row so far
         if self._stream_kind == "regression":
             link = self._link(moments.y_scatter)
             M, cross, y_mean, y_scatter = (
@@ -203,7 +203,7 @@ class Streaming(RowsEstimator):
         self._store(
             found,
             float(self.ridge),
-            Seen(task, classes, moments.n, y_sum, y_mean, y_scatter, regression, flat),
+            Seen(task, classes, moments.n, y_sum, y_mean, y_scatter, regression, flat, moments.eps),
         )
 
     def _stream_labels(self, keys: list) -> tuple[str, np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""What CCA, OPLS and HSL predict: the label columns, regressed on the embedding."""
+"""Predictions of CCA, OPLS and HSL: a regression of the label columns on the embedding."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class RegressionHead(Decisions, RowsEstimator):
     """Least squares of the label columns on the embedding: ``Y ~ Z coef_.T + intercept_``."""
 
     _target_gap = 1.0
-    _embedded: Callable[[Rows], np.ndarray]  # of `LinearReducer`
+    _embedded: Callable[[Rows], np.ndarray]  # from `LinearReducer`
 
     def _fit_head(self, found: Directions, seen: Seen) -> None:
         ((ZtZ, ZtY),) = seen.regression(found)
-        if not np.isfinite(ZtZ).all():  # LAPACK would write to the terminal
+        if not np.isfinite(ZtZ).all():  # LAPACK would print a message
             raise OverflowError("products of embedded rows overflow")
         self.coef_ = np.linalg.lstsq(ZtZ, ZtY, rcond=None)[0].T
         self.intercept_ = seen.y_mean

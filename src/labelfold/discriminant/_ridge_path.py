@@ -1,4 +1,4 @@
-"""Ridges: a path of them at the price of one fit or two, and one chosen by cross-validation."""
+"""A path of ridges at the cost of one or two fits, and the choice of a ridge by cross-validation."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ from labelfold.discriminant._second_stage import Directions
 from labelfold.labels import Labels
 from labelfold.model_selection._choosing import best_candidate, fold_scores
 from labelfold.model_selection._folds import SemiSupervisedKFold
+from labelfold.numerics._ranges import nonnegative_numbers
 from labelfold.numerics._scale import row_spread
 from labelfold.rows import Rows
 
 N_FOLDS = 5
-# Multiples of the mean squared deviation of a labelled row: what ridge="cv" chooses from.
+# Candidates of ridge="cv", as multiples of the mean squared deviation of a labelled row.
 CV_GRID = tuple(10.0 ** np.arange(-4, 4.5, 1.0))
 
 
 class RidgePath(RowsEstimator):
-    """The part of the two-stage family that handles several ridges."""
+    """The part of the two-stage methods that handles several ridges."""
 
     def path(self, X: Any, y: Any, ridges: Sequence[float]) -> list[Self]:
-        """Fit once for each of several ridges, at the price of one fit or two.
+        """Fit one model for each of several ridges, at the cost of one or two fits.
 
-        The rows are read once for all of them. Iterations share one Krylov space; where a matrix is factorised
-        instead, five ridges or more share one reduction of it to a band.
+        The rows are read once for all ridges. Iterations share one Krylov space. If a matrix is factorised instead,
+        five ridges or more share one reduction of it to band form.
 
         Parameters
         ----------
@@ -44,13 +45,13 @@ class RidgePath(RowsEstimator):
         Returns
         -------
         models : list of estimators
-            One fitted model a ridge, in the order given.
+            One fitted model for each ridge, in the given order.
         """
         self._validate_params()
         rows = self._rows(X, reset=True)
         labels = self._read(y, rows.shape[0])
         used, mask = labelled_rows(rows, labels, self.max_gram_bytes)
-        return self._fit_path(used, mask, labels, checked_ridges(ridges))
+        return self._fit_path(used, mask, labels, nonnegative_numbers("ridges", ridges))
 
     def _fit_path(self, used: Rows, mask: Any, labels: Labels, ridges: Any) -> list[Self]:
         base = clone(self)
@@ -63,7 +64,7 @@ class RidgePath(RowsEstimator):
 
         @cache
         def regressions() -> list[tuple[np.ndarray, np.ndarray]]:
-            return seen.regression(*directions)  # one pass for all, where a method needs it
+            return seen.regression(*directions)  # one pass for all, if a method needs it
 
         def leading(i: int, found: Directions) -> list[tuple[np.ndarray, np.ndarray]]:
             k, (ZtZ, ZtY) = len(found.s), regressions()[i]
@@ -78,7 +79,7 @@ class RidgePath(RowsEstimator):
         return models
 
     def _choose_ridge(self, used: Rows, mask: np.ndarray | None, labels: Labels) -> float:
-        """Return the ridge that cross-validation on the labelled rows chooses, of "cv" or of a sequence."""
+        """Return the ridge chosen by cross-validation on the labelled rows, for "cv" or a sequence."""
         if mask is not None:
             most = max(2, int(self.max_gram_bytes / used.row_bytes()))
             used = used.take(np.flatnonzero(mask)[:most])
@@ -87,13 +88,13 @@ class RidgePath(RowsEstimator):
         if isinstance(self.ridge, str):
             ridges = deviation * np.array(CV_GRID)
         else:
-            ridges = np.asarray(checked_ridges(self.ridge))
+            ridges = np.asarray(nonnegative_numbers("ridges", self.ridge))
         self.ridges_, self.ridge_scores_ = ridges, self._fold_scores(used, labels, ridges)
         if not len(self.ridge_scores_):
-            # no row can be held back: the ridge nearest to the spread of the rows is a safe choice
+            # no row can be held out, so the ridge nearest to the spread of the rows is used, a safe choice
             nearest = np.abs(np.log(np.maximum(ridges, tiny)) - np.log(deviation)).argmin()
             return float(ridges[nearest])
-        return float(ridges[best_candidate(self.ridge_scores_, ridges)])  # the larger, the simpler
+        return float(ridges[best_candidate(self.ridge_scores_, ridges)])  # ties: the larger ridge
 
     def _fold_scores(self, used: Rows, labels: Labels, ridges: np.ndarray) -> np.ndarray:
         """Return the score of each ridge on each fold of the labelled rows that can be fitted."""
@@ -102,7 +103,7 @@ class RidgePath(RowsEstimator):
             try:
                 models = self._fit_path(used.take(train), None, labels.take(train), ridges)
             except (ValueError, np.linalg.LinAlgError):
-                return None  # too little to train on; if all rows are too few, the final fit says so
+                return None  # too few training rows; the final fit reports it if all rows are too few
             held = used.take(test)
             return [model.predict(held) for model in models]
 
@@ -129,19 +130,5 @@ def _folds(labels: Labels) -> list[tuple[np.ndarray, np.ndarray]]:
     values = labels.values
     try:
         return list(splitter(folds, shuffle=True, random_state=0).split(np.zeros(n), values))
-    except ValueError:  # too few rows with several labels to hold any back
+    except ValueError:  # too few rows with several labels to hold any out
         return []
-
-
-def checked_ridges(ridges: Any) -> list[float]:
-    """Return ridges as floats, or say what is wrong with them."""
-    try:
-        values = np.asarray(ridges, dtype=np.float64)
-    except (TypeError, ValueError):
-        values = np.empty(0)
-    if values.ndim != 1 or not len(values) or not (values >= 0).all() or not np.isfinite(values).all():
-        raise ValueError(
-            f"ridges={ridges!r} was given, where a sequence of finite numbers of at least 0 is expected; give one of "
-            "them or more"
-        )
-    return values.tolist()

@@ -1,8 +1,8 @@
-r"""The two-stage approach: a generalised eigenproblem at the price of least squares (Sun, Ceran & Ye, KDD 2010).
+r"""The two-stage approach: a generalised eigenproblem at the cost of least squares (Sun, Ceran & Ye, KDD 2010).
 
-Every technique of the family maximises :math:`\mathrm{tr}(W' X_c' T T' X_c W)` under
-:math:`W'(X_c'X_c + g I)W = I`, each with a target matrix T of its own. With the paper's letters (X here has one
-row a sample, T is the paper's H, g its gamma):
+Every method of the family maximises :math:`\mathrm{tr}(W' X_c' T T' X_c W)` subject to
+:math:`W'(X_c'X_c + g I)W = I`, with its own target matrix T. In the letters of the paper (X here has one row for each
+sample, T is the paper's H, g its gamma):
 
 .. math::
 
@@ -10,7 +10,7 @@ row a sample, T is the paper's H, g its gamma):
     D &= W_1' X_c' T = E\, \mathrm{diag}(s)\, E'                     && \text{stage 2} \\
     W &= W_1 E\, \mathrm{diag}(s)^{-1/2}
 
-W spans what the direct problem spans, and s are its eigenvalues, without any assumption on X (theorems 2 and 4).
+W spans the solution of the direct problem, and s are its eigenvalues, without any assumption on X (theorems 2 and 4).
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES, read_factor
 from labelfold.numerics.least_squares._problem import LeastSquares
 from labelfold.rows import Block, Rows
 
-# Eigenvalues whose relative distance is below this are treated as equal.
+# Eigenvalues whose relative difference is below this are treated as equal.
 _EQUAL = 1e-9
 
 
 class Directions(NamedTuple):
-    """Directions found by either solver.
+    """Directions from either solver.
 
     Attributes
     ----------
@@ -43,13 +43,13 @@ class Directions(NamedTuple):
     s : ndarray of shape (k,)
         Eigenvalues, descending.
     targets : ndarray of shape (k, q)
-        W'X_c'T: what the directions make of each target.
+        W'X_c'T, the targets projected onto the directions.
     mean : ndarray of shape (d,)
-        The mean of the rows that count.
+        The mean of the rows in use.
     n_iter : int
         Iterations of stage 1.
     residual : float
-        Relative residual that stage 1 reached.
+        Relative residual of stage 1.
     """
 
     W: np.ndarray
@@ -69,17 +69,19 @@ class Seen:
     task, classes : str, ndarray
         As in `Labels`.
     n : int
-        Labelled rows.
+        Number of labelled rows.
     counts : ndarray of shape (c,)
-        Rows of each class or label; empty in regression.
+        Number of rows of each class or label; empty in regression.
     y_mean : ndarray of shape (c,)
         Mean of the label columns.
     y_scatter : ndarray of shape (c, c)
         Y_c'Y_c.
     regression : callable
-        ``regression(*found)`` gives Z'Z and Z'Y_c of the embedded rows Z = X_c W, for each of several directions.
+        ``regression(*found)`` returns Z'Z and Z'Y_c of the embedded rows Z = X_c W, for each of several directions.
     flat : bool
-        Whether y was one column, so that predictions are too.
+        Whether y has one column, so that predictions have one too.
+    eps : float
+        Relative precision of the rows.
     """
 
     task: str
@@ -90,10 +92,11 @@ class Seen:
     y_scatter: np.ndarray
     regression: Callable[..., list[tuple[np.ndarray, np.ndarray]]]
     flat: bool = False
+    eps: float = float(np.finfo(np.float64).eps)
 
 
 def centered_targets(T: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return T less its mean, row i standing for ``weights[i]`` rows; a constant column is 0, not round-off."""
+    """Return T less its mean, where row i has the weight ``weights[i]``; a constant column is exactly 0."""
     n = weights.sum()
     Tc = T - weights @ T / n
     Tc[:, weights @ Tc**2 <= (10 * n * EPS) ** 2 * (weights @ T**2)] = 0.0
@@ -101,13 +104,13 @@ def centered_targets(T: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def second_stage(first: LeastSquares, size: int) -> Directions:
-    """Turn the least-squares solution into directions; ``size`` is the larger side of X."""
+    """Return the directions from a least-squares solution; ``size`` is the larger side of X."""
     s, E = np.linalg.eigh(first.D)
     s, E = s[::-1], E[:, ::-1]
     keep = s > tiny(size) * max(s[0], 0.0)
     s, E = s[keep], E[:, keep]
     root, turn = np.sqrt(s), _settle(s, E.T)
-    # Rotated last: eigenvalues treated as equal still differ in their last digits, and scale their own vectors.
+    # Rotated last: eigenvalues that are treated as equal still differ in their last digits and scale their vectors.
     W, targets = first.W @ (E / root) @ turn, turn.T @ (root[:, None] * E.T)
     return _signed(Directions(W, s, targets, first.mean, first.n_iter, first.residual))
 
@@ -120,7 +123,7 @@ def direct(
     mask: np.ndarray | None = None,
     max_gram_bytes: int = MAX_GRAM_BYTES,
 ) -> Directions:
-    """Find the directions from the dense d x d problem: for small data, and for comparison."""
+    """Return the directions from the dense d x d problem, for small data and for comparison."""
     n, d = rows.shape
     if 8 * d * d > max_gram_bytes:
         raise ValueError(
@@ -130,7 +133,7 @@ def direct(
     weights = np.ones(n) if mask is None else mask.astype(np.float64)
     mean = rows.sum(_double_sum, weights[:, None])[:, 0] / weights.sum()
     T = (T - weights @ T / weights.sum()) * weights[:, None]
-    # X_c'X_c = R'R: its eigenvalues are R's singular values squared, with all their digits.
+    # X_c'X_c = R'R, so its eigenvalues are the squared singular values of R, with all their digits.
     return direct_factor(read_factor(rows, T, mean, mask), ridge, mean)
 
 
@@ -139,7 +142,7 @@ def _double_sum(X: Block, weights: Any) -> Any:
 
 
 def direct_factor(factor: Factor, ridge: float, mean: np.ndarray) -> Directions:
-    """Find the directions from a triangular factor R of X_c and Q'T."""
+    """Return the directions from a triangular factor R of X_c and Q'T."""
     if factor.full_rank:
         R, B = factor.damped(ridge)
         return _from_whitened(B, lambda P: solve_triangular(R, P, check_finite=False), mean, factor.size)
@@ -148,7 +151,7 @@ def direct_factor(factor: Factor, ridge: float, mean: np.ndarray) -> Directions:
 
 
 def direct_kernel(problem: KernelProblem, ridge: float) -> Directions:
-    """Find the directions of an exact kernel from the eigenvectors of its matrix."""
+    """Return the directions of an exact kernel from the eigenvectors of its matrix."""
     values, U = problem.gram.spectrum
     sigma = np.sqrt(values)
     return _from_spectrum(U.T @ problem.T, sigma, U / sigma.T, ridge, problem.mean, len(U))
@@ -174,7 +177,7 @@ def _from_whitened(
 
 
 def keep_components(found: Directions, n_components: int | None) -> Directions:
-    """Return the leading directions; warn where there are fewer than asked for."""
+    """Return the leading directions; warn if there are fewer than requested."""
     rank = len(found.s)
     if rank == 0:
         raise ValueError(
@@ -193,16 +196,16 @@ def keep_components(found: Directions, n_components: int | None) -> Directions:
 
 
 def tiny(size: int) -> float:
-    """Return what counts as zero beside the largest eigenvalue."""
+    """Return the limit below which an eigenvalue counts as zero, relative to the largest."""
     return 10 * size * EPS
 
 
 def _settle(s: np.ndarray, Et: np.ndarray) -> np.ndarray:
-    """Return the rotation that makes directions of equal eigenvalue unique.
+    """Return the rotation that makes directions of equal eigenvalues unique.
 
-    With ridge 0 and fewer rows than columns every eigenvalue is 1, and round-off would decide. Within a group of
-    equal eigenvalues the directions are rotated so that their targets are upper triangular, which determines the
-    basis.
+    With ridge 0 and fewer rows than columns every eigenvalue is 1, and round-off would choose the basis. Within a
+    group of equal eigenvalues the directions are rotated so that their targets are upper triangular, which determines
+    the basis.
     """
     turn = np.eye(len(s))
     groups = np.split(np.arange(len(s)), np.flatnonzero(s[1:] < s[:-1] * (1 - _EQUAL)) + 1)
@@ -213,7 +216,7 @@ def _settle(s: np.ndarray, Et: np.ndarray) -> np.ndarray:
 
 
 def _signed(found: Directions) -> Directions:
-    """Make the largest coefficient of each direction positive, so that every container gives the same signs."""
+    """Return directions with a positive largest coefficient each, so that every container gives the same signs."""
     if not found.W.size:
         return found
     signs = np.sign(found.W[np.abs(found.W).argmax(axis=0), np.arange(found.W.shape[1])])

@@ -16,26 +16,27 @@ from labelfold._sklearn import Interval
 from labelfold._warn import warn_user
 from labelfold.discriminant._pair_constraints import Links, label_links, pair_links
 from labelfold.numerics._eigen import ROUND_OFF, Eigen, largest_eigenvectors, signed
+from labelfold.numerics._factor_starts import RandomRows
 from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
 from labelfold.rows import Block, Centered, Rows
 
-# Most columns for which a d x d matrix is faster than iterations; it is also used where nearly all directions are
-# asked for.
+# Most columns for which a d x d matrix is faster than iterations. It is also used if nearly all directions are
+# requested.
 _FEW_COLUMNS = 1000
 
 _OVERSAMPLES = 10
 
 
 class SSDR(LinearReducer):
-    r"""Semi-supervised dimensionality reduction: spread the rows, part cannot-links, gather must-links.
+    r"""Semi-supervised dimensionality reduction: spread all rows, separate cannot-links, join must-links.
 
-    Finds orthonormal directions along which
+    It finds orthonormal directions that maximise
 
     .. math:: J(W) = \tfrac12 \sum_{ij} S_{ij} \|W'x_i - W'x_j\|^2 = \mathrm{tr}(W' X'(D - S)X W)
 
-    is largest, where :math:`S_{ij}` is :math:`1/n^2` for any two rows, :math:`\alpha/n_C` more for a cannot-link,
-    :math:`\beta/n_M` less for a must-link, and D is diagonal with the row sums of S. The links are explicit pairs,
-    or come from labels: rows of one class must link, rows of two classes cannot.
+    where :math:`S_{ij}` is :math:`1/n^2` for any two rows, plus :math:`\alpha/n_C` for a cannot-link, minus
+    :math:`\beta/n_M` for a must-link, and D is diagonal with the row sums of S. The links are explicit pairs, or
+    follow from labels: must-links between rows of one class, cannot-links between rows of different classes.
 
     ==================  ============  ===============================================================
     here                in the paper  what it is
@@ -50,55 +51,55 @@ class SSDR(LinearReducer):
     Parameters
     ----------
     n_components : int, default=2
-        How many directions to find.
+        Number of directions.
     cannot_link_weight : float, default=1.0
-        How much to part rows of different classes.
+        Weight of separating rows of different classes.
     must_link_weight : float, default=20.0
-        How much to gather rows of the same class.
+        Weight of joining rows of the same class.
     tol : float, default=1e-6
-        Relative residual at which iterations stop, where there are too many columns for a d x d matrix.
+        Relative residual at which iterations stop, if there are too many columns for a d x d matrix.
     max_iter : int, default=500
-        The most such iterations; each reads X once.
+        Largest number of such iterations; each reads X once.
     max_gram_bytes : int, default=512 MB
-        The most memory for a d x d matrix, and for taking linked rows into memory.
+        Largest size of a d x d matrix, and of linked rows that are read into memory.
     random_state : int, RandomState instance or None, default=0
-        Seeds the start of those iterations; the solution depends on it only within ``tol``.
+        Seed of the initial values of these iterations; the solution depends on it only within ``tol``.
     verbose : int, default=0
-        1 shows a progress bar over those iterations.
+        1 shows a progress bar over these iterations.
     unlabeled : int, str or None, default=-1
         The value in y that marks a row as unlabelled; missing values (None, NaN, pandas.NA) always do.
 
     Attributes
     ----------
     components_ : ndarray of shape (k, d)
-        The directions W', orthonormal rows, the largest entry of each positive.
+        The directions W', orthonormal rows; the largest entry of each is positive.
     eigenvalues_ : ndarray of shape (k,)
-        What each adds to J, descending. Negative where must-links outweigh all else.
+        The contribution of each direction to J, descending. It is negative if must-links outweigh everything else.
     mean_ : ndarray of shape (d,)
-        The mean of all rows, which `transform` subtracts. The directions do not depend on it: D - S takes every
-        constant to zero, so J knows only differences of rows.
+        The mean of all rows, which `transform` subtracts. The directions do not depend on it: D - S maps constants to
+        zero, so J depends only on differences of rows.
     n_iter_ : int
-        Iterations; 1 where a d x d matrix was decomposed.
+        Number of iterations; 1 if a d x d matrix was decomposed.
     n_features_in_ : int
-        Columns seen in fit.
+        Number of columns of X in fit.
     feature_names_in_ : ndarray of str
-        Their names, where X had any.
+        Names of the columns, if X has any.
 
     Notes
     -----
     Memory beside a dense X, at most: ``64*d*d`` bytes in fit, none in transform, and 24 MB (docs/memory.md).
 
-    Cost: one pass over X and a d x d eigenproblem for up to a thousand columns; otherwise one pass an iteration,
-    each O(nnz k), with O(nnz + k (n + d)) memory: S is a matrix of rank c + 1 for c classes, or of rank 1 and a
-    sparse one for pairs, and never formed. Rows in explicit pairs are taken into memory; where they do not fit
+    Cost: one pass over X and a d x d eigenproblem for up to a thousand columns; otherwise one pass in each iteration,
+    O(nnz k), with O(nnz + k (n + d)) memory. S has rank c + 1 for c classes; for pairs it is the sum of a matrix of
+    rank 1 and a sparse one. It is never computed. Rows in explicit pairs are read into memory; if they do not fit
     ``max_gram_bytes``, an iteration reads X three times.
 
-    From labels, links are counted as Fang, Cheng & Hsieh (2017) do, :math:`n_M = \sum_c n_c^2` (each pair in both
-    orders, and each row with itself) and :math:`n_C = \sum_{a<b} n_a n_b` (each pair once). Of explicit pairs,
-    n_M and n_C are the numbers of different pairs in the lists, in whichever order.
+    For labels, links are counted as by Fang, Cheng & Hsieh (2017): :math:`n_M = \sum_c n_c^2` (each pair in both
+    orders, and each row with itself) and :math:`n_C = \sum_{a<b} n_a n_b` (each pair once). For explicit pairs, n_M
+    and n_C are the numbers of distinct pairs in the lists, in either order.
 
-    Directions of eigenvalue zero, along which the rows do not differ, are left out, though they would come before
-    those of negative ones. With both weights 0 the method is principal component analysis.
+    Directions with eigenvalue zero, along which the rows do not differ, are left out, although they would come before
+    those with negative eigenvalues. With both weights 0 the method is principal component analysis.
 
     References
     ----------
@@ -161,11 +162,11 @@ class SSDR(LinearReducer):
         Parameters
         ----------
         X : container of shape (n, d)
-            Rows, linked or not, in any container `labelfold.rows.as_rows` takes.
+            Rows, linked or not, in any container that `labelfold.rows.as_rows` takes.
         y : array-like of shape (n,), default=None
-            Classes; ``unlabeled`` or a missing value where unknown. None where pairs are given.
+            Classes; ``unlabeled`` or a missing value for unlabelled rows. None if pairs are given.
         must_links, cannot_links : array-like of int, shape (m, 2), default=None
-            Pairs of row numbers, counted from 0, that belong together and that do not.
+            Pairs of row indices, from 0, that belong together, and that do not.
 
         Returns
         -------
@@ -234,20 +235,24 @@ def _solve(
     rng: Any,
     callback: Any,
 ) -> tuple[Eigen, np.ndarray]:
-    """Return the k largest eigenvalues of X'(D - S)X, less those that are zero; their vectors; and the mean row."""
+    """Return the k largest eigenvalues of X'(D - S)X except zeros, with their vectors, and the mean row."""
     n, d = rows.shape
-    # D - S takes constants to zero, so any centre will do; one near the mean keeps the digits, and is cheap to have.
+    # D - S maps constants to zero, so any centre works; one near the mean keeps the digits, and is cheap.
     center = rows.take(np.arange(min(256, n))).mean().astype(rows.dtype).astype(np.float64)
     X = Centered(rows, center)
     width = min(k + _OVERSAMPLES, d)
     direct = 8 * d * d <= max_gram_bytes and (d <= _FEW_COLUMNS or 4 * width >= d)
     classes = np.arange(len(links.mix))
+    known = np.flatnonzero((links.codes >= 0) | (links.degrees != 1 / n))  # the others have a degree of 1 / n
+    codes = rows.spread(known, links.codes[known], -1)
     if direct:
-        roots = np.sqrt(np.maximum([links.degrees, -links.degrees], 0.0)).T  # of either sign of D
-        plus, minus, F, total = X.sum(_moments, links.codes, roots, shared=(classes,))
+        roots = np.sqrt(np.maximum([links.degrees, -links.degrees], 0.0)).T  # positive and negative part of D
+        roots = rows.spread(known, roots[known], (np.sqrt(1 / n), 0.0))
+        plus, minus, F, total = X.sum(_moments, codes, roots, shared=(classes,))
     else:
-        # X'E (d, c), X'1 (d,), and a start of the iterations among the directions along which rows differ.
-        F, total, Q = X.sum(_start, links.codes, rng.standard_normal(size=(n, width)), shared=(classes,))
+        # X'E (d, c), X'1 (d,), and an initial block within the span of the differences of rows.
+        omega = rows.each(RandomRows(width, rng.randint(np.iinfo(np.int32).max)))
+        F, total, Q = X.sum(_start, codes, omega, shared=(classes,))
     linked = np.flatnonzero(np.diff(links.pairs.indptr))
     XL, pairs = X, links.pairs
     if 0 < len(linked) * rows.row_bytes() <= max_gram_bytes:
@@ -265,7 +270,7 @@ def _solve(
         found = Eigen(values[::-1], vectors[:, ::-1], float(np.abs(values).max()), 0.0, 1, True)
     else:
         eps = float(np.finfo(rows.dtype).eps)
-        degrees = rows.put(links.degrees.astype(rows.dtype))
+        degrees = rows.spread(known, links.degrees[known].astype(rows.dtype), 1 / n)
 
         def operator(P: np.ndarray) -> np.ndarray:
             return _finite(X.sum(_weighted_normal, degrees, shared=(P,)) + less_S(P))
@@ -276,12 +281,13 @@ def _solve(
         found = largest_eigenvectors(
             operator, Q / peak, k, tol=tol, eps=eps, max_iter=max_iter, block=max(4, k), callback=callback
         )
-    # Along a direction of eigenvalue zero the rows do not differ, but for the round-off of A, and that of the entries
-    # of X in their own precision: its square, as A is of squares.
-    rounded = ROUND_OFF * max(eps, float(np.finfo(rows.dtype).eps))
+    # Along a direction with eigenvalue zero the rows do not differ, up to the round-off of A and that of the entries
+    # of X in their own precision. The latter is squared, since A contains squares, and is half of the last place.
+    own = float(np.finfo(rows.dtype).eps)
+    rounded = ROUND_OFF * max(eps, own)
     least = max(
         found.norm * max(ROUND_OFF * eps, rounded**2),
-        np.abs(links.degrees).sum() * (rounded * np.linalg.norm(center)) ** 2,
+        np.abs(links.degrees).sum() * (own / 2 * np.abs(center).max()) ** 2,
     )
     keep = np.flatnonzero(np.abs(found.values) > max(least, np.finfo(np.float64).tiny / eps))[:k]
     if not len(keep):

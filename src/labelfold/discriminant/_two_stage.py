@@ -1,4 +1,4 @@
-"""What LDA, CCA, OPLS and HSL have in common: everything but their target matrix and what they predict."""
+"""The base of LDA, CCA, OPLS and HSL, which differ only in their target matrix and their predictions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from labelfold._base import fitting, labelled_rows, refuse_without_kernel, spread
-from labelfold._linear_reducer import LinearReducer, lost_of_mean
+from labelfold._linear_reducer import LinearReducer
 from labelfold._progress import Progress
 from labelfold._sklearn import Interval, StrOptions
 from labelfold.discriminant._partial_fit import Streaming
@@ -31,11 +31,11 @@ from labelfold.numerics.least_squares._gram import rounding
 from labelfold.numerics.least_squares._kernel_problem import KernelProblem
 from labelfold.numerics.least_squares._pose import RowTargets, pose
 from labelfold.numerics.least_squares._problem import LeastSquaresProblem
-from labelfold.rows import Block, Featurized, Rows
+from labelfold.rows import Block, Centered, Featurized, Rows
 
 
 class TwoStage(RidgePath, Streaming, LinearReducer):
-    """A method of the two-stage family: a subclass says what its targets are, and what it predicts."""
+    """A method of the two-stage family. A subclass defines its targets and its predictions."""
 
     _parameter_constraints = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
@@ -55,11 +55,11 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
     }
 
     def _targets(self, Y: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Return T (m, q) for label rows Y (m, c), row i of them standing for ``weights[i]`` rows."""
+        """Return T (m, q) for label rows Y (m, c), where row i has the weight ``weights[i]``."""
         raise NotImplementedError
 
     def _fit_head(self, found: Directions, seen: Seen) -> None:
-        """Keep what predictions need."""
+        """Store the attributes that predictions need."""
         raise NotImplementedError
 
     @fitting
@@ -69,9 +69,9 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
         Parameters
         ----------
         X : container of shape (n, d)
-            Rows, labelled or not, in any container `labelfold.rows.as_rows` takes.
+            Rows, labelled or not, in any container that `labelfold.rows.as_rows` takes.
         y : array-like of shape (n,) or (n, c)
-            Targets; ``unlabeled`` or a missing value where unknown.
+            Targets; ``unlabeled`` or a missing value for unlabelled rows.
 
         Returns
         -------
@@ -89,7 +89,7 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Say whether there are components: a first batch may hold too little for them."""
+        """Tell whether there are components: a first batch may have too few rows for them."""
         return hasattr(self, "components_")
 
     def _read(self, y: Any, n_rows: int | None) -> Labels:
@@ -125,7 +125,7 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
     def _solve(
         self, used: Rows, mask: np.ndarray | None, labels: Labels, ridges: Sequence[float]
     ) -> list[Directions]:
-        """Return the directions for each ridge, from one reading of what they share."""
+        """Return the directions for each ridge; the data is read once."""
         Y, codes, counts = labels.distinct()
         table = centered_targets(self._targets(Y, counts), counts)
         T = RowTargets(table, codes)
@@ -177,8 +177,7 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
             Ws, mean = [one.W for one in found], found[0].mean
             Yc = spread(labels.columns() - y_mean, mask)
             if self.feature_map_ is None:
-                lost = [lost_of_mean(mean, W, rows.dtype) for W in Ws]
-                sums = rows.sum(_regression_sums, Yc, ones, shared=(mean, *Ws, *lost))
+                sums = Centered(rows, mean).sum(_regression_sums, Yc, ones, shared=tuple(Ws))
             else:
                 scores = Scores(self.feature_map_, mean, np.hstack(Ws))
                 ends = tuple(np.cumsum([W.shape[1] for W in Ws]).tolist())
@@ -187,13 +186,12 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
 
         flat = labels.values.ndim == 1
         scatter = (Y - y_mean).T @ (counts[:, None] * (Y - y_mean))
-        return Seen(
-            labels.task, labels.classes, labels.n_labelled, counts @ Y, y_mean, scatter, regression, flat
-        )
+        known = (labels.task, labels.classes, labels.n_labelled)
+        return Seen(*known, counts @ Y, y_mean, scatter, regression, flat, rows.eps)
 
 
 def solve_along(problem: LeastSquaresProblem, ridges: Sequence[float], size: int) -> list[Directions]:
-    """Return the directions for each ridge, each solution setting out from the one for the next larger ridge."""
+    """Return the directions for each ridge; each solution starts from that for the next larger ridge."""
     problem.prepare(ridges)
     found: dict[int, Directions] = {}
     first = None
@@ -204,14 +202,14 @@ def solve_along(problem: LeastSquaresProblem, ridges: Sequence[float], size: int
 
 
 def _spread_codes(codes: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Return the codes of labelled rows as codes of all rows, -1 where unlabelled."""
+    """Return the codes of labelled rows as codes of all rows, with -1 for unlabelled rows."""
     full = np.full(len(mask), -1, dtype=codes.dtype)
     full[mask] = codes
     return full
 
 
 def _rounding(kernel_map: KernelMap, K: np.ndarray, eps: float) -> np.ndarray | None:
-    """Return how large the rounding errors of rows are in a linear kernel's space."""
+    """Return the rounding errors of rows in the space of a linear kernel."""
     if kernel_map.kernel != "linear":
         return None
     center = 0.0 if kernel_map.center is None else float(kernel_map.center @ kernel_map.center)
@@ -227,9 +225,9 @@ def _products(X: Block, Yc: Any, ones: Any, ends: tuple[int, ...]) -> tuple:
     return tuple(sums)
 
 
-def _regression_sums(X: Block, Yc: Any, ones: Any, mean: Any, *known: Any) -> tuple:
-    X, sums, half = X.shift(mean), [], len(known) // 2
-    for W, lost in zip(known[:half], known[half:], strict=True):
-        Z = (X @ W - lost) * ones[:, None]
+def _regression_sums(X: Block, Yc: Any, ones: Any, *Ws: Any) -> tuple:
+    sums = []
+    for W in Ws:
+        Z = (X @ W) * ones[:, None]
         sums += [Z.T @ Z, Z.T @ Yc]
     return tuple(sums)

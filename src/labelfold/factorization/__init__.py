@@ -1,4 +1,4 @@
-"""Factorisations of the data, X = H B', with the labels steering the factors."""
+"""Factorisations of the data, X = H B', in which labels influence the factors."""
 
 from labelfold.factorization._cnmf import CNMF
 from labelfold.factorization._drsvm import DRSVM

@@ -1,4 +1,4 @@
-"""CNMF: non-negative factors in which labelled rows of a class share a place (Liu & Wu, 2010)."""
+"""CNMF: non-negative factors in which labelled rows of a class have the same embedding (Liu & Wu, 2010)."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from labelfold.rows import Block, Rows
 
 
 class CNMF(SquaredNMF):
-    r"""Constrained non-negative matrix factorisation: labelled rows of one class share one place.
+    r"""Constrained non-negative matrix factorisation: labelled rows of one class have the same embedding.
 
     .. math:: \min_{H, V \ge 0} \|X - H V'\|^2 \quad \text{with} \quad H_L = Y_L Q
 
-    There is no weight to choose. A row of several labels lies at the sum of their places; one that is known to
-    have none lies at the origin.
+    There is no weight to choose. A row with several labels has the sum of their embeddings; a labelled row without
+    any label is at the origin.
 
     ===========  ===============  ==============================================================
     here         in the paper     what it is
     ===========  ===============  ==============================================================
     X (n, d)     X (d, n)         the rows
-    Y_L (l, c)   C                1 where a labelled row is of a class, or has a label
+    Y_L (l, c)   C                1 if a labelled row belongs to a class, or has a label
     H (n, k)     A Z              ``embedding_``
     V (d, k)     U                ``components_.T``
     Q (c, k)     first c of Z     ``class_embedding_``
@@ -43,20 +43,20 @@ class CNMF(SquaredNMF):
     Parameters
     ----------
     n_components : int, default=10
-        Size of the embedding, k. More than X has rows or columns is allowed, with a warning.
+        Number of components k. It may exceed the number of rows or columns of X, with a warning.
     init : {"random", "nndsvda"} or tuple (H, V), default="random"
-        Where to start: drawn at random, from singular vectors with zeros filled in, or given. A class starts from the
-        mean of its rows of H. Multiplicative updates never leave an exact zero.
+        Initial values: random, from singular vectors with zeros replaced, or given. A class starts from the mean of
+        its rows of H. Multiplicative updates never change an exact zero.
     max_iter : int, default=200
-        The most iterations; each reads X once, or not at all where every row is labelled.
+        Largest number of iterations; each reads X once, or not at all if every row is labelled.
     tol : float, default=1e-4
-        Stop when an iteration lowers the objective by no more than this, relative to it.
+        Tolerance: stop when an iteration lowers the objective by at most this share of it.
     random_state : int, RandomState instance or None, default=0
-        Seeds the start.
+        Seed of the initial values.
     verbose : int, default=0
         1 shows a progress bar over the iterations.
     on_interrupt : {"raise", "keep"}, default="raise"
-        What Ctrl-C does: end the fit, or keep what the last iteration reached.
+        Whether Ctrl-C raises KeyboardInterrupt, or keeps the result of the last iteration.
     unlabeled : int, str or None, default=-1
         The value in y that marks a row as unlabelled; missing values (None, NaN, pandas.NA) always do.
 
@@ -65,35 +65,34 @@ class CNMF(SquaredNMF):
     components_ : ndarray of shape (k, d)
         The parts, V'.
     embedding_ : ndarray of shape (n, k)
-        Where the fit placed the training rows, labelled ones at the place of their class.
+        The embedding of the training rows. Labelled rows have the embedding of their class.
     class_embedding_ : ndarray of shape (c, k)
-        The place of each class or label.
+        The embedding of each class or label.
     objective_ : ndarray of shape (n_iter_,)
         The objective after each iteration; it never rises.
     classes_ : ndarray of shape (c,)
         The class values; for multi-label the label columns.
     n_iter_ : int
-        Iterations.
+        Number of iterations.
     n_features_in_ : int
-        Columns seen in fit.
+        Number of columns of X in fit.
     feature_names_in_ : ndarray of str
-        Their names, where X had any.
+        Names of the columns, if X has any.
 
     Notes
     -----
     Memory beside a dense X, at most: ``48*(n + d)*k`` bytes in fit, ``160*m*k`` in transform, and 24 MB
     (docs/memory.md).
 
-    With more components than X has rows or columns, several coordinates of a row are equally good: a row alone
-    and in a batch may get others, which stand for the same reconstruction.
+    With more components than X has rows or columns, the coordinates of a row are not unique. They may differ between
+    a row alone and the same row in a batch, but give the same reconstruction.
 
-    Cost: one pass over X an iteration, O(k nnz + k^2 (n + d)), and O(nnz + k (n + d) + c d) memory. Of the labelled
-    rows only their sums by class, :math:`Y_L'X_L`, are needed, and made once. An iteration makes a few
-    multiplicative updates of H while it has the products X V of a block, and as many of Q and V.
+    Cost: one pass over X in each iteration, O(k nnz + k^2 (n + d)), and O(nnz + k (n + d) + c d) memory. Of the
+    labelled rows only the sums by class, :math:`Y_L'X_L`, are needed, and computed once. An iteration makes a few
+    multiplicative updates of H with the products X V of a block, and as many of Q and V.
 
-    A new row is placed at the non-negative least-squares fit of the components to it, each row by itself. So
-    `transform` of a labelled training row is not the place of its class: train a classifier on ``transform(X)``, not
-    on ``embedding_``.
+    The embedding of a new row is its non-negative least-squares fit by the components. So `transform` of a labelled
+    training row is not the embedding of its class. Train a classifier on ``transform(X)``, not on ``embedding_``.
 
     References
     ----------
@@ -139,14 +138,14 @@ class CNMF(SquaredNMF):
 
     @fitting
     def fit(self, X: Any, y: Any) -> Self:
-        """Factorise all rows; labelled rows of a class share one place.
+        """Factorise all rows; labelled rows of a class have the same embedding.
 
         Parameters
         ----------
         X : container of shape (n, d)
-            Rows without negative entries, labelled or not, in any container `labelfold.rows.as_rows` takes.
+            Rows without negative entries, labelled or not, in any container that `labelfold.rows.as_rows` takes.
         y : array-like of shape (n,), or (n, c) for multi-label
-            Classes; ``unlabeled`` or a missing value where unknown.
+            Classes; ``unlabeled`` or a missing value for unlabelled rows.
 
         Returns
         -------
@@ -161,20 +160,19 @@ class CNMF(SquaredNMF):
         self.components_ = np.ascontiguousarray(found.V.T)
         self.class_embedding_ = found.Q
         self.classes_ = labels.classes
-        self.embedding_ = np.array(rows.get(found.H))
-        self.embedding_[labels.index] = solver.Y @ found.Q
+        self.embedding_ = rows.result(found.H, at=(labels.index, solver.Y @ found.Q))
         return self
 
 
 def objective(X: Any, H: np.ndarray, V: np.ndarray) -> float:
-    """Return what CNMF minimises, in one pass over X; the constraint on H is not checked.
+    """Return the objective of CNMF, in one pass over X; the constraint on H is not checked.
 
     Parameters
     ----------
     X : container of shape (n, d)
         Rows.
     H, V : ndarray of shapes (n, k), (d, k)
-        Places and parts.
+        The factors.
 
     Returns
     -------
@@ -186,7 +184,7 @@ def objective(X: Any, H: np.ndarray, V: np.ndarray) -> float:
 class _CNMFFactors(NamedTuple):
     """The factors after an iteration."""
 
-    H: Any  # (n, k)  living with the rows; of the unlabelled ones
+    H: Any  # (n, k)  of the unlabelled rows, stored with the rows
     V: np.ndarray  # (d, k)
     Q: np.ndarray  # (c, k)
 
@@ -198,19 +196,19 @@ class _CNMFSolver:
         self.rows, self.index, self.square = rows, labels.index, square
         self.Y = labels.indicator()  # (l, c)
         self.YtY = self.Y.T @ self.Y
-        T = rows.put(membership(labels, rows.dtype))
+        T = membership(rows, labels)
         self.XtY = rows.sum(_class_sums, T, shared=(np.arange(labels.n_classes, dtype=np.float64),))  # (d, c)
-        unlabelled = (~labels.labelled).astype(rows.dtype)
-        self.mask = None if labels.all_labelled else rows.put(unlabelled)
+        zeros = np.zeros(labels.n_labelled, dtype=rows.dtype)
+        self.mask = None if labels.all_labelled else rows.spread(labels.index, zeros, 1)
 
     def start_classes(self, H: Any) -> np.ndarray:
-        """Return Q (c, k), the means of the rows of H by class; of all labelled rows where a class has none."""
+        """Return Q (c, k), the means of the rows of H by class; for a class without rows, of all labelled rows."""
         H = self.rows.pick(H, self.index).astype(np.float64)
         counts = self.Y.sum(axis=0)[:, None]
         return np.where(counts > 0, self.Y.T @ H / np.maximum(counts, 1), H.mean(axis=0))
 
     def step(self, old: _CNMFFactors) -> tuple[_CNMFFactors, float]:
-        """Return H and Q, then V, after their updates, and the objective: one pass over X."""
+        """Return H and Q, then V, after their updates, and the objective, in one pass over X."""
         V = old.V
         VtV = V.T @ V
         H, HtH, XtH = old.H, 0.0, 0.0

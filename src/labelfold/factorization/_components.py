@@ -1,4 +1,4 @@
-"""What factorisations share: the features of each component by name, and the rows that places stand for."""
+"""The base of factorisations: the main features of each component, and the reconstruction of rows."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class PartsMixin(RowsEstimator):
     _most_components = 10
 
     def inverse_transform(self, H: Any) -> np.ndarray:
-        """Return the rows that places stand for, sums of the components.
+        """Return the reconstruction of rows from their embedding, as sums of the components.
 
         Parameters
         ----------
         H : array of shape (n, k)
-            Places of rows, as `transform` gives them.
+            The embedding of rows, from `transform`.
 
         Returns
         -------
@@ -42,15 +42,15 @@ class PartsMixin(RowsEstimator):
         return (H @ self._back()).astype(H.dtype, copy=False)
 
     def top_features(self, n: int = 10, feature_names: Any = None) -> list[list[tuple[Any, float]]]:
-        """Return the columns that weigh most in each component.
+        """Return the columns with the largest weights in each component.
 
         Parameters
         ----------
         n : int, default=10
-            How many of them.
+            Number of columns for each component.
         feature_names : array-like of shape (d,), optional
-            Names of the columns, for instance a vectorizer's ``get_feature_names_out()``; those seen in fit, or the
-            columns' numbers, when None.
+            Names of the columns, for example ``get_feature_names_out()`` of a vectorizer; when None, those of X in
+            fit, or the indices of the columns.
 
         Returns
         -------
@@ -75,10 +75,10 @@ class PartsMixin(RowsEstimator):
         return features
 
     def _check_parts(self, what: str) -> None:
-        """Raise an error where the components are not over columns of X, and so cannot be asked for this."""
+        """Raise an error if the components are not over columns of X, so that ``what`` is not available."""
 
     def _back(self) -> np.ndarray:
-        """Return what turns places into rows, (k, d)."""
+        """Return the matrix that maps an embedding to rows, (k, d)."""
         return self.components_
 
     @property
@@ -89,7 +89,7 @@ class PartsMixin(RowsEstimator):
 class NonnegativeParts(
     Iterative, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator
 ):
-    """A factorisation X = H V' of which nothing is negative, found by iterations."""
+    """A factorisation X = H V' with non-negative factors, found by iterations."""
 
     _parameter_constraints = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
@@ -102,18 +102,18 @@ class NonnegativeParts(
     }
 
     def transform(self, X: Any) -> Any:
-        """Place rows, each by itself and without labels, at their best approximation by the components.
+        """Embed rows, without labels, by their best approximation with the components.
 
         Parameters
         ----------
         X : container of shape (n, d)
-            Any rows the library reads, without negative entries.
+            Rows without negative entries, in any container that `labelfold.rows.as_rows` takes.
 
         Returns
         -------
         Z : array of shape (n, k)
-            H; or H (V'V)^(1/2) where the estimator is to correct it, ``corrected=True``. On the host for arrays and
-            files, otherwise where X is.
+            H; or H (V'V)^(1/2) for an estimator with ``corrected=True``. In host memory for arrays and files;
+            otherwise on the device or cluster of X.
         """
         check_is_fitted(self)
         return self._place(self._rows(X, reset=False))
@@ -122,7 +122,7 @@ class NonnegativeParts(
         raise NotImplementedError
 
     def __sklearn_tags__(self) -> Any:
-        """Declare that X must not be negative, and that float32 stays float32."""
+        """Declare that X must be non-negative, and that float32 stays float32."""
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]

@@ -1,8 +1,8 @@
-r"""What ties a factorisation to its labels: a classifier of the labelled rows, retrained whenever they move.
+r"""The classifiers that couple a factorisation to its labels; they are retrained whenever labelled rows move.
 
-A machine computes the least cost of the labels, with the labelled rows at Z = [U, bu] (l x (k+1)), and its gradient
-in Z. Classifiers are re-optimised at each step, so by Danskin's theorem the partial gradient is enough. Each training
-is warm-started from the last.
+A "machine" computes the least loss of the labels, for labelled rows at Z = [U, bu] (l x (k+1)), and its gradient in
+Z. Classifiers are re-optimised at each step, so by Danskin's theorem the partial gradient is enough. Each training
+has a warm start from the previous one.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import numpy as np
 
 from labelfold.numerics.svm._kernel import KernelSVM, solve_machines, unsettled
 
-# Newton's method of a linear machine: relative tolerance on the cost, and most steps.
+# Newton's method for linear classifiers: relative tolerance on the loss, and most steps.
 _NEWTON_TOL = 1e-14
 _MOST_NEWTON = 50
-# Most rounds over several machines.
+# Most rounds over several classifiers.
 _MOST_TURNS = 10
 
 
 class LinearMachine:
-    r"""r linear classifiers, f = U w + bu + w0, and a smooth loss.
+    r"""r linear classifiers f = U w + bu + w0 with a smooth loss.
 
     .. math:: \min_{w, w_0} (1 - b) \sum_{i \in L} \sum_j \ell(y_{ij} f_{ij}) + \lambda_W \|W\|^2
 
@@ -39,11 +39,11 @@ class LinearMachine:
 
     def __init__(self, T: np.ndarray, *, loss: str, weight: float, penalty: float) -> None:
         self.T, self.loss, self.weight, self.penalty = T, loss, weight, penalty
-        self.W: Any = None  # (r, k), once it is trained
+        self.W: Any = None  # (r, k), after training
         self.intercept: Any = None  # (r,)
 
     def train(self, Z: np.ndarray) -> float:
-        """Return what the labels cost with the rows at Z, at least."""
+        """Return the least loss of the labels for rows at Z."""
         U, offsets = Z[:, :-1], Z[:, -1:]
         r, k = self.T.shape[1], U.shape[1]
         if self.W is None:
@@ -57,7 +57,7 @@ class LinearMachine:
         return float(self.weight * value.sum() + self.penalty * (self.W**2).sum())
 
     def pull(self) -> np.ndarray:
-        """Return the slope of that cost in Z (l, k + 1), where the machine has just been trained."""
+        """Return the gradient of that loss in Z (l, k + 1), after training."""
         pull = self.weight * self._slope * self.T  # (l, r)
         return np.hstack([pull @ self.W, pull.sum(axis=1, keepdims=True)])
 
@@ -66,11 +66,11 @@ class LinearMachine:
         return None
 
     def shortfall(self) -> str | None:
-        """Return nothing: Newton's method has no gap to speak of."""
+        """Return None: Newton's method has no duality gap."""
         return None
 
     def _newton(self, ones: np.ndarray, offsets: np.ndarray, y: np.ndarray, theta: np.ndarray) -> np.ndarray:
-        """Return one classifier's [w, w0], from the last one."""
+        """Return [w, w0] of one classifier, started from the previous one."""
         ridge = np.full(len(theta), 2 * self.penalty)
         ridge[-1] = 0.0
 
@@ -79,8 +79,8 @@ class LinearMachine:
             return self.weight * value.sum() + 0.5 * ridge @ theta**2, slope, bend
 
         f, slope, bend = cost(theta)
-        # Rows far from the boundary have no curvature. Where a step was too long, some curvature is added to all
-        # rows. With 2 for every row it bounds that of the loss, so that the step cannot fail but for round-off.
+        # Rows far from the boundary have no curvature. If a step was too long, some curvature is added for all rows.
+        # A value of 2 for every row bounds that of the loss, so the step cannot fail except by round-off.
         lent = 0.0
         for _ in range(_MOST_NEWTON):
             gradient = self.weight * (ones.T @ (slope * y)) + ridge * theta
@@ -113,15 +113,15 @@ class KernelMachine:
     T : ndarray of shape (l, r)
         Signs.
     C : float
-        The most that a dual variable may be.
+        Upper bound of the dual variables.
     kernel : {"poly", "rbf"}
         (gamma z'z + coef0)^degree, or exp(-gamma ||z - z||^2).
     degree, gamma, coef0 : int, float, float
-        Of the kernel.
+        Parameters of the kernel.
     weight : float
         1 - b.
     tol : float
-        The relative duality gap to which machines are trained.
+        Tolerance: the relative duality gap.
     """
 
     def __init__(
@@ -141,21 +141,21 @@ class KernelMachine:
         self.kernel, self.degree, self.gamma, self.coef0 = kernel, degree, gamma, coef0
         self._K = np.empty((len(T), len(T)))
         self.s = np.zeros(self.signs.shape)  # a o y
-        self.Z: Any = None  # (l, k + 1), once it is trained
+        self.Z: Any = None  # (l, k + 1), after training
         self.found: KernelSVM | None = None
 
     def train(self, Z: np.ndarray) -> float:
-        """Return what the labels cost with the rows at Z, at least."""
+        """Return the least loss of the labels for rows at Z."""
         self.Z, K = Z, self._kernel(Z)
-        if not np.isfinite(K.diagonal()).all():  # which bounds all entries
+        if not np.isfinite(K.diagonal()).all():  # the diagonal bounds all entries
             self.found = None
             return np.inf
         self.found = solve_machines(K, self.signs, self.C, self.s, self.tol)
-        # The primal cost, which is that of the current machine even where training stopped early.
+        # The primal objective, which is that of the current SVM even if training stopped early.
         return self.weight * float(self.found.primal.sum())
 
     def pull(self) -> np.ndarray:
-        """Return the slope of that cost in Z (l, k + 1), where the machine has just been trained."""
+        """Return the gradient of that loss in Z (l, k + 1), after training."""
         gradient = np.zeros_like(self.Z)
         if self.found is None:
             return gradient
@@ -170,12 +170,12 @@ class KernelMachine:
         return gradient
 
     def rows_step(self, D: np.ndarray, L: np.ndarray) -> np.ndarray:
-        r"""Return the displacements (l, k + 1) that are optimal where each f is linearised in w and in its row.
+        r"""Return the displacements (l, k + 1) that are optimal if each f is linearised in w and in its row.
 
         With g the gradient of f at a row and L L' the inverse of 2 b M, the dual variables move a row to D = sum_j
-        s_j (1 - b) L L'g_j. Inserted into f this is another SVM: its kernel has (1 - b) \|L'g\|^2 added to the
-        diagonal, its targets are y + g'D. Its dual variables are unique. Where they equal those of the machine itself
-        the point is stationary, also at kinks. Several machines share their rows and are solved in turn.
+        s_j (1 - b) L L'g_j. Inserted into f this is another SVM: (1 - b) \|L'g\|^2 is added to the diagonal of its
+        kernel, and its targets are y + g'D. Its dual variables are unique. If they equal those of the SVM itself, the
+        point is stationary, also at kinks. Several SVMs share their rows and are solved in turn.
         """
         K = self._K
         G = [self._slopes(K, s) @ L for s in self.s]  # r times (l, k + 1)
@@ -204,7 +204,7 @@ class KernelMachine:
         return E @ L.T
 
     def _slopes(self, K: np.ndarray, s: np.ndarray) -> np.ndarray:
-        """Return the slope of f, the machine of dual variables s, in the place of each row, (l, k + 1)."""
+        """Return the gradient of f, the SVM with dual variables s, in the position of each row, (l, k + 1)."""
         Z = self.Z
         if self.kernel == "poly":
             base = (self.gamma * (Z @ Z.T) + self.coef0) ** (self.degree - 1)
@@ -213,13 +213,13 @@ class KernelMachine:
         return -2 * self.gamma * (A.sum(axis=1)[:, None] * Z - A @ Z)
 
     def shortfall(self) -> str | None:
-        """Return, in words, the duality gap of machines that have not converged; else None."""
+        """Return a phrase with the duality gap of SVMs that have not converged; otherwise None."""
         if self.found is None or self.found.gap <= max(self.tol, 1e-6):
             return None
         return unsettled(self.found.gap, self.found.n_iter, self.C, self.tol)
 
     def _kernel(self, Z: np.ndarray) -> np.ndarray:
-        # The same memory is reused each time: allocating it takes longer than filling it.
+        # The memory is reused, since allocating it takes longer than filling it.
         return kernel_matrix(Z, Z, self.kernel, self.degree, self.gamma, self.coef0, out=self._K)
 
 
@@ -232,7 +232,7 @@ def kernel_matrix(
     coef0: float,
     out: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return the kernel of every row of Z with every row of the other, in ``out`` where it is given."""
+    """Return the kernel of every row of Z with every row of ``other``, written to ``out`` if it is given."""
     K = np.matmul(Z, other.T, out=out)
     if kernel == "poly":
         from labelfold.numerics.svm import _smo_loops as smo_loops
@@ -248,7 +248,7 @@ def kernel_matrix(
 
 
 def losses(m: np.ndarray, loss: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return a loss of the margins m = y f, its slope and its curvature, entry by entry.
+    """Return a loss of the margins m = y f, its derivative and its second derivative, entry by entry.
 
     squared (1 - m)^2; logistic log(1 + exp(-m)); smooth hinge 1/2 - m below 0, (1 - m)^2 / 2 up to 1, 0 beyond.
 
@@ -271,5 +271,5 @@ Machine = LinearMachine | KernelMachine
 
 
 def signs_of(labels: Any) -> np.ndarray:
-    """Return the signs of the labelled rows, (l, r): one column for two classes, else one a class or label."""
+    """Return the signs of the labelled rows, (l, r): one column for two classes, else one for each class or label."""
     return labels.signs().reshape(labels.n_labelled, -1)

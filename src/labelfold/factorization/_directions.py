@@ -1,4 +1,4 @@
-"""Directions that tell classes apart, as non-negative sums of labelled rows: dual variables of linear classifiers."""
+"""Directions that separate classes, as non-negative sums of labelled rows: dual variables of linear classifiers."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from sklearn.linear_model import LogisticRegression
 from labelfold.labels import Labels
 from labelfold.numerics.svm._linear import linear_svm, linear_svms, perceptron
 
-# The relative duality gap of the machines, and the gradient that logistic regression ends at.
+# Tolerances: the relative duality gap of SVMs, and the gradient of logistic regression.
 _TOL, _LOGISTIC_TOL = 1e-6, 1e-8
-# How often a perceptron sees each labelled row, at most.
+# Most epochs of a perceptron.
 _EPOCHS = 20
 
-Machine = tuple[np.ndarray, np.ndarray]  # which labelled rows it is trained on, and their signs
+Machine = tuple[np.ndarray, np.ndarray]  # indices of its labelled rows, and their signs
 
 
 def dual_directions(
     X: Any, labels: Labels, C: float, multiclass: str, kind: str = "svm", random_state: int = 0
 ) -> sparse.csr_array:
-    """Return S (l, 2p): dual variables of p linear classifiers, of positive rows first, then of negative (eq. 17).
+    """Return S (l, 2p): dual variables of p linear classifiers, first of positive rows, then of negative (eq. 17).
 
-    The weights of a classifier are w = X'(S_+ - S_-), so that S_+'X and S_-'X are the non-negative parts to be kept
-    (eq. 7).
+    The weights of a classifier are w = X'(S_+ - S_-), so S_+'X and S_-'X are the non-negative parts to preserve (eq.
+    7).
 
     Parameters
     ----------
     X : ndarray or CSR matrix of shape (l, d)
         The labelled rows.
     labels : Labels
-        One machine for two classes; for several one for each pair ("ovo") or for each against the rest ("ovr"); for
-        multi-label one a label.
+        One classifier for two classes; for several classes one for each pair ("ovo") or for each class against the
+        rest ("ovr"); for multi-label one for each label.
     C : float
-        The penalty on the squared hinge, or on the logistic loss.
+        Weight of the squared hinge, or of the logistic loss.
     multiclass : {"ovo", "ovr"}
     kind : {"svm", "perceptron", "logistic"}
         The classifier. The dual variables of a perceptron count its mistakes.
     random_state : int
-        Seeds the order in which a perceptron sees the rows.
+        Seed of the order of the rows for a perceptron.
 
     Returns
     -------
@@ -73,7 +73,7 @@ def dual_directions(
 
 
 def machines(labels: Labels, multiclass: str) -> Iterator[Machine]:
-    """Yield the labelled rows and the signs that each classifier is trained on."""
+    """Yield the labelled rows and the signs of each classifier."""
     if not _pairs(labels, multiclass):
         everywhere = np.arange(labels.n_labelled)
         for sign in labels.signs().reshape(labels.n_labelled, -1).T:
@@ -102,7 +102,7 @@ def _pairs(labels: Labels, multiclass: str) -> bool:
 
 
 def _logistic(X: Any, y: np.ndarray, C: float) -> np.ndarray:
-    """Return the dual variables of logistic regression, C / (1 + exp(y w'x)), of which w = X'(y * alpha)."""
+    """Return the dual variables of logistic regression, alpha = C / (1 + exp(y w'x)), where w = X'(y * alpha)."""
     if (y > 0).all() or (y < 0).all():
         raise ValueError(
             "directions='logistic' was given with a label that all labelled rows have, or none; use 'svm' or "

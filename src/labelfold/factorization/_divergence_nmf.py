@@ -1,7 +1,8 @@
-"""What KLNMF and NMFAlpha share: factors of least I-divergence, places of new rows, and their correction."""
+"""The base of KLNMF and NMFAlpha: factors of least I-divergence, the embedding of new rows, and its correction."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,9 @@ from labelfold.numerics.kl._starts import Margins, divergence_start, margins
 from labelfold.rows import Block, Rows
 from labelfold.rows import _threads as threads
 
-# A new row is placed when its divergence is proved to be within this share of its sum of the minimum, or after so
-# many updates.
+# Tolerance for new rows: the divergence is within this share of the row's sum of its minimum. And the most updates.
 _PLACE_TOL, _PLACE_ROUNDS = 1e-5, 3000
-# Sums of X beyond which products of the factors would leave the range of the dtype.
+# Range of the sum of X in which products of the factors neither overflow nor vanish in the dtype.
 _SUMS = {8: (1e-200, 1e200), 4: (1e-25, 1e30)}
 
 
@@ -36,7 +36,7 @@ class DivergenceNMF(NonnegativeParts):
         )
 
     def _survey(self, rows: Rows) -> Margins:
-        """Check that X can be factorised, and return its sums; one pass."""
+        """Check that X can be factorised, and return its sums, in one pass."""
         found = margins(rows)
         refuse_negative(rows, found.n_negative, estimator=type(self).__name__)
         total = float(found.column.sum())
@@ -53,11 +53,20 @@ class DivergenceNMF(NonnegativeParts):
         return found
 
     def _factorise(
-        self, rows: Rows, sums: Margins, guide: Guide | None = None, machines: Machines | None = None
+        self,
+        rows: Rows,
+        sums: Margins,
+        guide: Guide | None = None,
+        machines: Machines | None = None,
+        start: tuple[Any, np.ndarray] | None = None,
     ) -> Any:
-        """Run the iterations as the parameters say, keep what they reach, and return their last state."""
-        with threads.single_blas():
-            start = divergence_start(rows, self.n_components, self.init, sums, self.random_state)
+        """Iterate with the parameters of the estimator, store the results, and return the last state.
+
+        Iterations start from ``start``, factors that are stored with the rows, or from ``init``.
+        """
+        if start is None:
+            with threads.single_blas():
+                start = divergence_start(rows, self.n_components, self.init, sums, self.random_state)
         if guide is None or machines is None:
             steps = iterates(rows, start, guide, max_iter=self.max_iter)
         else:
@@ -65,8 +74,7 @@ class DivergenceNMF(NonnegativeParts):
         del start  # a basis is large
         found = self._descend(steps)
         self.components_ = np.array(found.V.T, dtype=np.float64, order="C")
-        H = np.array(rows.get(found.H))
-        self.embedding_ = (H @ self._root()).astype(H.dtype) if self.corrected else H
+        self.embedding_ = rows.result(found.H, partial(_times, self._root()) if self.corrected else None)
         return found
 
     def _root(self) -> np.ndarray:
@@ -78,8 +86,12 @@ class DivergenceNMF(NonnegativeParts):
         return np.linalg.pinv(self._root(), hermitian=True) @ self.components_
 
 
+def _times(root: np.ndarray, H: np.ndarray) -> np.ndarray:
+    return (H @ root).astype(H.dtype)
+
+
 def gram_root(components: np.ndarray) -> np.ndarray:
-    """Return (V'V)^(1/2), (k, k): places times it have the inner products of the rows they model (eq. 5)."""
+    """Return (V'V)^(1/2), (k, k). An embedding times it has the inner products of the rows that it models (eq. 5)."""
     values, vectors = np.linalg.eigh(components @ components.T)
     return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 

@@ -23,9 +23,9 @@ from labelfold.numerics._factor_starts import factor_start
 from labelfold.numerics._nonnegative import NonnegativeRows
 from labelfold.rows import Block, Centered, Rows
 
-# A basis whose squared norm is smaller than this, relative to e / b, puts every new row at the origin.
+# If the squared norm of the basis is smaller than this, relative to e / b, every new row is at the origin.
 _SHRUNK_AWAY = 1e-3
-# What "auto" weights are multiples of is in `_weights.py`; these are the multiples.
+# The multiples of the scales in `_weights.py` for "auto".
 _RECONSTRUCTION, _FACTOR_PENALTY = 100.0, 0.01
 
 
@@ -34,70 +34,71 @@ class DRSVM(
 ):
     r"""Dimension reduction and a linear SVM learned together, from a few labels and many rows.
 
-    Finds a low-rank factorisation of all rows in which linear SVMs tell the labelled ones apart:
+    It computes a low-rank factorisation of all rows in which linear SVMs separate the labelled ones:
 
     .. math:: \min_{H, B, W} \sum_{i \in L} \sum_j \ell(y_{ij}, w_j'h_i) + \tfrac{a}{2} \|W\|^2
               + \tfrac{b}{2} \|X - H B'\|^2 + \tfrac{e}{2} (\|B\|^2 + \|H\|^2)
               \qquad (\text{optionally } B, H \ge 0)
 
-    with :math:`\ell(y, z) = \max(0, 1 - yz)` or its square. Two classes have one machine; several classes have one
-    against the rest each, all on the same factorisation; so do the labels of a multi-label Y.
+    with :math:`\ell(y, z) = \max(0, 1 - yz)` or its square. Two classes have one SVM. Several classes have one SVM
+    each against the rest, all on the same factorisation, and so do the labels of a multi-label Y.
 
     ===================  =============  ==============================================================
     here                 in the paper   what it is
     ===================  =============  ==============================================================
-    X (n, d)             X (d, n)       the rows, less their mean where ``center``
+    X (n, d)             X (d, n)       the rows, less their mean with ``center``
     H (n, k)             H (k, n)       ``embedding_``
     B (d, k)             B              ``components_.T``
     W (r, k)             w              ``coef_``; r is 1 for two classes, else their number
     svm_penalty, a       lambda 1       the SVM's C is 1 / a
     reconstruction, b    lambda 2       weight of the factorisation
-    factor_penalty, e    lambda 3       weight of the size of the factors
+    factor_penalty, e    lambda 3       weight of the norm of the factors
     ===================  =============  ==============================================================
 
     Parameters
     ----------
     n_components : int, default=10
-        Size of the embedding, k. More than X has rows or columns is allowed, with a warning.
+        Number of components k. It may exceed the number of rows or columns of X, with a warning.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
-        What a labelled row costs that is not beyond its margin.
+        The loss of a labelled row.
     svm_penalty : float or "auto", default="auto"
-        Weight of the machines' size; smaller fits the labels more closely. "auto" is the mean squared length of an
-        embedded row at the start, the sum of the k largest singular values of X divided by n. The paper has 1.
+        Weight of the norm of the SVMs; a smaller one fits the labels more closely. "auto" is the mean squared norm of
+        the initial embedding, which is the sum of the k largest singular values of X divided by n. The paper uses 1.
     reconstruction : float or "auto", default="auto"
-        Weight of the factorisation. As it grows the answer becomes a truncated SVD, and an SVM on it. "auto" is 100
-        divided by the mean square of the rows along a component: a labelled row then pays 50 to move by one
-        standard deviation. The paper has 1.
+        Weight of the factorisation. For large values the result is a truncated SVD, and an SVM on it. "auto" is 100
+        divided by the mean square of the rows along a component. A labelled row then pays 50 to move by one standard
+        deviation. The paper uses 1.
     factor_penalty : float or "auto", default="auto"
-        Weight of the factors' size. Directions of X with singular values below ``factor_penalty / reconstruction``
-        are shrunk to nothing. "auto" puts this bound at a hundredth of the root mean square of the k largest
-        singular values. The paper has 1.
+        Weight of the norm of the factors. Directions of X with singular values below ``factor_penalty /
+        reconstruction`` are shrunk to 0. With "auto" this bound is a hundredth of the root mean square of the k
+        largest singular values. The paper uses 1.
     nonnegative : bool, default=False
-        Whether B and H must not be negative; X must not be either. Components are then parts: see `top_features`.
+        Whether B and H must be non-negative; X must be too. Components are then parts: see `top_features`.
     fit_intercept : bool, default=False
-        Give each machine an intercept, penalised as its weights are: the weight of a constant feature of h that
-        belongs to neither H nor B.
+        Whether each SVM has an intercept, penalised like its weights: the weight of a constant feature of h that is
+        neither in H nor in B.
     intercept_scaling : float or "auto", default="auto"
-        That constant feature. "auto" is the root of the mean squared length of an embedded row, so that an intercept
-        costs as much in any unit of X.
+        That constant feature. "auto" is the root mean square norm of the embedded rows, so that an intercept costs
+        the same in any unit of X.
     class_weight : dict or "balanced", default=None
-        Weight of a row's losses by its class. "balanced" weighs classes inversely to how often they are labelled. For
-        multi-label Y the weight of a label's positive rows; "balanced" then also weighs its negative ones.
+        Weight of a row's losses by its class. With "balanced" the weights of classes are inversely proportional to
+        their number of labels. For a multi-label Y it is the weight of the positive rows of a label; "balanced" then
+        also weights its negative rows.
     center : bool, default=False
-        Whether to factorise X less the mean of its rows (implicitly: a sparse X stays sparse).
+        Whether to factorise X less the mean of its rows. A sparse X stays sparse.
     init : {"svd", "random", "nndsvd"} or tuple (H, B), default="svd"
-        Where to start: singular vectors times the roots of their values, drawn at random, or given. With
+        Initial values: singular vectors times the square roots of their values, random, or given. With
         ``nonnegative`` "svd" means "nndsvd", its non-negative form.
     max_iter : int, default=200
-        The most iterations; each reads X once.
+        Largest number of iterations; each reads X once.
     tol : float, default=1e-6
-        Stop when an iteration lowers the objective by no more than this, relative to it.
+        Tolerance: stop when an iteration lowers the objective by at most this share of it.
     random_state : int, RandomState instance or None, default=0
-        Seeds the start.
+        Seed of the initial values.
     verbose : int, default=0
         1 shows a progress bar over the iterations.
     on_interrupt : {"raise", "keep"}, default="raise"
-        What Ctrl-C does: end the fit, or keep what the last iteration reached.
+        Whether Ctrl-C raises KeyboardInterrupt, or keeps the result of the last iteration.
     unlabeled : int, str or None, default=-1
         The value in y that marks a row as unlabelled; missing values (None, NaN, pandas.NA) always do.
 
@@ -106,48 +107,50 @@ class DRSVM(
     components_ : ndarray of shape (k, d)
         The basis, B'.
     embedding_ : ndarray of shape (n, k)
-        Where the fit placed the training rows, labelled ones with regard to their labels.
+        The embedding of the training rows. For labelled rows it depends on their labels.
     coef_ : ndarray of shape (r, k)
-        The machines' weights on the embedding.
+        Weights of the SVMs on the embedding.
     intercept_ : ndarray of shape (r,)
-        Their intercepts, 0 without.
+        Intercepts of the SVMs; 0 if there are none.
     objective_ : ndarray of shape (n_iter_,)
         The objective after each iteration; it never rises.
     transduction_ : ndarray of shape (n,) or (n, c)
-        A label for every training row: the one given, or the one predicted from its place.
+        A label for every training row: the given one, or the one predicted from its embedding.
     svm_penalty_, reconstruction_, factor_penalty_, intercept_scaling_ : float
         The weights used, as given or chosen.
     mean_ : ndarray of shape (d,)
-        What was taken from every row; zeros unless ``center``.
+        Subtracted from every row; zeros unless ``center``.
     classes_ : ndarray of shape (c,)
         The class values; for multi-label the label columns.
     task_ : str
         How y was read: "binary", "multiclass" or "multilabel".
     n_iter_ : int
-        Iterations.
+        Number of iterations.
     n_features_in_ : int
-        Columns seen in fit.
+        Number of columns of X in fit.
     feature_names_in_ : ndarray of str
-        Their names, where X had any.
+        Names of the columns, if X has any.
 
     Notes
     -----
     Memory beside a dense X, at most: ``48*(n + d)*k`` bytes in fit, ``160*m*k`` in transform, and 24 MB
     (docs/memory.md).
 
-    Cost: one pass over X an iteration, O(k nnz + k^2 (n + d)), and O(nnz + k (n + d)) memory. Labelled rows are taken
-    into memory once and solved exactly, each through a dual problem as large as there are machines (and components,
-    where non-negative): with thousands of labels of many classes that is what takes the time. The unlabelled rows of
-    H are a function of B and made anew in each pass; only with ``nonnegative`` do they live with the rows.
+    Cost: one pass over X in each iteration, O(k nnz + k^2 (n + d)), and O(nnz + k (n + d)) memory. Labelled rows are
+    read into memory once and solved exactly, each by a dual problem with one variable for each SVM (and, if
+    non-negative, for each component). With thousands of labels of many classes this takes most of the time. The
+    unlabelled rows of H are a function of B and recomputed in each pass; only with ``nonnegative`` they are stored
+    with the rows.
 
-    A new row is placed as unlabelled ones are, :math:`h = (B'B + \tfrac{e}{b} I)^{-1} B'x` or its non-negative
-    equivalent, each row by itself. So `transform` of a labelled training row differs from its ``embedding_``.
+    The embedding of a new row is that of an unlabelled one, :math:`h = (B'B + \tfrac{e}{b} I)^{-1} B'x` or its
+    non-negative equivalent. So `transform` of a labelled training row differs from its ``embedding_``.
 
     With "auto" weights X and c X have the same predictions: in another unit the objective is the same function of
-    rescaled factors where a is c, b is 1 / c^2 and e is 1 / c times as large. Singular values are those of the start;
-    with ``init`` "random" or given, k equal values stand in for them whose squares sum to the squared norm of X.
+    rescaled factors if a is c times, b 1 / c^2 times and e 1 / c times as large. The singular values are those of the
+    initial factors. With ``init`` "random" or given factors, they are replaced by k equal values whose squares add up
+    to the squared norm of X.
 
-    The objective is not convex: the answer depends on the start, and is a stationary point.
+    The objective is not convex: the result is a stationary point, and depends on the initial values.
 
     References
     ----------
@@ -229,14 +232,14 @@ class DRSVM(
 
     @fitting
     def fit(self, X: Any, y: Any) -> Self:
-        """Factorise all rows so that the labelled ones can be told apart.
+        """Factorise all rows so that SVMs can separate the labelled ones.
 
         Parameters
         ----------
         X : container of shape (n, d)
-            Rows, labelled or not, in any container `labelfold.rows.as_rows` takes.
+            Rows, labelled or not, in any container that `labelfold.rows.as_rows` takes.
         y : array-like of shape (n,), or (n, c) for multi-label
-            Classes; ``unlabeled`` or a missing value where unknown.
+            Classes; ``unlabeled`` or a missing value for unlabelled rows.
 
         Returns
         -------
@@ -273,11 +276,11 @@ class DRSVM(
         self.mean_ = rows.center if self.center and isinstance(rows, Centered) else np.zeros(rows.shape[1])
         self._keep_task(labels.task, labels.classes)
         self.embedding_ = embed(problem, found)
-        self.transduction_ = self._transduce_places(self.embedding_, labels)
+        self.transduction_ = self._transduce(rows, self.embedding_, labels)
         return self
 
     def _choose_weights(self, sizes: np.ndarray, n: int) -> None:
-        """Keep the weights as given, or as multiples of the size of the components."""
+        """Store the weights, as given or as multiples of the scale of the components."""
         scale = component_scale(sizes, n)
         self.svm_penalty_ = chosen(self.svm_penalty, scale.length)
         self.reconstruction_ = chosen(self.reconstruction, _RECONSTRUCTION / scale.variance)
@@ -286,17 +289,17 @@ class DRSVM(
         self.intercept_scaling_ = chosen(self.intercept_scaling, np.sqrt(scale.length))
 
     def transform(self, X: Any) -> Any:
-        """Place rows, each by itself, as the fit places unlabelled ones.
+        """Embed rows, as the fit embeds unlabelled ones.
 
         Parameters
         ----------
         X : container of shape (n, d)
-            Any rows the library reads.
+            Rows, in any container that `labelfold.rows.as_rows` takes.
 
         Returns
         -------
         H : array of shape (n, k)
-            On the host for arrays and files; otherwise where X is.
+            In host memory for arrays and files; otherwise on the device or cluster of X.
         """
         check_is_fitted(self)
         return self._place(self._rows(X, reset=False))
@@ -310,12 +313,12 @@ class DRSVM(
         return rows.map(_placed, shared=(B, NonnegativeRows(B.T @ B + ridge * np.eye(B.shape[1]))))
 
     def inverse_transform(self, H: Any) -> np.ndarray:
-        """Return the rows that an embedding stands for, H B' and the mean.
+        """Return the reconstruction of rows from their embedding, H B' plus the mean.
 
         Parameters
         ----------
         H : array of shape (n, k)
-            Places of rows.
+            The embedding of rows.
 
         Returns
         -------
@@ -343,7 +346,7 @@ def _placed(X: Block, B: Any, solve: NonnegativeRows) -> Any:
 
 
 def _say(found: Model, model: DRSVM) -> None:
-    """Warn where the solution is not all that was asked for."""
+    """Warn about limits that the solution reached, and about components that vanished."""
     if found.gap > max(found.svm_tol, 1e-4):
         warn_user(
             f"the support vector machines of DRSVM have not settled, their relative duality gap being "

@@ -1,13 +1,13 @@
-r"""The algorithm of DRSVM: a factorisation and linear SVMs in turn, one pass over X an iteration.
+r"""The algorithm of DRSVM: it alternates between the factorisation and linear SVMs, with one pass over X each time.
 
-Letters as in `labelfold.factorization._drsvm`. What an iteration does, each step exact given the others:
+Letters as in `labelfold.factorization._drsvm`. An iteration has four steps, each exact given the others:
 
 1. B from the sums X'H and H'H;
-2. H on unlabelled rows from B, in the pass that also gives the sums for the next B;
-3. H on labelled rows (taken into memory once) from B and W, each row through its small dual;
-4. W and its intercepts from the labelled rows of H, warm-started from the last dual variables.
+2. H for unlabelled rows from B, in the pass that also computes the sums for the next B;
+3. H for labelled rows (read into memory once) from B and W, each row by its small dual problem;
+4. W and its intercepts from the labelled rows of H, with a warm start from the previous dual variables.
 
-With B, H >= 0 steps 1 and 2 are rounds of HALS that continue from the last H, so that H is kept with the rows.
+With B, H >= 0 steps 1 and 2 are rounds of HALS that continue from the previous H, so H is stored with the rows.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from labelfold.numerics.svm._hinge_rows import hinge_row_objectives, hinge_rows
 from labelfold.numerics.svm._linear import linear_svms
 from labelfold.rows import Block, Rows, as_rows
 
-# Rounds of HALS an iteration: they cost little beside the pass, and a few of them save many passes.
+# Rounds of HALS in an iteration: they cost little beside the pass, and a few of them save many passes.
 _ROUNDS = 8
 
 
 @dataclass(frozen=True, eq=False)
 class DRSVMProblem:
-    """What stays the same: the data, the labels and the weights of the terms."""
+    """The data, the labels and the weights of the terms, which do not change."""
 
     rows: Rows  # n x d
     index: np.ndarray  # (l,)    labelled rows
@@ -46,7 +46,7 @@ class DRSVMProblem:
     loss: str
     nonnegative: bool
     fit_intercept: bool
-    intercept_scaling: float  # constant feature of the machines
+    intercept_scaling: float  # constant feature of the SVMs
 
     @property
     def ridge(self) -> float:
@@ -54,41 +54,39 @@ class DRSVMProblem:
         return self.factor_penalty / self.reconstruction
 
     def losses(self, H: np.ndarray, W: np.ndarray, intercept: np.ndarray) -> np.ndarray:
-        """Return the weighted loss of every labelled row and machine, (l, r)."""
+        """Return the weighted loss of every labelled row and SVM, (l, r)."""
         slack = np.maximum(0.0, 1 - self.T * (H @ W.T + intercept))
         return self.C * (slack if self.loss == "hinge" else slack * slack)
 
     def machine_objectives(self, H: np.ndarray, W: np.ndarray, intercept: np.ndarray) -> np.ndarray:
-        """Return what each machine costs, (r,): its losses and a / 2 of its squared weights."""
+        """Return the objective of each SVM, (r,): its losses and a / 2 times its squared weights."""
         squares = (W * W).sum(axis=1) + (intercept / self.intercept_scaling) ** 2
         return self.losses(H, W, intercept).sum(axis=0) + 0.5 * self.svm_penalty * squares
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """State after an iteration: factors, machines, and warm starts of the next."""
+    """State after an iteration: factors, SVMs, and warm starts of the next iteration."""
 
     B: np.ndarray  # (d, k)
     BtB: np.ndarray  # (k, k)
     H_labelled: np.ndarray  # (l, k)
-    H: Any  # (n, k)  living with the rows; only where it is no function of B
+    H: Any  # (n, k)  stored with the rows; only if it is not a function of B
     W: np.ndarray  # (r, k)
     intercept: np.ndarray  # (r,)
-    alpha: np.ndarray | None = None  # (l, r)  dual variables of the machines
+    alpha: np.ndarray | None = None  # (l, r)  dual variables of the SVMs
     dual: np.ndarray | None = None  # dual variables of the labelled rows
-    gap: float = 0.0  # of the machines
+    gap: float = 0.0  # largest duality gap of the SVMs
     svm_tol: float = 0.0
 
 
 def iterates(problem: DRSVMProblem, start: Start, tol: float) -> Iterates:
-    """Alternate the four steps; the tolerance of the machines follows from ``tol``."""
+    """Alternate the four steps; the tolerance of the SVMs follows from ``tol``."""
     rows, index = problem.rows, problem.index
     n, k = rows.shape[0], start.B.shape[1]
     everything = len(index) == n
     labelled = rows if everything and rows.in_memory else rows.subset(index)  # l x d
-    unlabelled = np.ones(n, dtype=rows.dtype)
-    unlabelled[index] = 0
-    mask = None if everything else rows.put(unlabelled)
+    mask = None if everything else rows.spread(index, np.zeros(len(index), dtype=rows.dtype), 1)
 
     svm_tol = float(np.clip(tol, 1e-12, 1e-6))
     H_labelled = rows.pick(start.H, index).astype(np.float64)
@@ -109,13 +107,11 @@ def iterates(problem: DRSVMProblem, start: Start, tol: float) -> Iterates:
         rose = yield model, _value(problem, model, XtH, HtH)
 
 
-def embed(problem: DRSVMProblem, model: Model) -> np.ndarray:
-    """Return H (n, k) as the fit placed the training rows; one pass where it is a function of B."""
+def embed(problem: DRSVMProblem, model: Model) -> Any:
+    """Return H (n, k) of the training rows in the fit; in one pass if it is a function of B."""
     rows = problem.rows
     H = model.H if problem.nonnegative else rows @ projection(model.B, problem.ridge, model.BtB)
-    H = np.require(rows.get(H), requirements="W")
-    H[problem.index] = model.H_labelled
-    return H
+    return rows.result(H, at=(problem.index, model.H_labelled))
 
 
 def objective(
@@ -134,24 +130,24 @@ def objective(
     factor_penalty: float = 1.0,
     intercept_scaling: float = 1.0,
 ) -> float:
-    """Return what DRSVM minimises (eq. IV.2), in one pass over X.
+    """Return the objective of DRSVM (eq. IV.2), in one pass over X.
 
     Parameters
     ----------
     X : container of shape (n, d)
-        Rows, less their mean where the model was centred.
+        Rows, less their mean if the model was centred.
     H, B, W : ndarray of shapes (n, k), (d, k), (r, k)
-        Embedding, basis and machines.
+        Embedding, basis and SVMs.
     T : ndarray of shape (l, r)
         Signs of the labelled rows, -1 or +1.
     index : ndarray of shape (l,)
-        Which rows those are.
+        Indices of the labelled rows.
     C : float or ndarray of shape (l, r)
         Weights of the losses.
     intercept : float or ndarray of shape (r,)
-        The machines' intercepts.
+        Intercepts of the SVMs.
     loss, svm_penalty, reconstruction, factor_penalty, intercept_scaling
-        As `DRSVM` has them.
+        As in `DRSVM`.
 
     Returns
     -------
@@ -174,7 +170,7 @@ def projection(B: np.ndarray, ridge: float, BtB: np.ndarray | None = None) -> np
 def _update_basis(problem: DRSVMProblem, model: Model, XtH: np.ndarray, HtH: np.ndarray) -> Model:
     """Return the model with B given H: exactly, or after rounds of HALS (eq. IV.6).
 
-    The columns of X are worked on as rows are, in blocks and threads.
+    The columns of X are processed like rows, in blocks and threads.
     """
     columns, dtype = as_rows(XtH), problem.rows.dtype
     if problem.nonnegative:
@@ -186,7 +182,7 @@ def _update_basis(problem: DRSVMProblem, model: Model, XtH: np.ndarray, HtH: np.
 
 
 def _place_unlabelled(problem: DRSVMProblem, model: Model, mask: Any) -> tuple[Any, Any, Any]:
-    """Return H on unlabelled rows where it is kept, and their X'H and H'H: the one pass over X (eq. IV.8)."""
+    """Return H for unlabelled rows if it is stored, and their X'H and H'H: the pass over X (eq. IV.8)."""
     B, BtB, rows = model.B, model.BtB, problem.rows
     if mask is None:
         return model.H, 0.0, 0.0
@@ -206,13 +202,13 @@ def _place_labelled(problem: DRSVMProblem, model: Model, labelled: Rows) -> Mode
     machines = (P, Q, model.W, problem.T, problem.C)
     options: dict[str, Any] = {"intercept": model.intercept, "loss": problem.loss}
     H, dual = hinge_rows(*machines, **options, nonnegative=problem.nonnegative, dual=model.dual)
-    # An iterative solve may stop before the last digits: a row that was better keeps its place.
+    # An iterative solution may lack the last digits; a row that was better keeps its previous embedding.
     worse = hinge_row_objectives(H, *machines, **options) > hinge_row_objectives(old, *machines, **options)
     return replace(model, H_labelled=np.where(worse[:, None], old, H), dual=dual)
 
 
 def _update_machines(problem: DRSVMProblem, model: Model) -> Model:
-    """Return the model with W trained on the labelled rows of H; a machine that would get worse stays."""
+    """Return the model with W trained on the labelled rows of H; an SVM that would get worse stays unchanged."""
     H, old = model.H_labelled, (model.W, model.intercept)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -240,7 +236,7 @@ def _value(problem: DRSVMProblem, model: Model, XtH: np.ndarray, HtH: np.ndarray
 
 
 def _ridge_inverse(gram: np.ndarray, ridge: float) -> np.ndarray:
-    """Return (gram + ridge I)^(-1), also where the ridge is lost in the round-off of a singular gram."""
+    """Return (gram + ridge I)^(-1), even if the ridge is lost in the round-off of a singular gram."""
     values, vectors = np.linalg.eigh(gram)
     floor = len(gram) * np.finfo(np.float64).eps * values[-1]
     return vectors / (np.maximum(values, floor) + ridge) @ vectors.T
@@ -255,7 +251,7 @@ def _hals_basis(XtH: Block, B: Any, M: Any, dtype: Any) -> tuple[Any, Any]:
 
 
 def _rounded(B: np.ndarray, dtype: Any) -> tuple[Any, Any]:
-    """Return B rounded to the dtype of X, so that the objective is that of the B used in passes, and B'B."""
+    """Return B rounded to the dtype of X, as used in passes, so that the objective refers to it, and B'B."""
     B = B.astype(dtype, copy=False).astype(np.float64, copy=False)
     return B, B.T @ B
 

@@ -1,4 +1,4 @@
-"""What passes over X add up for a factorisation X = H B'."""
+"""Sums over X for a factorisation X = H B'."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What methods that factorise ask of their data, and how classes weigh in their losses."""
+"""Checks of the data of factorisations, and the weights of classes in their losses."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from labelfold.rows import Block, Rows
 
 
 def check_matrix(rows: Rows, *, nonnegative: bool | str, centred: bool = False, estimator: str) -> float:
-    """Check that X can be factorised, and return its squared norm; one pass.
+    """Check that X can be factorised, and return its squared norm, in one pass.
 
     Parameters
     ----------
     rows : Rows
         The data.
     nonnegative : bool or "always"
-        Whether negative entries are refused: by choice, or by the method's nature.
+        Whether negative entries are refused: because of an option, or "always".
     centred : bool
-        Whether the rows are seen less their mean.
+        Whether the mean is subtracted from the rows.
     estimator : str
-        Its name, for messages.
+        Name of the estimator, for messages.
 
     Returns
     -------
@@ -48,7 +48,7 @@ def check_matrix(rows: Rows, *, nonnegative: bool | str, centred: bool = False, 
 
 
 def loss_weights(labels: Labels, class_weight: Any) -> np.ndarray:
-    """Return the weights of the losses, (l, r): one a row, or for multi-label one a row and label.
+    """Return the weights of the losses, (l, r): one for each row, or for multi-label one for each row and label.
 
     Examples
     --------

@@ -1,13 +1,13 @@
-r"""Directions learned together with the factors (the future work of Cho & Saul, 2011).
+r"""Directions learned jointly with the factors (the future work of Cho & Saul, 2011).
 
-The dual variables of p linear SVMs are the non-zeros of S. Learned together with the factors they minimise
+The dual variables of p linear SVMs are the non-zeros of S. Learned jointly with the factors they minimise
 
 .. math:: D(X, HV') + \lambda\, D(S'X, S'HV') + \mu \sum_m E(\alpha_m), \qquad
           E(\alpha) = \tfrac12 \|X'(y \circ \alpha)\|^2 + \tfrac{1}{4C} \|\alpha\|^2 - \sum_i \alpha_i,
 
-the last term being what the dual of an SVM with squared hinge minimises. For fixed factors this is convex in S: the
-I-divergence is convex in both of its arguments, and these are linear in S. It falls apart into one problem a machine.
-With a large :math:`\mu` the machines are the SVMs of `NMFAlpha` without ``joint``.
+where the last term is the dual objective of an SVM with squared hinge. For fixed factors this is convex in S: the
+I-divergence is convex in both of its arguments, and these are linear in S. It splits into one problem for each SVM.
+With a large :math:`\mu` the SVMs are those of `NMFAlpha` without ``joint``.
 """
 
 from __future__ import annotations
@@ -24,35 +24,35 @@ from labelfold.factorization._directions import Machine, gathered
 from labelfold.numerics.kl._factors import Guide, divergence_factors, sum_of_divergences
 from labelfold.rows import Rows, as_rows
 
-# Passes over X between two updates of the machines, and iterations of one such update.
+# Number of passes over X between two updates of the SVMs, and number of iterations of such an update.
 _PASSES, _STEPS = 10, 20
-# A sum of products that is less is taken for this, so that its logarithm is finite.
+# Lower bound of a sum of products, so that its logarithm is finite.
 _LEAST = 1e-300
 
 
 @dataclass(eq=False)
 class JointFactors:
-    """Factors, and the directions that belong to them."""
+    """Factors, and the directions learned with them."""
 
-    H: Any  # (n, k)  living with the rows
+    H: Any  # (n, k)  stored with the rows
     V: np.ndarray  # (d, k)
     guide: Guide
 
 
 @dataclass(frozen=True, eq=False)
 class Machines:
-    """The classifiers whose dual variables are learned.
+    """The SVMs whose dual variables are learned.
 
     Attributes
     ----------
     X : ndarray or CSR matrix of shape (l, d)
         The labelled rows.
     members : list of (rows, signs)
-        What each is trained on.
+        The training rows of each, and their signs.
     C : float
-        Their penalty.
+        Penalty of the SVMs.
     weight : float
-        mu, the weight of their own objective.
+        mu, the weight of the dual objectives.
     """
 
     X: Any
@@ -61,11 +61,11 @@ class Machines:
     weight: float
 
     def cost(self, S: sparse.csr_array) -> float:
-        """Return the sum of the machines' own objectives, E."""
+        """Return the sum of the dual objectives E."""
         return sum(self._own(here, sign, alpha)[0] for (here, sign), alpha in self._split(S))
 
     def scaled(self, S: sparse.csr_array) -> sparse.csr_array:
-        """Return S with each machine multiplied by the number that is best for its own objective."""
+        """Return S with each SVM multiplied by the factor that minimises its own E."""
         trained = []
         for (here, sign), alpha in self._split(S):
             w = self.X[here].T @ (sign * alpha)
@@ -74,7 +74,7 @@ class Machines:
         return gathered(S.shape[0], trained)
 
     def updated(self, S: sparse.csr_array, H: np.ndarray, V: np.ndarray, lam: float) -> sparse.csr_array:
-        """Return S with a lower objective, given the places H (l, k) of the labelled rows and the parts."""
+        """Return S with a lower objective, given the factor H (l, k) of the labelled rows and V."""
         H, V = (np.asarray(factor, dtype=np.float64) for factor in (H, V))
         trained = []
         for (here, sign), alpha in self._split(S):
@@ -93,7 +93,7 @@ class Machines:
         return gathered(S.shape[0], trained)
 
     def _split(self, S: sparse.csr_array) -> list[tuple[Machine, np.ndarray]]:
-        """Return each machine with its dual variables, both signs together."""
+        """Return each SVM with its dual variables, both signs together."""
         columns, p = sparse.csc_array(S), len(self.members)
         return [
             ((here, sign), (columns[:, [m]] + columns[:, [p + m]]).toarray()[here, 0])
@@ -110,7 +110,7 @@ class Machines:
     def _objective(
         self, alpha: np.ndarray, here: np.ndarray, sign: np.ndarray, H: np.ndarray, V: np.ndarray, lam: float
     ) -> tuple[float, np.ndarray]:
-        """Return lambda D(S'X, S'HV') + mu E of one machine, and the gradient in its dual variables."""
+        """Return lambda D(S'X, S'HV') + mu E of one SVM, and the gradient in its dual variables."""
         value, gradient = self._own(here, sign, alpha)
         value, gradient = self.weight * value, self.weight * gradient
         for side in (1, -1):
@@ -127,16 +127,16 @@ class Machines:
 
 
 def joint_iterates(rows: Rows, start: tuple[Any, np.ndarray], guide: Guide, machines: Machines) -> Iterates:
-    """Update factors and machines in turn: some passes over X, then each machine on the labelled rows.
+    """Update factors and SVMs in turn: some passes over X, then each SVM on the labelled rows.
 
     Parameters
     ----------
     rows : Rows
         X, n x d, non-negative.
     start : (H, V), arrays of shapes (n, k) and (d, k)
-        Where to start.
+        Initial factors.
     guide : Guide
-        S, of all labelled rows, where it starts.
+        The initial S, of all labelled rows.
     machines : Machines
 
     Yields
@@ -160,6 +160,6 @@ def joint_iterates(rows: Rows, start: tuple[Any, np.ndarray], guide: Guide, mach
 
 
 def sums(S: sparse.csr_array, X: Any, dtype: np.dtype) -> Any:
-    """Return S'X (2p, d), sparse where X is."""
+    """Return S'X (2p, d), sparse if X is."""
     found = S.T @ X
     return (sparse.csr_array(found) if sparse.issparse(found) else np.ascontiguousarray(found)).astype(dtype)

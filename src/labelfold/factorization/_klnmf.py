@@ -14,78 +14,79 @@ from labelfold.numerics.kl._factors import divergence
 class KLNMF(DivergenceNMF):
     r"""Non-negative matrix factorisation by I-divergence, for sparse counts and any other non-negative data.
 
-    Finds parts of which every row is a sum, as likely as they can be made if entries are Poisson counts:
+    It computes parts that add up to every row. They have the largest likelihood if entries are Poisson counts:
 
     .. math:: \min_{H, V \ge 0} D(X, HV'), \qquad
               D(A, B) = \sum_{ij} A_{ij} \log \frac{A_{ij}}{B_{ij}} - A_{ij} + B_{ij}
 
-    This is what scikit-learn's ``NMF(beta_loss="kullback-leibler", solver="mu")`` minimises.
+    This is the objective of scikit-learn's ``NMF(beta_loss="kullback-leibler", solver="mu")``.
 
     =============  ====================================================================
     X (n, d)       the rows
-    H (n, k)       ``embedding_``: how much of each part is in a row
+    H (n, k)       ``embedding_``: the amount of each part in a row
     V (d, k)       ``components_.T``: the parts
     =============  ====================================================================
 
     Parameters
     ----------
     n_components : int, default=10
-        Number of parts, k. More than X has rows or columns is allowed, with a warning.
+        Number of parts k. It may exceed the number of rows or columns of X, with a warning.
     corrected : bool, default=False
-        Whether places are given as :math:`H (V'V)^{1/2}`, which has the inner products of the rows, rather than as H.
+        Whether the embedding is :math:`H (V'V)^{1/2}`, which has the inner products of the rows, rather than H.
     init : {"random", "nndsvda"} or tuple (H, V), default="random"
-        Where to start: drawn near the product of X's margins (and tried on some rows first, where there are many),
+        Initial values: random near the product of X's margins (if there are many rows, improved on a sample first),
         from singular vectors, or given.
     max_iter : int, default=300
-        The most iterations; each reads X once.
+        Largest number of iterations; each reads X once.
     tol : float, default=1e-5
-        Stop when an iteration lowers the objective by no more than this, relative to it.
+        Tolerance: stop when an iteration lowers the objective by at most this share of it.
     random_state : int, RandomState instance or None, default=0
-        Seeds the start.
+        Seed of the initial values.
     verbose : int, default=0
         1 shows a progress bar over the iterations.
     on_interrupt : {"raise", "keep"}, default="raise"
-        What Ctrl-C does: end the fit, or keep what the last iteration reached.
+        Whether Ctrl-C raises KeyboardInterrupt, or keeps the result of the last iteration.
 
     Attributes
     ----------
     components_ : ndarray of shape (k, d)
         The parts, V'.
     embedding_ : ndarray of shape (n, k)
-        The places of the training rows as the fit left them.
+        The embedding of the training rows at the end of the fit.
     objective_ : ndarray of shape (n_iter_,)
         The divergence after each iteration; it never rises.
     reconstruction_err_ : float
-        The root of twice the divergence, which is what scikit-learn's NMF calls so.
+        The square root of twice the divergence, as in scikit-learn's NMF.
     n_iter_ : int
-        Iterations.
+        Number of iterations.
     n_features_in_ : int
-        Columns seen in fit.
+        Number of columns of X in fit.
     feature_names_in_ : ndarray of str
-        Their names, where X had any.
+        Names of the columns, if X has any.
 
     Notes
     -----
     Memory beside a dense X, at most: ``64*(n + d)*k`` bytes in fit, ``64*m*k`` in transform, and 24 MB
     (docs/memory.md).
 
-    With more components than X has rows or columns, several coordinates of a row are equally good: a row alone
-    and in a batch may get others, above all in float32, where round-off decides how far a step is extrapolated. Their
-    divergences from the row differ by no more than 2e-5 of its sum.
+    With more components than X has rows or columns, the coordinates of a row are not unique. They may differ between
+    a row alone and the same row in a batch, in particular in float32, where round-off decides how far a step is
+    extrapolated. Their divergences from the row differ by at most 2e-5 of its sum.
 
-    Cost: one pass over X an iteration, O(k nnz), and O(nnz + k (n + d)) memory. Sparse rows are worked on
-    non-zero by non-zero in compiled loops, rows in threads; dense ones in blocks that fit a core's cache.
+    Cost: one pass over X in each iteration, O(k nnz), and O(nnz + k (n + d)) memory. Sparse rows are processed
+    non-zero by non-zero in compiled loops, with rows in threads; dense rows in blocks that fit into the cache of a
+    core.
 
-    Memory: a sparse X in memory with more than half as many columns as rows is kept by columns as well, and beside X
+    Memory: a sparse X in memory with more than half as many columns as rows is also stored by columns. Besides X
     there are at most three arrays of the size of V and five of the size of H at a time, in the dtype of X. Other X
     need no transpose, but a further array of the size of V for each thread after the first.
 
-    Updates are multiplicative and look ahead: see `numerics/kl`. A zero row of X has zero places; columns
+    Updates are multiplicative, with extrapolation: see `numerics/kl`. A zero row of X has a zero embedding; columns
     that are zero in X are zero in every part.
 
-    A new row is placed by updates of its own, until its divergence is known to be within 1e-5 of its sum above the
-    least there is. So `transform` of a training row may differ from its ``embedding_``, which the fit has not led so
-    far.
+    The embedding of a new row is computed by updates of its own, until its divergence is at most 1e-5 of its sum
+    above the minimum. So `transform` of a training row may differ from its ``embedding_``, which has not converged
+    that far.
 
     References
     ----------
@@ -131,7 +132,7 @@ class KLNMF(DivergenceNMF):
         Parameters
         ----------
         X : container of shape (n, d)
-            Rows without negative entries, in any container `labelfold.rows.as_rows` takes.
+            Rows without negative entries, in any container that `labelfold.rows.as_rows` takes.
         y : object
             Ignored.
 
@@ -152,14 +153,14 @@ class KLNMF(DivergenceNMF):
 
 
 def objective(X: Any, H: np.ndarray, V: np.ndarray) -> float:
-    """Return what KLNMF minimises, D(X, H V'), in one pass over X.
+    """Return the objective of KLNMF, D(X, H V'), in one pass over X.
 
     Parameters
     ----------
     X : container of shape (n, d)
         Rows.
     H, V : ndarray of shapes (n, k), (d, k)
-        Places and parts.
+        The factors.
 
     Returns
     -------

@@ -1,6 +1,6 @@
-"""LSDR: a factorisation tied to a linear classifier (Grabocka & Schmidt-Thieme).
+"""LSDR: a factorisation coupled to a linear classifier (Grabocka & Schmidt-Thieme).
 
-Where to find what:
+The code is in these files:
 
     fit                        _offset_factorization.py, class OffsetFactorisation
     the descent                _offset_solver.py
@@ -21,20 +21,20 @@ from labelfold.factorization._offset_factorization import OffsetFactorisation
 from labelfold.factorization._offset_model import factor_cost
 from labelfold.factorization._weights import WEIGHT, chosen
 
-# The multiple of the mean squared length of an embedded row that "auto" is.
+# The multiple of the mean squared norm of an embedded row for "auto".
 _CLASSIFIER_PENALTY = 0.5
 
 
 class LSDR(OffsetFactorisation):
-    r"""Linearly supervised dimensionality reduction: a factorisation in which a line tells the classes apart.
+    r"""Linearly supervised dimensionality reduction: a factorisation in which a linear classifier separates classes.
 
     .. math:: \min\; b\, \|X - U V - b_u 1' - 1 b_v'\|^2 + (1 - b) \sum_{i \in L} \sum_j \ell(y_{ij} f_{ij})
               + \lambda_U (\|U\|^2 + \|b_u / t\|^2) + \lambda_V \|V\|^2 + \lambda_W \|W\|^2,
               \qquad f_{ij} = u_i'w_j + b_{u,i} / t + w_{0,j}
 
-    over all rows, with a smooth loss of the labelled ones: the smooth hinge (1/2 - m below m = 0, (1 - m)^2 / 2 up
-    to 1, 0 beyond), the logistic loss log(1 + exp(-m)), or the squared one (1 - m)^2. Two classes have one
-    classifier, several classes have one against the rest each, over the same embedding; so have the labels of a
+    over all rows, with a smooth loss of the labelled ones: the smooth hinge (1/2 - m for m < 0, (1 - m)^2 / 2 up to
+    1, then 0), the logistic loss log(1 + exp(-m)), or the squared loss (1 - m)^2. Two classes have one classifier.
+    Several classes have one classifier each against the rest, on the same embedding, and so do the labels of a
     multi-label Y.
 
     =======================  =============  ==========================================================
@@ -45,46 +45,49 @@ class LSDR(OffsetFactorisation):
     bu (n,), bv (d,)         B_U, B_V       ``row_offsets_``, ``column_offsets_``
     W (r, k), w0 (r,)        W, W_0         ``coef_``, ``intercept_``
     reconstruction_share, b  beta           weight of the factorisation, 1 - b that of the labels
-    row_penalty              lambda_U       weight of the size of U and bu
-    basis_penalty            lambda_V       weight of the size of V
-    classifier_penalty       lambda_W       weight of the size of W
+    row_penalty              lambda_U       weight of the norm of U and bu
+    basis_penalty            lambda_V       weight of the norm of V
+    classifier_penalty       lambda_W       weight of the norm of W
     offset_unit, t           1              unit of row offsets
     =======================  =============  ==========================================================
 
     Parameters
     ----------
     n_components : int, default=10
-        Size of the embedding, k. More than X has columns is allowed, with a warning.
+        Number of components k. It may exceed the number of columns of X, with a warning.
     loss : {"smooth_hinge", "logistic", "squared"}, default="smooth_hinge"
-        What a labelled row costs.
+        The loss of a labelled row.
     reconstruction_share : float or "auto", default="auto"
-        Between 0 and 1, both left out: how much the factorisation counts against the labels. "auto" is the share at
-        which b / (1 - b) is 30 divided by the mean square of the rows along a component.
+        Weight of the factorisation against the labels, strictly between 0 and 1. With "auto", b / (1 - b) is 30
+        divided by the mean square of the rows along a component.
     row_penalty, basis_penalty : float or "auto", default="auto"
-        Weights of the size of the embedding and its row offsets, and of the components.
-        Directions of X with singular values below sqrt(row_penalty basis_penalty) / reconstruction_share are kept
-        for the labels alone. "auto" puts this bound at 0.03 times the root mean square of the k largest singular
-        values, and lets embedded rows have a mean squared length of about 1.
+        Weights of the norms of the embedding with its row offsets, and of the components. Directions of X with
+        singular values below sqrt(row_penalty basis_penalty) / reconstruction_share are used for the labels only.
+        With "auto" this bound is 0.03 times the root mean square of the k largest singular values, and embedded rows
+        have a mean squared norm of about 1.
     offset_unit : float or "auto", default="auto"
-        The unit t of row offsets where they are penalised and classified. "auto" is the root mean square of the
-        entries of X centred by column. The paper has 1.
+        The unit t of row offsets in their penalty and in the classifiers. "auto" is the root mean square of the
+        entries of X centred by column. The paper uses 1.
     classifier_penalty : float or "auto", default="auto"
-        Weight of the size of the classifiers. "auto" is half the mean squared length of an embedded row, times the
+        Weight of the norm of the classifiers. "auto" is half the mean squared norm of an embedded row, times the
         share of the labels, 1 - b.
+    init : {"svd", "random"}, default="svd"
+        Initial components: the singular vectors of X centred by column, or by column and row, whichever has the lower
+        objective; or random vectors.
     max_iter : int, default=500
-        The most iterations.
+        Largest number of iterations.
     tol : float, default=1e-5
-        Stop when iterations lower the objective by no more than this, relative to it, on average over the last five.
+        Tolerance: stop when the last five iterations lower the objective by at most this share of it on average.
     max_gram_bytes : int, default=536870912
-        The most memory for rows kept dense: the labelled ones, and the unlabelled ones or, where they are many, the
-        d + 1 rows of their triangular factor. What does not fit, or is much larger than a sparse X, is read in
-        passes instead.
+        Largest size of rows that are kept dense: the labelled ones, and the unlabelled ones or, if they are many, the
+        d + 1 rows of their triangular factor. Rows that do not fit, or would be much larger than a sparse X, are read
+        in passes instead.
     random_state : int, RandomState instance or None, default=0
-        Seeds the start.
+        Seed of the initial values.
     verbose : int, default=0
         1 shows a progress bar over the iterations.
     on_interrupt : {"raise", "keep"}, default="raise"
-        What Ctrl-C does: end the fit, or keep what the last iteration reached.
+        Whether Ctrl-C raises KeyboardInterrupt, or keeps the result of the last iteration.
     unlabeled : int, str or None, default=-1
         The value in y that marks a row as unlabelled; missing values (None, NaN, pandas.NA) always do.
 
@@ -93,9 +96,9 @@ class LSDR(OffsetFactorisation):
     components_ : ndarray of shape (k, d)
         The basis, V.
     embedding_ : ndarray of shape (n, k)
-        Where the fit placed the training rows, labelled ones with regard to their labels.
+        The embedding of the training rows. For labelled rows it depends on their labels.
     row_offsets_, column_offsets_ : ndarray of shape (n,), (d,)
-        Their offsets, and those of the columns.
+        Offsets of the training rows, and of the columns.
     coef_, intercept_ : ndarray of shape (r, k), (r,)
         The classifiers on the embedding.
     reconstruction_share_, row_penalty_, basis_penalty_, offset_unit_, classifier_penalty_ : float
@@ -103,17 +106,17 @@ class LSDR(OffsetFactorisation):
     objective_ : ndarray of shape (n_iter_,)
         The objective after each iteration; it never rises.
     transduction_ : ndarray of shape (n,) or (n, c)
-        A label for every training row: the one given, or the one predicted from its place.
+        A label for every training row: the given one, or the one predicted from its embedding.
     classes_ : ndarray of shape (c,)
         The class values; for multi-label the label columns.
     task_ : str
         How y was read: "binary", "multiclass" or "multilabel".
     n_iter_ : int
-        Iterations.
+        Number of iterations.
     n_features_in_ : int
-        Columns seen in fit.
+        Number of columns of X in fit.
     feature_names_in_ : ndarray of str
-        Their names, where X had any.
+        Names of the columns, if X has any.
 
     Notes
     -----
@@ -122,20 +125,19 @@ class LSDR(OffsetFactorisation):
 
     With "auto" weights X and c X have the same predictions.
 
-    An unlabelled row lies where V puts it, in closed form, and so does a new one, each by itself: (u, bu / t) is
-    the ridge fit of x - bv on the rows of V and a row of t. Labelled rows are written as that place and a
-    displacement. V, bv and the displacements take quasi-Newton steps together, the classifiers being trained anew,
-    from the last ones, at every step; there is no step size to set. `transform` of a labelled training row differs
-    from its ``embedding_``.
+    The embedding of an unlabelled or new row follows from V in closed form: (u, bu / t) is the ridge fit of x - bv on
+    the rows of V and a row of t. A labelled row is at this position plus a displacement. V, bv and the displacements
+    take quasi-Newton steps together. At every step the classifiers are retrained, with a warm start. There is no step
+    size to choose. `transform` of a labelled training row differs from its ``embedding_``.
 
-    Cost of an iteration with l labelled rows: O(d k (l + min(n, d))) where the rows are held (X is then read three
-    times in all), one pass over X, O(k nnz), where they are not; and O(l k^2) for each classifier. Memory: O(nnz +
-    k (n + d)) and ``max_gram_bytes``.
+    Cost of an iteration with l labelled rows: O(d k (l + min(n, d))) if the rows are kept (X is then read three times
+    in total), otherwise one pass over X, O(k nnz); and O(l k^2) for each classifier. Memory: O(nnz + k (n + d)) and
+    ``max_gram_bytes``.
 
-    The paper penalises U and not bu; with bu + s and bv - s the reconstruction is the same and the labels cost less
-    and less as s grows, so here bu is penalised with U. Its smooth hinge is 1 - m below 0, which jumps there; its
-    slopes leave out y. The objective is not convex: the answer depends on the start, the singular vectors of X
-    centred by column or by column and row, whichever costs less.
+    The paper penalises U but not bu. With bu + s and bv - s the reconstruction is the same, and the loss of the
+    labels decreases as s grows, so here bu is penalised with U. The smooth hinge of the paper is 1 - m below 0, which
+    has a jump, and its gradients omit y. The objective is not convex: the result depends on the initial values, which
+    are the singular vectors of X centred by column, or by column and row, whichever has the lower objective.
 
     References
     ----------
@@ -171,6 +173,7 @@ class LSDR(OffsetFactorisation):
         basis_penalty: float | str = "auto",
         classifier_penalty: float | str = "auto",
         offset_unit: float | str = "auto",
+        init: str = "svd",
         max_iter: int = 500,
         tol: float = 1e-5,
         max_gram_bytes: int = 2**29,
@@ -186,6 +189,7 @@ class LSDR(OffsetFactorisation):
         self.basis_penalty = basis_penalty
         self.classifier_penalty = classifier_penalty
         self.offset_unit = offset_unit
+        self.init = init
         self.max_iter = max_iter
         self.tol = tol
         self.max_gram_bytes = max_gram_bytes
@@ -195,7 +199,7 @@ class LSDR(OffsetFactorisation):
         self.unlabeled = unlabeled
 
     def _shares(self, F: np.ndarray) -> np.ndarray:
-        """Return probabilities: with the logistic loss those it fits, those of several classes over their sum."""
+        """Return probabilities; for the logistic loss those of its model, normalised for several classes."""
         if self.loss != "logistic":
             return super()._shares(F)
         p = expit(F)
@@ -233,7 +237,7 @@ def objective(
     classifier_penalty: float = 0.1,
     offset_unit: float = 1.0,
 ) -> float:
-    """Return what LSDR minimises, in one pass over X.
+    """Return the objective of LSDR, in one pass over X.
 
     Parameters
     ----------
@@ -246,9 +250,9 @@ def objective(
     T : ndarray of shape (l, r)
         Signs of the labelled rows, -1 or +1.
     index : ndarray of shape (l,)
-        Which rows those are.
+        Indices of the labelled rows.
     loss, reconstruction_share, row_penalty, basis_penalty, classifier_penalty, offset_unit
-        As `LSDR` has them.
+        As in `LSDR`.
 
     Returns
     -------

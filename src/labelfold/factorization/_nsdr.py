@@ -1,6 +1,6 @@
-"""NSDR: a factorisation tied to a kernel support vector machine (Grabocka & Schmidt-Thieme).
+"""NSDR: a factorisation coupled to a kernel support vector machine (Grabocka & Schmidt-Thieme).
 
-Where to find what:
+The code is in these files:
 
     fit                        _offset_factorization.py, class OffsetFactorisation
     the descent                _offset_solver.py
@@ -21,21 +21,21 @@ from labelfold.factorization._offset_factorization import OffsetFactorisation
 from labelfold.factorization._offset_model import factor_cost
 from labelfold.factorization._weights import WEIGHT, chosen
 
-# The relative duality gap to which machines are trained.
+# Tolerance of the SVMs: the relative duality gap.
 _SVM_TOL = 1e-8
 
 
 class NSDR(OffsetFactorisation):
-    r"""Non-linearly supervised dimensionality reduction: a factorisation in which a kernel SVM parts the classes.
+    r"""Non-linearly supervised dimensionality reduction: a factorisation in which a kernel SVM separates the classes.
 
     .. math:: \min\; b\, \|X - U V - b_u 1' - 1 b_v'\|^2
               + (1 - b) \sum_j \max_{a} \Bigl[ \sum_{i \in L} a_i - \tfrac12 \sum_{i, l \in L} a_i a_l y_{ij} y_{lj}
               K(z_i, z_l) \Bigr] + \lambda_U (\|U\|^2 + \|b_u / t\|^2) + \lambda_V \|V\|^2
 
-    over all rows, with z = [u, bu / t], 0 <= a <= C and a'y = 0: what a support vector machine on the labelled rows
-    costs at its best. The kernel is :math:`(\gamma z'z + r)^p` or :math:`\exp(-\gamma \|z - z'\|^2)`. Two classes
-    have one machine, several classes have one against the rest each, over the same embedding; so have the labels of
-    a multi-label Y.
+    over all rows, with z = [u, bu / t], 0 <= a <= C and a'y = 0: the second term is the optimal objective of a
+    support vector machine on the labelled rows. The kernel is :math:`(\gamma z'z + r)^p` or
+    :math:`\exp(-\gamma \|z - z'\|^2)`. Two classes have one SVM. Several classes have one SVM each against the rest,
+    on the same embedding, and so do the labels of a multi-label Y.
 
     =======================  =============  ==========================================================
     here                     in the paper   what it is
@@ -45,51 +45,54 @@ class NSDR(OffsetFactorisation):
     bu (n,), bv (d,)         B_U, B_V       ``row_offsets_``, ``column_offsets_``
     a o y                    alpha o Y      ``dual_coef_``, for the rows ``support_``
     reconstruction_share, b  beta           weight of the factorisation, 1 - b that of the labels
-    row_penalty              lambda_U       weight of the size of U and bu
-    basis_penalty            lambda_V       weight of the size of V
+    row_penalty              lambda_U       weight of the norm of U and bu
+    basis_penalty            lambda_V       weight of the norm of V
     offset_unit, t           1              unit of row offsets
-    degree, p                p              of the polynomial kernel
+    degree, p                p              degree of the polynomial kernel
     =======================  =============  ==========================================================
 
     Parameters
     ----------
     n_components : int, default=10
-        Size of the embedding, k. More than X has columns is allowed, with a warning.
+        Number of components k. It may exceed the number of columns of X, with a warning.
     kernel : {"poly", "rbf"}, default="poly"
-        The kernel of the machines.
+        The kernel of the SVMs.
     degree : int, default=2
-        Of the polynomial kernel, at least 1; 1 is a linear machine.
+        Degree of the polynomial kernel, at least 1; 1 is a linear SVM.
     gamma : float or "auto", default="auto"
-        Of either kernel. "auto" is 1 divided by the mean squared length of an embedded row at the start.
+        Parameter of both kernels. "auto" is 1 divided by the mean squared norm of the initial embedding.
     coef0 : float, default=1.0
         The constant of the polynomial kernel, at least 0.
     C : float, default=1.0
-        The most that a dual variable may be; larger fits the labels more closely.
+        Upper bound of the dual variables; a larger one fits the labels more closely.
     reconstruction_share : float or "auto", default="auto"
-        Between 0 and 1, both left out: how much the factorisation counts against the labels. "auto" is the share at
-        which b / (1 - b) is 30 divided by the mean square of the rows along a component.
+        Weight of the factorisation against the labels, strictly between 0 and 1. With "auto", b / (1 - b) is 30
+        divided by the mean square of the rows along a component.
     row_penalty, basis_penalty : float or "auto", default="auto"
-        Weights of the size of the embedding and its row offsets, and of the components.
-        Directions of X with singular values below sqrt(row_penalty basis_penalty) / reconstruction_share are kept
-        for the labels alone. "auto" puts this bound at 0.03 times the root mean square of the k largest singular
-        values, and lets embedded rows have a mean squared length of about 1.
+        Weights of the norms of the embedding with its row offsets, and of the components. Directions of X with
+        singular values below sqrt(row_penalty basis_penalty) / reconstruction_share are used for the labels only.
+        With "auto" this bound is 0.03 times the root mean square of the k largest singular values, and embedded rows
+        have a mean squared norm of about 1.
     offset_unit : float or "auto", default="auto"
-        The unit t of row offsets where they are penalised and classified. "auto" is the root mean square of the
-        entries of X centred by column. The paper has 1.
+        The unit t of row offsets in their penalty and in the SVMs. "auto" is the root mean square of the entries of X
+        centred by column. The paper uses 1.
+    init : {"svd", "random"}, default="svd"
+        Initial components: the singular vectors of X centred by column, or by column and row, whichever has the lower
+        objective; or random vectors.
     max_iter : int, default=500
-        The most iterations.
+        Largest number of iterations.
     tol : float, default=1e-5
-        Stop when iterations lower the objective by no more than this, relative to it, on average over the last five.
+        Tolerance: stop when the last five iterations lower the objective by at most this share of it on average.
     max_gram_bytes : int, default=536870912
-        The most memory for rows kept dense: the labelled ones, and the unlabelled ones or, where they are many, the
-        d + 1 rows of their triangular factor. What does not fit, or is much larger than a sparse X, is read in
-        passes instead.
+        Largest size of rows that are kept dense: the labelled ones, and the unlabelled ones or, if they are many, the
+        d + 1 rows of their triangular factor. Rows that do not fit, or would be much larger than a sparse X, are read
+        in passes instead.
     random_state : int, RandomState instance or None, default=0
-        Seeds the start.
+        Seed of the initial values.
     verbose : int, default=0
         1 shows a progress bar over the iterations.
     on_interrupt : {"raise", "keep"}, default="raise"
-        What Ctrl-C does: end the fit, or keep what the last iteration reached.
+        Whether Ctrl-C raises KeyboardInterrupt, or keeps the result of the last iteration.
     unlabeled : int, str or None, default=-1
         The value in y that marks a row as unlabelled; missing values (None, NaN, pandas.NA) always do.
 
@@ -98,33 +101,33 @@ class NSDR(OffsetFactorisation):
     components_ : ndarray of shape (k, d)
         The basis, V.
     embedding_ : ndarray of shape (n, k)
-        Where the fit placed the training rows, labelled ones with regard to their labels.
+        The embedding of the training rows. For labelled rows it depends on their labels.
     row_offsets_, column_offsets_ : ndarray of shape (n,), (d,)
-        Their offsets, and those of the columns.
+        Offsets of the training rows, and of the columns.
     support_ : ndarray of shape (m,)
-        Which training rows support a machine.
+        Indices of the training rows that are support vectors.
     support_vectors_ : ndarray of shape (m, k + 1)
-        Their places and offsets, [u, bu / t].
+        The embedding and offset of each, [u, bu / t].
     dual_coef_ : ndarray of shape (r, m)
         Their dual variables, each with the sign of its row.
     intercept_ : ndarray of shape (r,)
-        The machines' intercepts.
+        Intercepts of the SVMs.
     reconstruction_share_, row_penalty_, basis_penalty_, offset_unit_, gamma_ : float
         The weights used, as given or chosen.
     objective_ : ndarray of shape (n_iter_,)
         The objective after each iteration; it never rises.
     transduction_ : ndarray of shape (n,) or (n, c)
-        A label for every training row: the one given, or the one predicted from its place.
+        A label for every training row: the given one, or the one predicted from its embedding.
     classes_ : ndarray of shape (c,)
         The class values; for multi-label the label columns.
     task_ : str
         How y was read: "binary", "multiclass" or "multilabel".
     n_iter_ : int
-        Iterations.
+        Number of iterations.
     n_features_in_ : int
-        Columns seen in fit.
+        Number of columns of X in fit.
     feature_names_in_ : ndarray of str
-        Their names, where X had any.
+        Names of the columns, if X has any.
 
     Notes
     -----
@@ -133,21 +136,19 @@ class NSDR(OffsetFactorisation):
 
     With "auto" weights X and c X have the same predictions.
 
-    An unlabelled row lies where V puts it, in closed form, and so does a new one, each by itself: (u, bu / t) is
-    the ridge fit of x - bv on the rows of V and a row of t. Labelled rows are written as that place and a
-    displacement. V, bv and the displacements take quasi-Newton steps together, the machines being trained anew,
-    from the last ones, at every step; there is no step size to set. `transform` of a labelled training row differs
-    from its ``embedding_``.
+    The embedding of an unlabelled or new row follows from V in closed form: (u, bu / t) is the ridge fit of x - bv on
+    the rows of V and a row of t. A labelled row is at this position plus a displacement. V, bv and the displacements
+    take quasi-Newton steps together. At every step the SVMs are retrained, with a warm start. There is no step size
+    to choose. `transform` of a labelled training row differs from its ``embedding_``.
 
-    Cost of an iteration with l labelled rows: O(d k (l + min(n, d))) where the rows are held (X is then read three
-    times in all), one pass over X, O(k nnz), where they are not; and O(l^2 k) for the kernel and its machines.
-    Memory: O(nnz + k (n + d)), 24 l^2 bytes, and ``max_gram_bytes``.
+    Cost of an iteration with l labelled rows: O(d k (l + min(n, d))) if the rows are kept (X is then read three times
+    in total), otherwise one pass over X, O(k nnz); and O(l^2 k) for the kernel and its SVMs. Memory: O(nnz + k (n +
+    d)), 24 l^2 bytes, and ``max_gram_bytes``.
 
-    The paper writes a joint minimum over U and a, where its slopes are those of the one above; and it penalises U
-    and not bu, with which the problem has no minimum: bu + s and bv - s leave the reconstruction, and the machine
-    costs less and less as s grows. Where the machines' dual variables are not unique the objective has a kink. It
-    is not convex: the answer depends on the start, the singular vectors of X centred by column or by column and
-    row, whichever costs less.
+    The paper states a joint minimum over U and a, although its gradients are those of the objective above. It
+    penalises U but not bu, and then there is no minimum: bu + s and bv - s have the same reconstruction, and the loss
+    of the labels decreases as s grows. If the dual variables of the SVMs are not unique, the objective has a kink. It
+    is not convex: the result depends on the initial values (``init``).
 
     References
     ----------
@@ -188,6 +189,7 @@ class NSDR(OffsetFactorisation):
         row_penalty: float | str = "auto",
         basis_penalty: float | str = "auto",
         offset_unit: float | str = "auto",
+        init: str = "svd",
         max_iter: int = 500,
         tol: float = 1e-5,
         max_gram_bytes: int = 2**29,
@@ -206,6 +208,7 @@ class NSDR(OffsetFactorisation):
         self.row_penalty = row_penalty
         self.basis_penalty = basis_penalty
         self.offset_unit = offset_unit
+        self.init = init
         self.max_iter = max_iter
         self.tol = tol
         self.max_gram_bytes = max_gram_bytes
@@ -237,7 +240,7 @@ class NSDR(OffsetFactorisation):
 
     def _machine_scores(self, Z: np.ndarray) -> np.ndarray:
         scores = np.empty((len(Z), len(self.intercept_)))
-        # Some rows at a time: the kernel of all of them with the support vectors may not fit.
+        # In blocks of rows, because the kernel of all rows with the support vectors may not fit into memory.
         step = max(1, 2**22 // max(len(self.support_), 1))
         for start in range(0, len(Z), step):
             here = slice(start, start + step)
@@ -266,7 +269,7 @@ def objective(
     offset_unit: float = 1.0,
     tol: float = 1e-10,
 ) -> float:
-    """Return what NSDR minimises, in one pass over X, the machines trained to a relative duality gap of ``tol``.
+    """Return the objective of NSDR, in one pass over X, with SVMs trained to a relative duality gap of ``tol``.
 
     Parameters
     ----------
@@ -277,11 +280,11 @@ def objective(
     T : ndarray of shape (l, r)
         Signs of the labelled rows, -1 or +1.
     index : ndarray of shape (l,)
-        Which rows those are.
+        Indices of the labelled rows.
     kernel, degree, gamma, coef0, C, reconstruction_share, row_penalty, basis_penalty, offset_unit
-        As `NSDR` has them.
+        As in `NSDR`.
     tol : float
-        Of the machines.
+        Tolerance of the SVMs.
 
     Returns
     -------

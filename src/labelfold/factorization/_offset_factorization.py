@@ -1,4 +1,4 @@
-"""What LSDR and NSDR do alike: factorise with offsets, place rows, classify them."""
+"""The base of LSDR and NSDR: factorise with offsets, embed rows, classify them."""
 
 from __future__ import annotations
 
@@ -22,18 +22,19 @@ from labelfold.factorization._inputs import check_matrix
 from labelfold.factorization._offset_model import fold, hold, start_bases, start_directions
 from labelfold.factorization._offset_solver import OffsetPoint, OffsetProblem, best_start, iterates
 from labelfold.factorization._weights import WEIGHT, chosen, component_scale
-from labelfold.rows import Block, Centered, Rows, as_rows
+from labelfold.rows import Centered, Rows, as_rows
 
-# Components whose squared size is smaller than this, relative to lambda U / b, put every new row at the origin.
+# If the squared norm of the components is smaller than this, relative to lambda U / b, every new row is at the
+# origin.
 _SHRUNK_AWAY = 1e-3
-# What "auto" weights are multiples of is in `_weights.py`; these are the multiples.
+# The multiples of the scales in `_weights.py` for "auto".
 _RECONSTRUCTION, _PENALTIES = 30.0, 0.03
 
 
 class OffsetFactorisation(
     Iterative, Decisions, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator
 ):
-    """A factorisation with offsets of rows and columns, tied to a machine on its labelled rows."""
+    """A factorisation with offsets of rows and columns, coupled to a classifier of its labelled rows."""
 
     _most_components = 10
 
@@ -44,6 +45,7 @@ class OffsetFactorisation(
         "row_penalty": WEIGHT,
         "basis_penalty": WEIGHT,
         "offset_unit": WEIGHT,
+        "init": [StrOptions({"svd", "random"})],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "max_gram_bytes": [Interval(Integral, 0, None, closed="left")],
@@ -54,15 +56,15 @@ class OffsetFactorisation(
     }
 
     def _check_size(self, n_labelled: int) -> None:
-        """Refuse more labelled rows than memory allows."""
+        """Raise an error if there are more labelled rows than memory allows."""
 
     @abstractmethod
     def _machine(self, T: np.ndarray) -> Machine:
-        """Return the machine for these signs, (l, r), with the weights that were chosen."""
+        """Return the classifier for these signs, (l, r), with the weights in use."""
 
     @abstractmethod
     def _keep_machine(self, machine: Any, index: np.ndarray) -> None:
-        """Remember the machine as arrays; ``index`` says which rows the labelled ones are."""
+        """Store the classifier as arrays; ``index`` has the indices of the labelled rows."""
 
     @abstractmethod
     def _machine_scores(self, Z: np.ndarray) -> np.ndarray:
@@ -70,14 +72,14 @@ class OffsetFactorisation(
 
     @fitting
     def fit(self, X: Any, y: Any) -> Self:
-        """Factorise all rows so that the labelled ones can be told apart.
+        """Factorise all rows so that a classifier can separate the labelled ones.
 
         Parameters
         ----------
         X : container of shape (n, d)
-            Rows, labelled or not, in any container `labelfold.rows.as_rows` takes.
+            Rows, labelled or not, in any container that `labelfold.rows.as_rows` takes.
         y : array-like of shape (n,), or (n, c) for multi-label
-            Classes; ``unlabeled`` or a missing value where unknown.
+            Classes; ``unlabeled`` or a missing value for unlabelled rows.
 
         Returns
         -------
@@ -100,13 +102,14 @@ class OffsetFactorisation(
         directions = start_directions(data, d, k, check_random_state(self.random_state))
         self._choose_weights(directions.centred[0], n, np.sqrt(square / (n * d)))
         weights = self.reconstruction_share_, self.row_penalty_, self.basis_penalty_
-        bases = start_bases(directions, **dict(zip(("b", "lu", "lv"), weights, strict=True)))
+        named = dict(zip(("b", "lu", "lv"), weights, strict=True))
+        bases = start_bases(directions, **named, drawn=self.init == "random")
         machine = self._machine(signs_of(labels))
         problem = OffsetProblem(data, machine, n, *weights, self.offset_unit_)
         first = best_start(problem, bases)
         steps = iterates(problem, first, self.tol)
         found = self._descend(steps, tol=None, start=(first, first.value))
-        problem.visit(found)  # leave the machine trained at the solution
+        problem.visit(found)  # so that the classifier is trained at the solution
         if not self.n_iter_:  # the start is stationary
             self.objective_, self.n_iter_ = np.array([found.value]), 1
         self._say(found, machine)
@@ -114,19 +117,18 @@ class OffsetFactorisation(
         self.column_offsets_ = mean + found.c
         self._keep_task(labels.task, labels.classes)
         self._keep_machine(machine, labels.index)
-        Z = np.array(rows.get(self._place(rows)))
-        Z[labels.index] = found.Z
+        Z = rows.result(self._place(rows), at=(labels.index, found.Z))
         self.embedding_, self.row_offsets_ = Z[:, :-1].copy(), self.offset_unit_ * Z[:, -1]
-        self.transduction_ = self._transduce(self._scores_of(Z), labels)
+        self.transduction_ = self._transduce(rows, Z, labels)
         return self
 
     def _choose_weights(self, sizes: np.ndarray, n: int, spread: float) -> None:
-        """Keep the weights as given, or as multiples of the size of the data.
+        """Store the weights, as given or as multiples of the scale of the data.
 
         ``sizes`` are singular values of X centred by column; ``spread`` is the root mean square of its entries.
         """
         scale = component_scale(sizes, n)
-        weight = _RECONSTRUCTION / scale.variance  # of the factorisation, relative to labels of weight 1
+        weight = _RECONSTRUCTION / scale.variance  # weight of the factorisation, for labels of weight 1
         self.reconstruction_share_ = chosen(self.reconstruction_share, weight / (1 + weight))
         given = not isinstance(self.reconstruction_share, str)
         # 1 - b, without cancellation
@@ -135,28 +137,28 @@ class OffsetFactorisation(
         self.row_penalty_ = chosen(self.row_penalty, bound * scale.length)
         self.basis_penalty_ = chosen(self.basis_penalty, bound / scale.length)
         self.offset_unit_ = chosen(self.offset_unit, spread)
-        # The mean squared length of an embedded row; the ratio of the penalties decides how U and V share the size of
+        # The mean squared norm of an embedded row; the ratio of the penalties decides how U and V share the scale of
         # X.
         self._length = scale.length * np.sqrt(self.basis_penalty_ / self.row_penalty_)
 
     def transform(self, X: Any) -> Any:
-        """Place rows, each by itself, as the fit places unlabelled ones.
+        """Embed rows, as the fit embeds unlabelled ones.
 
         Parameters
         ----------
         X : container of shape (n, d)
-            Any rows the library reads.
+            Rows, in any container that `labelfold.rows.as_rows` takes.
 
         Returns
         -------
         U : array of shape (n, k)
-            On the host for arrays and files; otherwise where X is.
+            In host memory for arrays and files; otherwise on the device or cluster of X.
         """
         check_is_fitted(self)
         return self._place(self._rows(X, reset=False), slice(None, -1))
 
     def row_offsets(self, X: Any) -> np.ndarray:
-        """Return the offset of each row, which `transform` leaves out.
+        """Return the offset of each row, which is not part of `transform`.
 
         Parameters
         ----------
@@ -172,14 +174,14 @@ class OffsetFactorisation(
         return self.offset_unit_ * np.asarray(rows.get(self._place(rows, slice(-1, None))))[:, 0]
 
     def inverse_transform(self, U: Any, row_offsets: Any = None) -> np.ndarray:
-        """Return the rows that an embedding stands for, U V and the offsets.
+        """Return the reconstruction of rows from their embedding, U V plus the offsets.
 
         Parameters
         ----------
         U : array of shape (n, k)
-            Places of rows.
+            The embedding of rows.
         row_offsets : array-like of shape (n,), optional
-            The rows' own offsets, from the method of that name or ``row_offsets_``; zeros when None.
+            Offsets of the rows, from the method of that name or ``row_offsets_``; zeros when None.
 
         Returns
         -------
@@ -198,10 +200,10 @@ class OffsetFactorisation(
         return X.astype(U.dtype, copy=False)
 
     def _place(self, rows: Rows, columns: slice = slice(None)) -> Any:
-        """Return Z = [U, bu / offset_unit] of unlabelled rows, or some columns of it: one pass."""
+        """Return Z = [U, bu / offset_unit] of unlabelled rows, or some columns of it, in one pass."""
         ridge = self.row_penalty_ / self.reconstruction_share_
         G = fold(self.components_, ridge, self.offset_unit_).G[:, columns]
-        return rows.map(_place, shared=(self.column_offsets_, np.ascontiguousarray(G)))
+        return Centered(rows, self.column_offsets_) @ np.ascontiguousarray(G)
 
     def _score_rows(self, rows: Rows) -> np.ndarray:
         return self._scores_of(rows.get(self._place(rows)))
@@ -210,7 +212,7 @@ class OffsetFactorisation(
         return self._machine_scores(np.asarray(Z, dtype=np.float64))
 
     def _say(self, found: OffsetPoint, machine: Machine) -> None:
-        """Warn where the solution is not all that was asked for."""
+        """Warn about limits that the solution reached, and about components that vanished."""
         name = type(self).__name__
         shortfall = machine.shortfall()
         if shortfall is not None:
@@ -235,7 +237,3 @@ class OffsetFactorisation(
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _place(X: Block, center: Any, G: Any) -> Any:
-    return X.shift(center) @ G

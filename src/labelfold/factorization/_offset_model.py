@@ -1,16 +1,16 @@
 r"""X as U V and offsets of rows and columns: the data-dependent terms of the objective of LSDR and NSDR.
 
-With t the unit of row offsets, Z = [U, bu / t] (n x (k+1)), V1 = [V; t 1'] ((k+1) x d) and c = bv, the rows x of X
-cost
+With t the unit of row offsets, Z = [U, bu / t] (n x (k+1)), V1 = [V; t 1'] ((k+1) x d) and c = bv, the cost of a row
+x of X is
 
 .. math:: b \|x - c - V_1'z\|^2 + \lambda_U \|z\|^2
 
-so that an unlabelled row lies at q = G'(x - c), G = V1' M^{-1}, M = V1 V1' + (lambda U / b) I, independently of all
-other rows. A labelled row lies at z = q + its displacement D, which costs b D'MD more.
+so an unlabelled row is at q = G'(x - c), G = V1' M^{-1}, M = V1 V1' + (lambda U / b) I, independently of all other
+rows. A labelled row is at z = q + its displacement D, which costs b D'MD more.
 
-Two classes compute these terms. `Held` keeps rows dense in memory: the labelled ones, and the unlabelled ones or,
-where they are many, the d + 1 rows of a triangular factor, which have the same sums (one pass over X in all). `Swept`
-makes a pass over X for each term, and leaves a sparse X sparse.
+Two classes compute these terms. `Held` keeps rows dense in memory: the labelled ones, and the unlabelled ones or, if
+they are many, the d + 1 rows of a triangular factor, which have the same sums (one pass over X in total). `Swept`
+makes a pass over X for each term, and keeps a sparse X sparse.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from array_api_compat import array_namespace
 from scipy import linalg
 
 from labelfold.numerics._factor_starts import svd_start
-from labelfold.rows import Block, Centered, Rows, as_rows
+from labelfold.rows import Block, Centered, Rows, as_rows, center_parts
 from labelfold.rows.adapters._memory import dense_block_rows
 
-# Rows are held dense where they have at most so many times the stored entries of X, or at most so many entries.
+# Rows are kept dense if they have at most this many times the stored entries of X, or at most this many entries.
 _MUCH, _LITTLE = 4.0, 1_000_000
-# A triangular factor costs n d^2, an evaluation n d k: the factor pays off where d is at most this many times k.
+# A triangular factor costs n d^2, an evaluation n d k, so the factor pays off if d is at most this many times k.
 _WIDE = 100
-# Singular values below this share of the largest are round-off, being roots of eigenvalues of X'X.
+# Singular values below this share of the largest are round-off, since they are square roots of eigenvalues of X'X.
 _KNOWN = 1e-6
-# Smallest size of a component at the start, relative to the largest: from 0 it could not grow.
+# Smallest initial norm of a component, relative to the largest: a component of 0 could not grow.
 _LEAST = 1e-3
 
 
 class Fold(NamedTuple):
-    """The matrices that place a row: V1, M and G as above."""
+    """The matrices that embed a row: V1, M and G as above."""
 
     V1: np.ndarray  # (k + 1, d)
     M: np.ndarray  # (k + 1, k + 1)
@@ -49,7 +49,7 @@ def fold(V: np.ndarray, ridge: float, offset_unit: float) -> Fold:
     V1 = np.vstack([V, np.full(V.shape[1], offset_unit)])
     M = V1 @ V1.T
     M.ravel()[:: len(M) + 1] += ridge
-    # LAPACK directly: for so small a matrix the wrappers take longer than the work.
+    # LAPACK is called directly: for such a small matrix the wrappers take longer than the computation.
     factor, failed = linalg.lapack.dpotrf(M, lower=1)
     if not failed:
         inverse, failed = linalg.lapack.dpotri(factor, lower=1)
@@ -60,7 +60,7 @@ def fold(V: np.ndarray, ridge: float, offset_unit: float) -> Fold:
 
 
 class Held:
-    """Rows kept dense: labelled ones first, then others with their weights ``counts`` for the offset c."""
+    """Rows kept dense: first the labelled ones, then others with their weights ``counts`` for the offset c."""
 
     def __init__(self, X: np.ndarray, counts: np.ndarray, n_labelled: int) -> None:
         self.X, self.counts, self.n_labelled = X, counts, n_labelled
@@ -75,7 +75,7 @@ class Held:
     def misfit(self, f: Fold, c: np.ndarray, Z: np.ndarray) -> tuple[float, float]:
         """Return ||R||^2 and ||Z||^2 over all rows, with the residual R = X - c - Z V1.
 
-        Labelled rows are at Z, the others where `place` has just put them.
+        Labelled rows are at Z, the others where the last call of `place` has put them.
         """
         self._Z = np.vstack([Z, self._Q[self.n_labelled :]])
         self._R = self._Y - self._Z @ f.V1
@@ -84,7 +84,7 @@ class Held:
     def products(
         self, f: Fold, c: np.ndarray, Z: np.ndarray, P: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return Z'R (k + 1, d), P'R over labelled rows only, and 1'R (d,), after `misfit` of the same places."""
+        """Return Z'R (k + 1, d), P'R over labelled rows only, and 1'R (d,), after `misfit` with the same Z."""
         return self._Z.T @ self._R, P.T @ self._R[: self.n_labelled], self.counts @ self._R
 
     def normal(self, Z: np.ndarray) -> np.ndarray:
@@ -97,33 +97,34 @@ class Held:
         return _right_vectors(self.X, k)
 
     def level_directions(self, k: int, found: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Return the same of the rows less the mean of each."""
+        """Return the same for the rows less the mean of each."""
         return _right_vectors(self.X - self.X.mean(axis=1, keepdims=True), k)
 
 
 class Swept:
-    """Rows left where they are, with a pass over them for each term; labelled ones are taken into memory."""
+    """Rows in their container, with a pass for each term; labelled rows are read into memory."""
 
     def __init__(self, rows: Rows, mean: np.ndarray, index: np.ndarray) -> None:
         n = rows.shape[0]
         self.rows, self.mean, self.n, self.n_labelled = rows, mean, n, len(index)
         self.labelled = rows.take(index)
-        unlabelled = np.ones(n, dtype=rows.dtype)
-        unlabelled[index] = 0
-        self.mask = rows.put(unlabelled) if len(index) < n else None
+        zeros = np.zeros(len(index), dtype=rows.dtype)
+        self.mask = rows.spread(index, zeros, 1) if len(index) < n else None
         self._unlabelled: tuple = ()
         self._ZtR = self._colsum = np.empty(0)
 
     def place(self, f: Fold, c: np.ndarray) -> np.ndarray:
-        """Return q of the labelled rows, (l, k + 1), and place the others: the pass over X."""
-        shared = (self.mean + c, f.G)
+        """Return q of the labelled rows, (l, k + 1), and compute those of the others, in one pass over X."""
+        shared = (*center_parts(self.mean + c, self.rows.dtype), f.G)
         if self.mask is not None:
             self._unlabelled = self.rows.sum(_place_unlabelled, self.mask, shared=shared)
         return np.asarray(self.labelled.get(self.labelled.map(_place, shared=shared)), dtype=np.float64)
 
     def misfit(self, f: Fold, c: np.ndarray, Z: np.ndarray) -> tuple[float, float]:
-        """Return ||R||^2 and ||Z||^2 over all rows, as `Held.misfit` has it."""
-        square, YtZ, total = self.labelled.sum(_products, Z, shared=(self.mean + c,))
+        """Return ||R||^2 and ||Z||^2 over all rows; see `Held.misfit`."""
+        square, YtZ, total = self.labelled.sum(
+            _products, Z, shared=center_parts(self.mean + c, self.rows.dtype)
+        )
         ZtZ = Z.T @ Z
         ZtR = YtZ.T - ZtZ @ f.V1
         misfit = square - np.vdot(YtZ.T + ZtR, f.V1)
@@ -139,10 +140,10 @@ class Swept:
     def products(
         self, f: Fold, c: np.ndarray, Z: np.ndarray, P: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return Z'R, P'R over labelled rows only, and 1'R, as `Held.products` has it."""
+        """Return Z'R, P'R over labelled rows only, and 1'R; see `Held.products`."""
         PtR = np.zeros((0, len(c)))
         if P.shape[1]:
-            _, YtP, _ = self.labelled.sum(_products, P, shared=(self.mean + c,))
+            _, YtP, _ = self.labelled.sum(_products, P, shared=center_parts(self.mean + c, self.rows.dtype))
             PtR = YtP.T - (P.T @ Z) @ f.V1
         return self._ZtR, PtR, self._colsum
 
@@ -159,20 +160,20 @@ class Swept:
         return N
 
     def directions(self, k: int, random_state: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return the k largest singular values and right singular vectors (k, d) of the rows, approximately."""
+        """Return approximations of the k largest singular values and right singular vectors (k, d) of the rows."""
         start = svd_start(Centered(self.rows, self.mean), min(k, *self.rows.shape), random_state)
         kept = start.sizes > 0
         s = start.sizes[kept]
-        return s, (start.B[:, kept] / np.sqrt(s)).T  # they come multiplied by the roots of their values
+        return s, (start.B[:, kept] / np.sqrt(s)).T  # removes the factors sqrt(s)
 
     def level_directions(self, k: int, found: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Return the same for rows less their own means, approximated from those found."""
+        """Return the same for rows less their own means, approximated from the given ones."""
         s, Vt = found
         return _right_vectors(s[:, None] * (Vt - Vt.mean(axis=1, keepdims=True)), k)
 
 
 def hold(rows: Rows, index: np.ndarray, mean: np.ndarray, k: int, max_bytes: int) -> Held | Swept:
-    """Return the centred rows, held dense where that is faster and takes at most ``max_bytes``."""
+    """Return the centred rows, kept dense if that is faster and takes at most ``max_bytes``."""
     n, d = rows.shape
     l, others = len(index), n - len(index)  # noqa: E741
     squeezed = others > d + 1
@@ -190,7 +191,9 @@ def hold(rows: Rows, index: np.ndarray, mean: np.ndarray, k: int, max_bytes: int
     mask[index] = False
     if squeezed:
         most = dense_block_rows(8 * d)
-        _, R = rows.sweep(_triangle, mask.astype(rows.dtype), shared=(mean,), most_rows=most)
+        unlabelled = rows.spread(index, np.zeros(l, dtype=rows.dtype), 1)
+        parts = center_parts(mean, rows.dtype)
+        _, R = rows.sweep(_triangle, unlabelled, shared=parts, most_rows=most)
         X.append(R[:, :-1])
         counts = np.append(counts, R[:, -1])
     elif others:
@@ -199,11 +202,11 @@ def hold(rows: Rows, index: np.ndarray, mean: np.ndarray, k: int, max_bytes: int
 
 
 class PrincipalDirections(NamedTuple):
-    """Singular values and vectors of X that a basis may start from, each pair (s, Vt) of shapes (m,) and (m, d)."""
+    """Singular values and vectors of X as initial values of a basis, each pair (s, Vt) of shapes (m,) and (m, d)."""
 
-    centred: tuple[np.ndarray, np.ndarray]  # of X centred by column
-    level: tuple[np.ndarray, np.ndarray]  # and by row
-    extra: np.ndarray  # (k, d)  random vectors of length 1, for components beyond the rank
+    centred: tuple[np.ndarray, np.ndarray]  # for X centred by column
+    level: tuple[np.ndarray, np.ndarray]  # for X centred by column and row
+    extra: np.ndarray  # (k, d)  random vectors of norm 1
 
 
 def start_directions(data: Held | Swept, d: int, k: int, random_state: Any) -> PrincipalDirections:
@@ -215,33 +218,40 @@ def start_directions(data: Held | Swept, d: int, k: int, random_state: Any) -> P
     return PrincipalDirections(centred, data.level_directions(k, centred), extra)
 
 
-def start_bases(found: PrincipalDirections, *, b: float, lu: float, lv: float) -> list[np.ndarray]:
-    """Return where V (k, d) may start: singular vectors of X centred by column, and by column and row.
+def start_bases(
+    found: PrincipalDirections, *, b: float, lu: float, lv: float, drawn: bool = False
+) -> list[np.ndarray]:
+    """Return initial values of V (k, d): singular vectors of X centred by column, and by column and row.
 
-    Without labels U V would be the singular vectors with their values shrunk by sqrt(lu lv) / b, their size shared
-    between U and V as the penalties ask. Components that this would leave at 0 are kept small instead, and those
-    beyond the rank are drawn at random: a component of 0 has no gradient and would stay 0.
+    With ``drawn`` it is one basis instead: random vectors with the mean norm of the singular ones.
+
+    Without labels U V would consist of the singular vectors with their values shrunk by sqrt(lu lv) / b, and their
+    norm shared between U and V according to the penalties. Components that this would set to 0 are kept small
+    instead, and those beyond the rank are random: a component of 0 has no gradient and would stay 0.
     """
     bases = []
-    for s, Vt in (found.level, found.centred):
+    for s, Vt in (found.centred,) if drawn else (found.level, found.centred):
         V = found.extra.copy()
-        V[: len(s)] = Vt
         sizes = np.zeros(len(V))
         sizes[: len(s)] = s - np.sqrt(lu * lv) / b
         sizes = np.maximum(sizes, _LEAST * s.max(initial=0.0))
+        if drawn:
+            sizes[:] = sizes.mean()
+        else:
+            V[: len(s)] = Vt
         bases.append(V * (np.sqrt(sizes) * (lu / lv) ** 0.25)[:, None])
     return bases
 
 
 def _right_vectors(X: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the k largest singular values and right singular vectors: a start, so half the digits will do.
+    """Return the k largest singular values and right singular vectors, with half the digits, as initial values.
 
-    Those whose values are round-off are left out: their vectors depend on the order of summation and would lead to
+    Singular values that are round-off are left out: their vectors depend on the order of summation and would lead to
     different minima.
     """
     d = X.shape[1]
     if d <= 2 * len(X):
-        # All of them: LAPACK may leave out some of the first k where eigenvalues are equal.
+        # All of them, because LAPACK may omit some of the first k if eigenvalues are equal.
         values, vectors = linalg.eigh(X.T @ X, check_finite=False, driver="evd")
         s, Vt = np.sqrt(np.maximum(values[::-1][:k], 0.0)), vectors[:, ::-1][:, :k].T
     else:
@@ -257,25 +267,25 @@ def _dense(rows: Rows, index: np.ndarray) -> np.ndarray:
     return np.asarray(rows.take(index).whole().dense(), dtype=np.float64)
 
 
-def _place(X: Block, center: Any, G: Any) -> Any:
-    return X.double().shift(center) @ G
+def _place(X: Block, center: Any, rest: Any, G: Any) -> Any:
+    return X.double().shift(center, rest) @ G
 
 
-def _place_unlabelled(X: Block, mask: Any, center: Any, G: Any) -> tuple:
-    Y = X.double().shift(center)
+def _place_unlabelled(X: Block, mask: Any, center: Any, rest: Any, G: Any) -> tuple:
+    Y = X.double().shift(center, rest)
     xp = array_namespace(mask)
     mask = xp.astype(mask, Y.dtype, copy=False)
     Q = (Y @ G) * mask[:, None]
     return X.xp.sum(Y.sq() * mask), Y.t(Q), Y.scale(mask).colsum(), Q.T @ Q, X.xp.sum(Q, axis=0)
 
 
-def _products(X: Block, W: Any, center: Any) -> tuple:
-    Y = X.double().shift(center)
+def _products(X: Block, W: Any, center: Any, rest: Any) -> tuple:
+    Y = X.double().shift(center, rest)
     return X.xp.sum(Y.sq()), Y.t(W), Y.colsum()
 
 
-def _triangle(X: Block, mask: Any, center: Any) -> tuple[None, Any]:
-    return None, X.double().shift(center).scale(mask).qr(mask[:, None])
+def _triangle(X: Block, mask: Any, center: Any, rest: Any) -> tuple[None, Any]:
+    return None, X.double().shift(center, rest).scale(mask).qr(mask[:, None])
 
 
 def factor_cost(
@@ -293,10 +303,12 @@ def factor_cost(
     """Return b ||X - UV - bu 1' - 1 bv'||^2 + lu (||U||^2 + ||bu / t||^2) + lv ||V||^2, in one pass over X."""
     Z = np.column_stack([U, np.asarray(row_offsets) / offset_unit])
     V1 = np.vstack([V, np.full(np.shape(V)[1], offset_unit)])
-    misfit = as_rows(X).sum(_misfit, Z, shared=(np.asarray(column_offsets), V1))
+    rows = as_rows(X)
+    parts = center_parts(np.asarray(column_offsets, dtype=np.float64), rows.dtype)
+    misfit = rows.sum(_misfit, Z, shared=(*parts, V1))
     return float(reconstruction_share * misfit + row_penalty * np.vdot(Z, Z) + basis_penalty * np.vdot(V, V))
 
 
-def _misfit(X: Block, Z: Any, center: Any, V1: Any) -> Any:
-    Y = X.double().shift(center)
+def _misfit(X: Block, Z: Any, center: Any, rest: Any, V1: Any) -> Any:
+    Y = X.double().shift(center, rest)
     return X.xp.sum(Y.sq()) - X.xp.sum((2 * (Y @ V1.T) - Z @ (V1 @ V1.T)) * Z)

@@ -1,14 +1,14 @@
-r"""The algorithm of LSDR and NSDR: factors of all rows, and a machine on the labelled ones, descended together.
+r"""The algorithm of LSDR and NSDR: joint descent over the factors of all rows and a classifier of the labelled ones.
 
-Letters as in `_offset_model.py`. The variables U, bu, V, bv and the machine are reduced to three blocks:
+Letters as in `_offset_model.py`. The variables U, bu, V, bv and the classifier are reduced to three blocks:
 
-* unlabelled rows follow from V in closed form; the machine is retrained at each position of the labelled rows;
-* labelled rows are written z = q(V) + D, so that they follow V, and D is their displacement by the labels;
-* V, c = bv and D take quasi-Newton steps together (L-BFGS), D in a metric in which its cost is its squared length, V
+* unlabelled rows follow from V in closed form; the classifier is retrained at each position of the labelled rows;
+* labelled rows are z = q(V) + D, so that they follow V, and D is their displacement by the labels;
+* V, c = bv and D take quasi-Newton steps together (L-BFGS), D in a metric in which its cost is its squared norm, V
   in two parts: within its row space and orthogonal to it.
 
-In U and V themselves the objective has a narrow valley; in these variables it has not. Where the quasi-Newton steps
-stop, labelled rows take the step of a linearised machine, which does not stall at kinks of the objective. V and c
+In U and V themselves the objective has a narrow valley, which these variables avoid. When the quasi-Newton steps
+stop, labelled rows take the step of a linearised classifier, which does not stall at kinks of the objective. V and c
 take their closed-form step given all rows. The descent continues if that lowered the objective.
 """
 
@@ -28,19 +28,19 @@ from labelfold.factorization._offset_model import Fold, Held, Swept, fold
 from labelfold.numerics._lbfgs import lbfgs
 from labelfold.rows import _threads as threads
 
-# Pairs of steps and gradients that L-BFGS keeps.
+# Number of pairs of steps and gradients that L-BFGS stores.
 _MEMORY = 10
-# Initial share of V's curvature within its row space, where rows follow it.
+# Initial share of V's curvature within its row space, where rows follow V.
 _SOFT = 0.1
 # Number of iterations over which the decrease of the objective is averaged: a single one may be short by chance.
 _WINDOW = 5
-# A fall below this, relative, is round-off.
+# A smaller relative decrease is round-off.
 _ROUND_OFF = 1e-14
 
 
 @dataclass(eq=False)
 class OffsetProblem:
-    """What stays the same: the rows, the machine, and the weights of the terms."""
+    """The rows, the classifier, and the weights of the terms, which do not change."""
 
     data: Held | Swept
     machine: Machine
@@ -49,7 +49,7 @@ class OffsetProblem:
     row_penalty: float  # lambda U
     basis_penalty: float  # lambda V
     offset_unit: float
-    _here: OffsetPoint | None = field(default=None, init=False, repr=False)  # of rows and machine
+    _here: OffsetPoint | None = field(default=None, init=False, repr=False)  # position of rows and classifier
 
     @property
     def ridge(self) -> float:
@@ -57,7 +57,7 @@ class OffsetProblem:
         return self.row_penalty / self.reconstruction_share
 
     def evaluate(self, V: np.ndarray, c: np.ndarray, D: np.ndarray) -> OffsetPoint:
-        """Return the objective at V (k, d), c (d,) and D (l, k + 1); one pass where rows are swept."""
+        """Return the objective at V (k, d), c (d,) and D (l, k + 1), in one pass if rows are read in passes."""
         self._here = None  # unset until the evaluation is complete: Ctrl-C may interrupt it
         f = fold(V, self.ridge, self.offset_unit)
         Z = self.data.place(f, c) + D
@@ -73,13 +73,13 @@ class OffsetProblem:
         return self._here
 
     def visit(self, at: OffsetPoint) -> None:
-        """Move rows and machine to a point, unless they are there already."""
+        """Move rows and classifier to a point, unless they are there already."""
         if self._here is not at:
             self.evaluate(at.V, at.c, at.D)
             self._here = at
 
     def slopes(self, at: OffsetPoint) -> Slopes:
-        """Return the slopes of the objective in V, c and D."""
+        """Return the gradient of the objective in V, c and D."""
         self.visit(at)
         b, f, D, Z = self.reconstruction_share, at.fold, at.D, at.Z
         H = 2 * b * (D @ f.M) + self.machine.pull()
@@ -91,7 +91,7 @@ class OffsetProblem:
         return Slopes(dV1[:-1] + 2 * self.basis_penalty * at.V, dc, H)
 
     def rows_step(self, at: OffsetPoint) -> OffsetPoint | None:
-        """Return the point after the step of a linearised machine on labelled rows, if it is lower; else None."""
+        """Return the point after the step of a linearised classifier on labelled rows, if it is lower; else None."""
         self.visit(at)
         D = self.machine.rows_step(at.D, self.metric(at))
         share = 1.0
@@ -122,11 +122,11 @@ class OffsetProblem:
         ridge[:-1] = self.basis_penalty / self.reconstruction_share
         N = np.delete(
             np.delete(self.normal(at), -2, axis=0), -2, axis=1
-        )  # of [U, 1]: the last row of V1 is fixed
+        )  # for [U, 1], since the last row of V1 is fixed
         ZtR, _, colsum = self.data.products(at.fold, at.c, at.Z, at.Z[:, :0])
         right = np.vstack([ZtR[:-1] - ridge[0] * at.V, colsum])
         N[np.diag_indices_from(N)] += ridge
-        if not (np.isfinite(N).all() and np.isfinite(right).all()):  # LAPACK would write to the terminal
+        if not (np.isfinite(N).all() and np.isfinite(right).all()):  # LAPACK would print a message
             raise OverflowError("sums over the embedded rows overflow")
         move = linalg.lstsq(N, right, check_finite=False)[0]
         V, c = at.V + move[:-1], at.c + move[-1]
@@ -135,7 +135,7 @@ class OffsetProblem:
 
 @dataclass(frozen=True, eq=False)
 class OffsetPoint:
-    """Where the descent is: variables, labelled rows and objective."""
+    """A point of the descent: variables, labelled rows and objective."""
 
     V: np.ndarray
     c: np.ndarray
@@ -146,7 +146,7 @@ class OffsetPoint:
 
 
 class Slopes(NamedTuple):
-    """Gradient of the objective, in the shapes of the variables."""
+    """The gradient of the objective, in the shapes of the variables."""
 
     V: np.ndarray
     c: np.ndarray
@@ -162,7 +162,7 @@ def best_start(problem: OffsetProblem, bases: list[np.ndarray]) -> OffsetPoint:
 
 
 def iterates(problem: OffsetProblem, start: OffsetPoint, tol: float) -> Iterates:
-    """Descend until a round of steps lowers the objective by no more than ``tol``, relative to it."""
+    """Descend until a round of steps lowers the objective by at most ``tol``, relative to it."""
     at, before = start, np.inf
     while before - at.value > max(tol, _ROUND_OFF) * abs(at.value):
         before = at.value
@@ -177,7 +177,7 @@ def iterates(problem: OffsetProblem, start: OffsetPoint, tol: float) -> Iterates
 
 
 class _Round:
-    """L-BFGS from a point, in the metric that this point suggests."""
+    """L-BFGS from a point, in a metric derived from this point."""
 
     def __init__(self, problem: OffsetProblem, origin: OffsetPoint, tol: float) -> None:
         self.problem, self.origin, self.tol = problem, origin, tol
@@ -196,7 +196,7 @@ class _Round:
         self.parts = [slice(start, stop) for start, stop in zip([0, *ends[:-1]], ends, strict=True)]
 
     def steps(self) -> Iterator[OffsetPoint]:
-        """Take steps until they gain little, or there are no more to take."""
+        """Take steps until they gain little, or none is left."""
         values = [self.origin.value]
         x = np.zeros(sum(self.sizes))
         for value, point in lbfgs(

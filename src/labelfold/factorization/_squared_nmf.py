@@ -1,4 +1,4 @@
-"""What SSNMF and CNMF share: multiplicative updates of least squares, and the placing of new rows."""
+"""The base of SSNMF and CNMF: multiplicative updates of least squares, and the embedding of new rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from labelfold.numerics._ranges import refuse_negative
 from labelfold.rows import Block, Rows
 from labelfold.rows.loops import tiled
 
-# Updates of each factor an iteration: they cost little beside the pass, and a few of them save many passes.
+# Updates of each factor in an iteration: they cost little beside the pass, and a few of them save many passes.
 ROUNDS = 4
 
 # Most components for which a tile of rows and their matrices fit a GPU's registers.
@@ -26,12 +26,12 @@ _TILED = 64
 # Floor of denominators: smaller ones belong to factors that are 0 up to round-off.
 _FLOOR = {8: 1e-290, 4: 1e-33}
 
-# Added to the diagonal of V'V, relative to its largest entry, so that places are unique where V'V is singular.
+# Added to the diagonal of V'V, relative to its largest entry, so that the embedding is unique if V'V is singular.
 _RIDGE = 1e-12
 
 
 class SquaredNMF(NonnegativeParts):
-    """A non-negative factorisation X = H V' by least squares, with some use of labels."""
+    """A non-negative factorisation X = H V' by least squares that uses labels."""
 
     _parameter_constraints = {**NonnegativeParts._parameter_constraints, "unlabeled": "no_validation"}
 
@@ -44,14 +44,14 @@ class SquaredNMF(NonnegativeParts):
         return H
 
     def _begin(self, rows: Rows) -> tuple[float, Start]:
-        """Return the squared norm of X, checked, and the factors to start from."""
+        """Return the squared norm of X, after checks, and the initial factors."""
         square = check_matrix(rows, nonnegative="always", estimator=type(self).__name__)
         start = factor_start(rows, self.n_components, self.init, square, self.random_state, nonnegative=True)
         return square, start
 
 
 def multiplied(F: Any, numerator: Any, denominator: Callable[[Any], Any], rounds: int = ROUNDS) -> Any:
-    """Return a factor after updates F * numerator / denominator(F), the split of a gradient by sign.
+    """Return a factor after updates F * numerator / denominator(F), the positive and negative part of a gradient.
 
     >>> multiplied(np.array([4.0]), np.array([6.0]), lambda F: 2 * F, rounds=1)
     array([3.])
@@ -60,7 +60,7 @@ def multiplied(F: Any, numerator: Any, denominator: Callable[[Any], Any], rounds
     floor = _FLOOR[8 if F.dtype == xp.float64 else 4]
     for _ in range(rounds):
         D = denominator(F)
-        # The product first: a quotient of two tiny numbers might overflow.
+        # The product comes first, because a quotient of two tiny numbers might overflow.
         F = F * numerator / xp.clip(D, min=floor)
     return F
 
@@ -100,18 +100,14 @@ def misfit(square: float, V: np.ndarray, XtH: np.ndarray, HtH: np.ndarray) -> fl
     return float(square - 2 * (V * XtH).sum() + ((V.T @ V) * HtH).sum())
 
 
-def membership(labels: Labels, dtype: Any) -> np.ndarray:
-    """Return labels as passes read them: class codes (n,), -1 unlabelled; or 0/1 columns (n, c), NaN unlabelled."""
-    if labels.task == "multilabel":
-        T = np.full((labels.n_rows, labels.n_classes), np.nan, dtype=dtype)
-    else:
-        T = np.full(labels.n_rows, -1, dtype=dtype)
-    T[labels.index] = labels.values
-    return T
+def membership(rows: Rows, labels: Labels) -> Any:
+    """Return labels for passes: class codes (n,) with -1 for unlabelled, or 0/1 columns (n, c) with NaN."""
+    rest = np.nan if labels.task == "multilabel" else -1
+    return rows.spread(labels.index, labels.values.astype(rows.dtype), rest)
 
 
 def indicator(T: Any, codes: Any) -> tuple[Any, Any]:
-    """Return Y (m, c), zero where unlabelled, and which rows are labelled (m, 1), from `membership`.
+    """Return Y (m, c), zero for unlabelled rows, and a mask of labelled rows (m, 1), from `membership`.
 
     >>> indicator(np.array([1.0, -1.0]), np.arange(2.0))
     (array([[0., 1.],

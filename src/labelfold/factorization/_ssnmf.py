@@ -25,14 +25,14 @@ from labelfold.factorization._weights import chosen
 from labelfold.labels import Labels
 from labelfold.rows import Block, Rows
 
-# "auto" weighs the labels so that their term begins with this multiple of the rows' term.
+# With "auto" the term of the labels starts at this multiple of the term of the rows.
 _SUPERVISION = 0.3
 
 
 class SSNMF(Decisions, SquaredNMF):
-    r"""Semi-supervised non-negative matrix factorisation: the rows and their labels from the same places.
+    r"""Semi-supervised non-negative matrix factorisation: rows and labels from the same embedding.
 
-    Finds non-negative factors of all rows whose places also add up to the labels, where there are any:
+    It computes non-negative factors of all rows whose embedding also predicts the known labels:
 
     .. math:: \min_{H, V, A \ge 0} \|X - H V'\|^2 + \lambda \|Y_L - H_L A\|^2
 
@@ -40,7 +40,7 @@ class SSNMF(Decisions, SquaredNMF):
     here                    in the paper  what it is
     ======================  ============  ==============================================================
     X (n, d)                X (d, n)      the rows
-    Y_L (l, c)              Y (c, n)      1 where a labelled row is of a class, or has a label
+    Y_L (l, c)              Y (c, n)      1 if a labelled row belongs to a class, or has a label
     H (n, k)                S             ``embedding_``
     V (d, k)                A             ``components_.T``
     A (k, c)                B             ``class_loadings_``
@@ -50,23 +50,23 @@ class SSNMF(Decisions, SquaredNMF):
     Parameters
     ----------
     n_components : int, default=10
-        Size of the embedding, k. More than X has rows or columns is allowed, with a warning.
+        Number of components k. It may exceed the number of rows or columns of X, with a warning.
     supervision : float or "auto", default="auto"
-        Weight of the labels. 0 is unsupervised factorisation. The two terms begin with about :math:`\|X\|^2` and
-        :math:`\lambda \|Y_L\|^2`; "auto" is the weight at which the second is 0.3 of the first, in any unit of X.
+        Weight of the labels. 0 is unsupervised factorisation. The two terms start at about :math:`\|X\|^2` and
+        :math:`\lambda \|Y_L\|^2`; with "auto" the second is 0.3 of the first, in any unit of X.
     init : {"random", "nndsvda"} or tuple (H, V), default="random"
-        Where to start: drawn at random, from singular vectors with zeros filled in, or given. Multiplicative updates
-        never leave an exact zero.
+        Initial values: random, from singular vectors with zeros replaced, or given. Multiplicative updates never
+        change an exact zero.
     max_iter : int, default=200
-        The most iterations; each reads X once.
+        Largest number of iterations; each reads X once.
     tol : float, default=1e-4
-        Stop when an iteration lowers the objective by no more than this, relative to it.
+        Tolerance: stop when an iteration lowers the objective by at most this share of it.
     random_state : int, RandomState instance or None, default=0
-        Seeds the start.
+        Seed of the initial values.
     verbose : int, default=0
         1 shows a progress bar over the iterations.
     on_interrupt : {"raise", "keep"}, default="raise"
-        What Ctrl-C does: end the fit, or keep what the last iteration reached.
+        Whether Ctrl-C raises KeyboardInterrupt, or keeps the result of the last iteration.
     unlabeled : int, str or None, default=-1
         The value in y that marks a row as unlabelled; missing values (None, NaN, pandas.NA) always do.
 
@@ -75,42 +75,42 @@ class SSNMF(Decisions, SquaredNMF):
     components_ : ndarray of shape (k, d)
         The parts, V'.
     embedding_ : ndarray of shape (n, k)
-        Where the fit placed the training rows, labelled ones with regard to their labels.
+        The embedding of the training rows. For labelled rows it depends on their labels.
     class_loadings_ : ndarray of shape (k, c)
-        What each component says of each class or label.
+        The weight of each class or label in each component.
     supervision_ : float
         The weight of the labels, as given or chosen.
     objective_ : ndarray of shape (n_iter_,)
         The objective after each iteration; it never rises.
     transduction_ : ndarray of shape (n,) or (n, c)
-        A label for every training row: the one given, or the one predicted from its place.
+        A label for every training row: the given one, or the one predicted from its embedding.
     classes_ : ndarray of shape (c,)
         The class values; for multi-label the label columns.
     task_ : str
         How y was read: "binary", "multiclass" or "multilabel".
     n_iter_ : int
-        Iterations.
+        Number of iterations.
     n_features_in_ : int
-        Columns seen in fit.
+        Number of columns of X in fit.
     feature_names_in_ : ndarray of str
-        Their names, where X had any.
+        Names of the columns, if X has any.
 
     Notes
     -----
     Memory beside a dense X, at most: ``48*(n + d)*k`` bytes in fit, ``160*m*k`` in transform, and 24 MB
     (docs/memory.md).
 
-    With more components than X has rows or columns, several coordinates of a row are equally good: a row alone
-    and in a batch may get others, which stand for the same reconstruction.
+    With more components than X has rows or columns, the coordinates of a row are not unique. They may differ between
+    a row alone and the same row in a batch, but give the same reconstruction.
 
-    Cost: one pass over X an iteration, O(k nnz + k^2 (n + d)), and O(nnz + k (n + d)) memory. An iteration makes a
-    few multiplicative updates of H while it has the products X V of a block, and as many of V and A from the sums
-    X'H, H'H, H_L'Y_L and H_L'H_L.
+    Cost: one pass over X in each iteration, O(k nnz + k^2 (n + d)), and O(nnz + k (n + d)) memory. An iteration makes
+    a few multiplicative updates of H with the products X V of a block, and as many of V and A from the sums X'H, H'H,
+    H_L'Y_L and H_L'H_L.
 
-    A new row is placed at the non-negative least-squares fit of the components to it, each row by itself. So
-    `transform` of a labelled training row differs from its ``embedding_``, the more so the larger ``supervision`` is.
-    Predictions are the largest entry of h'A (for label columns: those above a half); a classifier trained on
-    ``transform(X)`` of the labelled rows is often better.
+    The embedding of a new row is its non-negative least-squares fit by the components. So `transform` of a labelled
+    training row differs from its ``embedding_``, in particular if ``supervision`` is large. The largest entry of h'A
+    is predicted (for label columns: those above a half). A classifier trained on ``transform(X)`` of the labelled
+    rows is often better.
 
     References
     ----------
@@ -162,14 +162,14 @@ class SSNMF(Decisions, SquaredNMF):
 
     @fitting
     def fit(self, X: Any, y: Any) -> Self:
-        """Factorise all rows, and the labels with them.
+        """Factorise all rows together with the labels.
 
         Parameters
         ----------
         X : container of shape (n, d)
-            Rows without negative entries, labelled or not, in any container `labelfold.rows.as_rows` takes.
+            Rows without negative entries, labelled or not, in any container that `labelfold.rows.as_rows` takes.
         y : array-like of shape (n,), or (n, c) for multi-label
-            Classes; ``unlabeled`` or a missing value where unknown.
+            Classes; ``unlabeled`` or a missing value for unlabelled rows.
 
         Returns
         -------
@@ -185,9 +185,9 @@ class SSNMF(Decisions, SquaredNMF):
         found = self._descend(repeated(solver.step, first))
         self.components_ = np.ascontiguousarray(found.V.T)
         self.class_loadings_ = found.A
-        self.embedding_ = np.array(rows.get(found.H))
+        self.embedding_ = rows.result(found.H)
         self._keep_task(labels.task, labels.classes)
-        self.transduction_ = self._transduce_places(self.embedding_, labels)
+        self.transduction_ = self._transduce(rows, self.embedding_, labels)
         return self
 
     def _score_rows(self, rows: Rows) -> np.ndarray:
@@ -213,20 +213,20 @@ def objective(
     *,
     supervision: float = 1.0,
 ) -> float:
-    """Return what SSNMF minimises, in one pass over X.
+    """Return the objective of SSNMF, in one pass over X.
 
     Parameters
     ----------
     X : container of shape (n, d)
         Rows.
     H, V, A : ndarray of shapes (n, k), (d, k), (k, c)
-        Places, parts and class loadings.
+        The factors and class loadings.
     Y : ndarray of shape (l, c)
         0/1 labels of the labelled rows.
     index : ndarray of shape (l,)
-        Which rows those are.
+        Indices of the labelled rows.
     supervision : float
-        As `SSNMF` has it.
+        As in `SSNMF`.
 
     Returns
     -------
@@ -238,7 +238,7 @@ def objective(
 class _SSNMFFactors(NamedTuple):
     """The factors after an iteration."""
 
-    H: Any  # (n, k)  living with the rows
+    H: Any  # (n, k)  stored with the rows
     V: np.ndarray  # (d, k)
     A: np.ndarray  # (k, c)
 
@@ -250,16 +250,16 @@ class _SSNMFSolver:
         self.rows, self.index, self.lam, self.square = rows, labels.index, supervision, square
         self.codes = np.arange(labels.n_classes, dtype=np.float64)
         self.ones = float(labels.counts().sum())  # ||Y||^2
-        self.T = rows.put(membership(labels, rows.dtype))
+        self.T = membership(rows, labels)
 
     def start_weights(self, H: Any) -> np.ndarray:
-        """Return A (k, c) with which labelled rows belong to all classes equally."""
+        """Return the initial A (k, c), with which labelled rows belong to all classes equally."""
         reach = self.rows.pick(H, self.index).astype(np.float64).sum(axis=1).mean()
         c = len(self.codes)
         return np.full((H.shape[1], c), 1.0 / (c * reach) if reach > 0 else 1.0)
 
     def step(self, old: _SSNMFFactors) -> tuple[_SSNMFFactors, float]:
-        """Return H, then V and A, after their updates, and the objective: one pass over X."""
+        """Return H, then V and A, after their updates, and the objective, in one pass over X."""
         V, A = old.V, old.A
         shared = (V, V.T @ V, A, self.codes, self.lam)
         H, (HtH, XtH, HlHl, HlY) = self.rows.sweep(_place, old.H, self.T, shared=shared)

@@ -1,4 +1,4 @@
-"""Weights that suit the data whatever its unit: what "auto" is a multiple of."""
+"""Scales of the data for "auto" weights, so that these suit any unit of X."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import numpy as np
 
 from labelfold._sklearn import Interval, StrOptions
 
-# A weight: positive, or to be chosen from the data.
+# A weight: positive, or chosen from the data.
 WEIGHT = [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})]
 
 
 class ComponentScale(NamedTuple):
-    """How large the components of a factorisation X = H B' of n rows are, from singular values s of X.
+    """The scale of the components of a factorisation X = H B' of n rows, from singular values s of X.
 
-    With X in another unit, c X, they are c, c^2 and c times as large.
+    For c X, the data in another unit, they are c, c^2 and c times as large.
 
     Attributes
     ----------
     size : float
-        The root of the mean of s^2.
+        The root mean square of s.
     variance : float
         The mean of s^2 / n: the mean square of the rows along a component.
     length : float
-        The sum of s / n: the mean squared length of a row of H, where H and B are of one size.
+        The sum of s / n: the mean squared norm of a row of H, if H and B have the same norm.
     """
 
     size: float
@@ -34,7 +34,7 @@ class ComponentScale(NamedTuple):
 
 
 def component_scale(sizes: np.ndarray, n: int) -> ComponentScale:
-    """Return the scale of the components that have these singular values; those of 0 do not count.
+    """Return the scale of the components with these singular values; those of 0 do not count.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def component_scale(sizes: np.ndarray, n: int) -> ComponentScale:
 
 
 def chosen(weight: Any, auto: float) -> float:
-    """Return a weight as given, or what "auto" stands for.
+    """Return a weight as given, or the value of "auto".
 
     >>> chosen("auto", 3.0), chosen(2, 3.0)
     (3.0, 2.0)

@@ -46,7 +46,7 @@ _SINGLE_FROM = 400
 # Distances below this many times the square root of the round-off of squares are set to 0.
 _ROUND_OFF = 4
 
-# Rows with anchors equally near are looked at so many at a time: their distances from all anchors are made.
+# Number of rows with tied anchors whose distances to all anchors are computed at once.
 _TIED_ROWS = 512
 
 # Eigenvalues that differ from 1 by less than this belong to further connected components.
@@ -66,15 +66,15 @@ class Anchors(BaseEstimator):
         self.points = points
 
     def nearest(self, X: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the distances (n, k) of the nearest anchors of some rows, nearest first, and which they are."""
-        # Of long indices scikit-learn would make distances in the precision of X.
+        """Return the distances (n, k) and indices (n, k) of the nearest anchors of some rows, nearest first."""
+        # With 64-bit indices scikit-learn computes distances in the precision of X, so they are cast.
         X, points = short_indices(X.astype(self.points.dtype, copy=False)), short_indices(self.points)
         norms, point_norms = row_norms(X, squared=True)[:, None], row_norms(points, squared=True)
         m = len(point_norms)
         search = NearestNeighbors(n_neighbors=min(k + 1, m), algorithm="brute").fit(points)
         distance, which, group = _settled(search.kneighbors(X), norms, point_norms)
-        # Of anchors that are as near as the last one those of least number are taken, whatever X comes in. They are
-        # few, mostly: all distances are made only where they are many.
+        # Ties for the last place go to the anchors of lowest index, so that every container gives the same answer.
+        # Most ties involve few anchors, so a larger neighbourhood is searched before all anchors are.
         tied = np.flatnonzero(group[:, k - 1] == group[:, -1]) if k < m else np.empty(0, dtype=np.intp)
         for more in (min(4 * (k + 1), m), m):
             still = []
@@ -90,10 +90,10 @@ class Anchors(BaseEstimator):
 def _settled(
     found: tuple[np.ndarray, np.ndarray], norms: np.ndarray, point_norms: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return distances and anchors with those in order of number that are equally far but for round-off.
+    """Return distances and anchors, with anchors at the same distance up to round-off sorted by index.
 
-    The third array numbers the groups of such anchors. Equal rows are apart by round-off, more or less so in another
-    container: that is no distance.
+    The third array numbers the groups of tied anchors. A distance that is all round-off becomes 0: between equal rows
+    it would depend on the container.
     """
     distance, which = found
     lost = np.finfo(distance.dtype).eps * (norms + point_norms[which])  # of squared distances
@@ -108,18 +108,18 @@ def _settled(
 
 
 class NearestAnchors:
-    """The k nearest anchors of rows as one array: k distances, then k numbers of anchors. For `Featurized`."""
+    """The k nearest anchors of rows as one array: k distances, then k indices. For `Featurized`."""
 
     def __init__(self, anchors: Anchors, k: int) -> None:
         self.anchors, self.k = anchors, k
 
     def __call__(self, X: Any) -> np.ndarray:
-        """Return the (n, 2k) array of some rows; in single precision a distance may overflow."""
+        """Return the (n, 2k) array of some rows. Distances may overflow in single precision."""
         return np.hstack(self.anchors.nearest(X, self.k))
 
 
 def nearest_anchors(rows: Rows, anchors: Anchors, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distances (n, k) of each row's nearest anchors, and which they are: one pass."""
+    """Return the distances (n, k) and indices (n, k) of each row's nearest anchors, in one pass."""
     with np.errstate(over="ignore"):  # overflow in the precision of the rows is refused below
         found = rows.get(Featurized(rows, NearestAnchors(anchors, k)).values())
     dtype = np.float32 if len(found) > _SINGLE_ROWS else found.dtype
@@ -135,7 +135,7 @@ def _finite(distance: np.ndarray) -> np.ndarray:
 def joined(distance: np.ndarray, which: np.ndarray, n_neighbors: int, n_anchors: int) -> sparse.csr_array:
     """Return Z (n, m): each row's weights of its nearest anchors, exp(-4 d^2 / d_s^2), divided by their sum.
 
-    d_s is the distance of the last of the s anchors. Where that is 0 the weights are equal.
+    d_s is the distance of the farthest of the s anchors. If it is 0, the weights are equal.
     """
     d, s = distance[:, :n_neighbors].astype(np.float64), n_neighbors
     last = d[:, -1:]

@@ -1,4 +1,4 @@
-"""Features that have a kernel matrix for their products, by a pivoted Cholesky factorisation."""
+"""Features whose inner products are a kernel matrix, by a pivoted Cholesky factorisation."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from scipy.linalg import lapack
 
 from labelfold.features._kernel_map import refuse_infinite
 
-# Residuals of the kernel's diagonal below this many times n eps are round-off.
+# Residuals of the diagonal of the kernel below this many times n eps are round-off.
 _ROUND_OFF = 10
 
-# Where features have the kernel, what is left of it is not below zero by more than this many times its largest value.
+# Tolerance for negative residuals of the kernel, relative to its largest value; beyond it K is not a kernel.
 _NEGATIVE = 1e-3
 
 
 def cholesky_features(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return L (n, r) with L L' = K[order][:, order], lower trapezoidal, and the order; K is written over.
+    """Return L (n, r) with L L' = K[order][:, order], lower trapezoidal, and the order; K is overwritten.
 
     Examples
     --------
@@ -38,13 +38,13 @@ def cholesky_features(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     tol = _ROUND_OFF * n * np.finfo(np.float64).eps * largest
     probe = np.random.default_rng(0).standard_normal(n)
     seen = K @ probe
-    # Where all rows are as long, as with an RBF kernel, the first pivot would be the first row, whichever that is. Of
-    # the longest rows it is the one that is most like all others.
+    # If all rows have the same norm, as with an RBF kernel, the first pivot would depend on the order of the rows. So
+    # it is, among the longest rows, the one with the largest similarity to all others.
     longest = diagonal >= (1 - 1e-12) * largest
     names, first = np.arange(n), int(np.where(longest, K.sum(axis=1), -np.inf).argmax())
     K[[0, first]], names[[0, first]] = K[[first, 0]], names[[first, 0]]
     K[:, [0, first]] = K[:, [first, 0]]
-    # K.T of an array in C order is in the order LAPACK wants, and its upper factor is L in C order.
+    # K.T of a C-ordered array has the order of LAPACK, and its upper factor is L in C order.
     U, order, rank, _ = lapack.dpstrf(K.T, tol=tol, lower=0, overwrite_a=1)
     L: Any = U.T[:, :rank] if rank else np.zeros((n, 1))
     for start in range(0, rank, 256):
@@ -52,7 +52,7 @@ def cholesky_features(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         L[here, start:] = np.tril(L[here, start:])
     order = names[order - 1]
     left = diagonal[order] - np.einsum("ij,ij->i", L, L)
-    missed = seen[order] - L @ (L.T @ probe[order])  # what is beside the diagonal of K - L L'
+    missed = seen[order] - L @ (L.T @ probe[order])  # (K - L L') times a random vector
     if min(left.min(), largest - span, -np.abs(missed).max()) < -_NEGATIVE * span:
         raise ValueError(
             "the kernel's matrix is not positive semi-definite, so no features have it for products; centre X "

@@ -15,6 +15,6 @@ def distances(family: str, X: Any, Y: Any) -> np.ndarray:
     if not X.shape[0]:
         return np.zeros((0, Y.shape[0]))
     if family == "laplace":
-        # scikit-learn's absolute distances take no other indices
+        # scikit-learn's Manhattan distances need 32-bit indices
         return manhattan_distances(short_indices(X), short_indices(Y))
     return euclidean_distances(X, Y, squared=True)

@@ -31,7 +31,7 @@ class ColumnForm(OneToOneFeatureMixin, TransformerMixin, RowsEstimator):
     """A map of rows to rows of the same width, fitted in at most two passes.
 
     A subclass implements `_learn` (fit) and `_form` (transform). Zero rows stay zero and sparse rows stay sparse,
-    unless the subclass says otherwise.
+    unless the subclass documents otherwise.
     """
 
     @fitting
@@ -41,7 +41,7 @@ class ColumnForm(OneToOneFeatureMixin, TransformerMixin, RowsEstimator):
         Parameters
         ----------
         X : container of shape (n, d)
-            Any rows the library reads.
+            Rows, in any container that `labelfold.rows.as_rows` takes.
         y : None
             Not used.
 
@@ -53,17 +53,17 @@ class ColumnForm(OneToOneFeatureMixin, TransformerMixin, RowsEstimator):
         return self
 
     def transform(self, X: Any) -> Any:
-        """Return the rows in this form, each by itself.
+        """Return the rows in this form.
 
         Parameters
         ----------
         X : container of shape (n, d)
-            Any rows the library reads.
+            Rows, in any container that `labelfold.rows.as_rows` takes.
 
         Returns
         -------
         T : ndarray or csr_array of shape (n, d)
-            On the host.
+            In host memory.
         """
         check_is_fitted(self)
         return self.of(self._rows(X, reset=False)).whole().raw
@@ -85,7 +85,7 @@ class ColumnForm(OneToOneFeatureMixin, TransformerMixin, RowsEstimator):
         raise NotImplementedError
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Say whether the columns are known."""
+        """Tell whether the columns are known."""
         return hasattr(self, "n_features_in_")
 
     def __sklearn_tags__(self) -> Any:
@@ -140,7 +140,7 @@ class UnitVariance(ColumnForm):
     def _form(self, X: Any) -> Any:
         if sparse.issparse(X) and self.keeps_zeros:
             return _with_data(X, (X.data * self.scale_[X.indices]).astype(X.dtype))
-        # The mean is subtracted in double precision: the difference may overflow float32.
+        # The mean is subtracted in double precision, because the difference may overflow float32.
         return ((dense(X) - self.mean_) * self.scale_).astype(X.dtype)
 
 
@@ -153,15 +153,15 @@ class Ranks(ColumnForm):
     Parameters
     ----------
     from_zero : bool, default=False
-        Whether the lowest value of each column becomes 0, for methods that take no negative numbers; otherwise the
-        mean rank does.
+        Whether the lowest value of each column becomes 0, for methods that need non-negative numbers; otherwise the
+        mean rank becomes 0.
 
     Attributes
     ----------
     values_, ranks_ : ndarray
         The points of all columns' rank functions, one column after the other.
     ends_ : ndarray of shape (d + 1,)
-        Where each column's points begin and end.
+        Boundaries of the points of each column.
 
     Examples
     --------
@@ -199,7 +199,7 @@ class Ranks(ColumnForm):
 
 
 class UnitRows(ColumnForm):
-    """Rows of unit length: distances are then those of the cosine. A row of zeros stays one.
+    """Rows of unit norm, so that distances are cosine distances. A row of zeros stays zero.
 
     Examples
     --------
@@ -215,7 +215,7 @@ class UnitRows(ColumnForm):
 
 
 class RootCounts(ColumnForm):
-    """Square roots of counts, in rows of unit length: distances are then Hellinger's.
+    """Square roots of counts, in rows of unit norm, so that distances are Hellinger distances.
 
     Negative values keep their sign.
     """
@@ -227,7 +227,7 @@ class RootCounts(ColumnForm):
 
 
 class TfIdf(ColumnForm):
-    """Counts of words weighed by how few rows have the word: (1 + log count) idf, in rows of unit length.
+    """Counts of words weighted by inverse document frequency: (1 + log count) idf, in rows of unit norm.
 
     The weights are those of scikit-learn's ``TfidfTransformer(sublinear_tf=True)``.
 
@@ -256,7 +256,7 @@ class TfIdf(ColumnForm):
 
 
 class Formed(RowsWrapper):
-    """Rows in a column form: as wide as they were, and sparse where the form keeps zeros."""
+    """Rows in a column form, of the same width, and sparse if the form keeps zeros."""
 
     def __init__(self, rows: Rows, form: ColumnForm) -> None:
         super().__init__(rows)
@@ -278,9 +278,9 @@ class Formed(RowsWrapper):
 
 
 def _of_unit_length(X: Any) -> Any:
-    """Return rows of unit length, scaled by the largest entry first, so that squares do not overflow.
+    """Return rows of unit norm, scaled by the largest entry first, so that squares do not overflow.
 
-    In double precision, so that rows in every container are equal to the last digit of single precision.
+    In double precision, so that rows of every container agree in all digits of single precision.
     """
     return normalize(largest_one(X.astype(np.float64, copy=False))).astype(X.dtype, copy=False)
 
@@ -294,7 +294,7 @@ def looks_like_counts(X: Any) -> bool:
     Parameters
     ----------
     X : container or Rows
-        Any rows; a bounded sample of them is looked at.
+        Any rows; a sample of bounded size is checked.
 
     Returns
     -------
@@ -339,7 +339,7 @@ def _sample(rows: Rows, most_rows: int = SAMPLE_ROWS) -> Any:
 
 
 def _rank_function(column: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the values of a sorted column, without repetition, and their mean ranks, of unit variance."""
+    """Return the distinct values of a sorted column, and their mean ranks scaled to unit variance."""
     n = len(column)
     values, first, count = np.unique(column, return_index=True, return_counts=True)
     ranks = (first + (count - 1) / 2) / max(1, n - 1) - 0.5
@@ -354,7 +354,7 @@ def _rank_function(column: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarra
 
 
 def _inverse(deviation: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """Return 1 over deviations, 0 where the column is constant but for round-off."""
+    """Return 1 over deviations, 0 for a column that is constant up to round-off."""
     varies = deviation > _CONSTANT * size
     return np.where(varies, 1 / np.where(varies, deviation, 1.0), 0.0)
 
@@ -374,13 +374,13 @@ def _count_stored(X: Any) -> np.ndarray:
 
 
 def _sublinear(X: np.ndarray) -> np.ndarray:
-    """Return sign(x) (1 + log|x|), 0 at 0; for counts, which are 1 or more where they are not 0."""
+    """Return sign(x) (1 + log|x|), 0 at 0; for counts, which are at least 1 if they are not 0."""
     size = np.abs(X)
     return np.where(size > 0, np.sign(X) * (1 + np.log(np.where(size >= 1, size, 1.0))), 0.0).astype(X.dtype)
 
 
 def mostly_zeros(rows: Rows) -> bool:
-    """Say whether rows are held in fewer bytes than all their numbers would take, zeros not stored."""
+    """Tell whether rows take fewer bytes than all their entries would, because zeros are not stored."""
     return rows.row_bytes() < rows.dtype.itemsize * rows.shape[1]
 
 

@@ -1,4 +1,4 @@
-"""Feature maps of kernels: the exact one (a row's kernel with every fitted row) and Nystroem's."""
+"""Feature maps of kernels: the exact map (the kernel of a row with every fitted row) and Nystroem features."""
 
 from __future__ import annotations
 
@@ -22,37 +22,38 @@ from labelfold.rows._host import dense_if_full, largest_one, short_indices
 _TAKES = {"rbf": ("gamma",), "poly": ("gamma", "degree", "coef0"), "sigmoid": ("gamma", "coef0")}
 _TAKES |= {"polynomial": _TAKES["poly"], "laplacian": ("gamma",), "chi2": ("gamma",)}
 
-# Kernels of rows without negative entries, and kernels that are 0 between rows far apart.
+# Kernels that refuse negative entries, and kernels that vanish between distant rows.
 _OF_COUNTS = ("chi2", "additive_chi2")
 _LOCAL = ("rbf", "laplacian", "chi2")
 
-# Relative differences of kernels that are round-off, and that have lost half of their digits; rows they are seen on.
+# Relative range of the kernel values below which they are constant up to round-off, and below which they have lost
+# half of their digits. Both are checked on a sample of this many rows.
 _FLAT, _DIM = 100 * np.finfo(np.float64).eps, 1e-8
 _SOME_ROWS = 60
 
-# Kernels whose gamma has the unit of 1 / X^2, so that its default follows from the spread of the rows.
+# Kernels whose gamma has the unit of 1 / X^2. Its default follows from the spread of the rows.
 _OF_SQUARES = ("rbf", "poly", "polynomial", "sigmoid")
 
-# Memory for a block of features.
+# Bytes of a block of features.
 BLOCK_BYTES = 4 << 20
 
-# What "auto" takes where the kernel matrix does not fit.
+# Number of landmarks of "auto" if the kernel matrix exceeds the budget.
 _LANDMARKS = 1000
 
 
 class KernelMap(BaseEstimator):
-    """The features k(x, x_1) ... k(x, x_l) of a row x, for the l rows it was made with.
+    """The features k(x, x_1) ... k(x, x_l) of a row x, where x_1 ... x_l are the fitted rows.
 
     Parameters
     ----------
     points : array or csr_array of shape (l, d)
-        The fitted rows, less ``center`` where one is given.
+        The fitted rows, after ``center`` is subtracted.
     kernel : str or callable
         As in `sklearn.metrics.pairwise.pairwise_kernels`.
     params : dict
         The kernel's own parameters.
     center : ndarray of shape (d,), optional
-        What is subtracted from rows first.
+        Subtracted from every row first; nothing is subtracted when None.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class KernelMap(BaseEstimator):
         return self.of_points(shifted(X, self.center, self.kernel))
 
     def of_points(self, points: Any = None) -> np.ndarray:
-        """Return the features of fitted rows as ``points`` has them, of all unless some are given."""
+        """Return the features of rows that are already centred, by default of all fitted rows."""
         points = self.points if points is None else points
         K = _kernels(points, self.points, self.kernel, self.params)
         if points is self.points:
@@ -77,21 +78,22 @@ class KernelMap(BaseEstimator):
 
 
 class CenteredNystroem(Nystroem):
-    """Nystroem's features in double precision, of rows centred where the kernel allows it.
+    """Nystroem features in double precision. Rows are centred first if the kernel is invariant to a shift.
 
     Attributes
     ----------
     center_ : ndarray of shape (d,) or None
-        That mean; None of sparse rows, which keep their zeros, and of other kernels.
+        The mean of the landmarks, subtracted from every row; None for sparse rows, which keep their zeros, and for
+        kernels that depend on the origin.
     eps_ : float
-        How exact features are, relative to their size: kernels, exact to the last place, are divided by roots of
-        their eigenvalues.
+        Relative round-off of the features. It exceeds that of the kernel, because features are divided by the square
+        roots of the kernel's eigenvalues.
     """
 
     def fit(self, X: Any, y: Any = None) -> CenteredNystroem:
         """Take the rows for landmarks."""
         plain = sp.issparse(X) or not _sees_differences(self.kernel, True)
-        self.center_ = None if plain else np.asarray(X, dtype=np.float64).mean(axis=0)
+        self.center_ = None if plain else _mean(np.asarray(X, dtype=np.float64))
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # as `_kernels`
             super().fit(shifted(X, self.center_, self.kernel))
             F = super().transform(self.components_)  # F F' = K
@@ -107,7 +109,7 @@ class CenteredNystroem(Nystroem):
 
 
 class Scores(NamedTuple):
-    """Scores of rows, always in double precision: large coefficients may cancel."""
+    """Scores of rows, in double precision because large coefficients may cancel."""
 
     feature_map: Any
     mean: np.ndarray
@@ -124,10 +126,10 @@ class Scores(NamedTuple):
 
 
 def shifted(X: Any, center: np.ndarray | None, kernel: str | Callable) -> Any:
-    """Return rows in double precision less a centre; sparse ones keep their zeros where there is none.
+    """Return rows in double precision with the centre subtracted; without a centre sparse rows stay sparse.
 
-    scikit-learn's absolute distances take no long indices, its "chi2" no array that is read-only, and its "cosine" no
-    short rows.
+    The result suits scikit-learn's kernels: "laplacian" needs 32-bit indices, "chi2" a writable array, and "cosine"
+    rows whose squares do not underflow.
     """
     if kernel == "cosine":
         X = largest_one(X)
@@ -136,19 +138,20 @@ def shifted(X: Any, center: np.ndarray | None, kernel: str | Callable) -> Any:
         return short_indices(X) if center is None else X.toarray() - center
     if center is None:
         return np.require(X, np.float64, "W")
-    return np.asarray(X, dtype=np.float64) - center
+    with np.errstate(over="ignore"):  # the kernel of such rows is refused, or 0
+        return np.asarray(X, dtype=np.float64) - center
 
 
 def _sees_differences(kernel: str | Callable, centred: bool) -> bool:
     """Tell whether the kernel, or its centred features, are invariant to a shift of all rows.
 
-    Rows far from 0 can then be centred first, so that distances and products do not cancel.
+    Such rows are centred first, which avoids cancellation in distances and products.
     """
     return kernel in ("rbf", "laplacian") or (kernel == "linear" and centred)
 
 
 def kernel_params(kernel: str | Callable, **given: Any) -> dict[str, Any]:
-    """Return the parameters that the kernel takes; refuse those that belong to another."""
+    """Return the given parameters of the kernel; refuse parameters that the kernel does not have."""
     given = {name: value for name, value in given.items() if value is not None}
     if callable(kernel):
         takes: tuple[str, ...] = ()
@@ -168,7 +171,7 @@ def kernel_params(kernel: str | Callable, **given: Any) -> dict[str, Any]:
 
 
 def default_gamma(rows: Rows, mask: np.ndarray | None = None) -> float:
-    """Return one over twice the mean squared distance between two rows, which suits any unit of X.
+    """Return one over twice the mean squared distance between two rows, which makes the kernel independent of units.
 
     Examples
     --------
@@ -180,6 +183,7 @@ def default_gamma(rows: Rows, mask: np.ndarray | None = None) -> float:
     return 1 / (2 * 2 * row_spread(rows, mask))
 
 
+@np.errstate(over="ignore", invalid="ignore")  # as `_kernels`
 def kernel_map(
     rows: Rows,
     kernel: str | Callable,
@@ -198,17 +202,17 @@ def kernel_map(
     Parameters
     ----------
     rows : Rows
-        What the map is learned from.
+        The rows to fit.
     kernel, gamma, degree, coef0
-        The kernel. Where gamma is None and multiplies squares of X's unit, it is `default_gamma`.
+        The kernel. A gamma of None is `default_gamma` for kernels of squared distances and products.
     n_landmarks, max_gram_bytes
-        As `landmarks_for` has them.
+        See `landmarks_for`.
     random_state : int or RandomState
-        Draws the landmarks.
+        Seeds the draw of the landmarks.
     mask : ndarray of bool, shape (n,), optional
-        Which rows count; all when None.
+        Which rows to use; all when None.
     centred : bool
-        Whether features will be centred, so that a constant in them does not matter.
+        Whether the caller centres the features, so that a constant in them has no effect.
     """
     if gamma is None and kernel in _OF_SQUARES:
         gamma = default_gamma(rows, mask)
@@ -229,7 +233,7 @@ def kernel_map(
 
 
 def _kernels(X: Any, Y: Any, kernel: str | Callable, params: dict[str, Any]) -> np.ndarray:
-    """Return the kernel of every two rows; a distance times a large gamma may overflow to a kernel of 0."""
+    """Return the kernel of every pair of rows. An overflow of gamma times a distance gives a kernel of 0."""
     with np.errstate(over="ignore", invalid="ignore"):
         return pairwise_kernels(X, Y, metric=kernel, **params)
 
@@ -238,7 +242,7 @@ def _check_digits(points: Any, kernel: str | Callable, params: dict[str, Any]) -
     """Refuse a kernel that is constant up to round-off on a sample of rows, and warn of one that nearly is.
 
     A tiny gamma makes every value nearly 1; columns far from 0, or a large ``coef0``, make all products nearly
-    equal. What differs then is mostly round-off.
+    equal. The remaining differences are then mostly round-off.
     """
     some = points[:: -(-points.shape[0] // _SOME_ROWS)]
     K = _kernels(some, some, kernel, params)
@@ -277,7 +281,7 @@ def exact_map(
 ) -> KernelMap:
     """Return the exact feature map of rows in memory, if their kernel matrix fits the budget.
 
-    ``centred`` says that features will be centred, so that a constant in them does not matter.
+    ``centred`` is as in `kernel_map`.
     """
     n = rows.shape[0]
     if 8 * n * n > max_gram_bytes:
@@ -290,18 +294,25 @@ def exact_map(
 
 
 def _map_of(rows: Rows, kernel: str | Callable, params: dict[str, Any], centred: bool) -> KernelMap:
-    """Return the map with all of these rows for points; ``centred`` as in `exact_map`."""
+    """Return the exact map of these rows; ``centred`` as in `kernel_map`."""
     points = shifted(dense_if_full(rows.whole().double().raw), None, kernel)
     if sp.issparse(points) or not _sees_differences(kernel, centred):
         return KernelMap(points, kernel, params)
-    center = points.mean(axis=0)
-    return KernelMap(points - center, kernel, params, center)
+    center = _mean(points)
+    return KernelMap(shifted(points, center, kernel), kernel, params, center)
+
+
+def _mean(points: np.ndarray) -> np.ndarray:
+    """Return the mean of rows, or a column's first entry where their sum overflows: any centre near them will do."""
+    with np.errstate(over="ignore"):
+        mean = points.mean(axis=0)
+    return np.where(np.isfinite(mean), mean, points[0])
 
 
 def kernel_columns(
     rows: Rows, kernel: str, gamma: float | None, n_landmarks: int | None, random_state: Any
 ) -> KernelMap:
-    """Return the map of a row to its kernels with landmarks drawn from the rows; with all rows when None."""
+    """Return the kernel with landmarks drawn from the rows as a feature map; with all rows if n_landmarks is None."""
     params = kernel_params(kernel, gamma=gamma)
     if kernel in _OF_COUNTS:
         refuse_negative(rows, rows.sum(count_negative), estimator=f"kernel={kernel!r}")
@@ -312,7 +323,7 @@ def kernel_columns(
 
 
 def landmarks_for(n_landmarks: int | str | None, n: int, max_gram_bytes: float) -> int | None:
-    """Return how many landmarks to take: as given, or for "auto" none (exact) where an n x n matrix fits the budget.
+    """Return the number of landmarks; None, the exact kernel, for "auto" if an n x n matrix fits the budget.
 
     Examples
     --------
@@ -333,7 +344,7 @@ def nystroem_map(
     *,
     centred: bool = False,
 ) -> Nystroem:
-    """Return a Nystroem feature map with landmarks drawn from the rows; ``centred`` as in `exact_map`."""
+    """Return a Nystroem feature map with landmarks drawn from the rows; ``centred`` as in `kernel_map`."""
     m = min(n_landmarks, rows.shape[0])
     chosen = np.sort(check_random_state(random_state).permutation(rows.shape[0])[:m])
     landmarks = shifted(dense_if_full(rows.take(chosen).whole().double().raw), None, kernel)
@@ -343,7 +354,7 @@ def nystroem_map(
 
 
 def refuse_infinite(K: Any) -> None:
-    """Refuse a kernel of rows that has no finite value."""
+    """Refuse a kernel with values that are not finite."""
     if not np.isfinite(K).all():
         raise ValueError(
             "the kernel of some rows is NaN or infinite; scale X, or use another kernel or other parameters"

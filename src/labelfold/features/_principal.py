@@ -17,9 +17,9 @@ from labelfold._sklearn import Interval
 from labelfold.features._forms import mostly_zeros
 from labelfold.numerics._eigen import signed
 from labelfold.numerics._svd import randomized_svd, row_side_svd
-from labelfold.rows import Block, Centered, Rows
+from labelfold.rows import Centered, Rows
 
-# A d x d or n x n matrix up to twice this size is decomposed directly: one pass.
+# A d x d or n x n matrix up to twice this size is decomposed directly, in one pass.
 DIRECT = 2000
 
 # Tolerance of iterations: principal coordinates are features, for which few digits are enough.
@@ -33,16 +33,16 @@ class Principal(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator
     Parameters
     ----------
     n_components : int, default=50
-        How many coordinates to keep; fewer where the rank is smaller.
+        Number of coordinates; fewer if the rank is smaller.
     whiten : bool, default=False
-        Whether coordinates are divided by their deviation, so that all have unit variance.
+        Whether coordinates are divided by their standard deviation, so that all have unit variance.
     random_state : int, RandomState instance or None, default=0
-        Seeds the randomised decomposition of large rows.
+        Seed of the randomised decomposition of large rows.
 
     Attributes
     ----------
     components_ : ndarray of shape (q, d)
-        Orthonormal directions of largest variance, divided by the deviations where ``whiten``.
+        Orthonormal directions of largest variance, divided by the standard deviations if ``whiten``.
     deviations_ : ndarray of shape (q,)
         The standard deviation along each direction, descending.
     mean_ : ndarray of shape (d,)
@@ -52,7 +52,7 @@ class Principal(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator
 
     Notes
     -----
-    Cost: two passes and a decomposition of a d x d or n x n matrix where the smaller side is at most 2,000; otherwise
+    Cost: two passes and a decomposition of a d x d or n x n matrix if the smaller side is at most 2,000; otherwise
     one pass for the mean and one for each step of a randomised block Krylov iteration, to a tolerance of 1e-4.
 
     Examples
@@ -82,7 +82,7 @@ class Principal(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator
         Parameters
         ----------
         X : container of shape (n, d)
-            Any rows the library reads.
+            Rows, in any container that `labelfold.rows.as_rows` takes.
         y : None
             Not used.
 
@@ -97,22 +97,22 @@ class Principal(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator
         return self
 
     def transform(self, X: Any) -> Any:
-        """Return the principal coordinates of rows, each by itself.
+        """Return the principal coordinates of rows.
 
         Parameters
         ----------
         X : container of shape (n, d)
-            Any rows the library reads.
+            Rows, in any container that `labelfold.rows.as_rows` takes.
 
         Returns
         -------
         C : array of shape (n, q)
-            On the host for arrays and files; otherwise where X is.
+            In host memory for arrays and files; otherwise on the device or cluster of X.
         """
         check_is_fitted(self)
-        shared = (np.ascontiguousarray(self.components_.T), self.mean_)
+        rows = self._rows(X, reset=False)
         with np.errstate(over="ignore", invalid="ignore"):
-            return finite(self, self._rows(X, reset=False).map(_project, shared=shared))
+            return finite(self, Centered(rows, self.mean_) @ np.ascontiguousarray(self.components_.T))
 
     @property
     def _n_features_out(self) -> int:
@@ -159,7 +159,7 @@ def principal_axes(rows: Rows, n_components: int, *, random_state: Any = 0) -> A
     total = float(centered.squared_norm() / n if S is None else np.trace(S))
     if not np.isfinite(total):
         raise ValueError("the squares of X overflow; scale X to about 1")
-    # Below this the rows are equal but for round-off of the centring.
+    # Below this the rows are equal up to the round-off of centring.
     if total <= 10 * (eps * np.abs(mean).max(initial=0.0)) ** 2 * d:
         return Axes(np.zeros((d, 0)), np.zeros(0), mean, 0.0)
     if S is not None:
@@ -181,12 +181,8 @@ def principal_axes(rows: Rows, n_components: int, *, random_state: Any = 0) -> A
     return Axes(signed(np.asarray(basis)), np.sqrt(squares), mean, total)
 
 
-def _project(X: Block, W: Any, mean: Any) -> Any:
-    return X.shift(mean) @ W
-
-
 def _largest(A: np.ndarray, k: int, eps: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the largest eigenvalues of a symmetric matrix that are more than round-off, and their vectors."""
+    """Return the largest eigenvalues of a symmetric matrix, without those that are round-off, and their vectors."""
     m = len(A)
     values, vectors = linalg.eigh((A + A.T) / 2, subset_by_index=[m - min(k, m), m - 1], check_finite=False)
     values, vectors = values[::-1], vectors[:, ::-1]
@@ -195,7 +191,7 @@ def _largest(A: np.ndarray, k: int, eps: float) -> tuple[np.ndarray, np.ndarray]
 
 
 def _seed(random_state: Any) -> Any:
-    """Return what seeds NumPy's generators."""
+    """Return a seed for NumPy's generators."""
     if random_state is None or isinstance(random_state, Integral | np.random.Generator):
         return random_state
     return int(random_state.randint(2**31 - 1))

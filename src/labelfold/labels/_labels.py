@@ -72,7 +72,7 @@ class Labels:
 
     @property
     def all_labelled(self) -> bool:
-        """Whether every row carries a label."""
+        """Whether every row has a label."""
         return self.n_labelled == self.n_rows
 
     def indicator(self) -> np.ndarray:
@@ -85,9 +85,9 @@ class Labels:
         return one_hot
 
     def distinct(self) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
-        """Return the rows of `columns` that differ (g, c), which of them each labelled row has (l,), and how often.
+        """Return the distinct rows of `columns` (g, c), each labelled row's index in them (l,), and their counts.
 
-        Of several labels a row, and of numbers, all rows are returned, and None for which they are.
+        For several labels a row, and for numbers, all rows are returned, with None for the indices.
         """
         if self.task in ("binary", "multiclass"):
             return np.eye(self.n_classes), self.values, self.counts().astype(np.float64)
@@ -106,7 +106,7 @@ class Labels:
         return Labels(self.task, self.classes, np.ones(n, dtype=bool), np.arange(n), self.values[which])
 
     def signs(self) -> np.ndarray:
-        """Return -1/+1 targets, one-vs-rest (l, c); for binary (l,), where +1 is `classes[1]`."""
+        """Return -1/+1 targets, one-vs-rest (l, c); for two classes (l,), where +1 is `classes[1]`."""
         self._needs_classes("signs")
         return 2.0 * (self.values if self.task == "binary" else self.indicator()) - 1.0
 
@@ -118,7 +118,7 @@ class Labels:
         return np.bincount(self.values, minlength=self.n_classes)
 
     def decode(self, codes: np.ndarray) -> np.ndarray:
-        """Turn codes into class values; multi-label 0/1 comes back as integers, regression unchanged."""
+        """Return codes as class values; multi-label 0/1 values as integers, numbers unchanged."""
         if self.task == "regression":
             return np.asarray(codes)
         codes = np.asarray(codes).astype(np.intp)
@@ -140,23 +140,23 @@ def read_labels(
     allowed: Collection[str] = ("binary", "multiclass"),
     estimator: str = "This estimator",
 ) -> Labels:
-    """Read y: which rows are labelled, in which task, with which values. y is not written to.
+    """Read y: which rows are labelled, in which task, with which values. y is not modified.
 
     Parameters
     ----------
     y : array-like of shape (n,), or (n, c) for multi-label, or (n, t) for regression
         Missing values (None, NaN, pandas.NA, a masked entry) always mean unlabelled. A 2-D row is unlabelled
         if all of it is missing or equal to `unlabeled`; a multi-label row of zeros is labelled.
-        Values of only -1 and +1 are two classes, with a warning, where `unlabeled` is -1.
+        Values of only -1 and +1 are two classes, with a warning, if `unlabeled` is -1.
     n_rows : int, optional
-        Number of rows of X, which y has to match.
+        Number of rows of X, which must be the number of rows of y.
     unlabeled : number, str, bytes or None, default=-1
-        The value that means unlabelled, besides missing values; None: only missing values do.
+        The value that means unlabelled, besides missing values. If None, only missing values do.
         A number never means unlabelled in regression, or in a boolean y.
     task : {"auto", "classification", "regression"}, default="auto"
-        "auto" reads floats with fractions as regression where that is allowed, everything else as classes.
+        "auto" reads floats with fractions as regression if that is allowed, everything else as classes.
     allowed : collection of {"binary", "multiclass", "multilabel", "regression"}
-        The tasks the estimator takes. If that is regression alone, "auto" means regression.
+        The tasks that the estimator takes. If regression is the only one, "auto" means regression.
     estimator : str
         The estimator's name, for messages.
 
@@ -169,7 +169,7 @@ def read_labels(
     ValueError
         If y cannot be read, or is of a task that is not allowed.
     TypeError
-        If `unlabeled` is of a kind that cannot be a label.
+        If `unlabeled` is of a type that cannot be a label.
 
     Examples
     --------
@@ -210,7 +210,7 @@ def read_labels(
             )
         if found == "regression" and not can_regress:
             _refuse_continuous(values, estimator, allowed)
-    # What means unlabelled, for messages; in regression a number does not.
+    # The value that means unlabelled, for messages; in regression a number does not.
     mark = None if found == "regression" and isinstance(unlabeled, Real) else unlabeled
     marks = "missing" if mark is None else f"missing or {mark!r}"
     if not len(index):
@@ -276,7 +276,7 @@ def score_targets(
     """Return the mask of the labelled rows, (n,), and their values, (l, ...), in a dtype that metrics take.
 
     Unlike `read_labels` it accepts one class and, if `n_rows` is not given, no labelled row. `classes` are those of
-    the fitted model. They decide whether -1 is a class or means unlabelled: a few test rows may not show that.
+    the fitted model. They decide whether -1 is a class or means unlabelled, which a few test rows may not show.
 
     Examples
     --------
@@ -303,7 +303,7 @@ def read_batch(
     classes: np.ndarray | None = None,
     has_task: bool = True,
 ) -> tuple[str, np.ndarray, np.ndarray]:
-    """Return the kind of labels ("classes", "multilabel", "regression"), then what `score_targets` returns.
+    """Return the kind of labels ("classes", "multilabel", "regression"), then the results of `score_targets`.
 
     `has_task` says whether the estimator has a parameter ``task``, for messages.
     """
@@ -386,7 +386,7 @@ def _check_allowed(found: str, allowed: Collection[str], estimator: str) -> None
     }[found]
     if "regression" in allowed:
         todo += f", or {wording().regression}"
-    # scikit-learn's checks look for this wording in estimators of two classes.
+    # scikit-learn's checks search for this wording in binary classifiers.
     lead = (
         "Only binary classification is supported: " if found == "multiclass" and "binary" in allowed else ""
     )

@@ -20,12 +20,12 @@ from labelfold._warn import warn_user
 from labelfold.labels._wording import wording
 
 NUMBERS = Real | Decimal | np.bool_
-_RANGE = (1e-37, 1e37)  # of the largest target of a regression: float32 predictions must not overflow
+_RANGE = (1e-37, 1e37)  # range of the largest regression target: float32 must not overflow
 _CROSS_VALIDATION = os.path.join("sklearn", "model_selection", "_validation.py")
 
 
 def as_array(y: Any, quiet: bool = False) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return y as a 1-D or 2-D array, the rows it covers (missing values of pandas are dropped), and n."""
+    """Return y as a 1-D or 2-D array without pandas' missing values, the indices of its rows, and n."""
     pandas = sys.modules.get("pandas")
     if pandas is not None and isinstance(y, pandas.Series | pandas.api.extensions.ExtensionArray):
         # Missing values are dropped first: a nullable integer column would become float or object.
@@ -129,7 +129,7 @@ def read_matrix(
 
 
 def _float_matrix(array: np.ndarray, unlabeled: Any) -> np.ndarray:
-    """Return a 2-D y as float64, NaN where missing and in rows in which every cell is a text mark."""
+    """Return a 2-D y as float64, with NaN for missing values and for rows of text that means unlabelled."""
     if array.dtype.kind in "biuf":
         return array.astype(np.float64, copy=False)
     cells = array.astype(object).ravel()
@@ -178,7 +178,7 @@ def _one_kind(values: np.ndarray) -> np.ndarray:
 
 
 def _missing(values: np.ndarray) -> np.ndarray:
-    """Return where values is NaN, NaT, None or pandas.NA."""
+    """Return a mask of the values that are NaN, NaT, None or pandas.NA."""
     if values.dtype.kind == "f":
         return np.isnan(values)
     if values.dtype.kind in "mM":
@@ -198,7 +198,7 @@ def _missing(values: np.ndarray) -> np.ndarray:
 
 
 def _marked(values: np.ndarray, mark: Any) -> np.ndarray:
-    """Return where values equals the mark. A number matches numbers, not booleans; a string matches strings."""
+    """Return a mask of the values that equal the mark. A number matches numbers, not booleans; text matches text."""
     kind = values.dtype.kind
     if mark is not None and kind == "O":
         alike: Any = type(mark) if isinstance(mark, str | bytes) else NUMBERS
@@ -240,7 +240,7 @@ def encode(values: np.ndarray, as_text: bool) -> tuple[np.ndarray, np.ndarray]:
     classes[:] = ordered
     if as_text and isinstance(ordered[0], str | bytes):
         text = np.array(ordered)
-        # NumPy drops NUL characters at the end of a string; two classes must not become one by that.
+        # NumPy drops trailing NUL characters of a string; two classes must not become one by that.
         classes = text if text.tolist() == ordered else classes
     return classes, codes
 
@@ -284,7 +284,7 @@ def show(value: Any) -> str:
 
 
 def listed(items: np.ndarray, most: int = 5) -> str:
-    """Return the first few items, and how many more there are."""
+    """Return the first few items as text, and the number of others."""
     more = f" and {len(items) - most} more" if len(items) > most else ""
     return ", ".join(map(show, items[:most])) + more
 

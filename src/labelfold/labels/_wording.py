@@ -1,4 +1,4 @@
-"""How messages about y name it, and the parameters that decide how it is read."""
+"""The words for y, and for the parameters that decide how it is read, in messages."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Wording:
-    """The words that depend on who reads the labels: a call in Python, or a command with options.
+    """The words that depend on the caller: a call in Python, or a command with options.
 
     Attributes
     ----------
     y : str
         The name of y within a sentence.
     only_missing : str
-        How to say that only missing values mean unlabelled.
+        How to request that only missing values mean unlabelled.
     regression, classification : str
-        How to ask for regression, and how classification was asked for.
+        How to request regression, and how classification was requested.
     """
 
     y: str = "y"
@@ -48,7 +48,7 @@ def wording() -> Wording:
 
 @contextmanager
 def worded(**words: str) -> Iterator[None]:
-    """Use other words, by the attributes of `Wording`, for as long as the context lasts.
+    """Use other words, by the attributes of `Wording`, within a ``with`` block.
 
     >>> with worded(y="the target"):
     ...     wording().start

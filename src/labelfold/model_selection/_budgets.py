@@ -1,7 +1,7 @@
 """Learning curves over label budgets: test on held-out rows, keep some of the other labels, hide the rest.
 
-Within a repeat the test rows are the same for every budget, and the labels of a small budget are among those
-of a larger one, so that methods and budgets are compared in pairs.
+Within a repeat the test rows are the same for every budget, and the labels of a small budget are among those of a
+larger one, so that comparisons of methods and budgets are paired.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class LabelProblem:
     Attributes
     ----------
     repeat, budget : int
-        Which draw, and how many labels are kept.
+        Number of the draw, and number of labels that are kept.
     train : ndarray
-        Rows to fit on: all but the test rows, those that never had a label included.
+        Rows to fit on: all but the test rows, including rows that never had a label.
     y : ndarray
-        Their labels, marked as unlabelled where hidden or never known.
+        Their labels; hidden and unknown ones are marked as unlabelled.
     test : ndarray
-        Rows held back.
+        Held-out rows.
     kept : ndarray
         The rows of ``train`` whose label was kept.
     """
@@ -50,12 +50,12 @@ class LabelProblem:
 class LabelBudgetSplit(BaseCrossValidator):
     """Splits that keep a limited number of labels, for a learning curve.
 
-    In each repeat a share of every class is held back to test on. Of the other labels as many as the budget are
-    kept: one of each class first, then a second of each, then in proportion to the class sizes (so too for the labels
-    of a multi-label Y).
+    In each repeat a share of every class is held out for testing. Of the other labels as many as the budget are kept:
+    first one of each class, then a second of each, then in proportion to the class sizes. The same holds for the
+    labels of a multi-label Y.
 
-    A splitter can only name rows, not hide their labels: with ``cv=`` of scikit-learn, rows beyond the budget are
-    left out of training. `problems`, and `label_curve`, keep them there, unlabelled.
+    A splitter can only select rows, not hide their labels. With ``cv=`` of scikit-learn, rows beyond the budget are
+    left out of training. `problems` and `label_curve` keep them there as unlabelled rows.
 
     Parameters
     ----------
@@ -64,9 +64,9 @@ class LabelBudgetSplit(BaseCrossValidator):
     n_repeats : int, default=5
         Number of draws.
     test_size : float, default=0.3
-        The share of each class held back, at least one row, and never the last one.
+        The share of each class held out, at least one row, and never the last one.
     random_state : int, default=0
-        Seed. More repeats with the same seed leave the first ones as they were.
+        Seed. With more repeats and the same seed the first repeats stay the same.
     unlabeled : number, str or None, default=-1
         The value of y that marks an unlabelled row; missing values always do.
     task : {"auto", "classification", "regression"}, default="auto"
@@ -113,24 +113,24 @@ class LabelBudgetSplit(BaseCrossValidator):
         Parameters
         ----------
         X : array-like of shape (n, d)
-            Only its number of rows is looked at; it may be None.
+            Only its number of rows is used; it may be None.
         y : array-like of shape (n,) or (n, c)
             Labels in any form that the estimators take.
 
         Yields
         ------
         LabelProblem
-            ``n_repeats * len(budgets)`` of them.
+            There are ``n_repeats * len(budgets)``.
         """
         known = LabelStrata.of(X, y, self.unlabeled, self.task)
-        mark = None if self.task == "regression" else self.unlabeled  # among numbers -1 is one
+        mark = None if self.task == "regression" else self.unlabeled  # in regression -1 is a number
         for repeat, budget, test, kept in self._draws(known):
             train = known.without(test)
             hidden = hide(y, np.setdiff1d(known.index, kept), mark)
             yield LabelProblem(repeat, budget, train, hidden[train], test, kept)
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """Return the number of splits; y is needed where the budgets follow from it."""
+        """Return the number of splits; y is needed if the budgets depend on it."""
         if self.budgets is not None:
             return self.n_repeats * len(self.budgets)
         return self.n_repeats * len(_budgets(LabelStrata.of(X, y, self.unlabeled, self.task), self.test_size))
@@ -149,14 +149,14 @@ class LabelBudgetSplit(BaseCrossValidator):
 
 
 def default_budgets(y: Any, test_size: float = 0.3, *, unlabeled: Any = -1) -> list[int]:
-    """Return 2, 5, 10 and 20 labels a class as far as there are labels to keep.
+    """Return 2, 5, 10 and 20 labels for each class, as far as there are labels to keep.
 
     Parameters
     ----------
     y : array-like of shape (n,) or (n, c)
         Labels in any form that the estimators take.
     test_size : float, default=0.3
-        The share of labelled rows held back.
+        The share of labelled rows held out.
     unlabeled : number, str or None, default=-1
         The value of y that marks an unlabelled row; missing values always do.
 
@@ -173,12 +173,12 @@ def default_budgets(y: Any, test_size: float = 0.3, *, unlabeled: Any = -1) -> l
 def label_curve(
     estimator: Any, X: Any, y: Any, *, cv: LabelBudgetSplit | None = None, scoring: Any = None
 ) -> dict[str, np.ndarray]:
-    """Return how an estimator's score grows with the number of labels.
+    """Return the score of an estimator for each number of labels.
 
     Parameters
     ----------
     estimator : estimator
-        Cloned and fitted once a budget and repeat, on all rows but those held back.
+        Cloned and fitted once for each budget and repeat, on all rows but the held-out ones.
     X : array-like or sparse matrix of shape (n, d)
         The rows.
     y : array-like of shape (n,) or (n, c)
@@ -186,7 +186,7 @@ def label_curve(
     cv : LabelBudgetSplit, optional
         Budgets, repeats and seed.
     scoring : str or callable, optional
-        A scorer; the estimator's own ``score`` unless given.
+        A scorer; by default the estimator's own ``score``.
 
     Returns
     -------
@@ -247,12 +247,12 @@ def check_budgets(known: LabelStrata, budgets: Sequence[int], test_size: float) 
     """Raise an error for budgets that the labels do not allow."""
     if not 0 < test_size < 1:
         raise ValueError(
-            f"test_size is the share of labelled rows held back, between 0 and 1, not {test_size}."
+            f"test_size is the share of labelled rows held out, between 0 and 1, not {test_size}."
         )
     least, most, held = _range(known, test_size)
     if not held:
         raise ValueError(
-            "Every class has one labelled row only: none can be held back to test on; label more."
+            "Every class has one labelled row only: none can be held out to test on; label more."
         )
     if not len(budgets):
         raise ValueError("There is no label budget; name at least one.")
@@ -261,7 +261,7 @@ def check_budgets(known: LabelStrata, budgets: Sequence[int], test_size: float) 
             why = f"at least one for each of the {least} classes, and " if known.kind == "classes" else ""
             raise ValueError(
                 f"A budget of {budget} labels is outside {least} to {most}: {why}no more than are left of the "
-                f"{len(known.index)} labels once {held} labelled rows are held back to test on."
+                f"{len(known.index)} labels once {held} labelled rows are held out to test on."
             )
 
 
@@ -271,12 +271,12 @@ def _budgets(known: LabelStrata, test_size: float) -> list[int]:
         least if known.kind == "classes" else (known.indicator.shape[1] if known.kind == "multilabel" else 5)
     )
     budgets = [m * parts for m in (2, 5, 10, 20) if m * parts <= most]
-    # a single budget shows no growth: where only one fits, all available labels are a second
+    # a single budget shows no growth; if only one fits, all available labels are a second
     return budgets if len(budgets) > 1 or most in budgets else [*budgets, most]
 
 
 def _range(known: LabelStrata, test_size: float) -> tuple[int, int, int]:
-    """Return the least and the most labels that can be kept, and how many rows are held back."""
+    """Return the least and the largest number of labels that can be kept, and the number of held-out rows."""
     if known.kind == "classes":
         counts = np.bincount(known.values)
         held = int(_n_test(counts, test_size).sum())
@@ -286,12 +286,12 @@ def _range(known: LabelStrata, test_size: float) -> tuple[int, int, int]:
 
 
 def _most_held(n: int, test_size: float) -> int:
-    """Return how many of n rows are held back at most, and at least one stays."""
+    """Return the largest number of n rows that can be held out, so that at least one stays."""
     return min(max(round(test_size * n), 1), n - 1)
 
 
 def _n_test(counts: np.ndarray, test_size: float) -> np.ndarray:
-    """Return how many rows of each class are held back."""
+    """Return the number of held-out rows of each class."""
     return np.minimum(np.maximum(np.round(test_size * counts).astype(int), 1), np.maximum(counts - 1, 0))
 
 
@@ -321,8 +321,9 @@ def _draw_classes(
     held = _n_test(np.array([len(m) for m in members]), test_size)
     test = np.sort(np.concatenate([m[:h] for m, h in zip(members, held, strict=True)]))
     kept = [m[h:] for m, h in zip(members, held, strict=True)]
-    # The j-th row of a class of size s waits until (j - 1/2) / s of the labels are given out (Sainte-Laguë:
-    # in proportion at every budget, and a larger one takes back nothing); the first two of each go before.
+    # The j-th row of a class of size s is taken when (j - 1/2) / s of the labels are used (Sainte-Laguë). This is
+    # proportional at every budget, and a larger budget keeps all earlier labels. The first two of each class come
+    # first.
     rows = np.concatenate(kept)
     place = np.concatenate([np.arange(len(k)) for k in kept])
     size = np.repeat([len(k) for k in kept], [len(k) for k in kept])
@@ -331,7 +332,7 @@ def _draw_classes(
 
 
 def _queue(Y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Order rows so that every beginning of the queue has each label in proportion, two of each first."""
+    """Return an order of rows such that every prefix has each label in proportion, two of each label first."""
     waiting = [list(rng.permutation(np.flatnonzero(column))) for column in Y.T]
     size, taken = np.maximum(Y.sum(axis=0), 1), np.zeros(Y.shape[1])
     done = np.zeros(len(Y), dtype=bool)

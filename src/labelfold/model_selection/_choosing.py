@@ -1,4 +1,4 @@
-"""The engine of cross-validated choices: candidates predict labelled rows that were left out of their fit."""
+"""The engine of cross-validated choices: candidates predict labelled rows that are held out of their fit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 Split = tuple[np.ndarray, np.ndarray]
-# Given the labelled rows to learn from and those left out: a prediction by each candidate, or None where none fits.
+# Takes the labelled rows of training and those held out; returns the predictions of each candidate, or None if the
+# fold cannot be fitted.
 Predict = Callable[[np.ndarray, np.ndarray], Iterable[np.ndarray] | None]
 
 
@@ -35,7 +36,7 @@ def fold_scores(
 def left_out_guesses(
     splits: Iterable[Split], predict: Predict, truth: np.ndarray, n_candidates: int = 1
 ) -> np.ndarray:
-    """Return what each candidate says of each row when it is left out, (candidates, l, ...); 0 where it never is.
+    """Return the out-of-fold predictions of each candidate, (candidates, l, ...); 0 for rows never held out.
 
     >>> left_out_guesses([([0], [1])], lambda train, test: [[3]], np.array([4.0, 4.0])).tolist()
     [[0.0, 3.0]]
@@ -48,7 +49,7 @@ def left_out_guesses(
 
 
 def best_candidate(scores: np.ndarray, simplicity: Sequence[float] | np.ndarray) -> int:
-    """Return which candidate has the highest mean over the folds, (folds, candidates): of equals the simplest.
+    """Return the index of the candidate with the highest mean of (folds, candidates); ties go to the simplest.
 
     >>> best_candidate(np.array([[0.7, 0.9, 0.9]]), [1, 2, 3])
     2

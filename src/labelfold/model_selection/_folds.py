@@ -16,13 +16,13 @@ class SemiSupervisedKFold(BaseCrossValidator):
     """K folds of the labelled rows; every unlabelled row is in training in all of them.
 
     Folds are stratified by class, by the labels of a multi-label Y (Sechidis, Tsoumakas & Vlahavas 2011), or by the
-    size of continuous targets. Every class and label stays in training in every fold: the only labelled row of a
+    size of continuous targets. Every class and label stays in training in every fold, so the only labelled row of a
     class is never held out.
 
     Parameters
     ----------
     n_splits : int, default=5
-        Folds, at least 2.
+        Number of folds, at least 2.
     shuffle : bool, default=False
         Whether to draw the folds at random; otherwise they follow the order of the rows.
     random_state : int, RandomState instance or None, default=None
@@ -63,7 +63,7 @@ class SemiSupervisedKFold(BaseCrossValidator):
         Parameters
         ----------
         X : array-like of shape (n, d)
-            Only its number of rows is looked at; it may be None.
+            Only its number of rows is used; it may be None.
         y : array-like of shape (n,) or (n, c)
             Labels in any form that the estimators take.
         groups : ignored
@@ -71,7 +71,7 @@ class SemiSupervisedKFold(BaseCrossValidator):
         Yields
         ------
         train, test : ndarray of int
-            Ascending. Together they are all rows.
+            Ascending indices. Together they are all rows.
         """
         if not isinstance(self.n_splits, int | np.integer) or self.n_splits < 2:
             raise ValueError(f"n_splits is the number of folds, at least 2, not {self.n_splits!r}.")
@@ -81,7 +81,7 @@ class SemiSupervisedKFold(BaseCrossValidator):
         n_held = len(set(fold.tolist()) - {-1})
         if n_held < self.n_splits:
             raise ValueError(
-                f"{self.n_splits} folds need as many labelled rows that can be held back, and "
+                f"{self.n_splits} folds need as many labelled rows that can be held out, and "
                 f"{int(np.sum(fold >= 0))} of the {len(fold)} can (the last of a class stays in training); "
                 "ask for fewer folds, or label more rows."
             )
@@ -100,11 +100,11 @@ class RepeatedSemiSupervisedKFold(BaseCrossValidator):
     Parameters
     ----------
     n_splits : int, default=5
-        Folds.
+        Number of folds.
     n_repeats : int, default=10
         Number of draws.
     random_state : int, RandomState instance or None, default=None
-        Seed. More repeats with the same seed leave the first ones as they were.
+        Seed. With more repeats and the same seed the first repeats stay the same.
     unlabeled : number, str or None, default=-1
         The value of y that marks an unlabelled row; missing values always do.
     task : {"auto", "classification", "regression"}, default="auto"
@@ -133,7 +133,7 @@ class RepeatedSemiSupervisedKFold(BaseCrossValidator):
         self.task = task
 
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield the rows to train on and the rows to test on, as `SemiSupervisedKFold.split` does."""
+        """Yield the rows to train on and the rows to test on; see `SemiSupervisedKFold.split`."""
         if self.n_repeats < 1:
             raise ValueError(f"n_repeats is at least 1, not {self.n_repeats!r}.")
         rng = check_random_state(self.random_state)
@@ -148,7 +148,7 @@ class RepeatedSemiSupervisedKFold(BaseCrossValidator):
             yield from once.split(X, y)
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """Return the number of folds, those of all repeats."""
+        """Return the number of folds of all repeats together."""
         return self.n_splits * self.n_repeats
 
 

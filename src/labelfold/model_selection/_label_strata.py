@@ -1,4 +1,4 @@
-"""Reads y for the splitters: which rows are labelled, and by what to stratify."""
+"""Reads y for the splitters: which rows are labelled, and the strata."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class LabelStrata:
     ----------
     kind : {"classes", "multilabel", "regression"}
     n : int
-        Rows in all.
+        Number of rows.
     index : ndarray of shape (l,)
-        The labelled ones, ascending.
+        Indices of the labelled rows, ascending.
     values : ndarray
         Class codes (l,), a 0/1 indicator (l, c), or targets (l,) or (l, t).
     """
@@ -47,7 +47,7 @@ class LabelStrata:
             )
         if not mask.any():
             raise ValueError(
-                f"y has no labelled row among its {n}, so none can be held back; label some of them."
+                f"y has no labelled row among its {n}, so none can be held out; label some of them."
             )
         if kind == "classes":
             values = encode(values, as_text=False)[1]
@@ -87,18 +87,18 @@ def spread_labels(Y: np.ndarray, shares: np.ndarray, order: np.ndarray) -> np.nd
     Returns
     -------
     ndarray of shape (l,)
-        The part of each row; -1 for a row that belongs to none because it is the last with some label, or would
-        be where its part is taken away.
+        The part of each row; -1 for no part, if the row is the only one with some label, or if otherwise all rows
+        with that label would be in one part.
     """
     part = np.full(len(Y), -1)
     free = np.logical_not(Y[:, Y.sum(axis=0) == 1].any(axis=1))
-    want = shares[:, None] * Y[free].sum(axis=0)  # of each label, in each part
+    want = shares[:, None] * Y[free].sum(axis=0)  # rows of each label that each part lacks
     room = shares * free.sum()
     while free.any():
         left = Y[free].sum(axis=0)
         rarest = int(np.argmin(np.where(left > 0, left, np.inf)))
         for row in order[free[order] & Y[order, rarest]]:
-            # wanted most; among equals where there is most room
+            # the part that lacks most; in a tie the one with most room
             best = int(np.lexsort((-room, -want[:, rarest]))[0])
             part[row] = best
             want[best] -= Y[row]

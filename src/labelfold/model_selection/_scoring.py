@@ -14,14 +14,14 @@ from labelfold.labels import score_targets
 
 
 class LabelledScorer:
-    """A scorer that leaves unlabelled rows out, and reads y as the estimators do.
+    """A scorer that leaves out unlabelled rows, and reads y as the estimators do.
 
     For ``scoring=`` of scikit-learn, whose own scorers treat -1 as a class and raise errors for NaN and None.
 
     Parameters
     ----------
     metric : str or callable, default="accuracy"
-        The name of one of scikit-learn's scorers, or a function of the true and the predicted labels.
+        The name of a scorer of scikit-learn, or a function of the true and the predicted labels.
     unlabeled : number, str or None, default=-1
         The value of y that marks an unlabelled row; missing values always do.
     **options
@@ -60,9 +60,9 @@ class LabelledScorer:
 class OneStandardError:
     """Choose the smallest value of a parameter that scores within one standard error of the best.
 
-    For ``refit=`` of scikit-learn's GridSearchCV. Of all candidates whose mean is at most one standard error (of the
-    mean of the best one, over the folds) below the best mean, it takes the one with the smallest parameter and, among
-    those, with the highest mean.
+    For ``refit=`` of scikit-learn's GridSearchCV. Among all candidates whose mean is at most one standard error (of
+    the mean of the best one, over the folds) below the best mean, it chooses the one with the smallest parameter and,
+    among those, with the highest mean.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class OneStandardError:
         self.metric = metric
 
     def __call__(self, cv_results: Mapping[str, Any]) -> int:
-        """Return the index of the candidate chosen."""
+        """Return the index of the chosen candidate."""
         name = self.metric or "score"
         splits = [key for key in cv_results if re.fullmatch(rf"split\d+_test_{re.escape(name)}", key)]
         if not splits:
@@ -115,7 +115,7 @@ class OneStandardError:
         return f"OneStandardError({self.parameter!r})"
 
 
-def one_standard_error(scores: np.ndarray, sizes: np.ndarray) -> int:
+def one_standard_error(scores: np.ndarray, sizes: np.ndarray, error: float | None = None) -> int:
     """Return the index of the smallest candidate within one standard error of the best; ties go to the best.
 
     Parameters
@@ -124,12 +124,15 @@ def one_standard_error(scores: np.ndarray, sizes: np.ndarray) -> int:
         Higher is better; a candidate with NaN, from a failed fit, is excluded.
     sizes : ndarray of shape (candidates,)
         The parameter to keep small.
+    error : float, optional
+        The standard error of the best; from its scores when None, as if they were independent.
     """
     means = scores.mean(axis=1)
     if np.isnan(means).all():
         raise ValueError("Every candidate failed in some fold, so there is none to choose.")
     best = int(np.nanargmax(means))
     n = scores.shape[1]
-    error = np.std(scores[best], ddof=1) / np.sqrt(n) if n > 1 else 0.0
+    if error is None:
+        error = np.std(scores[best], ddof=1) / np.sqrt(n) if n > 1 else 0.0
     good = np.flatnonzero(means >= means[best] - error)
     return int(good[np.lexsort((-means[good], sizes[good]))[0]])

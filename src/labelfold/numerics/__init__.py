@@ -1,1 +1,1 @@
-"""Solvers that know no paper: they see rows and small dense matrices."""
+"""General solvers, independent of any method: they work on rows and small dense matrices."""

@@ -1,4 +1,4 @@
-"""Compiled: many small quadratic problems with bounds that share their matrix."""
+"""Compiled loops for many small quadratic problems with bounds that share their matrix."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from labelfold._compiled import FAST, compiled
 
 _compile = compiled()
 
-# Rounds of coordinate steps between two solves of the variables that lie between their bounds.
+# Number of rounds of coordinate steps between two solves of the variables that are not at a bound.
 _ROUNDS = 8
 
 
@@ -16,9 +16,9 @@ _ROUNDS = 8
 def minimise(K, diagonal, linear, low, high, S, least, max_rounds, stiff=False):
     """Minimise 1/2 s'(K + diag)s + linear's within [low, high], for each row of S in place.
 
-    Coordinate descent finds which variables lie at a bound, and every few rounds the others are solved for at once.
-    A row is done when a round gains no more than its ``least``. Where K is ``stiff``, nearly singular, rounds gain
-    little anywhere, and a solve must gain no more either.
+    Coordinate descent finds the variables at a bound, and every few rounds the others are solved for jointly. A row
+    is done when a round gains at most its ``least``. With ``stiff`` (K nearly singular) a round gains little even far
+    from the minimum, so a joint solve must gain at most ``least`` too.
     """
     n, size = S.shape
     gradient = np.empty(size)
@@ -49,7 +49,7 @@ def minimise(K, diagonal, linear, low, high, S, least, max_rounds, stiff=False):
 
 @compiled(FAST)
 def clipped_steps(H, P, Q, rounds):
-    """Minimise 1/2 h'Qh - p'h over h >= 0 a coordinate at a time, in place, for each row of H."""
+    """Minimise 1/2 h'Qh - p'h over h >= 0 by coordinate steps, in place, for each row of H."""
     n, k = H.shape
     gradient = np.empty(k, dtype=H.dtype)
     for i in range(n):
@@ -79,10 +79,10 @@ def _gradient(K, d, linear, s, out):
 
 @_compile
 def _solve_free(K, d, linear, low, high, s, gradient):
-    """Move the variables between their bounds to the minimum over them, and return the gain.
+    """Move the variables that are not at a bound to their joint minimum, and return the gain.
 
-    One that meets a bound on the way stays there, and the others go on: they end at the minimum over a face, to which
-    rounds that gain never lead back.
+    A variable that meets a bound on the way stays there, and the others continue. They end at the minimum over a
+    face. Each round lowers the objective, so a face does not come up again.
     """
     gain = 0.0
     for _ in range(s.size):
@@ -99,7 +99,7 @@ def _solve_free(K, d, linear, low, high, s, gradient):
             trace += A[a, a]
             b[a] = -gradient[free[a]]
         for a in range(m):
-            # K is singular where there are more free variables than columns.
+            # K is singular if there are more free variables than columns.
             A[a, a] += 1e-13 * trace + 1e-300
         move = np.linalg.solve(A, b)
         share, descent, hit = 1.0, 0.0, -1

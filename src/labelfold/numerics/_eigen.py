@@ -1,4 +1,4 @@
-"""Largest eigenvalues of a symmetric matrix that is known by its products only: a block Krylov method."""
+"""Largest eigenvalues of a symmetric matrix that is given by its products: a block Krylov method."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ import numpy as np
 
 from labelfold.numerics.least_squares._block_cg import Operator
 
-# The basis grows to this many times the block's width, then shrinks to the best of it.
+# The basis grows to this many times the width of a block, and is then reduced to its best vectors.
 _MOST_BLOCKS = 4
 
-# After projection against V, a column whose relative norm is below the first is round-off, and so is a combination
-# of unit columns whose squared norm is below the second.
+# After projection against V, a column is round-off if its relative norm is below the first value, and a combination
+# of unit columns if its squared norm is below the second.
 _NOISE = 1e-14
 _DEPENDENT = 1e-12
 
-# The smallest residual that round-off allows, in units of round-off.
+# The smallest attainable residual, in units of round-off.
 ROUND_OFF = 10
 
 
 class Eigen(NamedTuple):
-    """Eigenvalues and eigenvectors, as far as an iteration has them.
+    """Eigenvalues and eigenvectors at the end of an iteration.
 
     Attributes
     ----------
     values : ndarray of shape (m,)
-        The largest eigenvalues, descending: the k asked for, to tolerance, and some that are not, but fewer where
-        there are no more.
+        The largest eigenvalues, descending: the k requested ones, to tolerance, and some further approximate ones;
+        fewer if A has fewer.
     vectors : ndarray of shape (d, m)
-        Their eigenvectors, orthonormal columns.
+        Eigenvectors, orthonormal columns.
     norm : float
-        The largest magnitude of an eigenvalue that was seen, at either end.
+        The largest magnitude of an approximate eigenvalue, at either end of the spectrum.
     residual : float
         Largest ``||A v - t v||``, relative to t, of the first k.
     n_iter : int
-        Iterations, one product with A each.
+        Number of iterations, with one product with A each.
     converged : bool
-        Whether the residual reached ``tol``, or what round-off allows.
+        Whether the residual reached ``tol``, or the limit set by round-off.
     """
 
     values: np.ndarray
@@ -62,29 +62,28 @@ def largest_eigenvectors(
 ) -> Eigen:
     """Return the algebraically largest eigenvalues of a symmetric A, and their eigenvectors.
 
-    A block is multiplied by A again and again; the best vectors of all the products so far are the answer
-    (Rayleigh-Ritz), until their residuals are small. What came of a product is kept up to a few blocks and then
-    condensed to its best vectors and those of the iteration before, which together carry most of what the space
-    has learned (as in LOBPCG); so memory stays O(d) times the block's width. A may be indefinite. The vectors stay
-    in the smallest invariant space that holds Q.
+    A block is multiplied by A repeatedly. The best vectors in the span of all products so far (Rayleigh-Ritz) are the
+    result when their residuals are small. After a few blocks the basis is reduced to its best vectors and those of
+    the previous iteration, which keep most of the information (as in LOBPCG), so memory stays O(d) times the width of
+    a block. A may be indefinite. The vectors stay in the smallest invariant subspace that contains Q.
 
     Parameters
     ----------
     operator : callable
         Returns A @ P for a (d, q) block P.
     Q : ndarray of shape (d, width)
-        The first block: random, not zero. Columns beyond k speed up the last of the k.
+        The first block: random, not zero. Columns beyond k speed up the convergence of the last of the k.
     k : int
-        How many eigenvalues are wanted to tolerance, at most width.
+        Number of eigenvalues to compute to tolerance, at most width.
     tol : float
-        Stop when ``||A v - t v|| <= tol |t|`` for each of the k, or when round-off allows no more.
+        Stop when ``||A v - t v|| <= tol |t|`` for each of the k, or at the limit set by round-off.
     eps : float
-        The round-off of a product with A, relative to the norm of A.
+        Round-off of a product with A, relative to the norm of A.
     max_iter : int
-        The most products with A.
+        Largest number of products with A.
     block : int, optional
-        The most columns of a product after the first; as many as Q has when None. Few take less work, many fewer
-        products.
+        Largest number of columns of a product after the first; as many as Q has when None. With fewer columns a
+        product costs less, with more there are fewer products.
     callback : callable, optional
         Called with the iteration and the residual.
 
@@ -105,7 +104,7 @@ def largest_eigenvectors(
     most = min(d, _MOST_BLOCKS * width)
     V, AV = (np.empty((d, most), order="F") for _ in range(2))
     T = np.empty((0, 0))  # V'AV
-    before = np.empty((0, 0))  # the best vectors of the last iteration, in terms of V
+    before = np.empty((0, 0))  # the best vectors of the previous iteration, in the basis V
     n_iter = 0
     while True:
         n_iter += 1
@@ -129,7 +128,7 @@ def largest_eigenvectors(
         settled = (norms[:k] <= goals[:k]).all() or m in (old, d)
         if settled or n_iter == max_iter:
             return Eigen(theta[:looked_at], vectors, norm, residual, n_iter, bool(settled))
-        # Residuals span what the next product of a Krylov space would add, less what has converged.
+        # The residuals that have not converged span what the next product would add to the Krylov space.
         pending = np.flatnonzero(norms > goals)[:block]
         Q = R[:, pending] / norms[pending]
         if m + Q.shape[1] > most:
@@ -143,7 +142,7 @@ def largest_eigenvectors(
 
 
 def _bordered(T: np.ndarray, C: np.ndarray) -> np.ndarray:
-    """Return the symmetric matrix with T in its corner and C for its last columns."""
+    """Return the symmetric matrix with leading block T and last columns C."""
     old = len(T)
     grown = np.empty((len(C), len(C)))
     grown[:old, :old] = T
@@ -154,10 +153,10 @@ def _bordered(T: np.ndarray, C: np.ndarray) -> np.ndarray:
 
 
 def orthonormal(Q: np.ndarray, V: np.ndarray) -> np.ndarray:
-    """Return an orthonormal basis of what Q adds to the orthonormal V.
+    """Return an orthonormal basis of the part of Q that is orthogonal to the orthonormal V.
 
-    By the eigenvectors of Q'Q, which takes matrix products only (Stathopoulos & Wu 2002); what is nothing beside the
-    rest is dropped, and what is nothing but round-off of Q.
+    It uses the eigenvectors of Q'Q, which needs only matrix products (Stathopoulos & Wu 2002). Directions that are
+    negligible beside the others, or round-off of Q, are dropped.
     """
     norms = np.linalg.norm(Q, axis=0)
     for _ in range(2):  # twice is enough
@@ -173,6 +172,6 @@ def orthonormal(Q: np.ndarray, V: np.ndarray) -> np.ndarray:
 
 
 def signed(V: np.ndarray) -> np.ndarray:
-    """Return the columns with the largest entry of each, by magnitude, positive."""
+    """Return the columns with signs such that the largest entry of each, by magnitude, is positive."""
     signs = np.sign(V[np.abs(V).argmax(axis=0), np.arange(V.shape[1])])
     return V * signs

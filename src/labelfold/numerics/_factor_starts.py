@@ -1,8 +1,10 @@
-"""Where a factorisation X = H B' starts: from singular vectors, their non-negative form, or at random."""
+"""Initial values of a factorisation X = H B': singular vectors, their non-negative form, or random numbers."""
 
 from __future__ import annotations
 
 import warnings
+from copy import deepcopy
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,31 +17,31 @@ from labelfold.rows import Block, Rows
 from labelfold.rows import _threads as threads
 from labelfold.rows.adapters._device_blocks import any_to_host
 
-# A start need not be exact: the factorisation goes on from it.
+# Tolerance of initial values, which need not be exact.
 _TOL = 1e-4
 _MAX_ITER = 20
 
-# Random rows are drawn so many at a time.
+# Number of random rows that are drawn at a time.
 _DRAWN = 1 << 16
 
-# What takes the place of zeros in "nndsvda", relative to the mean of the factor.
+# The replacement of zeros in "nndsvda", relative to the mean of the factor.
 _FILL = 0.01
 
 
 class Start(NamedTuple):
-    """Factors to start from.
+    """Initial factors.
 
     Attributes
     ----------
     H : array of shape (n, k)
-        One row each, living with the rows.
+        One row for each row of X, stored with the rows.
     B : ndarray of shape (d, k)
         The basis.
     rank : int
-        The most that the rank of X can be; singular vectors beyond it are zero.
+        An upper bound of the rank of X; singular vectors beyond it are zero.
     sizes : ndarray of shape (k,)
-        The singular values of X, 0 beyond its rank; for factors that are drawn or given, which know none, k equal
-        values whose squares sum to the squared norm of X.
+        The singular values of X, 0 beyond its rank. For random or given factors, k equal values whose squares add up
+        to the squared norm of X.
     """
 
     H: Any
@@ -51,22 +53,23 @@ class Start(NamedTuple):
 def factor_start(
     rows: Rows, k: int, init: Any, squared_norm: float, random_state: Any, *, nonnegative: bool
 ) -> Start:
-    """Return the factors that ``init`` names, "svd", "nndsvd", "nndsvda" or "random", or those it holds.
+    """Return the factors named by ``init``, "svd", "nndsvd", "nndsvda" or "random", or given as ``init``.
 
     Parameters
     ----------
     rows : Rows
         n rows of d columns.
     k : int
-        Columns of the factors; more than the rank of X is said.
+        Number of columns of the factors. There is a warning if it exceeds the rank of X.
     init : str or (H, B)
-        With ``nonnegative`` "svd" means "nndsvd"; "nndsvda" is that with no zeros, for updates that never leave one.
+        With ``nonnegative`` "svd" means "nndsvd". "nndsvda" has no zeros, for multiplicative updates, which keep
+        zeros.
     squared_norm : float
-        That of X, by which random factors are sized.
+        Squared norm of X, which scales random factors.
     random_state : int, RandomState instance or None
-        Seeds the singular vectors or the random factors.
+        Seed of the singular vectors or of the random factors.
     nonnegative : bool
-        Whether the factors must not be negative.
+        Whether the factors must be non-negative.
 
     Returns
     -------
@@ -94,7 +97,7 @@ def _named_or_given(
 
 
 def svd_start(rows: Rows, k: int, random_state: Any) -> Start:
-    """Return H = U sqrt(s) and B = V sqrt(s), columns beyond the rank of X zero."""
+    """Return H = U sqrt(s) and B = V sqrt(s), with zero columns beyond the rank of X."""
     found = _svd(rows, k, random_state)
     roots = np.zeros((len(found.s), k))
     np.fill_diagonal(roots, np.sqrt(found.s))
@@ -104,7 +107,7 @@ def svd_start(rows: Rows, k: int, random_state: Any) -> Start:
 
 
 def nndsvd_start(rows: Rows, k: int, random_state: Any) -> Start:
-    """Return non-negative factors: of each pair of singular vectors, the larger of the parts of one sign.
+    """Return non-negative factors: the larger of the positive and the negative part of each pair of singular vectors.
 
     References
     ----------
@@ -112,46 +115,117 @@ def nndsvd_start(rows: Rows, k: int, random_state: Any) -> Start:
     Recognition 41, 2008.
     """
     found = _svd(rows, k, random_state)
-    U = np.asarray(rows.get(found.U), dtype=np.float64)
-    H, B = np.zeros((len(U), k)), np.zeros((found.Vt.shape[1], k))
+    B, signs, scales = np.zeros((found.Vt.shape[1], k)), np.ones(len(found.s)), np.zeros(len(found.s))
+    sizes_u = np.sqrt(rows.total(_squares_by_sign, found.U))  # (2, r)
     for j, s in enumerate(found.s):
         best = 0.0
-        for sign in (1.0, -1.0):
-            u, v = np.maximum(sign * U[:, j], 0.0), np.maximum(sign * found.Vt[j], 0.0)
-            size_u, size_v = np.linalg.norm(u), np.linalg.norm(v)
+        for sign, size_u in zip((1.0, -1.0), sizes_u[:, j], strict=True):
+            v = np.maximum(sign * found.Vt[j], 0.0)
+            size_v = np.linalg.norm(v)
             if size_u * size_v > best:
                 best = float(size_u * size_v)
                 root = np.sqrt(s * best)
-                H[:, j], B[:, j] = root * u / size_u, root * v / size_v
-    return Start(rows.put(H.astype(rows.dtype)), B, len(found.s), np.pad(found.s, (0, k - len(found.s))))
+                signs[j], scales[j], B[:, j] = sign, root / size_u, root * v / size_v
+    H = rows.each(partial(_one_sign, signs, scales, k, rows.dtype), found.U)
+    return Start(H, B, len(found.s), np.pad(found.s, (0, k - len(found.s))))
+
+
+def _squares_by_sign(U: np.ndarray) -> np.ndarray:
+    U = U.astype(np.float64)
+    return np.array([np.square(np.maximum(sign * U, 0.0)).sum(axis=0) for sign in (1.0, -1.0)])
+
+
+def _one_sign(
+    signs: np.ndarray, scales: np.ndarray, k: int, dtype: Any, start: int, stop: int, U: np.ndarray
+) -> np.ndarray:
+    """Return the parts of one sign of singular vectors, scaled; columns beyond the rank are zero."""
+    H = np.zeros((stop - start, k), dtype=dtype)
+    H[:, : len(signs)] = scales * np.maximum(signs * U.astype(np.float64), 0.0)
+    return H
 
 
 def _without_zeros(rows: Rows, start: Start) -> Start:
-    H = np.array(rows.get(start.H))
-    H, B = (np.where(factor > 0, factor, _FILL * factor.mean()) for factor in (H, start.B))
-    return Start(rows.put(H.astype(rows.dtype)), B, start.rank, start.sizes)
+    n, k = rows.shape[0], start.B.shape[1]
+    least = _FILL * float(rows.total(np.sum, start.H)) / (n * k)
+    H = rows.each(partial(_filled, least), start.H)
+    return Start(H, np.where(start.B > 0, start.B, _FILL * start.B.mean()), start.rank, start.sizes)
+
+
+def _filled(least: float, start: int, stop: int, H: np.ndarray) -> np.ndarray:
+    return np.where(H > 0, H, H.dtype.type(least))
 
 
 def random_start(rows: Rows, k: int, size: float, random_state: Any, *, nonnegative: bool) -> Start:
-    """Return random factors whose product has about the norm ``size``, drawn in row order on the host."""
+    """Return random factors whose product has a norm of about ``size``, drawn in row order on the host."""
     n, d = rows.shape
     rng = np.random.default_rng(random_state)
     B = rng.standard_normal((d, k)) * np.sqrt(size / (d * np.sqrt(k)))
-    H = np.empty((n, k), dtype=rows.dtype)
-    starts = range(0, n, _DRAWN)
-    # The first rows with the generator itself, the others with children of it, so that threads can share the work.
-    pieces = list(zip(starts, [rng, *rng.spawn(len(starts) - 1)], strict=True))
+    scale = float(np.sqrt(size / (n * np.sqrt(k))))
+    H = rows.each(RandomRows(k, random_state, rng, scale, rows.dtype, nonnegative=nonnegative))
+    return Start(H, np.abs(B) if nonnegative else B, min(k, n, d), np.full(k, size / np.sqrt(k)))
 
-    def draw(pieces: list, stop: Any) -> None:
-        for start, own in pieces:
-            part = H[start : start + _DRAWN]
-            drawn = own.standard_normal(part.shape)
-            drawn *= np.sqrt(size / (n * np.sqrt(k)))
-            part[:] = np.abs(drawn, out=drawn) if nonnegative else drawn
 
-    n_jobs = min(len(pieces), threads.n_threads())
-    threads.run(draw, [pieces[i::n_jobs] for i in range(n_jobs)])
-    return Start(rows.put(H), np.abs(B) if nonnegative else B, min(k, n, d), np.full(k, size / np.sqrt(k)))
+class RandomRows:
+    """Normal random rows (n, k) that do not depend on how the rows are cut into blocks; for `Rows.each`.
+
+    Parameters
+    ----------
+    k : int
+        Number of columns.
+    seed : int
+        Seed. Rows are drawn in pieces, each with its own generator, a child of this seed.
+    first : numpy.random.Generator, optional
+        The generator of the first piece, in place of such a child.
+    scale : float
+        Standard deviation.
+    dtype : dtype
+        The dtype of the rows.
+    nonnegative : bool
+        Whether absolute values are returned.
+
+    Examples
+    --------
+    >>> draw = RandomRows(2, 0)
+    >>> bool((draw(0, 9)[4:6] == draw(4, 6)).all())
+    True
+    """
+
+    def __init__(
+        self,
+        k: int,
+        seed: int,
+        first: np.random.Generator | None = None,
+        scale: float = 1.0,
+        dtype: Any = np.float64,
+        *,
+        nonnegative: bool = False,
+    ) -> None:
+        self.k, self.seed, self.first = k, seed, first
+        self.scale, self.dtype, self.nonnegative = scale, dtype, nonnegative
+
+    def __call__(self, start: int, stop: int) -> np.ndarray:
+        """Return the rows from start to stop."""
+        H = np.empty((stop - start, self.k), dtype=self.dtype)
+
+        def draw(pieces: list[int], _: Any) -> None:
+            for piece in pieces:
+                begin = piece * _DRAWN
+                end = min(begin + _DRAWN, stop)
+                drawn = self._generator(piece).standard_normal((end - begin, self.k))[max(start - begin, 0) :]
+                drawn *= self.scale
+                H[max(begin - start, 0) : end - start] = np.abs(drawn) if self.nonnegative else drawn
+
+        pieces = list(range(start // _DRAWN, -(-stop // _DRAWN)))
+        n_jobs = min(len(pieces), threads.n_threads())
+        threads.run(draw, [pieces[i::n_jobs] for i in range(n_jobs)])
+        return H
+
+    def _generator(self, piece: int) -> np.random.Generator:
+        if self.first is None:
+            return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(piece,)))
+        if piece == 0:
+            return deepcopy(self.first)
+        return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(piece - 1,)))
 
 
 def _given(rows: Rows, k: int, init: Any, size: float, nonnegative: bool) -> Start:

@@ -1,6 +1,6 @@
-"""Unconstrained minimisation by L-BFGS, for functions so cheap that SciPy's own overhead would dominate.
+"""Unconstrained minimisation by L-BFGS, for cheap functions, for which the overhead of SciPy would dominate.
 
-Every step satisfies Armijo's rule; a step that is much too short is lengthened.
+Every step satisfies the Armijo rule. A step that is much too short is lengthened.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 # Constants of the Armijo and the (weak) Wolfe condition.
 _ARMIJO, _WOLFE = 1e-4, 0.9
-# Evaluations of one line search at most, and how many of them may lengthen the step.
+# Most evaluations of one line search, and how many of them may lengthen the step.
 _MOST_TRIALS, _MOST_LONGER = 25, 4
 # Damping of the logarithm of a block's scale from step to step, and the least share of a step's curvature that a
 # block must have for its scale to be updated.
@@ -28,31 +28,31 @@ def lbfgs(
     blocks: Sequence[int] | None = None,
     first_step: float = np.inf,
 ) -> Iterator[tuple[float, Any]]:
-    """Minimise a smooth function, a step at a time, until no step lowers it any more.
+    """Minimise a smooth function step by step, until no step lowers it.
 
     Parameters
     ----------
     function : callable
-        Returns the value at x (``inf`` where there is none), and anything to be given to ``gradient``.
+        Returns the value at x (``inf`` if it is not defined), and any object for ``gradient``.
     gradient : callable
-        Returns the gradient, given what came with the value. Asked for right after the value, and only where that
-        was low enough.
+        Returns the gradient, given that object. It is called right after the value, and only if the value is low
+        enough.
     x : ndarray of shape (N,)
-        Where to start.
+        Initial point.
     memory : int
-        Pairs of steps and changes of the gradient that are kept.
+        Number of pairs of steps and gradient changes that are stored.
     blocks : sequence of int, optional
-        Sizes of the blocks that x consists of. Each has a scale of its own, learned from the steps, where their units
-        differ or are not known; one block when None.
+        Sizes of the blocks of x. Each has its own scale, learned from the steps, if their units differ or are
+        unknown; one block when None.
     first_step : float
-        The longest first step to try, in gradients: 1 where x is in units in which the curvature is about 1.
+        The longest first step to try, in multiples of the gradient: 1 if the curvature is about 1 in the units of x.
 
     Yields
     ------
     value : float
-        After each step, lower than before.
+        The value after each step, lower than before.
     extra : object
-        What came with it.
+        The object that belongs to the value.
 
     References
     ----------
@@ -86,7 +86,7 @@ def lbfgs(
                 return
             kept, scale[:] = 0, 1.0
             continue
-        # Without curvature information: the step at which a linear function that falls to 0 would be halved.
+        # Without curvature information: the step that would halve a linear function that decreases to 0.
         first = 1.0 if held else min(0.5 * abs(f) / -slope if f else 1.0 / np.sqrt(-slope), first_step)
         found = _search(function, gradient, x, f, slope, p, first)
         if found is None:
@@ -107,7 +107,7 @@ def lbfgs(
 
 
 def _rescale(scale: np.ndarray, parts: list[slice], s: np.ndarray, y: np.ndarray, *, first: bool) -> None:
-    """Update the scale of each block from a step and its change of the gradient, damped where there are several.
+    """Update the scale of each block from a step and its gradient change, damped if there are several blocks.
 
     One step may carry little information on some of several blocks.
     """
@@ -130,7 +130,7 @@ def _search(
     p: np.ndarray,
     step: float,
 ) -> tuple[np.ndarray, float, np.ndarray, Any] | None:
-    """Return a step along -p that satisfies Armijo's rule and, unless it was shortened, the weak Wolfe condition."""
+    """Return a step along -p that satisfies the Armijo rule and, unless shortened, the weak Wolfe condition."""
     low, f_low, slope_low, best = 0.0, f, slope, None
     for trial in range(_MOST_TRIALS):
         x_new = x - step * p

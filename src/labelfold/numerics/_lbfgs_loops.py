@@ -11,9 +11,10 @@ _compile = compiled(FAST)
 
 @_compile
 def direction(g, S, Y, rho, kept, held, scale):
-    """Return H g, H being the L-BFGS approximation of the inverse Hessian: the two-loop recursion.
+    """Return H g, where H is the L-BFGS approximation of the inverse Hessian, by the two-loop recursion.
 
-    The last ``held`` of ``kept`` steps S and changes Y lie in a ring; ``scale`` is the diagonal that they correct.
+    The last ``held`` of ``kept`` steps S and gradient changes Y are in a ring buffer; ``scale`` is the initial
+    diagonal.
     """
     memory = len(S)
     q = g.copy()

@@ -1,4 +1,4 @@
-"""Least squares with non-negative unknowns, row by row: exactly, or a step at a time."""
+"""Least squares with non-negative unknowns, row by row: exactly, or one step at a time."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from scipy import linalg
 from labelfold.rows.adapters._device_blocks import to_host
 from labelfold.rows.loops import on_gpu
 
-# What the last round over a row may still gain, relative to the row's own scale.
+# Tolerance of a row: largest gain of its last round, relative to the row's own scale.
 _TOL = 1e-24
 _MAX_ROUNDS = 2000
-# The reciprocal condition of Q below which single coordinates may gain next to nothing far from the minimum.
+# Reciprocal condition of Q below which coordinate steps may gain almost nothing far from the minimum.
 _STIFF = 1e-6
-# The same share for rows in float32, and the rounds on a device, after which the host solves the rows that are left.
+# The same tolerance for float32, and the number of rounds on a device, after which the host solves remaining rows.
 _TOL_SINGLE = 1e-12
 _DEVICE_ROUNDS = 200
 # Condition of Q up to which a device solves the rows directly: in float32 with one correction, with two, in float64.
 _GOOD, _SOLVED_SINGLE, _SOLVED = 1e3, 1e4, 1e8
 # Condition of Q up to which a device starts from the solution without bounds.
 _WELL_CONDITIONED = 1e4
-# Rounds of coordinate steps there between two solves of the variables that are not at 0.
+# Number of rounds of coordinate steps on a device between two solves of the variables that are not at 0.
 _ROUNDS = 4
 
 
 def nonnegative_rows(P: Any, Q: np.ndarray) -> Any:
     """Return the h >= 0 that minimises 1/2 h'Qh - p'h, for each row p of P; Q is positive definite.
 
-    P is an array of any library, and so is the result, in the dtype of P. On the host it is computed in float64.
+    P is an array of any library, and the result has its type and dtype. On the host it is computed in float64.
 
     Examples
     --------
@@ -42,7 +42,7 @@ def nonnegative_rows(P: Any, Q: np.ndarray) -> Any:
 
 
 class NonnegativeRows:
-    """`nonnegative_rows` with a given Q (a class, so that Q stays in float64 when it is shared with blocks)."""
+    """`nonnegative_rows` with a given Q. As an attribute Q stays in float64 when it is passed to blocks."""
 
     def __init__(self, Q: np.ndarray) -> None:
         self.Q = Q
@@ -93,12 +93,12 @@ def _on_device(P: Any, Q: np.ndarray) -> Any:
 
 
 def _there(xp: Any, a: np.ndarray, like: Any) -> Any:
-    """Return an array of the host on the device of another array and in its dtype."""
+    """Return a host array on the device of another array and in its dtype."""
     return xp.asarray(np.require(a, requirements=["C", "W"]), dtype=like.dtype, device=device(like))
 
 
 def hals(H: Any, P: Any, Q: Any, rounds: int = 1) -> Any:
-    """Return H after rounds in which each column in turn minimises 1/2 tr(HQH') - tr(P'H), clipped at 0.
+    """Return H after rounds of HALS: each column in turn minimises 1/2 tr(HQH') - tr(P'H), clipped at 0.
 
     Rows are independent: a round is one exact step for each coordinate of each row.
 
@@ -122,7 +122,7 @@ def hals(H: Any, P: Any, Q: Any, rounds: int = 1) -> Any:
 
 
 def _hals_anywhere(H: Any, P: Any, Q: Any, rounds: int) -> Any:
-    """Return the same for any array that follows the array API, a column of all rows at a time."""
+    """Return the same for any array that follows the array API, one column of all rows at a time."""
     xp = array_namespace(H)
     for j in list(range(H.shape[1])) * rounds:
         column = H[:, j] + (P[:, j] - H @ Q[:, j]) / Q[j, j]

@@ -1,18 +1,18 @@
-r"""The largest sum of two quotients of quadratic forms, found globally.
+r"""The global maximum of a sum of two Rayleigh quotients.
 
 .. math:: \max_w J(w) = \frac{\|R'Zw\|^2}{\|Zw\|^2} + \frac{w'Sw}{w'w}
 
-J has local maxima, so ascent from some starts is not enough. Write t for the first quotient. The best second quotient
-among all w whose first is at least t is, by the S-lemma (two quadratic forms on a sphere), exactly
+J has local maxima, so ascent from some points is not enough. Let t be the first quotient. The best second quotient
+among all w whose first quotient is at least t is, by the S-lemma (two quadratic forms on a sphere), exactly
 
 .. math:: V(t) = \min_{\nu \ge 0} \lambda_{\max}\big(S + \nu (C C' - t G)\big), \qquad C = Z'R, \; G = Z'Z,
 
-so that max J = max over t of t + V(t): one dimension, however many columns R has. And for a fixed nu the bound
+so max J = max over t of t + V(t), a problem in one dimension for any number of columns of R. For fixed nu the bound
 
 .. math:: h(t, \nu) = t + \lambda_{\max}\big(S + \nu (C C' - t G)\big) \ge t + V(t)
 
-is convex in t: where it is below a value at both ends of an interval, it is below it in between. Intervals of t, each
-with a nu, that cover all t in this way prove that nothing exceeds the value.
+is convex in t. If it is below a value at both ends of an interval, it is below it in between. Intervals of t that
+cover all t in this way, each with a nu, prove that J nowhere exceeds the value.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from scipy.linalg import lapack
 
 EPS = float(np.finfo(np.float64).eps)
 
-# Tolerance of the proof: no maximum exceeds the value found by more than this, relative to it.
+# Tolerance of the proof: the maximum exceeds the value found by at most this share of it.
 PROVED_TO = 2e-7
 
-# Z is worth a factorisation where it has more rows than this, and more than twice as many as columns.
+# Z is replaced by its triangular factor if it has more rows than this, and more than twice as many rows as columns.
 _TALL = 512
 
-# Gradients relative to J: below the first a point is nearly stationary, below the second stationary.
+# Norms of the gradient relative to J: below the first a point is nearly stationary, below the second stationary.
 _FLAT, _REACHED = 1e-6, 1e-13
 
-# Intervals are split at most this often: round-off can make a bound useless where nu is very large.
+# Largest number of splits of intervals: round-off can make a bound useless if nu is very large.
 _MOST_NODES = 300
 
 
 class Interval(NamedTuple):
-    """Where t is between ``low`` and ``high`` no J exceeds the target, as ``nu`` shows at both ends."""
+    """An interval of t in which J does not exceed the target; ``nu`` proves it at both ends."""
 
     low: float
     high: float
@@ -51,11 +51,11 @@ class Maximum(NamedTuple):
     Attributes
     ----------
     w : ndarray of shape (m,)
-        Where it is, of length 1.
+        The maximiser, of norm 1.
     value : float
         J(w).
     cover : list of Interval
-        The intervals of t that prove it. The first has nu = 0; t beyond the last cannot be reached by any w.
+        The intervals of t that prove it. The first has nu = 0. No w has a t beyond the last one.
     """
 
     w: np.ndarray
@@ -64,18 +64,18 @@ class Maximum(NamedTuple):
 
 
 class RatioSum:
-    """J and what is needed to maximise it.
+    """J, and the matrices that are needed to maximise it.
 
     Parameters
     ----------
     S : ndarray of shape (m, m)
         Symmetric positive semi-definite.
     Z : ndarray of shape (l, m)
-        Any l; kept as its triangular factor where l is well above m.
+        Any number of rows l; stored as its triangular factor if l is much larger than m.
     R : ndarray of shape (l, q)
         The responses.
     G : ndarray of shape (m, m), optional
-        Z'Z, where it is known.
+        Z'Z, if it is known.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class RatioSum:
         self.S, self.Z, self.R = S, Z, R
         self.C = Z.T @ R
         self.CC, self.G = self.C @ self.C.T, Z.T @ Z if G is None else G
-        # Below this squared length Zw is round-off, and so is its quotient.
+        # Below this squared norm Zw is round-off, and so is its quotient.
         self.least = (16 * EPS) ** 2 * float(np.trace(self.G))
 
     def parts(self, w: np.ndarray) -> tuple[float, float, float]:
@@ -110,7 +110,7 @@ class RatioSum:
         return sum(self.parts(w)[:2])
 
     def matrix(self, t: float, nu: float) -> np.ndarray:
-        """Return S + nu (CC' - t G), of which a maximum is the first eigenvector."""
+        """Return S + nu (CC' - t G), whose leading eigenvector is the maximiser for the right t and nu."""
         return self.S + nu * (self.CC - t * self.G)
 
     def top(self, t: float, nu: float) -> tuple[float, np.ndarray, float]:
@@ -119,17 +119,17 @@ class RatioSum:
         return t + value, v, float(((self.C.T @ v) ** 2).sum() - t * (v @ self.G @ v))
 
     def is_below(self, t: float, nu: float, target: float) -> bool:
-        """Return whether h(t, nu) is below a target: whether a Cholesky factor exists, which costs less than h."""
+        """Return whether h(t, nu) is below a target, by a Cholesky factorisation, which costs less than h."""
         A = (nu * t) * self.G
         A -= self.S
         if nu:
             A -= nu * self.CC
         A.flat[:: len(A) + 1] += target - t
-        # A is symmetric, and A.T in the order LAPACK wants.
+        # A is symmetric, and LAPACK factors A.T in place.
         return lapack.dpotrf(A.T, lower=1, overwrite_a=1, clean=0)[1] == 0
 
     def best_fit(self) -> tuple[float, np.ndarray]:
-        """Return the largest first quotient, and where it is: the least-squares direction of the responses."""
+        """Return the largest first quotient and its maximiser: the least-squares direction of the responses."""
         R, Z = self.R, self.Z
         if len(Z) > Z.shape[1]:
             Q, Z = np.linalg.qr(Z)
@@ -144,7 +144,7 @@ class RatioSum:
         return float(s[0] ** 2), w / np.linalg.norm(w)
 
     def ascend(self, w: np.ndarray, max_iter: int = 60) -> tuple[np.ndarray, float]:
-        """Return a local maximum reached from w, and its value: by Newton or eigenvector steps."""
+        """Return a local maximum and its value, by Newton or eigenvector steps from w."""
         w = w / np.linalg.norm(w)
         value = self.value(w)
         for _ in range(max_iter):
@@ -165,7 +165,7 @@ class RatioSum:
         return w, value
 
     def _settled(self, w: np.ndarray, value: float, step: np.ndarray | None, size: float) -> np.ndarray:
-        """Return w to full precision, by Newton steps on the gradient: J itself is flat at its maximum."""
+        """Return w to full precision by Newton steps on the gradient, since J itself is flat at its maximum."""
         for _ in range(3):
             if size <= _REACHED * value or step is None or self.value(step) < value * (1 - 64 * EPS):
                 break
@@ -177,7 +177,7 @@ class RatioSum:
         return w
 
     def derivatives(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return half of J's gradient on the sphere and of its second derivative, that negated; and `matrix`."""
+        """Return half of J's gradient on the sphere, minus half of its second derivative, and `matrix`."""
         t, s, square = self.parts(w)
         nu = 1 / square if square > self.least else 0.0
         M, Gw = self.matrix(t, nu), self.G @ w
@@ -193,8 +193,8 @@ class RatioSum:
 
 
 def _tangent_step(w: np.ndarray, gradient: np.ndarray, N: np.ndarray) -> np.ndarray | None:
-    """Return where Newton's step among unit vectors leads, or None where J is not concave."""
-    # N w = 0: adding a term along w of the size of N makes the system regular and does not change tangent steps.
+    """Return the unit vector after a Newton step on the sphere; None if J is not concave at w."""
+    # N w = 0, so a term along w of the size of N makes the system regular and does not change tangent steps.
     A = np.outer(np.abs(np.diagonal(N)).max(initial=EPS) * w, w)
     A += N
     _, step, failed = lapack.dposv(A.T, gradient, lower=1, overwrite_a=1)
@@ -205,7 +205,7 @@ def _tangent_step(w: np.ndarray, gradient: np.ndarray, N: np.ndarray) -> np.ndar
 
 
 def _uphill(w: np.ndarray, gradient: np.ndarray, N: np.ndarray) -> list[np.ndarray]:
-    """Return unit vectors reached by uphill steps along the eigenvectors of N, of Newton's length and shorter."""
+    """Return unit vectors after ascent steps along the eigenvectors of N, of the length of Newton's and shorter."""
     values, U = np.linalg.eigh(N)
     length = np.maximum(np.abs(values), 1e-10 * np.abs(values).max(initial=EPS))
     step = U @ ((U.T @ gradient) / length)
@@ -219,7 +219,7 @@ def first_eigenvector(M: np.ndarray) -> tuple[float, np.ndarray]:
     if m == 1:
         return float(M[0, 0]), np.ones(1)
     values, vectors, count, _, failed = lapack.dsyevr(M.T, range="I", il=m, iu=m)
-    # Where the largest eigenvalue is a multiple one, LAPACK may return none of its vectors, without an error.
+    # If the largest eigenvalue is a multiple one, LAPACK may return no vector, without an error.
     if failed or count != 1:
         values, vectors = np.linalg.eigh(M)
         return float(values[-1]), vectors[:, -1]
@@ -240,13 +240,13 @@ def maximise(
     problem : RatioSum
         J.
     starts : list of ndarray of shape (m,), optional
-        Where maxima are suspected: the better the best of them, the shorter the search.
+        Starting points near maxima. The better the best of them, the shorter the search.
     proved_to : float
-        How far above what is returned the maximum may be, relative to it.
+        Tolerance: the maximum exceeds the returned value by at most this share of it.
     cover : list of Interval, optional
-        The proof of a similar problem, where there is one: what holds of it need not be found again.
+        The proof of a similar problem, whose intervals are tried first.
     t_max : float, optional
-        The largest first quotient, where it is known.
+        The largest first quotient, if it is known.
 
     Returns
     -------
@@ -268,11 +268,11 @@ def maximise(
         t_max, fit = problem.best_fit()
     w, best = max((problem.ascend(v) for v in starts or [principal, fit]), key=lambda pair: pair[1])
     search = _Search(problem, w, best, proved_to, s, principal)
-    # With nu = 0 the bound is t + s. What lies beyond the end is within half of the tolerance of it.
+    # With nu = 0 the bound is t + s. Beyond the end, t is within half of the tolerance of t_max.
     start, end = max(0.0, best - s), t_max - proved_to / 2 * best
     if end <= start:
         return Maximum(w, best, [Interval(0.0, max(start, t_max), 0.0)])
-    # A cover of more intervals than a search makes is not reused: most of its intervals would fail.
+    # A cover with more intervals than a new search makes is not reused: most of its intervals would fail.
     known = cover[1:-1] if cover and len(cover) <= _MOST_NODES else []
     todo = [(max(a, start), min(b, end), nu, nu) for a, b, nu in known if a < end and b > start]
     if todo:
@@ -295,7 +295,7 @@ def maximise(
         middle = (low + high) / 2
         nu = search.best_nu(middle, (nu_low + nu_high) / 2)
         todo += [(middle, high, nu, nu_high), (low, middle, nu_low, nu)]
-    proof += [Interval(low, high, nu) for low, high, _, nu in todo]  # where round-off allows no better
+    proof += [Interval(low, high, nu) for low, high, _, nu in todo]  # unproved because of round-off
     proof.sort()
     start = max(0.0, search.best - s)
     last = Interval(max(end, start), t_max, proof[-1].nu if proof else 0.0)
@@ -303,7 +303,7 @@ def maximise(
 
 
 def merged(problem: RatioSum, found: Maximum, proved_to: float = PROVED_TO) -> list[Interval]:
-    """Return a proof of the same in fewer intervals: neighbours are made one where one nu serves both."""
+    """Return a proof with fewer intervals: neighbours are merged if one nu serves both."""
     target = found.value * (1 + proved_to / 2)
     wide = [found.cover[0]]
     for low, high, nu in found.cover[1:-1]:
@@ -327,7 +327,7 @@ def _covering(
 
 
 class _Search:
-    """The best so far, and bounds that tell where a better one may be."""
+    """The best point so far, and bounds on where a better one can be."""
 
     def __init__(
         self,
@@ -344,17 +344,17 @@ class _Search:
 
     @property
     def target(self) -> float:
-        # The last half of the tolerance is for t beyond the last interval.
+        # The other half of the tolerance is for t beyond the last interval.
         return self.best * (1 + self.proved_to / 2)
 
     def covering(self, low: float, high: float, nu_low: float, nu_high: float) -> float | None:
-        """Return a nu that shows that t from ``low`` to ``high`` has nothing above the target, if one is found."""
+        """Return a nu that proves J <= target for t from ``low`` to ``high``; None if none is found."""
         return _covering(self.problem, self.target, low, high, nu_low, nu_high)
 
     def best_nu(self, t: float, guess: float) -> float:
-        """Return the nu of the least bound at t; where even that is above the best, find what is better.
+        """Return the nu of the least bound at t. If even this bound is above the best value, search a better point.
 
-        The bound is convex in nu: its tangents at two sides of the minimum bound it from below.
+        The bound is convex in nu, so its tangents on both sides of the minimum bound it from below.
         """
         low, f_low, v_low = 0.0, t + self.s, self.principal
         slope_low = float(((self.problem.C.T @ v_low) ** 2).sum() - t * (v_low @ self.problem.G @ v_low))
@@ -373,7 +373,7 @@ class _Search:
                 low, f_low, slope_low, v_low = nu, f, slope, v
             if v_high is None:
                 if nu * t * self.size > 1e16 * f_low:
-                    break  # beyond this all digits are gone
+                    break  # for larger nu all digits are lost
                 nu *= 8
                 continue
             meet = (f_low - f_high + slope_high * high - slope_low * low) / (slope_high - slope_low)
@@ -388,7 +388,7 @@ class _Search:
         return nu_best
 
     def _improve(self, v: np.ndarray, u: np.ndarray) -> None:
-        """Look for something better than the best between two eigenvectors, of either side of a least bound."""
+        """Search a better point between two eigenvectors from both sides of a least bound."""
         angles = np.linspace(0, np.pi, 17)[:-1]
         between = [np.cos(a) * v + np.sin(a) * u for a in angles]
         between = [w for w in between if np.linalg.norm(w) > 1e-8]

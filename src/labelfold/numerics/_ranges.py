@@ -1,4 +1,4 @@
-"""Numbers that cannot be computed with are refused, in the same words everywhere."""
+"""Checks that numbers are in a range where they can be computed with, with common error messages."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy as np
 
 from labelfold.rows import Block, Rows
 
-# Norms of X between which its fourth powers (float32: squares) stay within the range of the dtype.
+# Range of the norm of X in which its fourth powers (float32: squares) do not overflow or vanish.
 NORMS = {np.dtype(np.float64): (1e-70, 1e70), np.dtype(np.float32): (1e-15, 1e15)}
 
 
 def check_norm(square: float, dtype: Any = np.float64) -> None:
-    """Refuse an X whose squared norm is so large, or so small, that powers of it cannot be computed with.
+    """Raise an error if the squared norm of X is so large, or so small, that its powers overflow or vanish.
 
     Examples
     --------
@@ -32,23 +32,23 @@ def check_norm(square: float, dtype: Any = np.float64) -> None:
 
 
 def count_negative(X: Block) -> Any:
-    """Return how many rows of a block have negative entries, a sum over rows."""
+    """Return the number of rows of a block with negative entries, a sum over rows."""
     return X.xp.count_nonzero(X.min() < 0)
 
 
 def refuse_negative(rows: Rows, n_negative: float, *, by_choice: bool = False, estimator: str) -> None:
-    """Raise a ValueError that names the first negative entry, where some rows have one.
+    """Raise a ValueError that names the first negative entry, if some rows have one.
 
     Parameters
     ----------
     rows : Rows
         The data.
     n_negative : float
-        How many rows have negative entries, as a pass with `count_negative` found.
+        Number of rows with negative entries, from a pass with `count_negative`.
     by_choice : bool
-        Whether they are refused because of an option, ``nonnegative``.
+        Whether they are refused because of the option ``nonnegative``.
     estimator : str
-        Its name, for messages.
+        Name of the estimator, for messages.
     """
     if not n_negative:
         return
@@ -64,3 +64,22 @@ def refuse_negative(rows: Rows, n_negative: float, *, by_choice: bool = False, e
 
 def _least(X: Block) -> Any:
     return X.min()
+
+
+def nonnegative_numbers(name: str, values: Any, *, zero: bool = True) -> list[float]:
+    """Return a sequence of finite numbers of at least 0 (above 0 without ``zero``) as floats, or raise an error.
+
+    >>> nonnegative_numbers("ridges", (0, 1))
+    [0.0, 1.0]
+    """
+    try:
+        numbers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        numbers = np.empty(0)
+    inside = np.isfinite(numbers) & (numbers >= 0 if zero else numbers > 0)
+    if numbers.ndim != 1 or not len(numbers) or not inside.all():
+        raise ValueError(
+            f"{name}={values!r} was given, where a sequence of finite numbers {'of at least' if zero else 'above'} 0 "
+            "is expected; give one of them or more"
+        )
+    return numbers.tolist()

@@ -1,4 +1,4 @@
-"""The scale of rows: what weights that suit any unit are multiples of."""
+"""The scale of rows. Default weights are multiples of it, so that they suit any unit of X."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import numpy as np
 
 from labelfold.rows import Block, Rows
 
-# The mean of so many rows is near enough to that of all for sums about it to keep their digits.
+# Number of rows whose mean is a provisional centre: near enough to the mean that sums about it keep their digits.
 _FEW = 64
 
 
 def row_spread(rows: Rows, mask: np.ndarray | None = None) -> float:
-    """Return the mean squared distance of the rows from their mean, in one pass; 1 where that is 0.
+    """Return the mean squared distance of the rows from their mean, in one pass; 1 if it is 0.
 
-    Two rows drawn at random lie at twice as large a squared distance from each other, on average.
+    The mean squared distance between two rows drawn at random is twice as large.
 
     Parameters
     ----------
     rows : Rows
         Any rows.
     mask : ndarray of bool, shape (n,), optional
-        Which rows count; all when None.
+        The rows to use; all when None.
 
     Examples
     --------
@@ -41,17 +41,17 @@ def row_spread(rows: Rows, mask: np.ndarray | None = None) -> float:
     if not np.isfinite(square):
         raise ValueError("the squares of X overflow; scale X to about 1")
     found = float(square) / count - float(shift @ shift)
-    # What rows that are all the same leave is the round-off of their own length.
-    # All is in double precision but the centre: rows in single precision lie off it by one of its last places.
+    # For equal rows the result is only the round-off of their norm. Everything is in double precision except the
+    # centre, from which rows in single precision differ by a unit in the last place.
     eps, single = float(np.finfo(np.float64).eps), float(np.finfo(rows.dtype).eps)
-    # Squares of sparse rows are centred after they are made, which loses as much of them.
+    # Sparse rows are centred after squaring, which loses as many digits.
     lost = 10 * eps if some.whole().is_sparse else max((10 * eps) ** 2, 10 * eps * single**2)
     least = lost * float(near @ near)
     return found if found > least else 1.0
 
 
 def kernel_spread(K: np.ndarray) -> float:
-    """Return `row_spread` in the space of a kernel, from the kernel of all rows with each other.
+    """Return `row_spread` in the space of a kernel, from the kernel matrix of all rows.
 
     Examples
     --------

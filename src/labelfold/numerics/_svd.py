@@ -14,23 +14,23 @@ from labelfold.rows import Block, Rows
 
 
 class SVD(NamedTuple):
-    """A truncated singular value decomposition, X = U diag(s) Vt but for what it leaves out.
+    """A truncated singular value decomposition X = U diag(s) Vt.
 
     Attributes
     ----------
     U : array of shape (n, k)
-        Left singular vectors, in the dtype of X, living with the rows (``rows.get`` brings them to the host).
+        Left singular vectors, in the dtype of X, stored with the rows (``rows.get`` copies them to the host).
     s : ndarray of shape (k,)
         Singular values, descending.
     Vt : ndarray of shape (k, d)
         Right singular vectors; the largest entry of each, by magnitude, is positive.
     residual : float
-        Largest ``||X'X v - s^2 v||``, relative to s^2, of the vectors asked for (before their last digits are
-        mended from X itself).
+        Largest ``||X'X v - s^2 v||``, relative to s^2, of the requested vectors (before the final correction of their
+        last digits).
     n_iter : int
-        Iterations.
+        Number of iterations.
     n_passes : int
-        How often X was read, the passes for U included.
+        Number of passes over X, including those for U.
     converged : bool
         Whether the residual reached ``tol``.
     """
@@ -55,26 +55,25 @@ def randomized_svd(
 ) -> SVD:
     r"""Return the leading singular values and vectors of the rows.
 
-    A random block Q is multiplied by X'X again and again, one pass over X each time; the best vectors of all
-    the products so far are the answer (Rayleigh-Ritz), until their residuals are small. What came of a
-    product is kept up to a few blocks and then condensed to its best vectors (a thick restart), so memory
-    stays :math:`O(k (n + d))`.
+    A random block Q is multiplied by X'X repeatedly, in one pass over X each. The best vectors in the span of all
+    products so far (Rayleigh-Ritz) are the result when their residuals are small. After a few blocks the basis is
+    reduced to its best vectors (a thick restart), so memory stays :math:`O(k (n + d))`.
 
     Parameters
     ----------
     rows : Rows
         n rows of d columns; a `Centered` view for principal components.
     n_components : int
-        k, how many to find. Where X has a smaller rank, that many are found, with a warning.
+        Number k of components. If X has a smaller rank, fewer are found, with a warning.
     n_oversamples : int
-        Further columns of the block, which speed up the last of the k.
+        Further columns of the block, which speed up the convergence of the last of the k.
     max_iter : int
-        The most iterations; each reads X once.
+        Largest number of iterations; each reads X once.
     tol : float
-        Stop when :math:`\|X'X v - s^2 v\| \le tol\, s^2` for each of the k vectors, or when round-off allows
-        no more. Singular values are then accurate to about the square of that.
+        Stop when :math:`\|X'X v - s^2 v\| \le tol\, s^2` for each of the k vectors, or at the limit set by round-off.
+        The relative error of the singular values is then about the square of that.
     random_state : int, Generator or None
-        Seeds the first block, which is drawn on the host: every container starts alike.
+        Seed of the first block. It is drawn on the host, so that every container starts with the same block.
 
     Returns
     -------
@@ -82,9 +81,9 @@ def randomized_svd(
 
     Notes
     -----
-    Products with X'X alone would lose singular values below the square root of round-off, relative to the
-    largest. Where the k-th comes near that, at most four further passes work on X itself (Golub-Kahan steps):
-    values are then accurate to round-off relative to the largest.
+    Products with X'X alone would lose singular values below the square root of round-off, relative to the largest. If
+    the k-th value is near that, at most four further passes work on X itself (Golub-Kahan steps). Values are then
+    accurate to round-off relative to the largest.
 
     References
     ----------
@@ -146,8 +145,8 @@ def row_side_svd(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the largest squared singular values (k,) and right vectors (d, k), by products with XX'.
 
-    For sparse rows that are fewer than columns: but for two products with X an iteration works on vectors as long as
-    there are rows. Values that are lost in round-off are left out.
+    For sparse rows that are fewer than the columns. Except for two products with X, an iteration works on vectors of
+    length n. Values that are lost in round-off are left out.
     """
     n, eps = rows.shape[0], float(np.finfo(rows.dtype).eps)
     Q = np.random.default_rng(random_state).standard_normal((n, min(n_components + n_oversamples, n)))
@@ -166,9 +165,9 @@ def _normal(X: Block, Q: Any) -> Any:
 
 
 def _mend(rows: Rows, s: np.ndarray, V: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return singular values and right vectors with the digits that X'X has lost.
+    """Return singular values and right vectors, with the digits that X'X has lost recomputed.
 
-    The columns of H = X V / s are nearly orthonormal, small as s may be: made so, as W, they lose nothing,
+    The columns of H = X V / s are nearly orthonormal, even for small s. Their orthonormal basis W loses no digits,
     and X'W has the singular values of X.
     """
     for _ in range(4):
@@ -190,11 +189,12 @@ def _there_and_back(X: Block, M: Any) -> tuple[Any, Any]:
 
 
 def _left_vectors(rows: Rows, s: np.ndarray, V: np.ndarray, eps: float) -> Any:
-    """Return U = X V / s, living with the rows, orthonormal."""
+    """Return U = X V / s with orthonormal columns, stored with the rows."""
     U, G = rows.sweep(_scores, shared=(V / s,))
     if np.abs(G - np.eye(len(G))).max(initial=0.0) <= 1e4 * eps:
         return U
-    # A small s magnifies round-off: each column is made orthogonal to those of larger values, which stay.
+    # A small s magnifies round-off, so each column is made orthogonal to those of larger values, which stay
+    # unchanged.
     R = linalg.cholesky(G)
     return rows.map(_times, U, shared=(linalg.solve_triangular(R, np.eye(len(R))),))
 

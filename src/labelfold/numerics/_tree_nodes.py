@@ -1,4 +1,4 @@
-"""Trees grown by scikit-learn, kept as plain arrays."""
+"""Trees grown by scikit-learn, stored as plain arrays."""
 
 from __future__ import annotations
 
@@ -9,41 +9,41 @@ import numpy as np
 
 from labelfold.rows._host import dense
 
-# Size of the blocks that rows are processed in, in numbers.
+# Number of entries of a block of rows.
 _SLAB = 2**22
 
-# Larger numbers are clipped to this: the range of single precision.
+# Larger numbers are clipped to this value, to stay in the range of single precision.
 _FAR = 1e30
 
 
 class TreeNodes:
-    """The mean over trees of the value of the leaf that a row comes to.
+    """The mean over trees of the value of the leaf that a row reaches.
 
-    scikit-learn's own trees are compiled objects: read from a file, they would trust the numbers in it. Arrays are
-    safe to load, and hundreds of trees are one object. The compiled trees are used as long as they are at hand; a
-    model that comes from a file has the arrays alone. Both lead a row to the same leaves.
+    scikit-learn's own trees are compiled objects, which would trust numbers read from a file. Arrays are safe to
+    load, and hundreds of trees are one object. The compiled trees are used while they exist; a model from a file has
+    only the arrays. Both lead a row to the same leaves.
 
     Parameters
     ----------
     trees : sequence of sklearn.tree._tree.Tree
         The ``tree_`` of fitted trees.
     values : ndarray of shape (nodes, c)
-        What each node says of a row, the nodes of one tree after those of another.
+        The value of each node; the nodes of one tree follow those of the previous one.
     middle, size : ndarray of shape (d,), optional
-        The trees were grown on columns less their middle, divided by their size.
+        The trees were grown on columns from which ``middle`` was subtracted, divided by ``size``.
 
     Attributes
     ----------
     roots : ndarray of shape (trees,)
         The first node of each tree.
     columns : ndarray of shape (m,)
-        The columns that some tree asks for.
+        The columns that some tree splits on.
     column, threshold : ndarray of shape (nodes,)
-        A row goes left where its value in this one of `columns` is at most the threshold.
+        A row goes left if its value in this one of `columns` is at most the threshold.
     left, right : ndarray of shape (nodes,)
-        Where it goes; a leaf leads to itself.
+        Index of the next node; a leaf leads to itself.
     depth : int
-        The longest way from a root to a leaf.
+        Length of the longest path from a root to a leaf.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class TreeNodes:
         self._compiled = list(trees)
 
     def __call__(self, X: Any) -> np.ndarray:
-        """Return the mean value of the leaves that rows X (n, d), an array or CSR matrix, come to, (n, c)."""
+        """Return the mean value (n, c) of the leaves that rows X (n, d), an array or CSR matrix, reach."""
         columns = slice(None) if self._compiled else self.columns
         X = X[:, columns]
         middle, size = (None if part is None else part[columns] for part in (self.middle, self.size))
@@ -82,7 +82,7 @@ class TreeNodes:
         return total / len(self.roots)
 
     def _leaves(self, X: np.ndarray, root: int) -> np.ndarray:
-        """Return the leaf of one tree that each row comes to."""
+        """Return the leaf of one tree that each row reaches."""
         found, walking = np.full(len(X), root), np.arange(len(X))
         for _ in range(self.depth):
             node = found[walking]
@@ -92,12 +92,12 @@ class TreeNodes:
         return found
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what is saved: the arrays."""
+        """Return the state to save: the arrays."""
         return {**self.__dict__, "_compiled": []}
 
 
 def single(X: np.ndarray, middle: np.ndarray | None = None, size: np.ndarray | None = None) -> np.ndarray:
-    """Return rows as scikit-learn's trees take them, in single precision, less a middle and divided by a size."""
+    """Return rows in single precision for scikit-learn's trees, with a middle subtracted, and divided by a size."""
     if middle is not None:
         X = np.clip((X - middle) / size, -_FAR, _FAR)
     return np.ascontiguousarray(X, dtype=np.float32)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +15,7 @@ from scipy import sparse
 from labelfold.rows._blocks import Block
 from labelfold.rows._protocol import Rows
 from labelfold.rows._sums import Term
-from labelfold.rows._wrappers import Centered, Featurized, Weighted, centered
+from labelfold.rows._wrappers import Centered, Featurized, Weighted, center_parts, centered
 from labelfold.rows.adapters._memory import memory_rows
 from labelfold.rows.adapters._stream import IterableRows, memmap_rows, npy_rows
 
@@ -26,9 +27,12 @@ __all__ = [
     "Term",
     "Weighted",
     "as_rows",
+    "center_parts",
     "centered",
     "first_unlike_a_number",
+    "gathered",
     "is_table",
+    "refuse_odd_table",
     "stored_values",
 ]
 
@@ -39,11 +43,11 @@ def as_rows(X: Any) -> Rows:
     Parameters
     ----------
     X : container
-        A NumPy array, nested lists or a DataFrame of numbers; a SciPy sparse matrix or array (CSR is used as it
-        is, other formats are converted); a ``numpy.memmap`` or the path of a .npy file (streamed); a list
-        of blocks, or any object or function that gives the same blocks anew each time (streamed); an
-        array-API array such as a torch tensor, dense or sparse (worked on where it is); a Dask array (dense
-        chunks, or chunks that hold SciPy sparse matrices).
+        A NumPy array, nested lists or a DataFrame of numbers; a SciPy sparse matrix or array (CSR is used unchanged,
+        other formats are converted); a ``numpy.memmap`` or the path of a .npy file (streamed); a list of blocks, or
+        any object or function that returns the same blocks each time (streamed); an array-API array such as a torch
+        tensor, dense or sparse (processed on its device); a Dask array (dense chunks, or chunks that hold SciPy
+        sparse matrices).
 
     Returns
     -------
@@ -84,7 +88,7 @@ def _adapted(X: Any) -> Rows:
 
 
 def is_table(X: Any) -> bool:
-    """Return whether X is of a kind that scikit-learn's own validation understands, and holds in memory."""
+    """Return whether X is an in-memory container that scikit-learn's own validation accepts."""
     if isinstance(X, np.ndarray) or sparse.issparse(X):
         return not isinstance(X, np.memmap)
     others = isinstance(X, Rows | str | os.PathLike) or _is_dask(X) or is_array_api_obj(X) or _is_blocks(X)
@@ -92,7 +96,7 @@ def is_table(X: Any) -> bool:
 
 
 def first_unlike_a_number(X: Any) -> str:
-    """Say which column of a table holds what is no number, and in which row (from 0); nothing where none does.
+    """Return which column of a table holds a value that is not a number, and its row (from 0); "" if none does.
 
     >>> first_unlike_a_number(np.array([[1, "2"], [3, "red"]], dtype=object))
     "Column 1 holds 'red' in row 1"
@@ -116,8 +120,25 @@ def first_unlike_a_number(X: Any) -> str:
     return ""
 
 
+def refuse_odd_table(X: Any) -> None:
+    """Raise an error for a data frame with a name twice, or rows of different lengths in a list.
+
+    >>> refuse_odd_table([[1.0], [1.0, 2.0]])
+    Traceback (most recent call last):
+    ValueError: X holds rows of different lengths, where each row has a number for every column; fill the gaps first
+    """
+    names = list(X.columns) if hasattr(X, "columns") else []
+    if len(set(names)) < len(names):
+        twice = next(name for name, times in Counter(names).items() if times > 1)
+        raise ValueError(f"X has more than one column named {twice!r}; give each column a name of its own")
+    if isinstance(X, list | tuple) and len({len(row) for row in X if isinstance(row, list | tuple)}) > 1:
+        raise ValueError(
+            "X holds rows of different lengths, where each row has a number for every column; fill the gaps first"
+        )
+
+
 def _shortened(value: Any) -> str:
-    """Return a value as a message shows it.
+    """Return a value as text for a message.
 
     >>> _shortened("a" * 50), _shortened(["x"])
     ("'aaaaaaaaaaaaaaaaaaaaaaaaa...'", "['x'] of type list")
@@ -134,6 +155,11 @@ def stored_values(X: Any) -> np.ndarray:
     array([2., 3.])
     """
     return X.data if sparse.issparse(X) else X
+
+
+def gathered(value: Any) -> Any:
+    """Return a Dask array as NumPy, and any other value unchanged."""
+    return value.compute() if _is_dask(value) and hasattr(value, "compute") else value
 
 
 def _is_dask(X: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Sums over rows that blocks compute: products and triangular factors, added to each worker's total."""
+"""Sums over rows that blocks compute: products and triangular factors, added to the total of each worker."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from scipy.linalg import get_blas_funcs
 
 from labelfold.rows._sums import Term
 
-# Below this many multiplications SciPy's product is used: compiling a kernel would take longer than it saves.
+# Below this many multiplications SciPy's product is used, because compiling a loop would take longer.
 _SMALL_PRODUCT = 4_000_000
 
 
 def is_small(multiplications: int) -> bool:
-    """Return whether a product is best left to SciPy."""
+    """Return whether SciPy's product is best for this size."""
     return multiplications < _SMALL_PRODUCT
 
 
@@ -102,14 +102,14 @@ class CSRGram(Term):
 
 
 class Triangle(Term):
-    """The triangular factor of all rows stacked: factors are "added" by factoring them one above the other."""
+    """The triangular factor of all rows stacked. Factors are "added" by factoring them one above the other."""
 
     def __init__(self, rows: np.ndarray) -> None:
         self.rows = rows
 
     def add(self, total: list[np.ndarray] | None) -> list[np.ndarray]:
         """Stack the block's rows."""
-        # Rows are collected first: a factorisation of a few rows costs as much as one of many.
+        # Rows are collected first, because factoring a few rows costs as much as factoring many.
         total = [] if total is None else total
         total.append(self.rows)
         width = self.rows.shape[1]
@@ -119,12 +119,12 @@ class Triangle(Term):
 
     @staticmethod
     def merge(left: list[np.ndarray], right: list[np.ndarray]) -> list[np.ndarray]:
-        """Stack two workers' factors."""
+        """Stack the factors of two workers."""
         return [triangle_of(np.vstack([*left, *right]))]
 
     @staticmethod
     def finish(total: list[np.ndarray]) -> np.ndarray:
-        """Return the factor of all."""
+        """Return the factor of all rows."""
         return triangle_of(np.vstack(total))
 
 
@@ -160,7 +160,7 @@ def unshift_gram(sums: tuple, center: np.ndarray) -> np.ndarray:
 
 
 def less_outer(A: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Return A - left @ right, written over A: some rows at a time, since A may be all that fits in memory."""
+    """Return A - left @ right, written over A in blocks of rows, since A may fill most of the memory."""
     A = np.require(A, requirements="W")
     for start in range(0, len(A), 256):
         here = slice(start, start + 256)
@@ -169,7 +169,7 @@ def less_outer(A: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray
 
 
 def mirror(A: np.ndarray) -> np.ndarray:
-    """Return A with its lower triangle written over its upper one, a tile at a time."""
+    """Return A with its lower triangle copied to its upper one, a tile at a time."""
     A = np.require(A, requirements="W")
     for start in range(0, len(A), 256):
         here, below = slice(start, start + 256), slice(start + 256, None)

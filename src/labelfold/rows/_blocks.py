@@ -1,25 +1,25 @@
-"""Blocks: what a function of a pass sees of the data, some rows at a time.
+"""Blocks: some rows of the data, as a function of a pass gets them.
 
-Every block answers the same few questions, whichever way its rows are stored:
+Every block has the same operations, for every storage of its rows:
 
 ==============  =====================================================================================
 ``X @ M``       (m, k), a row result, in the dtype of X
 ``X.t(H)``      X'H (d, k), a sum over rows
 ``X.gram()``    X'X (d, d), a sum over rows: for d within a memory budget
-``X.qr(H)``     triangular factor of [X, H]: a "sum" of its own kind, for the same d
+``X.qr(H)``     triangular factor of [X, H], merged like a sum, for the same d
 ``X.inner(A)``   A'A (k, k), or A'B with a second array: a sum over rows of row results, in float64
 ``X.colsum()``  column sums (d,), a sum over rows
 ``X.colsq()``   sums of squares of the columns (d,), a sum over rows
 ``X.sq()``      squared norm of each row (m,), a row result
 ``X.min()``     smallest entry of each row (m,), a row result
-``X.outer()``   X X' (m, m): only where the block is all the rows there are
-``X.outer(P)``  X (X'P) (m, k), likewise
-``X.shift(a)``  the block with the vector a taken from every row
+``X.outer()``   X X' (m, m), only if the block contains all rows
+``X.outer(P)``  X (X'P) (m, k), only if the block contains all rows
+``X.shift(a)``  the block with the vector a subtracted from every row; ``rest`` is the round-off of a in X.dtype
 ``X.scale(w)``  the block with row i multiplied by w[i]
-``X.double()``  the block in float64, where sums must not lose digits
-``X.single()``  the block in float32 where that is quicker, for when few digits are enough
-``X.narrow()``  the block without columns of zeros, where leaving them out is cheap: for `outer`
-``X.apply(g)``  the dense rows that the feature map g makes of these
+``X.double()``  the block in float64, for sums that must not lose digits
+``X.single()``  the block in float32 if that is faster, for results that need few digits
+``X.narrow()``  the block without columns of zeros, if removing them is cheap; for `outer`
+``X.apply(g)``  the dense rows that the feature map g returns
 ``X.raw``       the rows as a NumPy array, ``csr_array`` or device array, for feature maps
 ==============  =====================================================================================
 """
@@ -51,14 +51,14 @@ from labelfold.rows._sums import Finished, Term, Together
 
 
 class Block:
-    """What the kinds of block have in common; see the table above."""
+    """The base of all blocks; see the table above."""
 
     shape: tuple[int, int]
     dtype: Any
     xp: Any = np
     is_sparse: bool = False
 
-    # Every kind of block has these too, each in its own way.
+    # Every kind of block has these operations too, with its own code.
     t: Callable[[Any], Term]
     gram: Callable[[], Term]
     colsum: Callable[[], Any]
@@ -74,9 +74,9 @@ class Block:
     def __matmul__(self, M: Any) -> Any:
         raise NotImplementedError
 
-    def shift(self, center: Any) -> Block:
-        """Return the block with ``center`` subtracted from every row, without touching zeros."""
-        return ShiftedBlock(self, center)
+    def shift(self, center: Any, rest: Any = None) -> Block:
+        """Return the block with ``center`` and ``rest`` subtracted from every row; sparse rows stay sparse."""
+        return ShiftedBlock(self, center if rest is None else np.add(center, rest, dtype=np.float64))
 
     def scale(self, weights: Any) -> Block:
         """Return the block with each row multiplied by its weight."""
@@ -87,19 +87,19 @@ class Block:
         raise NotImplementedError
 
     def single(self) -> Block:
-        """Return the block in float32, where that is quicker to work with."""
+        """Return the block in float32, if that is faster."""
         return self
 
     def occupied(self) -> np.ndarray:
-        """Return which columns `narrow` keeps."""
+        """Return a mask of the columns that `narrow` keeps."""
         return np.ones(self.shape[1], dtype=bool)
 
     def narrow(self, keep: np.ndarray | None = None) -> Block:
-        """Return the block, perhaps without columns that are zero in every row: X X' is the same."""
+        """Return the block, possibly without columns that are zero in every row: X X' does not change."""
         return self
 
     def apply(self, transform: Callable[[Any], Any]) -> Block:
-        """Return the dense rows that a feature map makes of these."""
+        """Return the dense rows that a feature map returns for these rows."""
         return DenseBlock(np.asarray(transform(self.raw), dtype=self.dtype))
 
     def qr(self, H: Any) -> Term:
@@ -116,7 +116,7 @@ class Block:
         return A.T @ (A if B is None else np.asarray(B, dtype=np.float64))
 
     def dense(self) -> np.ndarray:
-        """Return the rows as one dense host array: for blocks whose width is within a memory budget."""
+        """Return the rows as one dense host array, for blocks whose width is within a memory budget."""
         raise NotImplementedError
 
     def min(self) -> Any:
@@ -168,9 +168,12 @@ class DenseBlock(Block):
         """Return X X', or X X'P."""
         return self.X @ (self.X.T if P is None else self.X.T @ np.asarray(P, dtype=self.dtype))
 
-    def shift(self, center: np.ndarray) -> DenseBlock:
-        """Return the shifted rows: formed, since a block is small and cancellation is then harmless."""
-        return DenseBlock(self.X - np.asarray(center, dtype=self.dtype))
+    def shift(self, center: np.ndarray, rest: np.ndarray | None = None) -> DenseBlock:
+        """Return the shifted rows explicitly: a block is small, and no digits are lost to cancellation."""
+        X = self.X - np.asarray(center, dtype=self.dtype)
+        if rest is not None:
+            X -= np.asarray(rest, dtype=self.dtype)
+        return DenseBlock(X)
 
     def double(self) -> DenseBlock:
         """Return the rows in float64."""
@@ -181,7 +184,7 @@ class DenseBlock(Block):
         return DenseBlock(self.X.astype(np.float32, copy=False))
 
     def scale(self, weights: np.ndarray) -> DenseBlock:
-        """Return the weighted rows, formed."""
+        """Return the weighted rows explicitly."""
         return DenseBlock(self.X * np.asarray(weights, dtype=self.dtype)[:, None])
 
     def dense(self) -> np.ndarray:
@@ -190,11 +193,11 @@ class DenseBlock(Block):
 
 
 class CSRBlock(Block):
-    """Rows held in compressed sparse form: views of the arrays of the whole, never a copy."""
+    """Rows in compressed sparse form: views of the arrays of all rows, never a copy."""
 
     is_sparse = True
 
-    # Where the adapter keeps the transpose: a function that returns it, and the number of this block's first row.
+    # If the adapter stores the transpose: a function that returns it, and the index of the block's first row.
     transpose: tuple[Callable[[], tuple], int] | None = None
 
     def __init__(self, data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, n_columns: int) -> None:
@@ -249,11 +252,11 @@ class CSRBlock(Block):
         return np.bincount(rows, weights=self.data * self.data, minlength=self.shape[0]).astype(self.dtype)
 
     def min(self) -> np.ndarray:
-        """Return the smallest entry of each row, those not stored counted as 0."""
+        """Return the smallest entry of each row, where entries that are not stored count as 0."""
         return self.raw.min(axis=1).toarray().ravel()
 
     def outer(self, P: np.ndarray | None = None) -> np.ndarray:
-        """Return X X', row by row from the columns each row shares with the others; or X X'P."""
+        """Return X X' row by row, from the columns that each row shares with the others; or X X'P."""
         from labelfold.rows.loops import _sparse_products as sparse_products
 
         if P is None:
@@ -270,7 +273,7 @@ class CSRBlock(Block):
         return CSRBlock(self.data.astype(np.float32, copy=False), self.indices, self.indptr, self.shape[1])
 
     def occupied(self) -> np.ndarray:
-        """Return which columns have an entry."""
+        """Return a mask of the columns with an entry."""
         return np.bincount(self.indices, minlength=self.shape[1]) > 0
 
     def narrow(self, keep: np.ndarray | None = None) -> CSRBlock:
@@ -280,7 +283,7 @@ class CSRBlock(Block):
         return CSRBlock(self.data, place[self.indices], self.indptr, int(keep.sum()))
 
     def scale(self, weights: np.ndarray) -> CSRBlock:
-        """Return the weighted rows; zeros stay where they are."""
+        """Return the weighted rows; zeros stay zeros."""
         weights = np.repeat(np.asarray(weights, dtype=self.dtype), np.diff(self.indptr))
         return CSRBlock(self.data * weights, self.indices, self.indptr, self.shape[1])
 
@@ -293,7 +296,7 @@ class ShiftedBlock(Block):
     """X - u a': u[i] times the vector a is subtracted from row i, implicitly, so that X stays sparse."""
 
     def __init__(self, block: Block, center: np.ndarray, u: np.ndarray | None = None) -> None:
-        self.block, self.center = block, np.asarray(center, dtype=block.dtype)
+        self.block, self.center = block, np.asarray(center, dtype=np.float64)
         self.shape, self.dtype, self.is_sparse = block.shape, block.dtype, block.is_sparse
         self.u = np.ones(block.shape[0], dtype=block.dtype) if u is None else u
 
@@ -303,7 +306,7 @@ class ShiftedBlock(Block):
         return self.dense()
 
     def __matmul__(self, M: np.ndarray) -> np.ndarray:
-        shifts = self.center @ np.asarray(M, dtype=self.dtype)
+        shifts = np.asarray(self.center @ M, dtype=self.dtype)
         return self.block @ M - (np.outer(self.u, shifts) if M.ndim == 2 else self.u * shifts)
 
     def t(self, H: np.ndarray) -> Term:
@@ -327,7 +330,8 @@ class ShiftedBlock(Block):
     def sq(self) -> np.ndarray:
         """Return the squared norm of each row."""
         cross = self.block @ self.center
-        return self.block.sq() - 2 * self.u * cross + self.u**2 * (self.center @ self.center)
+        squares = self.block.sq() - 2 * self.u * cross + self.u**2 * (self.center @ self.center)
+        return squares.astype(self.dtype, copy=False)
 
     def min(self) -> np.ndarray:
         """Return the smallest entry of each row, formed a row at a time."""
@@ -336,7 +340,7 @@ class ShiftedBlock(Block):
         return np.array(smallest, dtype=self.dtype)
 
     def outer(self, P: np.ndarray | None = None) -> np.ndarray:
-        """Return (X - u a')(X - u a')', or its product with P: products with X and m-vectors alone."""
+        """Return (X - u a')(X - u a')', or its product with P, from products with X and vectors of length m only."""
         cross = self.block @ self.center
         rest = cross - (self.center @ self.center) * self.u
         right = np.stack([self.u, rest])
@@ -353,7 +357,7 @@ class ShiftedBlock(Block):
         return ShiftedBlock(self.block.single(), self.center, self.u.astype(np.float32))
 
     def occupied(self) -> np.ndarray:
-        """Return which columns have an entry or a shift."""
+        """Return a mask of the columns with an entry or a shift."""
         return self.block.occupied() | (self.center != 0)
 
     def narrow(self, keep: np.ndarray | None = None) -> ShiftedBlock:
@@ -368,4 +372,4 @@ class ShiftedBlock(Block):
 
     def dense(self) -> np.ndarray:
         """Return the rows as a dense array."""
-        return self.block.dense() - np.outer(self.u, self.center)
+        return (self.block.dense() - np.outer(self.u, self.center)).astype(self.dtype, copy=False)

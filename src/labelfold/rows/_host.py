@@ -1,4 +1,4 @@
-"""Rows of a block for libraries that know NumPy and SciPy only, and what feature maps make of them."""
+"""Rows of a block for libraries that take only NumPy and SciPy, and the results of feature maps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def host(X: Block) -> Any:
 
 
 def short_indices(X: Any) -> Any:
-    """Return rows on the host, sparse ones with 32-bit indices where they fit: some libraries take no others."""
+    """Return rows on the host, sparse ones with 32-bit indices if these suffice, since some libraries need them."""
     if not sparse.issparse(X) or X.indices.dtype == np.int32 or max(*X.shape, X.nnz) > np.iinfo(np.int32).max:
         return X
     parts = (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32))
@@ -27,7 +27,7 @@ def short_indices(X: Any) -> Any:
 
 
 def formed(X: Block, form: Callable[[Any], Any]) -> Block:
-    """Return what a feature map makes of a block's rows: sparse where it makes sparse rows, otherwise dense."""
+    """Return the result of a feature map for a block: sparse if the map returns sparse rows, otherwise dense."""
     if not X.is_sparse:
         return X.apply(form)
     made = form(X.raw)
@@ -37,7 +37,7 @@ def formed(X: Block, form: Callable[[Any], Any]) -> Block:
 
 
 def largest_one(X: Any) -> Any:
-    """Return rows divided by their largest entry; rows of zeros are left as they are.
+    """Return rows divided by their largest entry; rows of zeros stay unchanged.
 
     For normalisation: scikit-learn treats rows of norm below 2e-15 as zero, and squares of large entries overflow.
 
@@ -53,7 +53,7 @@ def largest_one(X: Any) -> Any:
 
 
 def dense_if_full(X: Any) -> Any:
-    """Return rows on the host, sparse ones of few zeros as an array: it takes no more memory.
+    """Return rows on the host; sparse rows with few zeros as a dense array, which takes no more memory.
 
     >>> type(dense_if_full(sparse.csr_array(np.ones((2, 2))))).__name__
     'ndarray'
@@ -62,5 +62,5 @@ def dense_if_full(X: Any) -> Any:
 
 
 def dense(X: Any) -> np.ndarray:
-    """Return rows on the host as an array; for few rows, or few columns."""
+    """Return rows on the host as a dense array; for few rows, or few columns."""
     return X.toarray() if sparse.issparse(X) else X

@@ -1,6 +1,6 @@
-"""The protocol: data as rows, seen one pass at a time.
+"""The protocol: data as rows, read in passes.
 
-A method touches its data in two ways only: something per row, and a sum over rows. Both come from one primitive,
+A method needs only two things of its data: a result for each row, and a sum over rows. Both come from one operation,
 `Rows.sweep`. A method is written once against it and runs on every container that has an adapter.
 """
 
@@ -13,28 +13,28 @@ from typing import Any
 import numpy as np
 
 from labelfold.rows._blocks import Block
-from labelfold.rows._sums import Term
+from labelfold.rows._sums import Accumulator, Term
 
 RowFunction = Callable[..., tuple[Any, Any]]
 
 
 class Rows(ABC):
-    """A matrix X (n x d) of which a pass sees some rows at a time.
+    """A matrix X (n x d) that is read in passes, a block of rows at a time.
 
     Attributes
     ----------
     shape : tuple of int
         n and d.
     dtype : numpy.dtype
-        The floating dtype that X has, or is read as: float32 stays float32, integers become float64.
+        The floating dtype of X in computations: float32 stays float32, integers become float64.
     xp : namespace
         The array namespace of row results and row state.
     n_passes : int
-        How often X has been read.
+        Number of passes over X so far.
     in_memory : bool
-        Whether the rows lie in this process's memory, so that `whole` costs nothing.
+        Whether the rows are in the memory of this process, so that `whole` costs nothing.
     is_sparse : bool
-        Whether they lie in this process's memory as a sparse matrix.
+        Whether they are in the memory of this process as a sparse matrix.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class Rows(ABC):
 
     @property
     def eps(self) -> float:
-        """How exact the values are, relative to the size of their column: of data, to the last place of its dtype."""
+        """Relative round-off of the values, in units of the size of their column; for data, that of its dtype."""
         return float(np.finfo(self.dtype).eps)
 
     @abstractmethod
@@ -75,21 +75,21 @@ class Rows(ABC):
         Parameters
         ----------
         f : callable
-            ``f(block, *aligned_blocks, *shared)`` returns ``(row result or None, partial sums or None)``. It
-            is pure: it writes to none of its arguments and closes over no large array. A row result is an
-            array with one entry per row; partial sums are a sum or a tuple of sums, each an array, a scalar
-            or what a block's ``t``, ``gram`` ... return.
+            ``f(block, *aligned_blocks, *shared)`` returns ``(row result or None, partial sums or None)``. It is pure:
+            it does not write to its arguments, and closes over no large array. A row result is an array with one
+            entry per row. Partial sums are a sum or a tuple of sums; each is an array, a scalar or a result of a
+            block's ``t``, ``gram`` and similar methods.
         *aligned : array
             Arrays with one entry per row, from the user (NumPy) or from an earlier pass.
         shared : tuple
-            What every block needs whole. Floating arrays are given to f in the dtype of X.
+            Values that every block needs completely. Floating arrays are passed to f in the dtype of X.
         most_rows : int, optional
-            The most rows that a block may have, where f makes more of a row than the row itself is.
+            Largest number of rows of a block, if f needs much more memory for a row than the row itself.
 
         Returns
         -------
         mapped : array or None
-            The row results, in row order, living with the rows (`get` brings them to the host).
+            The row results, in row order, stored with the rows (`get` copies them to the host).
         sums : array, float, tuple or None
             The sums, as NumPy float64.
         """
@@ -100,10 +100,10 @@ class Rows(ABC):
 
     @abstractmethod
     def row_bytes(self) -> float:
-        """Return how many bytes of memory a taken row needs, on average."""
+        """Return the average number of bytes of a row in memory."""
 
     def put(self, a: Any) -> Any:
-        """Return ``a`` (one entry per row) where it lives with the rows between passes."""
+        """Return ``a`` (one entry per row) in the form in which the rows keep it between passes."""
         return a
 
     def get(self, h: Any) -> np.ndarray:
@@ -115,15 +115,61 @@ class Rows(ABC):
         return A
 
     def pick(self, h: Any, index: np.ndarray) -> np.ndarray:
-        """Return the entries at ``index`` of a row-aligned array as NumPy: the others stay where they are."""
+        """Return the entries at ``index`` of a row-aligned array as NumPy; the others are not copied."""
         return np.asarray(h)[index]
 
+    def spread(self, index: np.ndarray, values: Any, rest: Any = 0) -> Any:
+        """Return a row-aligned array with ``values`` at ``index`` and ``rest`` elsewhere, stored with the rows.
+
+        ``rest`` is one entry. Only the values are sent to the rows, so a few labelled rows cost no traffic of size n.
+        """
+        values = np.asarray(values)
+        return self.put(spread_values(0, self.shape[0], index, values, rest))
+
+    def each(self, f: Callable[..., Any], *aligned: Any) -> Any:
+        """Return row results from row-aligned arrays alone, without a pass over X.
+
+        ``f(start, stop, *aligned_blocks)`` returns NumPy arrays with one entry for each row from start to stop.
+        """
+        return self.put(f(0, self.shape[0], *map(self.get, aligned)))
+
+    def total(self, f: Callable[..., Any], *aligned: Any) -> Any:
+        """Return the sums of ``f(*aligned_blocks)`` over row-aligned arrays alone, without a pass over X."""
+        sums = Accumulator()
+        sums.add(f(*map(self.get, aligned)))
+        return sums.finish()
+
+    def result(
+        self, h: Any, f: Callable[[np.ndarray], np.ndarray] | None = None, at: tuple | None = None
+    ) -> Any:
+        """Return ``f(h)`` of a row-aligned array for the user, with other values in some rows.
+
+        Parameters
+        ----------
+        h : array
+            One entry per row, stored with the rows.
+        f : callable, optional
+            Applied to blocks of rows of h; by default h itself is returned.
+        at : (index, values), optional
+            Rows of the result that are replaced.
+
+        Returns
+        -------
+        ndarray, or a Dask array for rows of a Dask array
+            A new array.
+        """
+        found = np.array(self.get(h))
+        found = found if f is None else f(found)
+        if at is not None:
+            found[at[0]] = at[1]
+        return found
+
     def subset(self, index: np.ndarray) -> Rows:
-        """Return the rows at ``index`` in memory, or on the device of all rows: for passes over some of them."""
+        """Return the rows at ``index`` in memory, or on the device of all rows, for passes over some rows."""
         return self.take(index)
 
     def whole(self) -> Block:
-        """Return all the rows as one block in memory: for few rows only."""
+        """Return all rows as one block in memory; only for few rows."""
         return self.take(np.arange(self.shape[0])).whole()
 
     def sum(self, f: Callable[..., Any], *aligned: Any, shared: tuple = ()) -> Any:
@@ -135,7 +181,7 @@ class Rows(ABC):
         return self.sweep(OnlyMap(f), *aligned, shared=shared)[0]
 
     def __matmul__(self, M: np.ndarray) -> Any:
-        """Return X @ M, living with the rows."""
+        """Return X @ M, stored with the rows."""
         return self.map(_product, shared=(np.asarray(M),))
 
     def t(self, H: Any) -> np.ndarray:
@@ -147,11 +193,11 @@ class Rows(ABC):
         return self.sum(_column_sums) / self.shape[0]
 
     def gram(self) -> np.ndarray:
-        """Return X'X: for d within a memory budget."""
+        """Return X'X, for d within a memory budget."""
         return self.sum(_gram)
 
     def squared_norms(self) -> Any:
-        """Return the squared norm of each row, living with the rows."""
+        """Return the squared norm of each row, stored with the rows."""
         return self.map(_squared_norms)
 
     def squared_norm(self) -> float:
@@ -159,8 +205,20 @@ class Rows(ABC):
         return self.sum(_squared_norm)
 
 
+def spread_values(start: int, stop: int, index: np.ndarray, values: np.ndarray, rest: Any) -> np.ndarray:
+    """Return the entries from start to stop of an array with ``values`` at ``index`` and ``rest`` elsewhere.
+
+    >>> spread_values(2, 6, np.array([1, 3]), np.array([7.0, 8.0]), -1)
+    array([-1.,  8., -1., -1.])
+    """
+    spread = np.full((stop - start, *values.shape[1:]), rest, dtype=values.dtype)
+    inside = (index >= start) & (index < stop)
+    spread[index[inside] - start] = values[inside]
+    return spread
+
+
 class OnlySum:
-    """A function of sums, as a function of a sweep (a class, so that it can travel to other processes)."""
+    """A function of sums as a function for `sweep`; a class, so that it can be pickled."""
 
     def __init__(self, f: Callable[..., Any]) -> None:
         self.f = f
@@ -171,7 +229,7 @@ class OnlySum:
 
 
 class OnlyMap(OnlySum):
-    """A function of rows, as a function of a sweep."""
+    """A function of rows as a function for `sweep`."""
 
     def __call__(self, *args: Any) -> tuple[Any, None]:
         """Return the row result, and no sums."""

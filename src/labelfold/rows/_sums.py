@@ -1,7 +1,7 @@
-"""Sums over rows: what a pass adds up, block by block, worker by worker.
+"""Sums over rows, accumulated block by block and worker by worker.
 
-A partial sum is a plain array or scalar (small: added up in float64) or a `Term`, which adds itself into the
-worker's accumulator, so that no block makes a large sum of its own.
+A partial sum is a small array or scalar, added in float64, or a `Term`, which adds itself to the accumulator of the
+worker, so that no block allocates a large sum of its own.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from array_api_compat import array_namespace
 
 
 class Term:
-    """A partial sum that adds itself into an accumulator.
+    """A partial sum that adds itself to an accumulator.
 
-    ``finish`` is applied once, on the host, after all partial sums are merged. It stays with the accumulator
-    after the block is gone, so it must be small, and picklable where tasks travel.
+    ``finish`` is applied once, on the host, after all partial sums are merged. It outlives the block, so it must be
+    small, and picklable if tasks run in other processes.
     """
 
     finish: Callable[[Any], Any] | None = None
 
     def add(self, total: Any) -> Any:
-        """Return ``total`` with this block added; ``total`` is None the first time and may be written to."""
+        """Return ``total`` with this block added; ``total`` is None for the first block, and may be modified."""
         raise NotImplementedError
 
     @staticmethod
     def merge(left: Any, right: Any) -> Any:
-        """Return the sum of two workers' totals, in float64 where both are on the host."""
+        """Return the sum of two workers' totals, in float64 if both are on the host."""
         if isinstance(left, np.ndarray):
             own = (
                 left.dtype == np.float64 and left.flags.writeable
@@ -38,13 +38,13 @@ class Term:
 
 
 class ArrayTerm(Term):
-    """A whole partial sum, kept in its own dtype until workers are merged (for large sums)."""
+    """A complete partial sum, kept in its own dtype until workers are merged (for large sums)."""
 
     def __init__(self, part: Any) -> None:
         self.part = part
 
     def add(self, total: Any) -> Any:
-        """Add the part, in place where that is known to be safe."""
+        """Add the part, in place if that is safe."""
         if total is None:
             return self.part
         if isinstance(total, np.ndarray):
@@ -87,13 +87,13 @@ class Together(Term):
 
 
 class Chain:
-    """One function after another; picklable where both are."""
+    """Two functions applied one after the other; picklable if both are."""
 
     def __init__(self, first: Callable, second: Callable) -> None:
         self.first, self.second = first, second
 
     def __call__(self, value: Any) -> Any:
-        """Return what the second makes of what the first makes of ``value``."""
+        """Return the result of the second function for that of the first."""
         return self.second(self.first(value))
 
 
@@ -110,7 +110,7 @@ class _Small(Term):
 
 
 def _float64(part: Any) -> Any:
-    """Return a copy in float64; where a device has no float64, the part as it is."""
+    """Return a copy in float64; on a device without float64, the part unchanged."""
     if isinstance(part, (np.ndarray, np.generic, float, int)):
         return np.array(part, dtype=np.float64)
     xp = array_namespace(part)
@@ -163,7 +163,7 @@ class Accumulator:
                 value = total.finish(to_host)
             elif isinstance(total, list):
                 value = [to_host(part) for part in total]
-            elif isinstance(total, tuple):  # pieces are summed here
+            elif isinstance(total, tuple):  # pieces are summed in ``finish``
                 value = total
             else:
                 value = np.asarray(to_host(total), dtype=np.float64)
@@ -173,7 +173,7 @@ class Accumulator:
 
 
 def total(term: Term) -> Any:
-    """Return what a term stands for by itself, where its block is all the rows there are."""
+    """Return the value of a single term, whose block contains all rows."""
     sums = Accumulator()
     sums.add(term)
     return sums.finish()

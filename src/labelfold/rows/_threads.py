@@ -1,4 +1,4 @@
-"""The threads of a pass: one pool, and BLAS held to one thread while it works."""
+"""The threads of a pass: one pool, with BLAS limited to one thread during the pass."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import Any
 
 import threadpoolctl
 
-# In newer threadpoolctl only the thread that first limited OpenBLAS can change the limit until it releases it;
-# other threads are ignored silently. Passes begin and end in any thread.
+# In newer threadpoolctl only the thread that first limited OpenBLAS can change the limit until it releases it; calls
+# from other threads have no effect. Passes may begin and end in any thread.
 _let_go = getattr(
     getattr(threadpoolctl, "OpenBLASController", None), "clear_controlling_thread", lambda force: None
 )
@@ -27,10 +27,10 @@ _VARIABLES = ("LABELFOLD_NUM_THREADS", "OMP_NUM_THREADS")
 
 
 def n_threads() -> int:
-    """Return how many threads a pass may use.
+    """Return the number of threads that a pass may use.
 
-    ``LABELFOLD_NUM_THREADS`` says; otherwise ``OMP_NUM_THREADS`` (which joblib sets in its workers);
-    otherwise every core this process may run on.
+    It is ``LABELFOLD_NUM_THREADS``, else ``OMP_NUM_THREADS`` (which joblib sets in its workers), else the number of
+    cores available to this process.
     """
     for name in _VARIABLES:
         value = os.environ.get(name, "").split(",")[0].strip()
@@ -43,7 +43,7 @@ def n_threads() -> int:
 
 
 class _Pool:
-    """The pool and the BLAS limit, made on first use and made anew in a forked child."""
+    """The pool and the BLAS limit, created on first use, and again in a forked child process."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -63,11 +63,11 @@ class _Pool:
 
     @contextmanager
     def single_blas(self) -> Iterator[None]:
-        # Counted, not nested: two overlapping passes would otherwise restore each other's limit.
+        # A counter, because two overlapping passes would otherwise restore each other's limit.
         with self.lock:
             self.users += 1
             if self.users == 1:
-                if self.n_modules != len(sys.modules):  # a newly imported library may bring its own BLAS
+                if self.n_modules != len(sys.modules):  # a newly imported library may have its own BLAS
                     self.controller = threadpoolctl.ThreadpoolController()
                     self.n_modules = len(sys.modules)
                 _let_go(force=True)
@@ -102,15 +102,15 @@ def single_blas() -> Any:
 
 
 def run(work: Callable[[Any, threading.Event], Any], jobs: Sequence[Any]) -> list[Any]:
-    """Return ``[work(job, stop) for job in jobs]``, in threads when there is more than one job.
+    """Return ``[work(job, stop) for job in jobs]``, in threads if there is more than one job.
 
-    ``stop`` is set when one job fails or the user interrupts, so that the others end at their next block.
+    ``stop`` is set if a job fails or the user interrupts, so that the others end at their next block.
     """
     stop = threading.Event()
     if len(jobs) <= 1:
         return [work(job, stop) for job in jobs]
     with _pool.single_blas():
-        # Each runs in a copy of this thread's context, which holds NumPy's error state.
+        # Each job runs in a copy of this thread's context, which holds NumPy's error state.
         futures = [_pool.submitter(len(jobs)).submit(copy_context().run, work, job, stop) for job in jobs]
         try:
             return [future.result() for future in futures]

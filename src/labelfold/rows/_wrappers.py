@@ -1,4 +1,4 @@
-"""Wrappers: rows seen through a transformation of each block. They copy nothing and cost no pass."""
+"""Wrappers: rows with a transformation of each block. They copy nothing and need no pass of their own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from labelfold.rows.adapters._memory import dense_block_rows
 
 
 class RowsWrapper(Rows):
-    """Rows whose blocks are other rows' blocks, each passed through ``wrap``."""
+    """Rows whose blocks are those of other rows, transformed by ``wrap``."""
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
@@ -22,32 +22,32 @@ class RowsWrapper(Rows):
 
     @property
     def n_passes(self) -> int:  # type: ignore[override]
-        """How often the data beneath has been read."""
+        """Number of passes over the wrapped data."""
         return self.rows.n_passes
 
     @property
     def eps(self) -> float:
-        """How exact the values beneath are."""
+        """Relative round-off of the wrapped values."""
         return self.rows.eps
 
-    # What wrap needs, besides the block: row-aligned arrays, and shared ones.
+    # The further arguments of wrap: row-aligned arrays, and shared ones.
     _aligned: tuple = ()
     _shared: tuple = ()
     _most_rows: int | None = None
 
     @staticmethod
     def wrap(block: Block, *context: Any) -> Block:
-        """Return the block as this wrapper shows it."""
+        """Return the transformed block."""
         raise NotImplementedError
 
     def over(self, rows: Rows, index: np.ndarray) -> RowsWrapper:
-        """Return the same wrapper around other rows, those at ``index`` of these."""
+        """Return the same wrapper around other rows, which are those at ``index`` of these."""
         raise NotImplementedError
 
     def sweep(
         self, f: RowFunction, *aligned: Any, shared: tuple = (), most_rows: int | None = None
     ) -> tuple[Any, Any]:
-        """Make one pass over the rows beneath."""
+        """Make one pass over the wrapped rows."""
         wrapped = _Wrapped(self.wrap, f, len(self._aligned), len(self._shared), len(aligned))
         return self.rows.sweep(
             wrapped,
@@ -58,7 +58,7 @@ class RowsWrapper(Rows):
         )
 
     def take(self, index: np.ndarray) -> Rows:
-        """Return the rows at ``index``, in memory, seen the same way."""
+        """Return the rows at ``index``, in memory, with the same wrapper."""
         return self.over(self.rows.take(index), np.asarray(index))
 
     def whole(self) -> Block:
@@ -67,11 +67,11 @@ class RowsWrapper(Rows):
         return self.wrap(self.rows.whole(), *own, *self._shared)
 
     def row_bytes(self) -> float:
-        """Return the bytes of an average row beneath."""
+        """Return the average number of bytes of a wrapped row."""
         return self.rows.row_bytes()
 
     def put(self, a: Any) -> Any:
-        """Return ``a`` where the rows beneath keep it."""
+        """Return ``a`` in the form in which the wrapped rows keep it."""
         return self.rows.put(a)
 
     def get(self, h: Any) -> np.ndarray:
@@ -86,13 +86,31 @@ class RowsWrapper(Rows):
         """Return some entries of a row-aligned array as NumPy."""
         return self.rows.pick(h, index)
 
+    def spread(self, index: np.ndarray, values: Any, rest: Any = 0) -> Any:
+        """Return a row-aligned array with ``values`` at ``index`` and ``rest`` elsewhere."""
+        return self.rows.spread(index, values, rest)
+
+    def each(self, f: Callable[..., Any], *aligned: Any) -> Any:
+        """Return row results from row-aligned arrays alone."""
+        return self.rows.each(f, *aligned)
+
+    def total(self, f: Callable[..., Any], *aligned: Any) -> Any:
+        """Return sums over row-aligned arrays alone."""
+        return self.rows.total(f, *aligned)
+
+    def result(
+        self, h: Any, f: Callable[[np.ndarray], np.ndarray] | None = None, at: tuple | None = None
+    ) -> Any:
+        """Return a row-aligned array for the user."""
+        return self.rows.result(h, f, at)
+
     def subset(self, index: np.ndarray) -> Rows:
-        """Return the rows at ``index``, seen the same way."""
+        """Return the rows at ``index``, with the same wrapper."""
         return self.over(self.rows.subset(index), np.asarray(index))
 
 
 class Centered(RowsWrapper):
-    """Rows less a vector, the mean unless another is given; sparse rows stay sparse.
+    """Rows with a vector subtracted, by default the mean; sparse rows stay sparse.
 
     Examples
     --------
@@ -106,20 +124,20 @@ class Centered(RowsWrapper):
     def __init__(self, rows: Rows, center: np.ndarray | None = None) -> None:
         super().__init__(rows)
         self.center = rows.mean() if center is None else np.asarray(center, dtype=np.float64)
-        self._shared = (self.center,)
+        self._shared = center_parts(self.center, rows.dtype)
 
     @staticmethod
-    def wrap(block: Block, center: Any) -> Block:
-        """Return the block less the centre."""
-        return block.shift(center)
+    def wrap(block: Block, center: Any, rest: Any) -> Block:
+        """Return the block with the centre subtracted."""
+        return block.shift(center, rest)
 
     def over(self, rows: Rows, index: np.ndarray) -> Centered:
-        """Return other rows less the same centre."""
+        """Return other rows with the same centre subtracted."""
         return Centered(rows, self.center)
 
 
 class Weighted(RowsWrapper):
-    """Rows multiplied by a weight each: diag(w) X. A weight of 0 leaves a row out of every sum."""
+    """Rows with a weight each: diag(w) X. A weight of 0 leaves a row out of every sum."""
 
     def __init__(self, rows: Rows, weights: np.ndarray) -> None:
         super().__init__(rows)
@@ -137,17 +155,17 @@ class Weighted(RowsWrapper):
 
 
 class Featurized(RowsWrapper):
-    """Rows passed through a feature map, block by block: a kernel form of every linear method.
+    """Rows after a feature map, block by block, which gives every linear method a kernel form.
 
     Parameters
     ----------
     rows : Rows
-        Any rows; those of a device visit the host for the map.
+        Any rows; rows on a device are copied to the host for the map.
     transform : callable
-        Takes some rows (a NumPy array or ``csr_array``) and returns as many dense rows: for instance the
-        ``transform`` of a fitted scikit-learn Nystroem.
+        Takes some rows (a NumPy array or ``csr_array``) and returns as many dense rows, for example the ``transform``
+        of a fitted scikit-learn Nystroem.
     eps : float, default=0.0
-        How exact the features are, relative to their size; no more so than the rows.
+        Relative round-off of the features; never below that of the rows.
     """
 
     def __init__(self, rows: Rows, transform: Callable[[Any], np.ndarray], eps: float = 0.0) -> None:
@@ -170,11 +188,11 @@ class Featurized(RowsWrapper):
 
     @property
     def eps(self) -> float:
-        """How exact the features are."""
+        """Relative round-off of the features."""
         return max(self.rows.eps, self._eps)
 
     def values(self) -> Any:
-        """Return the features of all rows, an array, in one pass."""
+        """Return the features of all rows as an array, in one pass."""
         return self.map(_raw)
 
     def row_bytes(self) -> float:
@@ -182,8 +200,17 @@ class Featurized(RowsWrapper):
         return self.shape[1] * self.dtype.itemsize
 
 
+def center_parts(center: np.ndarray, dtype: Any) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return a centre, and its rounding error in a dtype (None for float64), for ``X.shift(*parts)``.
+
+    >>> center_parts(np.array([0.5, 1e8 + 1]), np.dtype("float32"))[1]
+    array([0., 1.])
+    """
+    return center, None if dtype == np.float64 else center - center.astype(dtype)
+
+
 def centered(rows: Rows, center: np.ndarray, mask: np.ndarray | None) -> Rows:
-    """Return the rows less a centre; rows that ``mask`` leaves out are zeros."""
+    """Return the rows with a centre subtracted; rows that ``mask`` leaves out become zeros."""
     rows = Centered(rows, center)
     return rows if mask is None else Weighted(rows, mask)
 
@@ -193,7 +220,7 @@ def _raw(X: Block) -> Any:
 
 
 class _Wrapped:
-    """f, called on the blocks that a wrapper shows; a class, so that it can travel to other processes."""
+    """f, called on the blocks of a wrapper; a class, so that it can be pickled."""
 
     def __init__(self, wrap: Callable, f: RowFunction, n_own: int, n_shared: int, n_given: int) -> None:
         self.wrap, self.f = wrap, f

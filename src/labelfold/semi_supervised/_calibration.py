@@ -1,4 +1,4 @@
-"""Probabilities and honest scores from leave-one-out scores."""
+"""Calibrated probabilities, and intervals of scores, from leave-one-out scores."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LOG_STEEPNESS = (-2.0, 7.0)
 
 
 def steepness(F: np.ndarray, codes: np.ndarray) -> float:
-    """Return a > 0 such that softmax(a F) is the most likely of the classes, given left-out scores F (l, c).
+    """Return a > 0 that maximises the posterior of softmax(a F), given leave-one-out scores F (l, c) and classes.
 
     log a has a normal prior around log 4, so that few rows, or only correct ones, do not lead to extreme values.
     """
@@ -36,7 +36,7 @@ def steepness(F: np.ndarray, codes: np.ndarray) -> float:
 
 
 def logistic(F: np.ndarray, Y: np.ndarray) -> tuple[float, float]:
-    """Return a, b such that 1 / (1 + exp(-a F - b)) is the most likely of the labels Y, all columns together."""
+    """Return a, b that maximise the likelihood of 1 / (1 + exp(-a F - b)) given labels Y, all columns together."""
     f, y = F.ravel(), Y.ravel()
     targets = np.where(y > 0, (y.sum() + 1) / (y.sum() + 2), 1 / ((1 - y).sum() + 2))
 
@@ -55,8 +55,9 @@ def logistic(F: np.ndarray, Y: np.ndarray) -> tuple[float, float]:
 def accuracy_interval(right: np.ndarray) -> tuple[float, float, float]:
     """Return the share of rows that are right, and an interval for it.
 
-    It is Clopper and Pearson's of 90 % for four fifths of the rows, since left-out rows are less informative than new
-    ones. It covered the accuracy on other rows in 87 to 91 of 100 cases (experiments/label_fold.py).
+    It is the 90 % interval of Clopper and Pearson for four fifths of the rows, since left-out rows are less
+    informative than new ones. It covered the accuracy on other rows in 87 to 91 of 100 cases
+    (experiments/label_fold.py).
     """
     n = len(right)
     if not n:

@@ -27,7 +27,7 @@ _NEGLIGIBLE = 1e-6
 
 
 class FoldEmbedding:
-    """Maps a row to its place: (F(x) - mean) turn, then further coordinates if any. For `Featurized`."""
+    """Maps rows to the embedding: (F(x) - mean) turn, then further coordinates if any. For `Featurized`."""
 
     def __init__(self, scores: BlendedScores, mean: np.ndarray, turn: np.ndarray) -> None:
         self.scores, self.mean, self.turn = scores, mean, turn
@@ -36,7 +36,7 @@ class FoldEmbedding:
         self.shift: np.ndarray | None = None
 
     def __call__(self, X: Any) -> np.ndarray:
-        """Return the place of some rows, (n, k)."""
+        """Return the embedding of some rows, (n, k)."""
         Z = (self.scores(X) - self.mean) @ self.turn
         if self.more is None:
             return Z
@@ -48,16 +48,16 @@ class FoldEmbedding:
 
 
 class BlendedFeatures:
-    """The blended features of one form: root-w_v phi_v of all its views, those of one coordinate taken together.
+    """The blended features of one form: root-w_v phi_v of all its views, one column for each coordinate.
 
-    Views that differ only in their weights of the same coordinates are merged into one weight a coordinate.
+    Views of the same coordinates differ only in weights, which are added up.
     """
 
     def __init__(
         self, pieces: FormPieces, shares: dict[Any, float], points: dict[tuple[str, int], Any]
     ) -> None:
         q = len(pieces.deviations)
-        squares = np.zeros(q)  # of each principal coordinate
+        squares = np.zeros(q)  # weights of the principal coordinates
         graphs: dict[tuple[int, int], np.ndarray] = {}
         kernels: dict[tuple[str, int], list[tuple[float, float]]] = {}
         for view, share in shares.items():
@@ -111,12 +111,12 @@ def embedding_of(
     F : ndarray of shape (n, c)
         The scores of the training rows.
     index : ndarray of shape (l,)
-        Which of them are labelled.
+        Indices of the labelled rows.
     labels : Labels
     rows : Rows
         The training rows.
     pieces : list of FormPieces
-        What their views are made of.
+        The parts that views are built from, by form.
     """
     mean, turn = second_stage(F[index], labels)
     k = turn.shape[1] if n_components is None else n_components
@@ -131,11 +131,11 @@ def embedding_of(
 
 
 def second_stage(F: np.ndarray, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
-    r"""Return the mean (c,) and turn (c, k) that make discriminant directions of the labelled rows' scores F (l, c).
+    r"""Return the mean (c,) and rotation (c, k) that turn scores F (l, c) into discriminant coordinates.
 
-    The scores are those of a symmetric smoother S, F_c = S Y_c. With the targets T of LDA, Y over the roots of the
-    class sizes, the second stage of the two-stage method is :math:`T'ST = E \,\mathrm{diag}(s) E'`, and the
-    directions are :math:`Z = S T E \,\mathrm{diag}(s)^{-1/2}`.
+    The scores are those of a symmetric smoother S, F_c = S Y_c, at the labelled rows. With the targets T of LDA (Y
+    divided by the square roots of the class sizes), the second stage of the two-stage method is
+    :math:`T'ST = E \,\mathrm{diag}(s) E'`, and the directions are :math:`Z = S T E \,\mathrm{diag}(s)^{-1/2}`.
     """
     Y = labels.signs()[:, None] if labels.task == "binary" else labels.columns()
     size = np.ones(1) if labels.task == "binary" else np.sqrt(np.maximum(Y.sum(axis=0), 1))
@@ -165,7 +165,7 @@ def _go_on(embedding: FoldEmbedding, found: Solution, k: int, rows: Rows, pieces
     own = embedding.turn.shape[1]
     both = Centered(Featurized(rows, _Both(embedding)))
     S = both.gram() / rows.shape[0]
-    back = np.linalg.pinv(S[:own, :own]) @ S[:own, own:]  # of G on Z
+    back = np.linalg.pinv(S[:own, :own]) @ S[:own, own:]  # regression of G on Z
     left = S[own:, own:] - S[own:, :own] @ back
     s, V = np.linalg.eigh((left + left.T) / 2)
     keep = np.flatnonzero(s > _ROUND_OFF * max(S.diagonal()[own:].max(initial=0.0), 0.0))[::-1][: k - own]
@@ -191,7 +191,7 @@ class _Both:
 
 
 def _heavy(weights: np.ndarray, map: np.ndarray) -> np.ndarray:
-    """Return the map (m, j) to the functions of a graph that count, times the roots of their weights."""
+    """Return the map (m, j) to the graph functions that are not negligible, times the roots of their weights."""
     used = weights > _NEGLIGIBLE * weights.max(initial=0.0)
     return map[:, used] * np.sqrt(weights[used])
 

@@ -1,4 +1,4 @@
-"""The views folded into one score, which costs a few products a row whatever their number."""
+"""The views folded into one score. Its cost is a few products for each row, for any number of views."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from labelfold.semi_supervised._pieces import (
 )
 from labelfold.semi_supervised._view_list import KERNELS, TREES, View
 
-# With more labelled rows than this a kernel view is approximated by Nystroem's method on so many of them.
+# With more labelled rows than this, a kernel view is approximated by the Nystroem method with this many of them.
 LANDMARKS = 1000
 
-# With more labelled rows and more columns than this a linear view uses principal coordinates.
+# With more labelled rows and more columns than this, a linear view uses principal coordinates.
 KERNEL_ROWS = 1500
 
 
@@ -52,12 +52,12 @@ class FoldedForm:
         self.joins: list[AnchorPart] = []
 
     def needs(self) -> tuple[set[int], int]:
-        """Return the spaces in which anchors are needed, and how many principal coordinates are."""
+        """Return the spaces whose anchors are needed, and the number of principal coordinates needed."""
         spaces = {join.space for join in self.joins}
         return spaces, max([0, *spaces, *(kernel.space for kernel in self.kernels)])
 
     def columns(self, placed: Placed) -> np.ndarray:
-        """Return the part of the score that comes from columns and kernels, (n, c)."""
+        """Return the part of the score from columns and kernels, (n, c)."""
         F = placed.T @ self.coef
         for kernel in self.kernels:
             points = placed.C[:, : kernel.space] if kernel.space else placed.T
@@ -67,7 +67,7 @@ class FoldedForm:
         return F
 
     def anchors(self, pieces: FormPieces, placed: Placed) -> Any:
-        """Return the part that comes from the graphs, (n, c), or 0."""
+        """Return the part of the score from graphs, (n, c), or 0."""
         F: Any = 0.0
         for join in self.joins:
             F = F + pieces.join(join.space, join.s, placed) @ join.coef
@@ -80,9 +80,9 @@ class Regressors(NamedTuple):
     Attributes
     ----------
     own : ndarray of shape (l, l) or (l, p)
-        The kernel of the labelled rows, or their features where these are fewer than the rows.
+        The kernel of the labelled rows, or their features if these are fewer than the rows.
     others : ndarray of shape (u, l) or (u, p)
-        The kernel of other rows with them, or the features of the other rows.
+        The kernel of other rows with the labelled rows, or the features of the other rows.
     is_kernel : bool
     """
 
@@ -92,7 +92,7 @@ class Regressors(NamedTuple):
 
 
 def regressors(view: View, pieces: FormPieces, placed: Placed, others: Placed) -> Regressors:
-    """Return the labelled rows and others in a view, of mean squared norm 1 over all rows."""
+    """Return the labelled rows and others in a view, scaled to a mean squared norm of 1 over all rows."""
     scale, (n, d) = pieces.scales[view.name], placed.T.shape
     if view.family == "linear":
         if min(n, d) <= KERNEL_ROWS and n <= d:
@@ -115,7 +115,7 @@ def regressors(view: View, pieces: FormPieces, placed: Placed, others: Placed) -
 
 
 def fold_in(view: View, pieces: FormPieces, placed: Placed, alpha: np.ndarray, folded: FoldedForm) -> None:
-    """Add a view's score, k(x, labelled rows) alpha, to those folded before."""
+    """Add a view's score, k(x, labelled rows) alpha, to the coefficients of its form."""
     scale, (n, d) = pieces.scales[view.name], placed.T.shape
     if view.family == "linear":
         if n > KERNEL_ROWS and n <= d:
@@ -136,7 +136,7 @@ def fold_in(view: View, pieces: FormPieces, placed: Placed, alpha: np.ndarray, f
 
 
 def coordinates_for(views: list[View], pieces: FormPieces, n_labelled: int) -> int:
-    """Return how many principal coordinates some views take."""
+    """Return the number of principal coordinates that some views need."""
     every = any(view.family == "principal" and not view.space for view in views)
     # A linear view of many rows is computed from principal coordinates.
     if every or n_labelled > KERNEL_ROWS:
@@ -168,7 +168,7 @@ def _fold_kernel(
 
 
 def _map(view: View, pieces: FormPieces) -> np.ndarray:
-    """Return the matrix (d or m, p) that makes the features of a principal or graph view, of columns or of z(x)."""
+    """Return the matrix from columns (d, p) to features of a principal view, or from z(x) (m, p) for a graph view."""
     scale = pieces.scales[view.name]
     if view.family == "principal":
         size = _size(view, pieces)
@@ -185,7 +185,7 @@ def _spread(view: View, pieces: FormPieces, placed: Placed) -> np.ndarray:
 
 
 def _size(view: View, pieces: FormPieces) -> np.ndarray:
-    """Return what the coordinates of a principal view are multiplied by."""
+    """Return the factors of the coordinates of a principal view."""
     used = pieces.deviations[: view.space or None]
     return used**-view.value / np.sqrt(pieces.scales[view.name])
 
@@ -195,25 +195,25 @@ def _points(view: View, placed: Placed) -> Any:
 
 
 def _away(view: View, rows: Placed, placed: Placed) -> np.ndarray:
-    """Return the distances of rows from the labelled ones that a kernel view is made of; views share them."""
+    """Return the distances of rows from the labelled rows (or landmarks) of a kernel view. Views share them."""
     key, n = (view.family, view.space), placed.T.shape[0]
     if key in rows.made:
         return rows.made[key]
     found = distances(view.family, _points(view, rows), _points(view, placed)[landmarks(n)])
-    if n <= LANDMARKS:  # kept only where they take little memory
+    if n <= LANDMARKS:  # cached only if they take little memory
         rows.made[key] = found
     return found
 
 
 def _linear_kernel(T: Any, S: Any, mean: np.ndarray) -> np.ndarray:
-    """Return the inner products of two sets of rows less the mean; sparse rows stay sparse."""
+    """Return the inner products of two sets of rows after the mean is subtracted; sparse rows stay sparse."""
     if not sparse.issparse(T):
         return (T - mean) @ (S - mean).T
     return (T @ S.T).toarray() - (T @ mean)[:, None] - S @ mean + mean @ mean
 
 
 def _centred(K: np.ndarray, L: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return a kernel of labelled rows (l, l), and others' with them (u, l), centred over the labelled rows."""
+    """Return the kernel of labelled rows (l, l), and of other rows with them (u, l), centred over labelled rows."""
     mean = K.mean(axis=0)
     K = K - mean - mean[:, None] + mean.mean()
     return (K + K.T) / 2, L - mean - L.mean(axis=1, keepdims=True) + mean.mean()
@@ -227,15 +227,15 @@ def kernel_root(K: np.ndarray) -> np.ndarray:
 
 
 class BlendedScores:
-    """The blended score of rows, one by one. For `Featurized`."""
+    """The blended score, a function of one row. For `Featurized`."""
 
     def __init__(self, pieces: list[FormPieces], folded: list[FoldedForm], bias: np.ndarray) -> None:
         self.pieces, self.folded, self.bias = pieces, folded, bias
         self.trees: TreeNodes | None = None
-        self.share = 0.0  # of the trees
+        self.share = 0.0  # share of the trees
 
     def with_trees(self, trees: TreeNodes, share: float) -> BlendedScores:
-        """Return these scores and those of trees, blended."""
+        """Return the blend of these scores with those of trees."""
         blended = copy(self)
         blended.trees, blended.share = trees, share
         return blended
@@ -253,7 +253,7 @@ class BlendedScores:
         return (1 - self.share) * views + self.share * trees
 
     def by_kind(self, X: Any) -> dict[tuple[str, str], np.ndarray]:
-        """Return the parts of F(x) by kind of view and form of the columns; principal views are linear ones here."""
+        """Return the parts of F(x) by kind of view and form; principal views are part of the linear ones."""
         parts = self._views_by_kind(X)
         if self.trees is None:
             return parts
@@ -276,7 +276,7 @@ class BlendedScores:
 
 
 class _Columns:
-    """The part of the score that comes from the columns of rows in their form. For `Featurized`."""
+    """The part of the score from the columns of rows in their form. For `Featurized`."""
 
     def __init__(self, pieces: FormPieces, folded: FoldedForm) -> None:
         self.pieces, self.folded = pieces, folded
@@ -289,7 +289,7 @@ class _Columns:
 def training_scores(
     scores: BlendedScores, pieces: list[FormPieces], rows: Rows, held: dict[str, Rows]
 ) -> np.ndarray:
-    """Return F of the training rows, held in each form, of which the nearest anchors are known."""
+    """Return F of the training rows; ``held`` has them in each form, and their nearest anchors are known."""
     F, by_name = scores.bias, {piece.name: piece for piece in pieces}
     for piece, folded in zip(scores.pieces, scores.folded, strict=True):
         known = by_name[piece.name]

@@ -1,4 +1,4 @@
-"""Places, predictions and calibrated probabilities of LabelFold, from its blended score."""
+"""Embedding, predictions and calibrated probabilities of LabelFold, from its blended score."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from labelfold.semi_supervised._fold import BlendedScores
 
 
 class FoldPredictions(Decisions, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator):
-    """An estimator with a blended score, and places, that are functions of one row."""
+    """An estimator whose blended score and embedding are functions of one row."""
 
     _allowed = ("binary", "multiclass", "multilabel", "regression")
     _scores: BlendedScores
@@ -32,23 +32,23 @@ class FoldPredictions(Decisions, ClassNamePrefixFeaturesOutMixin, TransformerMix
     loo_confidence_: np.ndarray
 
     def transform(self, X: Any) -> Any:
-        """Place rows, each by itself, in the embedding.
+        """Embed rows, each independently of the others.
 
         Parameters
         ----------
         X : container of shape (n, d)
-            Any rows the library reads.
+            Rows, in any container that `labelfold.rows.as_rows` takes.
 
         Returns
         -------
         Z : array of shape (n, n_components)
-            On the host for arrays and files; otherwise where X is.
+            In host memory for arrays and files; otherwise on the device or cluster of X.
         """
         check_is_fitted(self)
         return Featurized(self._rows(X, reset=False), self._embedding).values()
 
     def view_scores(self, X: Any) -> dict[tuple[str, str], np.ndarray]:
-        """Return what each kind of view adds to the blended score of rows, before their common offset.
+        """Return the contribution of each kind of view to the blended score of rows, before their common offset.
 
         Parameters
         ----------
@@ -58,8 +58,8 @@ class FoldPredictions(Decisions, ClassNamePrefixFeaturesOutMixin, TransformerMix
         Returns
         -------
         parts : dict
-            From (family, form of the columns), as ``view_weights_`` names them, to scores of shape (n, c); those of
-            principal views are part of the linear ones, since both are weighted sums of the columns.
+            Scores of shape (n, c) for each (family, form of the columns), named as in ``view_weights_``. Principal
+            views are part of the linear ones, since both are weighted sums of the columns.
         """
         check_is_fitted(self)
         return self._scores.by_kind(host(self._rows(X, reset=False).whole()))
@@ -72,7 +72,7 @@ class FoldPredictions(Decisions, ClassNamePrefixFeaturesOutMixin, TransformerMix
         return self._shares(self._train_scores)
 
     def _calibrate(self, left_out: np.ndarray, labels: Labels) -> None:
-        """Calibrate probabilities on leave-one-out scores, and keep the leave-one-out score."""
+        """Calibrate probabilities on leave-one-out scores, and store the leave-one-out score."""
         Y = labels.columns()
         self._steepness, self._offset = 1.0, 0.0
         if self.task_ == "regression":
@@ -82,7 +82,7 @@ class FoldPredictions(Decisions, ClassNamePrefixFeaturesOutMixin, TransformerMix
             left_out = left_out + self._threshold()
             own, *interval = accuracy_interval(((left_out > 0) == (Y > 0)).all(axis=1))
         else:
-            # Leaving out the only label of a class leaves nothing to predict it from.
+            # Without its only label a class cannot be predicted.
             known = labels.counts()[labels.values] > 1
             F, codes = _by_class(left_out)[known], labels.values[known]
             self._steepness = steepness(F, codes)
@@ -99,16 +99,16 @@ class FoldPredictions(Decisions, ClassNamePrefixFeaturesOutMixin, TransformerMix
         return F + self._threshold()
 
     def _threshold(self) -> float:
-        """Return the shift of multi-label scores after which their sign decides."""
+        """Return the shift after which the sign of a multi-label score decides."""
         return self._offset / self._steepness if self.task_ == "multilabel" else 0.0
 
     def _shares(self, F: np.ndarray) -> np.ndarray:
-        """Return probabilities as leave-one-out scores calibrate them."""
+        """Return probabilities, calibrated on leave-one-out scores."""
         if self.task_ == "multilabel":
             return expit(self._steepness * F)
         return softmax(self._steepness * _by_class(F), axis=1)
 
 
 def _by_class(F: np.ndarray) -> np.ndarray:
-    """Return a score for each class, where two classes are one column."""
+    """Return one score for each class; for two classes F has a single column."""
     return np.hstack([-F, F]) / 2 if F.shape[1] == 1 else F

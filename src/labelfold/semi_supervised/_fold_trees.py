@@ -1,8 +1,9 @@
-"""Extra trees on the labelled rows, as one more score beside those of the views.
+"""Extra trees on the labelled rows: one more score beside those of the views.
 
-A tree splits on one column at a time, so trees find what views of all columns miss: a few relevant columns among
-many, and thresholds. Trees on coded labels, split by squared errors, are those of a classifier split by Gini's index.
-Each tree is grown without one part of the labelled rows, so that trees also give out-of-sample predictions of those.
+A tree splits on one column at a time, so trees find patterns that views of all columns miss: a few relevant columns
+among many, and thresholds. Regression trees on coded labels, split by squared error, are the same as classification
+trees split by the Gini index. Each tree is grown without one part of the labelled rows, so that trees also give
+out-of-sample predictions of that part.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from labelfold.numerics._tree_nodes import TreeNodes, single
 from labelfold.rows import _threads as threads
 from labelfold.rows._host import dense
 
-# Number of parts of the labelled rows, and of trees grown without each part; fewer in `refit`.
+# Number of parts of the labelled rows, and number of trees grown without each part; fewer in `refit`.
 _PARTS = 10
 N_TREES, FEWER_TREES = 16, 5
 
-# Most columns that trees are grown on: they need dense columns.
+# Largest number of columns for trees, which need dense columns.
 _MOST_COLUMNS = 5000
 
 # Most leaves of a tree, and most numbers in the nodes of all trees together.
@@ -57,13 +58,13 @@ def grow(
     X : ndarray or CSR matrix of shape (l, d)
         The labelled rows.
     Y : ndarray of shape (l, c)
-        What their score should be.
+        Targets of the score.
     scale : ndarray of shape (c,) or float
-        What errors are divided by before their squares are summed over the columns.
+        Errors are divided by this before their squares are summed over the columns.
     numbers : bool
-        Whether Y holds numbers: a split then looks at all columns, and at the root of their number otherwise.
+        Whether Y holds numbers. A split then considers all columns, otherwise the square root of their number.
     per_part : int
-        Trees for each part of the rows.
+        Number of trees for each part of the rows.
     seed : int
     """
     n, c = Y.shape
@@ -80,7 +81,7 @@ def grow(
         return "the labelled rows do not differ"
     size = np.where(size > 0, size, 1.0)
     order = _in_turn(X, Y, numbers, seed)
-    # Many splits are equally good. Rounding removes the round-off that would otherwise choose among them.
+    # Many splits are equally good. Rounding removes round-off, which would otherwise choose among them.
     places, Y, part = single(X, middle, size)[order], (Y / scale)[order].round(9), np.arange(n) % parts
     settings = {"max_features": None if numbers else "sqrt", "min_samples_leaf": 1 + (n - 1) // _LEAVES}
 
@@ -93,7 +94,7 @@ def grow(
             seen = part != i
             seeds = (seed + i * per_part + np.arange(per_part)) % 2**31
             trees = [ExtraTreeRegressor(**settings, random_state=int(one)) for one in seeds]
-            with config_context(skip_parameter_validation=True):  # it takes longer than growing a tree
+            with config_context(skip_parameter_validation=True):  # slower than growing a tree
                 grown.append([tree.fit(places[seen], Y[seen], check_input=False).tree_ for tree in trees])
         return grown
 
@@ -123,15 +124,14 @@ def _in_turn(X: np.ndarray, Y: np.ndarray, numbers: bool, seed: int) -> np.ndarr
 
 
 def share_of_trees(views: np.ndarray, trees: np.ndarray) -> tuple[float, np.ndarray]:
-    """Return the share of the trees in the blend, and what it would be without each row.
+    """Return the share of the trees in the blend, and the shares that it would have without each row.
 
-    It is a half where the trees' error is at most that of the views, and otherwise
-    (e_trees / e_views)^(-l / 60) / 2.
+    It is a half if the error of the trees is at most that of the views, otherwise (e_trees / e_views)^(-l / 60) / 2.
 
     Parameters
     ----------
     views, trees : ndarray of shape (l,)
-        Squared errors of the labelled rows, each left out.
+        Squared leave-one-out errors of the labelled rows.
     """
     n, least = len(views), np.finfo(np.float64).tiny
 

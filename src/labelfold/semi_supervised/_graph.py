@@ -1,4 +1,4 @@
-"""Graphs between rows, and their Laplacians: not row-wise, so rows in memory only."""
+"""Graphs between rows, and their Laplacians. They need all rows in memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from labelfold.numerics._ranges import NORMS
 from labelfold.rows import Rows, as_rows, stored_values
 from labelfold.rows._host import short_indices
 
-# Block size for distances of sparse rows: twice as fast as with scikit-learn's default of 1 GB.
+# Block size in MB for distances of sparse rows. It is twice as fast as scikit-learn's default of 1 GB.
 _WORKING_MB = 64
 
 # Largest entry of X for which squared distances do not overflow.
@@ -24,7 +24,7 @@ _LARGEST = 1e145
 
 
 def in_memory(rows: Rows, most_bytes: float, estimator: str) -> Rows:
-    """Return the rows, taken into memory where they are not there yet and fit a budget."""
+    """Return the rows in memory; rows of other containers are read if they fit a budget."""
     if rows.in_memory:
         return rows
     n, need = rows.shape[0], rows.shape[0] * rows.row_bytes()
@@ -38,22 +38,22 @@ def in_memory(rows: Rows, most_bytes: float, estimator: str) -> Rows:
 
 
 def nearest(rows: Rows, n_neighbors: int, *, metric: str = "euclidean") -> tuple[np.ndarray, np.ndarray]:
-    """Return the distances (n, k) of each row's nearest neighbours, nearest first, and which they are.
+    """Return the distances (n, k) and indices (n, k) of each row's nearest neighbours, nearest first.
 
     Parameters
     ----------
     rows : Rows
         Rows in memory.
     n_neighbors : int
-        Neighbours of a row, itself not counted; all others, where there are no more.
+        Number of neighbours of a row, without the row itself; all other rows if there are fewer.
     metric : {"euclidean", "cosine"}, default="euclidean"
-        "cosine" compares directions: rows are divided by their norms first (rows of zeros stay as they are).
+        With "cosine" rows are divided by their norms first (rows of zeros stay unchanged).
     """
     X = _points(rows, metric)
     k = min(n_neighbors, X.shape[0] - 1)
     if not k:
         return np.empty((X.shape[0], 0)), np.empty((X.shape[0], 0), dtype=np.int64)
-    # scikit-learn's trees take no sparse rows, and are slower than comparing all pairs beyond a few columns.
+    # scikit-learn's trees do not take sparse rows, and are slower than all pairs for more than a few columns.
     search = NearestNeighbors(n_neighbors=k, algorithm="auto" if X.shape[1] <= 15 else "brute").fit(X)
     with config_context(working_memory=_WORKING_MB):
         return search.kneighbors()
@@ -62,16 +62,16 @@ def nearest(rows: Rows, n_neighbors: int, *, metric: str = "euclidean") -> tuple
 def neighbour_graph(
     distance: np.ndarray, neighbour: np.ndarray, *, weights: str = "binary", gamma: float | None = None
 ) -> sparse.csr_array:
-    """Return W (n x n): the weight of rows of which one is among the nearest neighbours of the other, else 0.
+    """Return W (n x n): a positive weight if one of two rows is among the nearest neighbours of the other, else 0.
 
     Parameters
     ----------
     distance, neighbour : ndarray of shape (n, k)
-        As `nearest` gives them.
+        Results of `nearest`.
     weights : {"binary", "heat"}, default="binary"
         1, or exp(-gamma distance^2).
     gamma : float, optional
-        Of the heat weights; one over twice the mean squared distance between neighbours unless given.
+        Parameter of the heat weights; by default one over twice the mean squared distance between neighbours.
 
     Examples
     --------
@@ -98,9 +98,9 @@ def rbf_graph(
     metric: str = "euclidean",
     max_gram_bytes: float,
 ) -> np.ndarray:
-    """Return W (n x n), exp(-gamma distance^2) between any two rows, 0 from a row to itself.
+    """Return W (n x n): exp(-gamma distance^2) between two rows, and 0 on the diagonal.
 
-    ``gamma`` is one over twice the mean squared distance between rows unless given.
+    By default ``gamma`` is one over twice the mean squared distance between rows.
     """
     n = rows.shape[0]
     if 8 * n * n > max_gram_bytes:
@@ -119,7 +119,7 @@ def rbf_graph(
 
 
 def given_graph(W: Any, n: int) -> Any:
-    """Return the user's weights W (n x n), CSR or dense float64, if they can be weights."""
+    """Return the user's weights W (n x n) as CSR or dense float64, or raise an error if they are not valid."""
     W = sparse.csr_array(W, dtype=np.float64) if sparse.issparse(W) else np.asarray(W, dtype=np.float64)
     if W.shape != (n, n):
         shape = " x ".join(map(str, W.shape))
@@ -134,7 +134,7 @@ def given_graph(W: Any, n: int) -> Any:
 
 
 def laplacian(W: Any, *, normalized: bool = False) -> Any:
-    """Return D - W, or I - D^(-1/2) W D^(-1/2) with a row of zeros where a row has no neighbour.
+    """Return D - W, or I - D^(-1/2) W D^(-1/2) with a row of zeros for a row without neighbours.
 
     Examples
     --------
@@ -147,7 +147,7 @@ def laplacian(W: Any, *, normalized: bool = False) -> Any:
 
 
 def _points(rows: Rows, metric: str) -> Any:
-    """Return the rows as scikit-learn's neighbours take them: float64, short indices, directions where asked."""
+    """Return the rows for scikit-learn's neighbour search: float64, 32-bit indices, divided by norms for "cosine"."""
     X = rows.whole().double().raw
     largest = float(max(X.max(), -X.min()))
     if largest > _LARGEST:

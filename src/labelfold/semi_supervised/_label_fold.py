@@ -1,4 +1,4 @@
-"""LabelFold: many views of the rows, weighed by the labels, folded into one embedding."""
+"""LabelFold: many views of the rows, weighted by the labels, folded into one embedding."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from labelfold._progress import Progress
 from labelfold._sklearn import Interval, StrOptions
 from labelfold._warn import warn_user
 from labelfold.labels import Labels
+from labelfold.numerics._ranges import nonnegative_numbers
 from labelfold.numerics.least_squares import MAX_GRAM_BYTES
 from labelfold.rows import Rows
 from labelfold.rows import _threads as threads
@@ -28,16 +29,16 @@ from labelfold.semi_supervised._solver import Solution, Targets, solve, targets_
 from labelfold.semi_supervised._view_list import FORMS, RIDGES, TREES, View, chosen_views
 from labelfold.semi_supervised._view_weights import NEGLIGIBLE
 
-# Views times labelled rows that `refit` handles: with more labelled rows it uses fewer views.
+# Limit of views times labelled rows in `refit`: with more labelled rows it uses fewer views.
 _REFIT_WORK = 1600
 
-# In `refit`, views and trees below this share of the largest weight are left out of the score.
+# In `refit`, views and trees whose weight is below this share of the largest are left out of the score.
 _REFIT_LEAST = 1e-2
 
 # Most unlabelled rows that are used when views are weighted.
 _OTHERS = 500
 
-# Training rows, and what `refit` keeps of them, are not saved with a model.
+# Training rows, and data for `refit`, are not saved with a model.
 _NOT_SAVED = (
     "_held",
     "_train",
@@ -51,29 +52,30 @@ _NOT_SAVED = (
 
 
 class LabelFold(FoldPredictions):
-    r"""Many views of the rows at once, weighed by what the labels say of them, folded into one score and embedding.
+    r"""Many views of the rows, weighted by how well they predict the labels, folded into one score and embedding.
 
     A view is a feature map :math:`\varphi_v(x)`: the columns, principal coordinates, an RBF or Laplace kernel, or the
-    smoothest functions on a graph of neighbours. In each view, and for each ridge g, the labels are regressed on the
+    smoothest functions on a neighbour graph. In each view, and for each ridge g, the labels are regressed on the
     labelled rows,
 
     .. math:: f_{vg} = \arg\min \sum_i \|y_i - f(x_i)\|^2 + g \|f\|_v^2,
 
-    and the error e of leaving one row out is known in closed form. The blended score is
+    and the leave-one-out error e is computed in closed form. The blended score is
 
     .. math:: F(x) = \sum_{vg} w_{vg} f_{vg}(x), \qquad
               w_{vg} \sim p_v \Bigl(\frac{l e_{vg} + 20 u_{vg}}{l + 20}\Bigr)^{-(l + 20) / 3},
               \qquad e_{vg} = \frac{1}{l} \sum_i \Bigl\|\frac{y_i - f_{vg}(x_i)}{1 - h_{ii}}\Bigr\|^2,
 
-    with a prior p, and u the mean squared distance of the scores of unlabelled rows from the nearest class. A tenth
-    of the weight goes to the linear views besides, and on tables up to half of it to the Laplace views.
+    with a prior p, and u the mean squared distance of the scores of unlabelled rows from the nearest class. In
+    addition a tenth of the weight goes to the linear views, and on tables up to half of it to the Laplace views.
 
-    On tables of at most 100 columns F is then blended with the score T of extra trees, grown on the labelled rows,
+    On tables of at most 100 columns F is then blended with the score T of extra trees on the labelled rows,
 
     .. math:: (1 - s) F(x) + s T(x), \qquad s = \tfrac12 \min\bigl(1, (e_T / e_F)^{-l / 60}\bigr),
 
-    where each tree is grown without a tenth of the labelled rows, and e is the squared error on rows left out. Trees
-    ask one column at a time, and see what views of all columns do not: a few columns that count, and thresholds.
+    where each tree is grown without a tenth of the labelled rows, and e is the squared error on left-out rows. Trees
+    split on one column at a time, and find patterns that views of all columns miss: a few relevant columns, and
+    thresholds.
 
     ==================  ===================================================================================
     here                what it is
@@ -85,31 +87,32 @@ class LabelFold(FoldPredictions):
     Z (n, k)            the embedding: discriminant directions of F
     ==================  ===================================================================================
 
-    Views start from a form of the columns. Tables are taken as they are, in ranks and, up to 100 columns, with unit
-    variance; word counts by tf-idf and by square roots; other wide sparse rows with unit length.
+    Views start from a form of the columns. Tables are used as they are, as ranks and, up to 100 columns, with unit
+    variance; word counts with tf-idf and with square roots; other wide sparse rows with unit length.
 
     Parameters
     ----------
     n_components : int, default=None
-        How many coordinates the embedding has. When None, the discriminant directions of F: one less than there are
-        classes, or one for each label or number. Further ones are principal components of the blended features.
+        Number of coordinates of the embedding. When None, these are the discriminant directions of F: the number of
+        classes less one, or one for each label or number. Further coordinates are principal components of the blended
+        features.
     views : "auto" or sequence of str, default="auto"
-        Families of views to make, of "linear", "principal", "rbf", "laplace", "graph" and "trees". "auto" makes
-        Laplace views, those of sums of absolute differences, and trees of tables of at most 100 columns.
+        Families of views to use, from "linear", "principal", "rbf", "laplace", "graph" and "trees". "auto" uses
+        Laplace views (kernels of sums of absolute differences) and trees only for tables of at most 100 columns.
     forms : "auto" or sequence of str, default="auto"
         Forms of the columns: "as they are", "unit variance", "ranks", "unit rows", "tf-idf", "root counts". "auto"
         chooses by the values of X.
     n_anchors : int, default=1000
-        The graph joins rows to so many anchors: k-means centres, or the rows themselves where there are no more.
+        Number of anchors of the graph: k-means centres, or all rows if there are not many more rows than anchors.
     ridges : sequence of float, default=None
-        Ridges, beside features of mean squared norm 1; 0.001, 0.01, 0.1, 1 and 10 when None.
+        Candidate ridges above 0, for features of mean squared norm 1; 0.001, 0.01, 0.1, 1 and 10 when None.
     task : {"auto", "classification", "regression"}, default="auto"
         Whether y holds classes or numbers; "auto" reads floats with fractions as numbers.
     max_gram_bytes : int, default=512 MB
-        Rows are kept in memory in all of their forms up to this size, if need be in float32; larger ones are formed
-        anew in each pass.
+        Up to this size the rows are kept in memory in all of their forms, if necessary in float32. Larger ones are
+        recomputed in each pass.
     random_state : int, RandomState instance or None, default=0
-        Seeds k-means, trees and the samples that quantiles and kernel means are estimated from.
+        Seed of k-means, of the trees and of the samples from which quantiles and kernel means are estimated.
     verbose : int, default=0
         1 shows a progress bar over the forms.
     unlabeled : int, str or None, default=-1
@@ -118,46 +121,46 @@ class LabelFold(FoldPredictions):
     Attributes
     ----------
     embedding_ : ndarray of shape (n, k)
-        The embedding of the training rows, which is what `transform` gives.
+        The embedding of the training rows, equal to that of `transform`.
     view_weights_ : dict of str to ndarray
-        A table of the views, heaviest first: "view", "form", "family", "weight", "loo_error" (of the view's best
-        ridge), "ridge" (that one) and "left_out" (why a view could not be made, or empty). ``pandas.DataFrame``
-        takes it as it is.
+        A table of the views, heaviest first: "view", "form", "family", "weight", "loo_error" (with the best ridge of
+        the view), "ridge" (the best one) and "left_out" (why a view could not be used, or empty). It can be passed to
+        ``pandas.DataFrame``.
     loo_score_ : float
-        Leave-one-out accuracy (R^2 for numbers) on the labelled rows, with weights recomputed without the row. Rows
-        that are the only ones of their class are not counted.
+        Leave-one-out accuracy (R^2 for numbers) on the labelled rows, with weights recomputed without the row. The
+        only row of a class is not counted.
     loo_interval_ : tuple of float
-        A 90% interval for the accuracy, or R^2, on other rows; in experiments/label_fold.py it held in 87 to 91 of
-        100 cases, in experiments/regression.py (R^2) in 89.
+        A 90% interval for the accuracy, or R^2, on other rows. It held in 87 to 91 of 100 cases in
+        experiments/label_fold.py, and for R^2 in 89 in experiments/regression.py.
     loo_predictions_ : ndarray of shape (l,) or (l, c)
-        What is predicted for each labelled row, in their order, without its own label.
+        Leave-one-out predictions of the labelled rows, in their order.
     loo_confidence_ : ndarray of shape (l,)
-        The probability given to it; with several labels a row, that all of them are right. Not there for numbers.
+        Probabilities of these predictions; with several labels a row, that all of them are right. Absent for numbers.
     transduction_ : ndarray of shape (n,) or (n, c)
         The predictions for the training rows.
     label_distributions_ : ndarray of shape (n, c)
-        The probability of each class, or of each label, for the training rows. Not there for numbers, nor in a saved
+        The probability of each class, or of each label, for the training rows. Absent for numbers, and in a saved
         model.
     classes_ : ndarray of shape (c,)
-        The class values; not there for numbers.
+        The class values; absent for numbers.
     task_ : {"binary", "multiclass", "multilabel", "regression"}
     n_features_in_ : int
-        Columns seen in fit.
+        Number of columns of X in fit.
     feature_names_in_ : ndarray of str
-        Their names, where X had any.
+        Names of the columns, if X has any.
 
     Notes
     -----
     Memory beside a dense X, at most: ``6*X + 64*a*(a + d)`` bytes in fit, none in transform, and 24 MB
     (docs/memory.md).
 
-    Cost: for each form two to four passes over the rows, a decomposition of a d x d matrix (d up to 4,000; an
-    iteration beyond), a search among the m anchors, O(n m d), and m x m eigenproblems; then an l x l eigenproblem a
-    view. All of it is linear in n. Memory beside the rows: O(m (m + d)) and, for `refit`, 12 bytes for each of a
-    row's nearest anchors, in each space.
+    Cost: for each form two to four passes over the rows, a decomposition of a d x d matrix (d up to 4,000; iterative
+    for more), a search among the m anchors, O(n m d), and m x m eigenproblems; then an l x l eigenproblem for each
+    view. All of it is linear in n. Memory beside the rows: O(m (m + d)) and, for `refit`, 12 bytes for each nearest
+    anchor of a row, in each space.
 
-    A score is a few products a row whatever the number of views: views of one form that are linear in its columns
-    fold into one d x c matrix, views of one graph into one m x c matrix.
+    A score costs a few products for each row, for any number of views: views of one form that are linear in its
+    columns fold into one d x c matrix, views of one graph into one m x c matrix.
 
     References
     ----------
@@ -217,14 +220,15 @@ class LabelFold(FoldPredictions):
 
     @fitting
     def fit(self, X: Any, y: Any) -> Self:
-        """Make the views of all rows, and weigh them by the labels.
+        """Compute the views of all rows, and weight them by the labels.
 
         Parameters
         ----------
         X : container of shape (n, d)
-            Rows, labelled or not, in any container `labelfold.rows.as_rows` takes.
+            Rows, labelled or not, in any container that `labelfold.rows.as_rows` takes.
         y : array-like of shape (n,), (n, c) for multi-label or (n, t) for several numbers
-            Classes, 0/1 labels or numbers; ``unlabeled`` (not in regression) or a missing value where unknown.
+            Classes, 0/1 labels or numbers. ``unlabeled`` (not in regression) or a missing value marks unlabelled
+            rows.
 
         Returns
         -------
@@ -234,22 +238,23 @@ class LabelFold(FoldPredictions):
         labels = self._read_labels(y, rows.shape[0])
         if rows.shape[0] == 1:
             raise ValueError("X has one sample, and a view takes two that differ; give it more rows")
-        with threads.single_blas():  # the work is shared out by rows and by graphs
+        self._chosen_ridges()
+        with threads.single_blas():  # work is parallel over rows and graphs
             self._make_views(rows)
             self._use(labels)
         return self
 
     def refit(self, y: Any, *, full: bool = False) -> Self:
-        """Take other labels of the same rows, with the views made before.
+        """Fit other labels of the same rows, with the views of `fit`.
 
-        Only l x l problems are solved anew. Views that carried next to nothing are left out, unless ``full``.
+        Only l x l problems are solved again. Views with a negligible weight are left out, unless ``full``.
 
         Parameters
         ----------
         y : array-like of shape (n,), (n, c) for multi-label or (n, t) for several numbers
-            The labels of the rows of `fit`; more, fewer or other ones than there.
+            The labels of the rows of `fit`. They may be more, fewer or different.
         full : bool, default=False
-            Whether all views are weighed again, as `fit` does.
+            Whether all views are weighted again, as in `fit`.
 
         Returns
         -------
@@ -264,8 +269,13 @@ class LabelFold(FoldPredictions):
             self._use(self._read_labels(y, self._n_rows), full=full)
         return self
 
+    def _chosen_ridges(self) -> np.ndarray:
+        return np.array(
+            RIDGES if self.ridges is None else nonnegative_numbers("ridges", self.ridges, zero=False)
+        )
+
     def _make_views(self, rows: Rows) -> None:
-        """Learn what does not depend on the labels."""
+        """Compute everything that does not depend on the labels."""
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         views = chosen_views(rows, self.forms, self.views)
         self._seed, self._with_trees = seed, TREES in views
@@ -290,7 +300,7 @@ class LabelFold(FoldPredictions):
 
     def _use(self, labels: Labels, full: bool = True) -> None:
         """Weight the views by the labels, and store score, embedding and predictions."""
-        ridges = np.array(RIDGES if self.ridges is None else self.ridges, dtype=np.float64)
+        ridges = self._chosen_ridges()
         targets = targets_of(labels)
         views = None if full else self._heavy(labels.n_labelled)
         used = [piece for piece in self._pieces if views is None or views.intersection(piece.views)]
@@ -323,26 +333,26 @@ class LabelFold(FoldPredictions):
         self.transduction_ = self._decide(self._train_scores)
 
     def _place(self, pieces: FormPieces, index: np.ndarray, views: Collection[View] | None = None) -> Placed:
-        """Return some training rows as the views of a form, all or those named, see them."""
+        """Return some training rows as the views of a form need them; all views, or the given ones."""
         T = host(self._held[pieces.name].take(index).whole().double())
         here = [view for view in pieces.views if views is None or view in views]
         return pieces.place_again(T, index, coordinates_for(here, pieces, len(index)))
 
     def _add_trees(self, found: Solution, labels: Labels, targets: Targets, full: bool) -> Solution:
-        """Return the solution blended with trees of the labelled rows, fewer of them where time counts."""
+        """Return the solution blended with trees on the labelled rows; `refit` uses fewer trees."""
         X = host(self._train.take(labels.index).whole().double())
         per_part, numbers = N_TREES if full else FEWER_TREES, labels.task == "regression"
         grown = grow(X, targets.Y + targets.offset, targets.scale, numbers, per_part, self._seed)
         self._reasons = [
             (view, why) for view, why in self._reasons if view != TREES
-        ]  # of the previous labels
+        ]  # weights for the previous labels
         if isinstance(grown, Grown):
             return found.with_trees(grown, targets, 0.0 if full else _REFIT_LEAST)
         self._reasons.append((TREES, grown))
         return found
 
     def _heavy(self, n_labelled: int) -> set[View]:
-        """Return the views that `refit` weighs: the heaviest, as many as can be solved at once."""
+        """Return the heaviest views, as many as `refit` can solve at once."""
         return set(self._by_weight[: max(8, _REFIT_WORK // n_labelled)])
 
     def _store_weights(self, found: Solution, ridges: np.ndarray, full: bool) -> None:
@@ -375,11 +385,11 @@ class LabelFold(FoldPredictions):
         return self.embedding_.shape[1]
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Say whether there is a score."""
+        """Tell whether there is a score."""
         return hasattr(self, "_scores")
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what is saved: all but the training rows."""
+        """Return the state to save: everything but the training rows."""
         state = super().__getstate__()
         return {name: value for name, value in state.items() if name not in _NOT_SAVED}
 

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from labelfold._base import RowsEstimator, fitting, refuse_without_kernel
-from labelfold._decisions import Decisions, indicator_scores
+from labelfold._decisions import Decisions, indicator_scores, linear_values
 from labelfold._progress import Progress
 from labelfold._sklearn import Interval, StrOptions
 from labelfold.features._kernel_map import KernelMap, Scores, kernel_map
@@ -26,26 +26,26 @@ from labelfold.semi_supervised._graph import (
 )
 from labelfold.semi_supervised._laprls_solvers import Smooth, solve_kernel, solve_linear
 
-# The ridge of "auto", in units of the rows' spread, for a mean over the labelled rows.
+# The ridge of "auto", relative to the spread of the rows, for a mean over the labelled rows.
 _RIDGE = 0.01
 
 
 class LapRLS(Decisions, RowsEstimator):
-    r"""Laplacian regularised least squares: fit the labels, and change little between neighbours.
+    r"""Laplacian regularised least squares: a function that fits the labels and varies little between neighbours.
 
     Finds a linear function, or one in the space of a kernel, and an intercept that minimise
 
     .. math:: \sum_{i \in L} \|y_i - g(x_i) - b\|^2 + r \|g\|^2 + \gamma_I \frac{l}{n^2} G' L G
 
-    with G the values of g at all n rows, of which l are labelled, and L the Laplacian of a graph that joins rows
-    which lie close together. It does well where classes are apart and rows between them few; where classes overlap,
-    the boundary should run through many rows, and this pushes it away from them.
+    where G has the values of g at all n rows, of which l are labelled, and L is the Laplacian of a graph that joins
+    nearby rows. It works well if classes are separated by regions with few rows. If classes overlap, the boundary
+    should run through many rows, and the graph term pushes it away from them.
 
     =====================  =============  ==================================================================
     here                   in the paper   what it is
     =====================  =============  ==================================================================
-    ridge, r               l gamma_A      weight of the function's own size, beside a sum over labelled rows
-    smoothness             gamma_I        weight of its changes along the graph
+    ridge, r               l gamma_A      weight of the function's norm, for a sum over labelled rows
+    smoothness             gamma_I        weight of its variation along the graph
     coef_ (q, d)           w              g(x) = x'w; q targets, one for two classes (-1 and +1)
     coef_ (q, n)           alpha          g(x) = sum_i alpha_i k(x, x_i), in the space of an exact kernel
     =====================  =============  ==================================================================
@@ -53,47 +53,47 @@ class LapRLS(Decisions, RowsEstimator):
     Parameters
     ----------
     ridge : float or "auto", default="auto"
-        Weight of the function's size, beside a sum over the labelled rows, as scikit-learn's alpha is; above 0.
-        "auto" suits any unit of X: it is 0.01 times the number of labelled rows times the mean squared distance of
-        all rows (in the space of the kernel, where there is one) from their mean.
+        Weight of the norm, for a sum over the labelled rows, like scikit-learn's alpha; above 0. "auto" suits any
+        unit of X: it is 0.01 times the number of labelled rows times the mean squared distance of all rows from their
+        mean (in the space of the kernel, if there is one).
     smoothness : float, default=1.0
         Weight of the graph; 0 is ridge regression on the labelled rows, and needs no graph. The sum over the graph is
-        divided by :math:`n^2` while a neighbour graph has of the order of n edges: large n want larger values.
+        divided by :math:`n^2`, although a neighbour graph has only about n edges, so large n need larger values.
     kernel : str or callable, default=None
-        None for a linear function; else as in `sklearn.metrics.pairwise.pairwise_kernels` ("rbf", "poly", ...).
+        None for a linear function; otherwise as in `sklearn.metrics.pairwise.pairwise_kernels` ("rbf", "poly", ...).
     gamma, degree, coef0 : float, default=None
-        The kernel's own parameters; see `LDA`. gamma comes from all rows when None.
+        Parameters of the kernel; see `LDA`. When None, gamma is computed from all rows.
     n_landmarks : int, "auto" or None, default="auto"
-        Approximate the kernel by Nystroem features of so many rows, drawn from all, and solve the linear form on
-        them: for more rows than a kernel matrix fits. None is exact. "auto" is exact where ``max_gram_bytes`` allows
-        it, and takes 1,000 landmarks where not.
+        Number of rows, drawn from all, for Nystroem features that approximate the kernel. The linear form is then
+        solved on them, so the kernel matrix need not fit in memory. None is exact. "auto" is exact if
+        ``max_gram_bytes`` allows it, and otherwise uses 1,000 landmarks.
     graph : {"knn", "rbf"} or matrix of shape (n, n), default="knn"
-        Which rows are joined: a row and its nearest neighbours, whichever of the two is the neighbour of the other;
-        all, by :math:`\exp(-\gamma \|x - z\|^2)`; or symmetric weights, sparse or dense.
+        Which rows are joined. "knn": two rows if one is among the nearest neighbours of the other. "rbf": all pairs,
+        with weight :math:`\exp(-\gamma \|x - z\|^2)`. A matrix: symmetric weights, sparse or dense.
     n_neighbors : int, default=5
-        Neighbours of a row for "knn".
+        Number of neighbours of a row for "knn".
     weights : {"binary", "heat"}, default="binary"
-        What neighbours of "knn" are joined by: 1, or as in "rbf".
+        Weights of the edges of "knn": 1, or those of "rbf".
     graph_gamma : float, default=None
         The gamma of "rbf" and of "heat"; when None, one over twice the mean squared distance between rows, or between
         neighbours.
     metric : {"euclidean", "cosine"}, default="euclidean"
-        What is near, in the graph. "cosine" compares directions, as suits text.
+        Distance for the graph. "cosine" compares directions, which suits text.
     normalized : bool, default=False
-        Use :math:`I - D^{-1/2} W D^{-1/2}` in place of :math:`L = D - W`, which is the paper's.
+        Whether to use :math:`I - D^{-1/2} W D^{-1/2}` in place of the paper's :math:`L = D - W`.
     fit_intercept : bool, default=True
-        Whether there is a b. Neither penalty sees it.
+        Whether to fit the intercept b. It is not penalised.
     task : {"auto", "classification", "regression"}, default="auto"
         What y holds; "auto" reads floats with fractions as regression, everything else as classes.
     tol : float, default=1e-8
         Relative residual at which conjugate gradients stop (no less than 100 times the round-off of X's dtype).
     max_iter : int, default=1000
-        The most iterations.
+        Largest number of iterations.
     max_gram_bytes : int, default=512 MB
-        The most memory for one n x n matrix of an exact kernel or an RBF graph (a fit holds up to three at once), for
-        Nystroem features that are kept between iterations, and for taking rows into memory that are elsewhere.
+        Largest size of one n x n matrix of an exact kernel or an RBF graph (a fit holds up to three at once), of
+        Nystroem features that are kept between iterations, and of rows that are read into memory.
     random_state : int, RandomState instance or None, default=0
-        Draws the landmarks and the preconditioner.
+        Seed of the landmarks and of the preconditioner.
     verbose : int, default=0
         1 shows a progress bar over the iterations.
     unlabeled : int, str or None, default=-1
@@ -105,40 +105,44 @@ class LapRLS(Decisions, RowsEstimator):
         Weights of the columns, of the kernel with each fitted row, or of the Nystroem features.
     intercept_ : ndarray of shape (q,)
         b.
+    mean_ : ndarray of shape (d,) or None
+        The mean of the labelled rows, subtracted in the computation of scores; zeros without an intercept, None with
+        a kernel.
     transduction_ : ndarray of shape (n,) or (n, c)
-        A label for every training row: the one given, or the one predicted. For regression, numbers.
+        A label for every training row: the given one, or the predicted one. Numbers in regression.
     classes_ : ndarray of shape (c,)
-        The classes or label columns; not there for regression.
+        The classes or label columns; absent in regression.
     task_ : str
         How y was read: "binary", "multiclass", "multilabel" or "regression".
     ridge_ : float
-        The ridge used.
+        The ridge in use.
     gamma_ : float or None
-        The kernel's gamma, given or from the rows.
+        The gamma of the kernel, given or computed from the rows.
     feature_map_ : object or None
-        The kernel, as a map of rows.
+        The kernel as a feature map.
     n_iter_ : int
-        Iterations of conjugate gradients; 1 for an exact kernel.
+        Number of iterations of conjugate gradients; 1 for an exact kernel.
     residual_ : float
-        The relative residual they reached.
+        The relative residual at the end.
     n_features_in_ : int
-        Columns seen in fit.
+        Number of columns of X in fit.
     feature_names_in_ : ndarray of str
-        Their names, where X had any.
+        Names of the columns, if X has any.
 
     Notes
     -----
     Memory beside a dense X, at most: ``1.5*X + 400*n`` bytes in fit, none in predict, and 24 MB (docs/memory.md).
 
-    A graph is not made row by row: rows from files, devices or Dask are taken into memory for `fit`, within
-    ``max_gram_bytes``; prediction takes any container. Neighbours are exact (scikit-learn's), all pairs compared
-    beyond 15 columns: O(n^2 d) work and O(n) memory.
+    A graph needs all rows: for `fit`, rows from files, devices or Dask are read into memory, within
+    ``max_gram_bytes``. Prediction takes any container. Neighbours are exact (scikit-learn's); with more than 15
+    columns all pairs are compared, in O(n^2 d) time and O(n) memory.
 
-    Cost: linear, two products with X and one with the graph an iteration, O(nnz + q (n + d)) memory and no d x d
-    matrix (up to 512 columns, a preconditioner of that size); a sparse X stays sparse. Exact kernel: O(n^3), and n x
-    n matrices. Nystroem: the linear cost with d = n_landmarks.
+    Cost of the linear form: two products with X and one with the graph in each iteration, O(nnz + q (n + d)) memory
+    and no d x d matrix (except, up to 512 columns, a preconditioner of that size). A sparse X stays sparse. Exact
+    kernel:
+    O(n^3) time, and n x n matrices. Nystroem: the linear cost with d = n_landmarks.
 
-    Several classes, or labels, are a target each (0 and 1), and the largest (or 1/2) decides.
+    Each of several classes, or labels, is a target (0 and 1). The largest prediction, or a threshold of 1/2, decides.
 
     References
     ----------
@@ -233,14 +237,14 @@ class LapRLS(Decisions, RowsEstimator):
 
     @fitting
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit the labelled rows, smoothly over all.
+        """Fit the labelled rows with a function that is smooth over all rows.
 
         Parameters
         ----------
         X : container of shape (n, d)
-            Rows, labelled or not, in any container `labelfold.rows.as_rows` takes; taken into memory.
+            Rows, labelled or not, in any container that `labelfold.rows.as_rows` takes. They are read into memory.
         y : array-like of shape (n,), or (n, c) for multi-label, or (n, t) for regression
-            Targets; ``unlabeled`` or a missing value where unknown.
+            Targets; ``unlabeled`` or a missing value for unlabelled rows.
 
         Returns
         -------
@@ -259,9 +263,10 @@ class LapRLS(Decisions, RowsEstimator):
 
         self.coef_ = np.ascontiguousarray(found.W.T)
         self.intercept_ = found.intercept
+        self.mean_: Any = None if self.feature_map_ is not None else found.mean
         self.n_iter_, self.residual_ = found.n_iter, found.residual
         self._keep_task(labels.task, labels.classes, labels.values.ndim == 1)
-        self.transduction_ = self._transduce(self._scores_of(G + found.intercept), labels)
+        self.transduction_ = self._transduce(rows, G + found.intercept, labels)
         return self
 
     def _set_feature_map(self, rows: Rows, rng: Any) -> None:
@@ -276,7 +281,7 @@ class LapRLS(Decisions, RowsEstimator):
         if self.kernel is None:
             refuse_without_kernel(**given)
             return
-        # A constant in the features is absorbed by the intercept, and does not change the graph's penalty.
+        # The intercept absorbs a constant in the features, which does not change the penalty of the graph.
         centred = self.fit_intercept and not (self.smoothness and self.normalized)
         self.feature_map_, self.gamma_ = kernel_map(
             rows,
@@ -288,7 +293,7 @@ class LapRLS(Decisions, RowsEstimator):
         )
 
     def _laplacian(self, rows: Rows) -> Any:
-        """Return the Laplacian of the graph that was asked for or given."""
+        """Return the Laplacian of the given graph, or of the one to build."""
         if not isinstance(self.graph, str):
             W = given_graph(self.graph, rows.shape[0])
         elif self.graph == "knn":
@@ -325,10 +330,10 @@ class LapRLS(Decisions, RowsEstimator):
                 rng=rng,
                 callback=progress,
             )
-        return found, np.asarray(rows.get(rows @ found.W), dtype=np.float64)
+        return found, linear_values(rows, found.W, found.mean)
 
     def _weights(self, spread: float, n_labelled: int) -> dict[str, Any]:
-        """Return the weights for the solvers, whose objective is this one divided by the number of labelled rows."""
+        """Return the weights for the solvers, whose objective is that of the class divided by l."""
         self.ridge_ = _RIDGE * n_labelled * spread if self.ridge == "auto" else float(self.ridge)
         return {
             "ridge": self.ridge_ / n_labelled,
@@ -339,11 +344,11 @@ class LapRLS(Decisions, RowsEstimator):
     def _score_rows(self, rows: Rows) -> np.ndarray:
         if self.feature_map_ is not None:
             scores = Scores(self.feature_map_, np.zeros(self.coef_.shape[1]), self.coef_.T)
-            values = Featurized(rows, scores.transform).values()
+            values = np.asarray(rows.get(Featurized(rows, scores.transform).values()), dtype=np.float64)
         else:
-            values = rows @ self.coef_.T
-        return self._scores_of(np.asarray(rows.get(values), dtype=np.float64) + self.intercept_)
+            values = linear_values(rows, self.coef_.T, self.mean_)
+        return self._scores_of(values + self.intercept_)
 
     def _scores_of(self, F: np.ndarray) -> np.ndarray:
-        """Return scores, given values of the function: those of two classes are scores themselves."""
+        """Return scores from values of the function; for two classes these are the same."""
         return F if self.task_ == "binary" else indicator_scores(F, self.task_)

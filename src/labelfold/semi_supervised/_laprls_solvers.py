@@ -1,10 +1,10 @@
-r"""Least squares on the labelled rows, smooth over a graph of all rows: the two solvers of LapRLS.
+r"""The two solvers of LapRLS: least squares on the labelled rows, smooth over a graph of all rows.
 
 .. math:: \min_{g, b} \frac1l \sum_{i \in L} \|y_i - g(x_i) - b\|^2 + r \|g\|^2 + \frac{s}{n^2} G' \mathcal{L} G
 
-G has g at all n rows, :math:`\mathcal{L}` is the graph's Laplacian. Neither penalty sees the intercept b. This is the
-objective of `LapRLS` divided by the number l of labelled rows, so r is its ridge divided by l: the kernel that the
-graph deforms does then not depend on the labels.
+G has the values of g at all n rows, and :math:`\mathcal{L}` is the Laplacian of the graph. The intercept b is not
+penalised. This is the objective of `LapRLS` divided by the number l of labelled rows, so r is its ridge divided by l.
+The kernel that the graph deforms then does not depend on the labels.
 """
 
 from __future__ import annotations
@@ -19,24 +19,28 @@ from sklearn.exceptions import ConvergenceWarning
 
 from labelfold._warn import warn_user
 from labelfold.numerics.least_squares._block_cg import nystrom_sketch, preconditioned_cg
-from labelfold.rows import Centered, Rows
+from labelfold.rows import Centered, Rows, Weighted
 
 EPS = float(np.finfo(np.float64).eps)
 
-# Most columns for which the preconditioner is the whole matrix; with more it is a sketch.
+# Up to this many columns the preconditioner is the whole matrix; with more it is a sketch.
 _WHOLE = 512
 _SKETCH = 64
-_COLUMNS = 64  # columns of a block of products, which bound the memory to n times as many numbers
+_COLUMNS = 64  # columns of a block of products; the block has n times as many numbers
 _ROUNDS = 3
 
 
 class Smooth(NamedTuple):
-    """A solution g(x) = x'W, or k(x)'W in a kernel's space, and its intercept."""
+    """A solution g(x) = x'W, or k(x)'W in a kernel's space, and its intercept.
+
+    Values are computed as (x - mean)'W + mean'W, which avoids cancellation if the mean is large.
+    """
 
     W: np.ndarray
     intercept: np.ndarray
     n_iter: int
     residual: float
+    mean: np.ndarray = np.zeros(1)
 
 
 def objective(
@@ -80,11 +84,11 @@ def solve_linear(
     rows : Rows
         X (n, d).
     L : sparse or dense matrix of shape (n, n), or None
-        The Laplacian; not looked at where ``smoothness`` is 0.
+        The Laplacian; not used if ``smoothness`` is 0.
     index, Y : ndarray
         The labelled rows (l,) and their targets (l, q).
     flat : bool, default=True
-        Whether L 1 = 0: X may then be shifted under the graph, which keeps its digits where its mean is large.
+        Whether L 1 = 0. X may then be shifted in the graph term, which avoids cancellation if its mean is large.
     """
     n, d = rows.shape
     n_labelled, q = Y.shape
@@ -92,8 +96,8 @@ def solve_linear(
     mean, y_mean = np.zeros(d), np.zeros(q)
     if fit_intercept:
         known = np.zeros(n)
-        known[index] = 1 / n_labelled
-        mean, y_mean = rows.t(known), Y.mean(axis=0)
+        known[index] = 1
+        mean, y_mean = Weighted(rows, known).mean() * (n / n_labelled), Y.mean(axis=0)
         rows = Centered(rows, mean)
     tol = max(tol, 100 * float(np.finfo(rows.dtype).eps))
 
@@ -114,7 +118,7 @@ def solve_linear(
     T[index] = (Y - y_mean) / n_labelled
     B = rows.t(T)
     norms = np.linalg.norm(B, axis=0)
-    # Plain iterations first: they suffice where the ridge is large or the columns have similar scales.
+    # Plain iterations first: they suffice if the ridge is large or the columns have similar scales.
     W, rest, n_iter, residual, sketch = np.zeros_like(B), B, 0, np.inf, None
     for round_ in range(_ROUNDS + 1):
         found = preconditioned_cg(
@@ -144,15 +148,16 @@ def solve_linear(
             f"tol={tol:.1e}; raise max_iter, tol or ridge",
             ConvergenceWarning,
         )
-    return Smooth(W, y_mean - mean @ W, n_iter, residual)
+    return Smooth(W, y_mean - mean @ W, n_iter, residual, mean)
 
 
 def deformed_columns(K: np.ndarray, L: Any, index: np.ndarray, ridge: float, smoothness: float) -> np.ndarray:
-    r"""Return A (n, m) such that K A has columns ``index`` of the kernel that the graph deforms K into.
+    r"""Return A (n, m) such that K A are the columns ``index`` of the kernel that results from K and the graph.
 
-    Over the n rows that kernel is :math:`(r K^{-1} + s/n^2 \mathcal{L})^{-1} = K (r I + s/n^2 \mathcal{L} K)^{-1}`,
-    and least squares that is smooth over the graph is ridge regression with it. It depends neither on y nor on which
-    rows are labelled. LinAlgError where the ridge is lost in round-off beside the graph's term.
+    Over the n rows this deformed kernel is
+    :math:`(r K^{-1} + s/n^2 \mathcal{L})^{-1} = K (r I + s/n^2 \mathcal{L} K)^{-1}`, and least squares that is smooth
+    over the graph is ridge regression with it. It depends neither on y nor on which rows are labelled. Raises
+    LinAlgError if the ridge is lost to round-off beside the graph term.
     """
     n = len(K)
     A = np.zeros((n, len(index)))
@@ -162,7 +167,7 @@ def deformed_columns(K: np.ndarray, L: Any, index: np.ndarray, ridge: float, smo
     M = np.asarray(L @ K)
     M *= smoothness / n**2
     M.flat[:: n + 1] += ridge
-    # The transpose is in the order that LAPACK factors in place.
+    # LAPACK factors the transpose in place.
     norm = linalg.lapack.dlange("1", M.T)
     LU, pivots, failed = linalg.lapack.dgetrf(M.T, overwrite_a=1)
     if failed or linalg.lapack.dgecon(LU, norm)[0] < _least_rcond(n):
@@ -175,7 +180,7 @@ def solve_deformed(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return S (l, q) and b (q,) of ridge regression with the deformed kernel: g = H_{.L} S, Y - H S - b = l S.
 
-    LinAlgError where l is lost in round-off beside H.
+    Raises LinAlgError if l is lost to round-off beside H.
     """
     n_labelled, q = Y.shape
     H = (H + H.T) / 2
@@ -224,7 +229,7 @@ def solve_spectrum(
     smoothness: float,
     fit_intercept: bool,
 ) -> Smooth:
-    """Solve as `solve_kernel` does, by eigenvalues: slower, but stable for any scale of the kernel."""
+    """Solve the same problem as `solve_kernel` by eigenvalues: slower, but stable for any scale of the kernel."""
     n = len(K)
     values, U = np.linalg.eigh((K + K.T) / 2)
     keep = values > n * EPS * values[-1]
@@ -233,7 +238,7 @@ def solve_spectrum(
     B = F.T @ (L @ F) * (smoothness / n**2) if smoothness else np.zeros((len(root), len(root)))
     b, V = np.linalg.eigh((B + B.T) / 2)
     least = n * EPS * b.max(initial=0.0)  # smaller values are round-off
-    V = V / np.sqrt(ridge + np.maximum(b, least))  # the penalties of g = F V c together are |c|^2
+    V = V / np.sqrt(ridge + np.maximum(b, least))  # both penalties of g = F V c add up to |c|^2
     X = (F @ V)[index]
     x_mean, y_mean = (X.mean(axis=0), Y.mean(axis=0)) if fit_intercept else (0.0, np.zeros(Y.shape[1]))
     P, s, Qt = np.linalg.svd(X - x_mean, full_matrices=False)
@@ -247,5 +252,5 @@ def _least_rcond(n: int) -> float:
 
 
 def _later(callback: Callable[..., Any], done: int, i: int, value: float) -> None:
-    """Continue the count of iterations."""
+    """Call back with the count of iterations continued."""
     callback(done + i, value)

@@ -1,4 +1,4 @@
-"""What the views of one form share: one decomposition, one k-means and one neighbour search for each space."""
+"""The parts that views of one form share: one decomposition, one k-means and one neighbour search for each space."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ from labelfold.rows import _threads as threads
 from labelfold.rows._host import host
 from labelfold.semi_supervised._view_list import FILTERS, KERNELS, N_EIGENVECTORS, View, instead, merged
 
-# Number of principal coordinates where the smaller side of X is decomposed directly, and otherwise.
+# Number of principal coordinates if the smaller side of X is decomposed directly, and otherwise.
 _COORDINATES, _FEWER_COORDINATES = 1000, 100
 
-# Most numbers in the principal directions.
+# Most entries of the matrix of principal directions.
 _BASIS = 16_000_000
 
 # Sample size for estimating the mean of a kernel.
 _KERNEL_ROWS = 1000
 
-# All rows are anchors if there are at most this many times the anchors asked for.
+# All rows are anchors if there are at most this many times as many rows as requested anchors.
 _ALL_ROWS = 1.5
 
-# Largest size of anchors in all columns for which they are means of rows; larger ones are rows themselves.
+# Up to this many entries (anchors times columns), anchors are means of rows; beyond it they are rows.
 _DENSE_ANCHORS = 4_000_000
 
 
@@ -66,14 +66,14 @@ class PrincipalCoordinates:
 
 
 class AnchorSpace:
-    """The anchors of one space: of the first q principal coordinates, or of all columns where q is 0.
+    """The anchors of one space: the first q principal coordinates, or all columns if q is 0.
 
     Attributes
     ----------
     k : int
-        How many nearest anchors are looked for.
+        Number of nearest anchors to search.
     joins : tuple of ndarray
-        The distances (n, k) of each training row's nearest anchors, and which they are; empty in a saved model.
+        Distances (n, k) and indices (n, k) of each training row's nearest anchors; empty in a saved model.
     """
 
     def __init__(self, q: int, anchors: Anchors, k: int, joins: tuple = ()) -> None:
@@ -88,7 +88,7 @@ class SpaceGraph:
 
 
 class FormPieces:
-    """What the views of one form share, learned from all rows without their labels.
+    """The parts that views of one form share, learned from all rows without labels.
 
     Attributes
     ----------
@@ -97,14 +97,14 @@ class FormPieces:
     mean, total : ndarray of shape (d,), float
         The mean row in the form, and the mean squared distance from it.
     mean_absolute : float
-        The mean over pairs of rows of the sum of absolute differences; 0 where no view needs it.
+        The mean over pairs of rows of the sum of absolute differences; 0 if no view needs it.
     coordinates, deviations : PrincipalCoordinates, ndarray of shape (q,)
-        Principal coordinates and their deviations.
+        Principal coordinates and their standard deviations.
     spaces, graphs : list of AnchorSpace, list of SpaceGraph
     scales : dict of str to float
-        The mean squared norm over all rows of each view's features, before they are divided by it.
+        The mean squared norm of each view's features over all rows, before they are scaled to 1.
     views : list of View
-        Those that could be made.
+        The views that could be computed.
     """
 
     mean: np.ndarray
@@ -121,17 +121,18 @@ class FormPieces:
         self.views: list[View] = []
 
     def space(self, q: int) -> AnchorSpace:
-        """Return the anchors of a space."""
+        """Return the anchors of the space of q coordinates."""
         return next(space for space in self.spaces if space.q == q)
 
     def graph(self, q: int, s: float) -> SpaceGraph:
-        """Return a graph."""
+        """Return the graph of s nearest anchors in the space of q coordinates."""
         return next(graph for graph in self.graphs if (graph.space, graph.s) == (q, int(s)))
 
     def place(self, T: Any, spaces: Collection[int] | None = None, q: int | None = None) -> Placed:
-        """Return some rows as the views need them.
+        """Return some rows in the representations that the views need.
 
-        Anchors are looked for in the spaces named, and the first q principal coordinates made; all when None.
+        Nearest anchors are searched in the given spaces, and the first q principal coordinates computed; all when
+        None.
         """
         C, joins = self.coordinates.first(q)(T), {}
         for space in self.spaces:
@@ -140,12 +141,12 @@ class FormPieces:
         return Placed(T, C, joins, {})
 
     def place_again(self, T: Any, index: np.ndarray, q: int | None = None) -> Placed:
-        """Return the same of training rows, of which the nearest anchors are known."""
+        """Return the same for training rows, whose nearest anchors are known."""
         joins = {space.q: tuple(part[index] for part in space.joins) for space in self.spaces}
         return Placed(T, self.coordinates.first(q)(T), joins, {})
 
     def join(self, q: int, s: float, placed: Placed) -> sparse.csr_array:
-        """Return z(x) of some rows: their weights of the s nearest anchors of a space."""
+        """Return z(x) of some rows: their weights for the s nearest anchors of a space."""
         key = (q, int(s))
         if key not in placed.made:
             distance, which = placed.joins[q]
@@ -153,7 +154,7 @@ class FormPieces:
         return placed.made[key]
 
     def only(self, spaces: Collection[int], q: int) -> FormPieces:
-        """Return what places new rows among the anchors of some spaces and in q coordinates, and nothing else."""
+        """Return a copy that can only place new rows among the anchors of some spaces and in q coordinates."""
         some = FormPieces(self.name, self.form)
         some.coordinates = self.coordinates.first(q)
         some.spaces = [
@@ -163,16 +164,16 @@ class FormPieces:
 
 
 class Placed(NamedTuple):
-    """Some rows as the views of a form see them.
+    """Some rows in the representations that the views of a form need.
 
     Attributes
     ----------
     T, C : array of shape (n, d), (n, q)
         The rows in the form, and their principal coordinates.
     joins : dict of int to tuple of ndarray
-        The distances of their nearest anchors, and which they are, by space.
+        Distances and indices of their nearest anchors, by space.
     made : dict
-        What is made once: z(x) by space and number of neighbours, and distances from the labelled rows by family and
+        Cached results: z(x) by space and number of neighbours, and distances from the labelled rows by family and
         space.
     """
 
@@ -190,7 +191,7 @@ class Placed(NamedTuple):
 def make_pieces(
     name: str, form: ColumnForm, rows: Rows, views: list[View], n_anchors: int, random_state: Any
 ) -> tuple[FormPieces, dict[View, str]]:
-    """Return what the views of a form share, and why some of them cannot be made.
+    """Return the parts that views of a form share, and the reasons why some views cannot be computed.
 
     Parameters
     ----------
@@ -222,14 +223,14 @@ def make_pieces(
 
 
 def most_coordinates(n: int, d: int) -> int:
-    """Return how many principal coordinates are made: all where that is cheap."""
+    """Return the number of principal coordinates to compute: all if that is cheap."""
     if min(n, d) > DIRECT:
         return _FEWER_COORDINATES
     return min(_COORDINATES, _BASIS // d)
 
 
 def _with_coordinates(views: list[View], found: int, most: int, n: int) -> tuple[list[View], dict[View, str]]:
-    """Return the views that can be made of so many coordinates, and why others cannot.
+    """Return the views that ``found`` coordinates allow, and the reasons why others cannot be computed.
 
     The prior of a view with more coordinates than the rank is added to that of the view of all columns.
     """
@@ -291,7 +292,7 @@ def _make_graphs(
 def _graphs(
     todo: list[tuple[AnchorSpace, int]], stop: Event
 ) -> list[tuple[AnchorSpace, int, AnchorGraph | None, str]]:
-    """Return the graph of each space and number of neighbours, or why it cannot be used."""
+    """Return the graph for each space and number of neighbours, or the reason why it cannot be used."""
     done: list[tuple[AnchorSpace, int, AnchorGraph | None, str]] = []
     for space, s in todo:
         m = space.anchors.points.shape[0]
@@ -310,7 +311,7 @@ def _graphs(
 def _anchors(
     pieces: FormPieces, rows: Rows, spaces: list[int], n_anchors: int, random_state: Any
 ) -> list[tuple[int, Anchors]]:
-    """Return the anchors of each space: all rows where they are few, otherwise k-means of principal coordinates."""
+    """Return the anchors of each space: all rows if they are few, otherwise k-means of principal coordinates."""
     n, d = rows.shape
     if n <= _ALL_ROWS * n_anchors:
         T = host(rows.whole())
@@ -336,7 +337,7 @@ def _coordinates(rows: Rows, coordinates: PrincipalCoordinates) -> np.ndarray:
 
 
 def _sample(rows: Rows, random_state: Any) -> Any:
-    """Return some rows, to estimate the mean of a kernel by."""
+    """Return a sample of rows, to estimate the mean of a kernel."""
     n = rows.shape[0]
     chosen = np.arange(n)
     if n > _KERNEL_ROWS:
@@ -363,7 +364,7 @@ def graph_weights(view: View, pieces: FormPieces) -> np.ndarray:
 
 
 def width(view: View, pieces: FormPieces) -> float:
-    """Return what distances are multiplied by in a kernel view: its g over the mean distance of two rows."""
+    """Return the factor of distances in a kernel view: its g divided by the mean distance of two rows."""
     if view.family == "laplace":
         mean = pieces.mean_absolute
     else:
@@ -372,7 +373,7 @@ def width(view: View, pieces: FormPieces) -> float:
 
 
 def hold(rows: Rows, most_bytes: float) -> tuple[Rows, float]:
-    """Return rows in memory where they fit, if need be in float32, and the bytes that takes: forms are made once."""
+    """Return rows in memory, in float32 if necessary, and their bytes; the rows unchanged if they do not fit."""
     size = rows.shape[0] * rows.row_bytes()
     if rows.in_memory and not isinstance(rows, Formed):
         return rows, 0.0

@@ -1,4 +1,4 @@
-"""From labels to one folded score: ridge regression in every view, weights by leave-one-out, and the fold."""
+"""From labels to one score: ridge regression in every view, weights by leave-one-out, and their sum."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from labelfold.semi_supervised._view_weights import (
     with_constant,
 )
 
-# Views and ridges below this share of the largest weight are ignored in leave-one-out weights.
+# Views and ridges whose weight is below this share of the largest are ignored in leave-one-out weights.
 _LEFT_OUT = 1e-2
 
-# With more labelled rows than this, leave-one-out errors only omit the row's own error: its effect on the others is
-# small.
+# With more labelled rows than this, leave-one-out weights omit only the row's own error. The effect of the row on the
+# errors of the others is small then.
 _EXACT_ROWS = 500
 
-# With more labelled rows than this, the relevant regressions are recomputed rather than all of them kept.
+# With more labelled rows than this, the regressions that are needed are recomputed instead of keeping all of them.
 _KEPT_ROWS = 2000
 
-# The constant added to kernels of mean squared norm 1: small for classes, so that few labels do not determine class
-# frequencies; large for labels and numbers, whose mean is informative.
+# The constant added to kernels of mean squared norm 1. It is small for classes, so that few labels do not determine
+# class frequencies, and large for labels and numbers, whose mean is informative.
 _SHRUNK, _FREE = 0.1, 10.0
 
 
@@ -48,12 +48,12 @@ class Targets(NamedTuple):
     Attributes
     ----------
     Y : ndarray of shape (l, c)
-        Coded labels: -1 and +1 in one column for two classes, the indicator less 1/c for more; labels and numbers
-        less their mean.
+        Coded labels: -1 and +1 in one column for two classes; for more classes the indicator less 1/c; labels and
+        numbers less their mean.
     offset : ndarray of shape (c,)
-        What predictions have added.
+        Added to predictions.
     scale : ndarray of shape (c,) or float
-        What residuals are divided by before their squares are summed over the columns.
+        Residuals are divided by this before their squares are summed over the columns.
     constant : float
         The constant added to kernels: a small one shrinks the intercept.
     classes : bool
@@ -68,7 +68,7 @@ class Targets(NamedTuple):
 
 
 def targets_of(labels: Labels) -> Targets:
-    """Return labels as they are regressed."""
+    """Return the regression targets of labels."""
     Y = labels.columns()
     mean, spread = Y.mean(axis=0), Y.std(axis=0)
     if labels.task == "binary":
@@ -94,7 +94,7 @@ class Solution(NamedTuple):
     left_out : ndarray of shape (l, c)
         F of each labelled row, without that row in the regressions, the trees or the weights.
     tree_error : float
-        The squared error of trees on rows they have not seen; NaN where there are none.
+        The squared out-of-sample error of trees; NaN if there are none.
     """
 
     scores: BlendedScores
@@ -105,7 +105,7 @@ class Solution(NamedTuple):
     tree_error: float = np.nan
 
     def with_trees(self, grown: Grown, targets: Targets, least: float = 0.0) -> Solution:
-        """Return the solution blended with trees, where their share is at least ``least``."""
+        """Return the solution blended with trees, if their share is at least ``least``."""
         truth = targets.Y + targets.offset
         trees = squared_errors(truth - grown.left_out, targets.scale)
         if self.views:
@@ -141,7 +141,7 @@ class _Problem(NamedTuple):
     ridges: np.ndarray
 
     def fit(self, view: View, form: int) -> tuple[_Fitted, np.ndarray]:
-        """Return the regression in a view, and how undecided it is on unlabelled rows, (r,)."""
+        """Return the regression in a view, and its indecision on unlabelled rows, (r,)."""
         seen = regressors(view, self.pieces[form], self.placed[form], self.others[form])
         found = spectrum(seen.own, seen.is_kernel, self.targets.constant)
         fitted = _Fitted(view, form, found, leave_one_out(found, self.targets.Y, self.ridges))
@@ -157,18 +157,18 @@ def solve(
     views: Collection[View] | None = None,
     least: float = NEGLIGIBLE,
 ) -> Solution:
-    """Return the blended score of all views, or of those named.
+    """Return the blended score of all views, or of the given ones.
 
     Parameters
     ----------
     pieces, placed, others : list of FormPieces, list of Placed, list of Placed
-        The forms; the labelled rows, and some unlabelled ones, as their views see them.
+        The forms; the labelled rows, and some unlabelled rows, in the representations that their views need.
     targets : Targets
     ridges : ndarray of shape (r,)
     views : collection of View, optional
-        Only these.
+        The views to use; all by default.
     least : float
-        Views and ridges of a weight below this share of the largest are left out of the score.
+        Views and ridges whose weight is below this share of the largest are left out of the score.
     """
     problem, n = _Problem(pieces, placed, others, targets, ridges), len(targets.Y)
     used = [
@@ -195,7 +195,7 @@ def solve(
 
 
 def _doubt(seen: Regressors, found: Spectrum, targets: Targets, ridges: np.ndarray) -> np.ndarray:
-    """Return how undecided each ridge's scores are on unlabelled rows, (r,)."""
+    """Return the indecision of each ridge's scores on unlabelled rows, (r,)."""
     if not targets.classes or not len(seen.others):
         return np.zeros(len(ridges))
     alpha = coefficients(found, targets.Y, ridges)
@@ -223,7 +223,7 @@ def _fold(fits: list[_Fitted], w: np.ndarray, problem: _Problem) -> BlendedScore
         one = folded.setdefault(fit.form, FoldedForm(placed[fit.form].T.shape[1], Y.shape[1]))
         fold_in(fit.view, pieces[fit.form], placed[fit.form], alpha, one)
         fitted += fit.found.U @ (fit.found.s[:, None] * (fit.found.U.T @ alpha))
-    # Views are determined up to a constant, which follows from the mean over the labelled rows.
+    # A view is determined up to a constant, which follows from the mean over the labelled rows.
     bias = fitted.mean(axis=0) + offset
     for i, one in folded.items():
         bias -= (one.columns(placed[i]) + one.anchors(pieces[i], placed[i])).mean(axis=0)
@@ -232,7 +232,7 @@ def _fold(fits: list[_Fitted], w: np.ndarray, problem: _Problem) -> BlendedScore
 
 
 def _left_out(fits: list[_Fitted], w: np.ndarray, doubts: np.ndarray | None, problem: _Problem) -> np.ndarray:
-    """Return F of each labelled row, left out of the regressions and of the weights."""
+    """Return F of each labelled row, with the row left out of the regressions and of the weights."""
     (Y, _, scale, *_), ridges = problem.targets, problem.ridges
     n, counts = len(Y), w > _LEFT_OUT * w.max()
     some = np.flatnonzero(counts.any(axis=1))

@@ -11,14 +11,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from labelfold._base import RowsEstimator, fitting
-from labelfold._decisions import Decisions
+from labelfold._decisions import Decisions, linear_values
 from labelfold._progress import Progress
 from labelfold._sklearn import Interval, StrOptions
 from labelfold._warn import warn_user
 from labelfold.labels import Labels
 from labelfold.numerics._scale import row_spread
 from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
-from labelfold.rows import Block, Rows
+from labelfold.rows import Rows
 from labelfold.semi_supervised._tsvm_solver import Machine, TSVMProblem, anneal, begin, stage_weights
 
 # With C="auto", fewer labelled rows than this get the total weight of this many.
@@ -26,26 +26,27 @@ _FEW_LABELS = 100
 
 
 class TSVM(Decisions, RowsEstimator):
-    r"""Transductive support vector machine: a linear SVM whose margin also keeps clear of the unlabelled rows.
+    r"""Transductive support vector machine: a linear SVM that also keeps unlabelled rows out of its margin.
 
-    Looks for labels of the unlabelled rows, a given share of them positive, with which an SVM does best:
+    It searches labels of the unlabelled rows, with a given share of positive ones, that minimise the objective of an
+    SVM:
 
     .. math:: \min_{w, b, y_U} \tfrac12 (\|w\|^2 + b^2) + C \sum_{i \in L} \ell(y_i (w'x_i + b))
               + C_U \sum_{i \in U} \ell(y_i (w'x_i + b)), \qquad \ell(z) = \max(0, 1 - z)^2
 
-    The machine and the labels take turns. Given the labels an SVM is trained; given the machine, pairs of a positive
-    and a negative unlabelled row that would cost less with each other's label switch them, many pairs at once. The
-    weight of the unlabelled rows grows from almost nothing to :math:`C_U` in stages. Several classes have one machine
-    against the rest each, as have the labels of a multi-label Y. New rows are classified by the machines alone.
+    Two steps alternate. With fixed labels an SVM is trained. With a fixed SVM, pairs of a positive and a negative
+    unlabelled row exchange their labels if that lowers the objective, many pairs at once. The weight of the
+    unlabelled rows grows in stages from almost 0 to :math:`C_U`. Several classes, and the labels of a multi-label Y,
+    are fitted one against the rest. New rows are classified by the SVMs alone.
 
     =================  ====================  ===========================================================
     here               in the paper          what it is
     =================  ====================  ===========================================================
     C                  1 / (lambda l)        weight of a labelled row
-    C_U                lambda' / (lambda u)  weight of an unlabelled one, C ``unlabeled_weight`` l / u
+    C_U                lambda' / (lambda u)  weight of an unlabelled row, C ``unlabeled_weight`` l / u
     unlabeled_weight   lambda'               weight of all unlabelled rows over that of all labelled ones
     positive_fraction  r                     share of positive unlabelled rows
-    max_switches       S                     pairs that switch at once
+    max_switches       S                     most pairs that exchange labels at once
     =================  ====================  ===========================================================
 
     Parameters
@@ -60,65 +61,67 @@ class TSVM(Decisions, RowsEstimator):
         Share of the unlabelled rows that is positive: of the second class, for two classes; otherwise of each class
         (these add up to 1) or label. None takes the shares of the labelled rows.
     fit_intercept : bool, default=True
-        Give each machine an intercept, penalised as its weights are.
+        Whether each SVM has an intercept, penalised like its weights.
     n_stages : int, default=10
-        Stages in which the weight of the unlabelled rows grows, each time by the same factor.
+        Number of stages in which the weight of the unlabelled rows grows, each time by the same factor.
     max_switches : int, default=None
-        The most pairs that switch labels at once; None sets no limit.
+        Most pairs that exchange labels at once; None for no limit.
     max_iter : int, default=50
-        The most trainings of a machine in a stage.
+        Most trainings of an SVM in a stage.
     tol : float, default=1e-4
-        The relative duality gap to which a machine is trained.
+        Relative duality gap at which the training of an SVM stops.
     max_gram_bytes : int, default=512 MB
-        The most memory for rows that are not in memory already: label switching has no use for rows that pass by.
+        Largest size of rows that are read into memory: label switching needs all rows in memory.
     random_state : int, RandomState instance or None, default=0
-        Seeds the order in which a training visits the rows.
+        Seed of the order in which a training visits the rows.
     verbose : int, default=0
         1 shows a progress bar over the stages of all machines.
     on_interrupt : {"raise", "keep"}, default="raise"
-        What Ctrl-C does: end the fit, or keep what the last training reached.
+        Whether Ctrl-C raises KeyboardInterrupt, or keeps the result of the last training.
     unlabeled : int, str or None, default=-1
         The value in y that marks a row as unlabelled; missing values (None, NaN, pandas.NA) always do.
 
     Attributes
     ----------
     coef_ : ndarray of shape (r, d)
-        The machines' weights; r is 1 for two classes, else their number.
+        Weights of the SVMs; r is 1 for two classes, otherwise the number of classes or labels.
     intercept_ : ndarray of shape (r,)
-        Their intercepts, 0 without.
+        Intercepts of the SVMs; 0 if there are none.
+    mean_ : ndarray of shape (d,)
+        The mean of all rows, which is subtracted in the computation of scores.
     transduction_ : ndarray of shape (n,) or (n, c)
-        A label for every training row: the one given, or the one it was switched to. With several classes, where a
-        row may be positive for several machines or none, the class of the highest score.
+        A label for every training row: the given one, or the one after switching. With several classes, where a row
+        may be positive for several SVMs or none, the class of the highest score.
     switched_signs_ : ndarray of shape (u, r)
-        The signs of the unlabelled rows, in their order, with which each machine was trained last.
+        The signs of the unlabelled rows, in their order, in the last training of each SVM.
     positive_fraction_ : ndarray of shape (r,)
-        The share of positive signs asked for; each column of ``switched_signs_`` has it, to the nearest row.
+        The required share of positive signs; each column of ``switched_signs_`` has it, up to rounding.
     C_ : float
-        The C used.
+        The C in use.
     objective_ : list of r lists of ndarray
-        For each machine and stage, the objective after each training; it never rises within a stage. The first stage
-        is the SVM of the labelled rows.
+        For each SVM and stage, the objective after each training; it never rises within a stage. The first stage is
+        the SVM of the labelled rows.
     classes_ : ndarray of shape (c,)
         The class values; for multi-label the label columns.
     task_ : str
         How y was read: "binary", "multiclass" or "multilabel".
     n_iter_ : int
-        The most trainings of a machine.
+        Largest number of trainings of an SVM.
     n_features_in_ : int
-        Columns seen in fit.
+        Number of columns of X in fit.
     feature_names_in_ : ndarray of str
-        Their names, where X had any.
+        Names of the columns, if X has any.
 
     Notes
     -----
     Memory beside a dense X, at most: ``0.5*X + 240*n*c`` bytes in fit, none in predict, and 24 MB
     (docs/memory.md).
 
-    Cost: a few tens of warm-started SVM trainings a machine, each O(nnz) a round, and O(nnz + n + d) memory; a sparse
-    X is never made dense. Predictions take one pass over rows in any container.
+    Cost: a few tens of warm-started trainings for each SVM, each O(nnz) per epoch, and O(nnz + n + d) memory. A
+    sparse X is never made dense. Predictions take one pass over rows in any container.
 
-    The objective has many local minima, and the answer is one of them: growing the weight in stages, which begins
-    with the SVM, is what keeps it from most of the bad ones.
+    The objective has many local minima, and the result is one of them. The stages, which begin with the SVM of the
+    labelled rows, avoid most of the bad ones.
 
     References
     ----------
@@ -187,15 +190,14 @@ class TSVM(Decisions, RowsEstimator):
 
     @fitting
     def fit(self, X: Any, y: Any) -> Self:
-        """Train the machines on all rows.
+        """Train the SVMs on all rows.
 
         Parameters
         ----------
         X : container of shape (n, d)
-            Rows, labelled or not. They are worked on in memory: those of other containers are taken into it, within
-            ``max_gram_bytes``.
+            Rows, labelled or not. Rows of other containers are read into memory, within ``max_gram_bytes``.
         y : array-like of shape (n,), or (n, c) for multi-label
-            Classes; ``unlabeled`` or a missing value where unknown.
+            Classes; ``unlabeled`` or a missing value for unlabelled rows.
 
         Returns
         -------
@@ -209,8 +211,10 @@ class TSVM(Decisions, RowsEstimator):
         self.C_ = max(1.0, _FEW_LABELS / labels.n_labelled) / spread if self.C == "auto" else float(self.C)
         unlabelled = np.flatnonzero(~labels.labelled)
         share = labels.n_labelled / max(len(unlabelled), 1)
+        self.mean_ = rows.mean()
         problem = TSVMProblem(
             X=X,
+            mean=self.mean_,
             index=labels.index,
             unlabelled=unlabelled,
             C=self.C_,
@@ -241,9 +245,9 @@ class TSVM(Decisions, RowsEstimator):
         return self
 
     def _train(self, problem: TSVMProblem, T: np.ndarray, fractions: np.ndarray) -> list[Machine]:
-        """Return the machines, and say where they are less than was asked for."""
+        """Return the trained SVMs, and warn about limits that they reached."""
         stages = len(problem.weights) if len(problem.unlabelled) else 0
-        # All machines are trained before the first stage, so that an interrupt leaves a complete model.
+        # All SVMs are trained before the first stage, so that an interrupt leaves a complete model.
         machines = [begin(problem, T[:, j], fraction) for j, fraction in enumerate(fractions)]
         with Progress("TSVM", max(1, stages * len(machines)), self.verbose) as progress:
             try:
@@ -273,11 +277,11 @@ class TSVM(Decisions, RowsEstimator):
         return machines
 
     def _score_rows(self, rows: Rows) -> np.ndarray:
-        return rows.get(rows.map(_affine, shared=(self.coef_.T, self.intercept_)))
+        return linear_values(rows, self.coef_.T, self.mean_) + self.intercept_
 
 
 def _fractions(given: Any, labels: Labels) -> np.ndarray:
-    """Return the share of positive rows for each machine, (r,)."""
+    """Return the share of positive rows for each SVM, (r,)."""
     counts = labels.counts() / labels.n_labelled
     if given is None:
         return counts[1:] if labels.task == "binary" else counts
@@ -309,7 +313,3 @@ def _in_memory(rows: Rows, most_bytes: int) -> Any:
             f"{most_bytes} allows less; raise max_gram_bytes, or leave out some of the unlabelled rows"
         )
     return rows.whole().raw
-
-
-def _affine(X: Block, W: Any, b: Any) -> Any:
-    return X @ W + b

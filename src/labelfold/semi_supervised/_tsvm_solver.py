@@ -1,4 +1,4 @@
-"""The algorithm of TSVM: a machine and the labels of the unlabelled rows in turn. Letters as in `TSVM`."""
+"""The algorithm of TSVM: it alternates between training an SVM and switching labels. Letters as in `TSVM`."""
 
 from __future__ import annotations
 
@@ -10,21 +10,24 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from labelfold._decisions import linear_values
 from labelfold.numerics.svm._linear import LinearSVM, linear_svm
+from labelfold.rows import as_rows
 
-# The weight of the unlabelled rows in the first stage, relative to that in the last.
+# Weight of the unlabelled rows in the first stage, relative to the last stage.
 _FIRST_WEIGHT = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
 class TSVMProblem:
-    """What stays the same for all machines."""
+    """The data that all SVMs share."""
 
     X: Any  # (n, d)  NumPy or SciPy sparse
+    mean: np.ndarray  # (d,)
     index: np.ndarray  # (l,)
     unlabelled: np.ndarray  # (u,)
     C: float
-    weights: np.ndarray  # of an unlabelled row, stage by stage
+    weights: np.ndarray  # weight of an unlabelled row in each stage
     fit_intercept: bool
     intercept_scaling: float  # s: the intercept b costs (b / s)^2 / 2
     max_switches: int | None
@@ -33,7 +36,7 @@ class TSVMProblem:
     random_state: int
 
     def costs(self, weight: float) -> np.ndarray:
-        """Return the weight of every row's loss, (n,), where that of an unlabelled one is ``weight``."""
+        """Return the weight of every row's loss, (n,); ``weight`` is that of an unlabelled row."""
         C = np.full(self.X.shape[0], float(weight))
         C[self.index] = self.C
         return C
@@ -41,7 +44,7 @@ class TSVMProblem:
 
 @dataclass(frozen=True, eq=False)
 class Machine:
-    """A machine, the signs it was trained with, and the history of its objective."""
+    """An SVM, the signs of its training, and the history of its objective."""
 
     w: np.ndarray  # (d,)
     intercept: float
@@ -49,7 +52,7 @@ class Machine:
     margins: np.ndarray  # (n,)  w'x + b
     objective: tuple[tuple[float, ...], ...] = ()
     gap: float = 0.0
-    short: int = 0  # stages that stopped before switching had ended
+    short: int = 0  # number of stages that ended while pairs still switched
 
 
 def objective(
@@ -60,7 +63,7 @@ def objective(
     C: np.ndarray,
     intercept_scaling: float = 1.0,
 ) -> float:
-    """Return what a machine costs that gives the rows these margins.
+    """Return the objective of an SVM with these margins.
 
     >>> objective(np.array([1.0]), 0.0, np.array([0.5, 2.0]), np.array([1.0, -1.0]), np.array([1.0, 0.25]))
     3.0
@@ -70,12 +73,12 @@ def objective(
 
 
 def begin(problem: TSVMProblem, T: np.ndarray, fraction: float) -> Machine:
-    """Return the SVM of the labelled rows, and the unlabelled ones labelled by its ranking."""
+    """Return the SVM of the labelled rows, with the unlabelled rows labelled by its ranking."""
     signs = np.ones(problem.X.shape[0])
     signs[problem.index] = T
     C = problem.costs(0.0)
     found = _svm(problem, signs, C, None)
-    margins = _margins(problem.X, found)
+    margins = _margins(problem, found)
     u = len(problem.unlabelled)
     first = np.argsort(-margins[problem.unlabelled], kind="stable")
     signs[problem.unlabelled[first[int(np.floor(fraction * u + 0.5)) :]]] = -1.0
@@ -84,9 +87,9 @@ def begin(problem: TSVMProblem, T: np.ndarray, fraction: float) -> Machine:
 
 
 def anneal(problem: TSVMProblem, machine: Machine, weight: float, keep: Callable[[Machine], None]) -> Machine:
-    """Train and switch in turn, until no pair gains, with unlabelled rows of this weight.
+    """Alternate training and switching until no pair gains, with this weight of the unlabelled rows.
 
-    ``keep`` is called with the machine after each training, so that an interrupt can return it.
+    ``keep`` is called with the SVM after each training, so that an interrupt can return it.
     """
     C = problem.costs(weight)
     earlier = machine.objective
@@ -96,7 +99,7 @@ def anneal(problem: TSVMProblem, machine: Machine, weight: float, keep: Callable
         # At the minimum alpha is 2 C slack, which gives a warm start for the current labels.
         alpha = 2 * C * np.maximum(0.0, 1 - signs * old.margins)
         found = _svm(problem, signs, C, alpha)
-        margins = _margins(problem.X, found)
+        margins = _margins(problem, found)
         value = objective(found.w, found.intercept, margins, signs, C, problem.intercept_scaling)
         stay = objective(old.w, old.intercept, old.margins, signs, C, problem.intercept_scaling)
         if value <= stay:
@@ -110,15 +113,15 @@ def anneal(problem: TSVMProblem, machine: Machine, weight: float, keep: Callable
         signs = signs.copy()
         signs[problem.unlabelled[pairs]] *= -1.0
         machine = replace(trained, signs=signs)
-    # A machine goes with the signs it was trained with, not with those of a switch after that.
+    # The SVM belongs to the signs of its training, not to those after a later switch.
     return replace(trained, short=trained.short + 1)
 
 
 def switches(margins: np.ndarray, signs: np.ndarray, most: int | None) -> np.ndarray:
-    """Return the rows, as many positive as negative ones, that gain by taking each other's sign.
+    """Return the rows, as many positive as negative ones, that lower the objective by exchanging their signs.
 
-    A positive and a negative row gain where the negative one has the larger margin: a squared hinge costs
-    l(z) - l(-z) less the larger z is.
+    A positive and a negative row gain if the negative row has the larger margin, since l(z) - l(-z) decreases in z
+    for the squared hinge loss l.
 
     >>> switches(np.array([0.2, -0.1, 0.4, -3.0]), np.array([1.0, 1.0, -1.0, -1.0]), None).tolist()
     [1, 2]
@@ -128,13 +131,13 @@ def switches(margins: np.ndarray, signs: np.ndarray, most: int | None) -> np.nda
     negative = negative[np.argsort(-margins[negative], kind="stable")]
     m = min(len(positive), len(negative), len(signs) if most is None else most)
     gains = margins[positive[:m]] < margins[negative[:m]]
-    m = int(np.count_nonzero(gains))  # the first m: the gains are sorted
+    m = int(np.count_nonzero(gains))  # the first m pairs, since gains are sorted
     return np.concatenate([positive[:m], negative[:m]])
 
 
 def _svm(problem: TSVMProblem, signs: np.ndarray, C: np.ndarray, alpha: np.ndarray | None) -> LinearSVM:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # said once, of the last training
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the last training warns
         return linear_svm(
             problem.X,
             signs,
@@ -147,12 +150,12 @@ def _svm(problem: TSVMProblem, signs: np.ndarray, C: np.ndarray, alpha: np.ndarr
         )
 
 
-def _margins(X: Any, found: LinearSVM) -> np.ndarray:
-    return np.asarray(X @ found.w.astype(X.dtype), dtype=np.float64) + found.intercept
+def _margins(problem: TSVMProblem, found: LinearSVM) -> np.ndarray:
+    return linear_values(as_rows(problem.X), found.w[:, None], problem.mean)[:, 0] + found.intercept
 
 
 def stage_weights(last: float, n_stages: int) -> np.ndarray:
-    """Return the weights of an unlabelled row in the stages; none where it is 0 in the last."""
+    """Return the weights of an unlabelled row in the stages; empty if the last weight is 0."""
     if last == 0:
         return np.empty(0)
     return last * np.geomspace(_FIRST_WEIGHT if n_stages > 1 else 1.0, 1.0, n_stages)

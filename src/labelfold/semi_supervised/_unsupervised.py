@@ -11,7 +11,7 @@ from labelfold.rows._host import host
 if TYPE_CHECKING:
     from labelfold.semi_supervised._label_fold import LabelFold
 
-# Principal coordinates of each form of the columns.
+# Number of principal coordinates for each form of the columns.
 _COORDINATES = 20
 
 
@@ -23,9 +23,9 @@ def unsupervised(fold: LabelFold, index: np.ndarray) -> np.ndarray:
     Parameters
     ----------
     fold : LabelFold
-        Fitted, with its training rows.
+        A fitted model with its training rows.
     index : ndarray of shape (t,)
-        Which of them.
+        Indices of training rows.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Which forms and views LabelFold makes: data, so that the choice is in one place."""
+"""The list of forms and views of LabelFold. Their choice is in this one place."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ FORMS = {
 
 FAMILIES = ("linear", "principal", "rbf", "laplace", "graph", "trees")
 
-# Families that "auto" uses on tables only: absolute distances in many columns are costly and gain little; trees help
-# on tables, and harm on signals.
+# Families that "auto" uses for tables only. Absolute distances are costly in many columns and gain little there;
+# trees improve tables, and harm signals.
 _OF_TABLES = ("laplace", "trees")
 
 # Functions of a distance, exp(-g d / mean d): d is the squared distance, or the sum of absolute differences.
 KERNELS = ("rbf", "laplace")
 
-# w(lambda): the weight of a function on the graph, given its eigenvalue.
+# w(lambda): the weight of a graph function with eigenvalue lambda.
 FILTERS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "1/(t+.02)^2": lambda t: (t + 0.02) ** -2.0,
     "1/(t+.02)^3": lambda t: (t + 0.02) ** -3.0,
@@ -41,38 +41,38 @@ FILTERS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 RIDGES = tuple(10.0**p for p in range(-3, 2))
 
 # Families with a reserved share of the weight, and how fast it falls with their loss. Linear views always keep some.
-# Laplace views, on tables, differ most from the others, so that a blend gains from them even where their own loss is
-# larger.
+# On tables Laplace views differ most from the others, so a blend gains from them even if their own loss is larger.
 RESERVED = {"laplace": (0.5, 0.05), "linear": (0.1, 0.0)}
 
-# Functions kept of each graph.
+# Number of functions kept for each graph.
 N_EIGENVECTORS = 150
 
-# Rows with a smaller share of non-zeros than this, in more columns than that, are treated like text.
+# Rows with a smaller share of non-zeros than the first value, in more columns than the second, are treated like text.
 _SPARSE_SHARE, _SPARSE_COLUMNS = 0.1, 200
 
-# Counts with fewer columns than this are a table. Tables with more columns are assumed to have one unit.
+# Counts with fewer columns than the first value are a table. Tables with more columns than the second are assumed to
+# have one unit.
 _COUNT_COLUMNS, _TABLE_COLUMNS = 50, 100
 
 
 @dataclass(frozen=True)
 class View:
-    """A feature map of a form's rows.
+    """A feature map of rows in one form.
 
     Attributes
     ----------
     form : str
-        The form of the columns it starts from, a name of `FORMS`.
+        The form of the columns, a name of `FORMS`.
     family : {"linear", "principal", "rbf", "laplace", "graph", "trees"}
     space : int
-        It works on the first so many principal coordinates; on all columns where 0.
+        Number of leading principal coordinates that it uses; 0 for all columns.
     value : float
-        The power of the deviations that coordinates are divided by (principal: 0 plain, 1 whitened); the width g
-        (rbf, laplace); the number of nearest anchors (graph).
+        Principal views: the power of the standard deviations by which coordinates are divided (0 unchanged, 1
+        whitened). RBF and Laplace views: the width g. Graph views: the number of nearest anchors.
     filter : str
-        What graph functions are weighed by, a name of `FILTERS`.
+        The weights of graph functions, a name of `FILTERS`.
     prior : float
-        Its weight before the labels are seen, beside that of others.
+        Its prior weight, relative to other views.
     """
 
     form: str
@@ -84,7 +84,7 @@ class View:
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """The name shown to users."""
         where = f" on {self.space} coordinates" if self.space else ""
         if self.family == "principal":
             kind = {0.0: "", 0.5: ", half whitened", 1.0: ", whitened"}[self.value]
@@ -101,7 +101,7 @@ TREES = View("as they are", "trees")
 
 
 def views_of(form: str) -> tuple[View, ...]:
-    """Return the views that are made of a form."""
+    """Return the views of a form."""
     linear = [View(form, "linear", prior=2.0)]
     principal = [View(form, "principal", q, prior=p) for q, p in ((2, 1.0), (3, 1.0), (5, 1.0), (20, 0.5))]
     principal += [View(form, "principal", q, 0.5, prior=0.5) for q in (100, 0)]
@@ -114,14 +114,14 @@ def views_of(form: str) -> tuple[View, ...]:
 
 
 def instead(view: View) -> View:
-    """Return the view of all coordinates, in place of one with more coordinates than there are."""
+    """Return the view of all coordinates that replaces one with more coordinates than exist."""
     if view.family == "principal" and not view.value:
         return replace(view, family="linear", space=0)
     return replace(view, space=0)
 
 
 def merged(views: list[View]) -> list[View]:
-    """Return the views without repetition; priors of the same view add up."""
+    """Return the views without duplicates; priors of equal views are added."""
     found: dict[View, View] = {}
     for view in views:
         found[view] = replace(view, prior=view.prior + found[view].prior) if view in found else view
@@ -129,7 +129,7 @@ def merged(views: list[View]) -> list[View]:
 
 
 def chosen_views(rows: Rows, forms: Any, views: Any) -> list[View]:
-    """Return the views to make of some rows, as the parameters of `LabelFold` say."""
+    """Return the views for some rows, given the parameters of `LabelFold`."""
     forms = forms_for(rows) if isinstance(forms, str) else _known(forms, FORMS, "forms")
     table = rows.shape[1] <= _TABLE_COLUMNS
     if isinstance(views, str):

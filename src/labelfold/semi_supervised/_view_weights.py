@@ -1,11 +1,11 @@
-r"""Ridge regression in every view, its leave-one-out errors in closed form, and the weights they give the views.
+r"""Ridge regression in every view, its leave-one-out errors in closed form, and the resulting weights of the views.
 
-The kernel K of the l labelled rows in a view has the constant k added: a shrunk intercept. With
+The constant k is added to the kernel K of the l labelled rows in a view, which is a shrunk intercept. With
 :math:`K_k = K + k 11'`, ridge g and the hat matrix H,
 
 .. math:: \alpha = (K_k + g I)^{-1} Y, \qquad H = K_k (K_k + g I)^{-1}, \qquad r_i = (y_i - f_i) / (1 - h_{ii}),
 
-r_i is the residual of row i where it is left out. Of two rows left out together the residuals are
+r_i is the leave-one-out residual of row i. If two rows S are left out together, their residuals are
 :math:`(I - H_{SS})^{-1} (y_S - f_S)`, which gives the errors that a view would have without row i.
 """
 
@@ -19,13 +19,13 @@ import numpy as np
 # Eigenvalues of a kernel below this share of the largest are round-off.
 _ROUND_OFF = 1e-12
 
-# Floor of 1 - h_ii, which is 0 where a row determines its own value.
+# Lower bound of 1 - h_ii, which is 0 if a row determines its own value.
 _LEAST_GAP = 1e-9
 
 # Weights below this share of the largest are 0.
 NEGLIGIBLE = 1e-4
 
-# Number of labelled rows that the indecision of a view on unlabelled rows counts for.
+# Number of labelled rows that the indecision on unlabelled rows counts for.
 _MORE_ROWS = 20
 
 # Exponent of the error in the weights, for each row.
@@ -38,11 +38,11 @@ class Reserved(NamedTuple):
     Attributes
     ----------
     views : ndarray of shape (v,), bool
-        Which views.
+        Mask of the views.
     share : float
-        The share, where their loss is the least.
+        The share if their loss is the least.
     power : float
-        How fast it falls with their loss, as a multiple of the power that the rule has.
+        How fast the share falls with their loss, as a multiple of the exponent in `weights`.
     """
 
     views: np.ndarray
@@ -51,14 +51,14 @@ class Reserved(NamedTuple):
 
 
 class Spectrum(NamedTuple):
-    """K + k 11' = U diag(s) U', of a view's labelled rows."""
+    """The eigendecomposition K + k 11' = U diag(s) U' for the labelled rows in a view."""
 
     U: np.ndarray
     s: np.ndarray
 
 
 def spectrum(own: np.ndarray, is_kernel: bool, constant: float) -> Spectrum:
-    """Return the eigenvectors of a kernel (l, l), or of that of features (l, p), p < l, with a constant added."""
+    """Return the eigenvectors of a kernel (l, l), or of the kernel of features (l, p), p < l, plus a constant."""
     if is_kernel:
         s, V = np.linalg.eigh(own + constant)
     else:
@@ -70,7 +70,7 @@ def spectrum(own: np.ndarray, is_kernel: bool, constant: float) -> Spectrum:
 
 
 def with_constant(phi: np.ndarray, constant: float) -> np.ndarray:
-    """Return features with one more that is constant."""
+    """Return features with an additional constant one."""
     return np.hstack([phi, np.full((len(phi), 1), np.sqrt(constant))])
 
 
@@ -133,22 +133,22 @@ def weights(
 ) -> np.ndarray:
     """Return the weight of each view and ridge (v, r, ...); they sum to 1 over both.
 
-    A view's loss is its mean over the l labelled rows and 20 more, whose loss is how undecided the view is on
-    unlabelled rows. That tells views apart where labels are few, and fades where they are many. A view counts by its
-    best ridge, and its ridges share what it has.
+    The loss of a view is a mean over the l labelled rows and 20 more, whose loss is the indecision of the view on
+    unlabelled rows. The indecision distinguishes views if there are few labels, and matters little if there are many.
+    A view is weighted by its best ridge, and its weight is divided among its ridges.
 
     Parameters
     ----------
     errors : ndarray of shape (v, r, ...)
-        Leave-one-out errors; infinite where a ridge does not count.
+        Leave-one-out errors; infinite for a ridge that is excluded.
     n_labelled : int
         l.
     doubts : ndarray of shape (v, r, ...) or None
-        How undecided scores are on unlabelled rows; None where there is nothing to decide.
+        Indecision on unlabelled rows; None if there are no classes to decide between.
     prior : ndarray of shape (v,)
-        Weights before the labels are seen.
+        Prior weights.
     reserved : sequence of Reserved
-        Shares that go to some views, one after the other.
+        Shares that are reserved for some views, applied in order.
     least : float
         Weights below this share of the largest are 0.
     """
@@ -178,7 +178,7 @@ def weights(
 def errors_without_each(
     found: Spectrum, ridges: np.ndarray, left: LeftOut, scale: np.ndarray | float
 ) -> np.ndarray:
-    """Return the leave-one-out error that each ridge would have without row i, (r, l), for each i."""
+    """Return the leave-one-out error of each ridge without row i, (r, l), for each i."""
     U, s = found
     n = len(U)
     errors = np.empty((len(ridges), n))

@@ -1,4 +1,4 @@
-"""Subspace regularisation: a subspace and a function on it, found one direction at a time."""
+"""Subspace regularisation: a subspace and a linear function on it, found one direction at a time."""
 
 from labelfold.subspace._kernel_pcals import KernelPCALS
 from labelfold.subspace._pcals import PCALS

@@ -1,34 +1,37 @@
-"""How many directions: cross-validation over nested subspaces, one fit a fold."""
+"""The number of directions, by cross-validation over nested subspaces with one fit for each fold."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from numbers import Integral
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import r2_score
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from labelfold._decisions import decide, measure_of
 from labelfold.labels import Labels
 from labelfold.model_selection._choosing import best_candidate, fold_scores
 from labelfold.model_selection._scoring import one_standard_error
 from labelfold.subspace._source import Source
 
-CANDIDATES = (2, 4, 8, 16, 32)
+# Largest number of directions to choose from; number of draws of the folds, for up to FEW labelled rows.
+CANDIDATES, REPEATS, FEW = 32, 3, 200
 
 
 def choose_components(estimator: Any, source: Source) -> dict[str, Any]:
-    """Return how well each number of directions predicts labels that were held back.
+    """Return the score of each number of directions on held-out labels.
 
-    Folds are stratified by class. Rows of the fold that is held back stay in training as unlabelled ones. Directions
-    are nested, so that one fit a fold serves all candidates. Where the labelled rows exceed the memory budget, a
-    random sample of them is used.
+    Folds are stratified by class. Held-out rows stay in training as unlabelled rows. Directions are nested, so one
+    fit for each fold serves all candidates. If the labelled rows exceed the memory budget, a random sample of them is
+    used. The score of classes and labels is the negative logarithmic loss, of numbers R^2. With few labels the
+    accuracy would be equal for many candidates, or differ by one row.
 
     Parameters
     ----------
     estimator : NestedSubspace
-        Its parameters say how: ``candidates``, ``cv``, ``one_standard_error``.
+        Its parameters ``candidates``, ``cv``, ``repeats`` and ``one_standard_error`` are used.
     source : Source
         The rows, already read.
 
@@ -39,57 +42,69 @@ def choose_components(estimator: Any, source: Source) -> dict[str, Any]:
     """
     candidates = checked_candidates(estimator.candidates)
     labels = source.labels.take(source.drawn)
+    Y = source.Y[source.drawn]
 
     def predict(train: np.ndarray, test: np.ndarray) -> Iterator[np.ndarray]:
         known, found = estimator._pursue(source, source.drawn[train], int(candidates[-1]))
         path, intercepts = estimator._coefficients(found, known)
         Z = source.scores(source.drawn[test], found.W)
         for p in np.minimum(candidates, len(path)):
-            F = Z[:, :p] @ path[p - 1, :, :p].T + intercepts[p - 1]
-            yield decide(F, labels.task, labels.values.ndim == 1, labels.classes)
+            yield Z[:, :p] @ path[p - 1, :, :p].T + intercepts[p - 1]
 
-    truth = labels.decode(labels.values)
-    table = fold_scores(_splits(labels, estimator), predict, truth, measure_of(labels.task))
+    repeats = estimator.repeats if labels.n_labelled <= FEW else 1
+    splits = [_splits(labels, estimator, estimator._seed + i) for i in range(repeats)]
+    measure = r2_score if labels.task == "regression" else log_score
+    table = fold_scores([split for some in splits for split in some], predict, Y, measure)
+    # Repeats use the same rows, so they do not count as more rows in the standard error.
+    error = table.std(axis=0, ddof=1) / np.sqrt(len(splits[0]))
     best = best_candidate(table, -candidates)
     if estimator.one_standard_error:
-        best = one_standard_error(table.T, candidates)
+        best = one_standard_error(table.T, candidates, float(error[best]))
     return {
         "n_components": candidates,
         "scores": table,
         "mean_score": table.mean(axis=0),
-        "standard_error": table.std(axis=0, ddof=1) / np.sqrt(len(table)),
+        "standard_error": error,
         "chosen": int(candidates[best]),
     }
 
 
-def _splits(labels: Labels, estimator: Any) -> Any:
+def log_score(Y: np.ndarray, F: np.ndarray) -> float:
+    """Return the negative mean logarithmic loss of scores F for signs Y; the log-odds are twice the score.
+
+    >>> round(log_score(np.array([[1.0], [-1.0]]), np.array([[0.0], [0.0]])), 3)
+    -0.693
+    """
+    return -float(np.logaddexp(0.0, -2 * Y * F).mean())
+
+
+def _splits(labels: Labels, estimator: Any, seed: int) -> Any:
     n = labels.n_labelled
-    # R^2 needs two numbers a fold.
+    # R^2 needs two numbers in a fold.
     a_fold = 2 if labels.task == "regression" else 1
     least = max(3, 2 * a_fold)
     if n < least:
         raise ValueError(
-            f"n_components='cv' holds back labels and y has {n} labelled row{'s' if n > 1 else ''}; label {least} or "
+            f"n_components='cv' holds out labels and y has {n} labelled row{'s' if n > 1 else ''}; label {least} or "
             "more, or give n_components as a number"
         )
-    seed = estimator._seed
     folds = min(estimator.cv, n // a_fold)
     if labels.task in ("binary", "multiclass") and labels.counts().max() >= 2:
         folds = max(2, min(folds, int(labels.counts().max())))
         splitter: Any = StratifiedKFold(folds, shuffle=True, random_state=seed)
         with warnings.catch_warnings():
-            # A class with fewer rows than folds is absent from some folds.
+            # A class with fewer rows than folds is missing in some folds.
             warnings.filterwarnings("ignore", "The least populated class", UserWarning)
             return list(splitter.split(np.zeros(n), labels.values))
     return list(KFold(folds, shuffle=True, random_state=seed).split(np.zeros(n)))
 
 
 def checked_candidates(candidates: Any) -> np.ndarray:
-    """Return candidates as ascending integers, or say what is wrong with them."""
-    values = np.asarray(candidates)
+    """Return candidates as ascending integers, or raise an error if they are not valid."""
+    values = np.arange(1, int(candidates) + 1) if isinstance(candidates, Integral) else np.asarray(candidates)
     if values.ndim != 1 or not len(values) or values.dtype.kind not in "iu" or values.min() < 1:
         raise ValueError(
             f"candidates={candidates!r} was given, where whole numbers of at least 1 are expected, such as "
-            f"{CANDIDATES}"
+            f"{CANDIDATES} for 1 to {CANDIDATES}, or (2, 4, 8)"
         )
     return np.unique(values).astype(int)

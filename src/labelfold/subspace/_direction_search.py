@@ -1,11 +1,11 @@
-"""The search for one direction: a small subspace that grows until it contains the global maximum of the gain.
+"""The search for one direction: a small subspace grows until it contains the global maximum of the gain.
 
 J is maximised globally over the small space (`numerics/_quotient_sum.py`). The space starts with least-squares
-directions, Z'r and principal directions, of which maxima consist. It grows by the residual of the best vector until
-that vector is a stationary point of J in the whole space, and is kept for later directions. With few columns it is
-the whole space. With somewhat more, steps are taken in the whole space, and Cholesky factors prove that no larger
-maximum was missed. In 96 fits of up to 80 columns the proof never changed a direction, and the search by it took 0.6
-of the time of one without.
+directions, Z'r and principal directions, since maxima are combinations of these. It is extended by the residual of
+the best vector until that vector is a stationary point of J in the whole space, and is kept for later directions.
+With few columns it is the whole space. With somewhat more, steps are taken in the whole space, and Cholesky factors
+prove that no larger maximum was missed. In 96 fits of up to 80 columns the proof never changed a direction, and the
+search with it took 0.6 of the time of one without it.
 """
 
 from __future__ import annotations
@@ -29,33 +29,33 @@ from labelfold.subspace._vector_spaces import MatrixSpace, Space
 # Most columns for which the small space is the whole space, and for which its maximum is proved to be global.
 WHOLE, PROVED = 64, 512
 
-# Most vectors of the small space before it is reduced to its more important half; more where a product is a pass over
-# X, to save passes.
+# Most vectors of the small space before it is reduced to its more important half. There are more if a product is a
+# pass over X, to save passes.
 _MOST, _MOST_OF_PASSES = 64, 96
 
 # Number of random start vectors; number of responses treated individually.
 _RANDOM, _RESPONSES = 8, 8
 
-# Tolerance of a first search of the small space; where nothing can be proved, how often the space is extended by the
+# Tolerance of a first search of the small space. If nothing can be proved: how often the space is extended by the
 # result of a search, and by how many vectors at a time.
 _ROUGHLY, _EXPLORED, _BLOCK = 1e-3, 2, 4
 
-# A relative gradient below the first that so many steps do not halve is taken as round-off.
+# A relative gradient below the first value that this many steps do not halve is considered round-off.
 _FLAT, _PATIENCE = 1e-6, 12
 
-# Maxima whose values differ by less than this, relatively, are considered equal.
+# Maxima are considered equal if the relative difference of their values is below this.
 _SAME = 1e-11
 
 
 class _SmallSpace(NamedTuple):
-    """J on the small space: ``ratio``, in the coordinates V (m, k) of its vectors, in which S is diagonal."""
+    """J on the small space: ``ratio``, in coordinates V (m, k) of its vectors in which S is diagonal."""
 
     ratio: RatioSum
     V: np.ndarray
 
 
 class Search:
-    """The directions taken, and the small space that the next one is looked for in."""
+    """The directions found so far, and the small space in which the next one is searched."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Search:
         self.proved_to, self.explored = max(PROVED_TO, tol), _EXPLORED if tol <= _FLAT else 0
         self.is_whole = space.size <= WHOLE
         self.proves = isinstance(space, MatrixSpace) and space.size <= PROVED
-        # Where maxima are proved, the space must not be reduced during a search.
+        # If maxima are proved, the space must not be reduced during a search.
         most = _MOST if isinstance(space, MatrixSpace) else _MOST_OF_PASSES
         self.most = np.inf if self.proves else most
         self.usual = most + n_components if self.proves else most
@@ -89,7 +89,7 @@ class Search:
         self.tiny = space.noise * (first_eigenvector(self.T)[0] if len(self.T) else 0.0)
 
     def next_direction(self, r: np.ndarray) -> tuple[np.ndarray, float] | None:
-        """Take the best direction for the residuals r: return the labelled rows' scores, and the gain."""
+        """Find the best direction for the residuals r; return the scores of the labelled rows, and the gain."""
         if not self.is_whole:
             if self.basis.n_vectors > self.usual:
                 self.shrink(None)
@@ -104,7 +104,7 @@ class Search:
         return self.take(y / np.linalg.norm(y)), found.value
 
     def improved(self, y: np.ndarray, found: Maximum, r: np.ndarray) -> tuple[np.ndarray, Maximum]:
-        """Return the maximum once the small space has grown wherever a larger one may be."""
+        """Return the maximum after the small space was extended wherever a larger one is possible."""
         whole = self.whole(r) if self.proves else None
         confirmed: set = set()
         first = self.n_iter
@@ -134,7 +134,7 @@ class Search:
                 count = self.basis.n_vectors
                 y = self.extend(missed, y)
                 if self.basis.n_vectors == count and found.value <= value * (1 + _SAME):
-                    return y, found  # only round-off is left
+                    return y, found  # the rest is round-off
         self.converged = False
         return y, found
 
@@ -145,17 +145,18 @@ class Search:
         return w @ self.basis.Q
 
     def seed(self, r: np.ndarray) -> None:
-        """Add vectors to the small space that the next direction may consist of."""
+        """Add vectors to the small space of which the next direction may be a combination."""
         space = self.space
         if r.shape[1] > _RESPONSES and not self.proves:
             U, s, _ = np.linalg.svd(r, full_matrices=False)
             r = U[:, :_RESPONSES] * s[:_RESPONSES]
         through = space.back(r)
-        # The second are least-squares directions; the last are random, for rows that no vector so far has a part in.
+        # The second are least-squares directions. The last are random, for rows that are orthogonal to all vectors so
+        # far.
         self.extend(np.hstack([through, space.fits(r, through, self.taken.Q), space.random(1, self.rng)]))
 
     def small(self, r: np.ndarray) -> _SmallSpace | None:
-        """Return J on the small space, or None where no row reaches into it."""
+        """Return J on the small space, or None if all rows are orthogonal to it."""
         if not len(self.T):
             return None
         values, V = np.linalg.eigh(self.T)
@@ -188,7 +189,7 @@ class Search:
             count = self.basis.n_vectors
             y = self.extend(self.softened(residuals, np.full(residuals.shape[1], t * nu / s)), y)
             if self.basis.n_vectors == count:
-                return y  # what is left is round-off
+                return y  # the rest is round-off
         self.converged = False
         return y
 
@@ -208,7 +209,7 @@ class Search:
         return self.space.soften(B, np.where(matters, ratio, 0.0)) if matters.any() else B
 
     def around(self, small: _SmallSpace, found: Maximum, r: np.ndarray) -> np.ndarray:
-        """Return vectors that lead to where the bounds of the proof are tightest."""
+        """Return vectors for the extension of the space where the bounds of the proof are tightest."""
         ends = [(*small.ratio.top(t, nu)[:2], t, nu) for low, high, nu in found.cover for t in (low, high)]
         ends.sort(key=lambda end: -end[0])
         chosen = ends[:: 1 + len(ends) // _BLOCK]
@@ -223,7 +224,7 @@ class Search:
     def extend(self, B: np.ndarray, y: np.ndarray) -> np.ndarray: ...
 
     def extend(self, B: np.ndarray, y: np.ndarray | None = None) -> np.ndarray | None:
-        """Add vectors to the small space; return y in terms of the new one."""
+        """Add vectors to the small space; return y in its new coordinates."""
         self.n_iter += 1
         if self.basis.n_vectors + B.shape[1] > self.most and self.basis.n_vectors > _MOST // 2:
             y = self.shrink(y)
@@ -234,7 +235,7 @@ class Search:
         return None if y is None else np.concatenate([y, np.zeros(new.n_vectors)])
 
     def shrink(self, y: np.ndarray | None) -> np.ndarray | None:
-        """Keep y, the latest vectors and the principal ones of the small space; return y in terms of these."""
+        """Keep y, the latest vectors and the principal ones of the small space; return y in the new coordinates."""
         m = self.basis.n_vectors
         principal = np.linalg.eigh(self.T)[1][:, ::-1][:, : m // 2 - 9]
         parts = [principal, np.eye(m)[:, m - 8 :]]
@@ -243,8 +244,8 @@ class Search:
         return None if y is None else y @ A
 
     def take(self, y: np.ndarray) -> np.ndarray:
-        """Move a vector from the small space to the directions taken; return the labelled rows' scores."""
-        # The reflection that maps y to the first axis: its other columns span the rest of the space.
+        """Move a vector from the small space to the directions found; return the scores of the labelled rows."""
+        # The reflection that maps y to the first axis. Its other columns span the rest of the space.
         u = y.copy()
         u[0] += np.copysign(1.0, y[0])
         rest = (np.eye(len(y)) - 2 * np.outer(u, u) / (u @ u))[:, 1:]
@@ -256,7 +257,7 @@ class Search:
         return one.ZQ[:, 0]
 
     def whole(self, r: np.ndarray) -> RatioSum:
-        """Return J on all vectors, of which those taken lead nowhere."""
+        """Return J on all vectors; it is 0 along the directions found so far."""
         space, W, ZW = self.space, self.taken.Q, self.taken.ZQ
         assert isinstance(space, MatrixSpace)
         S = _projected(space.S, W, self.taken.SQ)
@@ -266,7 +267,7 @@ class Search:
     def disprove(
         self, whole: RatioSum, cover: list[Interval], value: float, confirmed: set
     ) -> np.ndarray | None:
-        """Return vectors that may lead to a larger J than that of the small space, or None where there are none.
+        """Return vectors that may lead to a larger J than that of the small space, or None if there are none.
 
         The intervals that prove the maximum in the small space are checked in the whole space, where bounds can only
         be larger. Those that hold are remembered, since the target only increases.

@@ -1,10 +1,10 @@
-"""KernelPCALS: PCALS in the space of a kernel, exactly or by Nystroem features.
+"""KernelPCALS: PCALS in the space of a kernel, exactly or with Nystroem features.
 
-Where to find what:
+The code is in these files:
 
     fit                        _nested_subspace.py, class NestedSubspace
     directions, one at a time  _pursuit.py; the search for one: _direction_search.py
-    the kernel's features      _kernel_source.py
+    features of the kernel     _kernel_source.py
     predict                    _nested_predictions.py
 """
 
@@ -20,67 +20,65 @@ from labelfold.features._kernel_map import BLOCK_BYTES, KernelMap, Scores, kerne
 from labelfold.labels import Labels
 from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
 from labelfold.rows import Block, Featurized, Rows, as_rows
-from labelfold.subspace._choose_size import CANDIDATES
+from labelfold.subspace._choose_size import CANDIDATES, REPEATS
 from labelfold.subspace._kernel_source import KernelSource
 from labelfold.subspace._nested_subspace import NestedSubspace
 from labelfold.subspace._source import Source
-
-# Kernel rows are made in blocks of about this many bytes.
 
 
 class KernelPCALS(NestedSubspace):
     r"""PCA-based least squares in the space of a kernel.
 
-    `PCALS` with the features of a kernel in place of the columns; its notes on directions and labels hold here too.
-    A direction is a sum of rows' features, :math:`w = \sum_i e_i \phi(x_i)`, of which only kernels of rows with each
-    other are ever needed.
+    `PCALS` with the features of a kernel in place of the columns. Its notes on directions and labels also hold here.
+    A direction is a sum of the features of rows, :math:`w = \sum_i e_i \phi(x_i)`, so only kernel values between rows
+    are needed.
 
     =====================  ==============  ==========================================================
     here                   in the paper    what it is
     =====================  ==============  ==========================================================
-    K (n, n)               K               the kernel of all rows with each other, centred implicitly
-    E (m, k)               M, eta          ``components_.T``: the directions' coefficients
-    reconstruction         lambda          weight of the rows beside the labels
-    gamma                  sigma           of the RBF kernel, :math:`\gamma = 1 / (2 \sigma^2)`
+    K (n, n)               K               the kernel matrix of all rows, centred implicitly
+    E (m, k)               M, eta          ``components_.T``: coefficients of the directions
+    reconstruction         lambda          weight of the rows relative to the labels
+    gamma                  sigma           for the RBF kernel, :math:`\gamma = 1 / (2 \sigma^2)`
     =====================  ==============  ==========================================================
 
     Parameters
     ----------
     n_components : int or "cv", default=2
-        How many directions; see `PCALS`.
+        Number of directions; see `PCALS`.
     kernel : str or callable, default="rbf"
         As in `sklearn.metrics.pairwise.pairwise_kernels`: "rbf", "poly", "linear", ..., or a function of two rows.
-        Without landmarks one that is not positive semi-definite ("sigmoid", often) is refused.
+        Without landmarks a kernel that is not positive semi-definite (often "sigmoid") is refused.
     gamma, degree, coef0 : float, default=None
-        The kernel's own parameters; see `LDA`. gamma comes from all rows when None.
+        Parameters of the kernel; see `LDA`. When None, gamma is computed from all rows.
     reconstruction : float or "auto", default="auto"
-        Weight of what the subspace loses of the rows' features; see `PCALS`.
+        Weight of the reconstruction error of the features; see `PCALS`.
     n_landmarks : int, "auto" or None, default="auto"
-        Approximate the kernel by Nystroem features of so many rows, drawn from all, and find the directions in these:
-        for more rows than a kernel matrix fits. None is exact. "auto" is exact where ``max_gram_bytes`` allows it,
-        and takes 1,000 landmarks where not.
+        Number of rows, drawn from all, for Nystroem features that approximate the kernel. Directions are then found
+        in these features, so the kernel matrix need not fit in memory. None is exact. "auto" is exact if
+        ``max_gram_bytes`` allows it, and otherwise uses 1,000 landmarks.
     center : bool, default=True
-        Whether to centre features and responses; new rows are centred alike.
-    refit, ridge, task, candidates, cv, one_standard_error, tol, max_iter
+        Whether to centre features and responses. New rows are centred in the same way.
+    refit, ridge, task, candidates, cv, repeats, one_standard_error, tol, max_iter
         As in `PCALS`.
     max_gram_bytes : int, default=512 MB
-        The most memory for the kernel matrix: 512 MB are 8,192 rows, 8 GB 32,768.
+        Largest size in bytes of the kernel matrix: 512 MB are 8,192 rows, 8 GB 32,768.
     random_state : int, RandomState instance or None, default=0
-        Seeds the landmarks, and what `PCALS` seeds.
+        Seed of the landmarks, and of the random numbers of `PCALS`.
     verbose, on_interrupt, unlabeled
         As in `PCALS`.
 
     Attributes
     ----------
     components_ : ndarray of shape (k, m)
-        The directions' coefficients: of kernels with m training rows, which span all others as far as the kernel can
-        tell; or of Nystroem features (then orthonormal).
+        Coefficients of the directions: of kernel values with m training rows, which span all others up to round-off;
+        or of Nystroem features (then orthonormal).
     mean_ : ndarray of shape (m,)
-        What is taken from a row's kernels, or features.
+        Subtracted from the kernel values, or features, of a row.
     feature_map_ : object
-        A row's kernels with those m training rows, or its Nystroem features.
+        The map of a row to its kernel values with these m training rows, or to its Nystroem features.
     gamma_ : float or None
-        The kernel's gamma, given or from the rows.
+        The gamma of the kernel, given or computed from the rows.
     coef_, intercept_, coef_path_, intercept_path_, gains_, objective_, reconstruction_, n_components_, cv_results_
         As in `PCALS`.
     task_, classes_, n_iter_, n_features_in_, feature_names_in_
@@ -91,11 +89,11 @@ class KernelPCALS(NestedSubspace):
     Memory beside a dense X, at most: ``40*q*q + 40*q*d`` bytes in fit, none in transform, and 24 MB
     (docs/memory.md).
 
-    Exact: the kernel matrix is made once, :math:`O(n^2 d)`, and factorised where it lies, :math:`K = LL'` with L of
-    as many columns m as K has rank, :math:`O(n m^2)`: at most :math:`n^3 / 3`, and little where the kernel is smooth.
-    The rows of L are features whose products are the kernel, and the rest is `PCALS` of them: up to 512 columns
-    proved, beyond 2,048 a step is a pass over L. Memory is :math:`8 n^2` bytes, and up to 2,048 columns a few
-    matrices of m x m. Nystroem: one pass over X, as `PCALS` of ``n_landmarks`` columns. The model keeps m training
+    Exact: the kernel matrix is computed once, :math:`O(n^2 d)`, and factorised in place, :math:`K = LL'`, where L has
+    as many columns m as the rank of K, in :math:`O(n m^2)` time: at most :math:`n^3 / 3`, and little for a smooth
+    kernel. The rows of L are features whose inner products are the kernel, and the rest is `PCALS` on them: proved up
+    to 512 columns; beyond 2,048 a step is a pass over L. Memory is :math:`8 n^2` bytes, and up to 2,048 columns a few
+    m x m matrices. Nystroem: one pass over X, as `PCALS` with ``n_landmarks`` columns. The model stores m training
     rows, or the landmarks.
 
     References
@@ -140,6 +138,7 @@ class KernelPCALS(NestedSubspace):
         task: str = "auto",
         candidates: Any = CANDIDATES,
         cv: int = 5,
+        repeats: int = REPEATS,
         one_standard_error: bool = False,
         tol: float = 1e-8,
         max_iter: int = 200,
@@ -162,6 +161,7 @@ class KernelPCALS(NestedSubspace):
         self.task = task
         self.candidates = candidates
         self.cv = cv
+        self.repeats = repeats
         self.one_standard_error = one_standard_error
         self.tol = tol
         self.max_iter = max_iter
@@ -203,7 +203,7 @@ class KernelPCALS(NestedSubspace):
 
 
 def _kernel_matrix(feature_map: Any) -> np.ndarray:
-    """Return the kernel of the fitted rows with each other."""
+    """Return the kernel matrix of the fitted rows."""
     rows = as_rows(feature_map.points)
     most_rows = max(1, BLOCK_BYTES // (8 * rows.shape[0]))
     return rows.sweep(_kernel_rows, shared=(feature_map,), most_rows=most_rows)[0]

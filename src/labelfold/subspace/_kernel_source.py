@@ -1,4 +1,4 @@
-"""Rows in the space of an exact kernel, as the pursuit of PCALS reads them."""
+"""Rows in the space of an exact kernel, in the form that the pursuit of PCALS reads."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ from labelfold.subspace._source import Source
 
 
 class KernelSource(Source):
-    """Rows in the space of a kernel: K = L L' by a pivoted Cholesky factorisation, with L as features.
+    """Rows in the space of a kernel: K = L L' by a pivoted Cholesky factorisation, with the rows of L as features.
 
-    Pivots are chosen greedily, and the factorisation stops when the residual is zero: r rows then span all others. A
-    row's features are :math:`L_r^{-1} k(x)`, of its kernels with these, so that new rows have them too.
+    Pivots are chosen greedily, and the factorisation stops when the residual is zero. The r pivot rows then span all
+    others. The features of a row are :math:`L_r^{-1} k(x)`, from its kernel values with the pivots, so new rows have
+    them too.
 
     Parameters
     ----------
     K : ndarray of shape (n, n)
-        The kernel of all rows with each other; it is written over.
+        The kernel matrix of all rows; it is overwritten.
     labels : Labels
-        Which rows are labelled.
+        The labels.
     Y : ndarray of shape (l, q)
-        Their responses.
+        Responses of the labelled rows.
     center : bool
         Whether to centre features.
     max_gram_bytes : int
-        The most memory for a matrix of r x r, and for labelled rows.
+        Largest size of an r x r matrix, and of labelled rows.
     random_state : int
         As in `Source`.
 
@@ -39,7 +40,7 @@ class KernelSource(Source):
     pivots : ndarray of shape (r,)
         The rows that span all others.
     feature_mean : ndarray of shape (r,)
-        The mean of all rows' kernels with these.
+        The mean kernel values of all rows with these.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class KernelSource(Source):
     ) -> None:
         L, order = cholesky_features(K)
         self.pivots = order[: L.shape[1]]
-        # Rows stay in the order of the factorisation, which avoids a copy; labels are permuted alike.
+        # Rows stay in the order of the factorisation, which avoids a copy; labels are permuted accordingly.
         where = np.empty(len(order), dtype=np.intp)
         where[order] = np.arange(len(order))
         index = where[labels.index]
@@ -74,5 +75,5 @@ class KernelSource(Source):
         self.feature_mean = self.triangle @ self.mean
 
     def components(self, W: np.ndarray) -> np.ndarray:
-        """Return directions as multiples of the rows that span all others."""
+        """Return directions as combinations of the pivot rows."""
         return linalg.solve_triangular(self.triangle, W, lower=True, trans=1, check_finite=False)

@@ -1,4 +1,4 @@
-"""Places and predictions by all nested directions, or by the first few of them."""
+"""Embedding and predictions by all nested directions, or by the first few of them."""
 
 from __future__ import annotations
 
@@ -17,43 +17,43 @@ from labelfold.labels import Labels
 from labelfold.rows import Rows
 
 
-# The keyword is scikit-learn's, which has no types.
+# The keyword comes from scikit-learn, which has no types.
 class NestedPredictions(Decisions, LinearReducer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
-    """Directions of which the first p are a model by themselves.
+    """Directions of which the first p are themselves a model.
 
-    `LinearReducer.transform` of the model of the first p directions wraps its output in the container asked for, with
-    p column names; here nothing is left to wrap.
+    `LinearReducer.transform` of the model of the first p directions already wraps its output in the requested
+    container, with p column names, so nothing is wrapped here.
     """
 
     _allowed = ("binary", "multiclass", "multilabel", "regression")
 
     def transform(self, X: Any, n_components: int | None = None) -> Any:
-        """Project rows, each by itself, onto the directions.
+        """Project rows onto the directions.
 
         Parameters
         ----------
         X : container of shape (n, d)
-            Any rows the library reads.
+            Rows, in any container that `labelfold.rows.as_rows` takes.
         n_components : int, optional
-            Only the first so many directions; all when None.
+            Number of leading directions to use; all when None.
 
         Returns
         -------
         Z : array of shape (n, n_components)
-            On the host for arrays and files; otherwise where X is.
+            In host memory for arrays and files; otherwise on the device or cluster of X.
         """
         return super(NestedPredictions, self._first(n_components)).transform(X)
 
     @available_if(classifies)
     def decision_function(self, X: Any, n_components: int | None = None) -> np.ndarray:
-        """Return how far rows lie on the side of the second class (two classes), or of each class or label.
+        """Return the scores of rows: of the second class against the first, or of each class or label.
 
         Parameters
         ----------
         X : container of shape (n, d)
             Rows.
         n_components : int, optional
-            With the first so many directions; all when None.
+            Number of leading directions to use; all when None.
 
         Returns
         -------
@@ -69,7 +69,7 @@ class NestedPredictions(Decisions, LinearReducer, auto_wrap_output_keys=None):  
         X : container of shape (n, d)
             Rows.
         n_components : int, optional
-            With the first so many directions; all when None.
+            Number of leading directions to use; all when None.
 
         Returns
         -------
@@ -80,24 +80,24 @@ class NestedPredictions(Decisions, LinearReducer, auto_wrap_output_keys=None):  
 
     @available_if(classifies)
     def predict_proba(self, X: Any, n_components: int | None = None) -> np.ndarray:
-        """Return the probability of each class, or of each label, as the scores have it (not calibrated).
+        """Return the probability of each class, or of each label, computed from the scores (not calibrated).
 
         Parameters
         ----------
         X : container of shape (n, d)
             Rows.
         n_components : int, optional
-            With the first so many directions; all when None.
+            Number of leading directions to use; all when None.
 
         Returns
         -------
         p : ndarray of shape (n, c)
-            In the order of ``classes_``.
+            Columns in the order of ``classes_``.
         """
         return super(NestedPredictions, self._first(n_components)).predict_proba(X)
 
     def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
-        """Yield what `predict` gives with the first direction, the first two, and so on; X is read once.
+        """Yield the predictions with the first direction, the first two, and so on; X is read once.
 
         Parameters
         ----------
@@ -115,7 +115,7 @@ class NestedPredictions(Decisions, LinearReducer, auto_wrap_output_keys=None):  
             yield self._decide(self._function(Z[:, :p]))
 
     def _first(self, n_components: int | None) -> Self:
-        """Return the model of the first directions alone."""
+        """Return the model of the first directions only."""
         check_is_fitted(self)
         if n_components is None or n_components == self.n_components_:
             return self
@@ -132,7 +132,7 @@ class NestedPredictions(Decisions, LinearReducer, auto_wrap_output_keys=None):  
         return self._function(self._embedded(rows))
 
     def _function(self, Z: np.ndarray) -> np.ndarray:
-        """Return the function itself, (n, q), of places along the first directions."""
+        """Return the values of the function, (n, q), from coordinates along the first directions."""
         p = Z.shape[1]
         return Z @ self.coef_path_[p - 1, :, :p].T + self.intercept_path_[p - 1]
 

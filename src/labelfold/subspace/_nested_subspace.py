@@ -1,4 +1,4 @@
-"""What PCALS and its kernel form have in common: everything but where their rows live."""
+"""The base of PCALS and its kernel form, which differ only in the space of the rows."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from labelfold.subspace._nested_predictions import NestedPredictions, responses
 from labelfold.subspace._pursuit import Pursuit, pursue
 from labelfold.subspace._source import LabelledSpace, Source
 
-# With reconstruction="auto", the number of labelled rows that a direction of average variance weighs as much as.
+# With reconstruction="auto", a direction of average variance has the weight of this many labelled rows.
 _RECONSTRUCTION = 100.0
 
 
 class NestedSubspace(NestedPredictions):
-    """Directions found one at a time with a linear function on them: a subclass says where the rows live."""
+    """Directions found one at a time with a linear function on them. A subclass defines the space of the rows."""
 
     _parameter_constraints = {
         "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"cv"})],
@@ -36,8 +36,9 @@ class NestedSubspace(NestedPredictions):
         "refit": ["boolean"],
         "ridge": [Interval(Real, 0, None, closed="left")],
         "task": [StrOptions({"auto", "classification", "regression"})],
-        "candidates": ["array-like"],
+        "candidates": [Integral, "array-like"],
         "cv": [Interval(Integral, 2, None, closed="left")],
+        "repeats": [Interval(Integral, 1, None, closed="left")],
         "one_standard_error": ["boolean"],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -49,7 +50,7 @@ class NestedSubspace(NestedPredictions):
     }
 
     def _source(self, rows: Rows, labels: Labels, Y: np.ndarray) -> Source:
-        """Return the rows as the pursuit sees them."""
+        """Return the rows in the form that the pursuit reads."""
         raise NotImplementedError
 
     @fitting
@@ -59,9 +60,10 @@ class NestedSubspace(NestedPredictions):
         Parameters
         ----------
         X : container of shape (n, d)
-            Rows, labelled or not, in any container `labelfold.rows.as_rows` takes.
+            Rows, labelled or not, in any container that `labelfold.rows.as_rows` takes.
         y : array-like of shape (n,), (n, c) for multi-label or (n, t) for several numbers
-            Classes, 0/1 labels or numbers; ``unlabeled`` (not in regression) or a missing value where unknown.
+            Classes, 0/1 labels or numbers. ``unlabeled`` (not in regression) or a missing value marks unlabelled
+            rows.
 
         Returns
         -------
@@ -115,7 +117,7 @@ class NestedSubspace(NestedPredictions):
                 tol=self.tol,
                 max_iter=self.max_iter,
                 random_state=self._seed,
-                # A fold that was interrupted would have too few directions.
+                # An interrupted fold would have too few directions.
                 keep_on_interrupt=which is None and self.on_interrupt == "keep",
                 callback=callback,
             )
@@ -163,7 +165,7 @@ class NestedSubspace(NestedPredictions):
         self._keep_task(labels.task, labels.classes, labels.values.ndim == 1)
 
     def _say(self, found: Pursuit, k: int) -> None:
-        """Warn of fewer directions than asked for, and of directions that have not converged."""
+        """Warn if there are fewer directions than requested, or if some have not converged."""
         rank = len(found.gains)
         plural = "s are" if rank != 1 else " is"
         if found.exhausted:
@@ -185,10 +187,10 @@ class NestedSubspace(NestedPredictions):
 
 
 def _default_reconstruction(square: float, size: int, Y: np.ndarray, n_labelled: int) -> float:
-    """Return a weight of the reconstruction that suits any unit of X, from its sum of squares and dimension.
+    """Return a default weight of the reconstruction for any unit of X, from its sum of squares and dimension.
 
     The fewer labelled rows there are for each dimension, the more directions fit them by chance, and the less weight
-    they get.
+    the labels get.
     """
     row = float((Y**2).sum()) / n_labelled
     return _RECONSTRUCTION * (row or 1.0) * size / (square if square > 0 else 1.0)

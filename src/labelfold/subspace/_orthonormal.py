@@ -1,4 +1,4 @@
-"""Orthonormal vectors of a space, kept with their products with all rows and with the labelled rows."""
+"""Orthonormal vectors of a space, stored with their products with all rows and with the labelled rows."""
 
 from __future__ import annotations
 
@@ -29,31 +29,31 @@ class Vectors(NamedTuple):
 
     @classmethod
     def none(cls, space: Space) -> Vectors:
-        """Return no vectors of a space."""
+        """Return an empty set of vectors of a space."""
         empty = np.empty((space.size, 0))
         return cls(empty, empty, np.empty((space.n_labelled, 0)))
 
     @property
     def n_vectors(self) -> int:
-        """How many there are."""
+        """Number of vectors."""
         return self.Q.shape[1]
 
     def __matmul__(self, A: np.ndarray) -> Vectors:
-        """Return the combinations A (m, k) of them."""
+        """Return the combinations of them with coefficients A (m, k)."""
         return Vectors(self.Q @ A, self.SQ @ A, self.ZQ @ A)
 
     def less(self, other: Vectors) -> Vectors:
-        """Return what is left of these vectors orthogonal to others."""
+        """Return the part of these vectors that is orthogonal to others."""
         A = other.Q.T @ self.Q
         return Vectors(*(own - its @ A for own, its in zip(self, other, strict=True)))
 
     def and_also(self, other: Vectors) -> Vectors:
-        """Return these and others."""
+        """Return these and other vectors together."""
         return Vectors(*(np.hstack(pair) for pair in zip(self, other, strict=True)))
 
 
 def orthonormal(space: Space, B: np.ndarray, *others: Vectors) -> Vectors:
-    """Return an orthonormal basis of B less its projection on the others, without round-off; one product with S."""
+    """Return an orthonormal basis of the part of B orthogonal to the others, by one product with S."""
     room = max(0, space.size - sum(other.n_vectors for other in others))
     for other in others:
         B = orthonormal_columns(B, other.Q)

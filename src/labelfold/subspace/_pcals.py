@@ -1,10 +1,10 @@
-"""PCALS: a subspace and a function on it, one direction at a time (Zhang, Hou, Xiang & Liu, ECML PKDD 2009).
+"""PCALS: a subspace and a linear function on it, one direction at a time (Zhang, Hou, Xiang & Liu, ECML PKDD 2009).
 
-Where to find what:
+The code is in these files:
 
     fit                        _nested_subspace.py, class NestedSubspace
     directions, one at a time  _pursuit.py; the search for one: _direction_search.py
-    what is read of the rows   _source.py
+    sums over the rows         _source.py
     predict                    _nested_predictions.py
 """
 
@@ -18,77 +18,83 @@ from sklearn.utils.validation import check_is_fitted
 from labelfold.labels import Labels
 from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
 from labelfold.rows import Block, Rows, as_rows
-from labelfold.subspace._choose_size import CANDIDATES
+from labelfold.subspace._choose_size import CANDIDATES, REPEATS
 from labelfold.subspace._nested_subspace import NestedSubspace
 from labelfold.subspace._source import Source
 
 
 class PCALS(NestedSubspace):
-    r"""PCA-based least squares: a subspace that keeps the rows and tells the labels, and a function on it.
+    r"""PCA-based least squares: a subspace that approximates the rows and predicts the labels, and a function on it.
 
-    Directions are found one at a time. Each is the one that lowers most
+    Directions are found one at a time. Each one lowers as much as possible
 
-    .. math:: \|Y - X_L W A\|^2 + \lambda \|X - X W W'\|^2, \qquad W'W = I,
+    .. math:: \|Y - X_L W A\|^2 + \lambda \|X - X W W'\|^2, \qquad W'W = I.
 
-    which, with residual rows R (of which Z are the labelled ones) and residual responses r, is the global maximum of
+    With residual rows R (of which Z are the labelled ones) and residual responses r, it is the global maximum of
 
     .. math:: J(w) = \frac{\|r'Zw\|^2}{\|Zw\|^2} + \lambda \frac{\|Rw\|^2}{\|w\|^2}.
 
     The directions are nested: the first p of a model are the model with p components. Two classes are one response of
-    -1 and +1; several classes, or the labels of a multi-label Y, one each; numbers are responses themselves.
+    -1 and +1; several classes, or the labels of a multi-label Y, are one response each; numbers are the responses
+    themselves.
 
     ====================  ==============  ================================================================
     here                  in the paper    what it is
     ====================  ==============  ================================================================
-    X (n, d)              X (d, n)        the rows, less their mean where ``center``
-    Y (l, q)              Y               responses of the labelled rows, less their mean where ``center``
+    X (n, d)              X (d, n)        the rows, less their mean with ``center``
+    Y (l, q)              Y               responses of the labelled rows, less their mean with ``center``
     W (d, k)              W               ``components_.T``
     A (k, q)              alpha           ``coef_.T``
-    reconstruction        lambda          weight of the rows beside the labels
-    r, R                  r, R            what the directions so far leave of Y and X
+    reconstruction        lambda          weight of the rows relative to the labels
+    r, R                  r, R            residuals of Y and X after the directions so far
     ====================  ==============  ================================================================
 
     Parameters
     ----------
     n_components : int or "cv", default=2
-        How many directions, k; "cv" chooses among ``candidates`` by cross-validation.
+        Number k of directions; "cv" chooses among ``candidates`` by cross-validation. The score is the logarithmic
+        loss of classes or labels, and R^2 of numbers.
     reconstruction : float or "auto", default="auto"
-        Weight of what the subspace loses of the rows, beside what the function loses of the labels. Large: the
-        subspace of PCA. Small: the first direction is that of least squares; where several fit exactly, of these the
-        one along which rows vary most. "auto" suits any unit of X and any number of rows: a
-        direction of average variance weighs as much as 100 labelled rows, :math:`100 (\|Y\|^2 / l) / (\|X\|^2 / m)`
-        with m = min(n, d), constant columns counted.
+        Weight of the reconstruction error of the rows, relative to the squared error of the labels. If it is large,
+        the subspace is that of PCA. If it is small, the first direction is that of least squares; if several
+        directions fit exactly, it is the one along which rows vary most. "auto" suits any unit of X and any number of
+        rows: a direction of average variance has the weight of 100 labelled rows,
+        :math:`100 (\|Y\|^2 / l) / (\|X\|^2 / m)` with m = min(n, d), including constant columns.
     center : bool, default=True
-        Whether to take their mean from rows and responses; the latter is then the intercept. A sparse X stays sparse.
+        Whether to subtract the mean from rows and responses; the latter is then the intercept. A sparse X stays
+        sparse.
     refit : bool, default=False
-        Whether to fit all coefficients anew together, once the directions are known. With a large ``reconstruction``
-        that is PCA and least squares.
+        Whether to refit all coefficients jointly when the directions are known. With a large ``reconstruction`` the
+        result is PCA followed by least squares.
     ridge : float, default=0.0
-        Added to the diagonal, beside a sum over the labelled rows, where coefficients are fitted anew; of no effect
-        without ``refit``.
+        Added to the diagonal, for a sum over the labelled rows, when coefficients are refitted; without ``refit`` it
+        has no effect.
     task : {"auto", "classification", "regression"}, default="auto"
         "auto" reads floats with fractions as numbers to predict, everything else as classes or labels.
-    candidates : sequence of int, default=(2, 4, 8, 16, 32)
-        What "cv" chooses from.
+    candidates : int or sequence of int, default=32
+        Numbers of directions for "cv". An integer m stands for 1, 2, ..., m.
     cv : int, default=5
-        How many folds it makes of the labelled rows, fewer where there are not as many (numbers: not twice as
-        many). All rows stay, those held back as unlabelled ones; as directions are nested, a fold costs one fit.
+        Number of folds of the labelled rows; fewer if there are fewer rows (for numbers, fewer than twice as many).
+        Held-out rows stay in training as unlabelled rows. Directions are nested, so a fold costs one fit.
+    repeats : int, default=3
+        Number of draws of the folds for up to 200 labelled rows; one for more.
     one_standard_error : bool, default=False
-        Whether "cv" takes the fewest directions within one standard error of the best score, not the best.
+        Whether "cv" chooses the smallest number within one standard error of the best score, instead of the best.
     tol : float, default=1e-8
-        Where steps towards a direction end, beyond 512 columns: when J's gradient is at most this, relative to J.
-        J is then right to about the square of that. Above 2e-7 it is also how much may be missing of a maximum that
-        is proved.
+        Tolerance of the steps towards a direction, beyond 512 columns: the norm of J's gradient, relative to J. The
+        relative error of J is then about the square of that. Above 2e-7 it is also the tolerance of the proof of a
+        maximum.
     max_iter : int, default=200
-        The most such steps for a direction.
+        Largest number of such steps for a direction.
     max_gram_bytes : int, default=512 MB
-        The most memory for a matrix of size d x d, and for the labelled rows: of more, "cv" draws some at random.
+        Largest size of a d x d matrix, and of the labelled rows in memory; if there are more, "cv" draws a sample.
     random_state : int, RandomState instance or None, default=0
-        Seeds the folds, the rows in them, and vectors from which principal directions are learned.
+        Seed of the folds, of the sample, and of the random start vectors of the search.
     verbose : int, default=0
         1 shows a progress bar over the directions.
     on_interrupt : {"raise", "keep"}, default="raise"
-        What Ctrl-C does: end the fit, or keep the directions found so far, if there are any, with a warning.
+        Whether Ctrl-C raises KeyboardInterrupt, or keeps the directions found so far, if there are any, with a
+        warning.
     unlabeled : int, str or None, default=-1
         The value in y that marks a row as unlabelled; missing values (None, NaN, pandas.NA) always do. In
         regression only they do.
@@ -96,52 +102,53 @@ class PCALS(NestedSubspace):
     Attributes
     ----------
     components_ : ndarray of shape (k, d)
-        The directions W', orthonormal. Fewer than asked for where X has a smaller rank.
+        The directions W', orthonormal. Fewer than requested if X has a smaller rank.
     coef_ : ndarray of shape (q, k)
         Coefficients of the function on the embedding, A'.
     intercept_ : ndarray of shape (q,)
-        Its intercepts.
+        Intercepts of the function.
     coef_path_, intercept_path_ : ndarray of shape (k, q, k), (k, q)
         Both with 1, 2 ... k components: ``coef_path_[p - 1, :, :p]``.
     gains_ : ndarray of shape (k,)
-        By how much each direction lowered the objective, J(w).
+        The decrease of the objective by each direction, J(w).
     objective_ : ndarray of shape (k,)
-        The objective with 1, 2 ... k components and coefficients as the pursuit found them; it falls.
+        The objective with 1, 2 ... k components, with the coefficients of the pursuit; it decreases.
     mean_ : ndarray of shape (d,)
-        What is taken from every row.
+        Subtracted from every row.
     reconstruction_ : float
-        The weight used.
+        The weight in use.
     n_components_ : int
-        k.
+        The number k of directions.
     cv_results_ : dict
-        With "cv": ``n_components``, ``scores`` (a row a fold), ``mean_score``, ``standard_error``, ``chosen``.
+        With "cv": ``n_components``, ``scores`` (one row for each fold; the negative loss, or R^2), ``mean_score``,
+        ``standard_error``, ``chosen``.
     task_ : str
         "binary", "multiclass", "multilabel" or "regression".
     classes_ : ndarray of shape (c,)
-        Classes, or label columns; not there in regression.
+        The classes, or label columns; absent in regression.
     n_iter_ : int
-        Steps of all directions together.
+        Number of steps of all directions together.
     n_features_in_ : int
-        Columns seen in fit.
+        Number of columns of X in fit.
     feature_names_in_ : ndarray of str
-        Their names, where X had any.
+        Names of the columns, if X has any.
 
     Notes
     -----
     Memory beside a dense X, at most: ``32*d*d + 200*(n + d)`` bytes in fit, none in transform, and 24 MB
     (docs/memory.md).
 
-    Dense X of up to 2,048 columns (more where it is slow to read) that fit ``max_gram_bytes``: one pass over X in
-    all, :math:`O(n d^2)`, after which a step costs :math:`O(d^2)`; up to 512 columns, :math:`O(d^3)`. Otherwise, and
-    where X is sparse: one pass for the mean and one a step, each over a few vectors, and nothing of size d x d;
-    memory is that of X and :math:`O(m (n + d))` for a small space of at most 96 vectors m. Labelled rows are taken
-    once.
+    For dense X of up to 2,048 columns (more if it is slow to read) within ``max_gram_bytes`` there is one pass over X
+    in total, :math:`O(n d^2)`, and then a step costs :math:`O(d^2)`; up to 512 columns, :math:`O(d^3)`. The same
+    holds for a sparse X with at most 128 entries a row that takes more memory than a d x d matrix. Otherwise there is
+    one pass for the mean and one for each step, each with a few vectors, and no d x d matrix. Memory is then that of
+    X and :math:`O(m (n + d))` for a small space of at most 96 vectors m. Labelled rows are read once.
 
-    J has local maxima. Up to 512 columns (64 of a sparse X) each direction is proved to be the global maximum, to a
-    few parts in ten million; beyond, it is the global maximum of a space that grew wherever a larger one might have
-    been.
+    J has local maxima. Up to 512 columns (64 if X is read again for each step) each direction is proved to be the
+    global maximum, to a few parts in ten million. With more columns it is the global maximum of a subspace that was
+    extended wherever a larger one was possible.
 
-    A new row is placed by itself, as the training rows are: `transform` of them is the embedding.
+    Each new row is embedded like the training rows, so `transform` of these is their embedding.
 
     References
     ----------
@@ -174,6 +181,7 @@ class PCALS(NestedSubspace):
         task: str = "auto",
         candidates: Any = CANDIDATES,
         cv: int = 5,
+        repeats: int = REPEATS,
         one_standard_error: bool = False,
         tol: float = 1e-8,
         max_iter: int = 200,
@@ -191,6 +199,7 @@ class PCALS(NestedSubspace):
         self.task = task
         self.candidates = candidates
         self.cv = cv
+        self.repeats = repeats
         self.one_standard_error = one_standard_error
         self.tol = tol
         self.max_iter = max_iter
@@ -211,12 +220,12 @@ class PCALS(NestedSubspace):
         )
 
     def inverse_transform(self, Z: Any) -> np.ndarray:
-        """Return the rows that places in the subspace stand for.
+        """Return the reconstruction of rows from their coordinates in the subspace.
 
         Parameters
         ----------
         Z : array of shape (n, p)
-            What `transform` gave, of all directions or of the first p.
+            Results of `transform`, for all directions or the first p.
 
         Returns
         -------
@@ -235,22 +244,22 @@ class PCALS(NestedSubspace):
 def objective(
     X: Any, W: np.ndarray, A: np.ndarray, Y: np.ndarray, index: np.ndarray, *, reconstruction: float = 1.0
 ) -> float:
-    """Return what PCALS minimises (eq. 2), in one pass over X.
+    """Return the objective of PCALS (eq. 2), in one pass over X.
 
     Parameters
     ----------
     X : container of shape (n, d)
-        Rows, less their mean where the model was centred.
+        Rows, less their mean if the model was centred.
     W : ndarray of shape (d, k)
         Orthonormal directions.
     A : ndarray of shape (k, q)
         Coefficients.
     Y : ndarray of shape (l, q)
-        Responses of the labelled rows, likewise centred.
+        Responses of the labelled rows, centred in the same way.
     index : ndarray of shape (l,)
-        Which rows those are.
+        Indices of the labelled rows.
     reconstruction : float
-        As `PCALS` has it.
+        As in `PCALS`.
 
     Returns
     -------
@@ -262,20 +271,20 @@ def objective(
 
 
 def gain(X: Any, w: np.ndarray, r: np.ndarray, index: np.ndarray, *, reconstruction: float = 1.0) -> float:
-    """Return J(w), by how much a direction lowers the objective, in one pass over X.
+    """Return J(w), the decrease of the objective by a direction, in one pass over X.
 
     Parameters
     ----------
     X : container of shape (n, d)
-        Residual rows; or rows, where w is orthogonal to the directions before it.
+        Residual rows; or rows, if w is orthogonal to the directions before it.
     w : ndarray of shape (d,)
         The direction.
     r : ndarray of shape (l, q)
         Residual responses.
     index : ndarray of shape (l,)
-        Which rows those are of.
+        Indices of the labelled rows.
     reconstruction : float
-        As `PCALS` has it.
+        As in `PCALS`.
 
     Returns
     -------

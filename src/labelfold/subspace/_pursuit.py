@@ -1,13 +1,13 @@
 r"""The pursuit: directions one at a time, each the global maximum of its gain.
 
 With residual rows R (n, d), of which Z are the labelled ones, and residual responses r (l, q), the next direction
-maximises the decrease of the objective (eq. 2 of the paper, its multipliers eliminated),
+maximises the decrease of the objective (eq. 2 of the paper, with its multipliers eliminated),
 
 .. math:: J(w) = \frac{\|r'Zw\|^2}{\|Zw\|^2} + \lambda \frac{\|Rw\|^2}{\|w\|^2},
 
-and then what it explains is subtracted from r and R. R is never formed: w is kept orthogonal to the directions before
-it, and for such w the residual rows' products are those of the rows themselves. The search for one is in
-`_direction_search.py`.
+and then the explained part is subtracted from r and R. R is never computed: w is kept orthogonal to the previous
+directions, and for such w the products with the residual rows are those with the rows themselves. The search for one
+direction is in `_direction_search.py`.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ class Pursuit(NamedTuple):
     W : ndarray of shape (size, k)
         The directions, orthonormal in their space.
     alpha : ndarray of shape (k, q)
-        Their coefficients, each fitted to what those before left.
+        Coefficients, each fitted to the residual after the previous directions.
     Z : ndarray of shape (l, k)
         The scores of the labelled rows.
     gains : ndarray of shape (k,)
-        J of each direction: by so much it lowered the objective.
+        J of each direction: the decrease of the objective.
     objective : ndarray of shape (k,)
-        The objective of eq. 2 with so many directions.
+        The objective of eq. 2 with 1, 2 ... k directions.
     n_iter : int
-        Products with S, a block of vectors at a time.
+        Number of products with S, for a block of vectors each.
     converged : bool
         Whether every direction is stationary to the tolerance.
     exhausted : bool
-        Whether the rows have no more directions, although more were asked for.
+        Whether fewer directions were found than requested, because the rows have no more.
     """
 
     W: np.ndarray
@@ -67,28 +67,28 @@ def pursue(
     keep_on_interrupt: bool = False,
     callback: Callable[[int, float], None] | None = None,
 ) -> Pursuit:
-    """Find directions one at a time; fewer than asked for where the rank of the rows is smaller.
+    """Find directions one at a time; fewer than requested if the rank of the rows is smaller.
 
     Parameters
     ----------
     space : Space
         The rows.
     Y : ndarray of shape (l, q)
-        Responses of the labelled rows, less their mean where there is an intercept.
+        Responses of the labelled rows, less their mean if there is an intercept.
     weight : float
         Weight of the reconstruction, lambda.
     n_components : int
-        The most directions.
+        Largest number of directions.
     tol : float
-        A direction is done when J's gradient is at most this, relative to J.
+        Tolerance: the norm of J's gradient, relative to J.
     max_iter : int
-        The most steps that a direction may take.
+        Largest number of steps for a direction.
     random_state : int
-        Seeds the vectors that principal directions are learned from.
+        Seed of the random start vectors.
     keep_on_interrupt : bool
         Whether Ctrl-C returns the directions found so far.
     callback : callable, optional
-        Called with the number of directions and by how much the last one lowered the objective, relative to it.
+        Called with the number of directions and the relative decrease of the objective by the last one.
 
     Returns
     -------
@@ -130,7 +130,7 @@ def pursue(
 def _directions(
     search: Search, r: np.ndarray, left: float, gains: list[float], alphas: list[np.ndarray]
 ) -> Iterates:
-    """Take one direction after the other, note its gain and coefficients, and give the objective it leaves."""
+    """Find one direction after the other, store its gain and coefficients, and yield the remaining objective."""
     while (found := search.next_direction(r)) is not None:
         z, gain = found
         square = float(z @ z)

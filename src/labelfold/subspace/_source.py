@@ -12,11 +12,17 @@ from labelfold.numerics._ranges import check_norm
 from labelfold.rows import Block, Centered, Rows
 from labelfold.subspace._vector_spaces import MatrixSpace, RowsSpace
 
-# Most columns for which a d x d matrix is worth its one pass; with more, only for data that is slow to read again.
-# For sparse rows it never is.
+# Most columns for which a d x d matrix is worth its one pass; with more columns only if data is slow to read again.
 _MODERATE = 2048
 
-# Labelled rows that cross-validation takes into memory in any case.
+# Most bytes of a sparse row for which the same holds, about 128 entries: the cost of the pass grows with their
+# square.
+_SPARSE_BYTES = 1536
+
+# Sparse rows are squared before they are centred. The matrix is not used if that costs more than two digits.
+_LOST = 100.0
+
+# Number of labelled rows that cross-validation reads into memory in any case.
 _FEWEST = 64
 
 
@@ -26,11 +32,11 @@ class LabelledSpace(NamedTuple):
     Attributes
     ----------
     space : Space
-        Where directions live: its Z has these rows.
+        The space of directions, whose Z has these rows.
     Y : ndarray of shape (l, q)
         Responses.
     ones : ndarray of shape (l,)
-        What stands for a 1 in each row.
+        The column of ones for these rows.
     """
 
     space: Any
@@ -39,35 +45,35 @@ class LabelledSpace(NamedTuple):
 
 
 class Source:
-    """Rows in their own columns: as a d x d matrix where that fits and pays, otherwise read again for every step.
+    """Rows in their own columns: as a d x d matrix if that fits and pays off, otherwise read again for every step.
 
     Parameters
     ----------
     rows : Rows
         All rows.
     labels : Labels
-        Which are labelled.
+        The labels.
     Y : ndarray of shape (l, q)
-        Their responses.
+        Responses of the labelled rows.
     center : bool
-        Whether to take the mean from every row.
+        Whether to subtract the mean from every row.
     max_gram_bytes : int
-        The most memory for a matrix of d x d, and for labelled rows.
+        Largest size of a d x d matrix, and of labelled rows.
     is_slow : bool
-        Whether rows cost much to read again, although they are in memory.
+        Whether rows are slow to read again, although they are in memory.
     random_state : int
-        Seeds ``drawn``.
+        Seed of ``drawn``.
 
     Attributes
     ----------
     labels, Y
         As given.
     drawn : ndarray of shape (m,)
-        Which of the labelled rows cross-validation is about: all, or as many, drawn at random, as fit the budget.
+        Indices of the labelled rows for cross-validation: all, or a random sample that fits the budget.
     mean : ndarray of shape (d,)
-        What is taken from every row.
+        Subtracted from every row.
     feature_mean : ndarray
-        What `transform` takes from a row's features.
+        Subtracted from the features of a row by `transform`.
     """
 
     S: np.ndarray
@@ -88,24 +94,31 @@ class Source:
         eps, eps64 = rows.eps, float(np.finfo(np.float64).eps)
         self.labels, self.Y = labels, Y
         some = rows.take(labels.index[:64])
-        fits = 8 * d * d <= max_gram_bytes and (d <= _MODERATE or is_slow or not rows.in_memory)
-        self.is_matrix = fits and not some.whole().is_sparse
-        self.noise = max(10 * np.sqrt(max(n, d)) * eps64, (10 * eps) ** 2 if self.is_matrix else 32 * eps)
+        self.is_matrix = 8 * d * d <= max_gram_bytes and (d <= _MODERATE or is_slow or not rows.in_memory)
+        is_sparse = some.whole().is_sparse
+        if is_sparse:  # the matrix is at most as large as X
+            self.is_matrix &= rows.row_bytes() <= _SPARSE_BYTES and n * rows.row_bytes() >= 8 * d * d
         most = max(_FEWEST, int(max_gram_bytes / rows.row_bytes()))
         self.drawn = np.sort(np.random.default_rng(random_state).permutation(len(Y))[:most])
         labelled, mask = labelled_rows(rows, labels, max_gram_bytes)
         self._rows, self._all = rows, None
-        # An estimate of the mean: sums of squares about it do not cancel.
-        near = np.zeros(d)
+        # An estimate of the mean, so that sums of squares about it do not cancel.
+        near, lost = np.zeros(d), 0.0
         if center:
             near = some.mean().astype(rows.dtype).astype(np.float64)
         if self.is_matrix:
             in_one = mask is not None or labels.all_labelled
             total = self._read_matrix(rows, labels.index if in_one else None, near)
-        else:
+            largest = float(np.square(near + total / n).max(initial=0.0)) if center and is_sparse else 0.0
+            lost = n * d * largest / max(float(np.trace(self.S)), np.finfo(float).tiny)
+            if lost > _LOST:
+                self.is_matrix, self._all, lost = False, None, 0.0
+        if not self.is_matrix:
             total, self.square = rows.sum(_column_sums, shared=(near,))
+        self.noise = 10 * np.sqrt(max(n, d)) * eps64 * (1 + lost)
+        self.noise = max(self.noise, (10 * eps) ** 2 if self.is_matrix else 32 * eps)
         square = float(np.trace(self.S) if self.is_matrix else self.square)
-        if square:  # where all rows are equal, the pursuit raises the error
+        if square:  # if all rows are equal, the pursuit raises the error
             check_norm(square, rows.dtype)
         shift = total / n if center else np.zeros(d)
         self.mean = self.feature_mean = near + shift
@@ -125,7 +138,7 @@ class Source:
             self._all = LabelledSpace(space, Y, np.ones(len(Y)))
 
     def _read_matrix(self, rows: Rows, index: np.ndarray | None, near: np.ndarray) -> np.ndarray:
-        """Read squares about ``near``, and in the same pass the labelled rows at index; return the column sums."""
+        """Read squares about ``near`` and, in the same pass, the labelled rows at index; return the column sums."""
         if index is None:
             self.S, total = rows.sum(_moments, shared=(near,))
             return total
@@ -137,7 +150,7 @@ class Source:
         return total
 
     def known(self, which: np.ndarray | None = None) -> LabelledSpace:
-        """Return what a pursuit needs, with all labels known or only some of them, which are taken into memory."""
+        """Return the data of a pursuit, with all labels known or only some, whose rows are read into memory."""
         if which is None and self._all is not None:
             return self._all
         labelled = self._taken(which)
@@ -159,12 +172,12 @@ class Source:
         return Centered(self._rows.take(self.labels.index[which]), self.mean)
 
     def scores(self, which: np.ndarray, W: np.ndarray) -> np.ndarray:
-        """Return the coordinates of some labelled rows along directions; the rows are taken into memory."""
+        """Return the coordinates of some labelled rows along directions; the rows are read into memory."""
         held = self._taken(which)
         return np.asarray(held.get(held @ W), dtype=np.float64)
 
     def components(self, W: np.ndarray) -> np.ndarray:
-        """Return directions as what `transform` multiplies a row's features by."""
+        """Return directions as the matrix that `transform` multiplies features by."""
         return W
 
 

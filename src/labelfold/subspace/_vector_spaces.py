@@ -1,8 +1,8 @@
 """The space of directions: vectors of d numbers, and their products with the rows.
 
-Two spaces have the same interface, so that the pursuit is written once. S = X'X are the products of all rows, Z the
-labelled rows. In a `MatrixSpace` S is a d x d matrix, and was made in one pass; in a `RowsSpace` every product with S
-is a pass.
+Two spaces have the same interface, so that the pursuit is written once. S = X'X are the products of all rows, and Z
+are the labelled rows. In a `MatrixSpace` S is a d x d matrix, computed in one pass. In a `RowsSpace` every product
+with S is a pass.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from labelfold.numerics.least_squares._gram import Gram
 from labelfold.rows import Block, Rows
 from labelfold.rows.adapters._device_blocks import outer_spectrum
 
-# Most labelled rows whose Gram matrix is factorised; with more, systems with it are solved iteratively.
+# Most labelled rows whose Gram matrix is factorised; with more, its systems are solved iteratively.
 _FACTORISED = 1500
 _CG_TOL, _CG_ITERATIONS = 1e-6, 60
 
 # Most rows or columns for which a complete factorisation for every direction is cheap.
 _FITTED = 512
 
-# Weight of the fit, relative to the squared norm of all rows, at which ridge regression is least squares in effect.
+# Weight of the fit, relative to the squared norm of all rows, at which ridge regression is in effect least squares.
 _NEARLY_FREE = 1e10
 
 
@@ -38,11 +38,11 @@ class Space(ABC):
     Attributes
     ----------
     size : int
-        How many numbers a vector has.
+        Length of a vector.
     square : float
         The trace of S: the squared norm of all rows.
     noise : float
-        What S leaves of a vector that all rows are orthogonal to, relative to S.
+        Norm of S v for a unit vector v orthogonal to all rows, relative to S: round-off.
     """
 
     size: int
@@ -68,18 +68,18 @@ class Space(ABC):
     @property
     @abstractmethod
     def n_labelled(self) -> int:
-        """How many labelled rows there are, l."""
+        """The number l of labelled rows."""
 
     def random(self, k: int, rng: np.random.Generator) -> np.ndarray:
-        """Return k vectors drawn at random."""
+        """Return k random vectors."""
         return rng.standard_normal((self.size, k))
 
     def principal(self, k: int) -> np.ndarray | None:
-        """Return the first k principal directions, where they are known."""
+        """Return the first k principal directions, if they are known."""
         return None
 
     def fits(self, r: np.ndarray, through: np.ndarray, W: np.ndarray) -> np.ndarray:
-        """Return least-squares directions of responses r, of which ``through`` is Z'r, about orthogonal to W."""
+        """Return least-squares directions of responses r, nearly orthogonal to W; ``through`` is Z'r."""
         return self.soften(through, np.full(through.shape[1], _NEARLY_FREE / self.square))
 
     @cached_property
@@ -92,9 +92,9 @@ class Space(ABC):
         return np.linalg.eigh(self.labelled_products())
 
     def soften(self, B: np.ndarray, ratio: np.ndarray) -> np.ndarray:
-        """Return (I + ratio Z'Z)^(-1) B, a ratio for each vector; in the limit B projected off the labelled rows.
+        """Return (I + ratio Z'Z)^(-1) B, with one ratio for each vector; in the limit B orthogonal to Z.
 
-        This preconditions residuals where the fit to the labels dominates J.
+        This preconditions residuals if the fit to the labels dominates J.
         """
         return B - self.back(self.excess(self.on_labelled(B), ratio))
 
@@ -166,13 +166,13 @@ class MatrixSpace(Space):
         return self.Z @ self.Z.T
 
     def row_space(self) -> tuple[MatrixSpace, np.ndarray]:
-        """Return the space that rows span, in coordinates in which S is diagonal, ascending; and these, V (d, m)."""
+        """Return the space that rows span, in coordinates V (d, m) in which S is diagonal and ascending; and V."""
         values, V = np.linalg.eigh(self.S)
         keep = values > self.noise * max(values[-1], 0.0)
         return MatrixSpace(np.diag(values[keep]), self.Z @ V[:, keep], self.noise, True), V[:, keep]
 
     def principal(self, k: int) -> np.ndarray | None:
-        """Return the last k coordinates, where S is diagonal."""
+        """Return the last k coordinates, if S is diagonal."""
         return np.eye(self.size)[:, -k:] if self.is_diagonal else None
 
     def fits(self, r: np.ndarray, through: np.ndarray, W: np.ndarray) -> np.ndarray:
@@ -197,25 +197,25 @@ class MatrixSpace(Space):
 
     @property
     def n_labelled(self) -> int:
-        """How many labelled rows there are, l."""
+        """The number l of labelled rows."""
         return len(self.Z)
 
 
 class RowsSpace(Space):
-    """A pass over X for every product with S; nothing of size d x d.
+    """Every product with S is a pass over X; nothing has size d x d.
 
     Parameters
     ----------
     rows : Rows
-        All rows, centred where they are to be.
+        All rows, centred if necessary.
     labelled : Rows
-        Those with labels, likewise centred: in memory; or all rows, with a mask.
+        The labelled rows, centred in the same way: in memory; or all rows, with a mask.
     square : float
         The squared norm of all rows.
     noise : float
         See `Space`.
     mask : ndarray of bool, optional
-        Which of ``labelled`` are labelled, where that is not all of them.
+        Mask of the labelled rows in ``labelled``, if these are not all of them.
     """
 
     def __init__(
@@ -225,7 +225,7 @@ class RowsSpace(Space):
         self.size = rows.shape[1]
 
     def times(self, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return S B and Z B; one pass."""
+        """Return S B and Z B, in one pass."""
         if self.mask is None:
             return self.rows.sum(_normal, shared=(B,)), self.on_labelled(B)
         H, SB = self.rows.sweep(_normal_and_scores, shared=(B,))
@@ -250,7 +250,7 @@ class RowsSpace(Space):
 
     @property
     def n_labelled(self) -> int:
-        """How many labelled rows there are, l."""
+        """The number l of labelled rows."""
         return self.labelled.shape[0] if self.mask is None else int(self.mask.sum())
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_array
 
-# Lower case, without blanks around. The empty cell is one of them.
+# Words for missing cells, in lower case and without surrounding blanks. The empty cell is one of them.
 _MARKS = (
     "",
     "?",
@@ -39,7 +39,7 @@ _WORDS = (
     "tbd",
 )
 MISSING = frozenset([*_MARKS, *_WORDS])
-# A name in a category, missing among numbers and dates.
+# Words that are a value in a category, but mean missing in numbers and dates.
 _MISSING_NUMBERS = ("none",)
 
 
@@ -59,7 +59,7 @@ def is_number(kind: Any) -> bool:
 
 
 def is_table(X: Any) -> bool:
-    """Tell whether X is a table with named columns of their own types, rather than a matrix."""
+    """Tell whether X is a table with named, typed columns, rather than a matrix."""
     pandas = hasattr(X, "iloc") and hasattr(X, "dtypes")
     return pandas or hasattr(X, "__arrow_c_stream__") or hasattr(X, "column_names")
 
@@ -70,7 +70,7 @@ def n_rows(X: Any) -> int:
 
 
 def as_named(X: Any) -> Any:
-    """Return a table, as an Arrow table if it has only the Arrow stream interface, which can be read once."""
+    """Return a table; one that has only the Arrow stream interface, which can be read once, as an Arrow table."""
     return X if hasattr(X, "iloc") or hasattr(X, "column_names") else as_arrow(X)[0]
 
 
@@ -106,7 +106,7 @@ def as_arrow(X: Any) -> tuple[Any, bool]:
 
 
 def _without_views(table: Any) -> Any:
-    """Return a table with string views, as of polars, cast to plain strings, which every kernel takes."""
+    """Return a table with string views (as in polars) cast to plain strings, which every kernel takes."""
     pa = arrow()
     text = pa.large_string() if table.nbytes > 2**30 else pa.string()
     for j, field in enumerate(table.schema):
@@ -148,7 +148,7 @@ def _array(values: np.ndarray) -> Any:
 
 
 def is_text(kind: Any) -> bool:
-    """Tell whether an Arrow type is one of text, dictionaries of text included."""
+    """Tell whether an Arrow type is text, including dictionaries of text."""
     types = arrow().types
     if types.is_dictionary(kind):
         kind = kind.value_type
@@ -156,7 +156,7 @@ def is_text(kind: Any) -> bool:
 
 
 def written(column: Any) -> Any:
-    """Return a column of any type as text; lists have a blank between their items, other nested cells are null."""
+    """Return a column of any type as text; items of lists are separated by blanks, other nested cells are null."""
     pa = arrow()
     if pa.types.is_string(column.type):
         return column
@@ -184,7 +184,7 @@ def text_cells(column: Any, *, numbers: bool = False) -> Any:
     pc = pa.compute
     text = pc.utf8_trim_whitespace(written(column))
     words = [*MISSING, *(_MISSING_NUMBERS if numbers else ())]
-    # few cells are as short as such a word; only those are brought to lower case
+    # only cells as short as such a word are converted to lower case, and these are few
     short = pc.less_equal(pc.utf8_length(text), max(map(len, words)))
     if not pc.any(short).as_py():
         return text
@@ -223,7 +223,7 @@ def distinct(column: Any) -> tuple[Any, np.ndarray]:
     pa = arrow()
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
-    if isinstance(column, pa.ChunkedArray):  # of more text than one chunk takes
+    if isinstance(column, pa.ChunkedArray):  # more text than one chunk can hold
         column = column.cast(pa.large_string()).combine_chunks()
     coded = column.dictionary_encode()
     codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)

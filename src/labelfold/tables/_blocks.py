@@ -16,13 +16,13 @@ from labelfold.tables._arrow import arrow
 
 # Largest numbers of evenly spaced rows, and of labelled rows, that a recipe is fitted on.
 LEARNED_FROM, LABELLED = 100_000, 20_000
-# Rows that are transformed at a time.
+# Number of rows that are transformed at a time.
 BLOCK = 131_072
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """A table that is read in blocks, each time again, because it may be larger than memory.
+    """A table that is read in blocks in every pass, because it may be larger than memory.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class Blocks:
     sample : pyarrow.Table
         The rows to fit on.
     places : ndarray
-        The indices of these rows, ascending.
+        Indices of these rows, ascending.
     """
 
     column_names: list[str]
@@ -147,7 +147,7 @@ def stacked(parts: Iterable[sp.csr_array], n: int) -> sp.csr_array:
             data, width = data.astype(part.dtype), part.shape[1]
         end, rows = start + part.nnz, part.shape[0] + sum(len(some) for some in counts)
         if end > len(data):
-            # estimated from the rows so far; memory that is never written to is not allocated
+            # estimated from the rows so far; pages that are never written to take no memory
             room = int(1.1 * end * n / rows) if rows < n else end
             small = np.int32 if max(room, width) < 2**31 else np.int64
             data, indices = _grown(data, room, data.dtype), _grown(indices, room, small)

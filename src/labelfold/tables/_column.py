@@ -18,13 +18,13 @@ from labelfold.tables._target import LEAST_ROWS, Target
 # The reason for leaving out a repeated column, before the name of the first.
 REPEATS = "it repeats "
 _PIXEL = re.compile(r"(?:pixel|px|p)[ _.-]?(\d+)(?:[ _.x,-](\d+))?", re.IGNORECASE)
-# From this many columns whose names differ only in a number, they are one vector.
+# If at least this many columns have names that differ only in a number, they are one vector.
 _VECTOR = 16
 # With fewer rows only ascending numbers are row counters, and distinct values are not ids.
 FEWEST_COUNTED = 20
 # If there are columns of these roles, columns of numbers are scaled to unit variance.
 UNLIKE_NUMBERS = ("category", "date", "list", "text")
-# With more distinct values than this share of the rows, a column cannot help for new rows.
+# A column with more distinct values than this share of the rows cannot help for new rows.
 _DIFFER = 0.95
 
 
@@ -39,15 +39,15 @@ class Column:
     how : str
         How it is converted, or why it is left out, in a few words.
     reading : object
-        The writing of numbers, the layouts and units of dates, the width and the root mean square length of lists, or
-        why categories are no numbers.
+        The format of numbers; the layouts and units of dates; the length and root mean square norm of lists; or the
+        reason why categories are not numbers.
     missing : int
-        Cells without a value.
+        Number of missing cells.
     levels : int
-        Distinct values of a category.
+        Number of distinct values of a category.
     hashed, told, short : bool
-        Whether a category, or the words of a text, are hashed; whether missing cells tell something of the labels;
-        whether a text is of few words, so that it counts as a category does.
+        Whether a category, or the words of a text, are hashed; whether missing cells predict the labels; whether a
+        text has few words, so that it counts as a category.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Column:
 
     @property
     def used(self) -> bool:
-        """Whether it is part of the matrix."""
+        """Whether the column is used in the matrix."""
         return self.role not in ("id", "left out")
 
 
@@ -73,13 +73,13 @@ def left_out(column: Column, target: Target, places: np.ndarray, seen: dict[tupl
     Parameters
     ----------
     column : Column
-        With its numbers or codes as ``data``.
+        The column, with its numbers or codes as ``data``.
     target : Target
         The labels of the same rows.
     places : ndarray
         The indices of these rows in the table.
     seen : dict
-        Names of earlier columns by a digest of their values; this one is added.
+        Names of earlier columns by a digest of their values. This column is added.
     """
     values = column.data
     if values is None:
@@ -88,7 +88,7 @@ def left_out(column: Column, target: Target, places: np.ndarray, seen: dict[tupl
     if _constant(values):
         if len(known) == len(values):
             return replace(column, role="left out", how="it holds one value")
-        # only whether there is a value is informative
+        # the only information is whether there is a value
         return replace(column, role="category", how="1 value", reading=None, levels=1, data=None)
     if column.role == "number" and _counts_rows(column.name, values, places):
         return replace(column, role="id", how="it counts the rows")
@@ -133,7 +133,7 @@ def _constant(values: np.ndarray) -> bool:
 def _digest(values: np.ndarray) -> bytes:
     """Return a digest of the values of a column."""
     if values.dtype.kind == "f":
-        # one writing of zero, and one of a missing cell
+        # one representation of zero, and one of a missing cell
         values = np.where(np.isnan(values), np.nan, values.astype(np.float64) + 0.0)
     return hashlib.blake2b(np.ascontiguousarray(values).data, digest_size=16).digest()
 

@@ -30,9 +30,9 @@ from labelfold.tables._target import Target
 _SAMPLE = 2000
 # Share of non-missing cells that must be numbers, dates or lists.
 _MOST = 0.9
-# Mean number of words from which cells that mostly differ are text.
+# Cells are text if they have at least this many words on average, and more than this share of them are distinct.
 _WORDS, _DIFFER = 5.0, 0.2
-# The same for short text whose cells hardly repeat, and the largest share of distinct words.
+# The same number for short text whose cells hardly repeat, and the largest share of distinct words.
 _FEW_WORDS, _RECUR = 2.0, 0.5
 # Largest number of categories that get one column each, and number of columns for hashing.
 MOST_VALUES, HASHED = 50, 64
@@ -43,7 +43,7 @@ _OFTEN = 3
 # Seconds since 1970 reach this in the year 5138.
 _MILLISECONDS = 1e11
 _EPOCH = re.compile(r"epoch|unix|(?:^|_)ts$", re.IGNORECASE)
-# Seconds and milliseconds of the years 1980 to 2049.
+# The range of seconds since 1970 in the years 1980 to 2049.
 _SINCE = (3.15e8, 2.5e9)
 _DATED = re.compile(r"date|time|day|dob|birth|_at$|_on$|stamp", re.IGNORECASE)
 
@@ -85,10 +85,10 @@ def columns_of(
             column = in_place(column) if name in kept else left_out(column, target, places, seen)
         if column.role == "number" and column.missing:
             column = replace(column, told=target.told_by(np.isnan(column.data)))
-        # a wide table is not held twice
+        # the values of a wide table are not kept a second time
         found.append(replace(column, data=None) if name in vectors else column)
     found = _nothing_but_names(found, table, given)
-    # of very many rows pairs of words and groups of characters would fill the memory
+    # with very many rows, word pairs and character groups would fill the memory
     how, many = "tf-idf of its words, hashed", n > _HASH_WORDS_FROM
     return [replace(c, how=how, hashed=True) if many and c.role == "text" else c for c in found]
 
@@ -109,7 +109,7 @@ def _hardly_repeats(column: Column, n: int) -> bool:
 
 
 def _told(name: str, cells: Any, sample: Any, role: str | None, target: Target) -> Column:
-    """Find the role of a column from its type and cells, unless it is given."""
+    """Return a column with its given role, or with the role that its type and cells suggest."""
     pa = arrow()
     types, kind = pa.types, cells.type
     if types.is_null(kind) or cells.null_count == len(cells):
@@ -159,7 +159,7 @@ def _of_text(name: str, cells: Any, sample: Any, target: Target) -> Column:
         return _number(name, cells, sample)
     if layouts_of(some)[1] >= _MOST:
         return _date(name, cells, sample, target)
-    # ids such as "order no 17" differ in their numbers alone
+    # ids such as "order no 17" differ only in their numbers
     shapes = {re.sub(r"\d+", "#", cell) for cell in some}
     words = np.mean([len(re.findall(r"\w+", cell) if "://" in cell else cell.split()) for cell in some])
     if words >= _WORDS and len(shapes) > max(_DIFFER * len(some), 5):
@@ -177,7 +177,7 @@ def _of_text(name: str, cells: Any, sample: Any, target: Target) -> Column:
 
 
 def _since(name: str, cells: Any) -> bool:
-    """Tell whether numbers count seconds or milliseconds since 1970: whole ones of our time under a name of dates."""
+    """Tell whether numbers are seconds or milliseconds since 1970: whole, recent, and with a column name of dates."""
     if not (_DATED.search(name) or _EPOCH.search(name)) or not is_number(cells.type):
         return False
     values = numbers(cells, None)
@@ -247,7 +247,7 @@ def _date(name: str, cells: Any, sample: Any, target: Target) -> Column:
     if missing == len(local):
         return Column(name, "left out", "no cell in it is a date")
     days = (np.nanmax(universal) - np.nanmin(universal)) / 86_400
-    # within one period a part of the calendar adds nothing to the elapsed time
+    # a part of the calendar adds nothing to the elapsed time within one period
     units = [unit for unit in UNITS if days >= 2 * TURNS[unit]]
     told = [unit for unit in units if target.goes_with(calendar_parts(local, universal, [unit])[:, 1:]).any()]
     how = [" and ".join(layouts), ", ".join(["elapsed time", *told])]

@@ -17,7 +17,7 @@ _TIME = (
 _WEEKDAY = r"^(?:(?i:mon|tue|wed|thu|fri|sat|sun)[a-z]*\.?,?\s+)?"
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _NAME = rf"(?P<name>(?i:{'|'.join(_MONTHS)})[a-z]*)\.?"
-# Each layout with what it is called. Of the two that only differ in what stands first, one is used.
+# Regular expressions of the layouts by name. A column has either "day first" or "month first", never both.
 LAYOUTS = {
     "year first": rf"^(?P<y>\d{{4}})[-/.](?P<m>\d{{1,2}})[-/.](?P<d>\d{{1,2}}){_TIME}$",
     "day first": rf"^(?P<d>\d{{1,2}})[-/.](?P<m>\d{{1,2}})[-/.](?P<y>\d{{4}}|\d{{2}}){_TIME}$",
@@ -28,14 +28,14 @@ LAYOUTS = {
     "digits alone": rf"^(?P<y>(?:1[89]|20)\d{{2}})(?P<m>\d{{2}})(?P<d>\d{{2}}){_TIME}$",
     "time of day": r"^(?P<H>\d{1,2}):(?P<M>\d{2})(?::(?P<S>\d{2})(?:[.,]\d+)?)?\s*(?P<half>(?i:[ap]\.?m\.?)?)$",
 }
-# Numbers as dates, where they are said to be: what a unit of them is in seconds.
+# Layouts of dates given as numbers: the length of their unit in seconds.
 EPOCHS = {"seconds since 1970": 1.0, "milliseconds since 1970": 1e-3}
-# Cells of text that are looked at for the layouts of their dates.
+# Number of cells whose layouts are inferred.
 _LOOKED_AT = 2000
 _EITHER = ("day first", "month first")
 _DAY = 86_400.0
 
-# The parts of each unit of the calendar, and after how many days the unit begins anew.
+# The features of each unit of the calendar, and its period in days.
 UNITS = {
     "day of month": ("day of month",),
     "month": ("month sin", "month cos"),
@@ -51,7 +51,7 @@ def layouts_of(cells: Sequence[str]) -> tuple[list[str], float]:
     Parameters
     ----------
     cells : sequence of str
-        Not missing, without blanks around.
+        Cells without missing values and without surrounding blanks.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def layouts_of(cells: Sequence[str]) -> tuple[list[str], float]:
     pa = arrow()
     left = pa.chunked_array([list(cells)], type=pa.string())
     read = {name: ~np.isnan(_read(left, name)[0]) for name in LAYOUTS}
-    # where both read as many, a slash is American
+    # a tie is decided by the separator: a slash is American
     usual = "month first" if np.mean(["/" in cell for cell in cells]) > 0.5 else "day first"
     read.pop(min(_EITHER, key=lambda name: (read[name].sum(), name == usual)))
     found, done = [], np.zeros(len(left), dtype=bool)
@@ -84,8 +84,8 @@ def instants(column: Any, layouts: Sequence[str]) -> tuple[np.ndarray, np.ndarra
     column : pyarrow.ChunkedArray
         Dates, times, timestamps (with or without a time zone), or text in one of the layouts.
     layouts : sequence of str
-        Names of `LAYOUTS`, each tried on what those before it did not read. Where there is none, as where a recipe
-        was learned from dates that are no text, those that the text shows.
+        Names of `LAYOUTS`. Each is tried on the cells that the previous ones could not parse. If empty, as for a
+        recipe learned from typed dates, layouts are inferred from the text.
     """
     pa = arrow()
     pc = pa.compute
@@ -129,7 +129,7 @@ def instants(column: Any, layouts: Sequence[str]) -> tuple[np.ndarray, np.ndarra
 
 
 def _standard(column: Any) -> Any:
-    """Return text as timestamps where every cell is a date of ISO 8601 without a zone, and as it is otherwise."""
+    """Return text as timestamps if every cell is an ISO 8601 date without a zone, otherwise unchanged."""
     pa = arrow()
     try:
         return column.cast(pa.timestamp("s"))
@@ -159,7 +159,7 @@ def _read(text: Any, layout: str) -> tuple[np.ndarray, np.ndarray]:
 
     good = pc.is_valid(fields).to_numpy().astype(bool)
     year, day = whole("y", 1970), whole("d", 1)
-    if "y" in names:  # two digits leave the century out; 0001 is the year 1
+    if "y" in names:  # two digits: the century is inferred; 0001 is the year 1
         short = pc.fill_null(pc.less_equal(pc.utf8_length(pc.struct_field(fields, "y")), 2), False).to_numpy()
         year = np.where(short.astype(bool), np.where(year < 50, 2000, 1900) + year, year)
     month = whole("m", 1)
@@ -194,7 +194,7 @@ def _read(text: Any, layout: str) -> tuple[np.ndarray, np.ndarray]:
 def calendar_parts(
     local: np.ndarray, universal: np.ndarray, units: Sequence[str] = tuple(UNITS)
 ) -> np.ndarray:
-    """Return elapsed days and the parts of some units of the calendar, (n, k); rows of NaN where there is no date.
+    """Return elapsed days and the features of some units of the calendar, (n, k); rows of NaN for missing dates.
 
     >>> calendar_parts(np.array([0.0]), np.array([0.0]), ["weekday"]).round(2).tolist()  # a Thursday
     [[0.0, 0.43, -0.9, 0.0]]

@@ -11,7 +11,7 @@ import numpy as np
 
 from labelfold.tables._arrow import arrow, is_number, is_text, text_cells, written
 
-# A sign, a currency, digits with marks between them, a unit. Letters right before digits make a code, not a number.
+# A sign, a currency, digits with separators, a unit. Letters directly before digits are a code, not a number.
 _WRITTEN = re.compile(
     r"(?P<sign>[+\-−(]?)\s*(?P<before>[^\w\s.,+\-−()'’]{1,2}|(?:[A-Z]{3}|Rs\.?)(?=\s))?\s*"
     r"(?P<digits>[+\-−]?(?:\d[\d.,'’\s]*|[.,]\d+)(?:[eE][+-]?\d+)?)\s*(?P<after>[^\d\s.,][^\d]{0,11})?\)?"
@@ -19,14 +19,14 @@ _WRITTEN = re.compile(
 _GROUPED = re.compile(r"[1-9]\d{0,2}(?:[,.]\d{3})+")
 _INTEGER = r"\d{{1,3}}(?:{other}\d{{3}})+|\d{{1,3}}(?:[\s'’]\d{{3}})+|\d+"
 _MARKED = rf"^[+-]?(?:(?:{_INTEGER})(?:{{decimal}}\d*)?|{{decimal}}\d+)(?:[eE][+-]?\d+)?$"
-# Blanks that typesetters and spreadsheets put between thousands, and before a unit, beside the common one.
+# Unicode blanks that typesetters and spreadsheets put between thousands and before a unit.
 _BLANKS = "\u00a0\u2007\u2009\u202f"
 _PLAIN = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
 _NAMED = re.compile(r"[+-]?(?:inf|infinity)", re.IGNORECASE)
 
 
 class Writing(TypedDict):
-    """How numbers are written in a column: the decimal mark and the units around them."""
+    """Number format of a column: the decimal mark, and the units before and after the digits."""
 
     decimal: str
     before: str
@@ -37,12 +37,12 @@ PLAIN: Writing = {"decimal": ".", "before": "", "after": ""}
 
 
 def writing_of(cells: Sequence[str]) -> tuple[Writing, float]:
-    """Return how the numbers among some cells are written, and which share of the cells are such numbers.
+    """Return the number format of some cells, and the share of cells that are numbers in this format.
 
     Parameters
     ----------
     cells : sequence of str
-        Not missing, without blanks around.
+        Cells without missing values and without surrounding blanks.
 
     Examples
     --------
@@ -67,15 +67,15 @@ def writing_of(cells: Sequence[str]) -> tuple[Writing, float]:
 
 
 def _unit(found: re.Match) -> str:
-    """Return the unit after a number as it is compared with others: 'Years' and 'year' are one."""
+    """Return the unit after a number in a form to compare: the plural 'years' becomes 'year'."""
     unit = re.sub(f"[{_BLANKS}]", " ", found["after"] or "").strip(" )")
     return re.sub(r"(?<=[^\W\d_]{2})[sS]$", "", unit)
 
 
 def units_of(cells: Sequence[str]) -> list[str]:
-    """Return the units of cells that are numbers in two to five of them, most frequent first; none otherwise.
+    """Return the units of a column of numbers in two to five different units, most frequent first; otherwise none.
 
-    Letters alone, as in 12A and 7B, are no units.
+    Single letters, as in 12A and 7B, are not units.
 
     >>> units_of(["12 kg", "3 lb", "7 KG"]), units_of(["12 kg", "7 kg"]), units_of(["12A", "7B"])
     (['kg', 'lb'], [], [])
@@ -89,7 +89,7 @@ def units_of(cells: Sequence[str]) -> list[str]:
 
 
 def _decimal(digits: list[str]) -> str:
-    """Return the decimal mark: a comma where one stands as only a decimal mark can."""
+    """Return the decimal mark: a comma if one stands where a thousands separator cannot."""
     for text in digits:
         text = re.sub(r"[\s'’]", "", text.lstrip("+-−"))
         comma, dot = text.rfind(","), text.rfind(".")
@@ -104,7 +104,7 @@ def _decimal(digits: list[str]) -> str:
 
 
 def parsed(column: Any, writing: Writing) -> Any:
-    """Return a column of text as float64, null where a cell is no number of this writing."""
+    """Return a column of text as float64; cells that are not numbers in this format become null."""
     pa = arrow()
     pc = pa.compute
     text = column
@@ -135,7 +135,7 @@ def parsed(column: Any, writing: Writing) -> Any:
 
 
 def has_thousands(column: Any, writing: Writing) -> bool:
-    """Tell whether marks stand between the thousands of a column of written numbers."""
+    """Tell whether a column of text has thousands separators."""
     other = "." if writing["decimal"] == "," else ","
     return any_match(column, rf"\d[{other}'’ {_BLANKS}]\d{{3}}(?:\D|$)")
 
@@ -147,7 +147,7 @@ def any_match(column: Any, pattern: str) -> bool:
 
 
 def numbers(column: Any, writing: Writing | None) -> np.ndarray:
-    """Return a column of numbers, typed or written, as an array with NaN where there is none.
+    """Return a column of numbers, typed or as text, as an array with NaN for missing cells.
 
     Infinite cells count as missing. The array is float32 where the column is, float64 otherwise.
     """
@@ -170,7 +170,7 @@ def numbers(column: Any, writing: Writing | None) -> np.ndarray:
 
 
 def plain(column: Any) -> Any:
-    """Return text as numbers where every cell is a plain one, as in most columns, and as it is otherwise."""
+    """Return text as numbers if every cell is a plain number, otherwise unchanged."""
     pa = arrow()
     try:
         return column.cast(pa.float64())
@@ -179,7 +179,7 @@ def plain(column: Any) -> Any:
 
 
 def _quick(column: Any, writing: Writing) -> Any:
-    """Return text as numbers where every cell is one with the column's unit and no thousands, or as it is."""
+    """Return text as numbers if all cells have the column's format and no thousands separators, else unchanged."""
     pc = arrow().compute
     text, (before, after) = column, (writing["before"], writing["after"])
     if writing["decimal"] == ",":
@@ -195,7 +195,7 @@ def _quick(column: Any, writing: Writing) -> Any:
 
 
 def said(writing: Writing, *, thousands: bool = False) -> str:
-    """Say what is special about a writing, and marks between thousands; "" where nothing is.
+    """Describe a number format: decimal comma, removed units and thousands separators; "" for plain numbers.
 
     >>> said({"decimal": ",", "before": "", "after": "%"})
     "decimal comma, '%' removed"

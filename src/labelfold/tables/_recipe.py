@@ -17,6 +17,7 @@ from labelfold.tables._arrow import arrow, as_arrow, is_text, written
 from labelfold.tables._blocks import LABELLED, LEARNED_FROM, Blocks, filled, in_order, slices, stacked
 from labelfold.tables._column import Column, matching
 from labelfold.tables._columns import columns_of
+from labelfold.tables._packed import Packed
 from labelfold.tables._stack import feature_names, stack
 from labelfold.tables._target import Target
 from labelfold.tables._words import lines_of, unread_cells
@@ -32,10 +33,10 @@ ROLES = {
 }
 
 
-class Recipe(TransformerMixin, BaseEstimator):
+class Recipe(Packed, TransformerMixin, BaseEstimator):
     """Convert a table of mixed columns to a matrix of numbers.
 
-    * Numbers stay numbers. Missing ones become the median; if missing cells predict the labels, a further
+    * Numbers stay numbers. Missing numbers become the median; if missing cells predict the labels, a further
       column marks them.
     * Categories and flags are one-hot encoded, with rare values in one column, or hashed if there are too many.
     * Dates become elapsed days, and the parts of the calendar that correlate with the labels.
@@ -46,7 +47,7 @@ class Recipe(TransformerMixin, BaseEstimator):
       onto the target.
 
     Decimal commas, thousands separators, percent signs, units, and words for missing cells are recognised if most
-    of a column has them. Values that `fit` has not seen are no error in `transform`.
+    of a column has them. Values that `fit` has not seen are not an error in `transform`.
 
     Parameters
     ----------
@@ -66,8 +67,8 @@ class Recipe(TransformerMixin, BaseEstimator):
     ids_ : list of str
         The id columns.
     n_rows_, n_learned_from_ : int
-        Number of rows in `fit`, and of rows that were used: above 120,000 rows, 100,000 evenly spaced ones and up to
-        20,000 labelled ones.
+        Number of rows in `fit`, and number of rows that were used: above 120,000 rows, 100,000 evenly spaced ones and
+        up to 20,000 labelled ones.
     n_features_in_ : int
         The number of columns in `fit`.
     feature_names_in_ : ndarray of str
@@ -90,6 +91,7 @@ class Recipe(TransformerMixin, BaseEstimator):
     """
 
     _parameter_constraints: dict = {name: ["array-like", str] for name in ROLES}
+    _packed = ("columns_", "used_", "ids_", "feature_names_in_")
 
     def __init__(
         self,
@@ -161,12 +163,12 @@ class Recipe(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : DataFrame, Arrow table or array
-            With the columns in use, in any order; other columns are ignored.
+            A table with the columns in use, in any order; other columns are ignored.
 
         Returns
         -------
         X_out : ndarray or csr_array of shape (n, k)
-            Sparse where there is text, or categories of very many values; then float32 where `fit` saw more than
+            Sparse if there is text, or categories with very many values. It is then float32 if `fit` had more than
             120,000 rows.
         """
         check_is_fitted(self)
@@ -181,7 +183,7 @@ class Recipe(TransformerMixin, BaseEstimator):
         return self._transformed(table)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return the names of the columns that `transform` makes, such as ``city=Paris`` and ``since: days``."""
+        """Return the names of the columns of the matrix, such as ``city=Paris`` and ``since: days``."""
         check_is_fitted(self)
         return feature_names(self.transformer_)
 
@@ -271,7 +273,7 @@ class Recipe(TransformerMixin, BaseEstimator):
         return given
 
     def __sklearn_tags__(self) -> Any:
-        """Declare that text and missing cells are taken, and labels are not needed."""
+        """Declare that text and missing cells are accepted, and labels are not needed."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.string = True
@@ -281,7 +283,7 @@ class Recipe(TransformerMixin, BaseEstimator):
 
 
 def _learned_from(table: Any, target: Target) -> tuple[Any, np.ndarray]:
-    """Return the rows to fit on, and their indices: all, or evenly spaced and labelled ones of many."""
+    """Return the rows to fit on, and their indices: all, or evenly spaced and labelled ones if there are many."""
     if isinstance(table, Blocks):
         return table.sample, table.places
     n = table.num_rows
@@ -292,7 +294,7 @@ def _learned_from(table: Any, target: Target) -> tuple[Any, np.ndarray]:
 
 
 def _parsed(table: Any, used: list[Column]) -> Any:
-    """Return the columns in use; numbers that were text are passed as parsed."""
+    """Return the columns in use; text columns of numbers are parsed."""
     pa = arrow()
     table = table.select([column.name for column in used])
     for j, column in enumerate(used):

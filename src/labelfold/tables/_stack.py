@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import sqrt
 from typing import Any
 
@@ -17,6 +17,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from labelfold.tables._blocks import LABELLED, LEARNED_FROM
 from labelfold.tables._column import UNLIKE_NUMBERS, Column
 from labelfold.tables._columns import HASHED, MOST_VALUES
+from labelfold.tables._packed import Packed, pack, unpack
 from labelfold.tables._steps import (
     AsSparse,
     EachValue,
@@ -32,26 +33,47 @@ from labelfold.tables._steps import (
 _RARE = 0.002
 # Largest numbers of words and of character groups of a text column.
 _MOST_TERMS = 50_000
-# Norm of all other columns of a row, beside a text or list of norm 1.
+# Norm of all other columns of a row, relative to a text or list of norm 1.
 _BESIDE_TEXT = 0.5
 _TEXT, _LISTS = "text ", "lists"
-# A wider matrix with a smaller share of non-zeros stays sparse; so does text.
+# A matrix with more columns than the first value stays sparse below this share of non-zeros. Text always does.
 _WIDE, _SPARSE = 200, 0.1
-# With up to a third of non-zeros it stays sparse if the dense array would be larger than this, in bytes.
+# Up to a third of non-zeros it also stays sparse if the dense array would be larger than this, in bytes.
 _LARGE, _THIRD = 2**30, 1 / 3
 # Above this many rows a sparse matrix is float32.
 _SINGLE_FROM = LEARNED_FROM + LABELLED
 
 
+class ColumnStack(Packed, ColumnTransformer):
+    """A ColumnTransformer whose names of columns are saved as texts."""
+
+    _packed = ("_columns", "_transformer_to_input_indices", "feature_names_in_")
+    _of_parts = ("transformers", "transformers_")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes, columns packed."""
+        state = super().__getstate__()
+        return state | {name: self._each(pack, state[name]) for name in self._of_parts if name in state}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the attributes, packed or not."""
+        parts = {name: self._each(unpack, state[name]) for name in self._of_parts if name in state}
+        super().__setstate__(state | parts)
+
+    @staticmethod
+    def _each(change: Callable[[Any], Any], parts: list) -> list:
+        return [(title, part, change(names)) for title, part, names in parts]
+
+
 def stack(columns: list[Column], n: int) -> ColumnTransformer:
     """Return the transformer of a table of n rows.
 
-    Beside a text or list, which has norm 1, all other columns of a row together have a norm of about 0.5. Numbers
-    vary in one direction and words in many, so numbers of the same norm would dominate.
+    A text or list has norm 1, and all other columns of a row together have a norm of about 0.5. Numbers vary in few
+    directions and words in many, so numbers with the same norm would dominate.
     """
     by_role = {role: [c for c in columns if c.role == role] for role in ("number", *UNLIKE_NUMBERS)}
     sparse = _stays_sparse(by_role, n)
-    # of many rows the matrix is most of the memory; its entries are standardised, or weights of words
+    # with many rows the matrix takes most of the memory; its entries are standardised, or weights of words
     single = sparse and n > _SINGLE_FROM
     mixed = any(by_role[role] for role in UNLIKE_NUMBERS)
     scaled = [("scale", StandardScaler())] if mixed else []
@@ -78,7 +100,7 @@ def stack(columns: list[Column], n: int) -> ColumnTransformer:
     parts += [
         (f"{_TEXT}{c.name}", _hashed_text() if c.hashed else _text(n), [c.name]) for c in by_role["text"]
     ]
-    return ColumnTransformer(
+    return ColumnStack(
         parts,
         sparse_threshold=1.0 if sparse else 0.0,
         transformer_weights=_weights(parts, columns),
@@ -87,7 +109,7 @@ def stack(columns: list[Column], n: int) -> ColumnTransformer:
 
 
 def _stays_sparse(by_role: dict[str, list[Column]], n: int) -> bool:
-    """Tell whether the matrix of n rows is a sparse one."""
+    """Tell whether the matrix of n rows is sparse."""
     full = len(by_role["number"]) + len(by_role["date"]) + sum(c.reading["width"] for c in by_role["list"])
     width = full + sum(HASHED if c.hashed else min(c.levels, MOST_VALUES) for c in by_role["category"])
     share = (full + len(by_role["category"])) / max(width, 1)
@@ -96,7 +118,7 @@ def _stays_sparse(by_role: dict[str, list[Column]], n: int) -> bool:
 
 
 def _weights(parts: list, columns: list[Column]) -> dict[str, float] | None:
-    """Return the weights of the parts beside text and lists; a text of few words counts as a category."""
+    """Return the weights of the parts beside text and lists; a text with few words counts as a category."""
     lists = [c for c in columns if c.role == "list"]
     long = [f"{_TEXT}{c.name}" for c in columns if c.role == "text" and not c.short]
     if len(lists) == len(columns) or not (lists or long):
@@ -124,7 +146,7 @@ def _one_hot(n: int) -> OneHotEncoder:
 
 
 def _text(n: int) -> Pipeline:
-    """Tf-idf of words and word pairs, and of groups of three to five characters, with equal weight."""
+    """Return tf-idf of words and word pairs, and of groups of three to five characters, with equal weight."""
     kinds = {"words": ("word", (1, 2)), "characters": ("char_wb", (3, 5))}
     made = [(name, _terms(n, analyzer, lengths)) for name, (analyzer, lengths) in kinds.items()]
     half = dict.fromkeys(kinds, 0.5**0.5)
@@ -139,12 +161,12 @@ def _terms(n: int, analyzer: str, lengths: tuple[int, int]) -> Any:
     how: dict[str, Any] = {"analyzer": analyzer, "ngram_range": lengths, "strip_accents": "unicode"}
     if analyzer == "word":
         how["token_pattern"] = r"(?u)\b\w+\b"
-    # a word of one row tells nothing of another, unless there are few rows
+    # a word that occurs in a single row does not help for other rows, unless there are few rows
     return Terms(**how, sublinear_tf=True, max_features=_MOST_TERMS, min_df=2 if n > 100 else 1)
 
 
 def feature_names(transformer: ColumnTransformer) -> np.ndarray:
-    """Return the names of the columns that a recipe's transformer makes."""
+    """Return the names of the columns of a recipe's matrix."""
     names: list[str] = []
     for title, part, columns in transformer.transformers_:
         if title == "remainder":

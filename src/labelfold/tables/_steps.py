@@ -16,8 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 from labelfold.tables._arrow import arrow, distinct, is_text, text_cells, written
 from labelfold.tables._dates import UNITS, calendar_parts, instants
 from labelfold.tables._numbers import numbers
+from labelfold.tables._packed import Packed
 
-# scikit-learn's names of a missing value and of rare values, with ours.
+# scikit-learn's names of missing and of rare values, and the names in a recipe.
 _CALLED = {"None": "(missing)", "infrequent_sklearn": "(rare)"}
 
 
@@ -34,14 +35,16 @@ class ReadStep(TransformerMixin, BaseEstimator):
         return np.asarray(input_features, dtype=object)
 
 
-class ReadNumbers(ReadStep):
+class ReadNumbers(Packed, ReadStep):
     """Converts columns of numbers, typed or text, to an array with NaN for missing cells.
 
     Parameters
     ----------
     writings : dict
-        How the numbers of a column of text are written; see `labelfold.tables._numbers`.
+        Number formats of text columns; see `labelfold.tables._numbers`.
     """
+
+    _packed = ("writings",)
 
     def __init__(self, writings: dict | None = None) -> None:
         self.writings = writings
@@ -57,15 +60,17 @@ class ReadNumbers(ReadStep):
         return out
 
 
-class ReadDates(ReadStep):
+class ReadDates(Packed, ReadStep):
     """Converts columns of dates to elapsed days and parts of the calendar.
 
     Parameters
     ----------
     readings : dict
-        For each column the ``layouts`` that its dates are written in, where it is one of text, and the ``units`` of
-        the calendar to take; see `labelfold.tables._dates`.
+        For each column the ``layouts`` of its dates, if it is text, and the ``units`` of the calendar to use; see
+        `labelfold.tables._dates`.
     """
+
+    _packed = ("readings",)
 
     def __init__(self, readings: dict | None = None) -> None:
         self.readings = readings
@@ -87,7 +92,7 @@ class ReadDates(ReadStep):
         return np.array(names, dtype=object)
 
 
-class ReadLists(ReadStep):
+class ReadLists(Packed, ReadStep):
     """Converts columns of lists of numbers of equal length to an array.
 
     Parameters
@@ -95,6 +100,8 @@ class ReadLists(ReadStep):
     widths : dict
         The length of the lists of each column.
     """
+
+    _packed = ("widths",)
 
     def __init__(self, widths: dict | None = None) -> None:
         self.widths = widths
@@ -136,7 +143,7 @@ class HashedWords(ReadStep):
         pa = arrow()
         pc = pa.compute
         texts, codes = distinct(written(X.column(0)))
-        texts = pa.concat_arrays([*texts.chunks, pa.array([""], texts.type)])  # a place of -1 is the last one
+        texts = pa.concat_arrays([*texts.chunks, pa.array([""], texts.type)])  # index -1 is the last one
         split = pc.utf8_split_whitespace(texts)
         tokens = split.flatten().dictionary_encode()
         hashed = _hashed_words(tokens.dictionary).take(tokens.indices)
@@ -154,7 +161,7 @@ class HashedWords(ReadStep):
 
 
 def _hashed_words(tokens: Any) -> Any:
-    """Return the hashes of the words of each token, which is what stands between two blanks, as a list array."""
+    """Return the hashes of the words of each token as a list array; tokens are separated by blanks."""
     pa = arrow()
     pc = pa.compute
     tokens = pc.utf8_lower(tokens)
@@ -170,7 +177,7 @@ def _hashed_words(tokens: Any) -> Any:
 
 
 class AsSparse(ReadStep):
-    """Converts an array to a sparse matrix that stores every entry, so that no pass searches for zeros.
+    """Converts an array to a sparse matrix that stores every entry, which avoids a search for zeros.
 
     Parameters
     ----------
@@ -184,7 +191,7 @@ class AsSparse(ReadStep):
     def transform(self, X: Any) -> Any:
         """Return the sparse matrix."""
         n, d = X.shape
-        kind = np.int32 if n * d < 2**31 else np.int64  # of both, or scipy widens the other
+        kind = np.int32 if n * d < 2**31 else np.int64  # for both index arrays, otherwise SciPy converts one
         places, ends = np.tile(np.arange(d, dtype=kind), n), d * np.arange(n + 1, dtype=kind)
         return sp.csr_array((np.ravel(X).astype(_dtype(self), copy=False), places, ends), shape=(n, d))
 
@@ -196,13 +203,13 @@ class Terms(TfidfVectorizer):
         """Learn the terms and return their weights."""
         try:
             return super().fit_transform(raw_documents, y)
-        except ValueError:  # no term is left
+        except ValueError:  # no term remains
             self.min_df = 1
             return super().fit_transform(raw_documents, y)
 
 
 class EachValue(TransformerMixin, BaseEstimator):
-    """Encodes each column separately: the encoder sees its distinct values only.
+    """Encodes each column separately; the encoder gets only the distinct values.
 
     Parameters
     ----------
@@ -255,14 +262,14 @@ class EachValue(TransformerMixin, BaseEstimator):
 
 
 def _dtype(step: Any) -> type:
-    # models saved before there was the choice do not have it
+    # models saved by earlier versions lack this parameter
     return np.float32 if getattr(step, "single", False) else np.float64
 
 
 def _entries(encoder: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-    """Return the values that have an entry, its column and weight, and the number of columns of an encoder.
+    """Return the values that have an entry, the column and weight of the entry, and the number of columns.
 
-    A value has at most one entry. FeatureHasher is computed here directly, in a tenth of its time.
+    A value has at most one entry. FeatureHasher is reimplemented here, in a tenth of its time.
     """
     if isinstance(encoder, FeatureHasher):
         known = np.array([value is not None for value in values])
@@ -276,7 +283,7 @@ def _entries(encoder: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, 
 
 
 def _as_learned(encoder: Any, values: np.ndarray) -> np.ndarray:
-    """Return values in the spelling that the encoder knows, since sources write True, true, 1 or 1.0."""
+    """Return values in the spelling of the fitted encoder, since sources write True, true, 1 or 1.0."""
     learned = set(encoder.categories_[0])
     if learned.issuperset(values):
         return values
@@ -299,7 +306,7 @@ def _plain(value: str) -> str:
 def _values(column: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the distinct cells of a column, None last, and the index of each row's cell."""
     values, codes = distinct(written(column))
-    # a place of -1 is the last one
+    # index -1 is the last one
     return np.array([*text_cells(values).to_pylist(), None], dtype=object), codes
 
 

@@ -23,7 +23,7 @@ class Target:
     Parameters
     ----------
     y : array-like, Labels or None
-        Labels, or `Labels` that were read before.
+        Labels, or `Labels` that were already read.
     n : int
         The number of rows.
     unlabeled : default=-1
@@ -35,9 +35,7 @@ class Target:
         if y is None:
             return
         labels = y if isinstance(y, Labels) else _read(y, n, unlabeled)
-        if (
-            labels is None or np.ndim(labels.values) > 1
-        ):  # several labels a row: nothing is compared with a column
+        if labels is None or np.ndim(labels.values) > 1:  # several labels a row are not compared with columns
             return
         self.index, self.classes = np.asarray(labels.index), labels.task != "regression"
         self.values = np.asarray(labels.values)
@@ -56,8 +54,7 @@ class Target:
         Parameters
         ----------
         codes : ndarray of shape (n,)
-            A number for each value of the column, below 0 where missing; the values themselves beside a target of
-            numbers.
+            A code for each value of the column, below 0 if missing. If the target is numeric, the values themselves.
         """
         if not len(self.index):
             return 0
@@ -71,13 +68,13 @@ class Target:
                 return 0
             r = abs(np.corrcoef(column, values)[0, 1])
             return len(column) if r > 1 - 1e-12 else 0
-        few = slice(0, 2 * LEAST_ROWS)  # most columns are told apart from the target by these
+        few = slice(0, 2 * LEAST_ROWS)  # these rows rule out most columns
         for part in (few, slice(None)):
             a, b = column[part], values[part]
             pairs = len(np.unique(np.column_stack([a, b]), axis=0))
             if not pairs == len(np.unique(a)) == len(np.unique(b)):
                 return 0
-        # values that all differ map onto anything
+        # distinct values map one to one onto any target
         return len(column) if 1 < pairs <= len(column) // 2 else 0
 
     def told_by(self, missing: np.ndarray) -> bool:
@@ -93,7 +90,7 @@ class Target:
         return counts.shape[1] > 1 and bool(stats.chi2_contingency(counts).pvalue < _SIGNIFICANT)
 
     def goes_with(self, values: np.ndarray) -> np.ndarray:
-        """Return which columns of (n, k) correlate with the labels (p below 0.01); all if there are no labels."""
+        """Return a mask of the columns of (n, k) that correlate with the labels (p < 0.01); all without labels."""
         if not len(self.index):
             return np.ones(values.shape[1], dtype=bool)
         columns = values[self.index]
@@ -102,20 +99,20 @@ class Target:
         if len(columns) < _FEWEST_NAMED or len(np.unique(labels)) in (1, len(labels)):
             return np.zeros(values.shape[1], dtype=bool)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")  # of constant columns, which do not
+            warnings.simplefilter("ignore")  # constant columns have no correlation
             chance = (f_classif if self.classes else f_regression)(columns, labels)[1]
         return np.nan_to_num(chance, nan=1.0) < _SIGNIFICANT
 
 
 def _read(y: Any, n: int, unlabeled: Any) -> Labels | None:
-    """Read labels; None if there are fewer than two classes."""
+    """Return labels as read; None if there are fewer than two classes."""
     rows = len(y) if hasattr(y, "__len__") else len(np.asarray(y))
     if rows != n:
         raise ValueError(f"y has {rows} rows and X has {n}; pass one label a row.")
     tasks = ("binary", "multiclass", "multilabel", "regression")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the estimator that learns from the labels warns of them
+            warnings.simplefilter("ignore")  # the estimator that is fitted warns
             return read_labels(y, n, unlabeled=unlabeled, allowed=tasks, estimator="Recipe")
     except ValueError:
         return None

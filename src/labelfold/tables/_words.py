@@ -10,12 +10,12 @@ import numpy as np
 from labelfold.tables._arrow import arrow, is_text, text_cells
 from labelfold.tables._column import REPEATS
 
-# What replaces a missing cell, by role.
+# The replacement of a missing cell, by role.
 _INSTEAD = {"category": "a value of its own", "text": "no words", "id": ""}
 
 
 def lines_of(columns: Sequence[dict[str, Any]], *, plain: bool) -> list[str]:
-    """Return lines about columns; columns treated alike share one. ``plain`` includes plain numbers."""
+    """Return lines about columns. Columns treated alike share a line. ``plain`` includes plain numbers."""
     alike: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for column in columns:
         gaps = column["missing"] > 0

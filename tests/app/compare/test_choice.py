@@ -58,7 +58,7 @@ def test_a_gap_is_paired_and_its_variance_corrected(rng):
     assert gap(rights(a, fold), rights(b, fold)) == pytest.approx((a.mean() - b.mean(), half))
 
 
-def test_rows_never_held_back_do_not_count():
+def test_rows_never_held_out_do_not_count():
     fold = np.array([[0, 0, 1, 1, -1]])
     one = rights([[1, 1, 1, 0, 0]], fold)
     assert one.score == 0.75

@@ -32,7 +32,7 @@ def made_up(scores, budgets=(10,), sizes=(2,), embeds=True):
 
 def test_without_predictions_the_best_mean_is_named():
     found = made_up({"a": [[0.9, 0.8, 0.85]], "b": [[0.8, 0.7, 0.75]]})
-    assert found.answer == "A with 2 components reached 85.0% right on rows held back."
+    assert found.answer == "A with 2 components reached 85.0% right on rows held out."
     assert (found.best_, found.best_size_, found.choice) == ("a", 2, None)
 
 

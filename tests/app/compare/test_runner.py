@@ -268,7 +268,7 @@ def test_the_time_left_is_that_of_the_runs_left():
     assert short.seconds_left() <= 3.0
 
 
-def test_hidden_labels_and_held_back_rows_stay_hidden(data):
+def test_hidden_labels_and_held_out_rows_stay_hidden(data):
     """What the methods are given: the rows of the split, and no label beyond the budget."""
     X, y = data
     X = np.column_stack([X, np.arange(len(X))])  # the last column names the row
@@ -623,7 +623,7 @@ def test_labelfold_takes_other_labels_of_the_same_rows(data):
 def test_one_label_a_class_has_a_sentence(data):
     X, y = data
     y = np.where(np.isin(np.arange(150), [0, 50, 100]), y, -1)
-    with pytest.raises(ValueError, match="one labelled row only, so that none can be held back"):
+    with pytest.raises(ValueError, match="one labelled row only, so that none can be held out"):
         compare(X, y, progress=False)
 
 

@@ -389,6 +389,33 @@ def test_any_shape_and_rank(n, d, q, rank, ridge, way, is_sparse, seed):
     np.testing.assert_allclose(found.D, D0, atol=1e-7 * np.abs(D0).max() + 1e-12)
 
 
+def one_hot(rng, n=300):
+    """Codes of three questions as 0 and 1: three dependent columns, exactly."""
+    return np.hstack([np.eye(4)[rng.integers(4, size=n)] for _ in range(3)])
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("masked", [False, True])
+def test_dependent_columns_take_no_triangular_factor(make, masked, rng, monkeypatch):
+    X, T = one_hot(rng), targets(300)
+    mask = np.arange(300) % 3 > 0 if masked else None
+    monkeypatch.setattr(module, "read_factor", None)
+    found = least_squares(as_rows(make(X)), T, mask=mask, way="gram")
+    W, D = reference(X, T, 0.0, mask)
+    np.testing.assert_allclose(found.W, W, atol=1e-12)
+    np.testing.assert_allclose(found.D, D, atol=1e-12)
+
+
+@pytest.mark.parametrize("small", [1e-7, 1e-9])
+def test_a_direction_that_products_lose_in_round_off_is_found(small, rng):
+    X, T = one_hot(rng), targets(300)
+    X[:, 0] += small * rng.standard_normal(300)  # of singular values down to a multiple of this
+    found = least_squares(as_rows(X), T, way="gram")
+    W, _ = reference(X, T, 0.0)
+    assert np.linalg.norm(W) > 1 / (100 * small)
+    assert apart(found.W, W) < 1e-16 / small * 100
+
+
 def test_columns_of_many_scales_are_no_bad_condition():
     rng = np.random.default_rng(8)
     X = rng.standard_normal((100, 6)) * np.logspace(-8, 8, 6)

@@ -84,7 +84,7 @@ def predict(
                 return
         if output is None:
             said = csv_text(np.empty((n, 0)), [], ids=table.ids, extra=extra, safe_csv=safe_csv)
-            # typer.echo would strip escapes
+            # typer.echo would strip escape sequences
             sys.stdout.write(printable(said) if sys.stdout.isatty() else said)
             return
         nothing = np.empty((n, 0))
@@ -199,7 +199,7 @@ def _as_fitted_on(reading: Any, images: dict[str, Any] | None, source: Any) -> A
 
 
 def _tell_other_roles(recipe: Any, roles: dict[str, list[str] | None]) -> None:
-    """Add a note if an option gives a column another role than the model has for it."""
+    """Show a note if an option gives a column another role than the model has for it."""
     read = {column["name"]: column["role"] for column in recipe.columns_}
     for role, names in roles.items():
         for name in names or ():

@@ -58,7 +58,7 @@ Limit = Annotated[
         "LabelFold is not limited. Default: about 50, more for a large table.",
     ),
 ]
-# Share of the time limit for runs; the last fit, the map and the report take the rest.
+# Share of the time limit for the runs; the last fit, the map and the report take the rest.
 _RUNS_END = 0.75
 _DEMO_LABELS = 100
 _DEMO: dict[str, Any] = {"time_limit": 60}
@@ -233,7 +233,7 @@ def _compare(
     """Run a comparison, print it and write its files; ``began`` is the time when the command started."""
     from labelfold.app.compare import compare
     from labelfold.app.compare._lock import FolderLock
-    from labelfold.app.compare._runner import NothingHeldBack
+    from labelfold.app.compare._runner import NothingHeldOut
 
     called = printable(str(table.source.name or table.source))
     if time_limit is not None:
@@ -255,7 +255,7 @@ def _compare(
                     feature_names=table.feature_names,
                     **{"name": called} | settings,
                 )
-            except NothingHeldBack as nothing:
+            except NothingHeldOut as nothing:
                 if not save:
                     raise
                 name_files(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 TASKS = ("auto", "classification", "regression")
 MOST_METHODS = 12  # on the screen; the report has all
-MOST_TOLD = 12  # components of a model, and columns of each, that are shown
+MOST_TOLD = 12  # most components shown of a model, and columns of each
 
 
 def accuracy_grid(found: Comparison) -> Grid:
@@ -37,7 +37,7 @@ def accuracy_grid(found: Comparison) -> Grid:
     budgets = sorted(found.lines["budget"].unique(), key=lambda b: (b != found.budget_, -b))
     measure = found.measure
     grid = Grid(
-        title=f"{measure.sentence} on rows held back, ± spread over {repeats_run(found)}",
+        title=f"{measure.sentence} on rows held out, ± spread over {repeats_run(found)}",
         title_justify="left",
         box=SIMPLE_HEAD,
         pad_edge=False,
@@ -170,7 +170,7 @@ def read_to_label(rows: GivenRows, label_free: list[str] | None) -> tuple[Table,
 
 
 def _labels(table: Table, mark: int | None, task: str) -> Labels:
-    """Read the target of a table."""
+    """Return the parsed target of a table."""
     from labelfold.app.compare._target import read_target_labels
     from labelfold.labels import worded
 
@@ -184,7 +184,7 @@ def _labels(table: Table, mark: int | None, task: str) -> Labels:
 
 
 def _refuse_marks(table: Table) -> None:
-    """Raise an error if most labels are one word for a missing value, which may be a class or not."""
+    """Raise an error if most labels are the same word for a missing value, since it could also be a class."""
     assert table.y is not None
     counts = Counter(v for v in table.y.tolist() if v is not None)
     for value in filter(_like_none, counts):
@@ -308,14 +308,14 @@ def using(model: Any) -> Iterator[None]:
 
 
 def split_commas(values: list[str] | None) -> list[str] | None:
-    """Split values given with commas, or as options repeated."""
+    """Return the values of an option that is repeated, or given with commas."""
     if values is None:
         return None
     return [part.strip() for value in values for part in value.split(",") if part.strip()]
 
 
 def whole_numbers(option: str, values: list[str] | None) -> list[int] | None:
-    """Read the whole numbers of an option, given with commas or repeated."""
+    """Return the whole numbers of an option that is repeated, or given with commas."""
     parts = split_commas(values)
     if parts is None:
         return None

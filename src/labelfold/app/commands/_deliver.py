@@ -1,4 +1,4 @@
-"""Writes report, answer, model and predictions of a comparison, all or none of them."""
+"""Writes the report, answer, model and predictions of a comparison: all of them or none."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def refuse_places(output: Path) -> None:
 
 
 def refuse_inputs(output: Path, *given: object) -> None:
-    """Refuse a folder in which a file that is read would be written over, or set aside."""
+    """Raise an error if writing to the folder would replace or remove a file that is read."""
     for name in (*_MADE, "results.csv", "run.json"):
         refuse_input(output / name, *given)
 

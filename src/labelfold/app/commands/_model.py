@@ -99,6 +99,7 @@ def fit(
 ) -> None:
     """Fit LabelFold, or another method, on a table, estimate its score on new rows, and save the model."""
     from labelfold.app.compare._data import read_data
+    from labelfold.app.compare._plan import checked_sizes
     from labelfold.app.io import save_model
     from labelfold.app.registry._column_forms import chosen_form
     from labelfold.app.registry._methods import get_method
@@ -119,6 +120,8 @@ def fit(
             feature_names=table.feature_names,
         )
         tell_recipe(data.recipe)
+        if components is not None:
+            checked_sizes(components, data)
         if method is None and ridge is not None and data.facts.numbers:
             chosen = get_method("ridge")
         refuse_other_task(chosen, data.facts.task)
@@ -132,6 +135,7 @@ def fit(
     save_model(data.delivered(model), output, **fit_notes(chosen, table, data, embedded, expected))
     lines = [
         _fitted_line(chosen, model, embedded, table, labels),
+        *_fewer_components(components, chosen, embedded),
         *data.doubts,
         *([why_form] if why_form and chosen.form(form) == form else []),
         _expected_line(expected, data),
@@ -159,9 +163,9 @@ def _method_to_fit(method: str | None, components: int | None, ridge: float | No
 
 
 def _fit_and_expect(made: Any, data: Any, y: Any, only_gaps: bool, seed: int) -> tuple[Any, Any]:
-    """Return the fitted, calibrated model and its expected score, or None where too few rows are labelled.
+    """Return the fitted, calibrated model and its expected score; None for the score if too few rows are labelled.
 
-    ``made(X=X)`` returns the estimator for rows X. ``only_gaps``: only missing values of y mean unlabelled.
+    ``made(X=X)`` returns the estimator for rows X. With ``only_gaps`` only missing values of y mean unlabelled.
     """
     from labelfold.app._calibrate import calibrate
     from labelfold.app.compare._expect import by_leave_one_out, expected, predict_held_out
@@ -181,7 +185,7 @@ def _fit_and_expect(made: Any, data: Any, y: Any, only_gaps: bool, seed: int) ->
 
 
 def _fitted_line(method: Any, model: Any, embedded: Any, table: Any, labels: Any) -> str:
-    """Say which model was fitted, on what."""
+    """Return a sentence about the fitted model and its data."""
     from labelfold.app._explain import last_step
 
     last = last_step(model)
@@ -198,6 +202,16 @@ def _fitted_line(method: Any, model: Any, embedded: Any, table: Any, labels: Any
     )
 
 
+def _fewer_components(asked: int | None, method: Any, embedded: Any) -> list[str]:
+    """Return a sentence if there are fewer components than were asked for."""
+    if asked is None:
+        return []
+    if embedded is None:
+        return [f"-k {asked} has no effect: {method.name} has no components."]
+    made = embedded.shape[1]
+    return [f"-k {asked} is more than the data determine; the model has {made}."] if made < asked else []
+
+
 def _expected_line(expected: Any, data: Any) -> str:
     from labelfold.app.compare._expect import expectation
 
@@ -207,7 +221,7 @@ def _expected_line(expected: Any, data: Any) -> str:
 
 
 def fit_notes(method: Any, table: Any, data: Any, embedded: Any, expected: Any) -> dict[str, Any]:
-    """Return the facts that are saved with a model: what it was fitted on, and the columns of its components."""
+    """Return the notes that are saved with a model: its data, and the columns that its components correlate with."""
     from labelfold.app._explain import correlations, top_features
     from labelfold.app.compare._data import medians
 
@@ -220,7 +234,7 @@ def fit_notes(method: Any, table: Any, data: Any, embedded: Any, expected: Any) 
     return {
         "method": method.name,
         "target": table.targets or None,
-        # a recipe keeps the names itself
+        # a recipe stores the names itself
         "columns": table.feature_names if data.recipe is None else None,
         "images": table.images,
         "index_base": table.index_base,
@@ -231,6 +245,6 @@ def fit_notes(method: Any, table: Any, data: Any, embedded: Any, expected: Any) 
         "range": [float(labels.values.min()), float(labels.values.max())] if numbers else None,
         "within": None if expected is None else expected.within,
         "top_features": tops,
-        # a recipe keeps the medians itself
+        # a recipe stores the medians itself
         "medians": medians(data.X).tolist() if data.recipe is None and not data.facts.sparse else None,
     }

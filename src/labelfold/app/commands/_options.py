@@ -184,7 +184,7 @@ _ROLES = ("text", "category", "number", "date")
 # Options that are passed on unchanged; --image-size is parsed first.
 _HOW = tuple(one.name for one in fields(Reading) if one.name != "image_size")
 
-# What messages about the target say in place of y and of parameters.
+# Words that replace y and parameter names in messages about the target.
 _WORDS = {
     "y": "the target",
     "only_missing": 'give --label-free ""',
@@ -195,7 +195,7 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class GivenRows:
-    """The options about the rows: where they are, what their columns are, and how to read them.
+    """The options about the rows: where they are, the roles of their columns, and how to read them.
 
     Attributes
     ----------
@@ -204,7 +204,7 @@ class GivenRows:
     target, ids, drop : list of str, or None
         Columns.
     roles : dict of str to list of str
-        Columns by role.
+        Columns by role, such as "text".
     labels : Path or None
         A separate file of labels.
     reading : Reading
@@ -259,7 +259,7 @@ def takes_rows(command: Callable[..., Any], *, labels: bool = True) -> Callable[
 
 
 def sides(option: str, text: str | None) -> tuple[int, int] | None:
-    """Read a height and a width.
+    """Return height and width from an option.
 
     >>> sides("--image-size", "32"), sides("--image-size", "28x32")
     ((32, 32), (28, 32))
@@ -288,8 +288,7 @@ def _common(
     pass
 
 
-# The end of the help of commands that read a table.
-# What docs/memory.py says of each command; a test measures it.
+# The last line of the help of commands that read a table. docs/memory.py has the numbers; a test measures them.
 MEMORY = {
     "rows": "At most 300 MB of memory, 8 times the size of the file, and what the method takes (docs/memory.md).",
     "label": "At most 300 MB of memory, 8 times the size of the file, and what LabelFold takes (docs/memory.md).",

@@ -17,7 +17,8 @@ from labelfold.app.compare._measure import Measure
 from labelfold.semi_supervised._calibration import R2_WIDER
 
 LEVEL = 0.9  # of every interval
-# Test rows are a sample, and so is the training set. Intervals for the first alone are too narrow by this factor.
+# Both the test rows and the training set are samples. An interval that accounts only for the test rows is too narrow
+# by this factor.
 _WIDER = 1.2
 _DRAWS = 1000  # of the bootstrap
 # Differences below half a percentage point do not matter in practice.
@@ -139,7 +140,7 @@ def choose(found: dict[str, OutOfFold], preferred: Sequence[str], seed: int = 0)
     """Choose a method by out-of-fold predictions.
 
     It is the first of ``preferred`` that is not significantly worse than the best, at a level corrected for the
-    number of methods, or the best itself. The highest of many scores is partly chance.
+    number of methods; otherwise it is the best. The highest of many scores is partly due to chance.
 
     Parameters
     ----------

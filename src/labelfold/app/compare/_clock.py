@@ -14,7 +14,7 @@ from typing import Any
 from tqdm.auto import tqdm
 
 _RUN = 0.15  # share of the time limit that a single run may take
-_LONGEST = 1e8  # most seconds that an alarm of the system takes
+_LONGEST = 1e8  # longest alarm of the operating system in seconds
 _AGAIN = 0.1  # seconds until an alarm that came during compilation is repeated
 _COMPILER = f"{os.sep}numba{os.sep}core{os.sep}"
 

@@ -24,7 +24,7 @@ from labelfold.tables import Recipe
 from labelfold.tables._arrow import as_named, column_names, is_table, n_rows
 from labelfold.tables._column import UNLIKE_NUMBERS, vector_columns
 
-_FOR_MEDIANS = 10_000  # rows
+_FOR_MEDIANS = 10_000  # rows for the medians
 _OUTWEIGHS = 30  # times the median standard deviation of the columns; pixels and counts stay far below
 
 
@@ -37,19 +37,20 @@ class Data:
     X : ndarray or CSR of shape (n, d)
         The rows.
     y : ndarray
-        Class codes, -1 where unlabelled; 0 and 1 for several labels a row, or numbers, with NaN there.
+        Class codes with -1 for unlabelled rows; for several labels a row 0 and 1, or numbers, with NaN for
+        unlabelled.
     labels : Labels
-        As read.
+        The labels as read.
     names : list of str, or None
         Names of the columns.
     ids : list of str, or None
         Names of the rows.
     facts : Facts
-        What decides which methods suit.
+        Properties that decide which methods suit.
     notes : list of str
         Sentences for the user.
     doubts : list of str
-        Those of the notes that say how an ambiguous y was read.
+        Those notes that say how an ambiguous y was read.
     recipe : Recipe or None
         The fitted recipe, if X was a table.
     """
@@ -66,7 +67,7 @@ class Data:
 
     @property
     def classes(self) -> list[str]:
-        """The classes, or labels, as text; none where y holds numbers."""
+        """The classes, or labels, as text; empty if y holds numbers."""
         # whole numbers that are floats only because of NaN are shown without a decimal point
         return [str(int(c)) if isinstance(c, float) and c == int(c) else str(c) for c in self.labels.classes]
 
@@ -77,7 +78,7 @@ class Data:
 
     @property
     def unlabelled(self) -> np.ndarray:
-        """The unlabelled rows."""
+        """Indices of the unlabelled rows."""
         return np.flatnonzero(~self.labels.labelled)
 
     def places(self, rows: np.ndarray) -> np.ndarray:
@@ -110,7 +111,7 @@ class Data:
         return ", ".join(c for c, has in zip(self.classes, y, strict=True) if has) or "none of them"
 
     def targets(self) -> np.ndarray:
-        """Return y with the user's classes, None where unlabelled, to fit the model that is delivered."""
+        """Return y with the user's classes and None for unlabelled rows, to fit the delivered model."""
         if self.facts.multilabel or self.facts.numbers:
             return self.y
         values = np.asarray(self.labels.classes)[self.labels.values]
@@ -121,7 +122,7 @@ class Data:
         return y
 
     def counts(self) -> np.ndarray:
-        """Return the number of labelled rows of each class or label; none where y holds numbers."""
+        """Return the number of labelled rows of each class or label; empty if y holds numbers."""
         return np.zeros(0, dtype=int) if self.facts.numbers else self.labels.counts()
 
     @property
@@ -132,7 +133,7 @@ class Data:
 
     @property
     def measure(self) -> Measure:
-        """How predictions of the labels are scored."""
+        """The score of predictions of the labels."""
         return measure_for(self.labels.task, self.counts())
 
     def fingerprint(self, *settings: Any) -> str:
@@ -239,7 +240,7 @@ def has_gaps(X: Any) -> bool:
     >>> has_gaps([[1.0, np.nan]]), has_gaps([["a", 2]]), has_gaps([[1, 2]])
     (True, True, False)
     """
-    array = np.asarray(X)  # of a sparse matrix, an object array without dimensions
+    array = np.asarray(X)  # a sparse matrix becomes an object array without dimensions
     return array.ndim == 2 and (
         array.dtype.kind in "OUS" or (array.dtype.kind == "f" and not np.isfinite(array).all())
     )
@@ -296,7 +297,7 @@ def outweighing(data: Data) -> list[str]:
 
 
 def constant_columns(X: Any) -> np.ndarray:
-    """Return the columns that hold one value only."""
+    """Return the indices of the constant columns."""
     if sp.issparse(X):
         # a slab of rows at a time: converting all of X to CSC would copy it
         left, first = np.arange(X.shape[1]), X[[0]].toarray().ravel()

@@ -12,9 +12,9 @@ from labelfold.app.io._problems import FileProblem, writable_folder
 class FolderLock(os.PathLike):
     """A locked folder. The lock ends with :meth:`release` or with the process.
 
-    It is a lock of the system on an open file (``flock``; on Windows a locked byte), so a file left by a killed
-    process locks nothing. On file systems without locks there is no lock. :func:`labelfold.compare` takes it in place
-    of the folder, which then stays locked after the comparison.
+    It is a lock of the operating system on an open file (``flock``; on Windows a locked byte), so a file left by a
+    killed process locks nothing. On file systems without locks there is no lock. :func:`labelfold.compare` accepts
+    this object in place of the folder, which then stays locked after the comparison.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ class FolderLock(os.PathLike):
     def __init__(self, folder: str | os.PathLike):
         self.folder = writable_folder(folder)
         self._handle: int | None = None
-        how = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)  # a link would lead out of the folder
+        how = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)  # a link may lead out of the folder
         try:
             self._handle = os.open(self.folder / ".lock", how, 0o666)
             taken = lock(self._handle) is False
@@ -65,6 +65,6 @@ class FolderLock(os.PathLike):
 def _owner(handle: int) -> str:
     """Return the process that holds the lock, if its file can be read, for a message."""
     number = b""
-    with suppress(OSError):  # Windows does not read a locked byte
+    with suppress(OSError):  # Windows cannot read a locked byte
         number = os.read(handle, 20)
     return f" (process {int(number)})" if number.isdigit() else ""

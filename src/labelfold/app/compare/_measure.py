@@ -34,7 +34,7 @@ class Measure:
 
     @property
     def gloss(self) -> str:
-        """What it means, in a sentence; "" for accuracy."""
+        """Its meaning in a sentence; "" for accuracy."""
         return {
             "r2": R2_GLOSS,
             "f1": "F1 is 100% where every label of every row is given and no other; labels missed and labels wrongly "
@@ -45,7 +45,7 @@ class Measure:
 
     @property
     def ticks(self) -> str:
-        """How plotly writes the numbers of an axis."""
+        """The plotly format of the numbers of an axis."""
         return ".0%" if self.shares else ".2~f"
 
     @property

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from labelfold.app.compare._results import Comparison
 
 _MOST_NEXT = 20
-_MOST_SETTLED = 2000  # unlabelled rows, and labelled rows, in `settle`
-_MOST_LOOKED_AT = 5000  # unlabelled rows, and labelled rows, in `greedy_sample`
+_MOST_SETTLED = 2000  # most unlabelled, and most labelled, rows in `settle`
+_MOST_LOOKED_AT = 5000  # most unlabelled, and most labelled, rows in `greedy_sample`
 
 
 def next_rows(found: Comparison, model: Any, Z: np.ndarray | None) -> tuple[np.ndarray, Any, np.ndarray]:

@@ -55,17 +55,17 @@ def make_plan(
     components: int | Sequence[int] | None,
     test_size: float,
 ) -> Plan:
-    """Choose what to run, and check the parameters."""
+    """Return the plan of a comparison, and check the parameters."""
     if not 0 < test_size < 1:
         raise ValueError(
-            f"test_size is the share of labelled rows held back, between 0 and 1, not {test_size}."
+            f"test_size is the share of labelled rows held out, between 0 and 1, not {test_size}."
         )
     chosen, left_out = _methods(data, methods)
     budgets = [] if budgets is None else _whole("budgets", budgets)
     if budgets:  # raises an error now if there are too few labels for them
         splitter = LabelBudgetSplit(budgets, n_repeats=1, test_size=test_size, task=data.facts.task)
         next(splitter.split(None, data.y))
-    sizes = None if components is None else _sizes(components, data)
+    sizes = None if components is None else checked_sizes(components, data)
     runs = []
     for method in chosen:
         most = data.X.shape[1] if method.most is None else max(method.most(data.facts), 1)
@@ -122,8 +122,8 @@ def _default_size(method: Method, data: Data) -> int:
     return max(min(max(2 * natural, 20), d - 1, n, _MOST_COMPONENTS), 1)
 
 
-def _sizes(components: int | Sequence[int], data: Data) -> list[int]:
-    """Return the numbers of components asked for, checked."""
+def checked_sizes(components: int | Sequence[int], data: Data) -> list[int]:
+    """Return the given numbers of components, after a check."""
     d = data.X.shape[1]
     sizes = _whole("components", components)
     if not sizes or sizes[0] < 1:
@@ -147,7 +147,7 @@ def _whole(name: str, values: Any) -> list[int]:
 def image_sides(
     d: int, names: Sequence[str] | None, image_shape: tuple[int, ...] | None
 ) -> tuple[int, ...] | None:
-    """Return the shape of images of d columns, as given or from the names of the columns; None if they are none."""
+    """Return the shape of images with d columns: the given one or that of the column names; None if not images."""
     if image_shape is not None:
         shape = tuple(int(side) for side in image_shape)
         if prod(shape) != d or len(shape) not in (2, 3) or shape[2:] not in ((), (3,)):

@@ -39,8 +39,8 @@ class Comparison:
         deviation over the repeats), the distance to the best (paired by repeat, with its spread), seconds of fitting
         and of transforming the held-out rows, and the bytes of the embedding of all rows.
     choice : Choice or None
-        The recommended method, its expected score on new rows with a 90% interval, the number of labelled rows behind
-        that, and the methods that are equally good. None if there are no out-of-fold predictions.
+        The recommended method, its expected score on new rows with a 90% interval, the number of labelled rows used
+        for it, and the methods that are equally good. None if there are no out-of-fold predictions.
     best_ : str or None
         The recommended method. None if no method could be fitted.
     best_size_ : int or None
@@ -56,11 +56,11 @@ class Comparison:
     left_out : dict
         Methods that were not run, with the reason.
     notes : list of str
-        What else the user should know.
+        Further sentences for the user.
     settings : dict
-        What was compared, and how.
+        The settings of the comparison.
     stopped : {None, "ctrl-c", "time limit"}
-        What ended it early.
+        Why it ended early.
     """
 
     def __init__(
@@ -116,18 +116,19 @@ class Comparison:
 
     @cached_property
     def series(self) -> pd.DataFrame:
-        """Results with a ``label`` for each method and size, without a split that an early end left incomplete."""
+        """Results with a ``label`` for each method and size, without a split that was left incomplete."""
         rows = self.results[~self._cut_short()]
         return rows.assign(label=[self.label(m, k) for m, k in zip(rows["method"], rows["k"], strict=True)])
 
     def _cut_short(self) -> np.ndarray:
-        """Tell which results of the curve belong to a split that not every method finished."""
+        """Return a mask of results of the curve that belong to a split that not every method finished."""
         rows = self.results
         curve = rows["budget"] != self.settings.get("n_labelled")
         if not self.stopped or not curve.any():
             return np.zeros(len(rows), dtype=bool)
         last = rows.loc[curve, "repeat"].max()
-        smallest = rows.loc[curve & (rows["repeat"] == last), "budget"].min()  # the largest go first
+        # the largest budgets are run first
+        smallest = rows.loc[curve & (rows["repeat"] == last), "budget"].min()
         group = curve & (rows["repeat"] == last) & (rows["budget"] == smallest)
         before = curve & (rows["repeat"] == last - 1) & (rows["budget"] == smallest)
         return (group & (group.sum() < before.sum())).to_numpy(dtype=bool)
@@ -189,7 +190,7 @@ class Comparison:
         return self._leave_one_out(choice)
 
     def _leave_one_out(self, choice: Choice) -> Choice:
-        """Replace LabelFold's expected score by its leave-one-out score, which hides fewer labels than folds."""
+        """Replace LabelFold's expected score by its leave-one-out score, which uses more labels than folds do."""
         method = self._method_of(choice.chosen)
         if method != PREFERRED:
             return choice
@@ -216,7 +217,7 @@ class Comparison:
 
     @property
     def measure(self) -> Measure:
-        """The score that methods are compared by."""
+        """The score by which methods are compared."""
         if self.data is None:
             return Measure("accuracy", "accuracy")
         return self.data.measure
@@ -303,13 +304,13 @@ class Comparison:
 
     @cached_property
     def review(self) -> Review:
-        """What the report shows besides scores: maps, confusion, components, rows to label next."""
+        """The content of the report besides scores: maps, confusion, components, rows to label next."""
         from labelfold.app.compare._review import review
 
         return review(self)
 
     def forgo_review(self) -> None:
-        """Leave out of the report what needs further fits."""
+        """Leave out of the report everything that needs further fits."""
         from labelfold.app.compare._review import EMPTY
 
         self.__dict__["review"] = EMPTY

@@ -1,4 +1,4 @@
-"""What the report shows besides scores: maps, out-of-fold predictions, components, rows to label next."""
+"""The content of the report besides scores: maps, out-of-fold predictions, components, rows to label next."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 _MOST_MAPS = 2
 _MOST_POINTS = 20_000
-_LANDMARKS = 1000  # of a layout; more take seconds and look the same
-_MOST_SHOWN = 12  # components
-_MOST_LOOKED_AT = 2000  # rows for the correlations of views with columns
-_SURE = 0.8  # confidence in another class from which a label is listed as doubtful
+_LANDMARKS = 1000  # landmarks of a layout; more take seconds and look the same
+_MOST_SHOWN = 12  # most components shown
+_MOST_LOOKED_AT = 2000  # most rows for the correlations of views with columns
+_SURE = 0.8  # least confidence in another class for a label to be listed as doubtful
 
 
 @dataclass(frozen=True)
@@ -71,9 +71,9 @@ class HeldOutPredictions:
     confidence : ndarray of shape (l,)
         Confidence of the predictions; NaN if the method has none.
     tested : ndarray of bool of shape (l,)
-        Which rows were held out.
+        The rows that were held out.
     how : str
-        By folds or by leave-one-out, in words.
+        "folds" or "leave-one-out", in words.
     """
 
     guess: np.ndarray
@@ -82,7 +82,7 @@ class HeldOutPredictions:
     how: str
 
     def right(self, truth: np.ndarray) -> np.ndarray:
-        """Tell for each labelled row whether its prediction is right, with all of its labels."""
+        """Return for each labelled row whether its prediction is right, with all of its labels."""
         return np.array([np.all(one) for one in self.guess == truth], dtype=bool)
 
     def doubtful(self, truth: np.ndarray) -> np.ndarray:
@@ -93,12 +93,12 @@ class HeldOutPredictions:
 
 @dataclass(frozen=True)
 class Review:
-    """What the report shows besides scores.
+    """The content of the report besides scores.
 
     Attributes
     ----------
     maps : list of Map
-        Of the recommended method, then of another one, fitted with all labels.
+        The map of the recommended method, then of another one, fitted with all labels.
     left_out : HeldOutPredictions or None
         Predictions of labelled rows without their labels.
     strengths : ndarray of shape (k, d), or None
@@ -112,7 +112,7 @@ class Review:
     next_predicted : list of str
         Their predictions.
     next_confidence : ndarray
-        The confidences of these.
+        The confidences of these predictions.
     """
 
     maps: list[Map] = field(default_factory=list)
@@ -129,11 +129,11 @@ EMPTY = Review()
 
 
 def review(found: Comparison) -> Review:
-    """Fit the best methods on all rows, and gather what the report shows of them."""
+    """Fit the best methods on all rows, and return the content of the report about them."""
     if found.winner is None:
         return EMPTY
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the runs recorded them
+        warnings.simplefilter("ignore")  # the runs recorded the warnings
         model, data = found.fitted(), found.data
         embedded = np.asarray(model.transform(data.X)) if hasattr(model, "transform") else None
         rows, predicted, sure = next_rows(found, model, embedded)
@@ -212,7 +212,7 @@ def left_out(found: Comparison) -> HeldOutPredictions | None:
 
 
 def _predicted(found: Comparison) -> list[str]:
-    """Return the out-of-fold predictions of the recommended method, in each repeat, as stored."""
+    """Return the out-of-fold predictions of the recommended method as stored, one text for each repeat."""
     best = found.winner
     assert best is not None
     rows = found.results[
@@ -266,8 +266,8 @@ def plane(Z: np.ndarray, X: Any) -> tuple[np.ndarray, tuple[str, str] | None]:
     """Return an embedding in two dimensions, and the names of the axes if they have any.
 
     Two components stay as they are. More become a t-SNE layout, or two principal components if openTSNE is not
-    installed. A single component gets the main principal component of the columns as the second axis, less its
-    projection on the first.
+    installed. For a single component the second axis is the main principal component of the columns, orthogonal to
+    the first axis.
     """
     if Z.shape[1] == 1:
         other = _beside(Z[:, 0], X)

@@ -21,8 +21,8 @@ from labelfold.features._column_kind import AS_IS
 from labelfold.tables import Recipe
 
 
-class NothingHeldBack(ValueError):
-    """There are too few labels to hold any back. ``data`` holds the rows and labels, ``why`` the reason."""
+class NothingHeldOut(ValueError):
+    """There are too few labels to hold any out. ``data`` holds the rows and labels, ``why`` the reason."""
 
     def __init__(self, data: Data, why: str) -> None:
         super().__init__(
@@ -63,10 +63,10 @@ def compare(
     Methods are compared by repeated cross-validation: the labels of each fold are hidden once, while all rows stay
     in training. All methods use the same folds, so their differences are paired. Methods that are significantly
     worse than the best after a repeat are dropped. If LabelFold is not significantly worse than the best method, it
-    is recommended, otherwise the simplest such method.
+    is recommended, otherwise the simplest method that is not.
 
-    The score is accuracy; balanced accuracy where one class is five times as frequent as another; micro-averaged F1
-    for several labels a row; R² for numbers.
+    The score is accuracy; balanced accuracy if one class is five times as frequent as another; micro-averaged F1 for
+    several labels a row; R² for numbers.
 
     If a method fails, its results hold the error and the comparison goes on. Ctrl-C ends the comparison, which
     returns the results so far.
@@ -77,8 +77,8 @@ def compare(
         The rows. The columns of a table (pandas, polars or pyarrow) may be numbers, categories, dates, text or lists
         of numbers, with cells missing; see `labelfold.Recipe`.
     y : array-like of shape (n,), or (n, c) of 0 and 1
-        Their classes, several labels a row, or numbers; None, NaN or ``unlabeled`` (not among numbers) where
-        unknown.
+        Classes, several labels a row, or numbers. Unlabelled rows have None, NaN or ``unlabeled`` (for numbers only
+        None or NaN).
     methods : str or Method, or sequence of them, optional
         All that suit the data by default; ``left_out`` names the others with the reason.
     budgets : int or sequence of int, optional
@@ -89,12 +89,12 @@ def compare(
         Number of random draws of the folds, and of the labels of the curve.
     time_limit : float, optional
         Seconds for all runs; 40 to 600 by default, depending on the size of X. The results at that time are
-        returned. The first run of LabelFold is not limited. Another run is stopped after 15% of the limit (more where
-        methods are few), and its method is then not tried again at that size or a larger one.
+        returned. The first run of LabelFold is not limited. Another run is stopped after 15% of the limit (more if
+        there are few methods), and its method is then not tried again at that size or a larger one.
     random_state : int, default=0
         Seed of all random numbers.
     test_size : float, default=0.3
-        The share of labelled rows held back for the curve.
+        The share of labelled rows held out for the curve.
     scale : "auto", bool or str, default="auto"
         The form of the columns: "unit variance" (True), "ranks", "tf-idf" or "as they are" (False). "auto" takes
         tf-idf for counts of words, ranks for heavy tails, unit variance for columns in different units, and leaves
@@ -104,17 +104,17 @@ def compare(
     ids : sequence, optional
         Names of the rows, for the report; the id columns of a table by default.
     recipe : Recipe, optional
-        How to read a table, such as ``Recipe(category=["zip"])``, where the automatic choice is wrong.
+        How to read a table, such as ``Recipe(category=["zip"])``, if the automatic choice is wrong.
     image_shape : pair or triple of int, optional
         Height and width, if the columns are pixels, and 3 if each pixel is three columns (red, green, blue). Not
         needed for columns with names like ``pixel_0_7``.
     folder : path, optional
-        Where results are written, each as soon as it is known. The same call with the same folder resumes a
-        comparison that was stopped or killed.
+        The folder in which each result is written as soon as it is known. The same call with the same folder resumes
+        a comparison that was stopped or killed.
     progress : bool, default=True
         Show a progress bar with the time left.
     name : str
-        What the report calls the data.
+        Name of the data in the report.
     command : str, optional
         The command that started it, for the report.
     tell : callable, optional
@@ -124,7 +124,7 @@ def compare(
         Whether y holds classes or numbers. "auto" reads fractions as numbers, and whole numbers as classes unless
         nearly every labelled row has a different one; ``notes`` say how an ambiguous y was read.
     feature_names : sequence, optional
-        Names of the columns, for the report, where X is a matrix.
+        Names of the columns, for the report, if X is a matrix.
 
     Returns
     -------
@@ -200,13 +200,13 @@ def _check_numbers(repeats: int, time_limit: float | None) -> None:
 
 
 def _check_folds(data: Data, plan: Plan) -> None:
-    """Raise an error if no label can be held back, neither for folds nor for the curve."""
+    """Raise an error if no label can be held out, neither for folds nor for the curve."""
     if n_folds(data) or plan.budgets:
         return
     few = "every class has one labelled row only, so that none"
     if data.facts.numbers:
         few = f"y has a number in {count(data.labels.n_labelled, 'row')} only, so that too few"
-    raise NothingHeldBack(data, f"{few} can be held back")
+    raise NothingHeldOut(data, f"{few} can be held out")
 
 
 def _facts(data: Data, plan: Plan) -> dict[str, Any]:
@@ -246,7 +246,7 @@ def _wanted_rows(store: Store, plan: Plan, settings: dict[str, Any]) -> list[dic
 
 
 def _refuse_no_results(runs: Runs, stopped: str | None) -> None:
-    """Raise the error that says why there is no result."""
+    """Raise the error that explains why there is no result."""
     limit = f"{runs.clock.limit:g} s"
     if runs.given_up:
         raise ValueError(
@@ -262,7 +262,7 @@ def _refuse_no_results(runs: Runs, stopped: str | None) -> None:
 
 
 def _store_notes(store: Store) -> list[str]:
-    """Say what was found in the folder."""
+    """Return sentences about the results that were found in the folder."""
     notes = []
     if store.resumed:
         notes.append(

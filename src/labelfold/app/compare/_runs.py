@@ -49,12 +49,12 @@ class Runs:
         self._behind: set[Run] = set()
         self._refittable: dict[
             Run, Any
-        ] = {}  # models with ``refit(y)``, which keep what does not depend on y
+        ] = {}  # models with ``refit(y)``, which reuse results that do not depend on y
         self._told = False
         self._warm: set[str] = set()
 
     def go(self, curve: list[Split], progress: bool) -> str | None:
-        """Make the runs that are not in the store; return what stopped them early, or None."""
+        """Make the runs that are not in the store; return why they ended early, or None."""
         folds = list(fold_splits(self.data, self.repeats, self.seed))
         todo = [run.label for split in folds[:1] + curve for run in self._left(split)]
         try:
@@ -78,7 +78,7 @@ class Runs:
             self._first_answer()
 
     def _left(self, split: Split) -> list[Run]:
-        """Return the runs of a split that are not in the store, less the methods that were dropped."""
+        """Return the runs of a split that are not in the store, without the dropped methods."""
         return [
             run
             for run in self.runs
@@ -87,7 +87,7 @@ class Runs:
         ]
 
     def _whole(self, split: Split) -> bool:
-        """Tell whether a split is folds over all labels, not part of the curve."""
+        """Tell whether a split consists of folds over all labels, not of a part of the curve."""
         return split.budget == self.data.labels.n_labelled
 
     def _predictions(self, repeats: int) -> dict[Run, OutOfFold]:
@@ -106,7 +106,7 @@ class Runs:
                 self._behind.add(run)
 
     def _first_answer(self) -> None:
-        """Tell the first answer, once, when a few methods have finished a repeat."""
+        """Report the first answer, once, when a few methods have finished a repeat."""
         if self.tell is None or self._told:
             return
         found = {run.method.title: one for run, one in self._predictions(1).items()}
@@ -182,7 +182,7 @@ class Runs:
             return self._refittable[run].refit(part.y, full=True)
         rows = self.data.X if whole else self.data.X[part.train]
         model = run.make(rows, self.seed, self.scale, self.task).fit(rows, part.y)
-        if whole and callable(getattr(model, "refit", None)):  # of PCALS it is a parameter
+        if whole and callable(getattr(model, "refit", None)):  # for PCALS it is a parameter
             self._refittable[run] = model
         return model
 

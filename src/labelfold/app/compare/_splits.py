@@ -13,7 +13,7 @@ from labelfold.model_selection import LabelBudgetSplit, RepeatedSemiSupervisedKF
 
 # Below _FEW_LABELS labels there are more folds, so that more labels stay in training.
 _FOLDS, _MORE_FOLDS, _FEW_LABELS = 5, 10, 40
-# With fewer numbers the estimate of their variance, and so of R², is too poor.
+# With fewer numbers their variance, and so R², cannot be estimated well.
 _LEAST_NUMBERS = 8
 
 

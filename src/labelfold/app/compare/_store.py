@@ -37,16 +37,16 @@ _MOST_NOTE_BYTES = 2**16
 
 
 class Store:
-    """The rows of a comparison, in ``results.csv`` of a folder where one is given.
+    """The results of a comparison, stored in ``results.csv`` if a folder is given.
 
-    Rows on disk are reused if ``run.json`` has the same fingerprint (data, seed and version), whatever methods,
-    budgets, sizes and repeats they were computed for. Otherwise the file is renamed to ``results.previous.csv``, or
-    to the next free number. Only one store at a time can write to a folder.
+    Rows on disk are reused if ``run.json`` has the same fingerprint (data, seed and version), even if methods,
+    budgets, sizes and repeats differ. Otherwise the file is renamed to ``results.previous.csv``, or to the next free
+    number. Only one store at a time can write to a folder.
 
     Parameters
     ----------
     folder : path, optional
-        Where to write; None keeps the rows in memory. A `FolderLock` stays locked when the store is closed.
+        The folder; None keeps the rows in memory. A `FolderLock` stays locked when the store is closed.
     fingerprint : str
         Identifies data, seed and version.
 
@@ -59,7 +59,7 @@ class Store:
     unread : int
         Number of lines on disk that were damaged or repeated a row.
     set_aside : str or None
-        The name under which a file of other data, or a damaged one, was kept.
+        The new name of a file of other data, or of a damaged file.
     """
 
     def __init__(self, folder: str | os.PathLike | None, fingerprint: str):
@@ -107,7 +107,7 @@ class Store:
             self._lock = None
 
     def _append(self, line: bytes) -> None:
-        """Append a line to the file; if that fails, the file stays as it was."""
+        """Append a line to the file; if that fails, the file stays unchanged."""
         end = self._file.seek(0, os.SEEK_END)
         try:
             left = memoryview(line)
@@ -154,7 +154,7 @@ def _as_csv(rows: Iterable[dict[str, Any]]) -> bytes:
 
 
 def _free_name(results: Path) -> Path:
-    """Return the first of results.previous.csv, results.previous-2.csv, ... that is not there."""
+    """Return the first of results.previous.csv, results.previous-2.csv, ... that does not exist."""
     number, place = 1, results.with_name("results.previous.csv")
     while os.path.lexists(place):
         number += 1
@@ -186,8 +186,8 @@ def _read(results: Path) -> tuple[list[dict[str, Any]], int]:
     if len(whole) < len(content):
         with results.open("r+b") as file:
             file.truncate(len(whole))
-    # not splitlines, which also splits at characters that a message may hold; no message holds a newline, so an
-    # unbalanced quote spoils its own line only
+    # splitlines would also split at other characters, which a message may contain. No message contains a newline, so
+    # an unbalanced quote damages only its own line.
     lines = whole.split(b"\n")[1:-1]
     rows: dict[tuple, dict[str, Any]] = {}
     for line in lines:

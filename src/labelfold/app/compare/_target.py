@@ -10,9 +10,9 @@ from labelfold.app.io._problems import count
 from labelfold.labels import Labels, read_labels, wording
 
 _TASKS = ("binary", "multiclass", "multilabel", "regression")
-_FEW = 30  # labelled rows that may all be of different classes
-_MANY = 20  # different whole numbers; up to this many are classes
-_CODES = 0.75  # least share of the numbers from 0 or 1 up that occur, for class codes
+_FEW = 30  # most labelled rows that may all have different classes
+_MANY = 20  # up to this many different whole numbers are classes
+_CODES = 0.75  # class codes use at least this share of the numbers from 0 or 1 up
 
 
 def read_target_labels(
@@ -31,7 +31,7 @@ def read_target_labels(
     Parameters
     ----------
     y : array-like
-        As `labelfold.labels.read_labels` takes it.
+        The target, in any form that `labelfold.labels.read_labels` takes.
     n_rows : int, optional
         Rows of X.
     unlabeled : number, str or None, default=-1
@@ -39,7 +39,7 @@ def read_target_labels(
     task : {"auto", "classification", "regression"}, default="auto"
         Overrides the rule above.
     estimator : str
-        The name of the reader, for messages.
+        Name of the caller, for messages.
 
     Returns
     -------

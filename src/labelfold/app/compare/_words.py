@@ -21,13 +21,13 @@ _MUCH = 0.02
 
 
 def answer(found: Comparison) -> str:
-    """Name the recommended method and its expected score, with the interval and the number of labelled rows."""
+    """Return a sentence with the recommended method and its expected score, its interval and the number of labels."""
     best, choice, measure = found.winner, found.choice, found.measure
     if best is None:
         return "No method could be fitted; the table has the error of each."
     name = sized(found, best)
     if choice is None:
-        return f"{name} reached {measure.stated(best['mean'])} on rows held back."
+        return f"{name} reached {measure.stated(best['mean'])} on rows held out."
     return (
         f"{name}: expect {measure.stated(choice.expected)} on new rows "
         f"(90% interval {measure.show(choice.low)} to {measure.show(choice.high)}, from "
@@ -36,7 +36,7 @@ def answer(found: Comparison) -> str:
 
 
 def two_scores(found: Comparison) -> str:
-    """Say why the expected score differs from the score in the table; "" if they hardly differ."""
+    """Return a sentence on why the expected score differs from that in the table; "" if they hardly differ."""
     choice = found.choice
     one = None if choice is None else found.out_of_fold.get(choice.chosen)
     if choice is None or one is None or abs(choice.expected - one.score) < _MUCH:
@@ -49,7 +49,7 @@ def two_scores(found: Comparison) -> str:
 
 
 def _standing(found: Comparison) -> list[str]:
-    """Name the methods that are equally good, or say by how much the best is ahead of the next."""
+    """Return sentences on the equally good methods, or on how far the best is ahead of the next."""
     choice = found.choice
     if choice is None or len(found.out_of_fold) < 2:
         return []
@@ -92,7 +92,7 @@ def details(found: Comparison) -> list[str]:
 
 
 def _what_it_is(found: Comparison, best: Any) -> str:
-    """Say in a few words what the recommended method is."""
+    """Return a few words about the recommended method."""
     words = gloss(best["method"])
     return f"{found.methods[best['method']].title}: {words}." if words else ""
 
@@ -153,7 +153,7 @@ def _joined(parts: list[str]) -> str:
 
 
 def _size(found: Comparison, best: Any) -> list[str]:
-    """Say that another size scored higher, if one did."""
+    """Return a sentence if another size scored higher."""
     at = found.table[(found.table["budget"] == found.budget_) & (found.table["method"] == best["method"])]
     top = at.loc[at["mean"].idxmax()]
     if top["label"] == best["label"]:
@@ -165,7 +165,7 @@ def _size(found: Comparison, best: Any) -> list[str]:
 
 
 def _without(found: Comparison, best: Any) -> list[str]:
-    """Compare with the best method without reduction, or with it, whichever the recommended one is not."""
+    """Return a comparison with the best method of the other kind: without reduction, or with it."""
     reduces = found.methods[best["method"]].embeds
     ranked = found.ranking.dropna(subset="mean")
     others = ranked[[found.methods[m].embeds != reduces for m in ranked["method"]]]
@@ -184,7 +184,7 @@ def _without(found: Comparison, best: Any) -> list[str]:
 
 
 def _elsewhere(found: Comparison, best: Any) -> list[str]:
-    """Name the budgets at which another method was ahead."""
+    """Return a sentence with the budgets at which another method was ahead."""
     lines = found.lines[
         [found.methods[m].embeds == found.methods[best["method"]].embeds for m in found.lines["method"]]
     ]
@@ -198,7 +198,7 @@ def _elsewhere(found: Comparison, best: Any) -> list[str]:
 
 
 def _guessing(found: Comparison, best: Any) -> list[str]:
-    """Say that the best is hardly better than a constant prediction, if it is so."""
+    """Return a sentence if the best is hardly better than a constant prediction."""
     share = guess(found)
     at = found.table[(found.table["label"] == best["label"]) & (found.table["budget"] == found.budget_)]
     if share is None or best["mean"] - at["spread"].fillna(0).max() > share:

@@ -1,4 +1,4 @@
-"""Addresses of databases, such as ``sqlite:///shop.db``; none of them is ever written with its password."""
+"""Addresses of databases, such as ``sqlite:///shop.db``. The password of an address is never shown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from labelfold.app.io._problems import FileProblem, did_you_mean, existing_file, one_line
 
-# The password, between user and host. The last @ ends it, since a password may contain one, and blanks.
+# The password, between user and host. It may contain @ and blanks, so the last @ ends it.
 _USER = r"(?P<before>[A-Za-z][\w+.-]*://[^/\s:@]*:)"
 _PASSWORD, _ANY_PASSWORD = re.compile(rf"{_USER}\S*@"), re.compile(rf"{_USER}.*@", re.DOTALL)
 _KEY = re.compile(r"(?P<before>[?&](?:ssl)?password=)[^&\s]*", re.IGNORECASE)
@@ -59,7 +59,7 @@ class Database:
 
     @property
     def name(self) -> str:
-        """Its name in reports."""
+        """The name of the database in reports."""
         return self.path.name if self.path else f"{self.url.database or self.url.username} on {self.url.host}"
 
     def sentence(self, error: BaseException | str) -> str:
@@ -92,9 +92,9 @@ def database_at(address: str) -> Database:
 
     try:
         url = make_url(address).set(drivername=_DRIVERS[kind])
-        if "@" in (url.host or ""):  # the rest of a password
+        if "@" in (url.host or ""):  # the password was cut at an @
             raise ValueError
-    except Exception:  # SQLAlchemy's own message has the address in it
+    except Exception:  # the message of SQLAlchemy contains the address
         raise FileProblem(
             f"{shown} is not a whole address; it should read like postgresql://user:password@host:5432/database, "
             "with %40 for an @ in the password."

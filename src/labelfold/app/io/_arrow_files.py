@@ -19,7 +19,7 @@ _FEATHER_1 = b"FEA1"
 
 
 def read_arrow(path: Path, kind: str, request: Request) -> Any:
-    """Read an Arrow file, an Arrow stream or a Feather file; a `Stream` of a large one."""
+    """Read an Arrow file, an Arrow stream or a Feather file; a large file as a `Stream`."""
     import pyarrow as pa
 
     try:
@@ -37,7 +37,7 @@ def read_arrow(path: Path, kind: str, request: Request) -> Any:
         return checked(path, pa.concat_tables(blocks).unify_dictionaries() if blocks else empty)
     except FileProblem:
         raise
-    except Exception as error:  # what is written in the file about its columns can be wrong in any way
+    except Exception as error:  # the metadata of a damaged file can be wrong in any way
         raise FileProblem(
             f"{path} is not a whole Arrow or Feather file: {one_line(error)}; write or copy it again."
         ) from error
@@ -47,7 +47,7 @@ def _opened(path: Path) -> Any:
     """Open an Arrow file or stream."""
     import pyarrow as pa
 
-    source = pa.OSFile(str(path))  # not a map, which would hold what was read in memory
+    source = pa.OSFile(str(path))  # a memory map would keep the pages that were read in memory
     try:
         return pa.ipc.open_file(source)
     except pa.ArrowInvalid:

@@ -11,9 +11,9 @@ import scipy.sparse as sp
 
 from labelfold.tables._arrow import written
 
-# Number of characters shown of a cell, and of columns that are searched.
+# Number of characters shown of a cell, and number of columns that are searched.
 _LONGEST, _SEARCHED = 20_000, 200
-_AT_ONCE = 10_000  # rows whose digests are made
+_AT_ONCE = 10_000  # rows whose digests are computed at once
 
 
 class Cells:
@@ -43,13 +43,13 @@ class Cells:
         return f"column {j + 1}" if self.names is None else self.names[j]
 
     def row(self, i: int, columns: Sequence[int] | None = None) -> list[tuple[int, str]]:
-        """Return the cells of a row as text, with their columns; for a sparse matrix those that are not 0.
+        """Return (column, text) for each cell of a row; for a sparse matrix only for the cells that are not 0.
 
         Parameters
         ----------
         i : int
         columns : sequence of int, optional
-            Which ones; all unless given.
+            Columns to return; all by default.
         """
         if self._table:
             chosen = range(self.d) if columns is None else columns
@@ -65,12 +65,12 @@ class Cells:
         ]
 
     def digests(self, rows: Sequence[int] | np.ndarray | None = None) -> list[str]:
-        """Return a digest of 16 hexadecimal digits for each of some rows.
+        """Return a digest of 16 hexadecimal digits for each row.
 
         Parameters
         ----------
         rows : sequence of int, optional
-            Which ones; all unless given.
+            Rows to digest; all by default.
         """
         chosen = np.arange(self.n) if rows is None else np.asarray(rows, dtype=np.int64)
         found: list[str] = []
@@ -84,7 +84,7 @@ class Cells:
         if self._table:
             import pyarrow.compute as pc
 
-            # one text a row, with marks between cells and for missing ones that no cell is likely to hold
+            # one text for each row; the marks between cells and for missing cells are unlikely to occur in a cell
             columns = [written(column) for column in self.raw.take(rows).columns]
             joined = pc.binary_join_element_wise(
                 *columns, "\x1f", null_handling="replace", null_replacement="\x00"
@@ -107,7 +107,7 @@ class Cells:
         return digest.hexdigest()
 
     def holding(self, text: str, columns: Sequence[int] | None = None) -> np.ndarray:
-        """Tell which rows have a cell that contains a text, in any case; for a matrix none.
+        """Return a mask (n,) of the rows with a cell that contains a text, ignoring case. All False for a matrix.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Reads CSV files by pyarrow. The separator and the encoding are detected."""
+"""Reads CSV files with pyarrow. The separator and the encoding are detected."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from labelfold.app.io._problems import FileProblem, listed, one_line, printable
 
 _SEPARATORS = ",;\t|"
 _LOOKED_AT, _LINES = 1 << 18, 200
-# More is read of a file whose first lines are very long: until this many lines, or bytes.
+# If the first lines are very long, more of the file is read: until it has this many lines, or this many bytes.
 _WHOLE_LINES, _LONGEST_START = 3, 1 << 26
-# Bytes that pyarrow reads at a time, and the most of one cell.
+# Bytes that pyarrow reads at a time, and the largest size of a cell.
 _BLOCK, _LARGEST_BLOCK = 1 << 23, 1 << 30
 csv.field_size_limit(max(csv.field_size_limit(), _LARGEST_BLOCK))
-# The mark of UTF-32 begins with that of UTF-16.
+# Byte-order marks. That of UTF-32 begins with that of UTF-16, so it comes first.
 _MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
@@ -44,15 +44,15 @@ class Dialect(NamedTuple):
     ----------
     separator : str
     encoding : str
-        The one given, or utf-8, utf-16, or cp1252 for other bytes.
+        The given encoding, or utf-8, utf-16, or cp1252 for other bytes.
     errors : str
         How bytes that the encoding cannot decode are handled.
     header : list of str
-        The names as written.
+        The column names as written.
     names : list of str
-        The names of the columns, made unique.
+        The column names, made unique.
     skipped : int
-        Lines up to the end of the header.
+        Number of lines up to the end of the header.
     """
 
     separator: str
@@ -82,7 +82,7 @@ def dialect_of(path: Path, kind: str, given: str | None = None) -> Dialect:
     lines = lines[above:]
     separator = max(_SEPARATORS, key=lambda mark: (_columns(lines, mark), mark == usual))
     if _columns(lines, separator) < 2:
-        # rows of all lengths, or one column: then what separates no cells in it
+        # rows of different lengths, or a single column: take a separator that does not occur in the cells
         alone = [mark for mark in _SEPARATORS if _columns(lines, mark) == 1]
         separator = usual if usual in lines[0] or not alone else alone[0]
     rows = csv.reader(lines, delimiter=separator)
@@ -95,7 +95,7 @@ def dialect_of(path: Path, kind: str, given: str | None = None) -> Dialect:
         )
     body = [row for row in rows if row]
     if body and all(len(row) == len(names) + 1 for row in body) and any(row[-1] for row in body):
-        names = ["", *names]  # R writes no name above the names of rows
+        names = ["", *names]  # R writes no header cell above the row names
     header = [
         printable(re.sub(r"[\r\n]+", " ", name.strip())) or f"Unnamed: {j}" for j, name in enumerate(names)
     ]
@@ -109,7 +109,7 @@ def distinct_names(header: list[str]) -> list[str]:
     ['a', 'a.2', 'a.1', 'a.3']
     """
     taken, seen, names = set(header), set(), []
-    numbers: dict[str, Iterator[int]] = {}  # the next of each name: many of one take no longer each
+    numbers: dict[str, Iterator[int]] = {}  # the next number for each name
     for name in header:
         if name in seen:
             tries = (f"{name}.{i}" for i in numbers.setdefault(name, count(1)))
@@ -129,7 +129,7 @@ def _above_header(lines: list[str]) -> int:
     if re.fullmatch(rf"sep=[{_SEPARATORS}]\s*", lines[0]):
         return 1
     above = next((i for i, line in enumerate(lines) if not line.startswith("#")), 0)
-    # a header may begin with # too; it has as many cells as the rows
+    # a header may also begin with #; it has as many cells as the rows
     cells = max(_columns(lines[above:], mark) for mark in _SEPARATORS) if above else 0
     while above and cells > 1 and any(lines[above - 1].count(mark) == cells - 1 for mark in _SEPARATORS):
         above -= 1
@@ -141,7 +141,7 @@ def _found(start: bytes) -> str:
     marked = next((name for mark, name in _MARKS.items() if start.startswith(mark)), None)
     if marked is not None:
         return marked
-    # letters of most languages leave every other byte of UTF-16 zero
+    # for most languages every other byte of UTF-16 is zero
     low, high = (start[place::2].count(0) for place in (1, 0))
     often = 0.4 * len(start) / 2
     return "utf-16-le" if low > often > high else "utf-16-be" if high > often > low else "utf-8"
@@ -150,9 +150,9 @@ def _found(start: bytes) -> str:
 def _known(path: Path, given: str) -> str:
     """Return the normalised name of a text encoding, or raise an error if there is no such encoding."""
     try:
-        "".encode(given)  # refuses codecs of bytes too
+        "".encode(given)  # also refuses codecs that do not encode text
         name = codecs.lookup(given).name
-        return "utf-8-sig" if name == "utf-8" else name  # with the mark or without
+        return "utf-8-sig" if name == "utf-8" else name  # with or without a byte-order mark
     except (LookupError, ValueError):
         raise FileProblem(
             f"--encoding is the name of an encoding of text, such as utf-8, cp1251 or shift_jis, not {given!r}."
@@ -170,7 +170,7 @@ def _decoded(path: Path, decoder: codecs.IncrementalDecoder, part: bytes, *, fin
 
 
 def _columns(lines: list[str], separator: str) -> int:
-    """Return the number of cells of the header if most lines have as many, or all have one more, otherwise 0."""
+    """Return the number of cells of the header if most lines have as many or all have one more; otherwise 0."""
     try:
         widths = [len(row) for row in csv.reader(lines, delimiter=separator) if row]
     except csv.Error:
@@ -189,11 +189,11 @@ class CsvFile:
     ----------
     path : Path
     kind : {"csv", "tsv"}
-        The separator by the ending of the file, used if the lines do not show it.
+        The format by the ending of the file. It decides the separator if the lines do not.
     note : callable
-        Called with a sentence about what was done to read the file.
+        Called with a sentence for each step taken to read the file.
     encoding : str, optional
-        Found from the file unless given.
+        The encoding; detected by default.
     """
 
     def __init__(
@@ -214,7 +214,7 @@ class CsvFile:
                 return action()
             except FileProblem:
                 raise
-            except Exception as error:  # pyarrow's, and what the packed file beneath it raises
+            except Exception as error:  # from pyarrow, or from unpacking the file
                 text = one_line(error)
                 if "UTF8" in text and self.dialect.encoding == "utf-8":
                     self.dialect = self.dialect._replace(encoding=_MIXED)
@@ -279,7 +279,7 @@ class _Made(io.RawIOBase):
         self.file, self.parts, self.left = file, parts, b""
 
     def readable(self) -> bool:
-        """Say that this can be read."""
+        """Return True: the file can be read."""
         return True
 
     def readinto(self, buffer: Any) -> int:
@@ -295,7 +295,7 @@ class _Made(io.RawIOBase):
         return count
 
     def close(self) -> None:
-        """Close the file beneath."""
+        """Close the underlying file."""
         self.file.close()
         super().close()
 

@@ -1,4 +1,4 @@
-"""Databases by SQLAlchemy: read-only queries in blocks, and writing of new tables."""
+"""Databases, accessed with SQLAlchemy: read-only queries in blocks, and writing of new tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from labelfold.app.io._gathered import CELLS, gathered, table_of
 from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed
 from labelfold.app.io._sources import Request
 
-# What fails is told by a sentence; otherwise the traceback of a connection that cannot be closed is printed.
+# Errors are reported as one sentence. Without this handler the traceback of a connection that fails to close is
+# printed too.
 logging.getLogger("sqlalchemy").addHandler(logging.NullHandler())
 _SELECTS = ("select", "with", "values", "from", "table")
 # Strings, quoted names and comments; a semicolon in them does not end a statement.
@@ -24,8 +25,8 @@ _QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", r
 _REMARK = re.compile(r"^(?:\s|\(|--[^\n]*(?:\n|$)|/\*.*?\*/)*", re.DOTALL)
 _LOCKED = re.compile(r"database (?:table )?is locked|could not set lock|conflicting lock", re.IGNORECASE)
 _WRITES = re.compile(r"read-?only|data-modifying|INTO is not allowed", re.IGNORECASE)
-_BUFFERED = 10_000  # rows, by SQLAlchemy
-_DUCKDB = "256MB"  # of memory
+_BUFFERED = 10_000  # rows buffered by SQLAlchemy
+_DUCKDB = "256MB"  # memory limit
 # Seconds to wait for another program's lock, and for a server to answer.
 _PATIENCE = 5
 _TYPES = {"b": "Boolean", "i": "BigInteger", "u": "BigInteger", "f": "Double"}
@@ -67,7 +68,7 @@ def refuse_other_statements(query: str) -> None:
 
 def _blocks(where: Database, connection: Any, query: str, request: Request) -> Iterator[Any]:
     """Yield the result of a query as Arrow tables."""
-    # a % is a %, and no parameter
+    # % is an ordinary character, not a parameter
     options = {"stream_results": True, "no_parameters": True, "max_row_buffer": _BUFFERED}
     result = connection.execution_options(**options).exec_driver_sql(query)
     written = list(map(str, result.keys()))
@@ -94,7 +95,7 @@ def _table(where: Database, connection: Any, wanted: str | None) -> tuple[str | 
     if wanted in there:
         return None, wanted
     schema, dot, name = wanted.partition(".")
-    # DuckDB puts the name of the file before that of a schema
+    # DuckDB puts the name of the file before the name of the schema
     if dot and schema in {known.split(".")[-1] for known in inspector.get_schema_names()}:
         beside = _tables_of(inspector, schema)
         if name in beside:
@@ -134,13 +135,13 @@ def _connected(where: Database, *, write: bool = False) -> Iterator[Any]:
     except FileProblem:
         raise
     except _errors(where) as error:
-        raise _worded(where, error) from None  # its message can hold the address
+        raise _worded(where, error) from None  # the original message may contain the address
 
 
 def _engine(where: Database, write: bool) -> Any:
     import sqlalchemy as sa
 
-    # one connection, closed after its use; a rollback before that would fail, loudly, where the disk did
+    # One connection, closed after use. After a disk error a rollback on return would fail and print a traceback.
     pool: dict[str, Any] = {"poolclass": sa.NullPool, "pool_reset_on_return": None}
 
     if where.kind == "sqlite":
@@ -148,14 +149,14 @@ def _engine(where: Database, write: bool) -> Any:
 
         assert where.path is not None
         uri = f"{where.path.resolve().as_uri()}?mode={'rw' if write else 'ro'}"
-        # the module would begin no transaction before a table is made, which then stayed where its rows fail
+        # By default sqlite3 creates a table outside the transaction, and the table stays if writing its rows fails.
         how: dict[str, Any] = {"uri": True, "timeout": _PATIENCE, "isolation_level": None}
         engine = sa.create_engine("sqlite://", creator=lambda: sqlite3.connect(uri, **how), **pool)
         begin = "BEGIN IMMEDIATE" if write else "BEGIN"
         sa.event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
         return engine
     if where.kind == "duckdb":
-        # it would keep what it has read of the file, and put what does not fit beside it
+        # limits the cache of DuckDB, and keeps its temporary files out of the folder of the data
         config = {"memory_limit": _DUCKDB, "temp_directory": tempfile.gettempdir()}
         options = {"read_only": not write, "config": config}
         return sa.create_engine(where.url, connect_args=options, **pool)
@@ -168,7 +169,7 @@ def _engine(where: Database, write: bool) -> Any:
 
 
 def _errors(where: Database) -> tuple[type[Exception], ...]:
-    """Return the exceptions of SQLAlchemy, and those that a driver raises itself while fetching."""
+    """Return the exceptions of SQLAlchemy, and those that the driver raises while fetching."""
     from sqlalchemy.exc import SQLAlchemyError
 
     driver = import_module({"sqlite": "sqlite3", "duckdb": "duckdb", "postgresql": "psycopg"}[where.kind])
@@ -207,7 +208,7 @@ def write_new_table(where: Database, name: str, columns: Mapping[str, Sequence[A
     ----------
     where : Database
     name : str
-        A new table.
+        The name of the new table.
     columns : mapping of str to array
         Numbers, booleans, or text.
     """

@@ -19,7 +19,7 @@ from labelfold.app.io._locks import lock
 from labelfold.app.io._problems import FileProblem, one_line, writable_file
 
 _UNFINISHED = re.compile(r"\.[0-9a-f]{16}\.part")
-_SWEEPS = os.name == "posix"  # elsewhere nothing can be renamed while it is held open for its lock
+_SWEEPS = os.name == "posix"  # elsewhere a file that is open for its lock cannot be renamed
 
 
 @contextmanager
@@ -52,7 +52,7 @@ def finished_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
     done = False
     try:
         while not done:
-            # a random name, made by exclusive creation: neither a file nor a link planted there is ever written to
+            # exclusive creation under a random name: an existing file or link is never written to
             file = (aside := _aside(place.parent)).open("xb")
             with _unswept(aside) as held:
                 with file:
@@ -114,9 +114,7 @@ def finished_together(folder: Path, names: Iterable[str]) -> Iterator[Path]:
         with _unswept(aside):
             yield aside
             written = {path.name for path in aside.iterdir()}
-            for place in sorted(
-                places, key=lambda place: place.name not in written
-            ):  # nothing is removed before
+            for place in sorted(places, key=lambda place: place.name not in written):  # removals come last
                 (aside / place.name).replace(place) if place.name in written else place.unlink(
                     missing_ok=True
                 )

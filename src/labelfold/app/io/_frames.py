@@ -20,12 +20,12 @@ from labelfold.tables._blocks import BLOCK, Blocks, Sampler
 from labelfold.tables._column import matching
 from labelfold.tables._numbers import numbers
 
-# Larger files, in bytes, are read in blocks; the factor estimates the unpacked size of packed files.
+# Files larger than this, in bytes, are read in blocks. The unpacked size of a packed file is estimated by the factor.
 LARGE, _TIMES = 1 << 29, 5
 
 
 def read_csv(path: Path, kind: str, request: Request) -> Any:
-    """Read a text file with named columns, all cells as text; a `Stream` of a large file."""
+    """Read a text file with named columns, all cells as text; a large file as a `Stream`."""
     file = CsvFile(path, kind, request.note, request.reading.encoding)
     if is_large(path):
         return checked(path, Stream(file.dialect.names, file.blocks, file.attempt))
@@ -33,12 +33,12 @@ def read_csv(path: Path, kind: str, request: Request) -> Any:
 
 
 def read_parquet(path: Path, kind: str, request: Request) -> Any:
-    """Read a Parquet file, columns of the types they have; a `Stream` of a large file."""
+    """Read a Parquet file, with its column types; a large file as a `Stream`."""
     return checked(path, _parquet_stream(path) if is_large(path) else _read_parquet(path))
 
 
 def is_large(path: Path) -> bool:
-    """Tell whether a file is to be read a block at a time."""
+    """Tell whether a file is read a block at a time."""
     return path.stat().st_size * (_TIMES if is_packed(path) else 1) > LARGE
 
 
@@ -101,7 +101,7 @@ def chosen(path: Any, columns: Sequence[str], role: str, wanted: Sequence[str]) 
 
 
 def as_written(table: Any, names: Sequence[str], *, coded: bool = False) -> Any:
-    """Return some columns as a DataFrame, text columns as written, or as categories."""
+    """Return some columns as a DataFrame: text columns as written, or as categories if ``coded``."""
     import pandas as pd
 
     columns = {}
@@ -116,7 +116,7 @@ def as_written(table: Any, names: Sequence[str], *, coded: bool = False) -> Any:
 
 
 def plain_numbers(path: Any, table: Any) -> np.ndarray:
-    """Return a table of numbers as one array (float32 if all are), or name the first cell that is not a number."""
+    """Return a table of numbers as one array, float32 if all columns are; an error names the first other cell."""
     columns = []
     for name in table.column_names:
         cells = table.column(name)
@@ -150,7 +150,7 @@ def _read_parquet(path: Path) -> Any:
             return table.drop_columns([name for name in index if name in table.column_names])
     except FileProblem:
         raise
-    except Exception as error:  # what is written in the file about its columns can be wrong in any way
+    except Exception as error:  # the metadata of a damaged file can be wrong in any way
         raise _no_parquet(path, error) from error
 
 

@@ -15,7 +15,7 @@ from labelfold.tables._arrow import as_arrow, written
 
 # Above this size in bytes, blocks are kept in a temporary file.
 _IN_MEMORY = 1 << 27
-# Cells that are turned from Python's values into columns at a time.
+# Number of Python values that are converted to columns at a time.
 CELLS = 1 << 18
 _NUMBERS = {int, float, Decimal}
 _TYPED = {int, float, bool, str, bytes, date, datetime, timedelta, list, tuple}
@@ -84,7 +84,7 @@ class _Spool:
             ) from error
 
     def blocks(self) -> Iterator[Any]:
-        """Yield the blocks as they were added."""
+        """Yield the blocks in the order in which they were added."""
         import pyarrow as pa
 
         for start, end in zip(self.places, self.places[1:], strict=False):

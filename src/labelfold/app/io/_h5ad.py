@@ -17,7 +17,7 @@ from labelfold.app.io._frames import chosen
 from labelfold.app.io._problems import FileProblem, did_you_mean, listed, one_line, read_from
 from labelfold.app.io._sources import Matrix, Request
 
-# What the copy of a file has more than the file.
+# Names of the embedding, and of the columns of predictions, in a written copy.
 EMBEDDING, PREDICTION = "X_labelfold", "labelfold"
 
 
@@ -95,7 +95,7 @@ def write_copy(
         for part in _parts(source):
             file.write(part)
         file.flush()
-        with h5py.File(file.name, "r+", locking=False) as made:  # an unfinished file is locked already
+        with h5py.File(file.name, "r+", locking=False) as made:  # the unfinished file already has a lock
             if embedding is not None:
                 obsm = made.require_group("obsm")
                 anndata.io.write_elem(obsm, EMBEDDING, np.asarray(embedding, dtype=np.float32))
@@ -107,7 +107,7 @@ def write_copy(
             order = list(obs.attrs.get("column-order", ()))
             for name, values in columns.items():
                 title, values = f"{PREDICTION}_{name.replace(' ', '_').replace('/', '_')}", np.asarray(values)
-                named = values.dtype.kind != "f"  # of a class, which may be a number
+                named = values.dtype.kind != "f"  # class names, even if they are numbers
                 anndata.io.write_elem(obs, title, pd.Categorical(values.astype(str)) if named else values)
                 order += [title] if title not in order else []
             obs.attrs["column-order"] = np.array(order, dtype=object)
@@ -126,7 +126,7 @@ def _parts(path: Path) -> Iterator[bytes]:
 
 @contextmanager
 def _worded(path: Path) -> Iterator[None]:
-    """Turn errors about a file into one sentence, and hide the warnings of anndata."""
+    """Turn errors about a file into one sentence, and suppress the warnings of anndata."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -135,7 +135,7 @@ def _worded(path: Path) -> Iterator[None]:
         raise
     except BlockingIOError:
         raise FileProblem(f"{path} is locked by another program; close it there, or read a copy.") from None
-    except Exception as error:  # HDF5 holds anything, and what a file says of itself can be wrong in any way
+    except Exception as error:  # a damaged HDF5 file can raise any error
         if "unable to lock" in str(error):
             raise FileProblem(
                 f"{path} is locked by another program; close it there, or read a copy."

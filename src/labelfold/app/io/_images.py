@@ -19,14 +19,15 @@ from labelfold.tables._blocks import in_order
 
 FILE, CLASS = "file", "class"
 _UNLABELLED = ("unlabelled", "unlabeled")
-# Images of one size, up to this many pixels a side, are read at it; others at the default size.
+# If all images have one size, of at most this many pixels a side, they are read at that size; otherwise at the
+# default.
 _LARGEST, _USUAL = 64, (32, 32)
-_HEADERS = 200  # that are looked at to see whether they do
-_AT_ONCE = 256  # files
+_HEADERS = 200  # number of images whose size is checked
+_AT_ONCE = 256  # files read by one task
 _CHANNELS = ("red", "green", "blue")
 _MOST_BYTES = 1 << 33
-_MOST_PIXELS = 1 << 27  # of one image
-# Pillow also knows formats for which it starts other programs, such as Ghostscript for PostScript of any name.
+_MOST_PIXELS = 1 << 27  # most pixels of one image
+# Formats that Pillow decodes itself. For others, such as PostScript, it starts programs.
 _FORMATS = (
     "PNG",
     "JPEG",
@@ -83,7 +84,7 @@ def with_pixels(where: Any, table: Any, column: str, request: Request) -> tuple[
     column : str
         Its column of paths.
     request : Request
-        Has the size, and whether in colour.
+        Contains the size, and whether images are read in colour.
 
     Returns
     -------
@@ -124,7 +125,7 @@ def with_pixels(where: Any, table: Any, column: str, request: Request) -> tuple[
     with warnings.catch_warnings():
         warnings.simplefilter(
             "ignore", Image.DecompressionBombWarning
-        )  # such an image is left out, and named
+        )  # the image is left out, and a note names it
         with read_from(where):
             for start, (some, good) in zip(starts, in_order(work, starts), strict=True):
                 X[start : start + len(some)], read[start : start + len(some)] = some, good
@@ -169,7 +170,7 @@ def _usual_size(root: Path, paths: Sequence[str | None]) -> tuple[int, int]:
         try:
             with _opened(root / (paths[i] or "")) as image:
                 sizes[image.height, image.width] += 1
-        except Exception:  # told where it is read
+        except Exception:  # reported when the image is read
             continue
     same = next(iter(sizes)) if len(sizes) == 1 else _USUAL
     return same if max(same) <= _LARGEST else _USUAL
@@ -177,14 +178,14 @@ def _usual_size(root: Path, paths: Sequence[str | None]) -> tuple[int, int]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    """Open an image, where it is a file and no pipe that would be waited for."""
+    """Open an image, if it is a regular file: reading from a pipe could wait for ever."""
     from PIL import Image
 
     if not path.is_file():
         raise ValueError("it is no file")
     Image.init()
     formats = [name for name in _FORMATS if name in Image.OPEN]
-    # Pillow would not close a file that it cannot read
+    # Pillow does not close a file that it cannot read
     with path.open("rb") as file, Image.open(file, formats=formats) as image:
         yield image
 
@@ -192,7 +193,7 @@ def _opened(path: Path) -> Iterator[Any]:
 def _read_some(
     root: Path, paths: Sequence[str | None], size: tuple[int, int], colour: bool, start: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return images as rows, and which of them could be read."""
+    """Return images as rows, and a mask of those that could be read."""
     some = paths[start : start + _AT_ONCE]
     X = np.zeros((len(some), size[0] * size[1] * (3 if colour else 1)), dtype=np.float32)
     good = np.zeros(len(some), dtype=bool)
@@ -200,14 +201,14 @@ def _read_some(
         try:
             if name:
                 X[i], good[i] = _read(root / name, size, colour).ravel(), True
-        except Exception as error:  # a damaged image can fail in any decoder; it is named and left out
+        except Exception as error:  # a decoder can raise any error
             if failure_to_read(error):
                 raise
     return X, good
 
 
 def _read(path: Path, size: tuple[int, int], colour: bool) -> np.ndarray:
-    """Return an image as numbers from 0 to 255, upright, on white where it is transparent."""
+    """Return an image as numbers from 0 to 255, upright, with transparent parts on white."""
     from PIL import Image, ImageOps
 
     height, width = size
@@ -215,7 +216,7 @@ def _read(path: Path, size: tuple[int, int], colour: bool) -> np.ndarray:
     with _opened(path) as image:
         if image.width * image.height > _MOST_PIXELS:
             raise ValueError("it unpacks to too many pixels")
-        image.draft(mode, (2 * width, 2 * height))  # a large JPEG is unpacked at a fraction of its size
+        image.draft(mode, (2 * width, 2 * height))  # a large JPEG is decoded at a reduced size
         flat = _plain(ImageOps.exif_transpose(image), mode)
     if flat.size != (width, height):
         flat = flat.resize((width, height), Image.Resampling.BILINEAR)
@@ -223,7 +224,7 @@ def _read(path: Path, size: tuple[int, int], colour: bool) -> np.ndarray:
 
 
 def picture(path: Path, side: int) -> Any:
-    """Return an image in colour, upright, within a largest size; None if it cannot be read."""
+    """Return an image in colour, upright, with sides of at most ``side`` pixels; None if it cannot be read."""
     from PIL import ImageOps
 
     try:
@@ -235,15 +236,15 @@ def picture(path: Path, side: int) -> Any:
             flat = _plain(ImageOps.exif_transpose(image), "RGB")
         flat.thumbnail((side, side))
         return flat
-    except Exception:  # a damaged image can fail in any decoder, each its own way
+    except Exception:  # a decoder can raise any error
         return None
 
 
 def _plain(image: Any, mode: str) -> Any:
-    """Return an image of any mode as one of 8 bits a pixel and channel."""
+    """Return an image of any mode as one with 8 bits for each pixel and channel."""
     from PIL import Image
 
-    if image.mode[0] in "IF":  # 16 bits or more, which Pillow would cut off at 255
+    if image.mode[0] in "IF":  # 16 bits or more; Pillow would clip them at 255
         values = np.asarray(image, dtype=np.float64)
         low, high = float(values.min()), float(values.max())
         top = (

@@ -1,4 +1,4 @@
-"""JSON lines: an object a line, nested ones as columns of their own, such as ``address.city``."""
+"""JSON lines: one object a line. Fields of nested objects become columns such as ``address.city``."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from labelfold.app.io._problems import FileProblem, one_line
 from labelfold.app.io._sources import Request
 
 _CHUNK = 1 << 24
-# Lines of a chunk that are searched for keys.
+# Number of lines of a chunk that are searched for keys.
 _LOOKED_AT = 500
-# Deepest nesting that pyarrow is given: unlike Python it has no limit of its own.
+# Deepest nesting that is passed to pyarrow, which has no limit of its own.
 _MOST_BRACKETS = 1000
 
 
 def read_json_lines(path: Path, kind: str, request: Request) -> Any:
-    """Read JSON lines, or an array of objects; a `Stream` of a large file."""
+    """Read JSON lines, or an array of objects; a large file as a `Stream`."""
     with open_text(path) as file:
         start = file.read(1 << 16)
     if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
@@ -34,7 +34,7 @@ def read_json_lines(path: Path, kind: str, request: Request) -> Any:
 
 
 def _of_lines(path: Path, request: Request) -> Iterator[Any]:
-    """Yield the lines as Arrow tables, some megabytes at a time, each with the columns and types of its lines."""
+    """Yield the lines as Arrow tables of some megabytes; their columns and types may differ."""
     as_text: dict[str, Any] = {}
     told = False
     first = 1
@@ -65,7 +65,7 @@ def _chunks(path: Path) -> Iterator[bytes]:
 
 
 def _parsed(chunk: bytes, as_text: dict[str, Any]) -> Any:
-    """Return lines parsed by pyarrow; None if it cannot, such as a key with numbers and text.
+    """Return lines parsed by pyarrow; None if it cannot parse them, for example a key with numbers and text.
 
     Text that looks like a date stays text, as in a CSV file; ``as_text`` collects the keys of such columns.
     """
@@ -110,7 +110,7 @@ def _in_order(table: Any, names: list[str]) -> Any:
 
 
 def _dates_as_text(kind: Any) -> Any:
-    """Return the type with dates replaced by text; None if it contains no dates."""
+    """Return a type with dates replaced by text; None if it contains no dates."""
     import pyarrow as pa
 
     if pa.types.is_timestamp(kind):
@@ -124,7 +124,7 @@ def _dates_as_text(kind: Any) -> Any:
 
 
 def _objects(path: Path, chunk: bytes, first: int) -> Iterator[dict[str, Any]]:
-    """Yield the objects of lines, or raise an error for a line without one."""
+    """Yield the objects of lines, or raise an error for a line that is not an object."""
     for number, line in zip(count(first), chunk.split(b"\n"), strict=False):
         if not line.strip():
             continue
@@ -144,7 +144,7 @@ def _objects(path: Path, chunk: bytes, first: int) -> Iterator[dict[str, Any]]:
 
 
 def _of_array(path: Path) -> Iterator[Any]:
-    """Yield the objects of a file that is one array of them."""
+    """Yield the objects of a file that holds one array of objects."""
     try:
         with open_text(path) as file:
             found = json.load(file)
@@ -156,7 +156,7 @@ def _of_array(path: Path) -> Iterator[Any]:
 
 
 def _from_objects(objects: Iterable[dict[str, Any]]) -> Any:
-    """Return objects as an Arrow table; a key that not all of them have is null in the others."""
+    """Return objects as an Arrow table; a key that an object lacks is null."""
     rows = [dict(_flat(one)) for one in objects]
     names = list(dict.fromkeys(name for row in rows for name in row))
     return table_of(names, [[row.get(name) for name in names] for row in rows])
@@ -182,7 +182,7 @@ def _refuse_other_keys(path: Path, chunk: bytes) -> None:
     for line in lines:
         try:
             found = json.loads(line)
-        except (ValueError, RecursionError):  # said where it is read
+        except (ValueError, RecursionError):  # reported when the line is read
             return
         keys += found if isinstance(found, dict) else ()
     if len(lines) == _LOOKED_AT and len(set(keys)) > 0.5 * len(keys):

@@ -16,11 +16,11 @@ from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed,
 from labelfold.app.io._sources import Reading, Request, find, read
 from labelfold.tables._column import matching
 
-# Common names of the column of labels, and of row numbers, in labelling tools.
+# Usual names of the column of labels, and of the column of row numbers, in labelling tools.
 _LABELS = ("label", "labels", "class", "target", "y", "choice", "category", "annotation", "annotations")
 ROWS = ("row", "row_number", "row number", "rows", "index")
-# What `labelfold label` writes of each label, after the row number and the ids. The newest line of a row holds, and
-# an empty label takes it back.
+# Columns of a file of `labelfold label`, after the row number and the ids. The last line of a row counts, and an
+# empty label removes the label.
 JOURNAL = ("label", "time", "who", "how")
 _LONGEST_HEADER = 1 << 20
 
@@ -33,7 +33,7 @@ class LabelFile:
     path : path
         A CSV file, or any other table.
     targets : sequence of str
-        The column of labels, or several columns of 0 and 1; by default found by its name.
+        The column of labels, or several columns of 0 and 1; by default found by name.
     note : callable
         Called with a sentence about what was done.
     """
@@ -46,7 +46,7 @@ class LabelFile:
         names = list(self.cells)
         self.journal = set(JOURNAL) <= set(names)
         self.targets = [JOURNAL[0]] if self.journal else self._label_columns(targets)
-        # a table may have columns that are called as those of the journal are
+        # a table may have columns with the names of the journal's columns
         self.keys = (
             names[: names.index(JOURNAL[0])] if self.journal else [n for n in names if n not in self.targets]
         )
@@ -65,7 +65,7 @@ class LabelFile:
         return as_written(frame, frame.column_names)
 
     def _of_page(self) -> Any:
-        """Return the cells of a file that `labelfold label` writes, as far as they can be read; None of another."""
+        """Return the readable cells of a file written by `labelfold label`; None for another file."""
         import pandas as pd
 
         path = self.path
@@ -108,17 +108,17 @@ class LabelFile:
             raise FileProblem(f"{self.path} begins with {first!r}; it needs a header, such as row,label.")
 
     def merged(self, y: Any, ids: Any, n: int, where: Any) -> Any:
-        """Return the labels of n rows: those of the file, otherwise those that the rows had before.
+        """Return the labels of n rows: from the file if it has one for the row, otherwise from ``y``.
 
         Parameters
         ----------
         y : Series, array or None
-            The labels that the rows have themselves.
+            The labels of the table itself.
         ids : DataFrame or None
-            What names the rows.
+            The id columns of the rows.
         n : int
         where : path
-            Where the rows are.
+            The source of the rows, for messages.
         """
         import pandas as pd
 
@@ -154,11 +154,11 @@ class LabelFile:
         """Match by columns with the names of the ids, or by the column that contains most ids."""
         shared = [name for name in ids if name in self.keys]
         if self.journal and not shared:
-            return None  # it has the ids of rows where these are of use, and the numbers of rows in any case
+            return None  # a journal always has row numbers
         pairs = [(ids[shared], self.cells[shared])] if shared else []
         if not shared and ids.shape[1] == 1:
             pairs = [(ids, self.cells[[key]]) for key in self.keys]
-            # a labelling tool may put a folder of its own before the name of a file
+            # a labelling tool may add a folder before the name of a file
             bare = ids.map(lambda name: PurePath(cell_text(name)).name)
             if bare.iloc[:, 0].is_unique:
                 pairs += [
@@ -209,7 +209,7 @@ class LabelFile:
 
 
 def _newest(rows: np.ndarray, lines: np.ndarray) -> np.ndarray:
-    """Tell which lines are the last of their row.
+    """Return a mask of the lines that are the last of their row.
 
     >>> _newest(np.array([4, 7, 4]), np.array([0, 1, 2])).tolist()
     [False, True, True]
@@ -224,7 +224,7 @@ def _keys(frame: Any) -> Iterable[tuple[str, ...]]:
 
 
 def cell_text(cell: Any) -> str:
-    """Return a cell as text, "" where it is missing.
+    """Return a cell as text, "" if it is missing.
 
     >>> cell_text(3.0), cell_text(float("nan")), cell_text(" a ")
     ('3', '', 'a')
@@ -235,7 +235,7 @@ def cell_text(cell: Any) -> str:
 
 
 def _as_text(y: Any) -> list[str | None]:
-    """Return labels as text, None where there is none: an empty one, or -1 unless the classes are -1 and 1."""
+    """Return labels as text, None for unlabelled: an empty cell, or -1 unless the classes are -1 and 1."""
     said = [cell_text(value) or None for value in (y.astype(object) if hasattr(y, "astype") else y)]
     classes = {*said} - {None} == {"-1", "1"}
     return said if classes else [None if value == "-1" else value for value in said]

@@ -1,4 +1,4 @@
-"""The lines of a file that `labelfold label` writes, read so that damage to one of them costs that one only."""
+"""Reads the lines of a file written by `labelfold label`. A damaged line does not affect the others."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import io
 from collections.abc import Sequence
 from typing import NamedTuple
 
-# A cell may hold the end of a line, between quotes; of so many lines one row is made at most.
+# A quoted cell may contain line breaks. A row has at most this many lines.
 _LINES_OF_A_ROW = 20
 
 
 class LabelLines(NamedTuple):
-    """What a file of labels holds.
+    """The content of a file of labels.
 
     Attributes
     ----------
     rows : list of list of str
-        Cells, those of the header first.
+        Cells; the first row is the header.
     bad : int
-        How many lines cannot be read.
+        Number of lines that cannot be read.
     whole : int
-        Where what was not finished begins, in bytes; the size of the file where all of it was.
+        Number of bytes up to an unfinished last line; the size of the file if every line is finished.
     """
 
     rows: list[list[str]]
@@ -37,7 +37,7 @@ def label_lines(content: bytes) -> LabelLines:
     """
     *lines, left = content.split(b"\n")
     rows: list[list[str]] = []
-    bad, good, i = 0, 0, 0  # good: how many lines lie up to the end of the last row
+    bad, good, i = 0, 0, 0  # good: number of lines up to the end of the last row
     while i < len(lines):
         row, taken = _row_at(lines, i, len(rows[0]) if rows else 0)
         if row is not None:
@@ -45,7 +45,7 @@ def label_lines(content: bytes) -> LabelLines:
             good = i + taken
         bad += row is None
         i += taken
-    # a write that was interrupted in a cell with the end of a line in it leaves whole lines
+    # an interrupted write of a cell with line breaks leaves complete lines
     last = len(lines)
     if good < last <= good + _LINES_OF_A_ROW and _quotes_open(lines[good:]):
         bad, last = bad - (last - good), good
@@ -58,7 +58,7 @@ def _quotes_open(lines: Sequence[bytes]) -> bool:
 
 
 def _row_at(lines: Sequence[bytes], start: int, width: int) -> tuple[list[str] | None, int]:
-    """Return the row that begins at a line, None where none does, and of how many lines it is."""
+    """Return the row that begins at a line, None if there is none, and its number of lines."""
     for taken in range(1, min(_LINES_OF_A_ROW, len(lines) - start) + 1):
         some = lines[start : start + taken]
         if _quotes_open(some):
@@ -72,7 +72,7 @@ def _row_at(lines: Sequence[bytes], start: int, width: int) -> tuple[list[str] |
 
 
 def _cells(line: bytes, width: int) -> list[str] | None:
-    """Return the cells of one row, of which there should be so many; None where it has others, or is no text."""
+    """Return the cells of one row; None if there are not ``width`` cells, or if it is not text."""
     try:
         (row,) = csv.reader(io.StringIO(line.decode("utf-8-sig"), newline=""), strict=True)
     except (ValueError, csv.Error):

@@ -13,8 +13,8 @@ from typing import IO, Any, BinaryIO
 
 from labelfold.app.io._problems import FileProblem, failure_to_read, listed, one_line, read_from
 
-# Refused: what unpacks to more than the first, and to more times its size than the second. Tables and models stay far
-# below; a file that is made to fill the memory comes near 1000 times.
+# A file is refused if it unpacks to more than ALWAYS bytes and to more than TIMES its size. Tables and models stay
+# far below this factor; decompression bombs reach about 1000.
 ALWAYS, TIMES = 1 << 30, 200
 _LONGEST_LINE = 1 << 26
 
@@ -50,18 +50,18 @@ def unpacked_name(path: Path) -> Path:
 
 
 def zip_sizes(path: Path) -> dict[str, int] | None:
-    """Return how large each member of a zip archive is, unpacked; None where a file is no archive."""
+    """Return the unpacked size of each member of a zip archive; None if the file is not an archive."""
     try:
         with zipfile.ZipFile(path) as archive:
             return {member.filename: member.file_size for member in archive.infolist()}
     except zipfile.BadZipFile as error:
-        if said := failure_to_read(error):  # is_zipfile would not tell that it could not read the file
+        if said := failure_to_read(error):  # is_zipfile does not report a read error
             raise FileProblem(f"{path} could not be read: {said}.") from error
         return None
 
 
 def open_text(path: Path) -> BinaryIO:
-    """Open a text file, unpacked where it ends in .gz, .bz2, .zst or .zip and then within the bounds."""
+    """Open a text file. A file that ends in .gz, .bz2, .zst or .zip is unpacked, within the limits."""
     if not is_packed(path):
         return path.open("rb")
     with _unpacking(path):
@@ -75,9 +75,7 @@ def _unpacking(path: Path) -> Iterator[None]:
         yield
     except FileProblem:
         raise
-    except (
-        Exception
-    ) as error:  # damage shows in gzip, bz2, zipfile, zlib, lzma or pyarrow, in each as another error
+    except Exception as error:  # each unpacking library has its own errors
         raise FileProblem(
             f"{path} is damaged or cut short: {one_line(error)}; write or copy it again."
         ) from error
@@ -88,13 +86,13 @@ def _open_zip(path: Path) -> Any:
 
 
 def _table_in(path: Path) -> str:
-    """Return the one table in a zip archive, or say why there is none."""
+    """Return the name of the only table in a zip archive, or raise an error if there is not exactly one."""
     with read_from(path):
         members = _members(path)
     if any(member.flag_bits & 1 for member in members):
         raise FileProblem(f"{path} is locked with a password; unpack it first.")
     named = [member.filename for member in members]
-    # beside a table a text says what is in it
+    # documentation beside the table is ignored
     named = [name for name in named if not name.lower().endswith((".txt", ".md", ".pdf"))] or named
     if len(named) != 1:
         raise FileProblem(
@@ -137,7 +135,7 @@ class _Bounded(io.RawIOBase):
         self.total = self.line = 0
 
     def readable(self) -> bool:
-        """Say that this can be read."""
+        """Return True: the file can be read."""
         return True
 
     def readinto(self, buffer: Any) -> int:
@@ -156,6 +154,6 @@ class _Bounded(io.RawIOBase):
         return len(part)
 
     def close(self) -> None:
-        """Close the file beneath."""
+        """Close the underlying file."""
         self.file.close()
         super().close()

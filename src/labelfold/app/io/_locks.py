@@ -1,4 +1,4 @@
-"""Locks of the system on open files. They end with the process, even if it is killed."""
+"""Locks of the operating system on open files. They end with the process, even if it is killed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if sys.platform == "win32":
     import msvcrt
 
     def lock(handle: int) -> bool | None:
-        """Lock an open file; False where another holds it, None where the file system knows no locks."""
+        """Lock an open file; return False if another process holds the lock, None if locks are not supported."""
         try:
             msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
         except PermissionError:
@@ -21,7 +21,7 @@ else:
     import fcntl
 
     def lock(handle: int) -> bool | None:
-        """Lock an open file or folder; False where another holds it, None where the file system knows no locks."""
+        """Lock an open file or folder; return False if another process holds the lock, None if not supported."""
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

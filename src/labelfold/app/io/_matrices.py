@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,14 +15,14 @@ from labelfold.app.io._limits import open_text, refuse_bomb, zip_sizes
 from labelfold.app.io._problems import FileProblem, did_you_mean, listed, one_line
 from labelfold.app.io._sources import Matrix, Request
 
-# More columns than this, most of them empty, are an error in the file.
+# More columns than this, if most of them are empty, are refused as an error in the file.
 _MOST_UNUSED = 10_000_000
 
 
 def read_npz(
     path: Path, target: str | None, ids: Sequence[str] = ()
 ) -> tuple[Any, np.ndarray | None, list[str] | None, Any]:
-    """Return X, the target (``y`` or ``Y`` unless named), the feature names and the ids of an NPZ file."""
+    """Return X, the target (``y`` or ``Y`` by default), the feature names and the ids of an NPZ file."""
     arrays = _Arrays(path)
     X = _matrix(path, arrays)
     name = target if target is not None else next((n for n in ("y", "Y") if n in arrays), None)
@@ -53,7 +54,7 @@ def _ids(path: Path, arrays: Mapping[str, np.ndarray], ids: Sequence[str], n: in
 
 
 def read_svmlight(path: Path, index_base: int | None) -> tuple[Any, np.ndarray, int]:
-    """Return X, y and the index that the first column has in an svmlight file."""
+    """Return X, y and the index of the first column (0 or 1) of an svmlight file."""
     from sklearn.datasets import load_svmlight_file
 
     try:
@@ -70,7 +71,7 @@ def read_svmlight(path: Path, index_base: int | None) -> tuple[Any, np.ndarray, 
         ) from error
     X = sp.csr_array(X)
     first = int(X.indices.min(initial=1))
-    # decided here, not by scikit-learn, so that new rows are read with the base of the rows fitted on
+    # decided here, not by scikit-learn, so that new rows are read with the base of the fitted rows
     if index_base is None:
         index_base = min(first, 1)
     if first < index_base:
@@ -81,13 +82,13 @@ def read_svmlight(path: Path, index_base: int | None) -> tuple[Any, np.ndarray, 
             f"{path} has an index of {d:,}, which would make as many columns, though it holds {X.nnz:,} values in "
             "all; number the columns from 1 up without gaps."
         )
-    # in place: the arrays are this function's own, and may be most of the memory
+    # in place, because these arrays may fill most of the memory
     X.indices -= index_base
     return sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], max(d, 0))), y, index_base
 
 
 class _Arrays(Mapping):
-    """The arrays of an NPZ file, each unpacked when it is used, with a limit on their size."""
+    """The arrays of an NPZ file. Each is unpacked when it is used, with a limit on its size."""
 
     def __init__(self, path: Path) -> None:
         sizes = zip_sizes(path)
@@ -127,14 +128,14 @@ class _Arrays(Mapping):
                 raise FileProblem(
                     f"{self.path} holds an array of Python objects, which is never opened; save numbers or strings."
                 ) from None
-            # a damaged zip member can fail in zipfile, zlib or NumPy's header parser, each its own way
+            # zipfile, zlib and NumPy's header parser have errors of their own
             raise FileProblem(
                 f"{self.path} is not a whole NPZ file: {one_line(error)}; write or copy it again."
             ) from error
 
 
 def _matrix(path: Path, arrays: Mapping[str, np.ndarray]) -> Any:
-    """Build X: dense, in scipy.sparse.save_npz's layout, or from the parts of a CSR matrix under X_*."""
+    """Build X: dense, in the layout of scipy.sparse.save_npz, or from the parts of a CSR matrix under X_*."""
     if "X" in arrays:
         X = arrays["X"]
         if X.ndim != 2 or X.dtype.kind not in "fiub":
@@ -165,12 +166,12 @@ def _matrix(path: Path, arrays: Mapping[str, np.ndarray]) -> Any:
 
 
 def _floats(X: Any) -> Any:
-    """Return X as float64, or as it is where it is float32."""
+    """Return X as float64, or unchanged if it is float32."""
     return X if X.dtype == np.float32 else X.astype(np.float64, copy=False)
 
 
 def npz_source(path: Path, kind: str, request: Request) -> Matrix:
-    """Read an NPZ file: X, and the arrays of labels and names beside it."""
+    """Read an NPZ file: X, and the arrays of labels and names."""
     if len(request.targets) > 1:
         raise _no_choice(path, request)
     target = request.targets[0] if request.targets else None
@@ -181,7 +182,7 @@ def npz_source(path: Path, kind: str, request: Request) -> Matrix:
 
 
 def npy_source(path: Path, kind: str, request: Request) -> Matrix:
-    """Read an NPY file: X and nothing else."""
+    """Read an NPY file, which holds X only."""
     if request.targets and not request.optional:
         raise FileProblem(
             f"{path} holds one array and no target; name a file of labels beside it with --labels."
@@ -189,7 +190,11 @@ def npy_source(path: Path, kind: str, request: Request) -> Matrix:
     if request.ids:
         raise FileProblem(f"{path} has no named columns, so none can be an id or dropped.")
     try:
-        X = np.load(path, allow_pickle=False)
+        with path.open("rb") as file:
+            # not the file itself, of which NumPy reads on its own and takes a failure of the disk for the end
+            X = np.load(
+                SimpleNamespace(read=file.read, readline=file.readline, seek=file.seek), allow_pickle=False
+            )
     except (Exception, MemoryError) as error:
         raise FileProblem(
             f"{path} is not a whole NPY file of numbers: {one_line(error)}; write it with numpy.save, or copy it "
@@ -208,7 +213,7 @@ def svmlight_source(path: Path, kind: str, request: Request) -> Matrix:
     if request.targets and not request.optional:
         raise _no_choice(path, request)
     X, y, index_base = read_svmlight(path, request.index_base)
-    # every line begins with a label, whatever it means, so that a file beside it is what is meant
+    # every line has a label, perhaps a placeholder; a separate file of labels replaces it
     return Matrix(X, None if request.optional else y, index_base=index_base)
 
 

@@ -1,9 +1,9 @@
-"""Models on disk: skops files with a small JSON note beside the model, never a pickle.
+"""Models on disk: skops files with a small JSON note, never pickles.
 
-A model file is a zip. ``labelfold.json`` says what it is (format version, method, feature names) and is read
-first; the rest is skops' format, in which labelfold's classes have the public paths of `labelfold.saved`, never the
-module they are defined in. Loading builds objects only of types on an allow-list: these paths and what skops itself
-trusts (scikit-learn's estimators, NumPy and SciPy arrays, plain containers).
+A model file is a zip archive. ``labelfold.json`` describes it (format version, method, feature names) and is read
+first. The rest is in the format of skops; classes of labelfold have their public paths (`labelfold.saved`), not those
+of the defining modules. Loading builds only objects whose types are on an allow-list: these paths and the types that
+skops trusts (scikit-learn's estimators, NumPy and SciPy arrays, plain containers).
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from labelfold.app.io._problems import FileProblem, existing_file, listed, one_l
 from labelfold.saved import public_path, public_paths
 
 FORMAT = "labelfold-model"
-FORMAT_VERSION = 2  # 1 named modules
+FORMAT_VERSION = 2  # version 1 stored module paths
 _NOTE = "labelfold.json"
 _SCHEMA = "schema.json"
 _VERSIONS = ("labelfold", "scikit-learn")
 _NOTE_LIMIT = 256 * 2**20
 
-# Arrays that skops knows only under their older names, and the type of an array, which it stores as an empty one.
+# Arrays that skops knows only under older names, and the dtype of an array, which it stores as an empty array.
 _HARMLESS = {"scipy.sparse._csr.csr_array", "scipy.sparse._csr.csr_matrix", "numpy.dtype"}
 
 
@@ -57,9 +57,9 @@ def save_model(model: Any, path: str | os.PathLike, **notes: Any) -> Path:
     model : estimator
         A labelfold or scikit-learn estimator, or a pipeline of them.
     path : path
-        Where to write; an existing file is replaced, and only by a complete one.
+        The file to write. An existing file is replaced when the new one is complete.
     **notes : JSON values
-        Anything to keep beside the model, such as ``target="species"``.
+        Further information to save, such as ``target="species"``.
 
     Returns
     -------
@@ -98,8 +98,8 @@ def save_model(model: Any, path: str | os.PathLike, **notes: Any) -> Path:
 def load_model(path: str | os.PathLike) -> Any:
     """Load a model saved by :func:`save_model`.
 
-    Nothing in the file is built before every type in it has been found on the allow-list; a file with any
-    other type is refused with a :class:`FileProblem` that names it.
+    Every type in the file is checked against the allow-list before any object is built. A file with another type is
+    refused with a :class:`FileProblem` that names the type.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def load_model(path: str | os.PathLike) -> Any:
 
 
 def read_model(path: str | os.PathLike) -> SavedModel:
-    """Load a model together with the notes saved beside it; see :func:`load_model`."""
+    """Load a model and its notes; see :func:`load_model`."""
     import skops.io
 
     path = existing_file(path)
@@ -180,16 +180,16 @@ def _packed(dumped: bytes, note: dict[str, Any], compression: int = zipfile.ZIP_
             archive.writestr(name, content)
         archive.writestr(_NOTE, json.dumps(note))
     packed, unpacked = buffer.getvalue(), sum(m.file_size for m in archive.infolist())
-    # what would be taken for a file that is made to fill the memory is not compressed
+    # a file that would be refused as a decompression bomb is stored without compression
     small = compression == zipfile.ZIP_STORED or unpacked <= most_unpacked(len(packed))
     return packed if small else _packed(dumped, note, zipfile.ZIP_STORED)
 
 
 def _publish(node: Any) -> None:
-    """Give each class of labelfold in a part of a schema its public path; leave those that have none as they are."""
+    """Replace the path of each labelfold class in a part of a schema by its public path, if it has one."""
     if isinstance(node, dict):
         module, name = node.get("__module__"), node.get("__class__")
-        # A dict of the user's may have such keys too; its values are nodes, not text.
+        # A dict of the user may have the same keys; its values are nodes, not text.
         if isinstance(module, str) and isinstance(name, str) and module.split(".")[0] == "labelfold":
             path = public_path(module, name) or f"{module}.{name}"
             node["__module__"], _, node["__class__"] = path.rpartition(".")
@@ -198,7 +198,7 @@ def _publish(node: Any) -> None:
 
 
 def _read_note(path: Path, data: bytes) -> dict[str, Any]:
-    """Return the notes of a model file; check that it is one, and that this version can read it."""
+    """Return the notes of a model file, or raise an error if it is not one or has another format version."""
     if not data.startswith(b"PK"):
         raise _foreign(path, "it is no zip file, and pickles are never opened")
     try:
@@ -239,7 +239,7 @@ def _read_note(path: Path, data: bytes) -> dict[str, Any]:
     named = names is None or (isinstance(names, list) and all(isinstance(n, str) for n in names))
     if not named or not isinstance(n_features, int | None):
         raise _damaged(path, f"its {_NOTE} does not list columns")
-    # the rest is told, not used: what is not of its kind is not told
+    # the other notes are only displayed; a note of the wrong type is dropped
     return {name: value if _KINDS.get(name, _anything)(value) else None for name, value in meta.items()}
 
 
@@ -260,7 +260,7 @@ def _listing(kind: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 
 def _weighed(value: Any) -> bool:
-    """Tell whether this is a name and a number."""
+    """Tell whether a value is a pair of a name and a number."""
     return (
         isinstance(value, list) and len(value) == 2 and _text(value[0]) and isinstance(value[1], int | float)
     )
@@ -301,10 +301,10 @@ def _other_versions(meta: dict[str, Any]) -> str:
 
 
 def _series(text: str) -> str:
-    """Return what of a version matters to a saved model: 1.9 of 1.9.2."""
+    """Return the part of a version that matters for saved models, such as 1.9 of 1.9.2."""
     return ".".join(text.split(".")[:2])
 
 
 def _refused(unknown: list[str]) -> list[str]:
-    """Return the types skops does not know that are not labelfold's own either."""
+    """Return the types that are neither known to skops nor labelfold's own."""
     return sorted(set(unknown) - public_paths().keys() - _HARMLESS)

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-# Control characters, those that turn the direction of writing, and bytes of a file name that are no text.
+# Control characters, marks that change the writing direction, and bytes of a file name that are not text.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
-# What the system says where the disk or the network behind a file fails, whatever the file holds.
+# Messages of the operating system for a failing disk or network, independent of the content of the file.
 _FAILURES = tuple(
     os.strerror(getattr(errno, name, errno.EIO)) for name in ("EIO", "ESTALE", "ETIMEDOUT", "ENODEV")
 )
@@ -25,7 +25,7 @@ class FileProblem(ValueError):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Give `` (did you mean 'a' or 'b'?)`` for the names nearest to ``name``, or nothing.
+    """Return `` (did you mean 'a' or 'b'?)`` for the names nearest to ``name``; "" if none is near.
 
     >>> did_you_mean("lable", ["label", "weight"])
     " (did you mean 'label'?)"
@@ -38,7 +38,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def listed(names: Iterable[object], most: int = 5) -> str:
-    """Join names for a sentence, the first few of many.
+    """Return names joined for a sentence; of many names the first few and the number of others.
 
     >>> listed(["a", "b"])
     "'a', 'b'"
@@ -60,7 +60,7 @@ def count(number: int, thing: str) -> str:
 
 
 def existing_file(path: str | os.PathLike) -> Path:
-    """Return ``path`` as a Path when it is a readable file with something in it, else raise FileProblem."""
+    """Return ``path`` as a Path if it is a readable file and not empty, else raise FileProblem."""
     path = Path(path)
     if path.is_dir():
         raise FileProblem(f"{path} is a folder; name the file in it.")
@@ -81,7 +81,7 @@ def existing_file(path: str | os.PathLike) -> Path:
 
 
 def failure_to_read(error: BaseException | None) -> str:
-    """Return what the system said where it could not read a file; "" where it is its content that is wrong.
+    """Return the message of the operating system if it could not read a file; "" if the content is at fault.
 
     >>> failure_to_read(ValueError("no table")), failure_to_read(OSError(5, "Input/output error"))
     ('', 'Input/output error')
@@ -95,7 +95,7 @@ def failure_to_read(error: BaseException | None) -> str:
 
 @contextmanager
 def read_from(path: object) -> Iterator[None]:
-    """Say of a file that the system could not read that this is so, whatever its reader took the failure for."""
+    """Raise a FileProblem if the operating system could not read a file, even if its reader raised another error."""
     try:
         yield
     except (OSError, FileProblem) as error:
@@ -107,11 +107,11 @@ def read_from(path: object) -> Iterator[None]:
 
 
 def writable_file(path: str | os.PathLike) -> Path:
-    """Return ``path`` as a Path when a file can be written there, else raise FileProblem."""
+    """Return ``path`` as a Path if a file can be written there, else raise FileProblem."""
     path = Path(path)
     if path.is_dir():
         raise FileProblem(f"{path} is a folder; name the file to write in it.")
-    # a finished file takes the place of what is there: never that of a device or a pipe
+    # the finished file replaces the existing one, which must not be a device or a pipe
     if path.exists() and not path.is_file():
         raise FileProblem(f"{path} is a device or a pipe; name a file to write.")
     writable_folder(path.parent, make=False)
@@ -126,9 +126,9 @@ def refuse_input(output: Path, *given: object) -> None:
     Parameters
     ----------
     output : Path
-        What is to be written.
+        The file to write.
     *given : path, database or None
-        What is read.
+        The sources that are read.
     """
     for where in given:
         path = getattr(where, "path", where)
@@ -142,7 +142,7 @@ def writable_folder(path: str | os.PathLike, *, make: bool = True) -> Path:
     try:
         if make:
             path.mkdir(parents=True, exist_ok=True)
-        # permission bits do not show a read-only or full disk, so write a file
+        # permission bits do not show a read-only or full disk, so a file is written
         with tempfile.TemporaryFile(dir=path):
             pass
     except FileNotFoundError:

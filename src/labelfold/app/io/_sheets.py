@@ -1,4 +1,4 @@
-"""Sheets of workbooks, Excel's and OpenDocument's, read by calamine."""
+"""Sheets of Excel and OpenDocument workbooks, read with calamine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from labelfold.app.io._limits import refuse_bomb, zip_sizes
 from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed, one_line
 from labelfold.app.io._sources import Request
 
-_LOOKED_AT = 20  # rows, for the one that holds the names
+_LOOKED_AT = 20  # rows that are searched for the header
 
 
 def read_sheet(path: Path, kind: str, request: Request) -> Any:
@@ -67,7 +67,7 @@ def _blocks(path: Path, name: str, rows: Iterator[Sequence[Any]], request: Reque
         request.note(f"{path} has columns of the same name; the later ones are called {listed(renamed)}.")
     unnamed = {j for j, cell in enumerate(header) if cell == ""}
     for block in in_blocks(rows, len(names)):
-        # a column without a name and without a cell is only wide formatting
+        # a column without a name and without a value exists only by its formatting
         unnamed -= {j for j in unnamed if any(row[j] != "" for row in block)}
         yield table_of(names, [[_value(cell) for cell in row] for row in block]).drop_columns(
             [names[j] for j in unnamed]

@@ -1,4 +1,4 @@
-"""Data sets of scikit-learn, as tables for examples."""
+"""Data sets of scikit-learn as tables, for examples."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ SETS = {
 
 
 def truth(name: str) -> np.ndarray:
-    """Return the labels of a set, digits as numbers and classes by name."""
+    """Return the labels of a data set, digits as numbers and classes by name."""
     return _load(name)[2]
 
 
 def write(name: str, path: str | Path | None, labels: int | None = None, seed: int = 0) -> Path:
-    """Write a data set as a table with row names and a target, of which some labels are kept.
+    """Write a data set as a table with row names and a target, in which some labels are kept.
 
     Parameters
     ----------
     name : str
-        Which set.
+        Name of the data set.
     path : path, optional
-        The .csv, .tsv or .parquet file; ``name.csv`` unless given.
+        The .csv, .tsv or .parquet file; ``name.csv`` by default.
     labels : int, optional
-        Number of labels to keep, drawn class by class; all by default.
+        Number of labels to keep, at least one of each class; all by default.
     seed : int, default=0
         Seed of the draw.
 
@@ -76,7 +76,7 @@ def write(name: str, path: str | Path | None, labels: int | None = None, seed: i
                 f"--labels is from {classes}, one a class, to {n}, all there are, not {labels}."
             )
         order = np.random.default_rng(seed).permutation(n)
-        # a first label of each class, then the rest as they come
+        # one label of each class first, then others in random order
         first = np.unique(y[order].astype(str), return_index=True)[1]
         kept = np.concatenate([first, np.setdiff1d(np.arange(n), first)])[:labels]
         hidden = np.ones(n, dtype=bool)

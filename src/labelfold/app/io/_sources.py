@@ -1,8 +1,9 @@
 """The list of all sources that labelfold reads, by ending, folder or address.
 
-Each source is read by one function, ``read(where, kind, request)``. It returns columns with names (an Arrow table, or
-a `Stream` of blocks where there are many rows) or a `Matrix`. What follows (target, ids, recipe, errors) is the same
-for all of them, and is in `_tables.py`.
+Each source is read by one function, ``read(where, kind, request)``. It returns named columns (an Arrow table, or a
+`Stream` of blocks if there are many rows) or a `Matrix`. The steps after it (target, ids, recipe, errors) are the
+same
+for all sources, and are in `_tables.py`.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ class Reading:
     Attributes
     ----------
     format : str
-        The name of a source.
+        Name of a source.
     encoding : str
-        Of a text file.
+        Encoding of a text file.
     sheet : str
-        Of a workbook.
+        Sheet of a workbook.
     query, table : str
-        What to read of a database.
+        Query or table of a database.
     image : str
         The column of a table that holds paths of images.
     image_size : pair of int
-        Height and width that images are brought to.
+        Height and width to which images are resized.
     colour : bool
         Whether images are read in colour rather than in grey.
     """
@@ -56,13 +57,13 @@ class Reading:
 
 @dataclass(frozen=True)
 class Request:
-    """What the reader of a source is asked for.
+    """What a source is read for.
 
     Attributes
     ----------
     reading : Reading
     note : callable
-        Called with a sentence about what was done to read it.
+        Called with a sentence for each step taken to read the source.
     targets, ids : sequence of str
         Names of targets and ids, for sources whose columns are not all in one table.
     optional : bool
@@ -110,9 +111,9 @@ class TableSource:
     labelled : bool
         Whether its labels are found without a target.
     needs : str
-        The module that reads it, if that is in an extra.
+        The module that reads it, if it is in an extra.
     extra : str
-        The extra.
+        Name of the extra.
     """
 
     name: str
@@ -159,14 +160,14 @@ _OF_IMAGES = ("image_size", "colour")
 
 
 def find(data: str | os.PathLike, reading: Reading) -> tuple[TableSource, Any]:
-    """Return the source of a path or an address, and its place; check that it exists.
+    """Return the kind of source and the place of a path or an address, which is checked to exist.
 
     Parameters
     ----------
     data : path or str
         A file, a folder of images, or the address of a database.
     reading : Reading
-        It may have only options that the source supports.
+        Options of reading. An option that the source does not support is an error.
 
     Returns
     -------
@@ -240,7 +241,7 @@ def _said(option: str) -> str:
 
 
 def table_format(path: Path, format: str | None = None) -> str:
-    """Return the format of a table: the one given, or the one of the file's ending."""
+    """Return the format of a table: the given one, or that of the file's ending."""
     known = sorted(SOURCES)
     if format is not None:
         if format not in known:

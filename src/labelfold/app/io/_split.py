@@ -27,7 +27,7 @@ def from_frame(
     if optional:
         targets = [name for name in targets if matching(name, there)]
     if beside is not None:
-        # a column that both have says which rows are meant
+        # a column that the table shares with the file of labels identifies the rows
         id_columns = id_columns or [name for name in beside.keys if name in there]
     targets = chosen(path, there, "target", targets)
     id_columns = chosen(path, there, "id", id_columns) or [c for c in known_ids if c in there]
@@ -61,7 +61,7 @@ def pictured(
     images = {"column": column, "size": list(size), "colour": bool(request.reading.colour)}
     targets = [CLASS] if folder and (request.optional or not request.targets) else list(request.targets)
     ids = chosen(path, frame.column_names, "id", request.ids) or [column]
-    # what is read in its place is not read once more as text
+    # the column of paths is replaced by pixels, so it is not read as text too
     return frame.drop_columns([] if column in ids else [column]), images, ids, targets
 
 

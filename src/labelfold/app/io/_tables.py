@@ -25,28 +25,28 @@ _WHOLE = re.compile(r"^([+-]?\d+)\.0+$")  # -1.0 is -1 in another spelling
 
 @dataclass(frozen=True)
 class Table:
-    """A file as the estimators need it.
+    """A source as the estimators need it.
 
     Attributes
     ----------
     raw : pyarrow.Table, Blocks, ndarray or csr_array of shape (n, d)
         The columns, for a recipe, if they have names; `Blocks` if the file is large. Otherwise the matrix.
     y : ndarray of shape (n,), DataFrame of shape (n, c), or None
-        The target; ``None`` in it, or a row of NaN, marks an unlabelled row.
+        The target. An unlabelled row has ``None``, or a row of NaN.
     feature_names : list of str, or None
-        Column names, where the format has them.
+        Column names, if the format has them.
     ids : DataFrame or None
         The identifier columns.
     source : Path or Database
-        Where it was read from.
+        The source that was read.
     ignored : list of str
-        Columns of the file that were not asked for.
+        Columns that are not used.
     index_base : int or None
         For svmlight, the index of the first column in the file: 0 or 1.
     targets : list of str
-        The target columns, where the format names them.
+        The target columns, if the format has names.
     notes : list of str
-        What was done to read the file, each a sentence.
+        Sentences about the steps taken to read the source.
     images : dict or None
         If columns are pixels: the ``column`` of paths, the ``size`` of the images, and whether in ``colour``.
     frame : pyarrow.Table or None
@@ -77,7 +77,7 @@ class Table:
     def X(self) -> Any:
         """The rows as a matrix of numbers; an error names the first cell that is not a number.
 
-        float32 if the file holds only that, otherwise float64.
+        float32 if the file holds only float32, otherwise float64.
         """
         if not hasattr(self.raw, "column_names"):
             if not sp.issparse(self.raw):
@@ -130,32 +130,32 @@ def read_table(
     ----------
     path : path or str
         A file, a folder of images, or the address of a database; `SOURCES` lists them. The separator (comma,
-        semicolon, tab or bar) and the encoding of text are found from it. An NPZ holds a dense ``X``, or ``X_data``,
-        ``X_indices``, ``X_indptr`` and ``X_shape``, or what ``scipy.sparse.save_npz`` writes; and ``y`` where there
+        semicolon, tab or bar) and the encoding of text are detected. An NPZ file holds a dense ``X``, or ``X_data``,
+        ``X_indices``, ``X_indptr`` and ``X_shape``, or the arrays of ``scipy.sparse.save_npz``; and ``y`` if there
         are labels.
     target : str or sequence of str, optional
-        The column (NPZ: the array, ``y`` unless said) that holds the labels. Empty cells are unlabelled rows. Several
-        columns of 0 and 1 are several labels a row; a pattern such as ``label_*`` stands for them.
+        The column (NPZ: the array, ``y`` by default) of the labels. Empty cells are unlabelled rows. Several columns
+        of 0 and 1 mean several labels a row; a pattern such as ``label_*`` names them.
     id_columns : sequence of str
-        Columns (NPZ: arrays) that name the rows: kept beside X, not in it, and in a text file as they are written.
+        Columns (NPZ: arrays) that name the rows. They are not in X; those of a text file are kept as written.
     known_ids : sequence of str
-        Columns that name the rows where the file has them.
+        Columns that name the rows, if the file has them.
     drop : sequence of str
         Columns to leave out.
     features : sequence of str, optional
-        Take these columns, in this order, and ignore the others; all but the above unless given.
+        The columns of X, in this order; other columns are ignored. By default all columns not named above.
     unlabeled_values : sequence of str, optional
-        Spellings of "no label" in the target, besides an empty cell; NA, NaN, null and the like unless given.
+        Values of the target that mean "no label", besides an empty cell; by default NA, NaN, null and similar.
     index_base : {0, 1}, optional
-        For svmlight, the index of the first column; found from the file unless given.
+        For svmlight, the index of the first column; detected by default.
     labels : path, optional
-        A table of ids, or row numbers from 1, and labels. They take the place of those that the rows have themselves.
+        A table of ids, or row numbers from 1, and labels. They replace the labels of the table itself.
     begin : bool, default=False
-        Whether the target may be missing, because labels are to be made.
+        Whether the target may be missing, because it is going to be labelled.
     reading : Reading, optional
         Options of reading.
     **how : str
-        The same as keywords, such as ``format="csv"`` or ``sheet="2019"``.
+        Options of reading as keywords, such as ``format="csv"`` or ``sheet="2019"``.
 
     Returns
     -------
@@ -253,7 +253,7 @@ def read_target(values: Any, unlabeled_values: Sequence[str] | None = None) -> n
     import pandas as pd
 
     values = pd.Series(values, dtype=None if hasattr(values, "dtype") else object)
-    # millions of rows have few labels
+    # millions of rows have few distinct labels
     coded = isinstance(values.dtype, pd.CategoricalDtype)
     codes, distinct = (values.cat.codes, values.cat.categories) if coded else pd.factorize(values)
     labels = [*_labels_of(pd.Series(distinct), unlabeled_values), None]
@@ -276,7 +276,7 @@ def _labels_of(values: Any, unlabeled_values: Sequence[str] | None) -> list:
     present = values[~missing]
     if isinstance(values.dtype, pd.CategoricalDtype):
         present = present.astype(values.cat.categories.dtype)
-    # for pandas bool is numeric; here True and False are two classes
+    # pandas counts bool as numeric; here True and False are two classes
     if pd.api.types.is_numeric_dtype(present) and not pd.api.types.is_bool_dtype(present):
         numbers = present.to_numpy(dtype=float)
         whole = np.isfinite(numbers).all() and (numbers == np.round(numbers)).all()
@@ -313,7 +313,7 @@ def _written_numbers(labels: list[str]) -> list:
 
 
 def without_gaps(X: Any) -> tuple[Any, list[str]]:
-    """Return a sparse matrix with 0 for missing and infinite values, and a sentence if there were any.
+    """Return a sparse matrix with 0 for missing and infinite values, and sentences about them.
 
     0 is the median of most columns of a sparse matrix. A dense matrix is returned unchanged.
 

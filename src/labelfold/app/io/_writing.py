@@ -14,7 +14,7 @@ from labelfold.app.io._archives import undated
 from labelfold.app.io._finished import finished_file
 from labelfold.app.io._problems import FileProblem, writable_file
 
-# Spreadsheets skip white space before a formula, and take signs of full width for plain ones.
+# Spreadsheets skip white space before a formula, and read full-width signs as plain ones.
 _FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r]")
 _PLAIN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _WRITES = {
@@ -28,9 +28,9 @@ _WRITES = {
 
 
 def writable_table(path: str | os.PathLike, source: Any = None) -> Path:
-    """Return ``path`` as a Path when a table can be written there, else raise FileProblem.
+    """Return ``path`` as a Path if a table can be written there, else raise FileProblem.
 
-    An .h5ad file is a copy of ``source``, which then has to be one.
+    An .h5ad file is written as a copy of ``source``, which must be an .h5ad file too.
     """
     path = Path(path)
     if path.suffix.lower() not in _WRITES:
@@ -71,10 +71,10 @@ def write_table(
         More columns, written last.
     safe_csv : bool, default=False
         In a .csv or .tsv file, put an apostrophe before text that a spreadsheet would run as a formula: text that
-        begins with =, +, - or @ and is no number.
+        begins with =, +, - or @ and is not a number.
     source : path, optional
-        Where the rows were read from: an .h5ad file is a copy of that, with the embedding in ``obsm`` and the further
-        columns in ``obs``.
+        The file that the rows were read from. An .h5ad output is a copy of it, with the embedding in ``obsm`` and the
+        further columns in ``obs``.
 
     Returns
     -------
@@ -99,7 +99,7 @@ def write_table(
             with undated():
                 np.savez_compressed(file, X=values, feature_names=np.asarray(names, dtype=str), **arrays)
         elif kind == "parquet":
-            # not by pandas, which would open the file a second time, by its name
+            # pandas would open the file a second time, by its name
             table = pa.Table.from_pandas(_frame(values, names, ids, extra, False), preserve_index=False)
             pq.write_table(table, file)
         else:
@@ -126,7 +126,7 @@ def _identifiers(values: Any, names: Any, ids: Any, extra: Any, where: Any, npz:
     import pandas as pd
 
     ids = pd.DataFrame(index=range(len(values))) if ids is None else ids.reset_index(drop=True)
-    # an NPZ has no columns: the embedding is its X, and "file" is NumPy's own name for the path
+    # an NPZ file has no columns: the embedding is its X, and NumPy reserves the name "file"
     written = [*names, *(extra or ()), *(("X", "feature_names", "file") if npz else ())]
     taken = {str(c) for c in ids.columns}
     if clash := [n for n in written if n in taken]:
@@ -159,6 +159,6 @@ def _no_formula(value: Any) -> Any:
 
 
 def _without_objects(values: Any) -> np.ndarray:
-    """Return an array NumPy can read back without pickle: anything but numbers becomes text."""
+    """Return an array that NumPy can read without pickle: values that are not numbers become text."""
     values = np.asarray(values)
     return values if values.dtype.kind in "biufU" else values.astype(str)

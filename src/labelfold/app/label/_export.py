@@ -21,11 +21,11 @@ from labelfold.app.label._session import Session
 from labelfold.app.label._worker import twin
 
 _REPORT_SECONDS, _FIT_SECONDS = 60.0, 60.0
-_one_at_a_time = threading.Lock()  # a fit or a report takes all there is
+_one_at_a_time = threading.Lock()  # fits and reports use all cores
 
 
 def table_csv(session: Session, safe_csv: bool) -> bytes:
-    """Return the table with the target filled in: labels where there are any, other columns as they are.
+    """Return the table with the current labels in the target column; other columns are unchanged.
 
     For images the other columns are the paths, for a sparse matrix the row numbers.
     """

@@ -11,14 +11,15 @@ from labelfold.app.label._session import Session
 
 
 def matching_rows(session: Session, wanted: Mapping[str, str]) -> np.ndarray:
-    """Return which rows meet all conditions.
+    """Return a mask (n,) of the rows that meet all conditions.
 
     Parameters
     ----------
     session : Session
     wanted : mapping of str to str
-        ``text``, in a cell, a name or, where it is one, the number of a row; ``class``, the label; ``predicted``;
-        ``labelled``, "yes" or "no"; ``least`` and ``most``, of the confidence. What is empty is not wanted.
+        The conditions; an empty value sets none. ``text``: occurs in a cell or an id, or is the row number.
+        ``class``: the label. ``predicted``: the predicted class. ``labelled``: "yes" or "no". ``least`` and ``most``:
+        bounds of the confidence.
     """
     marks = session.marks
     found = np.ones(session.rows.n, dtype=bool)

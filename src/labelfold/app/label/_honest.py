@@ -24,18 +24,18 @@ from labelfold.app.compare._review import HeldOutPredictions
 if TYPE_CHECKING:
     from labelfold import LabelFold
 
-# The grid: errors now, and powers.
+# The grid: values of the current error, and of the power.
 _LOG_ERROR = np.log(np.concatenate([np.geomspace(5e-4, 0.05, 30), np.linspace(0.055, 0.95, 60)]))
 _POWER = np.linspace(0.0, 3.0, 13)
 
-# As if there had always been so many labels more; how fast earlier predictions are forgotten; no error is larger.
+# The shift of the number of labels (5 above), the power of the weights, and the largest error.
 _SHIFT, _FORGET, _MOST_ERROR = 5.0, 1.0, 0.97
 
 # Prior on the grid: Jeffreys' for the error, uniform for the power.
 _STEP = np.gradient(np.exp(_LOG_ERROR))
 _LOG_PRIOR = (np.log(_STEP) - (_LOG_ERROR + np.log1p(-np.exp(_LOG_ERROR))) / 2)[:, None]
 
-# Points of the curve; least number of random rows for a forecast.
+# Most points of the learning curve, and least number of random rows for a forecast.
 _MOST_POINTS, _LEAST_FORECAST = 40, 5
 
 
@@ -51,7 +51,7 @@ class Answer:
         The prediction before the answer; None if there was no model yet.
     confidence : float
     how : str
-        How the row was chosen. Only "random" ones measure the accuracy.
+        How the row was chosen. Only rows with "random" measure the accuracy.
     n_labels : int
         Number of labels before the answer.
     """
@@ -73,9 +73,9 @@ class Expected:
     value, low, high : float
         The accuracy, and a 90% interval.
     n : int
-        Number of random rows behind it.
+        Number of random rows that it is estimated from.
     labels : int
-        Number of labels that it is for.
+        The number of labels for which it holds.
     """
 
     value: float
@@ -112,7 +112,7 @@ def expected(answers: Sequence[Answer]) -> Expected | None:
 
 
 def curve(answers: Sequence[Answer]) -> list[Expected]:
-    """Return the estimated accuracy after each random answer, at no more than forty points."""
+    """Return the estimated accuracy after random answers, at most forty points."""
     pairs = _random(answers)
     stops = np.unique(np.linspace(1, len(pairs), min(len(pairs), _MOST_POINTS)).astype(int))
     found = [_at(tuple(pairs[:stop]), pairs[stop - 1][0] + 1, 0) for stop in stops if stop <= len(pairs)]

@@ -21,9 +21,9 @@ from labelfold.app.io._label_lines import label_lines
 from labelfold.app.io._locks import lock
 from labelfold.app.io._problems import FileProblem, count, writable_file
 
-# Columns after the row number and the ids. The last says what the row and the table held.
+# Columns after the row number and the ids. The last column holds digests of the row and of the table.
 FIELDS = (*JOURNAL, "predicted", "confidence", "content")
-_FAR = 1 << 40  # the byte that is locked where locks are of bytes: no label will ever lie there
+_FAR = 1 << 40  # byte to lock on Windows, far beyond the end of the file
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,10 @@ class Line:
     label : str
         Empty if the label is removed.
     time : str
-        The lines of one action share it.
+        The lines of one action have the same time.
     who, how : str
-        Who gave it, and how the row came to be labelled: the name of a strategy where it was asked for, otherwise
-        "click", "lasso", "change", "skip", "undo" or "redo".
+        Who gave the label, and how the row was chosen: the name of the strategy for a question, otherwise "click",
+        "lasso", "change", "skip", "undo" or "redo".
     predicted : str
         The prediction before; empty if there was none.
     confidence : float or None
@@ -114,7 +114,7 @@ class Journal:
         first, held = _text([self.header]), _read_all(self._handle)
         found, begun = label_lines(held), first.startswith(held)
         whole = 0 if begun and held != first else found.whole
-        # nothing is written to a file, nor cut off it, before it is known to be a journal
+        # the file is not changed before it is known to be a journal
         table = [] if begun else self._table(found.rows)
         if whole < len(held):
             self.notes.append(
@@ -143,7 +143,7 @@ class Journal:
             )
 
     def _table(self, table: list[list[str]]) -> list[list[str]]:
-        """Return the cells of a journal, or refuse a file that is none."""
+        """Return the cells of a journal, or raise an error if the file is not a journal."""
         header = table[0] if table else []
         if not set(JOURNAL) <= set(header) or header.index(JOURNAL[0]) == 0:
             raise FileProblem(
@@ -166,7 +166,7 @@ class Journal:
     def now(self) -> str:
         """Return the time of an action, later than that of every earlier line."""
         moment = datetime.now(UTC)
-        with suppress(ValueError, IndexError, TypeError):  # a clock that was set back
+        with suppress(ValueError, IndexError, TypeError):  # the clock may have been set back
             last = datetime.fromisoformat(self.lines[-1].time)
             moment = max(moment, last + timedelta(microseconds=1))
         return moment.isoformat(timespec="microseconds")
@@ -226,7 +226,7 @@ def refuse_taken(path: str | os.PathLike[str]) -> None:
     path = Path(path)
     if not path.is_file():
         return
-    with suppress(OSError):  # told where it is opened for good
+    with suppress(OSError):  # reported when the journal is opened
         handle = os.open(path, os.O_RDWR)
         try:
             _take(handle, path)

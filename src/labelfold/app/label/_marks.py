@@ -118,11 +118,11 @@ class Marks:
 
     @property
     def labelled(self) -> np.ndarray:
-        """Which rows have a label."""
+        """A mask (n,) of the labelled rows."""
         return self.codes >= 0
 
     def asked(self) -> set[int]:
-        """Return the rows that were asked and answered, or skipped."""
+        """Return the rows that were asked and then answered or skipped."""
         return self.skipped | {row for row in self._asked if self.codes[row] >= 0}
 
     def answers(self) -> list[Answer]:

@@ -29,11 +29,11 @@ class Material:
     Attributes
     ----------
     name : str
-        Its name.
+        Name of the table.
     target : str
         Name of the target.
     table : Table
-        As read.
+        The table as read.
     X : ndarray or csr_array of shape (n, d)
         The matrix of the rows.
     names : list of str, or None
@@ -103,13 +103,13 @@ def material(
     ----------
     table : Table
     given : sequence of str or None
-        Its labels.
+        The labels of the table.
     name, target : str
         Names of the table and of the target.
     recipe : Recipe, optional
-        With the roles of columns that were given.
+        A recipe, perhaps with given roles of columns.
     image_shape : tuple of int, optional
-        Height and width, and 3 in colour, where the columns are pixels.
+        Height and width, and 3 in colour, if the columns are pixels.
     """
     if len({*given} - {None}) > MOST_CLASSES:
         raise Refusal(
@@ -150,7 +150,7 @@ def material(
 
 
 def _ids(table: Table, recipe: Recipe | None, cells: Cells) -> Any:
-    """Return the columns that name the rows, as given or as the recipe found them."""
+    """Return the columns that name the rows: the given ones, or those that the recipe found."""
     if table.ids is not None:
         return table.ids.reset_index(drop=True)
     found = [] if recipe is None else [name for name in recipe.ids_ if name not in FIELDS]
@@ -158,7 +158,7 @@ def _ids(table: Table, recipe: Recipe | None, cells: Cells) -> Any:
 
 
 def _image_files(table: Table) -> list[Path] | None:
-    """Return the files that rows were read from, where they are images and their paths are known."""
+    """Return the file of each row, if rows are images with known paths; otherwise None."""
     if table.images is None or table.ids is None or table.images["column"] not in table.ids:
         return None
     where = table.source

@@ -9,7 +9,7 @@ import numpy as np
 from labelfold._layout import Layout, aligned, layout
 from labelfold.app._settle import unit
 
-# Landmarks of t-SNE, and its perplexity; other rows are placed among the landmarks.
+# Number of landmarks of t-SNE, and its perplexity. Other rows are placed among the landmarks.
 _LANDMARKS, _NEIGHBORS = 500, 20
 
 # Weight of the current embedding; the rest is the first, unsupervised one.
@@ -18,7 +18,7 @@ _SHARE = 0.7
 # Largest root mean square movement in one update, relative to the size of the map.
 _FARTHEST = 0.2
 
-# Share of points outside the size of the map.
+# The quantiles of this level and of 1 minus it are scaled to -1 and 1.
 _BEYOND = 0.005
 
 

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 class Labelling:
-    """A running labelling page. It ends with `close` or with the process.
+    """A running labelling page. It runs until `close` is called or the process ends.
 
     Attributes
     ----------
     url : str
-        The address of the page, for a browser of this machine.
+        The address of the page, for a browser on this machine.
     file : Path
         The file of labels.
     """
@@ -106,7 +106,7 @@ def label(
     unlabeled : default=-1
         The value of y that means unlabelled, besides missing values.
     recipe : Recipe, optional
-        How to read a table, where the automatic choice is wrong.
+        How to read a table, if the automatic choice is wrong.
     image_shape : pair or triple of int, optional
         Height and width, and 3 in colour, if the columns are pixels.
     feature_names : sequence, optional
@@ -127,7 +127,7 @@ def label(
     Returns
     -------
     Labelling
-        With ``url``, ``labels()`` and ``close()``; also for a ``with`` statement.
+        An object with ``url``, ``labels()`` and ``close()``; it can be used in a ``with`` statement.
 
     Examples
     --------
@@ -185,7 +185,7 @@ def _table(X: Any, ids: Sequence[Any] | None, feature_names: Sequence[Any] | Non
 
 
 def _given(y: Any, n: int, unlabeled: Any) -> list[str | None]:
-    """Return labels as text, None where there is none."""
+    """Return labels as text, None for unlabelled rows."""
     if y is None:
         return [None] * n
     if np.shape(y) != (n,):

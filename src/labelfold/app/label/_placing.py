@@ -1,4 +1,4 @@
-"""Finds the rows of the lines of a journal, even if the table has changed."""
+"""Finds the row of each line of a journal, even if the table has changed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Places:
         ----------
         journal : Journal
         where : path or str
-            What the table is called.
+            Name of the table.
         """
         lines = journal.lines
         if not lines:
@@ -65,7 +65,7 @@ class Places:
         return rows, notes
 
     def _by_content(self, journal: Journal, rows: list[int], where: Any) -> tuple[list[int], int]:
-        """Look rows up by what they held where the row of that number holds something else now."""
+        """Find rows by their content if the row with their number has changed; also return the number found."""
         held = [line.content.partition("-")[2] for line in journal.lines]
         there = sorted(set(rows) - {-1})
         now = dict(zip(there, self.cells.digests(there), strict=True))
@@ -75,7 +75,7 @@ class Places:
         places: dict[str, list[int]] = {}
         for row, digest in enumerate(self.cells.digests()):
             places.setdefault(digest, []).append(row)
-        # where most rows are where they were, one that holds what no row held before was edited, and not moved
+        # if most rows are unchanged, a row whose old content is gone was edited, not moved
         stay = 2 * len(strays) < len(rows)
         rows, moved = list(rows), 0
         for k in strays:
@@ -94,7 +94,7 @@ class Places:
 def _told(
     changed: bool, by_id: bool, moved: int, rows: Sequence[int], lines: Any, journal: Journal, where: Any
 ) -> list[str]:
-    """Say what became of labels whose table has changed."""
+    """Return sentences about the labels of a table that has changed."""
     notes = []
     if changed:
         how = "by their ids" if by_id else "by their number" + (" or by what they hold" if moved else "")

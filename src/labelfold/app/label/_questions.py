@@ -25,14 +25,15 @@ STRATEGIES = {
 # Every fourth question, from the first on, is a random row.
 _RANDOM_EVERY = 4
 
-# Unlabelled candidates, and labelled rows that they are compared with.
+# Number of unlabelled candidates, and of labelled rows that they are compared with.
 _LOOKED_AT, _COMPARED = 1200, 1200
 
-# Up to this many answers, the reason is that it is one of the first questions.
+# Up to this many answers, the reason shown is that this is one of the first questions.
 _FIRST = 12
 
-# A row is called unsure if the probabilities of its two likeliest classes differ by less than 1 minus this, and
-# unlike anything labelled if only this share of the rows is farther from labelled rows.
+# A row is called unsure if the probabilities of its two most probable classes differ by at most 1 minus the first
+# value. It is called unlike anything labelled if its distance from labelled rows is in the largest share given by
+# the second.
 _UNSURE, _UNLIKE = 0.5, 0.05
 
 
@@ -44,7 +45,7 @@ class Question:
     ----------
     row : int
     reason : str
-        Why this one, a phrase for the page.
+        Why this row is asked, a phrase for the page.
     how : str
         "random", or the name of the strategy; written to the journal.
     """
@@ -124,7 +125,7 @@ class Questions:
     ) -> Question | None:
         """Return the row of largest gain (see `settle`), with the reason; None if all rows are equal."""
         rows = self._look_at(left)
-        known = np.flatnonzero(~left)  # what was passed over is not asked again by its neighbours
+        known = np.flatnonzero(~left)  # with skipped rows, so that their neighbours are not asked instead
         if len(known) > _COMPARED:
             known = np.sort(self._rng.permutation(known)[:_COMPARED])
         R, away, K = self._place(fold, Z, rows, known)
@@ -180,6 +181,6 @@ def margin(p: np.ndarray) -> np.ndarray:
 
 
 def unsure_between(fold: LabelFold, p: np.ndarray) -> str:
-    """Return between which two classes the model is unsure, given their probabilities."""
+    """Return a phrase that names the two most probable classes of a row."""
     first, second = np.argsort(-p, kind="stable")[:2]
     return f"unsure between {fold.classes_[first]} and {fold.classes_[second]}"

@@ -1,4 +1,4 @@
-"""The server as a process: a port, a token, a thread or the main one, and a way to end it."""
+"""Runs the server: port, token, thread, start and end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PORT = 8421
 
 
 class Running:
-    """A session behind an address of this machine.
+    """A session that is served at a local address.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class Running:
         try:
             self.session.start()
             self._server.run(sockets=[self._socket])
-        except KeyboardInterrupt:  # uvicorn hands it on when it has ended
+        except KeyboardInterrupt:  # uvicorn raises it again when it has ended
             pass
         finally:
             self.close()
@@ -153,7 +153,7 @@ def login() -> str:
     """Return the login name."""
     try:
         return getpass.getuser()
-    except (OSError, KeyError, ImportError):  # a user without a name
+    except (OSError, KeyError, ImportError):  # the user has no name
         return "somebody"
 
 
@@ -173,7 +173,7 @@ class _Server(uvicorn.Server):
         self._page = page
 
     def handle_exit(self, sig: int, frame: Any) -> None:
-        """Take Ctrl-C."""
+        """Handle Ctrl-C."""
         self._page.end()
         super().handle_exit(sig, frame)
 
@@ -181,9 +181,9 @@ class _Server(uvicorn.Server):
 def _bound(port: int | None) -> socket.socket:
     """Return a local socket, or raise an error if the port is in use."""
     for wanted in (PORT, 0) if port is None else (port,):
-        # with its protocol said: otherwise asyncio does not turn off Nagle's delay, of 40 ms an answer
+        # with an explicit protocol; without it asyncio leaves Nagle's algorithm on, which delays each answer by 40 ms
         bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        if sys.platform != "win32":  # there it would share the port with whoever has it
+        if sys.platform != "win32":  # on Windows it would share the port with another program
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             bound.bind(("127.0.0.1", wanted))

@@ -46,7 +46,7 @@ class Guard:
         self.hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or hand it on."""
+        """Refuse a request, or pass it to the application."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self.app(scope, receive, send)
@@ -69,7 +69,7 @@ class Guard:
         await self.app(scope, receive, with_headers)
 
     def _refused(self, scope: Scope) -> int:
-        """Return the status of a refusal, or 0."""
+        """Return the HTTP status of a refusal; 0 if the request is accepted."""
         headers: dict[str, list[str]] = {}
         for name, value in scope["headers"]:
             headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
@@ -83,7 +83,7 @@ class Guard:
         own = {f"http://{host}" for host in self.hosts}
         if any(origin not in own for origin in origins):
             return 403
-        # a link that leads to the page may be anywhere; what the page loads is its own
+        # a link from another site may open the page; everything else is requested by the page itself
         site = headers.get("sec-fetch-site", ["none"])[0]
         if rest and site not in ("same-origin", "none"):
             return 403

@@ -1,4 +1,4 @@
-"""The routes of the server, and the events that tell every tab of changes."""
+"""The routes of the server, and the events that report changes to every tab."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _TYPES = {
     ".woff2": "font/woff2",
     ".txt": "text/plain; charset=utf-8",
 }
-_SMALL = 65_536  # bytes of a request; one that labels rows may have some for each row
+_SMALL = 65_536  # largest request in bytes; one with row numbers may be larger
 _A_ROW = 12
 _MOST_FOUND = 1000
-_BEAT = 15.0  # seconds between signs of life to a tab
+_BEAT = 15.0  # seconds between heartbeats
 _MOST_TABS = 64
 
 
@@ -122,7 +122,7 @@ class Page:
         return StreamingResponse(self._told(), media_type="text/event-stream")
 
     async def _told(self) -> AsyncIterator[bytes]:
-        """Give the newest state, at once and after every change; states that came between are left out."""
+        """Yield the newest state, at once and after every change; states in between are skipped."""
         changed = asyncio.Event()
         changed.set()
         self._tabs.add(changed)
@@ -200,7 +200,7 @@ class Page:
 
 
 async def _answered(answer: Callable[[Request], Response], request: Request) -> Response:
-    """Answer a request in a thread of its own, and a refusal by a sentence."""
+    """Answer a request in a thread; a `Refusal` becomes an error response with its sentence."""
 
     def done() -> Response:
         try:
@@ -213,7 +213,7 @@ async def _answered(answer: Callable[[Request], Response], request: Request) -> 
 
 
 async def _body(request: Request, most: int) -> dict[str, Any]:
-    """Read a request of so many bytes at most as a JSON object."""
+    """Read a request of at most ``most`` bytes as a JSON object."""
     said = request.headers.get("content-length", "0")
     parts, size = [], 0
     if said.isdecimal() and int(said) > most:

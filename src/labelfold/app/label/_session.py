@@ -193,7 +193,7 @@ class Session:
         return np.ascontiguousarray(points, dtype="<f4").tobytes()
 
     def said_of_all(self) -> bytes:
-        """Return prediction, label, and confidence from 0 to 255 of each row."""
+        """Return prediction, label, and confidence (0 to 255) of each row, as bytes."""
         with self._lock:
             predicted, sure, codes = *self.predictions(), self.marks.codes.copy()
         bytes_of = np.round(255 * np.clip(sure, 0, 1)).astype("u1").tobytes()
@@ -239,7 +239,7 @@ class Session:
     def _mark(self, row: int, label: str | None) -> Mark:
         predicted, sure = self.predictions()
         code = int(predicted[row])
-        if code < 0 or self.marks.codes[row] >= 0:  # what is said of a labelled row was told its label
+        if code < 0 or self.marks.codes[row] >= 0:  # a labelled row has no prediction without its label
             return Mark(row, label)
         return Mark(row, label, self.marks.classes[code], float(sure[row]))
 
@@ -277,7 +277,7 @@ class Session:
             self.said = said
             self.points_version += 1
             self.said_version += 1
-            # whoever is looking at a question already keeps it
+            # a user who already works on a question keeps it
             self._ask(anew=first and not self._begun)
             self._changed()
 

@@ -17,11 +17,11 @@ from labelfold.app.label._session import Session
 from labelfold.app.report._map import packed
 from labelfold.rows._host import dense
 
-_SAMPLE = 2000  # rows that a row is compared with
+_SAMPLE = 2000  # number of rows that a row is compared with
 _MOST_COLUMNS = 300
 _MOST_WORDS = 12
-_LONG = 80  # characters: a longer cell is text, whatever the recipe made of it
-_SIDE = 1024  # pixels of an image file
+_LONG = 80  # characters; a longer cell is shown as text
+_SIDE = 1024  # largest side of an image in pixels
 
 
 class Shown:
@@ -41,13 +41,13 @@ class Shown:
         self._owner, self._number, self._texts = _owners(rows)
         spread = StandardScaler(with_mean=False).fit(self._X)
         self._mean, self._std = np.asarray(spread.mean_), np.asarray(spread.scale_)
-        self._of: Any = None  # the model that the weights are of
+        self._of: Any = None  # the model of these weights
         self._weights: np.ndarray | None = None
         ends = dense(self._X) if rows.image_shape is not None else np.zeros((1, 1))
         self._low, self._high = float(ends.min()), float(ends.max())
 
     def row(self, i: int) -> dict[str, Any]:
-        """Return what the page shows of a row."""
+        """Return the content of the page for a row: columns, texts, probabilities."""
         rows, said, marks = self.rows, self.session.said, self.session.marks
         shares: list[dict[str, Any]] = []
         if said is not None and said.shares is not None:
@@ -71,7 +71,7 @@ class Shown:
         }
 
     def image(self, i: int) -> bytes | None:
-        """Return the image of a row as a PNG of limited size; None if there is none that can be read."""
+        """Return the image of a row as a PNG of limited size; None if there is none or it cannot be read."""
         if self.rows.images is None:
             return None
         found = picture(self.rows.images[i], _SIDE)
@@ -102,7 +102,7 @@ class Shown:
         strength = np.zeros(cells.d)
         np.maximum.at(strength, self._owner[owned], each[owned])
         chosen = np.argsort(-strength, kind="stable")
-        if self.rows.recipe is None:  # of a row with few entries, those
+        if self.rows.recipe is None:  # entries that are not 0 come first
             chosen = np.concatenate([chosen[x[chosen] != 0], chosen[x[chosen] == 0]])
         shown = [j for j in chosen.tolist() if j not in self._texts][:_MOST_COLUMNS]
         texts = []
@@ -162,9 +162,10 @@ class Shown:
 
 
 def _owners(rows: Material) -> tuple[np.ndarray, np.ndarray, list[int]]:
-    """Return for each column of X the column of the table that it is made of, -1 where that cannot be told.
+    """Return which columns of X come from which columns of the table.
 
-    And for each column of the table the column of X that holds its number, -1 where none does, and those of text.
+    Three results: for each column of X its column of the table, -1 if unknown; for each column of the table the
+    column of X with its number, -1 if there is none; and the columns of text.
     """
     d = rows.cells.d
     if rows.recipe is None:

@@ -16,13 +16,13 @@ from labelfold.app.label._moving_map import MovingMap
 from labelfold.app.label._start import start
 from labelfold.features import Principal
 
-# With more rows no model is fitted; rows are only shown and labelled.
+# Above this number of rows no model is fitted; rows are only shown and labelled.
 MOST_ROWS = 300_000
-# Time limits of the map in seconds, for few rows and for many.
+# Time limits of the map in seconds, for few rows and for many, and the largest number of rows that counts as few.
 _MAP_SECONDS, _FEW = (0.05, 0.4), 20_000
 _COORDINATES = 20
-# All views are weighed again when the number of labels has changed by this factor, or the classes have changed, and
-# no label has come for this many seconds, since it takes longer than a refit.
+# All views are weighed again if the number of labels has changed by this factor, or if the classes have changed. This
+# takes longer than a refit, so it waits until no label has come for this many seconds.
 _AGAIN, _PAUSE = 1.3, 0.7
 
 
@@ -44,9 +44,9 @@ class Said:
     shares : ndarray of float32 of shape (n, c), or None
         The probability of each class of the model.
     doubts : list of Doubt
-        Labels to look at again.
+        Labels that may be wrong.
     labels : int
-        Number of labels that it was fitted with.
+        Number of labels of the fit.
     """
 
     fold: Any
@@ -60,7 +60,7 @@ class Said:
 
 
 class Worker(threading.Thread):
-    """A thread that fits the newest labels, again and again while labels come.
+    """A thread that fits the newest labels, and again whenever labels change.
 
     Parameters
     ----------
@@ -115,10 +115,10 @@ class Worker(threading.Thread):
     def run(self) -> None:
         """Compute the views, then fit the newest labels in a loop."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # few labels are what all this is about
+            warnings.simplefilter("ignore")  # warnings about few labels are expected here
             try:
                 self._begin()
-            except Exception as error:  # the page stays of use without a model
+            except Exception as error:  # the page also works without a model
                 self._fold = None
                 self.tell(f"No model can be fitted to these rows: {one_line(error)}.")
             while self._turn():
@@ -142,7 +142,7 @@ class Worker(threading.Thread):
             self._done = wanted
             self.busy = self._done != self._wanted
             self._changed.notify_all()
-        self.tell("")  # that it is no longer busy
+        self.tell("")  # reports that the worker is no longer busy
         return True
 
     def _begin(self) -> None:
@@ -151,7 +151,7 @@ class Worker(threading.Thread):
         if Z.shape[1] == 0:
             Z = np.zeros((n, 2))
         self._Z = Z
-        if n > _FEW:  # the map of so many takes seconds: two coordinates for a start
+        if n > _FEW:  # t-SNE takes seconds; two principal components come first
             plane = np.zeros((n, 2), dtype=np.float32)
             plane[:, : min(2, Z.shape[1])] = Z[:, :2] / max(float(np.abs(Z).max()), 1e-300)
             self._shown = Z, plane
@@ -181,7 +181,7 @@ class Worker(threading.Thread):
         self._due = known != self._full_classes or not self._full_at / _AGAIN < count < self._full_at * _AGAIN
         self._fold, self._shown = fold, None
         if full and self._wanted != self._done:
-            return  # a label has come meanwhile: it is not to wait for a map that it will change
+            return  # a new label has come, and its fit should not wait for this map
         place = {name: i for i, name in enumerate(classes)}
         codes = np.array([place[str(name)] for name in fold.classes_], dtype=np.int16)
         shares, Z = fold.label_distributions_, fold.embedding_
@@ -203,7 +203,7 @@ class Worker(threading.Thread):
 def twin(fold: Any) -> Any:
     """Return a copy of a LabelFold that shares its views; refitting the copy does not change the original.
 
-    `copy.copy` would drop the training rows, as saving does.
+    `copy.copy` would drop the training rows, as pickling does.
     """
     other: Any = object.__new__(type(fold))
     other.__dict__.update(fold.__dict__)

@@ -20,43 +20,43 @@ from labelfold.app.registry._tuned import Tuned, UnitSpread
 from labelfold.app.registry._yardsticks import SupervisedUMAP
 from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
 
-# Candidates as multiples of the mean squared spread of the data, the default first; see Tuned.
-# The same candidates for every method: none gets more tries than another.
+# Candidates as multiples of the mean squared spread of the data, the default first; see Tuned. Every method has the
+# same candidates, so none gets more tries than another.
 GRID = (1.0, 10.0, 0.1, 100.0, 0.01)
 
-# Numbers of components, the default first. Of eight tables that are not those of
-# experiments/settings.py the best number was 20 to 40 on six, and 2 to 5 on two, by up to 7 points.
+# Candidates for the number of components, the default first. They come from eight tables that are not those of
+# experiments/settings.py: the best number was 20 to 40 on six, and 2 to 5 on two, by up to 7 points.
 SIZES = (20, 40, 10, 5, 2)
-# For PCA, which is cheap: with many components a linear SVM is the same as on all columns.
+# Further candidate for PCA, which is cheap. With many components a linear SVM is the same as on all columns.
 _MOST_PRINCIPAL = 100
-# Unlabelled rows that are used for tuning.
+# Number of unlabelled rows that are used for tuning.
 _MOST_UNLABELED = 2000
 # The same for slow methods.
 _FEW_UNLABELED = 500
 
-# For a ridge that is also multiplied by the number of labelled rows.
+# Candidates for a ridge that is also multiplied by the number of labelled rows.
 _MEAN_GRID = (0.01, 0.1, 0.001, 1.0, 1e-4)
-# 1 / (2 sigma^2) of graphs of which sigma is 1/4, 1/2, 1/8, 1 and 1/16 of the distance between two rows, in quadratic
-# mean: of rows of unit spread that is the root of 2.
+# Candidates for gamma = 1 / (2 sigma^2) of a graph: sigma is 1/4, 1/2, 1/8, 1 and 1/16 of the root mean square
+# distance between two rows, which is the square root of 2 for rows of unit spread.
 _GAMMAS = (4.0, 1.0, 16.0, 0.25, 64.0)
-# C and gamma of an RBF SVM: of rows of unit spread, gamma 1 is scikit-learn's "scale".
+# C and gamma of an RBF SVM. For rows of unit spread gamma = 1 is scikit-learn's "scale".
 _RBF_GRID = (10.0, 1.0, 100.0, 0.1)
 _WIDTHS = (1.0, 0.3, 0.1, 3.0)
-# Of a logistic loss, whose optimum on separable rows is further out than that of a hinge.
+# C of a logistic loss. On separable rows its optimum is larger than that of a hinge loss.
 _LOGISTIC_GRID = (10.0, 100.0, 1.0, 1000.0, 0.1)
-# Counts added to every word, of rows of unit spread.
+# Pseudo-counts of every word, for rows of unit spread.
 _SMOOTHING = (0.1, 0.01, 1.0, 0.001, 10.0)
 
 
 def _fitting(sizes: tuple[int, ...], most: int) -> tuple[int, ...]:
-    """Return candidates for the number of components, each at most the largest possible."""
+    """Return candidates for the number of components, each at most ``most``."""
     return tuple(dict.fromkeys(min(size, most) for size in sizes))
 
 
 def _sized(
     model: Any, k: int | None, most: int, random_state: int | None, sizes: tuple[int, ...] = SIZES, **how: Any
 ) -> Any:
-    """Return a model that learns from all rows, its number of components given or chosen with labels hidden."""
+    """Return a model that learns from all rows; its number of components is given or chosen with labels hidden."""
     if k is not None:
         return model.set_params(n_components=min(k, most))
     return _hidden(model, "n_components", _fitting(sizes, most), random_state, **how)
@@ -65,7 +65,7 @@ def _sized(
 def _size_and(
     k: int | None, most: int, values: tuple[float, ...], sizes: tuple[int, ...] = SIZES
 ) -> dict[str, Any]:
-    """Return how `_hidden` chooses the number of components, unless given, together with another parameter."""
+    """Return arguments of `_hidden` to choose another parameter and, unless given, the number of components."""
     sizes = _fitting(sizes, most) if k is None else (min(k, most),)
     grid = tuple((size, value) for value in values for size in sizes)
     return {"grid": grid, "fallback": "classes" if k is None else None}
@@ -74,20 +74,20 @@ def _size_and(
 def _hidden(
     model: Any, parameter: str | tuple[str, ...], grid: tuple, random_state: int | None, **how: Any
 ) -> Tuned:
-    """Return a model that learns from all rows, its number of components, and others, chosen with labels hidden."""
+    """Return a model that learns from all rows; the parameter(s) are chosen with labels hidden."""
     usual: dict[str, Any] = {"power": 0, "fallback": "classes", "most_unlabeled": _MOST_UNLABELED}
     return Tuned(model, parameter, grid, hide=True, random_state=random_state, **usual | how)
 
 
 def label_fold(k: int | None, X: Any, random_state: int | None) -> Any:
-    """LabelFold, which needs no tuning."""
+    """Return LabelFold, which needs no tuning."""
     from labelfold import LabelFold
 
     return LabelFold(k, random_state=random_state)
 
 
 def two_stage(name: str) -> Callable[..., Any]:
-    """One of the two-stage family, its ridge tuned unless given."""
+    """Return a builder of a two-stage method. Its ridge is tuned unless given."""
 
     def build(k: int | None, X: Any, random_state: int | None, ridge: float | None = None) -> Any:
         import labelfold
@@ -101,35 +101,35 @@ def two_stage(name: str) -> Callable[..., Any]:
 
 
 def svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
-    """Make a linear SVM on all columns."""
+    """Return a linear SVM on all columns."""
     return Labelled(linear_svm(random_state, C))
 
 
 def pca_svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
-    """Principal components, or singular vectors where X is sparse, and a linear SVM."""
+    """Return principal components (singular vectors if X is sparse) and a linear SVM."""
     reducer, sizes = _principal(k, X, random_state)
     return ReduceThenClassify(reducer, linear_svm(random_state, C), sizes=sizes, nested=True)
 
 
 def _principal(k: int | None, X: Any, random_state: int | None) -> tuple[Any, tuple[int, ...] | None]:
     """Return a reducer to principal components, and candidates for their number unless given."""
-    # one component fewer than columns is the most that the randomised solver for sparse rows gives
+    # the randomised solver for sparse rows gives at most one component fewer than columns
     make, most = (TruncatedSVD, min(X.shape) - 1) if sp.issparse(X) else (PCA, min(X.shape))
     sizes = None if k else _fitting((_MOST_PRINCIPAL, *SIZES), most)
     return make(min(k or _MOST_PRINCIPAL, most), random_state=random_state), sizes
 
 
 def ssdr_svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
-    """SSDR and a linear SVM."""
+    """Return SSDR and a linear SVM."""
     from labelfold import SSDR
 
-    # more components bring it closer to a linear SVM on all columns, which is better than few
+    # with more components it approaches a linear SVM on all columns, which scores better than few components
     reducer = SSDR(min(k or max(SIZES), X.shape[1]), random_state=random_state)
     return ReduceThenClassify(reducer, linear_svm(random_state, C))
 
 
 def drsvm(k: int | None, X: Any, random_state: int | None) -> Any:
-    """DRSVM with an intercept, its weights chosen from the size of the data."""
+    """Return DRSVM with an intercept. Its weights follow from the size of the data."""
     from labelfold import DRSVM
 
     model = DRSVM(center=True, fit_intercept=True, random_state=random_state)
@@ -137,9 +137,9 @@ def drsvm(k: int | None, X: Any, random_state: int | None) -> Any:
 
 
 def nmf_svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
-    """NMF without labels and a linear SVM."""
+    """Return NMF without labels and a linear SVM."""
     reducer = NMF(min(k or 10, *X.shape), init="nndsvda", max_iter=500, random_state=random_state)
-    # scikit-learn's start takes numbers below 1e-6 for zeros, whatever the unit of X
+    # the initialisation of scikit-learn treats numbers below 1e-6 as zeros, in any unit of X
     in_unit = Pipeline([("unit", UnitSpread()), ("nmf", reducer)])
     return ReduceThenClassify(
         in_unit, linear_svm(random_state, C), sizes=None if k else _fitting(SIZES, min(X.shape))
@@ -147,8 +147,8 @@ def nmf_svm(k: int | None, X: Any, random_state: int | None, C: float | None = N
 
 
 def umap_svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
-    """UMAP told the labels, and a linear SVM."""
-    # A fit is too slow for tuning: 10 components were 3 to 33 points better than 2 on usps, COIL, image and
+    """Return supervised UMAP and a linear SVM."""
+    # UMAP is too slow for tuning. 10 components scored 3 to 33 points higher than 2 on usps, COIL, image and
     # newsgroups.
     size = k or max(min(10, X.shape[0] - 2), 1)
     return ReduceThenClassify(SupervisedUMAP(size, random_state=random_state), linear_svm(random_state, C))
@@ -157,7 +157,9 @@ def umap_svm(k: int | None, X: Any, random_state: int | None, C: float | None = 
 def parts_svm(
     name: str, size: int | None = None, *, sizes: tuple[int, ...] = SIZES, hide: bool = False, **options: Any
 ) -> Callable[..., Any]:
-    """One of the library's non-negative factorisations and a linear SVM, with a fixed or a chosen number of parts.
+    """Return a builder of a non-negative factorisation of the library and a linear SVM.
+
+    The number of parts is ``size``, or chosen from ``sizes``.
 
     With ``hide`` the labels of a fold are hidden from the factorisation too, at the cost of a fit for each fold.
     """
@@ -177,7 +179,7 @@ def parts_svm(
 
 
 def ssnmf_svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
-    """SSNMF and a linear SVM, its number of parts and the weight of the labels chosen with labels hidden."""
+    """Return SSNMF and a linear SVM; number of parts and weight of the labels are chosen with labels hidden."""
     from labelfold import SSNMF
 
     model = ReduceThenClassify(SSNMF(random_state=random_state), linear_svm(random_state, C))
@@ -188,16 +190,16 @@ def ssnmf_svm(k: int | None, X: Any, random_state: int | None, C: float | None =
 
 
 def tsvm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
-    """Make a transductive SVM, its C tuned unless given."""
+    """Return a transductive SVM. Its C is tuned unless given."""
     from labelfold import TSVM
 
     model = _tuned(TSVM(random_state=random_state), "C", GRID, C, random_state, fallback="auto")
-    # without unlabelled rows it is another method, and its best C another
+    # unlabelled rows change the method and its best C, so some take part in the tuning
     return model if C is not None else model.set_params(hide=True, most_unlabeled=_FEW_UNLABELED)
 
 
 def offsets(name: str) -> Callable[..., Any]:
-    """LSDR or NSDR, its weights chosen from the size of the data."""
+    """Return a builder of LSDR or NSDR. Their weights follow from the size of the data."""
 
     def build(k: int | None, X: Any, random_state: int | None) -> Any:
         import labelfold
@@ -208,7 +210,7 @@ def offsets(name: str) -> Callable[..., Any]:
 
 
 def pca_rls(k: int | None, X: Any, random_state: int | None, ridge: float | None = None) -> Any:
-    """Principal components and regularised least squares."""
+    """Return principal components and regularised least squares."""
     reducer, sizes = _principal(k, X, random_state)
     rls: Any = RidgeClassifier(1.0 if ridge is None else ridge)
     if ridge is None:
@@ -218,48 +220,48 @@ def pca_rls(k: int | None, X: Any, random_state: int | None, ridge: float | None
 
 
 def ridge_regression(k: int | None, X: Any, random_state: int | None, ridge: float | None = None) -> Any:
-    """Make a ridge regression of a number on all columns, its ridge tuned unless given."""
+    """Return a ridge regression on all columns. Its ridge is tuned unless given."""
     return Labelled(_tuned(Ridge(), "alpha", GRID, ridge, random_state))
 
 
 def pca_ridge(k: int | None, X: Any, random_state: int | None, ridge: float | None = None) -> Any:
-    """Principal components and ridge regression of a number."""
+    """Return principal components and ridge regression."""
     model = pca_svm(k, X, random_state)
     return model.set_params(classifier=_tuned(Ridge(), "alpha", GRID, ridge, random_state))
 
 
 def svr(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
-    """Make an RBF support vector regression on all columns, its width tuned, and its C unless given."""
+    """Return an RBF support vector regression on all columns. Its width is tuned, and its C unless given."""
     return Labelled(_rbf(SVR(), "svm__", C, random_state))
 
 
 def pcals(k: int | None, X: Any, random_state: int | None) -> Any:
-    """PCA-LS, whose weights suit any unit."""
+    """Return PCA-LS, whose weights do not depend on the unit of X."""
     from labelfold import PCALS
 
-    # the last directions cost most, and beyond 20 they help little
+    # the last directions cost most, and more than 20 help little
     sizes, model = tuple(size for size in SIZES if size <= 20), PCALS(random_state=random_state)
     return _sized(model, k, min(X.shape), random_state, sizes, nested=True, cv=3)
 
 
 def kernel_pcals(k: int | None, X: Any, random_state: int | None) -> Any:
-    """PCA-LS in the space of an RBF kernel."""
+    """Return PCA-LS in the space of an RBF kernel."""
     from labelfold import KernelPCALS
 
     model, names = KernelPCALS(random_state=random_state), ("n_components", "gamma")
-    # gamma of a kernel as wide as two rows are apart, in quadratic mean, and half as wide
+    # the kernel is as wide as the root mean square distance between two rows, or half as wide
     grid = _size_and(k, X.shape[0], (0.25, 1.0))
     return _hidden(model, names, random_state=random_state, power=(0, -1), nested=True, cv=3, **grid)
 
 
 def laprls(kernel: str | None) -> Callable[..., Any]:
-    """LapRLS, linear or with a kernel; landmarks where its matrix would not fit."""
+    """Return a builder of LapRLS, linear or with a kernel; with landmarks if its matrix would not fit in memory."""
 
     def build(k: int | None, X: Any, random_state: int | None, ridge: float | None = None) -> Any:
         from labelfold import LapRLS
 
-        # With smoothness n the graph's term is about its mean over rows, whatever their number; a tenth of that does
-        # little harm where classes overlap.
+        # With smoothness n the graph term is about its mean over rows, for any number of rows. A tenth of that does
+        # little harm if classes overlap.
         model = LapRLS(kernel=kernel, smoothness=X.shape[0] / 10, random_state=random_state)
         if ridge is not None:
             return model.set_params(ridge=ridge)
@@ -279,12 +281,12 @@ def laprls(kernel: str | None) -> Callable[..., Any]:
 
 
 def propagation(make: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    """One of scikit-learn's graph methods; a graph of neighbours where that of all pairs would not fit."""
+    """Return a builder of a graph method of scikit-learn; with a neighbour graph if all pairs would not fit."""
 
     def build(k: int | None, X: Any, random_state: int | None, gamma: float | None = None) -> Any:
         n = X.shape[0]
         if 8 * n * n > MAX_GRAM_BYTES:
-            # scikit-learn's RBF graph joins all pairs; its graph of neighbours has no width.
+            # scikit-learn's RBF graph joins all pairs; its neighbour graph has no width to tune
             return Coded(make(kernel="knn", **options))
         model: Any = Coded(make(gamma=_GAMMAS[0] if gamma is None else gamma, **options))
         if gamma is None:
@@ -295,23 +297,23 @@ def propagation(make: Callable[..., Any], **options: Any) -> Callable[..., Any]:
 
 
 def trees(kind: str) -> Callable[..., Any]:
-    """Extra trees or a random forest."""
+    """Return a builder of extra trees or a random forest."""
 
     def build(k: int | None, X: Any, random_state: int | None) -> Any:
         model = Trees(kind, random_state=random_state)
-        # A tree takes a column as constant where it is narrower than 1e-7.
+        # trees treat a column with a range below 1e-7 as constant
         return Labelled(Pipeline([("scale", StandardScaler(with_mean=False)), ("trees", model)]))
 
     return build
 
 
 def rbf_svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
-    """Make an RBF SVM on all columns, its width tuned, and its C unless given."""
+    """Return an RBF SVM on all columns. Its width is tuned, and its C unless given."""
     return Labelled(_rbf(PerLabel(SVC()), "svm__estimator__", C, random_state))
 
 
 def _rbf(machine: Any, path: str, C: float | None, random_state: int | None) -> Any:
-    """Tune the width, and unless given the C, of a machine with an RBF kernel."""
+    """Return an RBF machine whose width is tuned, and its C unless given."""
     model = Pipeline([("unit", UnitSpread()), ("svm", machine)])
     grid = tuple((c, g) for g in _WIDTHS for c in (_RBF_GRID if C is None else (C,)))
     names = (f"{path}C", f"{path}gamma")
@@ -319,19 +321,19 @@ def _rbf(machine: Any, path: str, C: float | None, random_state: int | None) -> 
 
 
 def logistic(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
-    """Make a logistic regression on all columns, its C tuned unless given."""
+    """Return a logistic regression on all columns. Its C is tuned unless given."""
     model = PerLabel(LogisticRegression(max_iter=1000))
     return Labelled(_tuned(model, "estimator__C", _LOGISTIC_GRID, C, random_state))
 
 
 def naive_bayes(k: int | None, X: Any, random_state: int | None, alpha: float | None = None) -> Any:
-    """Make a naive Bayes classifier for counts, its smoothing tuned unless given."""
+    """Return a naive Bayes classifier for counts. Its smoothing is tuned unless given."""
     model = PerLabel(MultinomialNB())
     return Labelled(_tuned(model, "estimator__alpha", _SMOOTHING, alpha, random_state))
 
 
 def linear_svm(random_state: int | None, C: float | None) -> Any:
-    """Make a linear SVM, its C tuned unless given."""
+    """Return a linear SVM. Its C is tuned unless given."""
     model = PerLabel(LinearSVC(random_state=random_state, max_iter=5000))
     return _tuned(model, "estimator__C", GRID, C, random_state)
 
@@ -344,7 +346,7 @@ def _tuned(
     random_state: int | None,
     fallback: Any = None,
 ) -> Any:
-    """Return a model with the given penalty, in the unit of X, or tuned on X scaled to unit spread."""
+    """Return a model with the given penalty, in the unit of X, or a model tuned on X scaled to unit spread."""
     if given is not None:
         return model.set_params(**{parameter: given})
     model = Pipeline([("unit", UnitSpread()), ("model", model)])

@@ -28,7 +28,7 @@ def column_form(scale: bool | str) -> str:
 
 
 def make_form(form: str, *, sparse: bool, nonnegative: bool) -> TransformerMixin | None:
-    """Return the transformer that brings columns to a form; None where they stay as they are.
+    """Return the transformer that brings columns to a form; None if they stay as they are.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def make_form(form: str, *, sparse: bool, nonnegative: bool) -> TransformerMixin
     sparse : bool
         Whether X is sparse. It stays sparse.
     nonnegative : bool
-        Whether non-negative columns must stay so: ranks then begin at 0, and unit variance is not centred.
+        Whether non-negative columns must stay non-negative: ranks then begin at 0, and unit variance is not centred.
     """
     if form == RANKS and sparse:
         raise ValueError(

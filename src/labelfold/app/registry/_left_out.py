@@ -25,16 +25,16 @@ def left_out_splits(
     known : ndarray of shape (l,) or (l, c)
         Class codes, numbers, or 0 and 1 for several labels a row.
     cv : int
-        Folds, fewer where a class has fewer labels.
+        Number of folds; fewer if a class has fewer labels.
     seed : int, optional
         Seed of the folds.
 
     Returns
     -------
     splits : list of (train, test)
-        Indices among the labelled rows; none if less than half of them can be held out.
+        Indices into the labelled rows; empty if less than half of them can be held out.
     tested : ndarray of bool of shape (l,)
-        Which rows are held out.
+        The rows that are held out in some fold.
     """
     tested = np.ones(len(known), dtype=bool)
     numbers = known.ndim == 1 and known.dtype.kind == "f"
@@ -57,9 +57,9 @@ def size_without_folds(labels: Labels, candidates: Sequence[Any]) -> Any:
 
     If candidates are lists, it replaces the first item of the first list.
 
-    With one label a class, further components add only variation within classes. On nine tables
-    (Digit1, waveform, image, pima, COIL, USPS, 4 against 9 of MNIST, two of newsgroups) it is 4 points better than 20
-    in the mean.
+    With one label a class, further components add only variation within classes. On nine tables (Digit1, waveform,
+    image, pima, COIL, USPS, 4 against 9 of MNIST, two of newsgroups) the mean score is 4 points higher than with 20
+    components.
     """
     lists = [one if isinstance(one, list) else [one] for one in candidates]
     found = [min(max(labels.n_classes + 1, 2), max(one[0] for one in lists)), *lists[0][1:]]
@@ -67,7 +67,7 @@ def size_without_folds(labels: Labels, candidates: Sequence[Any]) -> Any:
 
 
 def left_out_score(classifier: Any, Z: np.ndarray, known: np.ndarray) -> float:
-    """Return the out-of-fold score of a classifier (see `right`); of `Tuned`, the best score of its candidates.
+    """Return the out-of-fold score of a classifier (see `right`); for `Tuned`, the best score of its candidates.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What the registry knows of a method, and how its estimator is made."""
+"""The properties of a method in the registry, and how its estimator is made."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from labelfold.features._column_kind import AS_IS, TF_IDF
 if TYPE_CHECKING:
     from labelfold.app.registry._suitability import Facts
 
-# How a penalty is chosen, for the summaries.
+# How a penalty is chosen, in the words of the summaries.
 TUNED = "chosen by cross-validation on the labelled rows from multiples of their spread"
 HIDDEN = "chosen by cross-validation with labels hidden in turn"
 
@@ -45,7 +45,7 @@ class Method:
     penalty : str, optional
         The parameter that is tuned unless the caller sets it.
     compared : bool, default=True
-        Whether `compare` runs it by default. False where it is very slow, or nearly the same as another method.
+        Whether `compare` runs it by default. False if it is very slow, or nearly the same as another method.
     suits : callable, optional
         ``suits(facts)`` returns the reason why the method does not suit some data, or None. `_suitability` reads
         from the estimator's tags whether it takes negative numbers, sparse X, multi-label y and regression.
@@ -103,23 +103,23 @@ class Method:
         Parameters
         ----------
         n_components : int, optional
-            Number of components, at most what X allows.
+            Number of components, limited to what X allows.
         X : array or sparse matrix of shape (n, d)
             The rows to fit on. Only the shape is read, and whether X is sparse.
         random_state : int, optional
             Seed.
         scale : bool or str, default=False
             The form of the columns: "as they are" (False), "unit variance" (True), "ranks" or "tf-idf". Columns are
-            centred only where X is dense and the method takes negative numbers.
+            centred only if X is dense and the method takes negative numbers.
         task : {"classification", "regression"}, default="classification"
-            Classification includes multi-label y. `why_not` tells which methods take which task.
+            Classification includes multi-label y. `why_not` says which methods take which task.
         **penalty : float
             A fixed penalty, by the name of its parameter, in place of tuning: ``ridge=0.1``.
 
         Returns
         -------
         estimator
-            A classifier or a regressor, with ``transform`` where the method embeds.
+            A classifier or a regressor, with ``transform`` if the method embeds.
         """
         unknown = [p for p in penalty if p != self.penalty]
         if unknown:

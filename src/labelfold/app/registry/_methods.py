@@ -10,8 +10,8 @@ from labelfold.app.registry._baselines import BASELINES
 from labelfold.app.registry._method import Method
 from labelfold.app.registry._own_methods import OWN
 
-# The order in which methods are run and listed. Of equally good ones the earlier is recommended, so simple ones
-# come first.
+# The order in which methods are run and listed. Among equally good methods the first is recommended, so simple
+# methods come first.
 # fmt: off
 _ORDER = (
     "labelfold", "lda", "pca-svm", "svm", "rbf-svm", "logistic", "ridge", "pca-ridge", "svr",

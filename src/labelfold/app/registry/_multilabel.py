@@ -17,7 +17,7 @@ from labelfold.labels import Labels, read_labels
 
 
 def read_any_labels(y: Any, n_rows: int, estimator: Any) -> Labels:
-    """Read the labels for an adapter, in its task."""
+    """Return the labels that an adapter reads for its task."""
     numbers = estimator.task == "regression"
     tasks = ("regression",) if numbers else ("binary", "multiclass", "multilabel")
     name = type(estimator).__name__
@@ -58,17 +58,17 @@ def for_task(model: Any, task: str) -> Any:
 
 
 def _all_have(name: str) -> Any:
-    """Tell `available_if` whether the estimator inside has a method."""
+    """Return a check for `available_if`: whether the estimator inside has a method."""
     return available_if(lambda self: hasattr(self.estimator, name))
 
 
 class PerLabel(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
-    """A classifier that takes several labels a row, by one copy of it for each label.
+    """A classifier for several labels a row: one copy of a classifier for each label.
 
     Parameters
     ----------
     estimator : classifier
-        One of scikit-learn's.
+        A classifier of scikit-learn.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class PerLabel(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     @_all_have("decision_function")
     def decision_function(self, X: Any) -> np.ndarray:
-        """Return each row's scores, one for each label where rows have several."""
+        """Return each row's scores; for several labels a row, one for each label."""
         return self._each(X, lambda model, X: model.decision_function(X), 2 * self._constants() - 1)
 
     def _constants(self) -> np.ndarray:

@@ -207,7 +207,7 @@ OWN = (
         "semi-supervised",
         True,
         "Liu & Wu, Non-negative matrix factorization with constraints, 2010",
-        # its parts depend on the labels, so hidden labels choose their number (two gain nothing)
+        # its parts depend on the labels, so hidden labels choose their number (2 parts gain nothing)
         builders.parts_svm("CNMF", sizes=(20, 40, 10, 5), hide=True),
         "C",
         nonnegative=True,

@@ -34,18 +34,18 @@ class Labelled(TaskScore, ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     classifier : classifier or regressor, optional
-        Fitted on the labelled rows; a linear SVM unless given.
+        Fitted on the labelled rows; a linear SVM by default.
     task : {"classification", "regression"}, default="classification"
         Whether y holds classes or numbers.
     unlabeled : number or str, default=-1
-        The label of rows without one; missing values always are, and among numbers only they.
+        The value of y that marks an unlabelled row; missing values always do, and for numbers only they do.
 
     Attributes
     ----------
     classifier_ : classifier or regressor
-        As fitted, on class codes, or on standardised numbers, since the tolerance of an SVM depends on their unit.
+        Fitted on class codes, or on standardised numbers, since the tolerance of an SVM depends on their unit.
     classes_ : ndarray of shape (c,)
-        The classes; not there for numbers.
+        The classes; absent for numbers.
     center_, spread_ : float
         The mean and the standard deviation of the numbers; 0 and 1 for classes.
     task_ : {"binary", "multiclass", "multilabel", "regression"}
@@ -124,21 +124,21 @@ class ReduceThenClassify(TransformerMixin, Labelled):
     reducer : transformer, optional
         Fitted on all rows and labels; PCA by default.
     classifier : classifier or regressor, optional
-        Fitted on the labelled rows; a linear SVM unless given.
+        Fitted on the labelled rows; a linear SVM by default.
     sizes : sequence of int, optional
         Candidates for the number of components, the default first. The one with the best out-of-fold score of the
-        classifier is taken. The reducer is fitted once with all labels, not in each fold.
+        classifier is chosen. The reducer is fitted once with all labels, not in each fold.
     nested : bool, default=False
         Whether the first components do not depend on their number, as for PCA. Only the largest size is fitted then.
     task : {"classification", "regression"}, default="classification"
         Whether y holds classes or numbers.
     unlabeled : number or str, default=-1
-        The label of rows without one; missing values always are, and among numbers only they.
+        The value of y that marks an unlabelled row; missing values always do, and for numbers only they do.
 
     Attributes
     ----------
     reducer_, classifier_ : estimators
-        As fitted.
+        The fitted reducer and classifier.
     classes_ : ndarray of shape (c,)
         The classes.
 
@@ -212,14 +212,14 @@ class Coded(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     Parameters
     ----------
     estimator : classifier
-        One that reads -1 as unlabelled, such as `LabelSpreading`.
+        A classifier that reads -1 as unlabelled, such as `LabelSpreading`.
     unlabeled : number or str, default=-1
-        The label of rows without one; missing values always are.
+        The value of y that marks an unlabelled row; missing values always do.
 
     Attributes
     ----------
     estimator_ : classifier
-        As fitted, on class codes.
+        Fitted on class codes.
     classes_ : ndarray of shape (c,)
         The classes.
     transduction_ : ndarray of shape (n,)
@@ -250,9 +250,7 @@ class Coded(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """Return each row's class."""
         check_is_fitted(self)
         X = short_indices(validate_data(self, X, accept_sparse="csr", reset=False))
-        with np.errstate(
-            invalid="ignore"
-        ):  # 0 / 0 for a row far from all fitted rows, which gets the first class
+        with np.errstate(invalid="ignore"):  # 0 / 0 far from all fitted rows; such a row gets the first class
             return self.classes_[self.estimator_.predict(X)]
 
     def __sklearn_tags__(self) -> Any:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from labelfold.labels import Labels
 
 _MOST_NAMED = 9  # methods named in an error
-_MOST_LABELLED = 10_000  # for kernel SVMs
+_MOST_LABELLED = 10_000  # labelled rows of kernel SVMs
 _SLAB = 4096  # rows of a dense X, or stored values of a sparse one, checked at a time
 
 
@@ -30,11 +30,11 @@ class Facts:
     Attributes
     ----------
     n_rows, n_columns, n_labelled, n_classes : int
-        Sizes. Of a multi-label y ``n_classes`` is the number of label columns.
+        Sizes. For a multi-label y ``n_classes`` is the number of label columns.
     sparse, nonnegative : bool
-        Of X.
+        Properties of X.
     multilabel, numbers : bool
-        Of y; ``numbers`` means regression.
+        Properties of y; ``numbers`` means regression.
     whole : bool
         Whether X holds whole numbers only, as counts do.
     """
@@ -51,7 +51,7 @@ class Facts:
 
     @classmethod
     def of(cls, X: Any, labels: Labels) -> Facts:
-        """Read the facts from the data."""
+        """Return the facts about some data."""
         sparse = sp.issparse(X)
         values = X.data if sparse else X
         positive = values.size == 0 or bool(values.min() >= 0)
@@ -80,9 +80,9 @@ def _whole(values: np.ndarray) -> bool:
 
 
 def why_not(method: Method, facts: Facts) -> str | None:
-    """Return why a method does not suit the data, or None where it does.
+    """Return why a method does not suit the data; None if it does.
 
-    The estimator's tags say what it takes, so an entry of the registry does not repeat that.
+    The tags of the estimator state which data it takes, so an entry of the registry does not repeat that.
 
     >>> from labelfold.app.registry._methods import METHODS
     >>> why_not(METHODS["nmf-svm"], Facts(100, 9, 20, 3, nonnegative=False))
@@ -92,7 +92,7 @@ def why_not(method: Method, facts: Facts) -> str | None:
     if reason:
         return reason
     shape = (facts.n_rows, facts.n_columns)
-    # builders read its shape and whether it is sparse
+    # builders read only the shape, and whether X is sparse
     stand_in = sp.csr_array(shape) if facts.sparse else np.broadcast_to(np.float64(0), shape)
     try:
         parts = _parts(method.make(2, X=stand_in, task=facts.task))
@@ -122,7 +122,7 @@ def refuse_other_task(method: Method, task: str) -> None:
 
 
 def takes(method: Method, task: str) -> str | None:
-    """Return why a method does not take a task; None where it does.
+    """Return why a method does not take a task; None if it does.
 
     >>> from labelfold.app.registry._methods import METHODS
     >>> takes(METHODS["lda"], "regression")
@@ -135,7 +135,7 @@ def takes(method: Method, task: str) -> str | None:
 
 
 def _other_task(parts: list[Any], task: str) -> str | None:
-    """Return why the parts that learn from y do not take the task; None where they do."""
+    """Return why the parts that learn from y do not take the task; None if they do."""
     kinds = {get_tags(part).estimator_type for part in parts if get_tags(part).target_tags.required}
     if task == "regression":
         return None if kinds == {"regressor"} else "it takes classes, and y holds numbers"

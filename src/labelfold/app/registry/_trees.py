@@ -1,4 +1,4 @@
-"""scikit-learn's tree ensembles, kept as plain arrays."""
+"""scikit-learn's tree ensembles, stored as plain arrays."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _KINDS = {"extra trees": "ExtraTrees", "random forest": "RandomForest"}
 
 
 class Trees(ClassifierMixin, BaseEstimator):
-    """Extra trees or a random forest, fitted by scikit-learn and then kept as arrays of nodes.
+    """Extra trees or a random forest, fitted by scikit-learn and then stored as arrays of nodes.
 
     Parameters
     ----------
     kind : {"extra trees", "random forest"}, default="extra trees"
-        Which ensemble.
+        The ensemble.
     n_estimators : int, optional
-        Trees; 300 unless given, and 100 for numbers, where every split looks at all columns.
+        Number of trees; by default 300, and 100 in regression, where every split considers all columns.
     random_state : int, optional
         Seed.
     task : {"classification", "regression"}, default="classification"
@@ -33,9 +33,9 @@ class Trees(ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     classes_ : ndarray of shape (c,)
-        The classes, or the numbers of the labels where rows have several; not there for numbers.
+        The classes, or the indices of the labels for several labels a row; absent for numbers.
     nodes_ : TreeNodes
-        The share of each class, or of each label, or the mean number, among the rows that came to a leaf.
+        Value of each leaf: the share of each class or label, or the mean number, among its training rows.
 
     Examples
     --------
@@ -58,7 +58,7 @@ class Trees(ClassifierMixin, BaseEstimator):
         self.task = task
 
     def fit(self, X: Any, y: Any) -> Trees:
-        """Fit scikit-learn's ensemble, and keep its nodes."""
+        """Fit the ensemble of scikit-learn, and store its nodes."""
         from sklearn import ensemble
 
         numbers = self.task == "regression"
@@ -76,13 +76,13 @@ class Trees(ClassifierMixin, BaseEstimator):
         return self
 
     def _shares(self, value: np.ndarray, forest: Any) -> np.ndarray:
-        """Return the nodes' shares of classes; of several labels the share of rows that have each; mean numbers."""
+        """Return the value of each node: shares of classes, shares of rows with each label, or mean numbers."""
         if self.task == "regression":
             return value[:, 0]
         value = value / value.sum(axis=2, keepdims=True)  # (nodes, outputs, values of an output)
         if not self.several_:
             return value[:, 0]
-        # a label that no row or every row has, has one value
+        # a label that no row has, or every row, has one value
         labels = [value[:, j, : len(values)] @ values for j, values in enumerate(forest.classes_)]
         return np.column_stack(labels)
 
@@ -92,7 +92,7 @@ class Trees(ClassifierMixin, BaseEstimator):
         return self._means(X)
 
     def _means(self, X: Any) -> np.ndarray:
-        """Return the mean over the trees of the shares of the leaves that rows come to."""
+        """Return the mean over the trees of the values of the leaves that rows reach."""
         check_is_fitted(self)
         return self.nodes_(validate_data(self, X, accept_sparse="csr", reset=False))
 

@@ -30,11 +30,11 @@ from labelfold.app.registry._partly_labelled import Labelled
 from labelfold.labels import Labels
 from labelfold.model_selection._choosing import left_out_guesses
 
-_FEW = 200  # labelled rows up to which folds are drawn several times
+_FEW = 200  # most labelled rows for which folds are drawn several times
 
 
 def _chosen_has(name: str) -> Any:
-    """Tell `available_if` whether the estimator inside, fitted or not, has a method."""
+    """Return a check for `available_if`: whether the estimator inside, fitted or not, has a method."""
     return available_if(lambda self: hasattr(getattr(self, "estimator_", self.estimator), name))
 
 
@@ -65,7 +65,7 @@ class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     repeats : int, default=2
         Number of draws of the folds for up to 200 labelled rows; one for more, or with ``hide``. Four draws instead
         of one gained 0.6 to 1.0 points with 50 labels, in the mean over six tables (image, waveform, usps, Digit1,
-        BCI, COIL) for LDA, SVM and logistic regression; two cost half as much.
+        BCI, COIL) for LDA, SVM and logistic regression. Two draws cost half as much.
     most_rows : int, default=2000
         Largest number of labelled rows for the comparison, stratified by class.
     hide : bool, default=False
@@ -74,19 +74,19 @@ class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     most_unlabeled : int, optional
         With ``hide``: largest number of unlabelled rows for the comparison, drawn at random; None for all.
     nested : bool, default=False
-        Whether the (first) parameter is a number of components, and ``predict(X, n_components)`` of a model gives the
-        predictions of smaller ones. Only the largest size is then fitted in each fold.
+        Whether the (first) parameter is a number of components, and ``predict(X, n_components)`` of a fitted model
+        gives the predictions with fewer components. Only the largest number is then fitted in each fold.
     random_state : int, optional
         Seed of the folds.
     task : {"classification", "regression"}, default="classification"
         Whether y holds classes or numbers.
     unlabeled : number or str, default=-1
-        The label of rows without one; missing values always are, and among numbers only they.
+        The value of y that marks an unlabelled row; missing values always do, and for numbers only they do.
 
     Attributes
     ----------
     estimator_ : classifier or regressor
-        Fitted on all rows with the penalty chosen.
+        Fitted on all rows with the chosen penalty.
     best_value_ : float or list of float
         The chosen penalty, or parameters.
     scores_ : ndarray of shape (len(grid),)
@@ -146,7 +146,7 @@ class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             self.best_value_ = size_without_folds(labels, candidates)
         if len(self.scores_):
             self.best_value_ = candidates[int(np.argmax(self.scores_))]
-        # X as it was given, so that the model keeps the names of columns
+        # X as given, so that the model keeps the column names
         self.estimator_ = self._with(self.best_value_).fit(X, y)
         self.task_ = labels.task
         if self.task_ != "regression":
@@ -193,7 +193,7 @@ class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             held = X[index[test]]
             if self.parameter == "ridge" and hasattr(
                 self.estimator, "path"
-            ):  # all at the price of one fit or two
+            ):  # all ridges cost one or two fits
                 return [model.predict(held) for model in clone(self.estimator).path(rows, y, candidates)]
             if not self.nested:
                 return [self._with(value).fit(rows, y).predict(held) for value in candidates]
@@ -205,7 +205,7 @@ class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             return found
 
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what matters is said once, by the fit that is kept
+            warnings.simplefilter("ignore")  # the final fit warns
             guessed = left_out_guesses(splits, predict, known, len(candidates))
         return np.array([right(known[tested], guess[tested]) for guess in guessed])
 
@@ -224,14 +224,14 @@ class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """Return the training rows and labels of a fold: labelled rows only, or all rows with hidden labels."""
         if not self.hide:
             return X[index[train]], known[train]
-        # missing, whatever else is told to mean unlabelled
+        # NaN means unlabelled for every value of ``unlabeled``
         y = np.full((X.shape[0], *known.shape[1:]), np.nan)
         y[index[train]] = known[train]
         return X, y
 
     @_chosen_has("transform")
     def transform(self, X: Any) -> np.ndarray:
-        """Return the embedding of the estimator chosen."""
+        """Return the embedding of the chosen estimator."""
         return self._fitted().transform(X)
 
     def predict(self, X: Any) -> np.ndarray:
@@ -344,7 +344,7 @@ def _rows_to_tune_on(known: np.ndarray, most: int, seed: int | None) -> Any:
 
 
 def _mean_square(X: Any) -> float:
-    """Return the mean squared distance of the rows from their mean, 1 where that is 0."""
+    """Return the mean squared distance of the rows from their mean; 1 if it is 0."""
     if sp.issparse(X):
         mean = np.asarray(X.mean(axis=0)).ravel()
         total = float(X.multiply(X).sum()) / X.shape[0] - float(mean @ mean)

@@ -19,21 +19,21 @@ from labelfold.labels import read_labels
 
 
 class Spreading(Labelled):
-    """scikit-learn's LabelSpreading over a graph of nearest neighbours, for labels of any kind.
+    """scikit-learn's LabelSpreading over a nearest-neighbour graph, for any label values.
 
     Parameters
     ----------
     n_neighbors : int, default=7
-        Neighbours in the graph, fewer where there are fewer rows.
+        Number of neighbours in the graph; fewer if there are fewer rows.
     alpha : float, default=0.2
         How much labels may change; see LabelSpreading.
     unlabeled : number or str, default=-1
-        The label of rows without one; missing values always are.
+        The value of y that marks an unlabelled row; missing values always do.
 
     Attributes
     ----------
     classifier_ : LabelSpreading
-        As fitted, on class codes.
+        Fitted on class codes.
     classes_ : ndarray of shape (c,)
         The classes.
     """
@@ -50,7 +50,7 @@ class Spreading(Labelled):
         self.task_, self.classes_ = labels.task, labels.classes
         neighbours = min(self.n_neighbors, X.shape[0] - 1)
         graph = LabelSpreading(kernel="knn", n_neighbors=neighbours, alpha=self.alpha, max_iter=1000)
-        # neighbourhoods that no label reaches divide nothing by nothing; such rows fall to the first class
+        # rows that no label reaches get 0 / 0, and then the first class
         with np.errstate(invalid="ignore"):
             self.classifier_ = without_tree(graph.fit(X, coded(labels)), X)
         return self
@@ -61,14 +61,14 @@ class Spreading(Labelled):
         return self.classes_[best]
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return each row's share of every class, none where no label reaches its neighbours."""
+        """Return each row's share of every class; 0 if no label reaches its neighbours."""
         X = self._checked(X)
         with np.errstate(invalid="ignore"):
             return np.nan_to_num(self.classifier_.predict_proba(X))
 
     @property
     def decision_function(self) -> Any:
-        """There is none; see `predict_proba`."""
+        """Not available; see `predict_proba`."""
         raise AttributeError("label spreading has probabilities, not a decision function")
 
 
@@ -76,19 +76,19 @@ class ScikitLDA(TransformerMixin, Labelled):
     """scikit-learn's LinearDiscriminantAnalysis on the labelled rows, with Ledoit and Wolf's shrinkage.
 
     It predicts from the embedding, as reduced-rank LDA does: by the distance to the class means and the priors.
-    (scikit-learn's own ``predict`` uses every direction, however few are asked for.)
+    (scikit-learn's own ``predict`` uses all directions for every ``n_components``.)
 
     Parameters
     ----------
     n_components : int, optional
-        Size of the embedding, at most one fewer than classes; as large unless given.
+        Size of the embedding, at most the number of classes less one, which is the default.
     unlabeled : number or str, default=-1
-        The label of rows without one; missing values always are.
+        The value of y that marks an unlabelled row; missing values always do.
 
     Attributes
     ----------
     classifier_ : LinearDiscriminantAnalysis
-        As fitted, on class codes; without shrinkage where the shrunk covariance is singular still.
+        Fitted on class codes; without shrinkage if the shrunk covariance is still singular.
     means_ : ndarray of shape (c, k)
         The class means in the embedding.
     classes_ : ndarray of shape (c,)
@@ -109,7 +109,7 @@ class ScikitLDA(TransformerMixin, Labelled):
         model = LinearDiscriminantAnalysis(n_components=min(self.n_components or most, most))
         try:
             self.classifier_ = clone(model).set_params(solver="eigen", shrinkage="auto").fit(rows, codes)
-        except np.linalg.LinAlgError:  # columns that never change among a few labelled rows
+        except np.linalg.LinAlgError:  # some columns are constant among few labelled rows
             self.classifier_ = model.fit(rows, codes)
         Z = self.classifier_.transform(rows)
         self.means_ = np.array([Z[codes == c].mean(axis=0) for c in range(labels.n_classes)])
@@ -126,7 +126,7 @@ class ScikitLDA(TransformerMixin, Labelled):
         return self.classes_[best]
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Return each class's score, or for two classes that of the second over the first."""
+        """Return each class's score; for two classes the score of the second over the first."""
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
@@ -157,7 +157,7 @@ class SupervisedUMAP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     n_components : int, default=2
         Size of the embedding.
     n_neighbors : int, default=15
-        Neighbours in its graph, fewer where there are fewer rows.
+        Number of neighbours in its graph; fewer if there are fewer rows.
     random_state : int, optional
         Seed.
     """
@@ -168,7 +168,7 @@ class SupervisedUMAP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> SupervisedUMAP:
-        """Lay out all rows; y holds class codes, -1 where unlabelled."""
+        """Lay out all rows; y holds class codes, with -1 for unlabelled rows."""
         from umap import UMAP
 
         X = validate_data(self, X, accept_sparse="csr")
@@ -197,5 +197,5 @@ class SupervisedUMAP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
 
 def _as_matrix(X: Any) -> Any:
-    """Return sparse rows as SciPy's older matrices, which are all that UMAP knows."""
+    """Return sparse rows as SciPy's older matrices, the only sparse type that UMAP takes."""
     return sp.csr_matrix(X) if sp.issparse(X) else X

@@ -1,4 +1,4 @@
-"""The values of the report's template, which escapes every one of them."""
+"""The values of the report's template. The template escapes all of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from labelfold.app.compare._words import guessing, repeats_run, sized, two_score
 from labelfold.app.io._problems import count
 from labelfold.app.registry._glosses import gloss
 from labelfold.app.report import _figures as figures
-from labelfold.app.report._held_back import calibration, confusion, held_back, look_again
+from labelfold.app.report._held_out import calibration, confusion, held_out, look_again
 from labelfold.app.report._map import placed
 from labelfold.app.report._pictures import pictures
 from labelfold.features._column_kind import AS_IS
@@ -50,7 +50,7 @@ def context(found: Comparison, folder: Path | None, made: Collection[str] = ()) 
         "methods": methods(found),
         "numbers": numbers(found),
         "confusion": confusion(found),
-        "held_back": held_back(found),
+        "held_out": held_out(found),
         "calibration": calibration(found),
         "components": components(found),
         "views": found.review.views,
@@ -63,7 +63,7 @@ def context(found: Comparison, folder: Path | None, made: Collection[str] = ()) 
 
 
 def facts(found: Comparison) -> str:
-    """Describe the data."""
+    """Return a description of the data."""
     s = found.settings
     kind = "sparse column" if s["sparse"] else "column"
     labels = f"{len(s['classes'])} {'labels' if found.data.facts.multilabel else 'classes'}"
@@ -76,7 +76,7 @@ def facts(found: Comparison) -> str:
 
 
 def maps(found: Comparison) -> dict[str, Any] | None:
-    """Describe the maps."""
+    """Return the texts of the maps."""
     shown = found.review.maps
     if not shown:
         return None
@@ -145,7 +145,7 @@ def next_rows(found: Comparison) -> dict[str, Any] | None:
 
 
 def methods(found: Comparison) -> dict[str, Any] | None:
-    """Describe the figure of all methods."""
+    """Return the texts of the figure of all methods."""
     scored = figures.scores(found)
     if not scored:
         return None
@@ -249,7 +249,7 @@ def has_curve(found: Comparison) -> bool:
 
 
 def budgets(found: Comparison) -> dict[str, Any] | None:
-    """Describe the score by label budget, where there is more than one."""
+    """Return the texts of the score by label budget; None if there is one budget."""
     if not has_curve(found):
         return None
     return {
@@ -266,7 +266,7 @@ def budgets(found: Comparison) -> dict[str, Any] | None:
 
 
 def sizes(found: Comparison) -> dict[str, Any] | None:
-    """Describe the score by number of components."""
+    """Return the texts of the score by number of components."""
     if figures.by_size(found) is None:
         return None
     at = found.table[found.table["budget"] == found.budget_].dropna(subset=["mean", "components"])

@@ -1,7 +1,6 @@
-"""The report's figures as plotly's plain dictionaries.
+"""The figures of the report as dictionaries for plotly.
 
-Plotly reads a subset of HTML in every text it draws, so text that comes from the data goes through
-:func:`plain` first.
+Plotly reads a subset of HTML in every text, so text from the data is escaped by :func:`plain`.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     from labelfold.app.compare._results import Comparison
 
-# told apart on white and on near-black, and by most colour-blind readers with the symbols' help
+# distinguishable on white and on near-black, and by most colour-blind readers together with the symbols
 COLOURS = (
     "#2f7ed8",
     "#d9622b",
@@ -35,10 +34,10 @@ COLOURS = (
 SYMBOLS = ("circle", "square", "triangle-up", "diamond")
 DASHES = ("solid", "dash", "dot", "dashdot")
 GREY = "#8a93a0"
-_AT_FIRST = 6  # lines drawn at first; the legend has the others
-_DRAWS = 200  # of rows, for an interval
-_LEAST_ROWS = 5  # in a group of like confidence
-_STEPS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # of confidence, between groups
+_AT_FIRST = 6  # lines shown at first; the legend switches the others on
+_DRAWS = 200  # bootstrap draws for an interval
+_LEAST_ROWS = 5  # least rows in a group of similar confidence
+_STEPS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # limits of confidence between groups
 
 
 def plain(text: Any) -> str:
@@ -136,7 +135,7 @@ def by_method(found: Comparison) -> dict[str, Any] | None:
         "side": "right",
         "ticktext": [f"{seconds[label]:.2g} s" for label in scored],
     }
-    # a second axis is drawn where a mark lies on it
+    # plotly draws a second axis only if it has a trace
     data.append({"type": "scatter", "x": [None], "y": [None], "yaxis": "y2", "hoverinfo": "skip"})
     layout |= {"margin": {"l": 20, "r": 20, "t": 8, "b": 50}, "hovermode": "closest"}
     layout["height"] = 26 * len(places) + 80
@@ -157,7 +156,7 @@ def scores(found: Comparison) -> dict[str, Score]:
     told, measure = found.out_of_fold, found.measure
     n = found.settings["n_labelled"]
     draws = None
-    if measure.kind != "accuracy":  # of which the number of rows alone gives the interval
+    if measure.kind != "accuracy":  # for accuracy the number of rows gives the interval
         rng = np.random.default_rng(found.settings["random_state"])
         draws = rng.multinomial(n, np.full(n, 1 / n), size=_DRAWS).astype(float)
     found_scores = {}
@@ -219,7 +218,7 @@ def reliability(found: Comparison) -> list[tuple[float, float, float, float, int
     order = np.argsort(sure, kind="stable")
     groups: list[np.ndarray] = []
     for at in np.split(order, np.searchsorted(sure[order], _STEPS)):
-        if groups and len(groups[-1]) < _LEAST_ROWS:  # so few say nothing by themselves
+        if groups and len(groups[-1]) < _LEAST_ROWS:  # a group this small is merged
             at = np.concatenate([groups.pop(), at])
         groups += [at] if len(at) else []
     found_shares = []
@@ -252,7 +251,7 @@ def component(strength: np.ndarray, shape: tuple[int, ...], names: list[str], mo
     return {"data": [image], "layout": layout}
 
 
-def held_back(found: Comparison) -> dict[str, Any] | None:
+def held_out(found: Comparison) -> dict[str, Any] | None:
     """Draw true against predicted numbers of held-out rows; None for classes."""
     told = found.review.left_out
     if told is None or not found.data.facts.numbers:
@@ -357,7 +356,7 @@ def _layout() -> dict[str, Any]:
 
 
 def _rounded(values: Any) -> list[float | None]:
-    """Return five significant figures, enough for a screen and half the size."""
+    """Return values with five significant digits, which are enough for a screen and halve the size."""
     return [float(f"{v:.5g}") if np.isfinite(v) else None for v in np.asarray(values, dtype=float)]
 
 

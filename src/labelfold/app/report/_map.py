@@ -1,6 +1,6 @@
 """The maps as data for the page: coordinates of rows, and channels of values for their colour.
 
-A channel holds one value a row, as bytes: a class, with 65535 for none, or a number between two ends.
+A channel holds one value for each row, as bytes: a class (65535 for none) or a number between two limits.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from labelfold.app.compare._results import Comparison
     from labelfold.app.compare._review import Map
 
-_MOST_CELLS = 1_000_000  # of columns to colour by: a byte each
-_MOST_LABELS = 30  # to choose from, where rows have several
+_MOST_CELLS = 1_000_000  # most values of columns to colour by, one byte each
+_MOST_LABELS = 30  # most labels to choose from, for several labels a row
 _NONE = 2**16 - 1
 
 
 def map_data(found: Comparison) -> dict[str, Any] | None:
-    """Return all maps of a comparison; None where no method embeds."""
+    """Return all maps of a comparison; None if no method embeds."""
     maps = found.review.maps
     if not maps:
         return None
@@ -60,13 +60,13 @@ def _strength(shown: Map, data: Data) -> np.ndarray:
     if not np.isfinite(sure).any():
         return np.full(len(sure), 128)
     low, high = 1.0 / max(len(data.classes), 2), 1.0
-    if data.facts.multilabel:  # that all of many labels are right is never very likely
+    if data.facts.multilabel:  # all of many labels are rarely right together
         low, high = np.quantile(sure, [0.05, 0.95])
     return np.round(255 * np.clip((sure - low) / max(high - low, 1e-9), 0, 1))
 
 
 def placed(shown: Map) -> str:
-    """Say how the rows of a map were placed, and how to read it."""
+    """Return a sentence on how the rows of a map were placed, and how to read it."""
     if shown.axes is None:
         return (
             "placed so that neighbours in all components stay neighbours; what lies together is alike, and distances "
@@ -83,7 +83,7 @@ def _channels(shown: Map, found: Comparison) -> list[dict[str, Any]]:
     first = shown.title == found.review.maps[0].title
     if data.facts.numbers:
         both = np.where(labelled, known, shown.predicted)
-        ends = np.quantile(both, [0.02, 0.98])  # a few extreme numbers would leave the others one colour
+        ends = np.quantile(both, [0.02, 0.98])  # with extremes included most rows would have one colour
         channels = [
             numbers("label, or prediction where there is none", both, ends),
             numbers("label", np.where(labelled, known, np.nan), ends),
@@ -145,7 +145,7 @@ def _columns(data: Data, rows: np.ndarray, strengths: np.ndarray | None) -> list
 
 
 def classes(name: str, codes: Any, names: list[str]) -> dict[str, Any]:
-    """Return a channel of classes; the page draws those for which colours run out alike.
+    """Return a channel of classes. If the page has fewer colours than classes, the last ones share a colour.
 
     >>> classes("label", np.array([0, -1]), ["a", "b"])["names"]
     ['a', 'b']
@@ -155,7 +155,7 @@ def classes(name: str, codes: Any, names: list[str]) -> dict[str, Any]:
 
 
 def numbers(name: str, values: Any, ends: Any, coarse: bool = False) -> dict[str, Any]:
-    """Return a channel of numbers, coloured between two ends; coarse ones take a byte each, missing ones are 255."""
+    """Return a channel of numbers, coloured between two limits; ``coarse``: one byte each, 255 for missing values."""
     low, high = (float(end) for end in ends)
     channel = {"name": name, "low": low, "high": high}
     if coarse:
@@ -165,5 +165,5 @@ def numbers(name: str, values: Any, ends: Any, coarse: bool = False) -> dict[str
 
 
 def packed(values: Any, kind: str) -> str:
-    """Return an array as text that a page can hold."""
+    """Return an array as base64 text for the page."""
     return base64.b64encode(np.ascontiguousarray(values, dtype=kind).tobytes()).decode()

@@ -33,7 +33,7 @@ def notebook(found: Comparison) -> str:
 
 
 def _small_map(found: Comparison) -> dict[str, Any] | None:
-    """Return some rows of the first map as circles, labelled ones last and large."""
+    """Return some rows of the first map as circles; labelled rows are large and drawn last."""
     if not found.review.maps:
         return None
     shown, data = found.review.maps[0], found.data

@@ -31,13 +31,13 @@ def write_report(
     Parameters
     ----------
     found : Comparison
-        What to report.
+        The comparison.
     path : path
         The HTML file.
     folder : path, optional
-        Where the command line writes its files, which the report then names.
+        The folder of the files of the command line, which the report then names.
     made : collection of str
-        Their names.
+        Names of these files.
 
     Returns
     -------
@@ -77,7 +77,7 @@ def _drawn(found: Comparison) -> dict[str, dict[str, Any] | None]:
         "plot-methods": figures.by_method(found),
         "plot-budgets": figures.by_budget(found) if has_curve(found) else None,
         "plot-sizes": figures.by_size(found),
-        "plot-held-back": figures.held_back(found),
+        "plot-held-out": figures.held_out(found),
         "plot-calibration": figures.calibration(found),
     }
     strengths, shape = found.review.strengths, found.settings["image_shape"]
@@ -90,7 +90,7 @@ def _drawn(found: Comparison) -> dict[str, dict[str, Any] | None]:
 
 
 def fill(name: str, **values: Any) -> str:
-    """Return a template of the report with its values in place, each escaped unless it is markup of our own."""
+    """Return a template of the report filled with values; a value is escaped unless it is the report's own markup."""
     return _templates().get_template(name).render(**values)
 
 

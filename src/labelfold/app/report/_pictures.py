@@ -9,8 +9,8 @@ import numpy as np
 if TYPE_CHECKING:
     from labelfold.app.compare._results import Comparison
 
-_MOST_BYTES = 4_000_000  # of all pictures of a list
-_LARGEST, _SMALLEST = 48, 8  # pixels a side
+_MOST_BYTES = 4_000_000  # all pictures of a list together
+_LARGEST, _SMALLEST = 48, 8  # pixels on a side
 
 
 def pictures(found: Comparison, rows: Any) -> dict[str, Any] | None:

@@ -3,16 +3,16 @@ r"""Non-negative factors X = H V' of least I-divergence, by multiplicative updat
 .. math:: D(X, HV') + \lambda\, D(S'X, S'HV'), \qquad
           D(A, B) = \sum_{ij} A_{ij} \log \frac{A_{ij}}{B_{ij}} - A_{ij} + B_{ij}
 
-The second term, a *guide*, is optional: S (n, q) >= 0 has few non-zero rows, and the rows of S'X are treated as q
-further rows of weight lambda whose places are S'H. With R = X / (HV'), R_S = S'X / (S'HV') and v the column sums of
+The second term, a *guide*, is optional. S (n, q) >= 0 has few non-zero rows, and the rows of S'X are treated as q
+further rows of weight lambda, whose factor is S'H. With R = X / (HV'), R_S = S'X / (S'HV') and v the column sums of
 V, an update is
 
 .. math:: H \leftarrow H \circ \frac{R V + \lambda S R_S V}{v (1 + \lambda s_i)}, \qquad
           V \leftarrow V \circ \frac{R'H + \lambda R_S'S'H}{\sum_i h_i + \lambda \sum_i S'h_i}
 
-An iteration is one pass over X: it updates H, row by row, and sums up what V is updated by, and the divergence, at
-the new H. Before it both factors are extrapolated along their last change. A pass that raises the objective is
-dropped, and the next one starts without extrapolation, from where an update cannot raise the divergence.
+An iteration is one pass over X. It updates H row by row, and computes the sums for the update of V, and the
+divergence, at the new H. Before it both factors are extrapolated along their last change. A pass that raises the
+objective is rejected, and the next one starts without extrapolation, so that an update cannot raise the divergence.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from labelfold.rows.loops import tiled
 
 # Extrapolation as a share of the last change: at the start, its growth while it is accepted, and its maximum.
 _AHEAD, _GROWTH, _FURTHEST = 0.5, 1.05, 1.0
-# Extrapolation lowers an entry by at most this share of itself: an entry near zero recovers slowly.
+# Extrapolation lowers an entry by at most this share of it, because an entry near zero recovers slowly.
 _BRAKE = 0.05
-# Smallest positive entry of V relative to its mean, and of H relative to the largest of its row: smaller ones
+# Smallest positive entry of V relative to its mean, and of H relative to the largest of its row. Smaller entries
 # recover slowly and become denormal numbers, which are slow. Zeros stay zeros.
 _LEAST_SHARE, _LEAST_SHARE_SINGLE = 1e-20, 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class Guide:
-    """The second term: S on the rows at ``index``, S'X, and its weight lambda."""
+    """The second term: S for the rows at ``index``, S'X, and its weight lambda."""
 
     S: sparse.csr_array  # (l, q)
     index: np.ndarray  # (l,)
@@ -50,9 +50,9 @@ class Guide:
 
 @dataclass(eq=False)
 class KLFactors:
-    """The factors after an iteration, or below: the basis is updated once more before the next one."""
+    """The factors after an iteration. The basis is updated once more before the next iteration."""
 
-    H: Any  # (n, k)  living with the rows
+    H: Any  # (n, k)  stored with the rows
     V: np.ndarray  # (d, k)
 
 
@@ -65,7 +65,7 @@ def divergence_factors(
     accelerate: bool = True,
     **options: Any,
 ) -> Descent:
-    """Update the factors until an iteration gains little: `descend` with the `iterates` below."""
+    """Update the factors until convergence: `descend` with the `iterates` below."""
     steps = iterates(rows, start, guide, max_iter=max_iter, accelerate=accelerate)
     return descend(steps, max_iter=max_iter, **options)
 
@@ -78,20 +78,20 @@ def iterates(
     max_iter: int,
     accelerate: bool = True,
 ) -> Iterates:
-    """Update the factors, one pass over X an iteration.
+    """Update the factors, with one pass over X in each iteration.
 
     Parameters
     ----------
     rows : Rows
         X, n x d, non-negative.
     start : (H, V), arrays of shapes (n, k) and (d, k)
-        Where to start; a zero stays one. They are let go of after the first pass.
+        Initial factors; zeros stay zeros. The references are released after the first pass.
     guide : Guide, optional
         A second term.
     max_iter : int
-        The most iterations.
+        Largest number of iterations.
     accelerate : bool, default=True
-        Whether to extrapolate; without it these are the updates themselves.
+        Whether to extrapolate; without it these are plain multiplicative updates.
 
     Yields
     ------
@@ -101,12 +101,10 @@ def iterates(
     H, V = rows.put(start[0]), np.ascontiguousarray(start[1], dtype=rows.dtype)
     place = None
     if guide is not None:
-        place = np.full(rows.shape[0], len(guide.index))
-        place[guide.index] = np.arange(len(guide.index))
-        place = rows.put(place)
+        place = rows.spread(guide.index, np.arange(len(guide.index)), len(guide.index))
     state = _State(H, H, V, V, V.sum(axis=0, dtype=np.float64), place)
     least = _least_share(V) * float(V.mean())
-    del start, H, V  # a basis is large: no more of them are kept than are needed
+    del start, H, V  # a basis is large, so references are released
     beta, ahead = _AHEAD, False
     for iteration in count(1):
         H, den, sums, value = _pass(rows, guide, state, beta if ahead else 0.0)
@@ -118,7 +116,7 @@ def iterates(
             # The final iteration does not extrapolate, so it cannot be rejected.
             ahead = accelerate and iteration + 1 < max_iter
             state = _advance(state, H, sums, den, beta if ahead else 0.0, least)
-            # Changed in place, so that whoever holds the factors does not keep a further basis alive.
+            # Modified in place, so that a holder of the factors does not keep another basis in memory.
             factors.H, factors.V = state.H, state.V_last
         elif ahead:
             beta *= 0.5
@@ -129,25 +127,25 @@ def iterates(
 
 
 class _State(NamedTuple):
-    """Where the next pass starts."""
+    """The starting point of the next pass."""
 
     H: Any  # (n, k)  after the last update
-    H_last: Any  # (n, k)  after the one before
-    V_hat: np.ndarray  # (d, k)  some way ahead of V_last
+    H_last: Any  # (n, k)  after the update before that
+    V_hat: np.ndarray  # (d, k)  extrapolated from V_last
     V_last: np.ndarray  # (d, k)  after the last update
     v: np.ndarray  # (k,)  column sums of V_hat
     place: Any = (
-        None  # (n,)  which row of S is a row's own, the one after the last where none is; with the rows
+        None  # (n,)  index of each row in S, or the number of rows of S if it has none; stored with the rows
     )
 
 
 def _advance(state: _State, H: Any, sums: np.ndarray, den: np.ndarray, beta: float, least: float) -> _State:
-    """Return the state after the basis has been updated."""
+    """Return the state after an update of the basis."""
     from labelfold.numerics.kl import _ratio_loops as loops
 
     sums = sums.astype(state.V_hat.dtype, copy=False)
     inverse = np.divide(1.0, den, out=np.zeros_like(den), where=den > 0)
-    # The basis of two updates ago is not needed any more; its memory is reused.
+    # The basis of two updates ago is no longer needed; its memory is reused.
     V_last = state.V_last
     new = loops.aligned(sums.shape, sums.dtype) if V_last is state.V_hat else V_last
     V, V_hat, v = loops.multiplied(state.V_hat, state.V_last, sums, inverse, beta, _BRAKE, least, new)
@@ -155,7 +153,7 @@ def _advance(state: _State, H: Any, sums: np.ndarray, den: np.ndarray, beta: flo
 
 
 def _called_back(state: _State) -> _State:
-    """Return the state from which an update cannot raise the objective."""
+    """Return the state without extrapolation, from which an update cannot raise the objective."""
     V = state.V_last
     return _State(state.H, state.H, V, V, V.sum(axis=0, dtype=np.float64), state.place)
 
@@ -163,7 +161,7 @@ def _called_back(state: _State) -> _State:
 def _pass(
     rows: Rows, guide: Guide | None, state: _State, beta: float
 ) -> tuple[Any, np.ndarray, np.ndarray, float]:
-    """Update H: return it, what V is to be divided by and multiplied with, and the objective; one pass over X."""
+    """Update H in one pass over X; return it, the denominator and numerator of the update of V, and the objective."""
     V, v, H, last = state.V_hat, state.v, state.H, state.H_last
     if guide is None:
         H, (mass, (sums, loss)) = rows.sweep(_update, H, last, shared=(V, v, beta))
@@ -171,7 +169,7 @@ def _pass(
     S, lam = guide.S, guide.weight
     H_L = _ahead(np, rows.pick(H, guide.index), rows.pick(last, guide.index), beta)
     G = (S.T @ H_L).astype(rows.dtype, copy=False)  # (q, k)
-    # One row for each that the guide has a part in, and a last one for all others.
+    # One row for each row in the guide, and a last one for all others.
     pull = np.zeros((len(guide.index) + 1, V.shape[1]))
     pull[:-1] = lam * (S @ guide.rows.get(guide.rows.map(kl_rows, G, shared=(V,))))
     share = np.append(1 + lam * S.sum(axis=1), 1.0)
@@ -206,7 +204,7 @@ def _update_guided(
 
 
 def _ahead(xp: Any, H: Any, last: Any, beta: float) -> Any:
-    """Return H extrapolated, no entry lowered by more than ``_BRAKE`` allows."""
+    """Return H extrapolated; ``_BRAKE`` limits how far an entry is lowered."""
     if not beta:
         return H
     if xp is np:
@@ -217,7 +215,7 @@ def _ahead(xp: Any, H: Any, last: Any, beta: float) -> Any:
 
 
 def _scaled(xp: Any, H: Any, factors: Any, divisor: Any) -> Any:
-    """Return H * factors / divisor, positive entries above the least share; may write to ``factors``."""
+    """Return H * factors / divisor, with positive entries above the least share; may write to ``factors``."""
     share = _least_share(H)
     if xp is np:
         from labelfold.numerics.kl import _ratio_loops as loops
@@ -229,12 +227,12 @@ def _scaled(xp: Any, H: Any, factors: Any, divisor: Any) -> Any:
 
 
 def _least_share(factor: Any) -> float:
-    """Return the least share for a factor's precision, whichever library's array it is."""
+    """Return the least share for the precision of a factor, an array of any library."""
     return _LEAST_SHARE_SINGLE if "32" in str(factor.dtype) else _LEAST_SHARE
 
 
 def _divisor(xp: Any, v: Any) -> Any:
-    """Return column sums to divide by, 1 in place of 0: the numerator of an empty component is 0 as well."""
+    """Return column sums to divide by, with 1 in place of 0: the numerator of an empty component is 0 too."""
     return xp.where(v > 0, v, xp.ones_like(v))
 
 
@@ -253,5 +251,5 @@ def divergence(X: Any, H: np.ndarray, V: np.ndarray) -> float:
 
 
 def sum_of_divergences(rows: Rows, H: Any, V: np.ndarray) -> float:
-    """Return D(X, H V') in one pass, given an H that lives with the rows."""
+    """Return D(X, H V') in one pass, with an H that is stored with the rows."""
     return float(rows.sum(kl_sums, H, shared=(V, V.sum(axis=0)))[1])

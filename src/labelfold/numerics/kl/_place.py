@@ -25,11 +25,14 @@ _SINGULAR = 1e-6
 
 # Newton's steps are taken for so many components at most, and so many of them; each is found by so many rounds over
 # the coordinates, as long as one gains more than this share of the tolerance.
-_NEWTON_MOST, _NEWTON_ROUNDS, _INNER_ROUNDS, _INNER_SHARE = 64, 60, 40, 1e-7
+NEWTON_MOST, NEWTON_ROUNDS, INNER_ROUNDS, INNER_SHARE = 64, 60, 40, 1e-7
 # Rounds of coordinate steps between two solves of the variables that are not at 0.
 ROUNDS = 8
+# A divergence within the tolerance of its minimum determines half of the digits of an embedding. At most this many
+# Newton steps in double precision follow, until the gap is below this.
+POLISH, EXACT = 4, 1e-8
 # A step that leads up is shortened by this, and below the shortest an update is taken.
-_SHORTER, _SHORTEST = 0.25, 0.01
+SHORTER, SHORTEST = 0.25, 0.01
 # By how much of a row's sum its divergence may seem to rise by round-off.
 _SLACK, _SLACK_SINGLE = 1e-13, 1e-6
 
@@ -53,7 +56,10 @@ def kl_place(X: Any, V: Any, v: Any, fit: Any, tol: float, max_rounds: int) -> A
 
         return loops.csr_place(X.data, X.indices, X.indptr, V, v, tol, max_rounds)
     with np.errstate(over="ignore", invalid="ignore"):  # a Newton step that overflows is not taken
-        return _place(X.xp, X.raw, V, v, fit, tol, max_rounds)
+        if X.xp is not np:
+            return _place(X.xp, X.raw, V, v, fit, tol, max_rounds)
+        V, v, fit = (np.asarray(a, dtype=np.float64) for a in (V, v, fit))
+        return _place(np, X.double().raw, V, v, fit, tol, max_rounds).astype(X.dtype, copy=False)
 
 
 def _place(xp: Any, X: Any, V: Any, v: Any, fit: Any, tol: float, max_rounds: int) -> Any:
@@ -73,19 +79,23 @@ def _place(xp: Any, X: Any, V: Any, v: Any, fit: Any, tol: float, max_rounds: in
     mass = xp.where(mass > 0, mass, xp.ones_like(mass))
     held = (_RowsOnGPU if tiled(X, V) else _Rows)(xp, X, V)
     H = xp.maximum(held.product(fit), _LEAST_START * H) * xp.astype(used, X.dtype)[None, :]
-    if V.shape[1] > _NEWTON_MOST:
+    if V.shape[1] > NEWTON_MOST:
         return _by_updates(xp, X, H, V, v, safe, mass, tol, max_rounds)
-    slack = (_SLACK_SINGLE if "32" in str(X.dtype) else _SLACK) * mass
+    single = "32" in str(X.dtype)
+    slack = (_SLACK_SINGLE if single else _SLACK) * mass
+    polish = 0 if single else POLISH
     index = xp.arange(X.shape[0], device=device(X))
-    rows = (mass, slack, H, H, H, H, xp.ones_like(mass), xp.full_like(mass, xp.inf))
+    rows = (mass, slack, H, H, H, H, xp.ones_like(mass), xp.full_like(mass, xp.inf), xp.zeros_like(mass))
     done, order = [], []
-    for _ in range(min(_NEWTON_ROUNDS, (max_rounds - 1) // 3)):
-        mass, slack, H, last, update, target, reach, best = rows
+    for _ in range(min(NEWTON_ROUNDS, (max_rounds - 1) // 3)):
+        mass, slack, H, last, update, target, reach, best, polished = rows
         total = xp.sum(H * v, axis=1)
         H = H * (mass / xp.where(total > 0, total, mass))[:, None]
         slopes, loss, curvature = held.newton_terms(H)
         lower = loss <= best + slack
-        settled = lower & (xp.max(slopes / safe, axis=1) <= 1 + tol)
+        worst = xp.max(slopes / safe, axis=1)
+        polished = polished + xp.astype(worst <= 1 + tol, mass.dtype)
+        settled = lower & (worst <= 1 + tol) & ((polished > polish) | (worst <= 1 + EXACT))
         update = xp.where(lower[:, None], H * slopes / safe, update)
         left = ~settled
         n_left, stay = int(xp.sum(xp.astype(left, xp.int64))), None
@@ -98,20 +108,22 @@ def _place(xp: Any, X: Any, V: Any, v: Any, fit: Any, tol: float, max_rounds: in
             mass, slack, last, H, update, target = (
                 _taken(xp, a, stay) for a in (mass, slack, last, H, update, target)
             )
-            reach, best, loss, lower, slopes, settled = (
-                _taken(xp, a, stay) for a in (reach, best, loss, lower, slopes, settled)
+            reach, best, polished, loss, lower, slopes, settled = (
+                _taken(xp, a, stay) for a in (reach, best, polished, loss, lower, slopes, settled)
             )
             if not n_left:
                 break
         down = xp.where(used[None, :], v[None, :] - slopes, xp.zeros_like(H))
-        newton = clipped_steps(xp, curvature(stay), H, down, _INNER_SHARE * tol * mass, _INNER_ROUNDS)[0]
-        reach = xp.where(lower, xp.ones_like(reach), _SHORTER * reach)
+        enough = INNER_SHARE * (tol if single else EXACT) * mass
+        newton = clipped_steps(xp, curvature(stay), H, down, enough, INNER_ROUNDS)[0]
+        reach = xp.where(lower, xp.ones_like(reach), SHORTER * reach)
         last, target = xp.where(lower[:, None], H, last), xp.where(lower[:, None], newton, target)
         best = xp.where(lower, loss, best)
         far = last + reach[:, None] * (target - last)
-        far = xp.where((reach < _SHORTEST)[:, None], update, far)
+        far = xp.where((reach < SHORTEST)[:, None], update, far)
         # Where it has settled a row stays, until it leaves with others.
-        rows = (mass, slack, xp.where(settled[:, None], last, far), last, update, target, reach, best)
+        H = xp.where(settled[:, None], last, far)
+        rows = (mass, slack, H, last, update, target, reach, best, polished)
     else:
         done.append(_by_updates(xp, held.formed(), rows[4], V, v, safe, rows[0], tol, max_rounds))
         order.append(index)

@@ -1,4 +1,4 @@
-"""Compiled loops that place sparse rows: the H that minimises the I-divergence D(X, H V') for a fixed V."""
+"""Compiled loops for factors of sparse rows: the H that minimises the I-divergence D(X, H V') for a fixed V."""
 
 from __future__ import annotations
 
@@ -7,7 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.numerics.kl._place import LEAST_LEFT, ROUNDS
+from labelfold.numerics.kl._place import (
+    EXACT,
+    INNER_ROUNDS,
+    INNER_SHARE,
+    LEAST_LEFT,
+    NEWTON_MOST,
+    ROUNDS,
+    SHORTER,
+    SHORTEST,
+)
 from labelfold.numerics.kl._ratio_loops import _floor, _special, _together
 from labelfold.rows.loops._vectors import (
     _compile,
@@ -17,6 +26,9 @@ from labelfold.rows.loops._vectors import (
     row_products,
     run,
 )
+
+# A row is updated until its gap is within the first. At most the second number of Newton steps follow.
+_NEAR, _STEPS = 1e-4, 2
 
 
 def csr_place(
@@ -28,9 +40,10 @@ def csr_place(
     tol: float,
     max_rounds: int,
 ) -> np.ndarray:
-    """Return H (m, k) for CSR rows and a fixed V with column sums v, each row until its own gap is within ``tol``.
+    """Return H (m, k) for CSR rows and a fixed V with column sums v; each row stops at a gap within ``tol``.
 
-    By updates with a squared extrapolation: see `labelfold.numerics.kl._place._by_updates`, its twin for dense rows.
+    Multiplicative updates with a squared extrapolation: `labelfold.numerics.kl._place._by_updates` is the twin for
+    dense rows. Newton's steps then determine the remaining digits, as for dense rows.
     """
     V = np.ascontiguousarray(V)
     out = np.empty((len(indptr) - 1, V.shape[1]), dtype=V.dtype)
@@ -39,7 +52,7 @@ def csr_place(
     return out
 
 
-# Which point of a row is updated in `csr_place`: the current one, its update, or the extrapolated one.
+# The point of a row that is updated in `csr_place`: the current one, its update, or the extrapolated one.
 _HERE, _NEXT, _FAR = 0, 1, 2
 
 
@@ -51,6 +64,8 @@ def _place(special: int) -> Any:
         q = np.empty(together, dtype=V.dtype)
         one, two, far = np.empty(k, V.dtype), np.empty(k, V.dtype), np.empty(k, V.dtype)
         whole = v.sum()
+        steps = min(_STEPS, (max_rounds - 1) // 3) if k <= NEWTON_MOST else 0
+        work = np.zeros((5, k)), np.zeros((1, k * (k + 1) // 2)), np.zeros(1)
         for i in range(indptr.size - 1):
             h, begin, end = out[i], indptr[i], indptr[i + 1]
             mass = 0.0
@@ -60,48 +75,135 @@ def _place(special: int) -> Any:
                 h[t] = mass / whole if v[t] > 0 else 0.0
             if mass == 0:
                 continue
-            at, new, what, loss = h, one, _HERE, 0.0
-            for rounds in range(1, max_rounds + 1):
-                # new = the update of at, value = the divergence at it but for constants, worst = the largest factor
-                new[:] = 0
-                value, worst = 0.0, 0.0
-                for first in range(begin, end, together):
-                    m = min(together, end - first)
-                    if special > 0:
-                        row_products(q, at, V, indices, first, m, special)
+            tried, limit, rounds = steps == 0, max(_NEAR, tol) if steps else tol, 0
+            while True:
+                at, new, what, loss = h, one, _HERE, 0.0
+                while rounds < max_rounds:
+                    rounds += 1
+                    # new = the update of at, value = the divergence at it without constants, worst = the largest
+                    # factor
+                    new[:] = 0
+                    value, worst = 0.0, 0.0
+                    for first in range(begin, end, together):
+                        m = min(together, end - first)
+                        if special > 0:
+                            row_products(q, at, V, indices, first, m, special)
+                        else:
+                            plain_products(q, at, V, indices, first, m)
+                        value -= _log_ratios(data, first, q, m, least)
+                        if special > 0:
+                            add_rows(q, new, V, indices, first, m, special)
+                        else:
+                            add_plain_rows(q, new, V, indices, first, m)
+                    for t in range(k):
+                        factor = new[t] / v[t] if v[t] > 0 else 0.0
+                        worst = max(worst, factor)
+                        new[t] = at[t] * factor
+                        value += at[t] * v[t]
+                    if what == _NEXT:
+                        _further(h, one, two, far, v, mass)
+                        at, new, what = far, one, _FAR
+                    elif what == _FAR:
+                        h[:] = one if value <= loss else two
+                        at, new, what = h, one, _HERE
+                    elif rounds == 1:  # from now on h'v is the row's sum
+                        h[:] = one
+                    elif worst <= 1 + limit or rounds + 2 > max_rounds:
+                        h[:] = one
+                        break
                     else:
-                        plain_products(q, at, V, indices, first, m)
-                    value -= _log_ratios(data, first, q, m, least)
-                    if special > 0:
-                        add_rows(q, new, V, indices, first, m, special)
-                    else:
-                        add_plain_rows(q, new, V, indices, first, m)
-                for t in range(k):
-                    factor = new[t] / v[t] if v[t] > 0 else 0.0
-                    worst = max(worst, factor)
-                    new[t] = at[t] * factor
-                    value += at[t] * v[t]
-                if what == _NEXT:
-                    _further(h, one, two, far, v, mass)
-                    at, new, what = far, one, _FAR
-                elif what == _FAR:
-                    h[:] = one if value <= loss else two
-                    at, new, what = h, one, _HERE
-                elif rounds == 1:  # from here on h'v is the row's sum
-                    h[:] = one
-                elif worst <= 1 + tol or rounds + 2 > max_rounds:
-                    h[:] = one
+                        loss = value
+                        at, new, what = one, two, _NEXT
+                if tried:
                     break
-                else:
-                    loss = value
-                    at, new, what = one, two, _NEXT
+                tried, limit, gap = True, tol, np.inf
+                known = _known_sum(data, indices, begin, end, V)
+                for _ in range(steps):
+                    helped, gap = _newton_step(data, indices, begin, end, V, v, h, known, least, work)
+                    if not helped:
+                        break
+                if gap <= tol:
+                    break
 
     return place
 
 
 @_compile
+def _known_sum(data, indices, begin, end, V):
+    """Return the sum of a row over the columns that V has, which is that of its model."""
+    total = 0.0
+    for p in range(begin, end):
+        for t in range(V.shape[1]):
+            if V[indices[p], t] > 0:
+                total += data[p]
+                break
+    return total
+
+
+@_compile
+def _newton_step(data, indices, begin, end, V, v, h, mass, least, work):
+    """Move h towards the minimum of the quadratic model of its divergence, in float64; return whether that helped.
+
+    The second value returned is the gap before the step. ``mass`` is the row's sum over the columns that V has.
+    """
+    points, Q, enough = work
+    here, there, slope = points[0], points[1:2], points[2:3]
+    k = h.size
+    Q[:] = 0
+    held = 0.0
+    for t in range(k):
+        held += np.float64(h[t]) * v[t]
+    for t in range(k):
+        here[t] = h[t] * (mass / held) if held > 0 else h[t]
+        there[0, t] = here[t]
+        slope[0, t] = v[t]
+    for p in range(begin, end):
+        x, column = np.float64(data[p]), indices[p]
+        made, low = 0.0, max(least[0] * x, np.float64(least[1]))
+        for t in range(k):
+            made += here[t] * V[column, t]
+        bend = x / made / made if made > low else 0.0
+        ratio = x / max(made, low)
+        place = 0
+        for a in range(k):
+            slope[0, a] -= ratio * V[column, a]
+            weighted = bend * V[column, a]
+            for b in range(a + 1):
+                Q[0, place] += weighted * V[column, b]
+                place += 1
+    worst = 0.0
+    for t in range(k):
+        if v[t] > 0:
+            worst = max(worst, 1 - slope[0, t] / v[t])
+        else:
+            slope[0, t] = 0.0
+    if worst <= 1 + EXACT:
+        return False, worst - 1
+    enough[0] = INNER_SHARE * EXACT * mass
+    clipped_steps(Q, there, slope, enough, INNER_ROUNDS)
+    reach = 1.0
+    while reach >= SHORTEST:
+        gain = 0.0
+        for t in range(k):
+            gain += reach * (here[t] - there[0, t]) * v[t]
+        for p in range(begin, end):
+            x, column, old, step = np.float64(data[p]), indices[p], 0.0, 0.0
+            for t in range(k):
+                old += here[t] * V[column, t]
+                step += (there[0, t] - here[t]) * V[column, t]
+            low = max(least[0] * x, np.float64(least[1]))
+            gain += x * np.log(max(old + reach * step, low) / max(old, low))
+        if gain >= 0:
+            for t in range(k):
+                h[t] = here[t] + reach * (there[0, t] - here[t])
+            return gain > 0, worst - 1
+        reach *= SHORTER
+    return False, worst - 1
+
+
+@_compile
 def _log_ratios(data, first, q, m, least):
-    """Turn m modelled values p in q into ratios x / p; return the sum of x log p."""
+    """Replace m modelled values p in q by ratios x / p; return the sum of x log p."""
     total = 0.0
     for j in range(m):
         x = data[first + j]
@@ -116,7 +218,7 @@ def _further(h, one, two, far, v, mass):
     """Set ``far`` to the squared extrapolation of h, its update and the update of that."""
     squares, bends = 0.0, 0.0
     for t in range(h.size):
-        scale = v[t] / mass  # so that squares stay in range
+        scale = v[t] / mass  # so that squares do not overflow
         squares += ((one[t] - h[t]) * scale) ** 2
         bends += ((two[t] - 2 * one[t] + h[t]) * scale) ** 2
     reach = max(1.0, np.sqrt(squares / bends)) if bends > 0 else 1.0
@@ -127,20 +229,25 @@ def _further(h, one, two, far, v, mass):
 
 @_compile
 def clipped_steps(Q, H, slopes, enough, rounds):
-    """Minimise a quadratic over h >= 0, in place, for each row of H; say which rows have settled.
+    """Minimise a quadratic over h >= 0, in place, for each row of H; return a mask of settled rows.
 
-    A coordinate at a time, and every few rounds all that are not 0 together. A row of Q holds the lower triangle of
-    the row's matrix; ``slopes``, which is written to, the gradient.
+    Coordinate steps, and every few rounds a joint step of all variables that are not 0. A row of Q holds the lower
+    triangle of the row's matrix; ``slopes`` is the gradient, and is overwritten.
     """
     m, k = H.shape
     settled = np.zeros(m, dtype=np.bool_)
-    work = np.zeros((4, k), dtype=H.dtype)
+    work, q = np.zeros((4, k), dtype=H.dtype), np.zeros((k, k), dtype=H.dtype)
     for i in range(m):
-        h, q, slope = H[i], Q[i], slopes[i]
+        h, slope, packed, place = H[i], slopes[i], Q[i], 0
+        for a in range(k):
+            for b in range(a + 1):
+                q[a, b] = packed[place]
+                q[b, a] = packed[place]
+                place += 1
         for turn in range(rounds):
             gain = enough[i] * 0
             for j in range(k):
-                curve = q[j * (j + 1) // 2 + j]
+                curve = q[j, j]
                 if curve <= 0:
                     continue
                 new = max(h[j] - slope[j] / curve, curve * 0)
@@ -148,7 +255,7 @@ def clipped_steps(Q, H, slopes, enough, rounds):
                 if step != 0:
                     h[j] = new
                     for a in range(k):
-                        slope[a] += step * _entry(q, a, j)
+                        slope[a] += step * q[j, a]
                     gain += curve * step * step
             if gain <= enough[i]:
                 settled[i] = True
@@ -159,13 +266,8 @@ def clipped_steps(Q, H, slopes, enough, rounds):
 
 
 @_compile
-def _entry(q, a, b):
-    return q[a * (a + 1) // 2 + b] if a >= b else q[b * (b + 1) // 2 + a]
-
-
-@_compile
 def _free_step(q, h, slope, work):
-    """Move the variables that are not 0 towards their minimum, until the first is 0, by conjugate gradients."""
+    """Move the variables that are not 0 towards their joint minimum by conjugate gradients, until the first is 0."""
     k = h.size
     move, rest, way, turned = work[0], work[1], work[2], work[3]
     size = h[0] * 0
@@ -173,7 +275,7 @@ def _free_step(q, h, slope, work):
         free = h[a] > 0
         move[a] = 0
         rest[a] = -slope[a] if free else 0
-        way[a] = rest[a] / _entry(q, a, a) if free else 0
+        way[a] = rest[a] / q[a, a] if free else 0
         size += rest[a] * way[a]
     first = size
     for _ in range(k):
@@ -184,7 +286,7 @@ def _free_step(q, h, slope, work):
             turned[a] = 0
             if h[a] > 0:
                 for b in range(k):
-                    turned[a] += _entry(q, a, b) * way[b]
+                    turned[a] += q[a, b] * way[b]
                 bend += turned[a] * way[a]
         if not bend > 0:
             break
@@ -194,10 +296,10 @@ def _free_step(q, h, slope, work):
             if h[a] > 0:
                 move[a] += share * way[a]
                 rest[a] -= share * turned[a]
-                new += rest[a] * rest[a] / _entry(q, a, a)
+                new += rest[a] * rest[a] / q[a, a]
         for a in range(k):
             if h[a] > 0:
-                way[a] = rest[a] / _entry(q, a, a) + new / size * way[a]
+                way[a] = rest[a] / q[a, a] + new / size * way[a]
         size = new
     share = h[0] * 0 + 1
     for a in range(k):
@@ -208,4 +310,4 @@ def _free_step(q, h, slope, work):
             h[a] = max(h[a] + share * move[a], h[a] * 0)
     for a in range(k):
         for b in range(k):
-            slope[a] += share * _entry(q, a, b) * move[b]
+            slope[a] += share * q[a, b] * move[b]

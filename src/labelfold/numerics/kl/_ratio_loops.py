@@ -1,8 +1,8 @@
-"""Compiled loops of the I-divergence over sparse rows: inner product, ratio and sum in one go, non-zero by non-zero.
+"""Compiled loops of the I-divergence over sparse rows: inner product, ratio and sum together for each non-zero.
 
-With R = X / (H V') at the non-zeros of X and nowhere else. No array of the size of X, or of its non-zeros times k,
-is made: ratios of a row are buffered, so that quotients and logarithms are computed in vectors. All
-release the GIL and none is parallel by itself: the threads belong to `labelfold.rows._threads`.
+R = X / (H V') is computed only at the non-zeros of X. No array of the size of X, or of its non-zeros times k, is
+allocated: the ratios of a row are buffered, so that quotients and logarithms are computed in vectors. All loops
+release the GIL and none is parallel itself: the threads belong to `labelfold.rows._threads`.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from labelfold.rows.loops._vectors import (
     run,
 )
 
-# Most ratios in the buffer, and bytes of their rows of V, so that these fit the first-level cache.
+# Most ratios in the buffer, and most bytes of their rows of V, so that these fit into the first-level cache.
 _WAITING, _WAITING_BYTES = 256, 2**14
 
 _LINE = 64
 
-# Logarithms are computed in vectors, by log f = 2 artanh((f - 1) / (f + 1)): with `np.log` a pass takes 10 to 20 %
-# longer at k = 10. The bits of sqrt(1/2), and the smallest ratio.
+# Logarithms are computed in vectors, by log f = 2 artanh((f - 1) / (f + 1)). With `np.log` a pass takes 10 to 20 %
+# longer at k = 10. The constants are the bits of sqrt(1/2), and the smallest ratio.
 _LOG_2, _TINY = float(np.log(2.0)), 2.3e-308
 _ROOT_HALF = int(np.float64(np.sqrt(0.5)).view(np.int64))
 
-# Loops compiled for a given k take about 0.6 of the time of the general ones, but each k has to be compiled.
+# Loops compiled for one k take about 0.6 of the time of the general ones, but every k needs its own compilation.
 _LEAST, _MOST = 8, 128
 
 
@@ -60,7 +60,7 @@ def csr_ratio_scatter(
 def csc_ratio_sums(
     data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, H: np.ndarray, V: np.ndarray
 ) -> tuple[np.ndarray, float, float]:
-    """Return R'H (d, k) and the two sums, for the columns of X: each gathers its rows of H, columns in threads."""
+    """Return R'H (d, k) and the two sums. Each column of X gathers its rows of H; threads share the columns."""
     out = aligned(V.shape, V.dtype)
     targets = np.linspace(0, len(data), threads.n_threads() + 1)
     cuts = np.searchsorted(indptr, targets)
@@ -92,9 +92,9 @@ def multiplied(
     least: float,
     new: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return V_hat * sums * inverse, written over ``sums``; its extrapolation; and the column sums of that.
+    """Return V_hat * sums * inverse, written to ``sums``; its extrapolation; and the column sums of that.
 
-    The extrapolation goes on by ``beta`` of the change from V, lowers an entry by at most ``brake`` of itself, and is
+    The extrapolation adds ``beta`` times the change from V, lowers an entry by at most the share ``brake``, and is
     written to ``new``, which may be V itself.
     """
     inverse = np.asarray(inverse, dtype=V.dtype)
@@ -121,9 +121,9 @@ def multiplied(
 
 @_compile
 def _ratios(data, first, q, m, least, ratio, bits):
-    """Turn m modelled values p in q into ratios x / p; return the sums of x log(x/p) - x + p and of p.
+    """Replace m modelled values p in q by ratios x / p; return the sums of x log(x/p) - x + p and of p.
 
-    ``ratio`` is a buffer of float64 numbers and ``bits`` the same memory, for their logarithms.
+    ``ratio`` is a buffer of float64 numbers, and ``bits`` the same memory as integers, for the logarithms.
     """
     loss, total = 0.0, 0.0
     for j in range(m):
@@ -134,7 +134,7 @@ def _ratios(data, first, q, m, least, ratio, bits):
         loss += np.float64(p) - np.float64(x)
         total += p
     for j in range(m):
-        # r = 2^e f, f from 1/sqrt(2) to sqrt(2): the exponent of r and that of what is left of it
+        # r = 2^e f with f between 1/sqrt(2) and sqrt(2): the exponent e and the factor f
         e = (bits[j] - _ROOT_HALF) >> 52
         bits[j] -= e << 52
         f = ratio[j]
@@ -155,7 +155,7 @@ def _ratios(data, first, q, m, least, ratio, bits):
 
 @_compile
 def dense_ratios(X, P, logs, least):
-    """Turn modelled values P into ratios X / P, in ``logs`` too but 1 where X is 0; return the sum of P - X."""
+    """Replace modelled values P by ratios X / P, copied to ``logs`` with 1 where X is 0; return sum(P - X)."""
     total = 0.0
     for i in range(X.shape[0]):
         part = 0.0
@@ -172,12 +172,12 @@ def dense_ratios(X, P, logs, least):
 
 @_compile
 def _together(V):
-    """Return how many ratios wait together."""
+    """Return the number of ratios that are buffered together."""
     return max(8, min(_WAITING, _WAITING_BYTES // (V.shape[1] * V.itemsize)))
 
 
-# Below, ``special`` is k where a loop is compiled for it, and 0 where not. numba caches a function defined inside
-# another only if it closes over nothing but numbers.
+# Below, ``special`` is k if a loop is compiled for it, otherwise 0. numba caches a nested function only if it closes
+# over numbers alone.
 
 
 @cache
@@ -246,18 +246,18 @@ def _scatter(special: int) -> Any:
 
 
 def _floor(factor: np.ndarray) -> np.ndarray:
-    """Return what a modelled value is held above, as the loops take it."""
+    """Return the lower bound of a modelled value, in the form that the loops take."""
     return np.array(floor(factor.dtype), dtype=factor.dtype)
 
 
 def _special(k: int) -> int:
-    """Return k where the loops are compiled for it, 0 for the general ones."""
+    """Return k if the loops are compiled for it, 0 for the general loops."""
     return k if k % 2 == 0 and _LEAST <= k <= _MOST else 0
 
 
 @_compile
 def looked_ahead(H, last, beta, brake):
-    """Return H extrapolated by ``beta`` of its last change, an entry lowered by at most ``brake`` of it."""
+    """Return H extrapolated by ``beta`` times its last change; an entry is lowered by at most the share ``brake``."""
     out = np.empty_like(H)
     for i in range(H.shape[0]):
         for t in range(H.shape[1]):

@@ -1,11 +1,11 @@
 """The I-divergence D(X, H V') of a block of rows and their model, and the sums of its multiplicative updates.
 
-With P = H V' held above a floor (a value that the factors cannot make would otherwise give an infinite ratio),
-R = X / P, and v the column sums of V:
+P = H V' is bounded below, because an entry that the factors cannot reach would give an infinite ratio. With R = X /
+P, and v the column sums of V:
 
 ==============  =======================================================================
-``kl_rows``     R V (m, k), by which H is multiplied (over v)
-``kl_sums``     R'H (d, k), by which V is multiplied, and the block's divergence
+``kl_rows``     R V (m, k), the factor of H (divided by v)
+``kl_sums``     R'H (d, k), the factor of V, and the divergence of the block
 ==============  =======================================================================
 
 Dense blocks of any array library are computed here. The loops over sparse rows are in `_ratio_loops.py`, those for
@@ -99,24 +99,24 @@ class SparseRatioSums(Term):
 
 
 class GatheredRatioSums(Term):
-    """R'H of sparse rows in memory, all at once when the pass is over: by columns, from the transpose kept."""
+    """R'H of sparse rows in memory, computed after the pass: by columns, from the stored transpose."""
 
     def __init__(self, columns: Any, first_row: int, H: np.ndarray, V: np.ndarray, v: np.ndarray) -> None:
         self.piece = (first_row, H)
         self.finish = _Gather(columns, V, v)
 
     def add(self, total: tuple | None) -> tuple:
-        """Keep the block's H until the pass is over."""
+        """Keep the H of the block until the pass has ended."""
         return (*(total or ()), self.piece)
 
     @staticmethod
     def merge(left: tuple, right: tuple) -> tuple:
-        """Keep both."""
+        """Keep both lists."""
         return left + right
 
 
 class _Gather:
-    """What is left to do after the pass: the sums over each column, from all of H."""
+    """The work after the pass: the sums over each column, from all of H."""
 
     def __init__(self, columns: Any, V: np.ndarray, v: np.ndarray) -> None:
         self.columns, self.V, self.v = columns, V, v
@@ -133,7 +133,7 @@ class _Gather:
 
 
 def _ratios(xp: Any, X: Any, H: Any, V: Any, *, with_loss: bool) -> tuple[Any, Any]:
-    """Return R = X / (H V') and, where asked for, the divergence, in float64 where there is one."""
+    """Return R = X / (H V') and, on request, the divergence, in float64 if the device has it."""
     if xp is np:
         from labelfold.numerics.kl import _ratio_loops as loops
 
@@ -150,7 +150,7 @@ def _ratios(xp: Any, X: Any, H: Any, V: Any, *, with_loss: bool) -> tuple[Any, A
 
 
 def divergence(xp: Any, X: Any, P: Any, R: Any) -> Any:
-    """Return the sum of x log(x/p) - x + p, 0 log 0 being 0, in float64 where there is one."""
+    """Return the sum of x log(x/p) - x + p, with 0 log 0 = 0, in float64 if the device has it."""
     each = X * xp.log(xp.where(X > 0, R, xp.ones_like(R))) + (P - X)
     try:
         return xp.sum(each, dtype=xp.float64)
@@ -159,13 +159,13 @@ def divergence(xp: Any, X: Any, P: Any, R: Any) -> Any:
 
 
 def lowest(xp: Any, X: Any) -> Any:
-    """Return what H V' is held above, entry by entry."""
+    """Return the lower bound of each entry of H V'."""
     share, least = floor(X.dtype)
     return xp.maximum(X * share, xp.full_like(X, least))
 
 
 def floor(dtype: Any) -> tuple[float, float]:
-    """Return the floor of a modelled value: a share of the value, and nearly the smallest positive number."""
+    """Return the lower bound of a modelled value: a share of the value, and nearly the smallest positive number."""
     return (1e-20, 1.2e-38) if "32" in str(dtype) else (1e-200, 2.3e-308)
 
 

@@ -1,4 +1,4 @@
-"""Start of factors of least I-divergence: near the product of X's margins, improved on a sample of the rows."""
+"""Initial factors of least I-divergence: near the product of X's margins, improved on a sample of the rows."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from labelfold.numerics._ranges import count_negative
 from labelfold.numerics.kl._factors import divergence_factors
 from labelfold.rows import Block, Rows, as_rows
 
-# Largest relative deviation of random entries from the product of the margins. It is small: larger ones lead to
-# worse minima, and entries that start near zero recover slowly.
+# Largest relative deviation of random entries from the product of the margins. It is small, because larger ones lead
+# to worse minima, and entries that start near zero recover slowly.
 _SPREAD = 0.2
-# The sample: one row in so many, at least so many rows for each component; and the iterations on it.
-_ONE_IN, _ROWS_EACH, _TRIES = 8, 8, 12
-# Share of the basis that is the column's share of X: the sample says little of rare columns.
+# The sample: one row in this many, up to this number of rows, but at least this many for each component; and the
+# number of iterations on it.
+_ONE_IN, _SAMPLE, _ROWS_EACH, _TRIES = 8, 20_000, 8, 12
+# Weight of the column's share of X in the basis, because a sample contains little about rare columns.
 _COMMON = 0.5
 
 
@@ -29,11 +30,11 @@ class Margins(NamedTuple):
     Attributes
     ----------
     row : array of shape (n,)
-        Of each row, living with the rows.
+        Sum of each row, stored with the rows.
     column : ndarray of shape (d,)
-        Of each column.
+        Sum of each column.
     n_negative : float
-        How many rows have negative entries.
+        Number of rows with negative entries.
     """
 
     row: Any
@@ -55,20 +56,20 @@ def margins(rows: Rows) -> Margins:
 def divergence_start(
     rows: Rows, k: int, init: Any, found: Margins, random_state: Any
 ) -> tuple[Any, np.ndarray]:
-    """Return the factors H (n, k), living with the rows, and V (d, k) that ``init`` names or holds.
+    """Return the factors H (n, k), stored with the rows, and V (d, k) that ``init`` names or holds.
 
     Parameters
     ----------
     rows : Rows
         n rows of d columns, non-negative.
     k : int
-        Columns of the factors.
+        Number of columns of the factors.
     init : {"random", "nndsvda"} or (H, V)
-        "random" draws them near the product of the margins and, where there are many rows, tries them on some first.
+        "random" draws them near the product of the margins and, if there are many rows, improves V on a sample first.
     found : Margins
         The sums of X.
     random_state : int, RandomState instance or None
-        Seeds what is drawn.
+        Seed of the random numbers.
 
     Returns
     -------
@@ -84,7 +85,7 @@ def divergence_start(
             "nothing, so lower n_components"
         )
     rng = np.random.default_rng(check_random_state(random_state).randint(np.iinfo(np.int32).max))
-    m = max(n // _ONE_IN, _ROWS_EACH * k)
+    m = max(min(n // _ONE_IN, _SAMPLE), _ROWS_EACH * k)
     if 2 * m > n:
         return random_factors(rows, k, found, rng)
     index = np.sort(rng.permutation(n)[:m])
@@ -97,8 +98,8 @@ def divergence_start(
 def _tried(some: Rows, k: int, found: Margins, rng: np.random.Generator) -> np.ndarray:
     """Return V (d, k) after some iterations on a sample of rows.
 
-    Columns that are zero in the sample get only their
-    share of X, and are left out of the iterations where that is cheap.
+    Columns that are zero in the sample get only their share of X, and are left out of the iterations if that is
+    cheap.
     """
     H, V = random_factors(some, k, found, rng)
     seen = margins(some).column > 0
@@ -117,7 +118,7 @@ def _tried(some: Rows, k: int, found: Margins, rng: np.random.Generator) -> np.n
 
 
 def random_factors(rows: Rows, k: int, found: Margins, rng: np.random.Generator) -> tuple[Any, np.ndarray]:
-    """Return factors whose product is nearly that of the margins, drawn in row order on the host."""
+    """Return factors whose product is close to that of the margins, drawn in the order of the rows on the host."""
     n, d = rows.shape
     V = _drawn(rng, (d, k), found.column / found.column.sum())
     H = _drawn(rng, (n, k), np.asarray(rows.get(found.row), dtype=np.float64) / k)

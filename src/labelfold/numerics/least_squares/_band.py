@@ -1,11 +1,11 @@
-r"""One reduction of a symmetric matrix to band form, so that each further ridge costs only a factor of the band.
+r"""Reduction of a symmetric matrix to band form. Each ridge then costs only a factorisation of the band.
 
 .. math:: G = Q B Q', \qquad (G + g I)^{-1} M = Q (B + g I)^{-1} Q'M
 
-Q is orthogonal, a product of blocks of Householder reflections, and B is zero but for b diagonals on either side of
-its own. To find both takes 4/3 m^3 multiplications and additions, nearly all of them in products of matrices: as many
-as four Cholesky factors of G. A factor of B + g I takes m b^2. With nine ridges and m = 1,000 to 2,000 this takes 0.4
-to 0.5 of the time of nine Cholesky factors, and 0.3 to 0.4 of that of one `eigh`.
+Q is orthogonal, a product of blocks of Householder reflections, and B is zero except for b diagonals on either side
+of the main one. Computing both takes 4/3 m^3 multiplications and additions, nearly all of them in matrix products: as
+many as four Cholesky factors of G. A factor of B + g I takes m b^2. With nine ridges and m = 1,000 to 2,000 this
+takes 0.4 to 0.5 of the time of nine Cholesky factors, and 0.3 to 0.4 of that of one `eigh`.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ import numpy as np
 from scipy import linalg
 from scipy.sparse.linalg import LinearOperator, onenormest
 
-# Diagonals of B on either side of the main one: enough for fast matrix products.
+# Number of diagonals of B on either side of the main one: enough for fast matrix products.
 WIDTH = 96
 
-# Columns that Q is applied to at a time.
+# Number of columns to which Q is applied at a time.
 _COLUMNS = 512
 
 
 class Reflections(NamedTuple):
-    """I - V T V', which leaves the first ``first`` coordinates alone."""
+    """I - V T V', which does not change the first ``first`` coordinates."""
 
     first: int
     V: np.ndarray
     T: np.ndarray
 
     def apply(self, C: np.ndarray, T: np.ndarray) -> None:
-        """Write the product with C over C."""
+        """Overwrite C with the product."""
         C[self.first :] -= self.V @ (T @ (self.V.T @ C[self.first :]))
 
 
@@ -43,9 +43,9 @@ class Solved(NamedTuple):
     Attributes
     ----------
     rcond : float
-        The reciprocal condition of G + ridge I, roughly; 0 where that is not positive definite.
+        An estimate of the reciprocal condition of G + ridge I; 0 if that is not positive definite.
     F : ndarray of shape (m, q) or None
-        F'F = M'(G + ridge I)^(-1) M; None where the condition is too bad.
+        F'F = M'(G + ridge I)^(-1) M; None if the condition is too bad.
     X : ndarray of shape (m, q) or None
         (G + ridge I)^(-1) M.
     """
@@ -56,7 +56,7 @@ class Solved(NamedTuple):
 
 
 class Band:
-    """G = Q B Q' of a symmetric G (m x m), of which the lower triangle is read.
+    """G = Q B Q' for a symmetric G (m x m), of which only the lower triangle is read.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class Band:
     constant : float
         Added to every entry of G.
     width : int
-        Diagonals of B on either side of its own.
+        Number of diagonals of B on either side of the main one.
 
     Examples
     --------
@@ -78,7 +78,7 @@ class Band:
     def __init__(self, G: np.ndarray, constant: float = 0.0, width: int = WIDTH) -> None:
         m = len(G)
         self.reflections: list[Reflections] = []
-        # As LAPACK has it, row i holds the diagonal i places below.
+        # In the layout of LAPACK, row i holds the i-th diagonal below the main one.
         self.B = np.zeros((width + 1, m), order="F")
         memory = np.array(G).ravel()  # the order does not matter: G is symmetric
         if constant:
@@ -109,7 +109,7 @@ class Band:
         ridges : sequence of float
             The ridges.
         least_rcond : float, or one for each ridge
-            Where the reciprocal condition of G + ridge I is below this, it is not solved with.
+            A system whose reciprocal condition is below this is not solved.
 
         Returns
         -------
@@ -127,7 +127,7 @@ class Band:
                 continue
             F = linalg.lapack.dtbtrs(L, C, uplo="L")[0]
             found.append(Solved(rcond, F, linalg.lapack.dtbtrs(L, F, uplo="L", trans="T")[0]))
-        # Q is applied to the solutions of several ridges at once, which is faster than one by one.
+        # Q is applied to the solutions of several ridges at once, which is faster than one after the other.
         solved = [(i, one.X) for i, one in enumerate(found) if one.X is not None]
         step = max(1, _COLUMNS // max(1, C.shape[1]))
         for some in (solved[start : start + step] for start in range(0, len(solved), step)):
@@ -150,12 +150,12 @@ class Band:
             return linalg.lapack.dpbtrs(L, V.reshape(len(V), -1), lower=1)[0]
 
         inverse = LinearOperator(2 * L.shape[1:], matvec=solve, rmatvec=solve, matmat=solve, rmatmat=solve)
-        # One column at a time: further ones would be random.
+        # One column: further ones would be random.
         return L, float(1 / ((self.norm + ridge) * onenormest(inverse, t=1)))
 
     @cached_property
     def norm(self) -> float:
-        """The largest sum of absolute values of a column of B."""
+        """The 1-norm of B: the largest sum of absolute values in a column."""
         sizes = np.abs(self.B)
         sums = sizes.sum(axis=0)
         for i in range(1, min(sizes.shape)):
@@ -164,7 +164,7 @@ class Band:
 
 
 def _reflect(A: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return V, T and R with A = (I - V T V') R, of which R has zeros below its first k rows."""
+    """Return V, T and R with A = (I - V T V') R, where R has zeros below its first k rows."""
     panel, T, _ = linalg.lapack.dgeqrt(k, A)
     V = np.asfortranarray(np.tril(panel[:, :k], -1))
     np.fill_diagonal(V, 1.0)
@@ -172,7 +172,7 @@ def _reflect(A: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def _rotate(A: np.ndarray, V: np.ndarray, T: np.ndarray) -> None:
-    """Write Q'A Q over A, Q = I - V T V', the lower triangle alone."""
+    """Overwrite the lower triangle of A with that of Q'A Q, Q = I - V T V'."""
     VT = V @ T
     Y = linalg.blas.dsymm(1.0, A, VT, lower=1)
     W = Y - V @ (VT.T @ Y) / 2
@@ -180,9 +180,9 @@ def _rotate(A: np.ndarray, V: np.ndarray, T: np.ndarray) -> None:
 
 
 def _shrink(A: np.ndarray, memory: np.ndarray, width: int) -> np.ndarray:
-    """Return A without its first rows and columns, moved to the front of the memory in which A lies.
+    """Return A without its first rows and columns, moved to the front of the memory of A.
 
-    BLAS, as SciPy calls it, wants a matrix whose columns follow each other with no gap.
+    BLAS, as called by SciPy, needs a matrix whose columns are contiguous without gaps.
     """
     m = len(A) - width
     smaller = memory[: m * m].reshape((m, m), order="F")

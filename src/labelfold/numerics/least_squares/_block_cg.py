@@ -40,9 +40,9 @@ def block_cg(
 ) -> BlockCG:
     """Solve A X = B for a symmetric positive semi-definite A and all right-hand sides at once.
 
-    One Krylov space serves every column. The residual block is kept orthonormal (Dubrulle's variant), so
-    columns that converge early do no harm. Started from zero, X stays in the range of A: where A is
-    singular and B in its range, X is the solution of least norm.
+    One Krylov space serves every column. The residual block is kept orthonormal (Dubrulle's variant), so columns that
+    converge early do no harm. Started from zero, X stays in the range of A. If A is singular and B in its range, X is
+    the solution of least norm.
 
     Parameters
     ----------
@@ -51,24 +51,24 @@ def block_cg(
     B : ndarray of shape (d, q)
         The right-hand sides.
     tol : float
-        Stop when every column's residual is below ``tol`` times its right-hand side's norm.
+        Stop when the residual of every column is below ``tol`` times the norm of its right-hand side.
     max_iter : int
-        The most products with A.
+        Largest number of products with A.
     callback : callable, optional
         Called with the iteration and the largest relative residual.
     norms : ndarray of shape (q,), optional
-        What residuals are measured against, where that is not the norms of B's columns.
+        Norms to which residuals are compared; by default those of B's columns.
     patience : float
-        Stop also once the last iterations let expect that more than so many are still needed.
+        Also stop when the recent rate of convergence predicts more than this many further iterations.
     gain : float
-        Stop also, converged as far as that goes, once the residual has fallen to this share of the first: the
-        recurrence of a coarse product does not know the true one any further.
+        Also stop, as converged, when the residual has fallen to this share of the first one. With an inexact product
+        the recurrence does not follow the true residual any further.
 
     Returns
     -------
     BlockCG
-        With the largest relative residual of a column, as the recurrence has it. X has the dtype of B, in which all
-        that is as long as B is computed; what is small is in float64.
+        With the largest relative residual of a column, according to the recurrence. X has the dtype of B, and so have
+        all blocks of the length of B; small matrices are in float64.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def block_cg(
 
     dtype = B.dtype
     X = np.zeros_like(B)
-    # The residual is Q C throughout, whether or not Q is orthonormal to the last digit.
+    # The residual is Q C throughout, even if Q is not orthonormal to the last digit.
     Q, C = thin_qr(B, ORTHONORMAL)
     P = Q
     residuals = [relative(C)]
@@ -121,12 +121,12 @@ def expected_iterations(residuals: Sequence[float], tol: float) -> float:
 def thin_qr(B: np.ndarray, error: float = 1e-11) -> tuple[np.ndarray, np.ndarray]:
     """Return an orthonormal Q and a square R with B = Q R, for a tall B; Q in the dtype of B, R in float64.
 
-    Cholesky QR: matrix products instead of Householder's column-by-column work. A second round follows where the
-    first leaves an orthogonality error above ``error``; where B is too ill-conditioned, Householder's QR is used.
+    Cholesky QR uses matrix products instead of Householder's column-by-column work. A second round follows if the
+    first leaves an orthogonality error above ``error``. If B is too ill-conditioned, Householder's QR is used.
     """
     enough = np.finfo(B.dtype).eps / error
     Q, R = B, np.eye(B.shape[1])
-    if not B.shape[1]:  # LAPACK would write to the terminal
+    if not B.shape[1]:  # LAPACK would print a message
         return Q, R
     for _ in range(2):
         try:
@@ -137,7 +137,7 @@ def thin_qr(B: np.ndarray, error: float = 1e-11) -> tuple[np.ndarray, np.ndarray
         R = L.T @ R
         if len(L) and _rcond(L) ** 2 > enough:
             return Q, R
-    # The second factor of a well-conditioned B is the identity but for round-off.
+    # The second factor of a well-conditioned B is the identity up to round-off.
     if np.abs(L - np.eye(len(L))).max(initial=0.0) > 1e-2:
         return _householder(B)
     return Q, R
@@ -149,15 +149,14 @@ def _householder(B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _rcond(L: np.ndarray) -> float:
-    """Return the reciprocal condition of a lower triangular matrix, roughly."""
+    """Return an estimate of the reciprocal condition of a lower triangular matrix."""
     return linalg.lapack.dtrcon(L, uplo="L")[0]
 
 
 def psd_inverse(A: np.ndarray) -> np.ndarray:
     """Return the inverse of a small symmetric matrix, without directions in which it is only round-off.
 
-    These belong to columns that have converged or depend on others. In float64,
-    whatever the dtype of the block that A comes from.
+    These belong to columns that have converged or depend on others. It is in float64 for every dtype of the block.
     """
     noise = 100 * max(len(A) * np.finfo(np.float64).eps, np.finfo(A.dtype).eps)
     A = A.astype(np.float64, copy=False)
@@ -171,7 +170,7 @@ def psd_inverse(A: np.ndarray) -> np.ndarray:
 
 
 class Scaling(NamedTuple):
-    """The diagonal of A: columns of many sizes are made equal, which costs nothing."""
+    """The diagonal of A as a preconditioner: it equalises columns of different scales, at no cost."""
 
     diagonal: np.ndarray
 
@@ -187,13 +186,13 @@ class Scaling(NamedTuple):
 
 
 class Sketch(NamedTuple):
-    """Leading eigenvalues and vectors of A, roughly: from one product with a random block."""
+    """Approximate leading eigenvalues and eigenvectors of A, from one product with a random block."""
 
     U: np.ndarray
     eigenvalues: np.ndarray
 
     def half(self, ridge: float) -> Operator:
-        """Return P^(-1/2), where P is A + ridge I in the directions U and flat across them."""
+        """Return P^(-1/2), where P is A + ridge I in the span of U and constant on its complement."""
         least = self.eigenvalues.min(initial=np.inf) if len(self.eigenvalues) else 1.0
         scale = np.sqrt((least + ridge) / (self.eigenvalues + ridge))[:, None]
 
@@ -206,14 +205,14 @@ class Sketch(NamedTuple):
 def nystrom_sketch(operator: Operator, n: int, rank: int, rng: Any) -> Sketch:
     """Return a randomised Nystroem approximation of A (n x n) for a preconditioner (Frangella, Tropp & Udell 2023).
 
-    Its directions lie in A's range, so that preconditioning keeps solutions of least norm.
+    Its directions are in the range of A, so preconditioning keeps solutions of least norm.
     """
     omega, _ = thin_qr(rng.standard_normal(size=(n, rank)))
     Y = operator(omega)
     if not Y.any():
         return Sketch(np.zeros((n, 0)), np.zeros(0))
     eps = np.finfo(Y.dtype).eps
-    # A tiny shift keeps the square root real; it is taken off the eigenvalues again.
+    # A tiny shift keeps the square root real; it is subtracted from the eigenvalues again.
     shift = np.sqrt(n) * eps * np.linalg.norm(Y)
     core = omega.T @ Y
     values, vectors = np.linalg.eigh((core + core.T) / 2 + shift * np.eye(rank))
@@ -238,9 +237,10 @@ def preconditioned_cg(
     patience: float = math.inf,
     gain: float = 0.0,
 ) -> BlockCG:
-    """Solve (A + ridge I) X = B, preconditioned by a sketch of A, or its diagonal, where one is given.
+    """Solve (A + ridge I) X = B, preconditioned by a sketch of A, or by its diagonal, if one is given.
 
-    ``rest`` is what an approximate solution leaves of B: then X is what to add to it. Its dtype is that of the work.
+    ``rest`` is the residual of an approximate solution; X is then its correction. The dtype of ``rest`` is used
+    throughout.
     """
     half = _same if preconditioner is None else preconditioner.half(ridge)
 
@@ -267,15 +267,15 @@ def preconditioned_cg(
 
 
 def small(tol: float) -> float:
-    """Return the share of the largest right-hand side below which one is measured against that share.
+    """Return the least norm of a right-hand side for the tolerance, relative to the largest one.
 
-    A smaller one may be only round-off, and ``tol`` relative to it cannot be reached.
+    A smaller right-hand side may be only round-off, and ``tol`` relative to it cannot be reached.
     """
     return max(1e-6, 100 * float(np.finfo(np.float64).eps) / tol)
 
 
 def column_norms(V: np.ndarray) -> np.ndarray:
-    """Return the norm of each column, with no second array of V's size."""
+    """Return the norm of each column, without a second array of the size of V."""
     return np.sqrt(np.einsum("ij,ij->j", V, V))
 
 

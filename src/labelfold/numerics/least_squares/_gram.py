@@ -1,10 +1,10 @@
-"""Solving with a symmetric positive semi-definite matrix that fits in memory, for one ridge after another."""
+"""Solutions with a symmetric positive semi-definite matrix in memory, for several ridges."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import linalg
@@ -14,20 +14,20 @@ from labelfold.rows._block_sums import triangle_of
 
 EPS = float(np.finfo(np.float64).eps)
 
-# A Cholesky factor of X'X is trusted while round-off times its condition number is below this.
+# A Cholesky factor of X'X is trusted if round-off times its condition number is below this.
 _TRUSTED = 1e-8
 
 # A direction is determined by the data if its singular value exceeds this many times their rounding errors.
 _ROUNDED = 2.0
 
-# A column takes no part in a linear dependence if its coefficient is below the first times its rounding errors, and
-# its norm above the second times them.
+# A column takes no part in a linear dependence if its coefficient is below the first value times its rounding errors,
+# and its norm above the second value times them.
 _NO_PART, _WELL_KNOWN = 10.0, 1e3
 
-# A number of floats that fits in a core's cache.
+# Number of floats that fit into the cache of a core.
 _CACHED = 1 << 17
 
-# Fewest ridges, and smallest matrix, for which the band form is faster than a Cholesky factor for each ridge.
+# Least number of ridges, and least size of the matrix, for which the band form is faster than Cholesky factors.
 _FEWEST_RIDGES, _LEAST_SIZE = 5, 2 * WIDTH
 
 
@@ -59,14 +59,14 @@ class Gram:
     G : ndarray of shape (m, m)
         Symmetric positive semi-definite.
     size : int
-        The larger side of the matrix that G is a square of: round-off grows with it.
+        The larger side of the matrix X for G = X'X or XX': round-off grows with it.
     constant : float
-        Added to every entry before factoring: for a centred G, whose null vector is 1, it makes G regular and
-        leaves solutions with centred right-hand sides alone.
+        Added to every entry before factoring. A centred G, whose null vector is 1, becomes regular by it, and
+        solutions with centred right-hand sides do not change.
     noise : float
-        How many times round-off the entries of G are off, where centring them has cost digits.
+        Relative error of the entries of G in units of round-off; above 1 if centring has cost digits.
     rounding : ndarray of shape (m,), optional
-        What `rounding` gives for the vectors that G has the products of.
+        The result of `rounding` for the vectors whose products G contains.
     """
 
     def __init__(
@@ -92,9 +92,9 @@ class Gram:
         vars(self).pop("_shared", None)
 
     def solve(self, M: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return F with F'F = M'(G + ridge I)^(-1) M, and (G + ridge I)^(-1) M; None where digits would be lost.
+        """Return F with F'F = M'(G + ridge I)^(-1) M, and (G + ridge I)^(-1) M; None if digits would be lost.
 
-        Where several ridges were announced, M has to be the same for all of them.
+        If several ridges were announced, M must be the same for all of them.
         """
         if ridge in self.ridges and len(self.ridges) >= _FEWEST_RIDGES and len(self.G) >= _LEAST_SIZE:
             if "_shared" not in vars(self):
@@ -104,8 +104,8 @@ class Gram:
             found = self._shared[ridge]
             if found.F is not None and found.X is not None:
                 return found.F, found.X
-            # Columns of different scales are ill-conditioned in band form, but not for a factor of the scaled G,
-            # whose condition number is smaller by the ratio of the scales at most.
+            # Columns of different scales are ill-conditioned in band form, but not for a factor of the scaled G. Its
+            # condition number is smaller by at most the ratio of the scales.
             diagonal = np.diagonal(self.G) + (self.constant + ridge)
             rcond = max(found.rcond, self.size * EPS)  # smaller values are not reliable
             if rcond * diagonal.max() < self._least_rcond(ridge) * diagonal.min():
@@ -117,9 +117,9 @@ class Gram:
         return F, factor.rest(F)
 
     def _least_rcond(self, ridge: float = 0.0) -> float:
-        """Return the reciprocal condition from which on a factor of G + ridge I is trusted.
+        """Return the least reciprocal condition at which a factor of G + ridge I is trusted.
 
-        Beside round-off, the rounding errors of the data must be small against the least singular value.
+        Besides round-off, the rounding errors of the data must be small relative to the least singular value.
         """
         least = EPS * self.noise / _TRUSTED
         if self.rounding is None:
@@ -129,20 +129,20 @@ class Gram:
         return max(least, float(shares.max(initial=0.0)))
 
     def trusted(self, ridge: float) -> Cholesky | None:
-        """Return the Cholesky factor, or None where the condition would cost too many digits."""
+        """Return the Cholesky factor, or None if the condition would cost too many digits."""
         diagonal = np.diagonal(self.G) + (self.constant + ridge)
         if not len(diagonal) or diagonal.min() <= 0:
             return None
         scale = 1 / np.sqrt(diagonal)
         A = np.empty_like(self.G)
         step = 1 + _CACHED // len(A)
-        for start in range(0, len(A), step):  # some rows at a time, so that each is read from memory once
+        for start in range(0, len(A), step):  # blocks of rows, so that each is read from memory once
             here = slice(start, start + step)
             np.add(self.G[here], self.constant, out=A[here])
             A[here] *= scale
             A[here] *= scale[here, None]
         np.fill_diagonal(A, 1.0)
-        norm = linalg.lapack.dlange("1", A.T)  # A is symmetric, and A.T is in the order LAPACK wants
+        norm = linalg.lapack.dlange("1", A.T)  # A is symmetric, and A.T has the order of LAPACK
         L, failed = linalg.lapack.dpotrf(A.T, lower=1, overwrite_a=1, clean=0)
         if failed:
             return None
@@ -151,9 +151,10 @@ class Gram:
 
     @cached_property
     def spectrum(self) -> tuple[np.ndarray, np.ndarray]:
-        """Eigenvalues (r, 1) and vectors (m, r) of G, without those that are zero but for round-off."""
+        """Eigenvalues (r, 1) and eigenvectors (m, r) of G, without those that are zero up to round-off."""
         values, vectors = np.linalg.eigh(self.G)
         keep = values > self.size * EPS * values.max(initial=0.0)
+        self.null = vectors[:, ~keep]
         values, vectors = values[keep], vectors[:, keep]
         if self.rounding is not None:
             root = np.sqrt(values)[:, None] * vectors.T  # G = root'root
@@ -164,16 +165,32 @@ class Gram:
 
     @property
     def blurred(self) -> bool:
-        """Whether G has eigenvalues too small to be told from round-off, and yet not zero."""
+        """Whether G has eigenvalues that are not zero, but cannot be distinguished from round-off."""
         values, _ = self.spectrum
         return bool((values < self._least_rcond() * values.max(initial=0.0)).any())
+
+    def has_rank(self, norms: Callable[[np.ndarray], np.ndarray]) -> bool:
+        """Tell whether all rows of X are orthogonal to the eigenvectors that the spectrum leaves out.
+
+        An eigenvalue of G that is all round-off may belong to a singular value of X that is not: a direction whose
+        singular value is the root of that round-off. So its norm is measured on the rows.
+
+        Parameters
+        ----------
+        norms : callable
+            Returns the norm of X N for each of some directions N.
+        """
+        values, _ = self.spectrum
+        if self.rounding is not None or self.blurred or not len(values):
+            return False
+        return bool((norms(self.null) <= self.size * EPS * np.sqrt(values.max())).all())
 
     def solve_centered(self, T: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray]:
         """Return A = (G + ridge I)^+ T and D = T'G A, for a centred G and centred columns of T."""
         return self.solve_trusted(T, ridge) or self.solve_spectrum(T, ridge)
 
     def solve_trusted(self, T: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return them from a factor, or None where that cannot be trusted."""
+        """Return the same from a Cholesky factor, or None if it cannot be trusted."""
         found = self.solve(T, ridge)
         if found is None:
             return None
@@ -182,14 +199,14 @@ class Gram:
         return A, (D + D.T) / 2
 
     def solve_spectrum(self, T: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return them from the eigenvalues."""
+        """Return the same from the eigenvalues."""
         values, U = self.spectrum
         C = U.T @ T
         return U @ (C / (values + ridge)), C.T @ (values / (values + ridge) * C)
 
 
 class Factor:
-    """A triangular factor R of X, with C = Q'T: for when X'X would lose too many digits.
+    """A triangular factor R of X, with C = Q'T, for problems where X'X would lose too many digits.
 
     Parameters
     ----------
@@ -200,7 +217,7 @@ class Factor:
     size : int
         The larger side of X.
     rounding : ndarray of shape (d,), optional
-        What `rounding` gives for the columns of X.
+        The result of `rounding` for the columns of X.
     """
 
     def __init__(self, R: np.ndarray, C: np.ndarray, size: int, rounding: np.ndarray | None = None) -> None:
@@ -209,14 +226,14 @@ class Factor:
     def solve(self, ridge: float) -> tuple[np.ndarray, np.ndarray]:
         """Return W that minimises ||R W - C||^2 + ridge ||W||^2, and D = W'R'C."""
         if self.full_rank:
-            # Whatever the scale of the columns: no singular values needed.
+            # For every scale of the columns, without singular values.
             R, B = self.damped(ridge)
             return linalg.solve_triangular(R, B, check_finite=False), B.T @ B
         U, sigma, V = self.singular
         return solve_spectrum(U.T @ self.C, sigma, V, ridge)
 
     def damped(self, ridge: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return R and C of X with sqrt(ridge) I below it: R'R = X'X + ridge I and R'C = X'T."""
+        """Return R and C of X stacked on sqrt(ridge) I: R'R = X'X + ridge I and R'C = X'T."""
         d = len(self.R)
         if not ridge:
             return self.R, self.C
@@ -226,7 +243,7 @@ class Factor:
 
     @cached_property
     def full_rank(self) -> bool:
-        """Whether R is regular, whatever the scale of its columns."""
+        """Whether R is regular, for every scale of its columns."""
         norms = np.linalg.norm(self.R, axis=0)
         if norms.min(initial=np.inf) <= 0:
             return False
@@ -237,8 +254,8 @@ class Factor:
 
     @cached_property
     def singular(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """U, sigma (r, 1) and V of R, without what is zero but for round-off."""
-        filled = self.R.any(axis=1)  # no more rows than X has
+        """U, sigma (r, 1) and V of R, without singular values that are zero up to round-off."""
+        filled = self.R.any(axis=1)  # at most as many rows as X has
         U, sigma, V = trim_svd(
             *np.linalg.svd(known_part(self.R, self.rounding)[filled], full_matrices=False), self.size
         )
@@ -250,22 +267,22 @@ class Factor:
 def rounding(squares: np.ndarray, length: int, eps: float) -> np.ndarray | None:
     """Return the spectral norm of the rounding errors of some vectors of data.
 
-    An entry of the data is off by a share of its size, before it is centred. Such errors, independent of
-    each other, make a matrix whose largest singular value grows with the root of its longer side.
+    Each entry has a relative rounding error, before it is centred. Independent errors form a matrix whose largest
+    singular value grows with the square root of its longer side.
 
     Parameters
     ----------
     squares : ndarray of shape (m,)
         Squared norms of the vectors, before centring.
     length : int
-        Entries of a vector.
+        Length of a vector.
     eps : float
-        How exact the data is, as its rows say.
+        Relative round-off of the data, as in `Rows.eps`.
 
     Returns
     -------
     ndarray of shape (m,) or None
-        A norm for each vector; None where the data is exact to the last place of float64: sums lose more.
+        A norm for each vector; None if the data has the full precision of float64, since sums then lose more.
 
     Examples
     --------
@@ -280,9 +297,9 @@ def rounding(squares: np.ndarray, length: int, eps: float) -> np.ndarray | None:
 
 
 def known_part(R: np.ndarray, rounding: np.ndarray | None) -> np.ndarray:
-    """Return R without directions that the rounding errors of its columns explain; R itself where there are none.
+    """Return R without directions that the rounding errors of its columns explain; R itself if there are none.
 
-    Each column is measured in units of its own rounding error, so that the scale of the columns does not matter.
+    Each column is measured in units of its own rounding error, so the scale of the columns does not matter.
     """
     if rounding is None or not R.size:
         return R
@@ -292,8 +309,8 @@ def known_part(R: np.ndarray, rounding: np.ndarray | None) -> np.ndarray:
     if not explained.any():
         return R
     N = Qt[explained].T
-    # A column without a part in a dependence seems to have one as large as its errors: much, if it is a small column
-    # and others are large. Without it, the product with N changes by no more than these.
+    # A column that takes no part in a dependence appears to have a part of the size of its errors, which is large for
+    # a small column beside large ones. Setting it to 0 changes the product with N by at most these errors.
     norms = np.linalg.norm(scaled, axis=0)
     none = np.abs(N) * norms[:, None] < _NO_PART
     none &= (norms > _WELL_KNOWN)[:, None]
@@ -305,7 +322,7 @@ def known_part(R: np.ndarray, rounding: np.ndarray | None) -> np.ndarray:
 def trim_svd(
     U: np.ndarray, sigma: np.ndarray, Vt: np.ndarray, size: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return U, sigma (r, 1) and V without what is zero but for round-off."""
+    """Return U, sigma (r, 1) and V without singular values that are zero up to round-off."""
     keep = sigma > size * EPS * sigma.max(initial=0.0)
     return U[:, : len(sigma)][:, keep], sigma[keep, None], Vt[: len(sigma)][keep].T
 
@@ -314,6 +331,12 @@ def solve_spectrum(
     C: np.ndarray, sigma: np.ndarray, V: np.ndarray, ridge: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return W and D = W'X'T from X = U diag(sigma) V' and C = U'T."""
-    damped = np.hypot(sigma, np.sqrt(ridge))  # squares of sigma may leave the range of numbers
+    damped = np.hypot(sigma, np.sqrt(ridge))  # squares of sigma may overflow or vanish
     share = sigma / damped
     return V @ (share / damped * C), C.T @ (share**2 * C)
+
+
+def lost(centred: np.ndarray, shift: Any) -> float:
+    """Return the ratio of squares before and after centring: relative round-off grows by this factor."""
+    sizes = np.maximum(centred, EPS * (np.abs(centred) + shift))
+    return float(np.max((sizes + shift) / np.where(sizes > 0, sizes, 1.0), initial=1.0))

@@ -1,4 +1,4 @@
-"""Least squares by iterations: block conjugate gradients on the normal equations, in passes over the rows."""
+"""Least squares by block conjugate gradients on the normal equations, in passes over the rows."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from labelfold.numerics.least_squares._gram import EPS
 from labelfold.numerics.least_squares._normal_equations import ColumnSide, RowSide
 from labelfold.numerics.least_squares._problem import LeastSquares, LeastSquaresProblem
 from labelfold.numerics.least_squares._shifted_cg import shifted_cg
-from labelfold.rows import Rows, centered
+from labelfold.rows import Rows, Weighted, centered
 
 if TYPE_CHECKING:
     from labelfold.numerics.least_squares._pose import RowTargets
 
-# Smallest relative residual that one run in float32 can reach. And the reduction that a run must achieve, in float32
+# Smallest relative residual that one run in float32 can reach; and the reduction that a run must achieve, in float32
 # (True) or float64 (False), for another run to follow.
 _SINGLE_GAIN = 1e-5
 _LEAST_GAIN = {True: 0.1, False: 0.5}
 
-# Shared iterations allowed for each ridge: streamed (False), or in memory (True).
+# Number of shared iterations allowed for each ridge: streamed rows (False), or rows in memory (True).
 _EACH = {False: 30, True: 100}
 
 
 class Iterate(NamedTuple):
-    """State of the iterations: a solution of one side's system and its residual."""
+    """State of the iterations: a solution of the system of one side, and its residual."""
 
     side: ColumnSide
     X: np.ndarray
@@ -47,11 +47,11 @@ class Iterate(NamedTuple):
 
 
 class KrylovProblem(LeastSquaresProblem):
-    """The problem in terms of products with X_c only: for what is too large to factorise, or quicker so.
+    """The problem in terms of products with X_c only, if it is too large to factorise, or faster this way.
 
-    Sparse rows in memory are iterated on in float32, at half the cost, in several runs: each starts from the residual
-    of the last one, computed in float64. The solution is as accurate as in float64 throughout, which would take 1.2
-    to 1.35 times as long (6,000 documents of 47,236 words, ridges 1 and 10).
+    For sparse rows in memory the iterations are in float32, at half the cost, in several runs. Each run starts from
+    the residual of the previous one, computed in float64. The solution is as accurate as with iterations in float64,
+    which take 1.2 to 1.35 times as long (6,000 documents of 47,236 words, ridges 1 and 10).
     """
 
     def __init__(
@@ -65,8 +65,8 @@ class KrylovProblem(LeastSquaresProblem):
         random_state: Any,
         callback: Callable[[int, float], None] | None,
     ) -> None:
-        ones = np.ones(rows.shape[0]) if mask is None else mask.astype(np.float64)
-        self.mean = rows.t(ones) / weight
+        counted = rows if mask is None else Weighted(rows, mask)
+        self.mean = counted.mean() * (rows.shape[0] / weight)
         self.X = centered(rows, self.mean, mask)
         self.tol = max(tol, 100 * float(np.finfo(rows.dtype).eps))
         self.max_iter, self.callback = max_iter, callback
@@ -77,13 +77,13 @@ class KrylovProblem(LeastSquaresProblem):
         self.may_be_single = rows.dtype == np.float64 and rows.is_sparse and _safe(rows.squared_norm())
 
     def prepare(self, ridges: Sequence[float], patience: float | None = None) -> None:
-        """Iterate for all ridges at once, for each as long as no more than ``patience`` iterations are expected."""
+        """Iterate for all ridges at once; stop for a ridge if more than ``patience`` iterations are expected."""
         ridges = sorted({ridge for ridge in ridges if ridge > 0})
         if len(ridges) < 2:
             return
         side = self._side(ridges[0])
         if patience is None:
-            # Together they may take as many iterations as each would alone with a sketch.
+            # Together they may take as many iterations as all of them separately with a sketch.
             patience = _EACH[self.X.in_memory] * len(ridges)
         answers = shifted_cg(
             side.product,
@@ -97,12 +97,12 @@ class KrylovProblem(LeastSquaresProblem):
         self.prepared = dict(zip(ridges, answers, strict=True))
 
     def was_slow(self, ridge: float) -> bool:
-        """Return whether preparation stopped iterating for this ridge."""
+        """Return whether the preparation gave up this ridge."""
         return ridge in self.prepared and not self.prepared[ridge].converged
 
     def solve(self, ridge: float, start: LeastSquares | None = None) -> LeastSquares:
-        """Solve for one ridge, setting out from the solution for another, or from what was prepared."""
-        # In memory a sketch costs as much as several iterations, so some are tried without one first.
+        """Solve for one ridge, started from the solution for another ridge, or from the prepared one."""
+        # In memory a sketch costs as much as several iterations, so plain iterations are tried first.
         patience = 30 + 2 * self.columns.rank / max(1, len(self.mix)) if self.X.in_memory else 0.0
         patience *= 1 + self.may_be_single
         found = self._iterate(ridge, start, patience, may_sketch=True)
@@ -116,7 +116,7 @@ class KrylovProblem(LeastSquaresProblem):
         return found
 
     def attempt(self, ridge: float, start: LeastSquares | None, patience: float) -> LeastSquares | None:
-        """Solve for one ridge without a sketch; None where more than ``patience`` iterations are to be expected."""
+        """Solve for one ridge without a sketch; None if more than ``patience`` iterations are expected."""
         return self._iterate(ridge, start, patience, may_sketch=False)
 
     def _iterate(
@@ -124,10 +124,10 @@ class KrylovProblem(LeastSquaresProblem):
     ) -> LeastSquares | None:
         here, n_iter = self._start(ridge, start)
         sketch = here.side.sketch if may_sketch and not patience else None
-        # Without a ridge the solution of least norm is wanted, and rounding in float32 would add to its norm.
+        # Without a ridge the solution of least norm is needed, and rounding in float32 would add to its norm.
         single = self.may_be_single and _safe(ridge) and sketch is None
-        # The recurrence has round-off of its own, and on the row side another norm, which is the larger one for most
-        # data: it is asked for a little more, and again from where it stopped if that was not enough.
+        # The recurrence has round-off of its own, and on the row side another norm, which is larger for most data. So
+        # it gets a smaller tolerance, and is restarted if that was not enough.
         tol = self._asked(here.side)
         while here.residual > self.tol:
             side = here.side
@@ -163,8 +163,8 @@ class KrylovProblem(LeastSquaresProblem):
             elif single:
                 single = False
             elif side is self.rows:
-                # What of T lies outside the range of X X' is divided by the ridge, and a tiny one leaves few
-                # digits to the rest. The column side has no such part.
+                # The part of T outside the range of X X' is divided by the ridge, and a tiny ridge leaves few digits
+                # for the rest. The column side has no such part.
                 here, sketch = self._at(self.columns, side.coefficients(here.X), ridge), None
                 tol = self._asked(self.columns)
             else:
@@ -182,7 +182,7 @@ class KrylovProblem(LeastSquaresProblem):
         return self.rows if 2 * n < d or self.columns.scaling(ridge) is None else self.columns
 
     def _start(self, ridge: float, start: LeastSquares | None) -> tuple[Iterate, int]:
-        """Return where to set out from, and how many iterations that took."""
+        """Return the starting point, and the number of iterations that it took."""
         side = self._side(ridge)
         if ridge in self.prepared:
             answer = self.prepared[ridge]
@@ -201,7 +201,7 @@ class KrylovProblem(LeastSquaresProblem):
 
     @cached_property
     def _right_norms(self) -> np.ndarray:
-        """The norm of each target's X'T, which its residual is measured against."""
+        """The norm of X'T for each target, to which its residual is compared."""
         side = self._side(1.0)
         sizes, norms = column_norms(self.mix), column_norms(side.normal(side.B @ self.mix))
         # The right-hand side of a target that is unrelated to X is only round-off.
@@ -220,9 +220,9 @@ class KrylovProblem(LeastSquaresProblem):
 
 
 def target_basis(T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return an orthonormal basis of the targets and the (r, q) matrix that makes T of it.
+    """Return an orthonormal basis of the targets (n, r), and the (r, q) matrix that maps it to T.
 
-    Dependent targets (one-hot columns, less their means, sum to 0) would each cost a column of every iteration.
+    Each dependent target (centred one-hot columns sum to 0) would cost a column in every iteration.
     """
     sizes = column_norms(T)
     Q, R = thin_qr(T / np.where(sizes > 0, sizes, 1.0))
@@ -232,5 +232,5 @@ def target_basis(T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _safe(square: float) -> bool:
-    """Return whether float32 holds this and what is made of it: neither 0 nor infinity."""
+    """Return whether this number, and numbers derived from it, neither vanish nor overflow in float32."""
     return 1e-25 < square < 1e25

@@ -11,14 +11,14 @@ from labelfold.numerics.least_squares._problem import LeastSquares, LeastSquares
 
 
 class KernelProblem(LeastSquaresProblem):
-    """Least squares in the space of an exact kernel: (K_c + g I) A = T_c, of which A stands for W.
+    """Least squares in the space of an exact kernel: (K_c + g I) A = T_c, where A takes the place of W.
 
     Parameters
     ----------
     K, T : ndarray of shapes (n, n), (n, q)
-        The kernel of every two rows, and the targets.
+        The kernel matrix of the rows, and the targets.
     rounding : ndarray of shape (n,), optional
-        How large the rounding errors of the rows are in the kernel's space, as `Gram` takes it.
+        The rounding errors of the rows in the space of the kernel; see `Gram`.
     """
 
     def __init__(self, K: np.ndarray, T: np.ndarray, rounding: np.ndarray | None = None) -> None:
@@ -30,7 +30,7 @@ class KernelProblem(LeastSquaresProblem):
         self.gram = Gram(Kc, len(K), constant=np.trace(Kc) / len(K) ** 2, rounding=rounding)
 
     def prepare(self, ridges: Sequence[float]) -> None:
-        """Share a factorisation among many ridges."""
+        """Share a factorisation among several ridges."""
         self.gram.expect(ridges)
 
     def solve(self, ridge: float, start: LeastSquares | None = None) -> LeastSquares:

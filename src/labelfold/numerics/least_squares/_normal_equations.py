@@ -1,4 +1,4 @@
-"""The two systems of normal equations that stand for one least-squares problem: in the columns, and in the rows."""
+"""The two systems of normal equations of a least-squares problem: of the columns, and of the rows."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from labelfold.rows._sums import total
 if TYPE_CHECKING:
     from labelfold.numerics.least_squares._pose import RowTargets
 
-# The ridge from which on columns are scaled, beside their mean squared norm.
+# Least ridge for which columns are scaled, relative to their mean squared norm.
 _LEAST_RIDGE = 1e-3
 
 
 class ColumnSide:
-    """(X'X + g I) W = X'T: an iteration is one pass over X."""
+    """(X'X + g I) W = X'T. An iteration is one pass over X."""
 
     def __init__(self, X: Rows, targets: RowTargets, rng: Any) -> None:
         self.X, self.targets, self.rng = X, targets, rng
@@ -38,7 +38,7 @@ class ColumnSide:
         return self.X.sum(_rough_normal, shared=(P,)).astype(np.float32)
 
     def normal(self, R: np.ndarray) -> np.ndarray:
-        """Return the residual of the normal equations, where R is that of this side's."""
+        """Return the residual of the normal equations, given the residual R of this side."""
         return R
 
     def explained(self, W: np.ndarray, product: np.ndarray) -> np.ndarray:
@@ -55,10 +55,10 @@ class ColumnSide:
         return nystrom_sketch(self.product, len(self.B), self.rank, self.rng)
 
     def scaling(self, ridge: float) -> Scaling | None:
-        """Return the preconditioner that costs nothing.
+        """Return the diagonal preconditioner, which costs nothing.
 
-        None for a ridge that is next to none: plain iterations stay within the range of X', and what strays from it
-        is divided by the ridge alone.
+        None for a very small ridge: plain iterations stay in the range of X', and components outside it would be
+        divided by the ridge alone.
         """
         return Scaling(self._diagonal) if ridge > _LEAST_RIDGE * self._diagonal.mean() else None
 
@@ -68,15 +68,15 @@ class ColumnSide:
 
     @property
     def rank(self) -> int:
-        """Columns of the sketch: more than the targets, which take care of as many directions by themselves."""
+        """Number of columns of the sketch: 64 more than targets, as the iterations cover as many directions."""
         return min(self.targets.n_targets + 64, *self.X.shape)
 
 
 class RowSide(ColumnSide):
-    """(X X' + g I) A = T, W = X'A: shorter vectors, for far fewer rows than columns.
+    """(X X' + g I) A = T, W = X'A, with shorter vectors if there are far fewer rows than columns.
 
-    An iteration is two passes, and there is no solution where g = 0 and equal rows have different targets: so this
-    side is for rows in memory and a ridge.
+    An iteration takes two passes. For g = 0 there is no solution if equal rows have different targets. So this side
+    is used only for rows in memory and a positive ridge.
     """
 
     @property
@@ -93,11 +93,11 @@ class RowSide(ColumnSide):
         return self._rough_block.outer(P)
 
     def normal(self, R: np.ndarray) -> np.ndarray:
-        """Return the residual of the normal equations, X'R; perhaps without columns of zeros."""
+        """Return the residual of the normal equations, X'R, possibly without columns of zeros."""
         return self.X.t(R) if self._block is None else total(self._block.t(R))
 
     def scaling(self, ridge: float) -> None:
-        """Return None: rows are of one size in most data."""
+        """Return None: in most data rows have similar norms."""
 
     def explained(self, A: np.ndarray, product: np.ndarray) -> np.ndarray:
         """Return T'X W from a solution and its product."""
@@ -109,7 +109,7 @@ class RowSide(ColumnSide):
 
     @cached_property
     def _block(self) -> Block | None:
-        """All the rows as one block, where that takes no memory: sparse ones are centred implicitly."""
+        """All rows as one block, if that takes no memory: sparse rows are centred implicitly."""
         return self.X.whole().narrow() if self.X.is_sparse else None
 
     @cached_property

@@ -1,20 +1,20 @@
-r"""Ridge regression of many targets on centred rows, by the cheapest way that keeps the digits.
+r"""Ridge regression of many targets on centred rows, by the cheapest method that keeps the digits.
 
 .. math:: \min_W \|X_c W - T_c\|_F^2 + g \|W\|_F^2
 
-X_c and T_c are centred over the rows that count; W has least norm where g = 0 leaves a choice.
+X_c and T_c are centred over the rows in the mask. For g = 0, W is the solution of least norm.
 
 =========  =============================================================================  ================
 way        what it does                                                                   passes over X
 =========  =============================================================================  ================
-gram       Cholesky factor of X_c'X_c (d x d); where that is too ill-conditioned, the     1, or 2
+gram       Cholesky factor of X_c'X_c (d x d); if that is too ill-conditioned, the        1, or 2
            triangular factor of [X_c, T_c] instead, and its singular values
 dual       the same for X_c X_c' (n x n), for fewer rows than columns                     1
 krylov     block conjugate gradients on the normal equations, sketched preconditioner     1 an iteration
 =========  =============================================================================  ================
 
-"auto" takes the smaller of the first two where it fits the memory budget, otherwise the third. For sparse rows in
-memory iterations are often tried first all the same, and given up where they converge slowly.
+"auto" chooses the smaller of the first two if it fits the memory budget, otherwise the third. For sparse rows in
+memory iterations are often tried first, and given up if they converge slowly.
 """
 
 from __future__ import annotations
@@ -26,23 +26,22 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
+from labelfold.numerics.least_squares._dual import DualProblem
 from labelfold.numerics.least_squares._gram import (
-    EPS,
     Factor,
     Gram,
-    known_part,
+    lost,
     rounding,
     solve_spectrum,
-    trim_svd,
 )
 from labelfold.numerics.least_squares._iterative import KrylovProblem
 from labelfold.numerics.least_squares._problem import LeastSquares, LeastSquaresProblem
-from labelfold.rows import Block, Centered, Rows, centered
+from labelfold.rows import Block, Rows, centered
 from labelfold.rows._block_sums import less_outer
 
 MAX_GRAM_BYTES = 512 << 20
 
-# Iterations are tried first where a factorisation costs as much as at least this many of them.
+# Iterations are tried first if a factorisation costs as much as at least this many of them.
 _FEWEST_WORTH = 12
 _AS_DIRECT = 1e-11
 
@@ -59,7 +58,7 @@ def pose(
     random_state: Any = 0,
     callback: Callable[[int, float], None] | None = None,
 ) -> LeastSquaresProblem:
-    """Read what a least-squares problem needs, so that it can be solved for one ridge after another.
+    """Read the data of a least-squares problem, so that it can be solved for several ridges.
 
     Parameters
     ----------
@@ -68,24 +67,24 @@ def pose(
     T : ndarray of shape (n, q) or RowTargets
         The targets, centred here.
     mask : ndarray of bool, optional
-        The rows that count; all when None.
+        The rows to use; all when None.
     way : {"auto", "gram", "dual", "krylov"}
-        How; "auto" chooses by shape, cost and ``max_gram_bytes``.
+        The method; "auto" chooses by shape, cost and ``max_gram_bytes``.
     tol, max_iter : float, int
-        Of the Krylov way: the relative residual to reach, and the most iterations to spend. Data in float32 is
-        not asked for more than it has.
+        For "krylov": the relative residual, and the largest number of iterations. The tolerance is not smaller than
+        the precision of float32 data allows.
     max_gram_bytes : int
-        The most memory for a d x d or n x n matrix.
+        Largest size in bytes of a d x d or n x n matrix.
     random_state : int, RandomState or None
-        Seed of the Krylov way's sketch.
+        Seed of the sketch of "krylov".
     callback : callable, optional
-        Called with the iteration and the relative residual of the Krylov way.
+        Called with the iteration and the relative residual of "krylov".
 
     Returns
     -------
     problem : LeastSquaresProblem
-        With ``solve(ridge, start=None)``; ``start`` is a solution for another ridge, which the Krylov way sets
-        out from. ``prepare(ridges)``, called before, lets it iterate for all of these at once.
+        With ``solve(ridge, start=None)``, where ``start`` is a solution for another ridge, used as a warm start by
+        "krylov". If ``prepare(ridges)`` is called before, iterations serve all of these ridges at once.
 
     Examples
     --------
@@ -112,12 +111,12 @@ def pose(
     worth = iterations_worth(rows, T.n_targets) if choose else 0.0
     if worth < _FEWEST_WORTH:
         return direct()
-    # Iterations that replace a factorisation have to be as accurate.
+    # Iterations that replace a factorisation must be as accurate.
     return EitherProblem(krylov(min(tol, _AS_DIRECT)), direct, worth)
 
 
 def choose_way(rows: Rows, max_gram_bytes: int) -> str:
-    """Return the cheapest way that fits the memory budget."""
+    """Return the cheapest method that fits the memory budget."""
     n, d = rows.shape
     if 8 * min(n, d) ** 2 > max_gram_bytes:
         return "krylov"
@@ -127,10 +126,10 @@ def choose_way(rows: Rows, max_gram_bytes: int) -> str:
 
 
 def iterations_worth(rows: Rows, q: int) -> float:
-    """Return how many iterations with q targets cost what the direct way costs, roughly.
+    """Return the approximate number of iterations with q targets that cost as much as the direct method.
 
-    Only of sparse rows in memory, in float64: dense ones are factorised about as quickly, and float32 ones would
-    lose the digits that the direct way keeps.
+    Only for sparse rows in memory, in float64. Dense rows are factorised about as fast, and float32 rows would lose
+    the digits that the direct method keeps.
     """
     m = min(rows.shape)
     if rows.dtype != np.float64 or not rows.is_sparse:
@@ -152,16 +151,16 @@ def read_factor(rows: Rows, T: np.ndarray, mean: np.ndarray, mask: np.ndarray | 
 
 
 class RowTargets:
-    """What rows are to be fitted to: T (n, q), of which row i is ``table[codes[i]]``, 0 where the code is -1.
+    """The targets T (n, q): row i is ``table[codes[i]]``, and 0 if the code is -1.
 
-    A million rows of ten classes are then a million small numbers and a table of ten rows.
+    So a million rows with ten classes need a million small integers and a table of ten rows.
 
     Parameters
     ----------
     table : ndarray of shape (g, q)
-        The rows of T that differ; all of them where there are no codes.
+        The distinct rows of T; all rows if there are no codes.
     codes : ndarray of int, shape (n,), optional
-        Which of them each row has.
+        The index of each row in the table.
 
     Examples
     --------
@@ -178,30 +177,30 @@ class RowTargets:
 
     @classmethod
     def of(cls, T: np.ndarray | RowTargets) -> RowTargets:
-        """Return targets as such."""
+        """Return targets as a RowTargets object."""
         return T if isinstance(T, RowTargets) else cls(T)
 
     @property
     def n_targets(self) -> int:
-        """Columns of T, q."""
+        """Number q of columns of T."""
         return self.table.shape[1]
 
     @cached_property
     def dense(self) -> np.ndarray:
-        """T itself."""
+        """T as an array."""
         if self.codes is None:
             return self.table
         return np.where(self.codes[:, None] < 0, 0.0, self.table[self.codes])
 
     @cached_property
     def counts(self) -> np.ndarray:
-        """How often each row of the table occurs."""
+        """Number of occurrences of each row of the table."""
         if self.codes is None:
             return np.ones(len(self.table))
         return np.bincount(self.codes[self.codes >= 0], minlength=len(self.table)).astype(np.float64)
 
     def centered(self, mask: np.ndarray | None) -> RowTargets:
-        """Return the targets less their mean over the rows that count, and 0 for the others."""
+        """Return the targets less their mean over the rows in the mask, and 0 for the other rows."""
         if self.codes is not None:
             return RowTargets(self.table - self.counts @ self.table / self.counts.sum(), self.codes)
         T = self.table if mask is None else np.where(mask[:, None], self.table, 0.0)
@@ -211,13 +210,13 @@ class RowTargets:
     def basis(
         self, split: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
     ) -> tuple[RowTargets, np.ndarray]:
-        """Return what ``split`` makes of T: an orthonormal basis (n, r) and the (r, q) matrix that makes T of it."""
+        """Return ``split`` of T: an orthonormal basis (n, r), and the (r, q) matrix that maps it to T."""
         roots = np.sqrt(self.counts)[:, None]
         Q, mix = split(roots * self.table)
         return RowTargets(np.divide(Q, roots, out=np.zeros_like(Q), where=roots > 0), self.codes), mix
 
     def sums(self, rows: Rows, f: Callable[[Block, Any], tuple]) -> tuple:
-        """Return ``f(X, T)`` added up over rows, where f(X, E) gives sums of which the last is X'E; one pass."""
+        """Return the sums of ``f(X, T)`` over rows in one pass; the last sum of f(X, E) must be X'E."""
         if self.codes is None:
             return rows.sum(f, self.table)
         *others, product = rows.sum(_Indicated(f), self.codes, shared=(np.arange(len(self.table)),))
@@ -225,7 +224,7 @@ class RowTargets:
 
 
 class _Indicated:
-    """A function of a block and targets, given the numbers of the targets' rows (a class, so that it can travel)."""
+    """A function of a block and targets, given the indices of the targets' rows. A class, to be pickled."""
 
     def __init__(self, f: Callable) -> None:
         self.f = f
@@ -238,31 +237,43 @@ class _Indicated:
 class GramProblem(LeastSquaresProblem):
     """The problem in terms of X_c'X_c = G and X_c'T_c = M, for d within the budget.
 
-    ``factor()`` gives a `Factor` of X_c, for when G is too ill-conditioned.
+    If G is singular and X_c has the same rank, as decided by ``norms`` (see `Gram.has_rank`), the problem is solved
+    in the eigenvectors of G. ``factor()`` returns a `Factor` of X_c, for a G that is too ill-conditioned for both.
     """
 
-    def __init__(self, gram: Gram, M: np.ndarray, mean: np.ndarray, factor: Callable[[], Factor]) -> None:
+    def __init__(
+        self,
+        gram: Gram,
+        M: np.ndarray,
+        mean: np.ndarray,
+        norms: Callable[[np.ndarray], np.ndarray],
+        factor: Callable[[], Factor],
+    ) -> None:
         self.gram, self.M, self.mean = gram, M, mean
-        self.factor = cache(factor)
+        self.norms, self.factor = norms, cache(factor)
 
     @classmethod
     def read(cls, rows: Rows, T: RowTargets, mask: np.ndarray | None, weight: int) -> GramProblem:
         """Read G and M in one pass."""
-        # Sums about a provisional centre, moved to the mean afterwards: no digits are lost to a large mean.
+        # Sums about a provisional centre are shifted to the mean afterwards, so a large mean costs no digits.
         sample = rows.take(np.arange(min(256, rows.shape[0])))
-        guess = sample.mean().astype(rows.dtype).astype(np.float64)  # as blocks see it
+        guess = sample.mean().astype(rows.dtype).astype(np.float64)  # with the precision of the blocks
         G, total, M = T.sums(centered(rows, guess, mask), _moments)
         shift = total / weight
-        G = less_outer(G, weight * shift[:, None], shift[None, :])  # M needs no correction: T is centred
+        G = less_outer(G, weight * shift[:, None], shift[None, :])  # T is centred, so M needs no correction
         mean = guess + shift
-        # Dense blocks are centred before they are squared; sparse ones after, which costs digits.
-        noise = _lost(np.diagonal(G), weight * mean**2) if sample.whole().is_sparse else 1.0
+        # Dense blocks are centred before they are squared, sparse ones after it, which costs digits.
+        noise = lost(np.diagonal(G), weight * mean**2) if sample.whole().is_sparse else 1.0
         rounded = rounding(np.maximum(np.diagonal(G), 0.0) + weight * mean**2, weight, rows.eps)
         gram = Gram(G, max(rows.shape), noise=noise, rounding=rounded)
-        return cls(gram, M, mean, lambda: read_factor(rows, T.dense, mean, mask))
+
+        def norms(N: np.ndarray) -> np.ndarray:
+            return np.sqrt(centered(rows, mean, mask).sum(_squares, shared=(N,)))
+
+        return cls(gram, M, mean, norms, lambda: read_factor(rows, T.dense, mean, mask))
 
     def prepare(self, ridges: Sequence[float]) -> None:
-        """Share a factorisation among many ridges."""
+        """Share a factorisation among several ridges."""
         self.gram.expect(ridges)
 
     def solve(self, ridge: float, start: LeastSquares | None = None) -> LeastSquares:
@@ -270,63 +281,30 @@ class GramProblem(LeastSquaresProblem):
         found = self.gram.solve(self.M, ridge)
         if found is not None:
             W, D = found[1], found[0].T @ found[0]
+        elif self._has_rank:
+            values, V = self.gram.spectrum
+            W, D = solve_spectrum(V.T @ self.M / np.sqrt(values), np.sqrt(values), V, ridge)
         else:
             W, D = self.factor().solve(ridge)
         return LeastSquares(W, D, self.mean, 0.0, 1, "gram")
 
-
-class DualProblem(LeastSquaresProblem):
-    """The problem in terms of X_c X_c' = K, for n within the budget.
-
-    Where K is too ill-conditioned, its eigenvectors, or the singular vectors of X_c where that fits the budget as a
-    dense matrix (sparse rows are made dense only where K cannot tell small eigenvalues from round-off).
-    """
-
-    def __init__(self, rows: Rows, T: np.ndarray, mask: np.ndarray | None, max_gram_bytes: int) -> None:
-        if mask is not None:
-            rows, T = rows.take(np.flatnonzero(mask)), T[mask]
-        self.T, self.mean = T, rows.mean()
-        self.rows = Centered(rows, self.mean)
-        self.X = self.rows.whole().double()
-        K = self.X.outer()
-        noise = _lost(np.diagonal(K), float(self.mean @ self.mean)) if self.X.is_sparse else 1.0
-        rounded = rounding(np.diagonal(K) + self.mean @ self.mean, rows.shape[1], rows.eps)
-        constant = np.trace(K) / len(K) ** 2
-        self.gram = Gram(K, max(rows.shape), constant=constant, noise=noise, rounding=rounded)
-        self.fits = 8 * rows.shape[0] * rows.shape[1] <= max_gram_bytes
-
-    def prepare(self, ridges: Sequence[float]) -> None:
-        """Share a factorisation among many ridges."""
-        self.gram.expect(ridges)
-
-    def solve(self, ridge: float, start: LeastSquares | None = None) -> LeastSquares:
-        """Solve for one ridge."""
-        found = self.gram.solve_trusted(self.T, ridge)
-        if found is None and self.fits and (not self.X.is_sparse or self.gram.blurred):
-            Q, U, sigma, V = self._singular
-            W, D = solve_spectrum(U.T @ self.T, sigma, V, ridge)
-            return LeastSquares(Q @ W, D, self.mean, 0.0, 1, "dual")
-        A, D = found or self.gram.solve_spectrum(self.T, ridge)
-        return LeastSquares(self.rows.sum(_transposed, A), D, self.mean, 0.0, 1, "dual")
-
     @cached_property
-    def _singular(self) -> tuple:
-        Q, R = np.linalg.qr(self.X.dense().T)
-        R = known_part(R, self.gram.rounding)  # a column of R is a row of X
-        return Q, *trim_svd(*np.linalg.svd(R.T), self.gram.size)
+    def _has_rank(self) -> bool:
+        """Whether X has the rank of its Gram matrix: one pass, and the triangular factor is not needed."""
+        return self.gram.has_rank(self.norms)
 
 
 class EitherProblem(LeastSquaresProblem):
-    """Iterations while they are quick, and the direct way where they are not.
+    """Iterations if they are fast, otherwise the direct method.
 
     Parameters
     ----------
     krylov : KrylovProblem
-        The one.
+        The iterative problem.
     make_direct : callable
-        Returns the other, which is not made before it is needed.
+        Returns the direct problem. It is called when it is first needed.
     worth : float
-        How many iterations the direct way costs.
+        The number of iterations that cost as much as the direct method.
     """
 
     def __init__(
@@ -338,12 +316,12 @@ class EitherProblem(LeastSquaresProblem):
         self.slow = 0.0  # the largest ridge for which iterations were given up
 
     def prepare(self, ridges: Sequence[float]) -> None:
-        """Iterate for all ridges at once, for each as long as it is quick; the others share a factorisation."""
+        """Iterate for all ridges at once, for each as long as it is fast; the others share a factorisation."""
         self.krylov.prepare(ridges, self.worth)
         self.hard = [ridge for ridge in ridges if not ridge or self.krylov.was_slow(ridge)]
 
     def solve(self, ridge: float, start: LeastSquares | None = None) -> LeastSquares:
-        """Solve for one ridge, setting out from the solution for another."""
+        """Solve for one ridge, started from the solution for another."""
         if ridge > self.slow and not self.krylov.was_slow(ridge):
             found = self.krylov.attempt(ridge, start, self.worth)
             if found is not None and found.residual <= self.krylov.tol:
@@ -353,16 +331,10 @@ class EitherProblem(LeastSquaresProblem):
 
     @cached_property
     def direct(self) -> GramProblem | DualProblem:
-        """The problem as it is factorised."""
+        """The direct problem."""
         direct = self.make_direct()
         direct.prepare(self.hard)
         return direct
-
-
-def _lost(centred: np.ndarray, shift: Any) -> float:
-    """Return the ratio of squares before and after centring: relative round-off grows by this factor."""
-    sizes = np.maximum(centred, EPS * (np.abs(centred) + shift))
-    return float(np.max((sizes + shift) / np.where(sizes > 0, sizes, 1.0), initial=1.0))
 
 
 def _moments(X: Block, T: Any) -> tuple:
@@ -370,8 +342,9 @@ def _moments(X: Block, T: Any) -> tuple:
     return X.gram(), X.colsum(), X.t(T)
 
 
-def _transposed(X: Block, A: Any) -> Any:
-    return X.double().t(A)
+def _squares(X: Block, N: Any) -> Any:
+    P = X.double() @ N
+    return X.xp.sum(P * P, axis=0)
 
 
 def triangle(X: Block, T: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A least-squares problem that has been read, and its solution."""
+"""The interface of a least-squares problem whose data has been read, and its solution."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ class LeastSquares:
     W : ndarray of shape (d, q)
         The coefficients.
     D : ndarray of shape (q, q)
-        W'X_c'T_c, symmetric positive semi-definite, from the most accurate product at hand.
+        W'X_c'T_c, symmetric positive semi-definite, from the most accurate product available.
     mean : ndarray of shape (d,)
-        The mean of the rows that count.
+        The mean of the rows in use.
     residual : float
-        Largest residual X_c'(T_c - X_c W) - g W of a target, beside its X_c'T_c, computed afresh from W at the end;
-        0 for the direct ways.
+        Largest residual X_c'(T_c - X_c W) - g W of a target, relative to its X_c'T_c, recomputed from W at the end; 0
+        for the direct methods.
     n_iter : int
-        Iterations of the Krylov way, otherwise 1.
+        Number of iterations of "krylov", otherwise 1.
     way : str
         "gram", "dual" or "krylov".
     state : object
-        What the Krylov way sets out from for another ridge.
+        The warm start of "krylov" for another ridge.
     """
 
     W: np.ndarray
@@ -42,7 +42,7 @@ class LeastSquares:
 
 
 class LeastSquaresProblem:
-    """A least-squares problem that has been read, to be solved for one ridge after another."""
+    """A least-squares problem whose data has been read, to be solved for several ridges."""
 
     def prepare(self, ridges: Sequence[float]) -> None:
         """Announce the ridges, so that work for all of them can be shared."""

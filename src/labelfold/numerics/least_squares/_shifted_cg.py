@@ -1,4 +1,4 @@
-"""Several ridges at the price of the hardest: block conjugate gradients that share one Krylov space."""
+"""Several ridges at the cost of the hardest one: block conjugate gradients that share one Krylov space."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from labelfold.numerics.least_squares._block_cg import (
 
 
 class _Shift:
-    """One ridge's part of the recurrence: its own directions and steps in the space of all.
+    """The part of the recurrence of one ridge: its own directions and steps in the common space.
 
-    With the block tridiagonal matrix T of the space (see `shifted_cg`), ``inverse`` is the last pivot of T + shift I,
-    inverted, and ``rest`` the coordinates of the residual.
+    For the block tridiagonal matrix T of the space (see `shifted_cg`), ``inverse`` is the inverse of the last pivot
+    of T + shift I, and ``rest`` has the coordinates of the residual.
     """
 
     def __init__(self, shift: float, Q: np.ndarray, C: np.ndarray, norms: np.ndarray) -> None:
@@ -32,14 +32,14 @@ class _Shift:
         self.residuals = [self._relative()]
 
     def advance(self, diagonal: np.ndarray, below: np.ndarray) -> None:
-        """Take the step of one more block row of T, which has ``below`` left of its diagonal block."""
+        """Take the step for one more block row of T, which has ``below`` to the left of its diagonal block."""
         pivot = diagonal - below @ self.inverse @ below.T
         pivot[np.diag_indices_from(pivot)] += self.shift
         self.inverse = psd_inverse(pivot)
         self.X += self.P @ (self.inverse @ self.rest)
 
     def turn(self, Q: np.ndarray, below: np.ndarray) -> None:
-        """Take up the next block Q of the space."""
+        """Continue with the next block Q of the space."""
         self.rest = below @ (self.inverse @ self.rest)
         self.P = self.P @ (below @ self.inverse).T
         self.P += Q
@@ -49,7 +49,7 @@ class _Shift:
         return float((column_norms(self.rest) / self.norms).max(initial=0.0))
 
     def answer(self, tol: float) -> BlockCG:
-        """Return what was reached."""
+        """Return the result."""
         return BlockCG(self.X, self.residuals[-1], len(self.residuals) - 1, self.residuals[-1] <= tol)
 
 
@@ -64,10 +64,10 @@ def shifted_cg(
     patience: float = math.inf,
     callback: Callable[[int, float], None] | None = None,
 ) -> list[BlockCG]:
-    r"""Solve (A + g I) X = B for several ridges g > 0, all right-hand sides of all of them at once.
+    r"""Solve (A + g I) X = B for several ridges g > 0 and all right-hand sides at once.
 
-    Krylov spaces do not see a multiple of I. The iteration for the smallest ridge (`block_cg`: blocks Q_k,
-    directions P_k, triangular Z_k) makes a block tridiagonal matrix T of A,
+    A Krylov space does not change if a multiple of I is added to A. The iteration for the smallest ridge (`block_cg`:
+    blocks Q_k, directions P_k, triangular Z_k) reduces A to a block tridiagonal matrix T,
 
     .. math:: A Q_k = -Q_{k-1} G_{k-1} Z_k' + Q_k (G_k + Z_k G_{k-1} Z_k') - Q_{k+1} Z_{k+1} G_k,
               \quad G_k = P_k' (A + g I) P_k,
@@ -84,9 +84,9 @@ def shifted_cg(
     ridges : sequence of float
         The ridges.
     tol, max_iter, norms, callback
-        As in `block_cg`; the callback is given the largest residual of a ridge still at work.
+        As in `block_cg`; the callback gets the largest residual of the ridges that still iterate.
     patience : float
-        A ridge is left where it is once its last iterations let expect that it needs more than so many still.
+        A ridge is given up when its recent rate of convergence predicts more than this many further iterations.
 
     Returns
     -------
@@ -108,7 +108,7 @@ def shifted_cg(
     P = Q
     shifts = [_Shift(ridge - least, Q, C, norms) for ridge in ridges]
     below = np.zeros((len(C), len(C)))
-    carried = np.zeros_like(below)  # what the last block adds to the diagonal one
+    carried = np.zeros_like(below)  # the contribution of the last block to the diagonal one
     for n_iter in range(1, max_iter + 1):
         busy = [
             shift

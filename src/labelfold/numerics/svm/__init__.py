@@ -1,1 +1,1 @@
-"""Support vector machines that can be warm-started: linear, on a kernel matrix, and hinge losses by rows."""
+"""Support vector machines with warm start: linear, on a kernel matrix, and hinge losses row by row."""

@@ -1,11 +1,11 @@
-r"""Rows that weigh a quadratic against hinge losses, each solved exactly.
+r"""Rows that minimise a quadratic plus hinge losses, each solved exactly.
 
 .. math:: \min_h \; \tfrac12 h'Qh - p'h + \sum_j C_j\, \ell\bigl(t_j (w_j'h + b_j)\bigr)
           \qquad (\text{optionally } h \ge 0)
 
-for many rows (p, t, C) that share Q (k x k, positive definite), the r machines W (r x k) and their intercepts b. With
-q = Q^{-1}p the minimiser is h = q + Q^{-1}(W's + m), where s = t o (dual variables of the losses) and m >= 0 are the
-multipliers of h >= 0; both come from a small quadratic problem with bounds, the same matrix for every row.
+for many rows (p, t, C) that share Q (k x k, positive definite), the r classifiers W (r x k) and their intercepts b.
+With q = Q^{-1}p the minimiser is h = q + Q^{-1}(W's + m), where s = t o (dual variables of the losses) and m >= 0 are
+the multipliers of h >= 0. Both follow from a small quadratic problem with bounds, with the same matrix for every row.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _ROUNDS = 8
 
 
 class HingeRows(NamedTuple):
-    """Solved rows.
+    """The solution for every row.
 
     Attributes
     ----------
     H : ndarray of shape (l, k)
         The minimisers.
     dual : ndarray of shape (l, r) or (l, r + k)
-        Signed dual variables, from which rows that changed a little are solved sooner.
+        Signed dual variables, a warm start for rows that change little.
     """
 
     H: np.ndarray
@@ -57,23 +57,23 @@ def hinge_rows(
     Parameters
     ----------
     P : ndarray of shape (l, k)
-        The linear terms, one row each.
+        The linear terms, one row for each problem.
     Q : ndarray of shape (k, k)
         Symmetric positive definite.
     W : ndarray of shape (r, k)
-        The machines.
+        The classifiers.
     T : ndarray of shape (l, r)
         Signs, -1 or +1.
     C : ndarray of shape (l, r)
         Weights of the losses, at least 0.
     intercept : ndarray of shape (r,), optional
-        The machines' intercepts; zeros when None.
+        The intercepts of the classifiers; zeros when None.
     loss : {"squared_hinge", "hinge"}
         max(0, 1 - z), or its square.
     nonnegative : bool
         Whether h >= 0.
     dual : ndarray, optional
-        Dual variables to start from.
+        Initial dual variables.
 
     Returns
     -------
@@ -101,7 +101,8 @@ def hinge_rows(
     low, high = np.where(T > 0, 0.0, -upper), np.where(T > 0, upper, 0.0)
     goal = T
     if nonnegative:
-        # h_j is the margin of one more machine, the j-th unit vector; the multiplier of h_j >= 0 its dual variable.
+        # h_j is the margin of one more classifier, the j-th unit vector, and the multiplier of h_j >= 0 is its dual
+        # variable.
         ones, zeros = np.full(P.shape, np.inf), np.zeros(P.shape)
         W, V = np.vstack([W, np.eye(k)]), np.vstack([V, linalg.cho_solve(factor, np.eye(k))])
         margins, goal = np.hstack([margins, q]), np.hstack([goal, zeros])
@@ -132,14 +133,14 @@ def hinge_row_objectives(
     intercept: np.ndarray | None = None,
     loss: str = "squared_hinge",
 ) -> np.ndarray:
-    """Return what each row's h costs, (l,)."""
+    """Return the objective of each row's h, (l,)."""
     slack = np.maximum(0.0, 1 - T * (H @ W.T + (0.0 if intercept is None else intercept)))
     losses = slack if loss == "hinge" else slack * slack
     return (C * losses).sum(axis=1) + 0.5 * np.einsum("ij,ij->i", H @ Q, H) - np.einsum("ij,ij->i", P, H)
 
 
 def _cholesky(Q: np.ndarray) -> tuple[np.ndarray, bool]:
-    """Return the factor of Q, or of its nearest neighbour that is positive definite beyond round-off."""
+    """Return the Cholesky factor of Q, or of the nearest matrix that is positive definite up to round-off."""
     try:
         return linalg.cho_factor(Q)
     except linalg.LinAlgError:

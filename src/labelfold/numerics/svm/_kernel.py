@@ -3,8 +3,8 @@ r"""Support vector machines on a precomputed kernel, by sequential minimal optim
 .. math:: \max_a \sum_i a_i - \tfrac12 \sum_{i,l} a_i a_l y_i y_l K_{il}, \qquad
           0 \le a_i \le C_i, \quad \sum_i a_i y_i = 0
 
-The machine is f(x) = sum_i a_i y_i K(x_i, x) + bias. libsvm solves the same problem from zero each time; here the
-dual variables of an earlier machine on similar rows are a warm start, also where the kernel has changed.
+The classifier is f(x) = sum_i a_i y_i K(x_i, x) + bias. libsvm solves the same problem from zero each time. Here the
+dual variables of an earlier classifier on similar rows are a warm start, even if the kernel has changed.
 """
 
 from __future__ import annotations
@@ -15,22 +15,23 @@ import numpy as np
 
 
 class KernelSVM(NamedTuple):
-    """Kernel machines, r of them that share their rows.
+    """r kernel classifiers on the same rows.
 
     Attributes
     ----------
     alpha : ndarray of shape (n, r)
         The dual variables a, between 0 and C.
     bias : ndarray of shape (r,)
-        What is added to sum_i a_i y_i K(x_i, x).
+        Added to sum_i a_i y_i K(x_i, x).
     objective : ndarray of shape (r,)
         The dual objective.
     primal : ndarray of shape (r,)
-        The primal objective of the same machine, never below the dual one.
+        The primal objective, never below the dual one.
     gap : float
-        (primal - dual) / primal, the largest: how far at most the objectives lie from their optimum.
+        The largest (primal - dual) / primal, an upper bound of the relative distance of the objectives to the
+        optimum.
     n_iter : int
-        Pairs moved, the most.
+        Largest number of pairs moved.
     converged : bool
         Whether all gaps are within the tolerance.
     """
@@ -45,7 +46,7 @@ class KernelSVM(NamedTuple):
 
 
 def unsettled(gap: float, n_iter: int, C: Any, tol: float) -> str:
-    """Return the sentence for machines that stopped short."""
+    """Return a sentence for classifiers that did not converge."""
     return (
         f"stopped after {n_iter} steps with a relative duality gap of {gap:.1e}, short of {tol:.1e}, at "
         f"C={np.max(C):g}; lower C, or scale X"
@@ -61,23 +62,23 @@ def solve_machines(
     max_iter: int | None = None,
     target: np.ndarray | None = None,
 ) -> KernelSVM:
-    """Train r machines on the same kernel, one-vs-rest or one a label.
+    """Train r classifiers on the same kernel: one against the rest, or one for each label.
 
     Parameters
     ----------
     K : ndarray of shape (n, n)
-        The kernel of every two rows: symmetric, positive semi-definite, C-contiguous.
+        The kernel matrix of the rows: symmetric, positive semi-definite, C-contiguous.
     signs : ndarray of shape (r, n)
-        y, -1 or +1. One class only is allowed: the machine is then its sign.
+        y, -1 or +1. A single class is allowed: the classifier is then its sign.
     C : ndarray of shape (r, n)
-        The most that a dual variable may be; 0 leaves a row out.
+        Upper bounds of the dual variables; 0 leaves a row out.
     s : ndarray of shape (r, n)
-        a o y to start from, overwritten with the solution. What breaks the constraints is mended, and the rest scaled
-        to its best multiple: a start is never worse than zero.
+        Initial values of a o y, overwritten with the solution. They are made feasible and scaled to the best
+        multiple, so a warm start is never worse than zero.
     tol : float
-        The relative duality gap to reach.
+        Tolerance: the relative duality gap.
     max_iter : int, optional
-        The most pairs to move; ``10,000 + 100 n`` when None.
+        Largest number of pairs to move; ``10,000 + 100 n`` when None.
     target : ndarray of shape (n,), optional
         The loss is max(0, y (target - f)); y itself is the usual target.
 
@@ -87,9 +88,9 @@ def solve_machines(
 
     Notes
     -----
-    Pairs of variables are chosen by second-order information. Between rounds of pairs the m variables that lie
-    strictly between their bounds are solved for at once, at a cost of m^3: pairs find out which those are, the solve
-    gives them all their digits.
+    Pairs of variables are chosen by second-order information. Between rounds of pairs the m variables strictly
+    between their bounds are solved for jointly, at a cost of m^3. The pairs find out which variables these are, and
+    the joint solution is accurate to all digits.
 
     References
     ----------

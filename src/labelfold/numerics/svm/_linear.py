@@ -1,4 +1,4 @@
-r"""Linear support vector machines by dual coordinate descent, warm-started from their dual variables.
+r"""Linear support vector machines by dual coordinate descent, with warm start from dual variables.
 
 .. math:: \min_w \tfrac12 \|w\|^2 + \sum_i C_i\, \ell(y_i w'x_i), \qquad
           \ell(z) = \max(0, 1 - z) \text{ (hinge) or its square (squared hinge)}
@@ -22,35 +22,35 @@ from sklearn.exceptions import ConvergenceWarning
 from labelfold._warn import warn_user
 from labelfold.rows import _threads as threads
 
-# Squared norms in this range neither overflow nor vanish in a solve; rows beyond it are scaled first.
+# Squared norms in this range neither overflow nor vanish in a solve; other rows are scaled first.
 _SAFE = (1e-100, 1e100)
 
-# With few columns the minimum is solved for directly after so many rounds of coordinate steps, where the dense rows
-# fit this much memory. Coordinate steps alone converge ever more slowly as C grows: with 400 rows, 10 columns and C =
-# 100 they stop after 1,000 rounds at a gap of 0.5, where this takes 17 rounds.
+# With few columns, and dense rows of at most this size in bytes, the minimum is solved for directly after this many
+# rounds of coordinate steps. Coordinate steps alone converge more and more slowly as C grows: with 400 rows, 10
+# columns and C = 100 they stop after 1,000 rounds at a gap of 0.5, where this takes 17 rounds.
 _ROUNDS = 16
 _FEW_COLUMNS = 129
 _MOST_DENSE = 64 << 20
 
 
 class LinearSVM(NamedTuple):
-    """A linear support vector machine, or r of them that share their rows (shapes in brackets).
+    """A linear support vector machine, or r of them on the same rows (shapes in brackets).
 
     Attributes
     ----------
     w : ndarray of shape (d,) [(r, d)]
         The weights.
     intercept : float [ndarray of shape (r,)]
-        The penalised intercept; 0 without one.
+        The penalised intercept; 0 if there is none.
     alpha : ndarray of shape (n,) [(n, r)]
-        The dual variables: in [0, C_i] for the hinge, at least 0 for its square; 0 where the margin is kept.
+        The dual variables: in [0, C_i] for the hinge, at least 0 for its square; 0 for rows beyond the margin.
     gap : float
-        The relative duality gap, (primal - dual) / primal, of w [the largest]: how far at most the objective
-        lies above its minimum.
+        The relative duality gap (primal - dual) / primal of w [the largest one], an upper bound of the relative
+        distance of the objective to its minimum.
     n_iter : int
-        Rounds over the dual variables [the most].
+        Number of rounds over the dual variables [the largest].
     converged : bool
-        Whether the gap is within ``tol`` [all are].
+        Whether the gap is within ``tol`` [for all of them].
     """
 
     w: np.ndarray
@@ -79,27 +79,27 @@ def linear_svm(
     Parameters
     ----------
     X : ndarray or SciPy sparse matrix of shape (n, d)
-        The rows, in float32 or float64; sums are in float64 either way.
+        The rows, in float32 or float64. Sums are in float64.
     y : ndarray of shape (n,)
-        -1 or +1. One class only is allowed.
+        -1 or +1. A single class is allowed.
     C : float or ndarray of shape (n,), default=1.0
         The weight of each row's loss; 0 leaves a row out.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
-        What a row costs that is not beyond its margin.
+        The loss of a row.
     fit_intercept : bool, default=False
-        Add a constant column, whose weight is penalised like the others (as liblinear and scikit-learn's LinearSVC
-        do).
+        Whether to add a constant column, whose weight is penalised like the others (as in liblinear and
+        scikit-learn's LinearSVC).
     intercept_scaling : float, default=1.0
-        The entries of that column; the larger they are, the less the intercept is penalised.
+        The entries of that column. The larger they are, the less the intercept is penalised.
     alpha : ndarray of shape (n,), optional
-        Dual variables to start from, for instance of a machine on slightly different rows. They are scaled to
-        their best multiple, so that a start is never worse than zero.
+        Initial dual variables, for example of an SVM on slightly different rows. They are scaled to the best
+        multiple, so a warm start is never worse than zero.
     tol : float, default=1e-6
-        The relative duality gap to reach.
+        Tolerance: the relative duality gap.
     max_iter : int, default=1000
-        The most rounds over the dual variables.
+        Largest number of rounds over the dual variables.
     random_state : int, default=0
-        Seeds the order of the rows in each round.
+        Seed of the order of the rows in each round.
 
     Returns
     -------
@@ -139,29 +139,29 @@ def linear_svms(
     max_iter: int = 1000,
     random_state: int = 0,
 ) -> LinearSVM:
-    """Train r machines on the same rows, one for each column of Y: one-vs-rest, or one a label.
+    """Train r SVMs on the same rows, one for each column of Y: one against the rest, or one for each label.
 
     Parameters
     ----------
     X, loss, fit_intercept, intercept_scaling, tol, max_iter, random_state
-        As `linear_svm` has them.
+        As in `linear_svm`.
     Y : ndarray of shape (n, r)
         -1 or +1.
     C : float or ndarray of shape (n,) or (n, r), default=1.0
         The weight of each row's loss.
     alpha : ndarray of shape (n, r), optional
-        Dual variables to start from.
+        Initial dual variables.
 
     Returns
     -------
     LinearSVM
-        With the shapes in brackets.
+        The shapes are those in brackets.
     """
     return _train(X, Y, C, loss, fit_intercept * intercept_scaling, alpha, tol, max_iter, random_state)
 
 
 def perceptron(X: Any, y: np.ndarray, max_epochs: int, random_state: int = 0) -> np.ndarray:
-    """Return how often each row was mistaken by a perceptron without intercept: the dual variables of its weights.
+    """Return the number of mistakes of a perceptron without intercept on each row: the dual variables of its weights.
 
     Parameters
     ----------
@@ -170,9 +170,9 @@ def perceptron(X: Any, y: np.ndarray, max_epochs: int, random_state: int = 0) ->
     y : ndarray of shape (n,)
         -1 or +1.
     max_epochs : int
-        How often the rows are seen, at most; an epoch without a mistake is the last.
+        Largest number of epochs; an epoch without a mistake is the last.
     random_state : int, default=0
-        Seeds the order of the rows, which every epoch has.
+        Seed of the order of the rows, which is the same in every epoch.
 
     Returns
     -------
@@ -194,7 +194,7 @@ def perceptron(X: Any, y: np.ndarray, max_epochs: int, random_state: int = 0) ->
 def svm_objective(
     w: np.ndarray, X: Any, y: np.ndarray, C: Any = 1.0, loss: str = "squared_hinge", intercept: float = 0.0
 ) -> float:
-    """Return the primal objective: half the squared norm of w and the intercept, and the losses of the rows."""
+    """Return the primal objective: half the squared norm of w and the intercept, plus the losses of the rows."""
     slack = np.maximum(0.0, 1 - y * (X @ w + intercept))
     losses = slack if loss == "hinge" else slack * slack
     return float(0.5 * (w @ w + intercept**2) + (C * losses).sum())
@@ -254,7 +254,7 @@ def _train(
 
 
 def _descend(rows: tuple, one: tuple, tol: float, max_iter: int, seed: int) -> tuple[float, int]:
-    """Train one machine, writing alpha and w: coordinate steps and, with few columns, direct solves."""
+    """Train one SVM, and write alpha and w: coordinate steps and, with few columns, direct solves."""
     from labelfold.numerics.svm import _linear_loops as kernels
 
     y, upper, diagonal, _, alpha, w, bias = one
@@ -273,7 +273,7 @@ def _descend(rows: tuple, one: tuple, tol: float, max_iter: int, seed: int) -> t
 
 
 def _signed_rows(rows: tuple, y: np.ndarray, bias: float, d: int) -> np.ndarray:
-    """Return the rows, dense, and the intercept's column, each row times its sign: (n, d + 1)."""
+    """Return dense rows with the column of the intercept, each row times its sign, (n, d + 1)."""
     X, *stored = rows
     Z = np.empty((len(y), d + 1))
     Z[:, :d] = sparse.csr_array(tuple(stored), shape=(len(y), d)).toarray() if X is None else X
@@ -283,7 +283,7 @@ def _signed_rows(rows: tuple, y: np.ndarray, bias: float, d: int) -> np.ndarray:
 
 
 def _rows(X: Any) -> tuple[tuple, tuple[int, int]]:
-    """Return the rows as the kernels take them, and their shape."""
+    """Return the rows in the form that the loops take, and their shape."""
     if not sparse.issparse(X):
         X = np.asarray(X)
         X = np.ascontiguousarray(X, dtype=X.dtype if X.dtype.kind == "f" else np.float64)
@@ -299,7 +299,7 @@ def _rows(X: Any) -> tuple[tuple, tuple[int, int]]:
 def _check(
     Y: np.ndarray, C: Any, alpha: np.ndarray | None, n: int, loss: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return signs, weights and start, each (r, n)."""
+    """Return signs, weights and initial values, each (r, n)."""
     if loss not in ("hinge", "squared_hinge"):
         raise ValueError(f"loss={loss!r} was given, where 'hinge' or 'squared_hinge' is expected")
     signs = np.ascontiguousarray(np.asarray(Y, dtype=np.float64).T)
@@ -325,7 +325,7 @@ def _check(
 
 
 def _scaled(rows: tuple, q: np.ndarray, bias: float, n: int) -> tuple[tuple, np.ndarray, float, int]:
-    """Return rows divided by a power of two where their squares would overflow or vanish, and its exponent."""
+    """Return rows divided by a power of two if their squares would overflow or vanish, and its exponent."""
     largest = q.max(initial=0.0)
     if _SAFE[0] < largest < _SAFE[1]:
         return rows, q, bias, 0
@@ -344,7 +344,7 @@ def _scaled(rows: tuple, q: np.ndarray, bias: float, n: int) -> tuple[tuple, np.
 
 
 def _scale_C(C: np.ndarray, exponent: int) -> np.ndarray:
-    """Return C for rows divided by 2 to the exponent; refuse where it would overflow or vanish."""
+    """Return C for rows divided by 2 to the exponent; raise an error if it would overflow or vanish."""
     with np.errstate(over="ignore"):
         scaled = np.ldexp(C, 2 * exponent)
     if not np.isfinite(scaled).all() or ((scaled < np.finfo(np.float64).tiny) & (C > 0)).any():

@@ -1,8 +1,8 @@
-"""The compiled loops of `labelfold.numerics.svm._linear`, imported when the first machine is trained.
+"""The compiled loops of `labelfold.numerics.svm._linear`, imported when the first SVM is trained.
 
-Rows are four arguments, so that the descent is written once: ``(X, None, None, None)`` where they are dense,
-``(None, data, indices, indptr)`` where they are CSR. The compiler leaves out what belongs to an argument that is
-None. A vector w has one entry more than there are columns, multiplied by ``bias``: 0 without an intercept.
+Rows are passed as four arguments, so that the descent is written once: ``(X, None, None, None)`` for dense rows,
+``(None, data, indices, indptr)`` for CSR rows. The compiler removes the code of arguments that are None. A vector w
+has one entry more than there are columns, which is multiplied by ``bias`` (0 without an intercept).
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from labelfold._compiled import FAST, compiled
 
 _compile = compiled(FAST)
 
-# A coordinate whose gradient is below this stays where it is.
+# A coordinate with a smaller gradient is not changed.
 _STILL = 1e-14
 
-# Weights this small relative to the rows they are sums of are round-off; alpha is not scaled up for them.
+# Weights this small relative to the rows that they are sums of are round-off; alpha is not scaled up for them.
 _CANCELLED = 1e-10
 
-# Shrunk coordinates return at the latest after as many visits as this many full rounds: a few active ones may
-# converge very slowly without them.
+# Shrunk coordinates return at the latest after as many visits as this many full rounds, because a few active
+# coordinates may converge very slowly without them.
 _PATIENCE = 10
 
 
 @_compile
 def squared_norms(X, data, indices, indptr, n, bias):
-    """Return the squared norm of each row, the bias included."""
+    """Return the squared norm of each row, including the bias."""
     q = np.empty(n)
     for i in range(n):
         total = 0.0
@@ -83,7 +83,7 @@ def _squared_norm(w):
 
 @_compile
 def _loss(slack, upper, diagonal):
-    """Return what a row costs whose margin lacks ``slack``."""
+    """Return the loss of a row whose margin is short by ``slack``."""
     if slack <= 0:
         return 0.0
     return slack * slack / (2 * diagonal) if diagonal > 0 else slack * upper
@@ -91,14 +91,14 @@ def _loss(slack, upper, diagonal):
 
 @_compile
 def _relative_gap(X, data, indices, indptr, y, upper, diagonal, alpha, w, bias):
-    """Return (primal - dual) / primal, with w made anew from alpha."""
+    """Return (primal - dual) / primal, with w recomputed from alpha."""
     primal = 0.5 * _weights(X, data, indices, indptr, y, alpha, w, bias)
     gap = 0.0
     for i in range(y.size):
         slack = 1 - y[i] * _dot(X, data, indices, indptr, i, w, bias)
         loss = _loss(slack, upper[i], diagonal[i])
         primal += loss
-        # Since ||w||^2 is the sum of alpha (1 - slack), the gap is a sum of terms none of which is negative.
+        # Since ||w||^2 is the sum of alpha (1 - slack), the gap is a sum of non-negative terms.
         gap += loss - alpha[i] * (slack - 0.5 * diagonal[i] * alpha[i])
     if not np.isfinite(primal):
         return 1.0
@@ -107,7 +107,7 @@ def _relative_gap(X, data, indices, indptr, y, upper, diagonal, alpha, w, bias):
 
 @_compile
 def _begin(X, data, indices, indptr, y, upper, diagonal, q, alpha, w, bias):
-    """Scale a warm start to its best multiple in the box, never worse than zero; write its w."""
+    """Scale a warm start to its best multiple within the bounds, never worse than zero, and write its w."""
     curvature = _weights(X, data, indices, indptr, y, alpha, w, bias)
     total, size, most = 0.0, 0.0, np.inf
     for i in range(y.size):
@@ -130,17 +130,17 @@ def _begin(X, data, indices, indptr, y, upper, diagonal, q, alpha, w, bias):
 def descend(X, data, indices, indptr, y, upper, diagonal, q, alpha, w, bias, tol, max_iter, seed):
     """Minimise the dual over each coordinate in turn, in random order; write alpha and w.
 
-    ``upper`` bounds alpha and ``diagonal`` is added to the diagonal of the dual's matrix. Coordinates that lie at
-    a bound, with a gradient beyond the projected ones of the last round, are left out (shrinking). Each round also
-    adds up the duality gap as its coordinates found it; when that is small enough those left out come back for a
-    round, and when it still is, the gap is computed.
+    ``upper`` bounds alpha, and ``diagonal`` is added to the diagonal of the dual's matrix. Coordinates at a bound,
+    with a gradient beyond the projected gradients of the last round, are left out (shrinking). Each round also sums
+    up the duality gap during its steps. When that sum is small enough, all coordinates take part in a round, and if
+    it is still small, the gap is computed.
 
     Returns
     -------
     gap : float
         The relative duality gap.
     n_iter : int
-        Rounds over the coordinates.
+        Number of rounds over the coordinates.
     """
     active = np.flatnonzero(upper > 0)
     n_all = n_active = active.size
@@ -193,7 +193,7 @@ def descend(X, data, indices, indptr, y, upper, diagonal, q, alpha, w, bias, tol
 
 @_compile
 def mistakes(X, data, indices, indptr, y, order, max_epochs, w):
-    """Return how often a perceptron, starting from zero weights, is mistaken about each row."""
+    """Return the number of mistakes of a perceptron, started from zero weights, on each row."""
     count = np.zeros(y.size)
     for _ in range(max_epochs):
         clean = True

@@ -1,6 +1,6 @@
-"""Compiled: the minimum of a linear SVM of few columns, solved for from an approximate one.
+"""Compiled loops: the exact minimum of a linear SVM with few columns, from an approximate one.
 
-Z holds the rows, dense, each times its sign, with the intercept's column: all margins are Zw.
+Z holds the dense rows, each times its sign, with the column of the intercept, so the margins are Zw.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ _compile = compiled(FAST)
 _TINY = np.finfo(np.float64).tiny
 _ROUND_OFF = 4 * np.finfo(np.float64).eps
 
-# Multiplications that one call may take.
+# Largest number of multiplications of one call.
 _MOST_WORK = 1e8
 
-# What is added to the diagonal of a singular matrix before it is solved with, relative to the squares of the rows.
+# Added to the diagonal of a singular matrix before a solve, relative to the squares of the rows.
 _RIDGE = 1e-9
 
-# A coordinate within this relative distance of the bound it moved towards is set to the bound.
+# A coordinate within this relative distance of the bound that it moved towards is set to the bound.
 _AT_BOUND = 1e-15
 
-# Steps that do not change the active set only correct round-off.
+# Number of steps without a change of the active set, which only correct round-off.
 _REPEATS = 2
 
-# Newton steps on the primal, and what the last of them may still gain, relative to the squared weights.
+# Most Newton steps on the primal, and the largest gain of the last one, relative to the squared weights.
 _MOST_STEPS = 50
 _STILL = 1e-28
 
 
 def settle(Z: np.ndarray, upper: np.ndarray, diagonal: np.ndarray, alpha: np.ndarray, w: np.ndarray) -> None:
-    """Minimise the dual directly, given the guess which coordinates lie at a bound; write alpha and w.
+    """Minimise the dual directly, given a guess of the coordinates at a bound; write alpha and w.
 
-    Where round-off raises the dual, alpha and w stay as they were.
+    If round-off raises the dual, alpha and w stay unchanged.
     """
     old, least = alpha.copy(), _dual(Z, diagonal, alpha)
     if diagonal.any():
@@ -88,9 +88,9 @@ def _product(Z, w):
 
 @_compile
 def _primal(Z, diagonal, alpha, w):
-    """Minimise the primal of the squared hinge by Newton steps; write alpha and w that belong together.
+    """Minimise the primal of the squared hinge by Newton steps; write consistent alpha and w.
 
-    It is quadratic between margins, so that a step ends at the minimum once it is known which rows fall short.
+    It is quadratic between margins, so a step ends at the minimum as soon as the rows inside the margin are known.
     """
     n, width = Z.shape
     margin = _product(Z, w)
@@ -125,7 +125,7 @@ def _primal(Z, diagonal, alpha, w):
 
 @_compile
 def _minimum_along(diagonal, margin, change, w, step):
-    """Return the step length that minimises the primal: its slope increases, so that bisection finds its zero."""
+    """Return the step length that minimises the primal, by bisection, since its slope increases."""
     low, high, share = 0.0, np.inf, 1.0
     for _ in range(60):
         curvature = _dot(step, step)
@@ -152,12 +152,12 @@ def _minimum_along(diagonal, margin, change, w, step):
 
 @_compile
 def _free(Z, free, upper, diagonal, alpha, w):
-    """Minimise the dual over the coordinates between their bounds; those that meet a bound stay there.
+    """Minimise the dual over the coordinates between their bounds; a coordinate that meets a bound stays there.
 
-    The matrix of m free coordinates is diagonal but for m rows of few columns, and is solved with through the small
-    matrix of the columns (Woodbury). A step is cut to the bounds where the dual falls more by that than if it ended
-    at the first bound it meets, or at the minimum along it. Z and ``free`` are the rows and numbers of those
-    coordinates, and are written over.
+    The matrix of the m free coordinates is a diagonal plus a product of low rank, so it is solved with the small
+    matrix of the columns (Woodbury). A step is clipped to the bounds if that lowers the dual more than a step that
+    ends at the first bound, or at the minimum along the direction. Z and ``free`` are the rows and indices of these
+    coordinates, and are overwritten.
     """
     m = free.size
     gradient, move, cut = np.empty(m), np.empty(m), np.empty(m)
@@ -211,7 +211,7 @@ def _free(Z, free, upper, diagonal, alpha, w):
 
 @_compile
 def _newton(Z, m, diagonal, ridge, free, alpha, w, gradient, move):
-    """Write the gradient at the free coordinates, and the move to where it would be zero."""
+    """Write the gradient at the free coordinates, and the Newton step."""
     width = Z.shape[1]
     A, b = np.eye(width), np.zeros(width)
     for s in range(m):
@@ -230,7 +230,7 @@ def _newton(Z, m, diagonal, ridge, free, alpha, w, gradient, move):
 
 @_compile
 def _along(Z, m, diagonal, free, gradient, move):
-    """Return the slope and curvature of the dual along a move of the free coordinates."""
+    """Return the slope and curvature of the dual along a step of the free coordinates."""
     width = Z.shape[1]
     total = np.zeros(width)
     fall, curvature = 0.0, 0.0
@@ -244,7 +244,7 @@ def _along(Z, m, diagonal, free, gradient, move):
 
 @_compile
 def _solved(A, b):
-    """Return A^(-1) b by a Cholesky factor, written over A; a pivot lost in round-off is held above it."""
+    """Return A^(-1) b by a Cholesky factor, which overwrites A; a pivot lost in round-off is bounded below."""
     width, x = b.size, b.copy()
     for j in range(width):
         pivot = A[j, j]

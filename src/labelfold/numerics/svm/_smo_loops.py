@@ -1,8 +1,8 @@
-"""The compiled loops of `labelfold.numerics.svm._kernel`, imported when the first machine is trained.
+"""The compiled loops of `labelfold.numerics.svm._kernel`, imported when the first SVM is trained.
 
-Inside, dual variables are signed: s = a o y lies between ``low`` and ``high``, one of which is 0, and adds up to 0.
-The dual is then 1/2 s'Ks - y's, and ``error`` = y - Ks is what the machine without its bias still lacks. At the
-solution a bias separates the errors of variables that could still rise from those that could still fall.
+Inside, dual variables are signed: s = a o y is between ``low`` and ``high``, one of which is 0, and sums to 0. The
+dual is then 1/2 s'Ks - y's, and ``error`` = y - Ks is the residual of the SVM without its bias. At the solution a
+bias separates the errors of variables that could still increase from those that could still decrease.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from labelfold._compiled import compiled
 
 _compile = compiled()
 
-# Curvature of a pair whose kernel rows are the same, relative to the largest diagonal entry.
+# Curvature of a pair with equal kernel rows, relative to the largest diagonal entry.
 _FLAT = 1e-12
-# Added to the diagonal, likewise relative, where many variables are solved for at once: rows may repeat each other.
+# Added to the diagonal, with the same unit, if many variables are solved for jointly, since rows may be equal.
 _RIDGE = 1e-10
-# A joint solve for all free variables costs the cube of their number; beyond this many only pairs are moved.
+# A joint solve for all free variables costs the cube of their number; with more than this many only pairs are moved.
 _MOST_FREE = 1500
 
 
 @_compile
 def solve(K, y, low, high, s, error, tol, max_iter):
-    """Maximise the dual of one machine from s, in place.
+    """Maximise the dual of one SVM from s, in place.
 
-    Returns the bias, the dual and the primal objective, their relative gap, and how many pairs were moved.
+    Returns the bias, the dual and the primal objective, their relative gap, and the number of pairs moved.
 
     Pairs are chosen by second-order information (Fan, Chen and Lin 2005). Between rounds of pairs the variables
-    that lie strictly between their bounds are solved for at once, which is where the last digits come from.
+    strictly between their bounds are solved for jointly, which gives the last digits.
     """
     n = y.size
     _make_feasible(low, high, s)
@@ -52,7 +52,7 @@ def solve(K, y, low, high, s, error, tol, max_iter):
         _free(K, low, high, s, error, _RIDGE / _FLAT * flat)
         bias, objective, primal, gap = _gap(y, low, high, s, error)
         if gap <= tol or steps >= max_iter or steps == before:
-            # Errors are updated step by step, which accumulates round-off; the result is judged by recomputed ones.
+            # Errors are updated step by step, which accumulates round-off; the result is judged by recomputed errors.
             _errors(K, y, s, error)
             bias, objective, primal, gap = _gap(y, low, high, s, error)
             if gap <= tol or steps >= max_iter or steps == before:
@@ -62,11 +62,11 @@ def solve(K, y, low, high, s, error, tol, max_iter):
 
 @_compile
 def polynomial(products, gamma, coef0, degree):
-    """Write (gamma products + coef0)^degree over a matrix of inner products, entry by entry."""
+    """Overwrite a matrix of inner products with (gamma products + coef0)^degree, entry by entry."""
     n, m = products.shape
     base = np.empty(m)
     for i in range(n):
-        # Loops over a row each, of which the compiler makes vector instructions.
+        # Inner loops over a row, which the compiler can vectorise.
         for t in range(m):
             base[t] = gamma * products[i, t] + coef0
             products[i, t] = base[t]
@@ -77,7 +77,7 @@ def polynomial(products, gamma, coef0, degree):
 
 @_compile
 def _pair(K, low, high, s, error, flat):
-    """Move the pair that promises most; return by how much the errors violated the conditions, 0 if not at all."""
+    """Move the pair with the largest expected gain; return the violation of the optimality conditions, 0 if none."""
     n = s.size
     i, best = -1, -np.inf
     for t in range(n):
@@ -100,7 +100,7 @@ def _pair(K, low, high, s, error, flat):
     step = (best - error[j]) / curvature
     room_i, room_j = high[i] - s[i], s[j] - low[j]
     if step >= min(room_i, room_j):
-        # Bounds are met exactly, so that whether a variable lies at one is not a matter of round-off.
+        # Bounds are met exactly, so that round-off does not decide whether a variable is at a bound.
         if room_i <= room_j:
             step = room_i
             s[i] = high[i]
@@ -119,9 +119,10 @@ def _pair(K, low, high, s, error, flat):
 
 @_compile
 def _free(K, low, high, s, error, ridge):
-    """Move the variables strictly between their bounds to where they would be without, as far as the bounds allow.
+    """Move the variables strictly between their bounds to their unconstrained minimum, as far as the bounds allow.
 
-    One that meets its bound stays there, and the others go on: their inverse is what is left when it is taken out.
+    A variable that meets its bound stays there, and the others continue with the inverse matrix without that
+    variable.
     """
     where = np.flatnonzero((s > low) & (s < high))
     m = where.size
@@ -135,14 +136,12 @@ def _free(K, low, high, s, error, ridge):
     B = np.linalg.inv(A)
     old, old_error = s.copy(), error.copy()
     lack, moved = error[where], np.zeros(m)
-    left = np.ones(m)  # 0 where a variable has met its bound
+    left = np.ones(m)  # 0 for a variable that has met its bound
     for _ in range(m):
         ahead, ones = B @ (lack * left), B @ left
         bias = ahead.sum() / ones.sum()
         ahead = (ahead - bias * ones) * left
-        ahead -= left * (
-            ahead.sum() / left.sum()
-        )  # 0 but for round-off, of which a singular kernel makes much
+        ahead -= left * (ahead.sum() / left.sum())  # 0 up to round-off, which a singular kernel magnifies
         share, hit, gain = 1.0, -1, 0.0
         for p in range(m):
             gain += ahead[p] * lack[p]
@@ -167,7 +166,7 @@ def _free(K, low, high, s, error, ridge):
     gain = 0.0
     for p in range(m):
         t = where[p]
-        if left[p] == 0.0:  # exactly, so that whether it lies at its bound is not a matter of round-off
+        if left[p] == 0.0:  # set exactly, so that round-off does not decide
             new = high[t] if abs(old[t] + moved[p] - high[t]) < abs(old[t] + moved[p] - low[t]) else low[t]
         else:
             new = min(max(old[t] + moved[p], low[t]), high[t])
@@ -191,9 +190,9 @@ def _move(K, s, error, t, step):
 
 @_compile
 def _balance(K, low, high, s, error):
-    """Take what s does not add up to 0 by, which is round-off, from the free variables with most room.
+    """Subtract the sum of s, which is 0 up to round-off, from the free variables with most room.
 
-    One at a bound must stay there: a step of 1e-17 would make it count as free, and its error for the bias.
+    A variable at a bound must stay there: with a step of 1e-17 it would count as free, and its error for the bias.
     """
     for _ in range(s.size):
         drift, best, most = s.sum(), -1, 0.0
@@ -218,7 +217,7 @@ def _gap(y, low, high, s, error):
             above = max(above, error[t])
         if s[t] > low[t]:
             below = min(below, error[t])
-    # Where no variable could rise (or fall), any bias beyond the bound is optimal.
+    # If no variable could increase (or decrease), any bias beyond the bound is optimal.
     if above == -np.inf:
         bias = below
     elif below == np.inf:
@@ -229,7 +228,7 @@ def _gap(y, low, high, s, error):
     for t in range(n):
         lack = error[t] - bias
         objective += 0.5 * s[t] * (y[t] + error[t])
-        # A sum of terms none of which is negative, so that it is exact where it is small.
+        # A sum of non-negative terms, so it is accurate even if it is small.
         gap += (high[t] - s[t]) * lack if lack > 0 else (low[t] - s[t]) * lack
     primal = objective + gap
     return bias, objective, primal, gap / primal if primal > 0 else 0.0
@@ -247,7 +246,7 @@ def _errors(K, y, s, error):
 
 @_compile
 def _make_feasible(low, high, s):
-    """Clip s to its bounds and shrink the side that outweighs the other, so that it adds up to 0."""
+    """Clip s to its bounds, and shrink the heavier side so that s sums to 0."""
     up, down = 0.0, 0.0
     for t in range(s.size):
         s[t] = min(max(s[t], low[t]), high[t])
@@ -266,7 +265,7 @@ def _make_feasible(low, high, s):
 
 @_compile
 def _scale(K, y, low, high, s):
-    """Multiply s by what is best within the bounds: a start is never worse than zero."""
+    """Multiply s by the best factor within the bounds, so that a warm start is never worse than zero."""
     n = s.size
     linear, quadratic, most = 0.0, 0.0, np.inf
     for i in range(n):

@@ -1,1 +1,1 @@
-"""One adapter a container: the only code that asks what container it holds."""
+"""One adapter for each container. No other code tests the type of the container."""

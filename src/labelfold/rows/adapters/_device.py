@@ -1,4 +1,4 @@
-"""Rows of an array-API array (torch, CuPy, ...): worked on where they are."""
+"""Rows of an array-API array (torch, CuPy, ...), processed on their device."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from labelfold.rows.adapters._local import (
 )
 from labelfold.rows.adapters._memory import memory_rows
 
-# A device is fed in large pieces, since every operation has to be sent there; smaller ones where its memory does not
-# hold what a pass makes of them. Tensors on the host have none of that, and the size bounds what a pass allocates.
+# Sizes of blocks in bytes. They are large on a device, since every operation has a cost to start, and smaller if its
+# memory does not suffice for a pass. On the host the size limits the memory of a pass.
 DEVICE_BYTES, HOST_BYTES = 4 << 30, 64 << 20
 LEAST_DEVICE_BYTES = 1 << 20
 
-# A centre is subtracted from products rather than from the rows where no column's mean square is more than this share
-# of centre: the products are then hardly larger before than after, and lose no digits.
+# A centre is subtracted from products instead of the rows if its square is at most this share of the mean square of
+# every column. The products are then hardly larger before the subtraction than after it, and lose no digits.
 _LATE = 0.95
 
 
 class DeviceRows(LocalRows):
-    """Rows of an array-API array, in large blocks, one after another."""
+    """Rows of an array-API array, in large blocks, one after the other."""
 
     def __init__(self, X: Any) -> None:
         check_two_dimensional(X.ndim)
@@ -101,19 +101,19 @@ class DeviceRows(LocalRows):
             self.n_passes -= 1
 
     def n_workers(self) -> int:
-        """Return one: the device is parallel by itself."""
+        """Return 1: the device itself works in parallel."""
         return 1
 
     def mapped(self) -> Mapped:
-        """Return an empty place for row results."""
+        """Return an empty container for row results."""
         return _Concatenated(self.shape[0], self.xp)
 
     def share(self, value: Any) -> Any:
-        """Return an array on the device, floats in the dtype of X; anything else as it is."""
+        """Return an array on the device, floats in the dtype of X; other values unchanged."""
         if not (isinstance(value, np.ndarray) and value.dtype.kind in "fiub"):
             return value
         value = super().share(value)
-        # By columns: the products X @ M of narrow M read each column as one piece.
+        # In column order: the products X @ M with a narrow M read each column contiguously.
         there = self._to_device(value.T).T if value.ndim == 2 else self._to_device(value)
         self._at_hand[id(there)] = value
         return there
@@ -156,7 +156,7 @@ class DeviceRows(LocalRows):
         return self.shape[1] * self.dtype.itemsize
 
     def may_shift_late(self, center: Any) -> bool:
-        """Return whether a centre may be subtracted from products with the rows in place of the rows."""
+        """Return whether a centre may be subtracted from products with the rows instead of from the rows."""
         a = self._at_hand.get(id(center))
         if a is None:
             return False
@@ -277,7 +277,7 @@ class DeviceSparseRows(DeviceRows):
 
 
 class _Concatenated(Mapped):
-    """Row results on a device, joined at the end."""
+    """Row results on a device, concatenated at the end."""
 
     def __init__(self, n_rows: int, xp: Any) -> None:
         super().__init__(n_rows)

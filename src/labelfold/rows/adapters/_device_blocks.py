@@ -1,4 +1,4 @@
-"""Blocks of an array-API array (torch, CuPy, ...), and what takes arrays to the host."""
+"""Blocks of an array-API array (torch, CuPy, ...), and copies to the host."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from labelfold.rows._blocks import Block
 from labelfold.rows._sums import ArrayTerm, Term, Together
 from labelfold.rows.loops import tiled
 
-# Sums over so many rows are kept in the dtype of X, and are added up in float64.
+# Number of rows whose sums are computed in the dtype of X; these sums are then added in float64.
 RUN = 1024
 
 
@@ -32,10 +32,10 @@ class Watch(Protocol):
 
 
 class DeviceBlock(Block):
-    """Rows held in an array-API array: nothing in place, and only what the standard has.
+    """Rows in an array-API array, without in-place operations, and with functions of the standard only.
 
-    Rows in float64, less a vector or weighted, are not formed for products with narrow matrices: those are made with
-    the rows as they are stored, and then mended. Sums over many rows are in float64 in any case.
+    Rows in float64, shifted or weighted rows are not computed explicitly for products with narrow matrices. The
+    products are computed with the stored rows and then corrected. Sums over many rows are always in float64.
 
     Parameters
     ----------
@@ -48,9 +48,11 @@ class DeviceBlock(Block):
     center : array of shape (d,), optional
         Subtracted from every row.
     weights : array of shape (m,), optional
-        What each row is then multiplied by.
+        Weights by which the rows are then multiplied.
     dtype : dtype, optional
-        What results are in, where that is not the dtype of the rows.
+        The dtype of results, if it is not that of the rows.
+    rest : array of shape (d,), optional
+        Also subtracted: the round-off of the centre in the dtype of the rows.
     """
 
     def __init__(
@@ -61,16 +63,25 @@ class DeviceBlock(Block):
         center: Any = None,
         weights: Any = None,
         dtype: Any = None,
+        rest: Any = None,
     ) -> None:
         self._stored, self.xp, self.watch = stored, xp, watch
-        self.center, self.weights = center, weights
+        self.center, self.weights, self.rest = center, weights, rest
         self.shape = tuple(stored.shape)
         self.dtype = stored.dtype if dtype is None else dtype
 
     def _with(self, **changes: Any) -> DeviceBlock:
         """Return the same rows, seen in another way."""
-        seen = {"watch": self.watch, "center": self.center, "weights": self.weights, "dtype": self.dtype}
-        return type(self)(self._stored, self.xp, **{**seen, **changes})
+        names = ("watch", "center", "weights", "dtype", "rest")
+        return type(self)(
+            self._stored, self.xp, **{**{name: getattr(self, name) for name in names}, **changes}
+        )
+
+    @property
+    def full_center(self) -> Any:
+        """The centre in float64, with what its own dtype leaves out."""
+        center = wide(self.xp, self.center)
+        return center if self.rest is None else center + wide(self.xp, self.rest)
 
     @property
     def stored(self) -> Any:
@@ -86,10 +97,12 @@ class DeviceBlock(Block):
 
     @cached_property
     def X(self) -> Any:
-        """The rows, formed."""
+        """The rows, computed explicitly."""
         X = self.stored
         if self.center is not None:
             X = X - self.xp.astype(self.center, self.dtype, copy=False)
+        if self.rest is not None:
+            X = X - self.xp.astype(self.rest, self.dtype, copy=False)
         X = self.xp.astype(X, self.dtype, copy=False)
         return (
             X if self.weights is None else X * self.xp.astype(self.weights, self.dtype, copy=False)[:, None]
@@ -122,7 +135,7 @@ class DeviceBlock(Block):
                 return own @ M
             H = self._product(M)
             if self.center is not None:
-                shifts = wide(self.xp, self._like(self.center)) @ wide(self.xp, M)
+                shifts = self.full_center @ wide(self.xp, M)
                 H = H - self._like(shifts)
         if self.weights is not None:
             H = H * _column(self._like(self.weights), H.ndim)
@@ -147,6 +160,8 @@ class DeviceBlock(Block):
             return None, None
         center = None if self.center is None else self._like(self.center)
         H, least = loops.product(self._stored, M, center, with_least=with_least)
+        if self.rest is not None:
+            H = H - self._like(wide(self.xp, self.rest) @ wide(self.xp, M))
         if self.watch is not None:
             self.watch.note(H)
         return H, least
@@ -166,7 +181,7 @@ class DeviceBlock(Block):
         product = ArrayTerm(self._transposed(H))
         if self.center is None:
             return product
-        return Together(partial(_unshift, center=self.center), product, by_runs(self.xp, _sums, H))
+        return Together(partial(_unshift, center=self.full_center), product, by_runs(self.xp, _sums, H))
 
     def _transposed(self, H: Any) -> Any:
         """Return the stored rows' X'H in float64."""
@@ -196,7 +211,7 @@ class DeviceBlock(Block):
         total = self._column_sums()
         if self.center is None:
             return total
-        return Together(partial(_unshift, center=self.center), total, float(self.shape[0]))
+        return Together(partial(_unshift, center=self.full_center), total, float(self.shape[0]))
 
     def _column_sums(self) -> Any:
         """Return the sum of the stored rows."""
@@ -216,11 +231,12 @@ class DeviceBlock(Block):
         least = self.xp.min(self.stored if self.is_plain else self.X, axis=1)
         return self.xp.astype(least, self.dtype, copy=False)
 
-    def shift(self, center: Any) -> DeviceBlock:
+    def shift(self, center: Any, rest: Any = None) -> DeviceBlock:
         """Return the shifted rows."""
         if self.is_plain and self.watch is not None:
-            return self._with(center=center)
-        return DeviceBlock(self.X - self._like(center, self.dtype), self.xp)
+            return self._with(center=center, rest=rest)
+        X = self.X - self._like(center, self.dtype)
+        return DeviceBlock(X if rest is None else X - self._like(rest, self.dtype), self.xp)
 
     def scale(self, weights: Any) -> DeviceBlock:
         """Return the weighted rows."""
@@ -228,7 +244,7 @@ class DeviceBlock(Block):
         return self._with(weights=weights if self.weights is None else weights * self._like(self.weights))
 
     def apply(self, transform: Callable[[Any], Any]) -> DeviceBlock:
-        """Return the features of the rows, made on the host."""
+        """Return the features of the rows, computed on the host."""
         return DeviceBlock(self._like(np.asarray(transform(to_host(self.X))), self.dtype), self.xp)
 
     def double(self) -> DeviceBlock:
@@ -246,13 +262,13 @@ class DeviceBlock(Block):
 
 
 class DeviceTriangle(Term):
-    """The triangular factor of all rows stacked, made on the device."""
+    """The triangular factor of all rows stacked, computed on the device."""
 
     def __init__(self, xp: Any, rows: Any) -> None:
         self.xp, self.rows = xp, rows
 
     def add(self, total: Any) -> Any:
-        """Factor the block's rows below what there is."""
+        """Factor the rows of the block stacked below the previous factor."""
         rows = self.rows if total is None else self.xp.concat([total, self.rows], axis=0)
         return self.xp.linalg.qr(rows, mode="reduced")[1]
 
@@ -285,14 +301,14 @@ def outer_spectrum(Z: Any) -> tuple[np.ndarray, Any]:
 
 
 def by_runs(xp: Any, sums: Callable[..., Any], *arrays: Any) -> Any:
-    """Return sums over rows in float64: in the dtype of the arrays over short runs, which are then added up.
+    """Return sums over rows in float64: short runs are summed in the dtype of the arrays, and then added.
 
     ``sums(xp, *arrays)`` takes arrays of shape (runs, rows, ...) and returns one sum for each run.
     """
     m, width = arrays[0].shape[0], arrays[-1].shape[-1] if arrays[-1].ndim > 1 else 1
     if "32" not in str(arrays[0].dtype):
         return sums(xp, *(a[None, ...] for a in arrays))[0, ...]
-    run = max(RUN, 4 * width)  # so that the sums of all runs are no larger than the block
+    run = max(RUN, 4 * width)  # the sums of all runs are at most as large as the block
     n_runs = m // run
     cut = n_runs * run
     total: Any = None
@@ -328,7 +344,7 @@ def _column(weights: Any, ndim: int) -> Any:
 
 
 def wide(xp: Any, x: Any) -> Any:
-    """Return an array in float64; where a device has none, as it is."""
+    """Return an array in float64; unchanged if the device has no float64."""
     return xp.astype(x, xp.float64, copy=False) if has_float64(xp, x) else x
 
 
@@ -338,7 +354,7 @@ def has_float64(xp: Any, x: Any) -> bool:
 
 
 def plain(a: np.ndarray) -> np.ndarray:
-    """Return an array that torch takes without complaint: contiguous and writable, though it is not written to."""
+    """Return an array that torch accepts without a warning: contiguous and writable, although it is not modified."""
     return np.require(a, requirements=["C", "W"])
 
 

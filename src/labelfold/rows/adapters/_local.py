@@ -1,4 +1,4 @@
-"""The engine of a pass over blocks that this process can reach by their position."""
+"""A pass over blocks that this process can read by position."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from labelfold.rows._sums import Accumulator
 
 
 class LocalRows(Rows):
-    """Rows cut into blocks by position: an adapter says where the cuts are and fetches a block."""
+    """Rows cut into blocks by position. An adapter defines the cuts and reads a block."""
 
     def cuts(self) -> np.ndarray:
         """Return the block boundaries, ascending, from 0 to n."""
@@ -27,15 +27,15 @@ class LocalRows(Rows):
         raise NotImplementedError
 
     def n_workers(self) -> int:
-        """Return how many blocks may be worked on at a time."""
+        """Return the number of blocks that may be processed at the same time."""
         return threads.n_threads()
 
     def share(self, value: Any) -> Any:
-        """Return something every block needs, where and as the blocks need it."""
+        """Return a value that every block needs, in the form that blocks need."""
         return match_dtype(value, self.dtype)
 
     def mapped(self) -> Mapped:
-        """Return an empty place for row results."""
+        """Return an empty container for row results."""
         return Mapped(self.shape[0])
 
     def sweep(
@@ -62,7 +62,7 @@ class LocalRows(Rows):
 
 
 class Mapped:
-    """The row results of a pass, written into place as blocks finish."""
+    """The row results of a pass, written to their rows as blocks finish."""
 
     def __init__(self, n_rows: int) -> None:
         self.n_rows = n_rows
@@ -70,7 +70,7 @@ class Mapped:
         self._lock = Lock()
 
     def store(self, start: int, stop: int, result: Any) -> None:
-        """Keep the results of rows ``start`` to ``stop``, where there are any."""
+        """Store the results of rows ``start`` to ``stop``, if there are any."""
         if result is None:
             return
         if result.shape[0] != stop - start:
@@ -81,26 +81,26 @@ class Mapped:
         self.write(start, stop, result)
 
     def write(self, start: int, stop: int, result: Any) -> None:
-        """Write checked results into place."""
+        """Write checked results to their rows."""
         with self._lock:
             if self._value is None:
                 self._value = np.empty((self.n_rows, *result.shape[1:]), dtype=result.dtype)
         self._value[start:stop] = result
 
     def result(self) -> Any:
-        """Return the results of all rows, or None where there were none."""
+        """Return the results of all rows; None if there are none."""
         return self._value
 
 
 def slabs(cuts: np.ndarray, n_workers: int) -> list[list[tuple[int, int]]]:
-    """Cut the blocks into contiguous runs, one a worker: fixed by the data and the number of workers."""
+    """Return the blocks in contiguous runs, one for each worker; they depend only on the cuts and that number."""
     blocks = [(int(a), int(b)) for a, b in pairwise(cuts) if b > a]
     ends = np.linspace(0, len(blocks), min(n_workers, len(blocks)) + 1).round().astype(int)
     return [blocks[a:b] for a, b in pairwise(ends)]
 
 
 def merge(sums: Iterable[Accumulator]) -> Accumulator:
-    """Merge workers' sums, in their order."""
+    """Merge the sums of workers, in their order."""
     total = Accumulator()
     for one in sums:
         total = total.merge(one)
@@ -108,13 +108,13 @@ def merge(sums: Iterable[Accumulator]) -> Accumulator:
 
 
 def even_cuts(n_rows: int, rows_per_block: int) -> np.ndarray:
-    """Return boundaries that cut n rows into nearly equal blocks of at most the size asked for."""
+    """Return boundaries that cut n rows into nearly equal blocks of at most the given size."""
     n_blocks = max(1, -(-n_rows // max(1, int(rows_per_block))))
     return np.linspace(0, n_rows, n_blocks + 1).round().astype(np.int64)
 
 
 def limit(cuts: np.ndarray, most_rows: int | None) -> np.ndarray:
-    """Return the boundaries, with further ones where a block would have too many rows."""
+    """Return the boundaries, with further ones for blocks that would have too many rows."""
     if most_rows is None:
         return cuts
     pieces = [a + even_cuts(b - a, most_rows)[:-1] for a, b in pairwise(cuts) if b > a]
@@ -122,7 +122,7 @@ def limit(cuts: np.ndarray, most_rows: int | None) -> np.ndarray:
 
 
 def match_dtype(value: Any, dtype: np.dtype) -> Any:
-    """Return a floating NumPy array in the dtype of X; anything else as it is."""
+    """Return a floating NumPy array in the dtype of X; other values unchanged."""
     if isinstance(value, np.ndarray) and value.dtype.kind == "f":
         return value.astype(dtype, copy=False)
     return value
@@ -138,7 +138,7 @@ def check_aligned(a: Any, n_rows: int) -> Any:
 
 
 def floating(dtype: Any) -> np.dtype:
-    """Return the floating dtype that data of this dtype is worked on in: float32, or else float64."""
+    """Return the floating dtype for computations with data of this dtype: float32, or else float64."""
     dtype = np.dtype(dtype)
     if dtype.kind not in "fiub":
         raise ValueError(
@@ -157,9 +157,9 @@ def check_two_dimensional(ndim: int) -> None:
 
 
 def check_finite(X: np.ndarray, number: int | np.ndarray) -> None:
-    """Raise a ValueError that names the first row of a dense block with NaN or infinity in it.
+    """Raise a ValueError that names the first row of a dense block with NaN or infinity.
 
-    ``number`` is what the message calls the first row, or each row.
+    ``number`` is the number of the first row, or of each row, in the message.
     """
     if X.dtype.kind != "f" or sum_is_finite(X) or np.isfinite(X).all():
         return
@@ -169,7 +169,7 @@ def check_finite(X: np.ndarray, number: int | np.ndarray) -> None:
 
 
 def sum_is_finite(values: np.ndarray) -> bool:
-    """Return whether the sum of all values is finite: then they all are."""
+    """Return whether the sum of all values is finite, so that all values are."""
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(np.isfinite(values.sum(dtype=np.float64)))
 

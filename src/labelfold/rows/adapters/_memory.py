@@ -21,7 +21,7 @@ from labelfold.rows.adapters._local import (
     sum_is_finite,
 )
 
-# A block should fit in a core's cache, but have enough rows to outweigh the cost of adding its sums.
+# Sizes of blocks. A block should fit into the cache of a core, and have enough rows to outweigh adding its sums.
 DENSE_BYTES = 2 << 20
 DENSE_ROWS = 256
 DENSE_MOST_BYTES = 32 << 20
@@ -45,7 +45,7 @@ class DenseRows(LocalRows):
         return even_cuts(self.shape[0], dense_block_rows(self.row_bytes()))
 
     def block(self, start: int, stop: int) -> DenseBlock:
-        """Return rows ``start`` to ``stop``: a view, unless the dtype has to change."""
+        """Return rows ``start`` to ``stop``: a view, unless the dtype must change."""
         return DenseBlock(self.X[start:stop].astype(self.dtype, copy=False))
 
     def whole(self) -> Block:
@@ -69,7 +69,7 @@ class CSRRows(LocalRows):
 
     def __init__(self, X: Any, first_row: int = 0) -> None:
         if not X.has_canonical_format:
-            # Repeated entries have to be summed; that there are none is only known of sorted rows.
+            # Repeated entries must be summed, and only sorted rows are known to have none.
             tidy = X.copy()
             tidy.sum_duplicates()
             X = tidy
@@ -81,11 +81,11 @@ class CSRRows(LocalRows):
         _check_finite_csr(X, first_row)
 
     def cuts(self) -> np.ndarray:
-        """Return boundaries of blocks with about as many stored values each."""
+        """Return boundaries of blocks with about the same number of stored values."""
         bytes_each = self.dtype.itemsize + self.X.indices.itemsize
         n_blocks = round(self.X.nnz * bytes_each / SPARSE_BYTES)
         n_blocks = min(n_blocks, self.shape[0] // SPARSE_ROWS)
-        # Every thread has a block where its share of the work outweighs merging one more (d, k) sum.
+        # Every thread gets a block if its share of the work outweighs merging one more (d, k) sum.
         n_threads = threads.n_threads()
         n_blocks = max(1, n_blocks, min(n_threads, self.X.nnz // max(1, 4 * self.shape[1])))
         if n_blocks > n_threads:
@@ -98,20 +98,20 @@ class CSRRows(LocalRows):
         self, f: RowFunction, *aligned: Any, shared: tuple = (), most_rows: int | None = None
     ) -> tuple[Any, Any]:
         """Make one pass over X."""
-        # With the transpose, a sum over each column gathers from an array of n rows; without, it scatters into one
-        # of d rows. Chunks of other adapters are not swept, and so keep no transpose.
+        # With the transpose, a sum over each column gathers from an array of n rows. Without it, the sum scatters
+        # into an array of d rows. Chunks of other adapters are not swept, and so do not store a transpose.
         self._keeps_columns = self.shape[1] > self.shape[0] // 2
         return super().sweep(f, *aligned, shared=shared, most_rows=most_rows)
 
     def block(self, start: int, stop: int) -> CSRBlock:
-        """Return rows ``start`` to ``stop``: views, unless the dtype has to change."""
+        """Return rows ``start`` to ``stop``: views, unless the dtype must change."""
         block = CSRBlock.of(self.X, start, stop, self.dtype)
         if self._keeps_columns:
             block.transpose = (self.columns, start)
         return block
 
     def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the transpose, X by columns, made when first asked for: its values, row numbers and boundaries."""
+        """Return the transpose, X by columns, computed on first use: its values, row indices and boundaries."""
         if self._columns is None:
             X = self.X.tocsc()
             self._columns = (X.data.astype(self.dtype, copy=False), X.indices, X.indptr)
@@ -134,7 +134,7 @@ class CSRRows(LocalRows):
 def memory_rows(X: Any, first_row: int = 0) -> DenseRows | CSRRows:
     """Return rows of a NumPy array, a SciPy sparse matrix or array of any format, or nested lists.
 
-    ``first_row`` is what error messages call the first row.
+    ``first_row`` is the number of the first row in error messages.
     """
     if sparse.issparse(X):
         check_two_dimensional(X.ndim)
@@ -151,7 +151,7 @@ def memory_rows(X: Any, first_row: int = 0) -> DenseRows | CSRRows:
 
 
 def stacked_rows(pieces: Sequence[Any], order: np.ndarray, n_columns: int, dtype: np.dtype) -> Rows:
-    """Return taken pieces as rows; ``order`` says which requested row each row of the stacked pieces is."""
+    """Return taken pieces as rows; ``order`` has the position among the requested rows of each stacked row."""
     if not pieces:
         pieces = [np.empty((0, n_columns), dtype=dtype)]
     stack = sparse.vstack(pieces, format="csr") if any(map(sparse.issparse, pieces)) else np.vstack(pieces)
@@ -161,7 +161,7 @@ def stacked_rows(pieces: Sequence[Any], order: np.ndarray, n_columns: int, dtype
 
 
 def dense_block_rows(row_bytes: float) -> int:
-    """Return how many dense rows make a good block."""
+    """Return the number of dense rows of a good block."""
     rows = max(DENSE_BYTES // row_bytes, DENSE_ROWS)
     return int(max(1, min(rows, DENSE_MOST_BYTES // row_bytes)))
 

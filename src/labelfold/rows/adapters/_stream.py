@@ -1,4 +1,4 @@
-"""Rows that are read anew in every pass: .npy files, memory maps, and re-iterables of blocks."""
+"""Rows that are read again in every pass: .npy files, memory maps, and re-iterables of blocks."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from labelfold.rows.adapters._local import (
 from labelfold.rows.adapters._local import match_dtype as match
 from labelfold.rows.adapters._memory import memory_rows, stacked_rows
 
-# Each worker reads this much at a time, so that it stays in the cache.
+# Bytes that each worker reads at a time, so that they stay in the cache.
 FILE_BYTES = 1 << 20
 FILE_ROWS = 64
 
 
 class FileRows(LocalRows):
-    """Rows of a C-ordered array in a file: read block by block, never mapped.
+    """Rows of a C-ordered array in a file, read block by block and not mapped.
 
-    Slicing a memory map would leave every page it touched in this process's memory.
+    Slicing a memory map would keep every page that was touched in the memory of this process.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class FileRows(LocalRows):
         return DenseBlock(X.astype(self.dtype, copy=False))
 
     def take(self, index: np.ndarray) -> Rows:
-        """Read the rows at ``index``, neighbours at a time."""
+        """Read the rows at ``index``, adjacent rows together."""
         index = np.asarray(index, dtype=np.int64)
         order = np.argsort(index, kind="stable")
         out = np.empty((len(index), self.shape[1]), dtype=self.dtype)
@@ -95,7 +95,7 @@ class FileRows(LocalRows):
     def _read(self, start: int, stop: int) -> np.ndarray:
         X = np.empty((stop - start, self.shape[1]), dtype=self.stored)
         view = X.reshape(-1).view(np.uint8).data
-        # Opened for each block: threads cannot share a position in a file, and opening costs next to nothing.
+        # Opened for each block: threads cannot share a position in a file, and opening costs almost nothing.
         with open(self.path, "rb", buffering=0) as file:
             file.seek(self.offset + start * self._stride())
             done = 0
@@ -125,7 +125,7 @@ def npy_rows(path: str | os.PathLike) -> Rows:
 
 
 def memmap_rows(X: np.memmap) -> Rows:
-    """Return rows of a memory map: streamed from its file where the rows lie one after another in it."""
+    """Return rows of a memory map, streamed from its file if the rows are contiguous in it."""
     mapping, filename = getattr(X, "_mmap", None), getattr(X, "filename", None)
     if (
         X.ndim != 2
@@ -135,7 +135,7 @@ def memmap_rows(X: np.memmap) -> Rows:
         or X.mode == "c"  # changes to a copy-on-write map are not in the file
     ):
         return memory_rows(np.asarray(X))
-    # A slice of a map keeps its parent's offset, so the true offset is computed from the addresses.
+    # A slice of a map keeps the offset of its parent, so the true offset is computed from the addresses.
     start_of_map = np.frombuffer(mapping, dtype=np.uint8).__array_interface__["data"][0]
     offset_of_map = X.offset - X.offset % mmap.ALLOCATIONGRANULARITY
     offset = X.__array_interface__["data"][0] - start_of_map + offset_of_map
@@ -143,13 +143,13 @@ def memmap_rows(X: np.memmap) -> Rows:
 
 
 class IterableRows(Rows):
-    """Rows that come in blocks from something that can be iterated again and again.
+    """Rows in blocks from a source that can be iterated repeatedly.
 
     Parameters
     ----------
     source : iterable or callable
-        Gives 2-D arrays or SciPy sparse matrices, the same ones in the same order each time: a list of
-        blocks, an object with ``__iter__``, or a function that returns a new iterator.
+        Yields 2-D arrays or SciPy sparse matrices, the same ones in the same order each time: a list of blocks, an
+        object with ``__iter__``, or a function that returns a new iterator.
     """
 
     def __init__(self, source: Iterable | Callable[[], Iterable]) -> None:
@@ -174,7 +174,7 @@ class IterableRows(Rows):
             )
         self.shape = (sum(sizes), widths.pop())
         self.dtype = np.result_type(*kinds)
-        if self._sparse and not all_sparse:  # dense blocks are read as sparse ones, which have other sizes
+        if self._sparse and not all_sparse:  # dense blocks are read as sparse, with other sizes
             read = (memory_rows(self._of_one_kind(block)) for block in self._blocks())
             n_bytes = sum(rows.shape[0] * rows.row_bytes() for rows in read)
         self._row_bytes = n_bytes / self.shape[0]
@@ -192,7 +192,7 @@ class IterableRows(Rows):
     def sweep(
         self, f: RowFunction, *aligned: Any, shared: tuple = (), most_rows: int | None = None
     ) -> tuple[Any, Any]:
-        """Make one pass: as many blocks at a time as there are threads, summed in a fixed order."""
+        """Make one pass: one block for each thread at a time, summed in a fixed order."""
         self.n_passes += 1
         n = self.shape[0]
         aligned = tuple(np.asarray(check_aligned(a, n)) for a in aligned)
@@ -228,7 +228,7 @@ class IterableRows(Rows):
         return mapped.result(), merge(workers).finish()
 
     def take(self, index: np.ndarray) -> Rows:
-        """Return the rows at ``index``, reading no further than the last of them."""
+        """Return the rows at ``index``; blocks after the last of them are not read."""
         index = np.asarray(index, dtype=np.int64)
         order = np.argsort(index, kind="stable")
         wanted, pieces, start = index[order], [], 0
@@ -243,7 +243,7 @@ class IterableRows(Rows):
         return stacked_rows(pieces, order, self.shape[1], self.dtype)
 
     def _of_one_kind(self, block: Any) -> Any:
-        """Return a block as sparse if any block is: sums of sparse and dense blocks have different types."""
+        """Return a block as sparse if any block is, since sums of sparse and dense blocks have different types."""
         return sparse.csr_array(block) if self._sparse else block
 
     def row_bytes(self) -> float:

@@ -1,8 +1,7 @@
-"""Compiled kernels over sparse rows, imported only when a product is large enough to pay for them.
+"""Compiled loops over sparse rows, imported only if a product is large enough to need them.
 
-All release the GIL and none is parallel by itself: the threads belong to `labelfold.rows._threads`.
-Kernels whose inner step is over k columns are compiled once for each small k, with that step in vector instructions
-(`_vectors.py`).
+All loops release the GIL and none is parallel itself: the threads belong to `labelfold.rows._threads`. Loops whose
+inner step runs over k columns are compiled for each small k, with that step in vector instructions (`_vectors.py`).
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from labelfold._compiled import FAST, compiled
 from labelfold.rows import _threads as threads
 from labelfold.rows.loops._vectors import add_multiple, run
 
-# Widths k for which a kernel of its own is compiled. For widths between these the compiler unrolls the loop and no
-# longer vectorises it, and the general kernel is twice as fast.
+# Widths k for which a separate loop is compiled. For widths between these the compiler unrolls the inner loop and no
+# longer vectorises it, and the general loop is twice as fast.
 _FEW, _MANY, _MAX_SPECIAL = 4, 40, 128
 
 _compile = compiled(FAST)
@@ -53,7 +52,7 @@ def csr_gram(data, indices, indptr, out):
 
 
 def csr_outer(X: sparse.csr_array) -> np.ndarray:
-    """Return the lower triangle of X X' as a dense array, each row from the columns it shares with those above."""
+    """Return the lower triangle of X X' as a dense array, each row from the columns it shares with rows above."""
     n = X.shape[0]
     T = X.T.tocsr()
     out = np.zeros((n, n), dtype=X.dtype)
@@ -75,7 +74,7 @@ def csr_outer(X: sparse.csr_array) -> np.ndarray:
 def csr_outer_product(
     data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, n_columns: int, P: np.ndarray
 ) -> np.ndarray:
-    """Return X (X'P) for CSR rows and an (n, k) matrix: each thread has some columns of P, and nothing to merge."""
+    """Return X (X'P) for CSR rows and an (n, k) matrix; each thread has some columns of P, so nothing is merged."""
     out = np.empty_like(P)
     cuts = np.unique(np.linspace(0, P.shape[1], threads.n_threads() + 1).astype(int))
 
@@ -101,7 +100,7 @@ def _outer(data, indices, indptr, above, t_data, t_indices, t_indptr, start, sto
 
 
 def _special(k: int) -> int:
-    """Return k where a kernel is compiled for it, 0 for the general one."""
+    """Return k if a loop is compiled for it, 0 for the general loop."""
     return k if k <= _FEW or _MANY <= k <= _MAX_SPECIAL else 0
 
 

@@ -1,11 +1,11 @@
-"""Steps over the k columns of a row in vector instructions, written as LLVM code: the only file that writes any.
+"""Vector instructions for the k columns of a row, written as LLVM code. No other file contains LLVM code.
 
-They are for compiled loops, and for a k that is a constant there. A compiler by itself does not keep the row that
-stays, or the sum, in registers from the first non-zero to the last. At every stored value it also checks whether
-arrays overlap, which takes longer than the step. Each step has a plain twin with the same result. `run` takes loops
-made of plain steps where the others cannot be compiled.
+They are used in compiled loops in which k is a constant. Without them a compiler does not keep the current row, or
+the sum, in registers from the first non-zero to the last. It also checks at every stored value whether arrays
+overlap, which takes longer than the step. Each step has a plain twin with the same result. If the vector steps cannot
+be compiled, `run` uses the plain ones.
 
-Pointers are opaque: each load and store says the type of what it reads or writes.
+Pointers are opaque: each load and store states the type of the value.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numba.extending import intrinsic
 
 from labelfold._compiled import FAST, compiled
 
-# The widest vectors there are; narrower machines take each of them in parts.
+# Width of the widest vectors; the compiler splits them on narrower machines.
 _VECTOR_BYTES = 64
 # Sums may be added in any order.
 _FLAGS = ("contract", "reassoc", "nsz")
@@ -31,16 +31,16 @@ _usable = True
 
 
 def run(make: Callable[[int], Any], special: int, *arguments: Any) -> Any:
-    """Call ``make(special)``, a loop compiled for so many columns; where it cannot be compiled, the plain one.
+    """Call ``make(special)``, a loop compiled for ``special`` columns, or the plain loop if it cannot be compiled.
 
     Parameters
     ----------
     make : callable
-        Returns a compiled loop, given its number of columns, and the plain loop for any number, given 0.
+        Returns the loop compiled for a number of columns; for 0 the plain loop for any number.
     special : int
         The number of columns, or 0.
     *arguments
-        Of the loop.
+        Arguments of the loop.
     """
     global _usable
     if not special or not _usable:
@@ -49,7 +49,7 @@ def run(make: Callable[[int], Any], special: int, *arguments: Any) -> Any:
     try:
         return loop(*arguments)
     except Exception as problem:
-        if loop.overloads:  # it was compiled: the error is its own
+        if loop.overloads:  # it was compiled, so the error comes from the loop
             raise
         _usable = False
         _LOG.warning("labelfold's fastest loops cannot be compiled (%s); plain ones are used.", problem)
@@ -77,7 +77,7 @@ def add_multiple(typing_context, out, i, value, M, j, k):
 
 @intrinsic(prefer_literal=True)
 def row_products(typing_context, q, h, M, indices, first, m, k):
-    """Set q[j] to the product of h with row indices[first + j] of M, for j below m; k columns, a constant."""
+    """Set q[j] to the product of h with row indices[first + j] of M, for j < m; k columns, a constant."""
     if not isinstance(k, types.IntegerLiteral) or not h.dtype == M.dtype == q.dtype:
         return None
 
@@ -102,7 +102,7 @@ def row_products(typing_context, q, h, M, indices, first, m, k):
 
 @intrinsic(prefer_literal=True)
 def add_rows(typing_context, q, out, M, indices, first, m, k):
-    """Add q[j] times row indices[first + j] of M to ``out``, for j below m; k columns, a constant."""
+    """Add q[j] times row indices[first + j] of M to ``out``, for j < m; k columns, a constant."""
     if not isinstance(k, types.IntegerLiteral) or not out.dtype == M.dtype == q.dtype:
         return None
 
@@ -128,7 +128,7 @@ def add_rows(typing_context, q, out, M, indices, first, m, k):
 
 @_compile
 def plain_products(q, h, M, indices, first, m):
-    """Set q[j] to the product of h with row indices[first + j] of M, for j below m."""
+    """Set q[j] to the product of h with row indices[first + j] of M, for j < m."""
     for j in range(m):
         w = M[indices[first + j]]
         p = w[0] * h[0]
@@ -139,7 +139,7 @@ def plain_products(q, h, M, indices, first, m):
 
 @_compile
 def add_plain_rows(q, out, M, indices, first, m):
-    """Add q[j] times row indices[first + j] of M to ``out``, for j below m."""
+    """Add q[j] times row indices[first + j] of M to ``out``, for j < m."""
     for j in range(m):
         w = M[indices[first + j]]
         for t in range(out.size):
@@ -147,37 +147,37 @@ def add_plain_rows(q, out, M, indices, first, m):
 
 
 class _Vectors:
-    """Reads and writes rows of a matrix of some dtype and width, a vector at a time."""
+    """Reads and writes rows of a matrix of some dtype and width, one vector at a time."""
 
     def __init__(self, context: Any, builder: Any, dtype: Any, width: int) -> None:
         self.context, self.builder, self.width = context, builder, width
         self.number, self.item = context.get_data_type(dtype), dtype.bitwidth // 8
 
     def start(self, kind: Any, array: Any) -> Any:
-        """Return where an array begins."""
-        # numba's pointers have types. llvmlite has no cast to one without (it takes the two for equal), so that it is
-        # stored and read again; LLVM leaves nothing of that.
+        """Return the address of an array."""
+        # The pointers of numba have types. llvmlite has no cast to an opaque pointer (it considers the two equal), so
+        # the pointer is stored and loaded again; LLVM removes both instructions.
         place = cgutils.alloca_once(self.builder, ir.PointerType())
         self.builder.store(self.context.make_array(kind)(self.context, self.builder, array).data, place)
         return self.builder.load(place, typ=ir.PointerType())
 
     def at(self, start: Any, position: Any) -> Any:
-        """Return where the number at a position lies."""
+        """Return the address of the number at a position."""
         return self.builder.gep(start, [position], source_etype=self.number)
 
     def row(self, start: Any, index: Any) -> Any:
-        """Return where a row of a matrix begins."""
+        """Return the address of a row of a matrix."""
         return self.at(start, self.builder.mul(index, ir.IntType(64)(self.width)))
 
     def entry(self, start: Any, dtype: Any, position: Any) -> Any:
-        """Return the entry of a vector of any dtype, integers as positions."""
+        """Return the entry of a vector of any dtype; integers are converted to positions."""
         kind = self.context.get_data_type(dtype)
         found = self.builder.load(self.builder.gep(start, [position], source_etype=kind), typ=kind)
         is_integer = isinstance(dtype, types.Integer)
         return self.context.cast(self.builder, found, dtype, types.intp) if is_integer else found
 
     def parts(self, row: Any) -> list[tuple[Any, Any]]:
-        """Return the vectors that a row consists of: the type of each, and where it begins."""
+        """Return the vectors of a row: the type and the address of each."""
         lanes = _VECTOR_BYTES // self.item
         return [
             (ir.VectorType(self.number, min(lanes, self.width - first)), self.at(row, ir.IntType(64)(first)))
@@ -185,15 +185,15 @@ class _Vectors:
         ]
 
     def load(self, place: Any, kind: Any) -> Any:
-        """Return the vector at a place."""
+        """Return the vector at an address."""
         return self.builder.load(place, typ=kind, align=self.item)
 
     def store(self, vector: Any, place: Any) -> None:
-        """Write a vector to a place."""
+        """Write a vector to an address."""
         self.builder.store(vector, place, align=self.item)
 
     def spread(self, value: Any, kind: Any) -> Any:
-        """Return a vector that is a value everywhere."""
+        """Return a vector with all entries equal to a value."""
         undefined = kind(ir.Undefined)
         alone = self.builder.insert_element(undefined, value, ir.IntType(32)(0))
         zeros = ir.VectorType(ir.IntType(32), kind.count)([0] * kind.count)
@@ -220,7 +220,7 @@ class _Vectors:
 
 
 def _in_pairs(builder: Any, parts: list[Any]) -> list[Any]:
-    """Return one sum of the vectors of each length, added in pairs."""
+    """Return one sum for the vectors of each length, added in pairs."""
     found = []
     for count in dict.fromkeys(part.type.count for part in parts):
         alike = [part for part in parts if part.type.count == count]

@@ -16,7 +16,7 @@ from labelfold.app.report._pictures import pictures
 if TYPE_CHECKING:
     from labelfold.app.compare._results import Comparison
 
-_MOST_IN_MATRIX = 25  # classes; beyond that a list of what is mistaken for what
+_MOST_IN_MATRIX = 25  # most classes; with more there is a list of confused pairs
 _MOST_LISTED = 20
 
 
@@ -74,8 +74,8 @@ def confusion(found: Comparison) -> dict[str, Any] | None:
     return shown | {"kind": "matrix", "lines": cells}
 
 
-def held_back(found: Comparison) -> dict[str, Any] | None:
-    """Describe the figure of true against predicted numbers."""
+def held_out(found: Comparison) -> dict[str, Any] | None:
+    """Return the texts of the figure of true against predicted numbers."""
     told, choice = found.review.left_out, found.choice
     if told is None or not found.data.facts.numbers:
         return None
@@ -88,7 +88,7 @@ def held_back(found: Comparison) -> dict[str, Any] | None:
 
 
 def calibration(found: Comparison) -> dict[str, Any] | None:
-    """Describe the reliability diagram."""
+    """Return the texts of the reliability diagram."""
     shares = figures.reliability(found)
     told = found.review.left_out
     if shares is None or told is None:

@@ -1,0 +1,214 @@
+"""The cells of each paper, from the rows of the experiments' CSV files."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from common import RESULTS, Results, parameter, published
+from papers_parts.cells import Cell
+
+Row = dict[str, str]
+FEWEST = 5  # draws; a spread of fewer says little
+# Sets that stand in for the paper's, of which only the order of the methods can be compared.
+SUBSTITUTES = {"drsvm": ("news20", "rcv1"), "nmf-alpha": ("aviation",)}
+
+
+def rows_of(name: str, **where: str) -> list[Row]:
+    """Return the rows of an experiment with these values; none where it was not run."""
+    path = RESULTS / f"{name}.csv"
+    return Results(path).select(**where) if path.is_file() else []
+
+
+def grouped(rows: Iterable[Row], key: Callable[[Row], tuple[str, ...]]) -> dict[tuple[str, ...], list[Row]]:
+    """Return rows by a key, in the order of their first."""
+    groups: dict[tuple[str, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[key(row)].append(row)
+    return groups
+
+
+def values(rows: Iterable[Row]) -> tuple[float, ...]:
+    """Return ours of each draw."""
+    return tuple(float(row["ours"]) for row in rows)
+
+
+def drsvm(part: str, about: str = "", fits: Callable[[Row], bool] = lambda row: True) -> list[Cell]:
+    """Return Table II or IV; ``part`` is that of the rows, ``about`` is added to the method's name."""
+    rows = [row for row in rows_of("drsvm", part=part) if row["published"] and fits(row)]
+    cells = []
+    for (dataset, method, parameters), own in grouped(
+        rows, lambda row: (row["dataset"], row["method"], row["parameters"])
+    ).items():
+        setting = parameters if part == "Table IV" else parameters.split()[0]
+        cells.append(
+            Cell(
+                part,
+                dataset,
+                method + about,
+                setting.replace("labels=100 ", "").replace("labels=", "labels "),
+                float(own[0]["published"]),
+                None,
+                values(own),
+                same_data=dataset not in SUBSTITUTES["drsvm"],
+            )
+        )
+    return cells
+
+
+def pca_ls(part: str, shown: str = "") -> list[Cell]:
+    """Return Tables 1 and 3 together; ``part`` is added to the tables' names in the rows."""
+    cells = []
+    for table in ("Table 1", "Table 3"):
+        rows = [row for row in rows_of("subspace", part=table + part) if row["published"]]
+        for (dataset, method), own in grouped(rows, lambda row: (row["dataset"], row["method"])).items():
+            if len(own) < FEWEST:
+                continue
+            cells.append(
+                Cell(table, dataset, method + shown, "", float(own[0]["published"]), None, values(own))
+            )
+    return cells
+
+
+def nsdr() -> dict[str, list[Cell]]:
+    """Return Table 2 for every way in which parameters were chosen, in the order of the rows."""
+    spreads = {key[:2]: cell.spread for key, cell in published("nsdr", "Table 2").items()}
+    rows = [row for row in rows_of("nsdr") if row["part"].startswith("Table 2") and row["published"]]
+    tables: dict[str, list[Cell]] = defaultdict(list)
+    for (part, dataset, method), own in grouped(
+        rows, lambda row: (row["part"], row["dataset"], row["method"])
+    ).items():
+        tables[part].append(
+            Cell(
+                part,
+                dataset,
+                method,
+                "",
+                float(own[0]["published"]),
+                spreads.get((dataset, method)),
+                values(own),
+                higher_is_better=False,
+            )
+        )
+    for cell in _grid_of_nsdr(spreads):
+        tables[cell.part].append(cell)
+    return tables
+
+
+def _grid_of_nsdr(spreads: dict[tuple[str, ...], float | None]) -> list[Cell]:
+    """Return NSDR at the point of the searched grid that is best on the validation rows of each fold, by set.
+
+    A row is one point from one start; ``relative`` has "test/validation" error of each fold. Ties are averaged.
+    """
+    rows = [row for row in rows_of("nsdr_grid", part="Grid") if "/" in row["relative"]]
+    cells = []
+    for (dataset, method), own in grouped(rows, lambda row: (row["dataset"], row["method"])).items():
+        errors = np.array([[each.split("/") for each in row["relative"].split()] for row in own], dtype=float)
+        test, validation = errors[..., 0], errors[..., 1]
+        best = validation == validation.min(axis=0)
+        chosen = (test * best).sum(axis=0) / best.sum(axis=0)
+        cells.append(
+            Cell(
+                "Table 2, the grid searched",
+                dataset,
+                method,
+                f"{len(own)} fits",
+                float(own[0]["published"]),
+                spreads.get((dataset, method)),
+                tuple(chosen.tolist()),
+                higher_is_better=False,
+            )
+        )
+    return cells
+
+
+def nmf_alpha() -> list[Cell]:
+    """Return Table 2: as tuned once a set, and as tuned for each number of components and split if that was run."""
+    return [*_nmf_alpha_once(), *_nmf_alpha_tuned()]
+
+
+def _nmf_alpha_tuned() -> list[Cell]:
+    rows = [row for row in rows_of("nmf_alpha_tuned", part="Tuned") if row["published"]]
+    cells = []
+    for key, own in grouped(
+        rows,
+        lambda row: (
+            row["dataset"],
+            row["method"],
+            *(parameter(row, name) for name in ("labels", "form", "length")),
+        ),
+    ).items():
+        dataset, method, share, form, length = key
+        sizes = grouped(own, lambda row: (parameter(row, "r"),))
+        most = max(len(rows) for rows in sizes.values())
+        whole = [rows for rows in sizes.values() if len(rows) == most]
+        best = max(whole, key=lambda rows: np.mean([_validation(row) for row in rows]))
+        if len(best) == 1:  # no spread yet
+            continue
+        about = [word for word in (form, length) if word not in ("unit", "as-placed")]
+        about += ["unit rows"] * (length == "unit")
+        cells.append(
+            Cell(
+                "Table 2",
+                dataset,
+                ", ".join([method, "tuned", *about]),
+                f"{share}% labelled",
+                float(best[0]["published"]),
+                None,
+                values(best),
+                same_data=dataset not in SUBSTITUTES["nmf-alpha"],
+            )
+        )
+    return cells
+
+
+def _validation(row: Row) -> float:
+    return float(dict(word.split("=", 1) for word in row["relative"].split())["validation"])
+
+
+def _nmf_alpha_once() -> list[Cell]:
+    """Return Table 2: each method at the number of components that is best on validation rows, by share of labels."""
+    rows = [row for row in rows_of("nmf_alpha", part="Scores") if row["published"]]
+    cells = []
+    for (dataset, method, share), own in grouped(
+        rows, lambda row: (row["dataset"], row["method"], parameter(row, "labels"))
+    ).items():
+        sizes = grouped(own, lambda row: (parameter(row, "r"),))
+        best = max(sizes.values(), key=lambda rows: np.mean([float(row["relative"]) for row in rows]))
+        cells.append(
+            Cell(
+                "Table 2",
+                dataset,
+                method,
+                f"{share}% labelled",
+                float(best[0]["published"]),
+                None,
+                values(best),
+                same_data=dataset not in SUBSTITUTES["nmf-alpha"],
+            )
+        )
+    return cells
+
+
+def nmf_alpha_pairs() -> list[list[str]]:
+    """Return how often NMF-alpha is above another method with as many components, in the mean over the splits."""
+    rows = rows_of("nmf_alpha", part="Scores")
+    means = {
+        key: float(np.mean(values(own)))
+        for key, own in grouped(rows, lambda row: (row["dataset"], row["method"], row["parameters"])).items()
+    }
+    datasets = list(dict.fromkeys(row["dataset"] for row in rows))
+    lines = []
+    for other in ("NMF", "PCA", "SSNMF", "CNMF"):
+        line = [other]
+        for dataset in datasets:
+            pairs = [
+                (value, means[dataset, other, parameters])
+                for (name, method, parameters), value in means.items()
+                if (name, method) == (dataset, "NMF-alpha") and (dataset, other, parameters) in means
+            ]
+            line.append(f"{sum(ours > theirs for ours, theirs in pairs)} of {len(pairs)}")
+        lines.append(line)
+    return [["above", *datasets], *lines]

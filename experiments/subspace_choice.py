@@ -1,0 +1,205 @@
+"""How to choose the number of directions of PCA-LS: rules compared on sets that the tables do not report.
+
+Each rule sees the 50 labels of a draw and picks a number of directions; the row is the accuracy on the unlabelled
+rows with that number. All rules share the fits of a draw: one on all labels, and one for each fold.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.model_selection import StratifiedKFold
+
+from common import Results, dense_classes, load, one_thread, rng_of, sparse_text, words
+from labelfold.subspace._pursuit import pursue
+from labelfold.subspace._vector_spaces import MatrixSpace
+from subspace_methods import FOLD_TOL, SIZES, Principal, Rows, noise_of
+
+PART = "Choice"
+LABELS, MOST, REPEATS, FOLDS, MOST_ROWS = 50, max(SIZES), 3, 5, 1500
+FIRST_SEED = 100  # the tables have those from 0
+# Of the library's default weight, reconstruction="auto": so many labelled rows weigh as much as an average direction.
+AUTO = 100.0
+# A set's file, whether its columns are brought to variance 1, which classes are told apart, and how many draws.
+SETS: dict[str, tuple[str, bool, Any, int]] = {
+    "ionosphere": ("ionosphere", True, None, 5),
+    "spect": ("spect", True, None, 5),
+    "pima": ("pima", True, None, 5),
+    "wisconsin": ("breast_cancer_wisconsin_original", True, None, 5),
+    "satimage": ("satimage", True, "half", 5),
+    "autos": ("news20_bydate_counts", False, (7, 8), 3),
+    "Digit1": ("ssl_Digit1", False, None, 3),
+    "optdigits": ("optdigits", False, "parity", 3),
+    "sonar": ("sonar", True, None, 3),
+}
+
+
+class Fits(NamedTuple):
+    """What the fits of a draw give with 1, 2 ... directions.
+
+    Attributes
+    ----------
+    y : ndarray of shape (l,)
+        The labels, -1 and +1.
+    accuracy : ndarray of shape (MOST,)
+        On the unlabelled rows (%).
+    held_out : ndarray of shape (REPEATS, l, MOST)
+        Values of labelled rows by the fit without their fold.
+    left_out : ndarray of shape (l, MOST)
+        Values of labelled rows by coefficients without them, along the directions of the fit on all labels.
+    """
+
+    y: np.ndarray
+    accuracy: np.ndarray
+    held_out: np.ndarray
+    left_out: np.ndarray
+
+
+def read(name: str) -> Rows:
+    """Return a set as two classes, at most `MOST_ROWS` rows; of word counts tf-idf of unit length."""
+    file, in_unit, how, _ = SETS[name]
+    words_of = isinstance(how, tuple)
+
+    def generate(rng: np.random.Generator) -> tuple[Any, np.ndarray]:
+        return sparse_text(rng, 300, 400, 20, 30) if words_of else dense_classes(rng, 200, 20, 2)
+
+    data = load(file, generate)
+    X, y = data.X, data.y
+    if words_of:
+        kept = np.isin(y, how)
+        X, y = X[kept], y[kept] == how[1]
+    elif how == "parity":
+        y = y % 2
+    elif how == "half":
+        classes = np.unique(y)
+        y = np.isin(y, classes[: len(classes) // 2])
+    else:
+        y = y == np.unique(y)[-1]
+    if len(y) > MOST_ROWS:
+        kept = np.sort(rng_of("rows", name).permutation(len(y))[:MOST_ROWS])
+        X, y = X[kept], y[kept]
+    if words_of:
+        X = _tf_idf(X)
+    else:
+        X = X.toarray() if sparse.issparse(X) else X
+        complete = ~np.isnan(X).any(axis=1)
+        X, y = X[complete], y[complete]
+    if in_unit:
+        deviation = X.std(axis=0)
+        X = (X - X.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
+    return Rows(name, data.source, X, np.where(y > 0, 1.0, -1.0))
+
+
+def _tf_idf(X: sparse.csr_array) -> sparse.csr_array:
+    """Return words of at least five rows, in logarithmic inverse frequency, rows of unit length."""
+    counts = np.bincount(X.indices, minlength=X.shape[1])
+    X = sparse.csr_array(X[:, np.flatnonzero(counts >= 5)], dtype=np.float64)
+    X.data *= np.log(X.shape[0] / np.bincount(X.indices, minlength=X.shape[1]))[X.indices]
+    X.data /= np.repeat(np.sqrt(X.multiply(X).sum(axis=1)), np.diff(X.indptr))
+    return X
+
+
+def left_out(Z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return values of labelled rows (l, k) with 1 ... k directions, each by coefficients fitted without that row.
+
+    The directions stay: Z (l, k) are the rows along them. Coefficients are stagewise, so that all l fits are one
+    recursion over the directions, O(l^2 k).
+    """
+    mean = (y.sum() - y) / (len(y) - 1)
+    R = y[:, None] - mean  # column i: what is left of y without row i
+    F = np.empty(Z.shape)
+    for t, z in enumerate(Z.T):
+        rest = np.maximum(z @ z - z * z, np.finfo(float).tiny)
+        R = R - np.outer(z, (z @ R - z * np.diag(R)) / rest)
+        F[:, t] = y - np.diag(R)
+    return F
+
+
+def fits(data: Rows, seed: int, weight: str) -> Fits:
+    """Fit a draw: all labels, and all folds of each repeat."""
+    X, n = data.centred, len(data.y)
+    squares = np.einsum("ij,ij->j", X, X) if data.is_wide else X.T @ X
+    rng = rng_of("labels", data.name, LABELS, seed)
+    while True:
+        known = np.sort(rng.permutation(n)[:LABELS])
+        if min((data.y[known] > 0).sum(), (data.y[known] < 0).sum()) >= 2:
+            break
+    others = np.setdiff1d(np.arange(n), known)
+    y = data.y[known]
+    total = squares.sum() if data.is_wide else np.trace(squares)
+    scale = AUTO * y.var() * min(X.shape) / total if weight == "auto" else float(weight)
+
+    def values(train: np.ndarray, asked: np.ndarray, tol: float) -> tuple[np.ndarray, np.ndarray]:
+        Z, t = X[train], data.y[train, None]
+        space = Principal(squares, Z) if data.is_wide else MatrixSpace(squares, Z, noise_of(X))
+        found = pursue(space, t - t.mean(), scale, MOST, tol=tol)
+        return _padded(np.cumsum((X[asked] @ found.W) * found.alpha[:, 0], axis=1) + t.mean()), Z @ found.W
+
+    V, Z = values(known, others, 1e-6)
+    held_out = np.empty((REPEATS, LABELS, MOST))
+    for repeat in range(REPEATS):
+        folds = StratifiedKFold(FOLDS, shuffle=True, random_state=1000 * repeat + seed)
+        for train, test in folds.split(known[:, None], y):
+            held_out[repeat, test] = values(known[train], known[test], FOLD_TOL)[0]
+    right = 100 * np.mean((V > 0) == (data.y[others] > 0)[:, None], axis=0)
+    return Fits(y, right, held_out, _padded(left_out(Z, y)))
+
+
+def _padded(F: np.ndarray) -> np.ndarray:
+    """Repeat the last column where the rows have fewer directions."""
+    return F[:, np.minimum(np.arange(MOST), F.shape[1] - 1)]
+
+
+LOSSES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "accuracy": lambda margin: (margin <= 0).astype(float),
+    "squared": lambda margin: (1 - margin) ** 2,
+    "log": lambda margin: np.logaddexp(0, -2 * margin),
+}
+
+
+def rules(found: Fits) -> Iterator[tuple[str, int]]:
+    """Return each rule and the number of directions that it picks; of equals the fewest.
+
+    A rule is a loss of labelled rows that a fit has not seen ("cv5": one 5-fold cross-validation; "cv5x3": the mean
+    of three; "loo": `left_out`); the paper's candidates or all up to 32; and its least mean, or the fewest directions
+    whose mean is within one standard error of the difference from that.
+    """
+    sides = np.where(found.y > 0, 1.0, -1.0)[:, None]
+    seen = {"cv5": found.held_out[:1], "cv5x3": found.held_out, "loo": found.left_out[None]}
+    candidates = {"paper": np.array(SIZES), "all": np.arange(1, MOST + 1)}
+    for source, loss in itertools.product(seen, LOSSES):
+        lost = np.mean([LOSSES[loss](F * sides) for F in seen[source]], axis=0)  # (l, MOST)
+        for which, sizes in candidates.items():
+            at = lost[:, sizes - 1]
+            mean = at.mean(axis=0)
+            best = int(np.flatnonzero(mean <= mean.min() + 1e-12)[0])
+            yield words(rule=source, loss=loss, of=which), int(sizes[best])
+            error = (at - at[:, [best]]).std(axis=0, ddof=1) / np.sqrt(len(at))
+            near = int(np.flatnonzero(mean <= mean[best] + error + 1e-12)[0])
+            yield words(rule=source, loss=loss, of=which, within="error"), int(sizes[near])
+    for size in SIZES:
+        yield words(rule="fixed", p=size), size
+    yield words(rule="hindsight"), int(np.argmax(found.accuracy)) + 1
+
+
+def choices(results: Results, plan: Any) -> None:
+    """Write the accuracy that each rule leads to, by set, draw and weight."""
+    for name, (*_, draws) in itertools.islice(SETS.items(), plan.choice_sets):
+        data = None
+        seeds = range(FIRST_SEED, FIRST_SEED + min(draws, plan.splits))
+        for seed, weight in itertools.product(seeds, ("1", "auto")):
+            key = {"part": PART, "dataset": name, "method": f"PCA-LS, weight {weight}", "seed": seed}
+            if results.select(**key):
+                continue
+            data = data or read(name)
+            with one_thread():
+                found = fits(data, seed, weight)
+            for rule, p in rules(found):
+                results.add(
+                    **key, source=data.source, parameters=rule, ours=found.accuracy[p - 1], relative=p
+                )
+        print(f"{PART}: {name} done", flush=True)

@@ -1,0 +1,109 @@
+"""Bytes that a fit on a Dask array moves: as many for few rows as for many."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+distributed = pytest.importorskip("distributed", reason="distributed is not installed")
+da = pytest.importorskip("dask.array", reason="dask is not installed")
+
+from distributed.comm.tcp import TCP  # noqa: E402
+
+from labelfold import CNMF, DRSVM, KLNMF, LDA, LSDR, PCALS, SSDR, SSNMF, NMFAlpha  # noqa: E402
+from labelfold.numerics.kl import _starts  # noqa: E402
+
+FEW, MANY, D = 4_000, 64_000, 6
+
+METHODS = [
+    LDA(),
+    PCALS(2),
+    PCALS(2, max_gram_bytes=0),
+    SSDR(2),
+    DRSVM(2, max_iter=3),
+    DRSVM(2, max_iter=3, nonnegative=True),
+    LSDR(2, max_iter=3, max_gram_bytes=0),
+    KLNMF(2, max_iter=3),
+    SSNMF(2, max_iter=3, init="nndsvda"),
+    CNMF(2, max_iter=3),
+    NMFAlpha(2, max_iter=3),
+]
+
+
+@pytest.fixture(scope="module")
+def moved():
+    """Bytes sent so far to and from the scheduler of a cluster that talks over sockets."""
+    sent = [0]
+    write, address = TCP.write, []
+
+    async def counted(self, *args, **kwargs):
+        n_bytes = await write(self, *args, **kwargs)
+        if address and address[0] in (self.local_address, self.peer_address):
+            sent[0] += n_bytes or 0
+        return n_bytes
+
+    TCP.write = counted
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "protocol": "tcp://"}
+    try:
+        with (
+            distributed.LocalCluster(**options, dashboard_address=None) as cluster,
+            distributed.Client(cluster),
+        ):
+            address.append(cluster.scheduler_address)
+            yield sent
+    finally:
+        TCP.write = write
+
+
+@pytest.fixture(scope="module")
+def tables(moved):
+    """Rows made on the workers, and labels of a few."""
+    return {n: (made(n), labels(n)) for n in (FEW, MANY)}
+
+
+def made(n):
+    def chunk(part, block_info=None):
+        rng = np.random.default_rng(block_info[0]["chunk-location"][0])
+        return np.abs(rng.standard_normal(part.shape)) + 0.1
+
+    X = da.zeros((n, D), chunks=(n // 4, D)).map_blocks(chunk, dtype=float).persist()
+    distributed.wait(X)
+    return X
+
+
+def labels(n):
+    y = np.full(n, -1)
+    y[:: n // 50] = np.arange(50) % 3
+    return y
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("method", METHODS, ids=str)
+def test_a_fit_moves_nothing_of_the_size_of_the_rows(method, moved, tables, monkeypatch):
+    monkeypatch.setattr(_starts, "_SAMPLE", 100)
+    bytes_of = {}
+    for n, (X, y) in tables.items():
+        before = moved[0]
+        method.fit(X, y)
+        bytes_of[n] = moved[0] - before
+    assert bytes_of[FEW] > 1000  # they are counted
+    # A byte for each further row would be seen.
+    assert bytes_of[MANY] - bytes_of[FEW] < (MANY - FEW) + 0.3 * bytes_of[FEW]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("method", [DRSVM(2, max_iter=3), LSDR(2, max_iter=3), CNMF(2, max_iter=3)], ids=str)
+def test_what_is_kept_of_the_rows_stays_on_the_workers(method, tables):
+    X, y = tables[FEW]
+    method.fit(X, y)
+    assert isinstance(method.embedding_, da.Array)
+    assert method.embedding_.chunks[0] == X.chunks[0]
+    expected = type(method)(**method.get_params()).fit(X.compute(), y)
+    np.testing.assert_allclose(method.embedding_.compute(), expected.embedding_, rtol=1e-6, atol=1e-8)
+    if hasattr(method, "transduction_"):
+        np.testing.assert_array_equal(method.transduction_.compute(), expected.transduction_)
+    kept = pickle.loads(pickle.dumps(method))
+    assert isinstance(kept.embedding_, np.ndarray)
+    np.testing.assert_array_equal(kept.embedding_, method.embedding_.compute())
