@@ -6,10 +6,11 @@
     python benchmarks/gpu.py --profile DRSVM   the operations on the device, by torch's profiler
     python benchmarks/gpu.py --device cpu --rows 5000    the same without a GPU, to try the script
 
-The lower bound ("floor") of a method is the larger of bytes over copy speed and operations over the speed of a
-float32 product, both measured first. Bytes are those of X, times the number of reads: two in a pass that multiplies
-by X and then by X', since X is larger than any cache. "passes" is the time of the passes, "labels" that of reading y,
-and "other" the rest: small algebra, random numbers and results on the host. The ratio is passes over floor.
+The floor of a method is the larger of bytes over copy speed and operations over the speed of a float32 product, both
+measured first. Bytes are those of X, as often as the method's passes read it: twice where a pass multiplies by X and
+then by X', since X is larger than any cache; and those of arrays with an entry for each row that a pass has to read
+or write, such as the places of the rows. "passes" is the time spent in passes, "labels" that of reading y, and
+"other" what is left: small algebra, random numbers and results on the host. The ratio is passes over floor.
 """
 
 from __future__ import annotations
@@ -30,10 +31,7 @@ from sklearn import config_context
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-import labelfold.discriminant._two_stage as two_stage
-import labelfold.factorization._drsvm as drsvm
-import labelfold.factorization._ssnmf as ssnmf
-import labelfold.subspace._nested_subspace as nested_subspace
+import labelfold._base as base
 from labelfold import DRSVM, KLNMF, LDA, PCALS, SSNMF
 from labelfold.numerics.kl import _place as place
 from labelfold.rows import as_rows
@@ -70,8 +68,7 @@ class Clock:
     @contextmanager
     def watching(self):
         """Time every pass over the rows of a device, and every reading of labels."""
-        sweep, steps = DeviceRows.sweep, place.clipped_steps
-        readers = {module: module.read_labels for module in (two_stage, drsvm, ssnmf, nested_subspace)}
+        sweep, steps, reader = DeviceRows.sweep, place.clipped_steps, base.read_labels
 
         def timed_sweep(rows: DeviceRows, *args: Any, **options: Any) -> Any:
             start = self.wait()
@@ -84,7 +81,7 @@ class Clock:
         def timed_labels(*args: Any, **options: Any) -> Any:
             start = time.perf_counter()
             try:
-                return readers[two_stage](*args, **options)
+                return reader(*args, **options)
             finally:
                 self.labels += time.perf_counter() - start
 
@@ -92,15 +89,11 @@ class Clock:
             self.newton += Q.shape[1]
             return steps(xp, Q, *args)
 
-        DeviceRows.sweep, place.clipped_steps = timed_sweep, counted
-        for module in readers:
-            module.read_labels = timed_labels
+        DeviceRows.sweep, place.clipped_steps, base.read_labels = timed_sweep, counted, timed_labels
         try:
             yield
         finally:
-            DeviceRows.sweep, place.clipped_steps = sweep, steps
-            for module, reader in readers.items():
-                module.read_labels = reader
+            DeviceRows.sweep, place.clipped_steps, base.read_labels = sweep, steps, reader
 
 
 def made(n: int, d: int, device: str) -> tuple[Any, np.ndarray]:
@@ -137,11 +130,15 @@ def least(run: Callable[[], Any], clock: Clock, repeat: int = 3) -> float:
 
 
 class Job(NamedTuple):
-    """A fit or a transform: a function, reads of X in a pass, and operations (n, d, passes, Newton steps)."""
+    """A fit or a transform: what to run, reads of X a pass, and operations (n, d, passes, Newton steps).
+
+    ``width`` is how many further numbers a row has that a pass reads or writes.
+    """
 
     name: str
     run: Callable[[Any, np.ndarray], Any]
     reads: int
+    width: int
     operations: Callable[[int, int, float, int], float]
 
 
@@ -162,38 +159,43 @@ def jobs(models: dict[str, Any]) -> list[Job]:
     pair = k * (k + 1) / 2
     twenty = {"max_iter": 20, "tol": 0}
     return [
-        Job("LDA, all labelled", fit("LDA", LDA()), 1, lambda n, d, p, s: 2 * n * d * d),
+        Job("LDA, all labelled", fit("LDA", LDA()), 1, 0, lambda n, d, p, s: 2 * n * d * d),
         Job(
             "LDA by iterations",
             fit("LDA iterations", LDA(max_gram_bytes=0, tol=1e-4)),
             2,
+            0,
             lambda n, d, p, s: 4 * n * d * c * p,
         ),
-        Job("PCALS(8)", fit("PCALS", PCALS(8), LABELLED), 1, lambda n, d, p, s: 2 * n * d * d),
+        Job("PCALS(8)", fit("PCALS", PCALS(8), LABELLED), 1, 0, lambda n, d, p, s: 2 * n * d * d),
         Job(
             "DRSVM(10), 20 iterations",
             fit("DRSVM", DRSVM(10, **twenty), LABELLED),
             2,
+            0,
             lambda n, d, p, s: 4 * n * d * 10 * p,
         ),
         Job(
             "KLNMF(16), 20 iterations",
             fit("KLNMF", KLNMF(k, **twenty)),
             2,
+            3 * k,
             lambda n, d, p, s: 8 * n * d * k * (20 + 12 / 8),  # 12 iterations on an eighth of the rows come first
         ),
         Job(
             "SSNMF(16), 20 iterations",
             fit("SSNMF", SSNMF(k, **twenty), LABELLED),
             2,
+            2 * k,
             lambda n, d, p, s: 4 * n * d * k * p,
         ),
-        Job("LDA.transform", transform("LDA"), 1, lambda n, d, p, s: 2 * n * d * c),
-        Job("SSNMF.transform", transform("SSNMF"), 1, lambda n, d, p, s: 2 * n * d * k),
+        Job("LDA.transform", transform("LDA"), 1, c - 1, lambda n, d, p, s: 2 * n * d * c),
+        Job("SSNMF.transform", transform("SSNMF"), 1, k, lambda n, d, p, s: 2 * n * d * k),
         Job(
             "KLNMF.transform",
             transform("KLNMF"),
             1,
+            k,
             lambda n, d, p, s: 2 * d * (2 * k * n + (2 * k + pair) * s),
         ),
     ]  # fmt: skip
@@ -223,7 +225,8 @@ def timed(job: Job, X: Any, y: np.ndarray, clock: Clock, speeds: Speeds) -> Run:
     job.run(X, y)
     total = clock.wait() - start
     operations = job.operations(*X.shape, clock.n_passes, clock.newton)
-    floor = max(X.nbytes * job.reads * clock.n_passes / speeds.copy, operations / speeds.product)
+    n_bytes = (X.nbytes * job.reads + 4 * len(X) * job.width) * clock.n_passes
+    floor = max(n_bytes / speeds.copy, operations / speeds.product)
     return Run(total, clock.labels, clock.passes, clock.n_passes, floor)
 
 

@@ -6,7 +6,7 @@ from scipy import optimize, sparse
 
 from labelfold.numerics.kl import _ratio_loops as loops
 from labelfold.numerics.kl import _ratios as ratios
-from labelfold.numerics.kl._place import kl_place
+from labelfold.numerics.kl._place import kl_place, least_squares_fit
 from labelfold.numerics.kl._ratios import kl_rows, kl_sums
 from labelfold.rows import as_rows
 from labelfold.rows.adapters._memory import CSRRows
@@ -37,8 +37,8 @@ def _all(X, H, V, v):
     return kl_rows(X, H, V), kl_sums(X, H, V, v)
 
 
-def _placed(X, V, v, tol, rounds):
-    return kl_place(X, V, v, tol, rounds)
+def _placed(X, V, v, fit, tol, rounds):
+    return kl_place(X, V, v, fit, tol, rounds)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -102,7 +102,7 @@ def test_what_the_factors_cannot_make_is_finite(container, dtype, size):
     assert np.isfinite(rows.get(mapped)).all()
     assert np.isfinite(sums).all()
     assert np.isfinite(loss)
-    placed = rows.get(rows.map(_placed, shared=(V, V.sum(axis=0), 1e-6, 50)))
+    placed = rows.get(rows.map(_placed, shared=(V, V.sum(axis=0), least_squares_fit(V), 1e-6, 50)))
     assert np.isfinite(placed).all()
     assert placed.min() >= 0
     assert not placed[3].any()
@@ -113,7 +113,7 @@ def test_placed_rows_are_at_their_minimum(container):
     X, _, V = problem()
     v = V.sum(axis=0)
     rows = as_rows(container.make(X))
-    H = rows.get(rows.map(_placed, shared=(V, v, 1e-9, 5000)))
+    H = rows.get(rows.map(_placed, shared=(V, v, least_squares_fit(V), 1e-9, 5000)))
     assert H.min() >= 0
     gradient = v - naive(X, np.maximum(H, 1e-300), V)[0]
     busy = X.sum(axis=1) > 0
@@ -136,11 +136,13 @@ def test_placed_rows_are_at_their_minimum(container):
 def test_a_placed_row_does_not_depend_on_its_neighbours(k):
     X, _, V = problem(k=k)
     v = V.sum(axis=0)
-    together = as_rows(sparse.csr_array(X)).map(_placed, shared=(V, v, 1e-6, 2000))
+    together = as_rows(sparse.csr_array(X)).map(_placed, shared=(V, v, least_squares_fit(V), 1e-6, 2000))
     for i in (0, 3, 20):
-        alone = as_rows(sparse.csr_array(X[i : i + 1])).map(_placed, shared=(V, v, 1e-6, 2000))
+        alone = as_rows(sparse.csr_array(X[i : i + 1])).map(
+            _placed, shared=(V, v, least_squares_fit(V), 1e-6, 2000)
+        )
         np.testing.assert_array_equal(alone[0], together[i])
-    dense = as_rows(X).map(_placed, shared=(V, v, 1e-6, 2000))
+    dense = as_rows(X).map(_placed, shared=(V, v, least_squares_fit(V), 1e-6, 2000))
     np.testing.assert_allclose(dense, together, atol=1e-5)
     loss = [naive(X, np.maximum(H, 1e-300), V)[2] for H in (dense, together)]
     np.testing.assert_allclose(*loss, rtol=1e-6)
@@ -152,10 +154,13 @@ def test_few_rounds_are_few():
     H = np.full((len(X), 4), 1.0) * (X.sum(axis=1) / v.sum())[:, None]
     for _ in range(2):
         H = H * naive(X, np.maximum(H, 1e-300), V)[0] / v
-    for make in (np.array, sparse.csr_array):
-        np.testing.assert_allclose(
-            as_rows(make(X)).map(_placed, shared=(V, v, 0.0, 2)), H, rtol=1e-10, atol=1e-300
-        )
+    shared = (V, v, least_squares_fit(V), 0.0, 2)
+    placed = as_rows(sparse.csr_array(X)).map(_placed, shared=shared)
+    np.testing.assert_allclose(placed, H, rtol=1e-10, atol=1e-300)
+    # Dense rows start elsewhere, and take as few.
+    start = np.maximum(X @ shared[2], 0.02 * (X.sum(axis=1) / v.sum())[:, None])
+    updated = start * naive(X, np.maximum(start, 1e-300), V)[0] / v
+    np.testing.assert_allclose(as_rows(X).map(_placed, shared=shared), updated, rtol=1e-10, atol=1e-300)
 
 
 def test_the_compiled_loop_over_dense_rows_equals_the_plain_one():

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
 import labelfold.rows.adapters._device as device_rows
 from containers import CONTAINERS, params
-from labelfold import LDA, PCALS
+from labelfold import DRSVM, KLNMF, LDA, PCALS, SSNMF
 from labelfold.rows import Centered, as_rows
+from labelfold.rows.adapters._device_blocks import to_host
 
 torch_too = pytest.mark.parametrize("container", params("device"))
 
@@ -114,16 +117,92 @@ def test_half_precision_is_worked_on_in_float32(name):
     np.testing.assert_array_equal(rows.take(np.arange(3)).whole().raw, single[:3])
 
 
-@pytest.mark.parametrize("layout", ["to_sparse_csr", "to_sparse"])
-@pytest.mark.parametrize("estimator", [LDA(), PCALS(2)])
-def test_sparse_tensors(estimator, layout):
+def test_a_gpu_that_is_nearly_full():
     torch = pytest.importorskip("torch")
-    X = rows_of(200, 8, dtype=np.float64)
-    X[X < 0.7] = 0
+    if not torch.cuda.is_available():
+        pytest.skip("needs a GPU")
+    X = torch.rand(400_000, 64, device="cuda", generator=torch.Generator("cuda").manual_seed(0))
+    rows = as_rows(X)
+    exact = (X.double().T @ X.double()).cpu().numpy()
+    torch.cuda.empty_cache()
+    room = torch.cuda.memory_reserved() + (64 << 20)  # rows in float64 take 200 MB
+    torch.cuda.set_per_process_memory_fraction(room / torch.cuda.get_device_properties(0).total_memory)
+    try:
+        np.testing.assert_allclose(rows.sum(_squares_in_double), exact, rtol=1e-6)
+        assert rows._bytes < X.nbytes
+        with pytest.raises(
+            MemoryError, match=r"cuda:0 has too little free memory .* 400000 rows and 64 columns"
+        ):
+            rows.sum(_endless)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+
+
+def _squares_in_double(X):
+    return X.double().gram()
+
+
+def _endless(X):
+    X.xp.ones((1 << 40,), device=X.raw.device)
+
+
+@pytest.mark.parametrize(
+    ("fitted_on", "used_on"), [("strict-cpu", "strict-device1"), ("torch", "numpy"), ("numpy", "torch")]
+)
+@pytest.mark.parametrize(
+    "model", [LDA(), PCALS(2), DRSVM(2, max_iter=3), SSNMF(2, max_iter=3), KLNMF(2, max_iter=3)]
+)
+def test_a_model_takes_rows_from_any_device(model, fitted_on, used_on, tmp_path):
+    there, elsewhere = (next(c for c in CONTAINERS if c.name == name) for name in (fitted_on, used_on))
+    if "torch" in (fitted_on, used_on):
+        pytest.importorskip("torch")
+    X, y = rows_of(60, dtype=np.float64), np.arange(60) % 2
+    model.fit(there.build(X, tmp_path), y)
+    Z, here = (as_rows(c.build(X, tmp_path)) for c in (elsewhere, there))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = to_host(model.transform(Z.X if elsewhere.name != "numpy" else X))
+        wanted = to_host(model.transform(here.X if there.name != "numpy" else X))
+    np.testing.assert_allclose(found, wanted, atol=1e-5 * np.abs(wanted).max())
+
+
+@torch_too
+def test_factors_to_start_from_may_be_on_a_device(container, tmp_path):
+    X = rows_of(60, dtype=np.float64)
+    init = [rows_of(60, 2, seed=1, dtype=np.float64), rows_of(6, 2, seed=2, dtype=np.float64)]
+    there = KLNMF(2, init=tuple(container.build(a, tmp_path) for a in init), max_iter=3, tol=0)
+    here = KLNMF(2, init=tuple(init), max_iter=3, tol=0)
+    Z = [model.fit(container.build(X, tmp_path)).embedding_ for model in (there, here)]
+    np.testing.assert_array_equal(*Z)
+
+
+@torch_too
+def test_a_value_that_is_not_finite_is_found_by_products_too(container, tmp_path):
+    X = rows_of(300, 20)
+    model = LDA().fit(X, np.arange(300) % 3)
+    X[123, 4] = np.nan
+    with pytest.raises(ValueError, match="X contains NaN at row 123, column 4"):
+        model.transform(container.build(X, tmp_path))
+    with pytest.raises(ValueError, match="X contains NaN at row 123, column 4"):
+        SSNMF(2, max_iter=3).fit(container.build(X, tmp_path), np.arange(300) % 3)
+
+
+@pytest.mark.parametrize(
+    ("layout", "density"), [("to_sparse_csr", "some"), ("to_sparse_csr", "few"), ("to_sparse", "few")]
+)
+@pytest.mark.parametrize(
+    "estimator", [LDA(), LDA(max_gram_bytes=0, tol=1e-10), PCALS(2), SSNMF(2, max_iter=5)]
+)
+def test_sparse_tensors(estimator, layout, density):
+    torch = pytest.importorskip("torch")
+    X = rows_of(200, 40, dtype=np.float64)
+    X[(0.7 if density == "some" else 1.04) > X] = 0
     y = np.arange(200) % 3
     X[y == 1, 0] += 1
+    assert (device_rows.SPARSE * (X != 0).sum() > X.size) == (density == "some")
     dense = estimator.fit(X, y).transform(X)
-    tensor = getattr(torch.from_numpy(X), layout)()
+    device = next(c for c in CONTAINERS if c.name == "torch").build(X, None).device
+    tensor = getattr(torch.from_numpy(X).to(device), layout)()
     np.testing.assert_allclose(to_numpy(estimator.fit(tensor, y).transform(tensor)), dense, atol=1e-6)
     taken = as_rows(tensor).take(np.array([5, 1, 5])).whole()
     np.testing.assert_array_equal(taken.dense(), X[[5, 1, 5]])
@@ -148,10 +227,13 @@ def test_the_loops_of_a_gpu_equal_the_array_functions(shape):
         pytest.skip("needs a GPU")
     import array_api_compat.torch as xp
 
+    from labelfold.factorization._squared_nmf import multiplied_places
     from labelfold.numerics._nonnegative import hals, nonnegative_rows
+    from labelfold.numerics.kl import _factors as factors
     from labelfold.numerics.kl import _place as place
     from labelfold.numerics.kl import _ratios as ratios
-    from labelfold.rows.loops import _triton_loops as loops
+    from labelfold.numerics.kl import _triton_loops as loops
+    from labelfold.rows.loops import _triton_loops as products
 
     n, d, k = shape
     rng = np.random.default_rng(0)
@@ -160,6 +242,9 @@ def test_the_loops_of_a_gpu_equal_the_array_functions(shape):
     X[0] = 0
     there = [torch.from_numpy(a).to("cuda", torch.float32) for a in (X, H, V)]
     floor = ratios.floor("float32")
+
+    def there_too(a):
+        return torch.from_numpy(np.ascontiguousarray(a)).to("cuda", torch.float32)
 
     def close(found, wanted, tol=3e-6):
         wanted = np.asarray(wanted)
@@ -170,15 +255,37 @@ def test_the_loops_of_a_gpu_equal_the_array_functions(shape):
     sums, found = loops.ratio_sums(*there, floor)
     close(sums, R.T @ H)
     assert float(found) == pytest.approx(loss, rel=1e-5)
-    for got, wanted in zip(loops.newton_terms(*there, floor), place._newton_terms(np, X, H, V), strict=True):
-        close(got, wanted, 1e-5)
-    close(loops.product(there[0], there[2]), X @ V)
+    last, v = rng.random((n, k)), V.sum(axis=0)
+    ahead = factors._ahead(np, H, last, 0.5)
+    updated = factors._scaled(np, ahead, ratios._ratios(np, X, ahead, V, with_loss=False)[0] @ V, v)
+    extrapolated = (floor, (0.5, factors._BRAKE), 1e-12)
+    close(
+        loops.updated_rows(there[0], there[1], there_too(last), there[2], there_too(v), *extrapolated),
+        updated,
+    )
+    some = rng.permutation(n)[: n // 2]
+    for index in (None, some):
+        here = slice(None) if index is None else index
+        slopes, logs, curvature = place._Rows(np, X[here], V).newton_terms(H[here])
+        which = None if index is None else torch.from_numpy(index).to("cuda")
+        got = loops.newton_system(there[0], which, there[1][here], there[2], loops.pairs_of(there[2]), floor)
+        close(got[0], slopes, 1e-5)
+        close(got[1], logs, 1e-5)
+        close(got[2], curvature(None), 1e-3)
+    center = X.mean(axis=0).astype(np.float32)
+    found, least = products.product(there[0], there[2], there_too(center), with_least=True)
+    close(found, (X - center) @ V)
+    close(least, np.minimum((X - center).min(axis=1), 0))
+    close(products.transposed(there[0], there[1]), X.T @ H, 1e-6)
+    A, weights = rng.random((k, 3)), (rng.random((n, 1)) < 0.3).astype(np.float64)
+    given = (H, X @ V + 1, V.T @ V, weights, A)
+    close(multiplied_places(*map(there_too, given)), multiplied_places(*given), 1e-5)
     Q, P = V.T @ V + 0.1 * np.eye(k), X @ V - 2.0
     close(nonnegative_rows(torch.from_numpy(P).to("cuda"), Q), nonnegative_rows(P, Q), 1e-8)
     close(hals(*(torch.from_numpy(a).to("cuda") for a in (H, P, Q)), 3), hals(H, P, Q, 3), 1e-9)
-    v = V.sum(axis=0)
-    placed = place._place(xp, there[0], there[2], there[2].sum(0), 1e-5, 3000).cpu().numpy()
-    best = place._place(np, X, V, v, 1e-9, 3000)
+    fit = place.least_squares_fit(V)
+    placed = place._place(xp, there[0], there[2], there[2].sum(0), there_too(fit), 1e-5, 3000).cpu().numpy()
+    best = place._place(np, X, V, v, fit, 1e-9, 3000)
     gap = ratios._ratios(np, X, placed.astype(float), V, with_loss=True)[1]
     gap -= ratios._ratios(np, X, best, V, with_loss=True)[1]
     assert gap <= 2e-5 * X.sum()

@@ -15,6 +15,7 @@ from labelfold.factorization._squared_nmf import (
     membership,
     misfit,
     multiplied,
+    multiplied_places,
     update_basis,
 )
 from labelfold.labels import Labels
@@ -225,6 +226,6 @@ def _class_sums(X: Block, T: Any, codes: Any) -> Any:
 
 
 def _place(X: Block, H: Any, mask: Any, V: Any, VtV: Any) -> tuple[Any, Any]:
-    """Return H after its updates for unlabelled rows, 0 for the others, and H'H and X'H."""
-    H = multiplied(H, X @ V, lambda H: H @ VtV) * mask[:, None]
+    """Return H on unlabelled rows after its updates, 0 on the others, and H'H and X'H."""
+    H = multiplied_places(H, X @ V, VtV) * mask[:, None]
     return H, factor_sums(X, H)

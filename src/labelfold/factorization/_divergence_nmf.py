@@ -11,7 +11,7 @@ from labelfold.factorization._components import NonnegativeParts
 from labelfold.factorization._joint_directions import Machines, joint_iterates
 from labelfold.numerics._ranges import count_negative, refuse_negative
 from labelfold.numerics.kl._factors import Guide, iterates
-from labelfold.numerics.kl._place import kl_place
+from labelfold.numerics.kl._place import kl_place, least_squares_fit
 from labelfold.numerics.kl._starts import Margins, divergence_start, margins
 from labelfold.rows import Block, Rows
 from labelfold.rows import _threads as threads
@@ -31,7 +31,9 @@ class DivergenceNMF(NonnegativeParts):
         refuse_negative(rows, rows.sum(count_negative), estimator=type(self).__name__)
         V = np.ascontiguousarray(self.components_.T)
         root = self._root() if self.corrected else np.empty((0, 0))
-        return rows.map(_place, shared=(V, V.sum(axis=0), root, _PLACE_TOL, _PLACE_ROUNDS))
+        return rows.map(
+            _place, shared=(V, V.sum(axis=0), least_squares_fit(V), root, _PLACE_TOL, _PLACE_ROUNDS)
+        )
 
     def _survey(self, rows: Rows) -> Margins:
         """Check that X can be factorised, and return its sums, in one pass."""
@@ -94,6 +96,6 @@ def gram_root(components: np.ndarray) -> np.ndarray:
     return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 
 
-def _place(X: Block, V: Any, v: Any, root: Any, tol: float, rounds: int) -> Any:
-    H = kl_place(X, V, v, tol, rounds)
+def _place(X: Block, V: Any, v: Any, fit: Any, root: Any, tol: float, rounds: int) -> Any:
+    H = kl_place(X, V, v, fit, tol, rounds)
     return H @ root if root.shape[0] else H

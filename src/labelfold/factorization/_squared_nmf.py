@@ -13,13 +13,17 @@ from labelfold.factorization._inputs import check_matrix
 from labelfold.labels import Labels
 from labelfold.numerics._factor_starts import Start, factor_start
 from labelfold.numerics._nonnegative import NonnegativeRows
-from labelfold.numerics._ranges import count_negative, refuse_negative
+from labelfold.numerics._ranges import refuse_negative
 from labelfold.rows import Block, Rows
+from labelfold.rows.loops import tiled
 
 # Updates of each factor in an iteration: they cost little beside the pass, and a few of them save many passes.
 ROUNDS = 4
 
-# Lower bound of denominators: smaller ones belong to factors that are 0 up to round-off.
+# Most components for which a tile of rows and their matrices fit a GPU's registers.
+_TILED = 64
+
+# Floor of denominators: smaller ones belong to factors that are 0 up to round-off.
 _FLOOR = {8: 1e-290, 4: 1e-33}
 
 # Added to the diagonal of V'V, relative to its largest entry, so that the embedding is unique if V'V is singular.
@@ -61,6 +65,30 @@ def multiplied(F: Any, numerator: Any, denominator: Callable[[Any], Any], rounds
     return F
 
 
+def multiplied_places(H: Any, numerator: Any, Q: Any, weights: Any = None, A: Any = None) -> Any:
+    """Return places H (m, k) after updates H * numerator / (H Q + weights H A A'), with weights (m, 1) and A (k, c).
+
+    >>> multiplied_places(np.array([[4.0]]), np.array([[6.0]]), np.array([[2.0]]))
+    array([[3.]])
+    """
+    k = H.shape[1]
+    if tiled(H, numerator, Q) and k <= _TILED:
+        from labelfold.numerics import _triton_loops as loops
+
+        weight, further = (None, None) if A is None else (weights[:, 0], A @ A.T)
+        return loops.multiplied_rows(H, numerator, Q, weight, further, ROUNDS, _FLOOR[4])
+    if A is None:
+        return multiplied(H, numerator, lambda H: H @ Q)
+    # A A' is of rank c: two thin products are cheaper where there are few classes.
+    left, right = (A, A.T) if 2 * A.shape[1] < k else (A @ A.T, None)
+
+    def denominator(H: Any) -> Any:
+        predicted = H @ left if right is None else H @ left @ right
+        return H @ Q + weights * predicted
+
+    return multiplied(H, numerator, denominator)
+
+
 def update_basis(V: np.ndarray, XtH: np.ndarray, HtH: np.ndarray, dtype: Any) -> np.ndarray:
     """Return V (d, k) after its updates given H, rounded to ``dtype``."""
     V = multiplied(V, XtH, lambda V: V @ HtH)
@@ -94,4 +122,5 @@ def indicator(T: Any, codes: Any) -> tuple[Any, Any]:
 
 
 def _placed(X: Block, V: Any, solve: NonnegativeRows) -> tuple[Any, Any]:
-    return solve(X @ V), count_negative(X)
+    P, n_negative = X.counted_product(V)
+    return solve(P), n_negative

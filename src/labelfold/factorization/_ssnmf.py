@@ -6,7 +6,6 @@ from numbers import Real
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from array_api_compat import array_namespace
 
 from labelfold._base import fitting
 from labelfold._decisions import Decisions, indicator_scores
@@ -19,6 +18,7 @@ from labelfold.factorization._squared_nmf import (
     membership,
     misfit,
     multiplied,
+    multiplied_places,
     update_basis,
 )
 from labelfold.factorization._weights import chosen
@@ -273,17 +273,7 @@ class _SSNMFSolver:
 def _place(X: Block, H: Any, T: Any, V: Any, VtV: Any, A: Any, codes: Any, lam: float) -> tuple[Any, Any]:
     """Return H after its updates, and H'H, X'H, H_L'H_L, H_L'Y."""
     Y, labelled = indicator(T, codes)
-    weight = lam * labelled
-    k, c = A.shape
-    # A A' has rank c, so two thin products are cheaper if there are few classes.
-    left, right = (A, A.T) if 2 * c < k else (A @ A.T, None)
-
-    def denominator(H: Any) -> Any:
-        predicted = H @ left if right is None else H @ left @ right
-        return H @ VtV + weight * predicted
-
-    H = multiplied(H, X @ V + lam * (Y @ A.T), denominator)
+    H = multiplied_places(H, X @ V + lam * (Y @ A.T), VtV, lam * labelled, A)
     HtH, XtH = factor_sums(X, H)
-    xp = array_namespace(H)
-    H_l, Y = (xp.astype(M, HtH.dtype, copy=False) for M in (H * labelled, Y))
-    return H, (HtH, XtH, H_l.T @ H_l, H_l.T @ Y)
+    H_l = H * labelled
+    return H, (HtH, XtH, X.inner(H_l), X.inner(H_l, Y))

@@ -212,6 +212,17 @@ def _marked(values: np.ndarray, mark: Any) -> np.ndarray:
 
 def encode(values: np.ndarray, as_text: bool) -> tuple[np.ndarray, np.ndarray]:
     """Return the sorted classes (c,) and the code of each value (l,)."""
+    if (
+        values.dtype.kind in "iu"
+        and len(values)
+        and (low := int(values.min())) + len(values) >= int(values.max())
+    ):
+        # Counting is linear, where sorting a million numbers takes ten times as long.
+        places = (values - values.dtype.type(low)).astype(np.intp)
+        present = np.bincount(places) > 0
+        return np.flatnonzero(present).astype(values.dtype) + values.dtype.type(low), (
+            np.cumsum(present) - 1
+        )[places]
     if values.dtype.kind not in "USO":
         return np.unique(values, return_inverse=True)
     # Hashing is linear, and much faster than sorting a million strings.

@@ -15,6 +15,7 @@ from labelfold._warn import warn_user
 from labelfold.numerics._svd import SVD, randomized_svd
 from labelfold.rows import Block, Rows
 from labelfold.rows import _threads as threads
+from labelfold.rows.adapters._device_blocks import any_to_host
 
 # Tolerance of initial values, which need not be exact.
 _TOL = 1e-4
@@ -229,6 +230,7 @@ class RandomRows:
 
 def _given(rows: Rows, k: int, init: Any, size: float, nonnegative: bool) -> Start:
     n, d = rows.shape
+    init = [any_to_host(factor) for factor in init]
     shapes = [np.shape(factor) for factor in init]
     if shapes != [(n, k), (d, k)]:
         raise ValueError(

@@ -9,7 +9,7 @@ from array_api_compat import array_namespace, device
 from scipy import linalg
 
 from labelfold.rows.adapters._device_blocks import to_host
-from labelfold.rows.loops import device_loops
+from labelfold.rows.loops import on_gpu
 
 # Tolerance of a row: largest gain of its last round, relative to the row's own scale.
 _TOL = 1e-24
@@ -19,7 +19,9 @@ _STIFF = 1e-6
 # The same tolerance for float32, and the number of rounds on a device, after which the host solves remaining rows.
 _TOL_SINGLE = 1e-12
 _DEVICE_ROUNDS = 200
-# Up to this condition of Q, a device starts from the solution without bounds.
+# Condition of Q up to which a device solves the rows directly: in float32 with one correction, with two, in float64.
+_GOOD, _SOLVED_SINGLE, _SOLVED = 1e3, 1e4, 1e8
+# Condition of Q up to which a device starts from the solution without bounds.
 _WELL_CONDITIONED = 1e4
 # Number of rounds of coordinate steps on a device between two solves of the variables that are not at 0.
 _ROUNDS = 4
@@ -36,8 +38,7 @@ def nonnegative_rows(P: Any, Q: np.ndarray) -> Any:
     >>> nonnegative_rows(np.array([[1.0, -2.0]]), np.eye(2))
     array([[1., 0.]])
     """
-    loops = device_loops(P)
-    return _on_host(P, Q) if loops is None else _on_device(loops, P, Q)
+    return _on_device(P, Q) if on_gpu(P) else _on_host(P, Q)
 
 
 class NonnegativeRows:
@@ -64,25 +65,30 @@ def _on_host(given: Any, Q: np.ndarray) -> Any:
     return _there(array_namespace(given), H, given)
 
 
-def _on_device(loops: Any, P: Any, Q: np.ndarray) -> Any:
-    """Return the same with the loops of a GPU; rows that do not converge there are solved on the host."""
+def _on_device(P: Any, Q: np.ndarray) -> Any:
+    """Return the same by the loops of a GPU; rows that do not converge there are solved on the host."""
+    from labelfold.numerics import _triton_loops as loops
+    from labelfold.numerics import _triton_pivots as pivots
+
     xp = array_namespace(P)
-    tol = _TOL if P.dtype == xp.float64 else _TOL_SINGLE
-    wide = xp.astype(P, xp.float64, copy=False)
-    free = wide @ _there(xp, linalg.inv(Q), wide)
-    least = xp.astype(0.5 * tol * xp.sum(free * wide, axis=1), P.dtype, copy=False)
-    # Starts from the solution without bounds, unless Q is nearly singular and the solution therefore large.
-    start = xp.astype(xp.clip(free, min=0.0), P.dtype, copy=False)
-    if np.linalg.cond(Q) > _WELL_CONDITIONED:
-        start = xp.zeros_like(P)
-    packed = _there(xp, Q[np.tril_indices(len(Q))], P)[:, None] + 0 * least[None, :]  # one copy for each row
-    slopes = start @ _there(xp, Q, P) - P
-    H, settled = loops.clipped_steps(packed, start, slopes, least, _DEVICE_ROUNDS, _ROUNDS)
+    condition, inverse = np.linalg.cond(Q), linalg.inv(Q)
+    if pivots.takes(len(Q)) and condition <= _SOLVED:
+        single = P.dtype == xp.float32 and condition <= _SOLVED_SINGLE
+        # Each correction gains as many digits as the inverse has: 7 less those of the condition.
+        corrections = (1 if condition <= _GOOD else 2) if single else 0
+        inverse = inverse.astype(np.float32) if single else inverse
+        H, settled = pivots.nonnegative_rows(P, Q, inverse, corrections=corrections)
+    else:
+        tol = _TOL if P.dtype == xp.float64 else _TOL_SINGLE
+        there, inverse = _there(xp, Q, P), _there(xp, inverse, P)
+        # The solution without bounds is no start where it is large only because Q is nearly singular.
+        from_free = bool(condition <= _WELL_CONDITIONED)
+        H, settled = loops.nonnegative_rows(
+            P, there, inverse, tol, _DEVICE_ROUNDS, _ROUNDS, from_free=from_free
+        )
     left = xp.nonzero(~settled)[0]
     if left.shape[0]:
-        rest = _on_host(xp.take(P, left, axis=0), Q)
-        order = xp.argsort(xp.concat([xp.nonzero(settled)[0], left]))
-        H = xp.take(xp.concat([xp.take(H, xp.nonzero(settled)[0], axis=0), rest]), order, axis=0)
+        H[left] = _on_host(xp.take(P, left, axis=0), Q)
     return H
 
 
@@ -108,17 +114,11 @@ def hals(H: Any, P: Any, Q: Any, rounds: int = 1) -> Any:
         H = np.array(H, order="C")
         box_loops.clipped_steps(H, np.asarray(P, H.dtype), np.asarray(Q, H.dtype), rounds)
         return H
-    loops = device_loops(H, P)
-    if loops is None:
+    if not on_gpu(H, P):
         return _hals_anywhere(H, P, Q, rounds)
-    xp, k = array_namespace(H), H.shape[1]
-    high, low = np.tril_indices(k)
-    never = xp.full((H.shape[0],), -1.0, dtype=H.dtype, device=device(H))
-    packed = (
-        xp.take(xp.reshape(Q, (-1,)), xp.asarray(high * k + low, device=device(Q)))[:, None]
-        + 0 * never[None, :]
-    )
-    return loops.clipped_steps(packed, H, H @ Q - P, never, rounds, rounds + 1)[0]
+    from labelfold.numerics import _triton_loops as loops
+
+    return loops.hals_rows(H, P, Q, rounds)
 
 
 def _hals_anywhere(H: Any, P: Any, Q: Any, rounds: int) -> Any:

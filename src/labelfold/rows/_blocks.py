@@ -7,6 +7,7 @@ Every block has the same operations, for every storage of its rows:
 ``X.t(H)``      X'H (d, k), a sum over rows
 ``X.gram()``    X'X (d, d), a sum over rows: for d within a memory budget
 ``X.qr(H)``     triangular factor of [X, H], merged like a sum, for the same d
+``X.inner(A)``   A'A (k, k), or A'B with a second array: a sum over rows of row results, in float64
 ``X.colsum()``  column sums (d,), a sum over rows
 ``X.colsq()``   sums of squares of the columns (d,), a sum over rows
 ``X.sq()``      squared norm of each row (m,), a row result
@@ -104,6 +105,15 @@ class Block:
     def qr(self, H: Any) -> Term:
         """Return the triangular factor of [X, H]."""
         return Triangle(np.hstack([self.dense(), np.asarray(H)]).astype(np.float64, copy=False))
+
+    def counted_product(self, M: Any) -> tuple[Any, Any]:
+        """Return X M, and how many rows have negative entries."""
+        return self @ M, self.xp.count_nonzero(self.min() < 0)
+
+    def inner(self, A: Any, B: Any = None) -> Any:
+        """Return A'A, or A'B, of arrays with one entry per row, in float64."""
+        A = np.asarray(A, dtype=np.float64)
+        return A.T @ (A if B is None else np.asarray(B, dtype=np.float64))
 
     def dense(self) -> np.ndarray:
         """Return the rows as one dense host array, for blocks whose width is within a memory budget."""

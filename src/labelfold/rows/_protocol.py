@@ -110,6 +110,10 @@ class Rows(ABC):
         """Return a row-aligned array as NumPy."""
         return np.asarray(h)
 
+    def beside(self, A: np.ndarray) -> Any:
+        """Return a matrix where products with it cost least, as ``A @ B`` and ``A.T @ B`` of arrays on the host."""
+        return A
+
     def pick(self, h: Any, index: np.ndarray) -> np.ndarray:
         """Return the entries at ``index`` of a row-aligned array as NumPy; the others are not copied."""
         return np.asarray(h)[index]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import copy_context
+from itertools import pairwise
 from typing import Any
 
 import threadpoolctl
@@ -18,6 +19,9 @@ import threadpoolctl
 _let_go = getattr(
     getattr(threadpoolctl, "OpenBLASController", None), "clear_controlling_thread", lambda force: None
 )
+
+# Multiplications that take longer than handing them to a thread.
+_WORTH = 2e5
 
 _VARIABLES = ("LABELFOLD_NUM_THREADS", "OMP_NUM_THREADS")
 
@@ -114,3 +118,16 @@ def run(work: Callable[[Any, threading.Event], Any], jobs: Sequence[Any]) -> lis
             stop.set()
             wait(futures)
             raise
+
+
+def shares(n_items: int, work: float) -> list[slice]:
+    """Return how a loop over items is cut into jobs for `run`: one a thread, where the work is worth it.
+
+    ``work`` is the multiplications of the whole loop.
+
+    >>> shares(10, 1e3)
+    [slice(0, 10, None)]
+    """
+    n_jobs = max(1, min(n_items, n_threads(), int(work / _WORTH)))
+    ends = [round(n_items * i / n_jobs) for i in range(n_jobs + 1)]
+    return [slice(a, b) for a, b in pairwise(ends)]

@@ -78,6 +78,10 @@ class RowsWrapper(Rows):
         """Return a row-aligned array as NumPy."""
         return self.rows.get(h)
 
+    def beside(self, A: np.ndarray) -> Any:
+        """Return a matrix where products with it cost least."""
+        return self.rows.beside(A)
+
     def pick(self, h: Any, index: np.ndarray) -> np.ndarray:
         """Return some entries of a row-aligned array as NumPy."""
         return self.rows.pick(h, index)

@@ -127,7 +127,9 @@ class Source:
             self.S = self.S - n * np.outer(shift, shift)
             if self._all is not None:
                 Z, Y, ones = self._all
-                self._all = LabelledSpace(MatrixSpace(self.S, Z - np.outer(ones, shift), self.noise), Y, ones)
+                self._all = LabelledSpace(
+                    MatrixSpace(self.S, Z - np.outer(ones, shift), self.noise, beside=rows.beside), Y, ones
+                )
             return
         self.square -= n * float(shift @ shift)
         self.rows = Centered(rows, self.mean) if center else rows
@@ -162,7 +164,7 @@ class Source:
             Z, ones, Y = T[:, :d], T[:, d], T[:, d + 1 :]
         else:
             Z = np.asarray(labelled.whole().double().dense(), dtype=np.float64)
-        return LabelledSpace(MatrixSpace(self.S, Z, self.noise), Y, ones)
+        return LabelledSpace(MatrixSpace(self.S, Z, self.noise, beside=self._rows.beside), Y, ones)
 
     def _taken(self, which: np.ndarray | None) -> Rows:
         if self.labelled is not None:

@@ -8,6 +8,7 @@ with S is a pass.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +19,7 @@ from labelfold._base import spread
 from labelfold.numerics.least_squares._block_cg import preconditioned_cg
 from labelfold.numerics.least_squares._gram import Gram
 from labelfold.rows import Block, Rows
+from labelfold.rows.adapters._device_blocks import outer_spectrum
 
 # Most labelled rows whose Gram matrix is factorised; with more, its systems are solved iteratively.
 _FACTORISED = 1500
@@ -81,9 +83,13 @@ class Space(ABC):
         return self.soften(through, np.full(through.shape[1], _NEARLY_FREE / self.square))
 
     @cached_property
-    def _spectrum(self) -> tuple[np.ndarray, np.ndarray]:
-        values, U = np.linalg.eigh(self.labelled_products())
+    def _spectrum(self) -> tuple[np.ndarray, Any]:
+        values, U = self.labelled_spectrum()
         return np.maximum(values, 0.0), U
+
+    def labelled_spectrum(self) -> tuple[np.ndarray, Any]:
+        """Return the eigenvalues of Z Z' and the vectors, of which products are needed."""
+        return np.linalg.eigh(self.labelled_products())
 
     def soften(self, B: np.ndarray, ratio: np.ndarray) -> np.ndarray:
         """Return (I + ratio Z'Z)^(-1) B, with one ratio for each vector; in the limit B orthogonal to Z.
@@ -121,23 +127,39 @@ class MatrixSpace(Space):
         See `Space`.
     is_diagonal : bool
         Whether S is diagonal, with ascending values.
+    beside : callable, optional
+        Keeps a matrix where products with it cost least.
     """
 
-    def __init__(self, S: np.ndarray, Z: np.ndarray, noise: float, is_diagonal: bool = False) -> None:
+    def __init__(
+        self,
+        S: np.ndarray,
+        Z: np.ndarray,
+        noise: float,
+        is_diagonal: bool = False,
+        beside: Callable[[np.ndarray], Any] | None = None,
+    ) -> None:
         self.S, self.Z, self.noise, self.is_diagonal = S, Z, noise, is_diagonal
         self.size, self.square = len(S), float(np.trace(S))
+        keep = beside if beside is not None and self.size > _FITTED else np.asarray
+        self._S: Any = keep(S)
+        self._Z: Any = keep(Z)
 
     def times(self, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return S B and Z B."""
-        return self.S @ B, self.Z @ B
+        return self._S @ B, self._Z @ B
 
     def on_labelled(self, B: np.ndarray) -> np.ndarray:
         """Return Z B."""
-        return self.Z @ B
+        return self._Z @ B
 
     def back(self, a: np.ndarray) -> np.ndarray:
         """Return Z'a."""
-        return self.Z.T @ a
+        return self._Z.T @ a
+
+    def labelled_spectrum(self) -> tuple[np.ndarray, Any]:
+        """Return the eigenvalues of Z Z' and the vectors, of which products are needed."""
+        return outer_spectrum(self._Z)
 
     def labelled_products(self) -> np.ndarray:
         """Return Z Z'."""

@@ -25,8 +25,9 @@ import numpy as np
 from scipy import sparse
 
 from labelfold._descent import Descent, Iterates, descend
-from labelfold.numerics.kl._ratios import kl_rows, kl_sums
+from labelfold.numerics.kl._ratios import floor, kl_rows, kl_sums
 from labelfold.rows import Block, Rows, as_rows
+from labelfold.rows.loops import tiled
 
 # Extrapolation as a share of the last change: at the start, its growth while it is accepted, and its maximum.
 _AHEAD, _GROWTH, _FURTHEST = 0.5, 1.05, 1.0
@@ -181,8 +182,15 @@ def _pass(
 
 
 def _update(X: Block, H: Any, last: Any, V: Any, v: Any, beta: float) -> tuple[Any, Any]:
-    H = _ahead(X.xp, H, last, beta)
-    H = _scaled(X.xp, H, kl_rows(X, H, V), _divisor(X.xp, v))
+    divisor = _divisor(X.xp, v)
+    if not X.is_sparse and tiled(X.raw, H, last, V, divisor):
+        from labelfold.numerics.kl import _triton_loops as loops
+
+        ahead, bounds = (beta, _BRAKE), floor(X.raw.dtype)
+        H = loops.updated_rows(X.raw, H, last, V, divisor, bounds, ahead, _least_share(H))
+    else:
+        H = _ahead(X.xp, H, last, beta)
+        H = _scaled(X.xp, H, kl_rows(X, H, V), divisor)
     return H, (_mass(X.xp, H), kl_sums(X, H, V, v))
 
 

@@ -1,10 +1,11 @@
-"""Factors of new rows: the H that minimises the I-divergence D(X, H V') for a fixed V, independently for each row.
+"""New rows placed: the H that minimises the I-divergence D(X, H V') for a fixed V, each row by itself.
 
 Dense blocks of any array library are computed here. The loops over sparse rows are in `_place_loops.py`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,46 +13,62 @@ from array_api_compat import device
 
 from labelfold.numerics.kl._ratios import floor, lowest
 from labelfold.rows.adapters._device_blocks import to_host
-from labelfold.rows.loops import device_loops, fused
+from labelfold.rows.loops import on_gpu, tiled
 
 # Extrapolation leaves at least this share of an entry.
 LEAST_LEFT = 0.01
 
-# Newton's method is used up to this many components and this many steps. The quadratic problem of a step takes at
-# most this many rounds over the coordinates, and ends when a round gains less than this share of the tolerance.
+# A row starts with at least this share of an equal part of each component.
+_LEAST_START = 0.02
+# Singular values of V, relative to the largest, that the fit from which a row starts leaves out.
+_SINGULAR = 1e-6
+
+# Newton's steps are taken for so many components at most, and so many of them; each is found by so many rounds over
+# the coordinates, as long as one gains more than this share of the tolerance.
 NEWTON_MOST, NEWTON_ROUNDS, INNER_ROUNDS, INNER_SHARE = 64, 60, 40, 1e-7
-# Number of rounds of coordinate steps between two solves of the variables that are not at 0.
+# Rounds of coordinate steps between two solves of the variables that are not at 0.
 ROUNDS = 8
 # A divergence within the tolerance of its minimum determines half of the digits of an embedding. At most this many
 # Newton steps in double precision follow, until the gap is below this.
 POLISH, EXACT = 4, 1e-8
-# A step that raises the divergence is shortened by this factor; below the shortest one a plain update is used.
+# A step that leads up is shortened by this, and below the shortest an update is taken.
 SHORTER, SHORTEST = 0.25, 0.01
-# Apparent increase of a row's divergence that is accepted as round-off, relative to the row's sum.
+# By how much of a row's sum its divergence may seem to rise by round-off.
 _SLACK, _SLACK_SINGLE = 1e-13, 1e-6
 
 
-def kl_place(X: Any, V: Any, v: Any, tol: float, max_rounds: int) -> Any:
-    """Return the H (m, k) of least divergence; each row stops when its own gap is within ``tol``."""
+def least_squares_fit(V: np.ndarray) -> np.ndarray:
+    """Return M (d, k) with which X M is the least-squares fit of V to the rows: from there few Newton steps are left.
+
+    >>> least_squares_fit(np.array([[2.0], [0.0]])).tolist()
+    [[0.5], [0.0]]
+    """
+    return np.ascontiguousarray(np.linalg.pinv(np.asarray(V, dtype=np.float64), rcond=_SINGULAR).T)
+
+
+def kl_place(X: Any, V: Any, v: Any, fit: Any, tol: float, max_rounds: int) -> Any:
+    """Return the H (m, k) of least divergence, each row until its own gap is within ``tol``.
+
+    ``v`` are the column sums of V, and ``fit`` is its `least_squares_fit`.
+    """
     if X.is_sparse:
         from labelfold.numerics.kl import _place_loops as loops
 
         return loops.csr_place(X.data, X.indices, X.indptr, V, v, tol, max_rounds)
     with np.errstate(over="ignore", invalid="ignore"):  # a Newton step that overflows is not taken
         if X.xp is not np:
-            return _place(X.xp, X.raw, V, v, tol, max_rounds)
-        V, v = (np.asarray(a, dtype=np.float64) for a in (V, v))
-        return _place(np, X.double().raw, V, v, tol, max_rounds).astype(X.dtype, copy=False)
+            return _place(X.xp, X.raw, V, v, fit, tol, max_rounds)
+        V, v, fit = (np.asarray(a, dtype=np.float64) for a in (V, v, fit))
+        return _place(np, X.double().raw, V, v, fit, tol, max_rounds).astype(X.dtype, copy=False)
 
 
-def _place(xp: Any, X: Any, V: Any, v: Any, tol: float, max_rounds: int) -> Any:
-    """Return H (m, k) for dense rows and a fixed V with column sums v; each row stops at a gap within ``tol``.
+def _place(xp: Any, X: Any, V: Any, v: Any, fit: Any, tol: float, max_rounds: int) -> Any:
+    """Return H (m, k) for dense rows and a fixed V with column sums v, each row until its own gap is within ``tol``.
 
-    Newton's method: the quadratic model of a row's divergence is minimised over h >= 0 by coordinate steps. A step
-    that raises the divergence is shortened, and finally replaced by a multiplicative update, which cannot raise it.
-    If h'v is the row's sum, the divergence is at most (worst - 1) times that sum above its minimum, where worst is
-    the largest factor of an update, because the divergence is convex. Rows that need more than some Newton steps
-    continue with updates.
+    Newton's steps: the quadratic model of a row's divergence is minimised over h >= 0, a coordinate at a time. A step
+    that leads up is shortened, and in the end an update is taken in its place, which cannot lead up. With h'v the
+    row's sum, the divergence lies at most (worst - 1) times that sum above its minimum: it is convex, and worst is
+    the largest factor of an update. Rows that need more than some Newton steps go on by updates.
     """
     used = v > 0
     safe = xp.where(used, v, xp.ones_like(v))[None, :]
@@ -60,92 +77,165 @@ def _place(xp: Any, X: Any, V: Any, v: Any, tol: float, max_rounds: int) -> Any:
     whole = xp.where(whole > 0, whole, xp.ones_like(whole))
     H = (mass / whole)[:, None] * xp.astype(used, X.dtype)[None, :]
     mass = xp.where(mass > 0, mass, xp.ones_like(mass))
-    H = _step(xp, X, lowest(xp, X), H, V, safe)[0]
+    held = (_RowsOnGPU if tiled(X, V) else _Rows)(xp, X, V)
+    H = xp.maximum(held.product(fit), _LEAST_START * H) * xp.astype(used, X.dtype)[None, :]
     if V.shape[1] > NEWTON_MOST:
         return _by_updates(xp, X, H, V, v, safe, mass, tol, max_rounds)
     single = "32" in str(X.dtype)
     slack = (_SLACK_SINGLE if single else _SLACK) * mass
     polish = 0 if single else POLISH
-    first, second = np.tril_indices(V.shape[1])
-    pairs = _taken(xp, V.T, first) * _taken(xp, V.T, second)  # (k (k + 1) / 2, d)
     index = xp.arange(X.shape[0], device=device(X))
-    rows = (X, mass, slack, H, H, H, H, xp.ones_like(mass), xp.full_like(mass, xp.inf), xp.zeros_like(mass))
+    rows = (mass, slack, H, H, H, H, xp.ones_like(mass), xp.full_like(mass, xp.inf), xp.zeros_like(mass))
     done, order = [], []
     for _ in range(min(NEWTON_ROUNDS, (max_rounds - 1) // 3)):
-        X, mass, slack, H, last, update, target, reach, best, polished = rows
-        held = xp.sum(H * v, axis=1)
-        H = H * (mass / xp.where(held > 0, held, mass))[:, None]
-        slopes, loss, W = _newton_terms(xp, X, H, V)
+        mass, slack, H, last, update, target, reach, best, polished = rows
+        total = xp.sum(H * v, axis=1)
+        H = H * (mass / xp.where(total > 0, total, mass))[:, None]
+        slopes, loss, curvature = held.newton_terms(H)
         lower = loss <= best + slack
         worst = xp.max(slopes / safe, axis=1)
         polished = polished + xp.astype(worst <= 1 + tol, mass.dtype)
         settled = lower & (worst <= 1 + tol) & ((polished > polish) | (worst <= 1 + EXACT))
         update = xp.where(lower[:, None], H * slopes / safe, update)
         left = ~settled
-        n_left = int(xp.sum(xp.astype(left, xp.int64)))
-        if 2 * n_left <= X.shape[0]:
+        n_left, stay = int(xp.sum(xp.astype(left, xp.int64))), None
+        if n_left <= held.worth * H.shape[0]:
             stay, leave = xp.nonzero(left)[0], xp.nonzero(settled)[0]
             done.append(_taken(xp, update, leave))
             order.append(_taken(xp, index, leave))
             index = _taken(xp, index, stay)
-            X, W, mass, slack, last, H, update = (
-                _taken(xp, a, stay) for a in (X, W, mass, slack, last, H, update)
+            held = held.take(stay)
+            mass, slack, last, H, update, target = (
+                _taken(xp, a, stay) for a in (mass, slack, last, H, update, target)
             )
-            target, reach, best, polished, loss, lower, slopes, settled = (
-                _taken(xp, a, stay) for a in (target, reach, best, polished, loss, lower, slopes, settled)
+            reach, best, polished, loss, lower, slopes, settled = (
+                _taken(xp, a, stay) for a in (reach, best, polished, loss, lower, slopes, settled)
             )
             if not n_left:
                 break
         down = xp.where(used[None, :], v[None, :] - slopes, xp.zeros_like(H))
         enough = INNER_SHARE * (tol if single else EXACT) * mass
-        newton = clipped_steps(xp, pairs @ W.T, H, down, enough, INNER_ROUNDS)[0]
+        newton = clipped_steps(xp, curvature(stay), H, down, enough, INNER_ROUNDS)[0]
         reach = xp.where(lower, xp.ones_like(reach), SHORTER * reach)
         last, target = xp.where(lower[:, None], H, last), xp.where(lower[:, None], newton, target)
         best = xp.where(lower, loss, best)
         far = last + reach[:, None] * (target - last)
         far = xp.where((reach < SHORTEST)[:, None], update, far)
-        # A settled row stays unchanged until rows are removed together.
+        # Where it has settled a row stays, until it leaves with others.
         H = xp.where(settled[:, None], last, far)
-        rows = (X, mass, slack, H, last, update, target, reach, best, polished)
+        rows = (mass, slack, H, last, update, target, reach, best, polished)
     else:
-        X, mass = rows[0], rows[1]
-        done.append(_by_updates(xp, X, rows[5], V, v, safe, mass, tol, max_rounds))
+        done.append(_by_updates(xp, held.formed(), rows[4], V, v, safe, rows[0], tol, max_rounds))
         order.append(index)
     return _taken(xp, xp.concat(done, axis=0), xp.argsort(xp.concat(order, axis=0)))
 
 
-def _newton_terms(xp: Any, X: Any, H: Any, V: Any) -> tuple[Any, Any, Any]:
-    """Return R V (m, k), the sum of x log r of each row (m,), and R / P (m, d), the weights of the curvature."""
-    loops = fused(X, H, V)
-    if loops is not None:
-        return loops.newton_terms(X, H, V, floor(X.dtype))
-    low = lowest(xp, X)
-    P = xp.maximum(H @ V.T, low)
-    R = X / P
-    # Entries that no component can reach have no curvature.
-    W = xp.where(low < P, R / P, xp.zeros_like(R))
-    return R @ V, xp.sum(X * xp.log(xp.where(X > 0, R, xp.ones_like(R))), axis=1), W
+class _Rows:
+    """Rows that are being placed, and V: arrays of any library."""
+
+    # The share of rows still to be placed below which the others are let go of.
+    worth = 0.5
+
+    def __init__(self, xp: Any, X: Any, V: Any, pairs: Any = None) -> None:
+        self.xp, self.X, self.V, self._pairs = xp, X, V, pairs
+
+    @property
+    def pairs(self) -> Any:
+        """The products of two columns of V, (k (k + 1) / 2, d)."""
+        if self._pairs is None:
+            V = self.V.T
+            first, second = (_numbers(self.xp, i, V) for i in np.tril_indices(self.V.shape[1]))
+            self._pairs = _taken(self.xp, V, first) * _taken(self.xp, V, second)
+        return self._pairs
+
+    def take(self, stay: Any) -> _Rows:
+        """Return some of the rows."""
+        return _Rows(self.xp, _taken(self.xp, self.X, stay), self.V, self.pairs)
+
+    def formed(self) -> Any:
+        """Return the rows as an array."""
+        return self.X
+
+    def product(self, M: Any) -> Any:
+        """Return the rows times a narrow matrix."""
+        return self.X @ M
+
+    def newton_terms(self, H: Any) -> tuple[Any, Any, Callable[[Any], Any]]:
+        """Return R V (m, k), the sum of x log r of each row (m,), and how to get at the rows' second derivatives.
+
+        Those are a function of which rows are wanted, None all; it returns their lower triangles, (k (k + 1) / 2, m).
+        """
+        xp, X, V = self.xp, self.X, self.V
+        low = lowest(xp, X)
+        P = xp.maximum(H @ V.T, low)
+        R = X / P
+        # What no component can make has no curvature.
+        W = xp.where(low < P, R / P, xp.zeros_like(R))
+
+        def curvature(stay: Any) -> Any:
+            return self.pairs @ (W if stay is None else _taken(xp, W, stay)).T
+
+        return R @ V, xp.sum(X * xp.log(xp.where(X > 0, R, xp.ones_like(R))), axis=1), curvature
+
+
+class _RowsOnGPU(_Rows):
+    """Rows of a float32 tensor: no array of its size is made, and rows that are done with are skipped over."""
+
+    worth = 0.9
+
+    def __init__(self, xp: Any, X: Any, V: Any, pairs: Any = None, index: Any = None) -> None:
+        super().__init__(xp, X, V, pairs)
+        self.index = index
+
+    @property
+    def pairs(self) -> Any:
+        """The products of two columns of V, as the loops take them."""
+        from labelfold.numerics.kl import _triton_loops as loops
+
+        self._pairs = loops.pairs_of(self.V) if self._pairs is None else self._pairs
+        return self._pairs
+
+    def take(self, stay: Any) -> _Rows:
+        """Return some of the rows, by their numbers."""
+        index = stay if self.index is None else _taken(self.xp, self.index, stay)
+        return _RowsOnGPU(self.xp, self.X, self.V, self.pairs, index)
+
+    def formed(self) -> Any:
+        """Return the rows as an array."""
+        return self.X if self.index is None else _taken(self.xp, self.X, self.index)
+
+    def product(self, M: Any) -> Any:
+        """Return the rows times a narrow matrix."""
+        from labelfold.rows.loops import _triton_loops as loops
+
+        return loops.product(self.X, M)[0] if loops.takes(M.shape[1]) else self.X @ M
+
+    def newton_terms(self, H: Any) -> tuple[Any, Any, Callable[[Any], Any]]:
+        """Return what the same of any library does, in one read of the rows."""
+        from labelfold.numerics.kl import _triton_loops as loops
+
+        slopes, loss, Q = loops.newton_system(self.X, self.index, H, self.V, self.pairs, floor(self.X.dtype))
+        return slopes, loss, lambda stay: Q if stay is None else Q[:, stay]
 
 
 def clipped_steps(xp: Any, Q: Any, H: Any, slopes: Any, enough: Any, rounds: int) -> tuple[Any, Any]:
-    """Return H (m, k) after rounds of steps that minimise a quadratic over h >= 0, and a mask of settled rows.
+    """Return H (m, k) after rounds of steps that minimise a quadratic over h >= 0, and which rows have settled.
 
     Parameters
     ----------
     xp : namespace
-        Namespace of the arrays.
+        Of the arrays.
     Q : array of shape (k (k + 1) / 2, m)
-        The lower triangle of each row's matrix, row by row of the triangle.
+        The lower triangle of each row's matrix, a row of the triangle after the other.
     H, slopes : arrays of shape (m, k)
-        Initial values, and the gradient there.
+        Where to start, and the gradient there.
     enough : array of shape (m,)
-        A row has settled when a round gains at most this.
+        A row has settled when a round gains no more than this.
     rounds : int
-        Largest number of rounds over the coordinates.
+        The most rounds over the coordinates.
     """
-    on_gpu = device_loops(Q, H, slopes, enough)
-    if on_gpu is not None:
-        return on_gpu.clipped_steps(Q, H, slopes, enough, rounds, ROUNDS)
+    if on_gpu(Q, H, slopes, enough):
+        return _on_gpu(xp, Q, H, slopes, enough, rounds)
     from labelfold.numerics.kl import _place_loops as loops
 
     Q, out, slopes, enough = (np.array(to_host(a), order="C") for a in (Q.T, H, slopes, enough))
@@ -155,12 +245,28 @@ def clipped_steps(xp: Any, Q: Any, H: Any, slopes: Any, enough: Any, rounds: int
     return xp.asarray(out, device=device(H)), xp.asarray(settled, device=device(H))
 
 
+def _on_gpu(xp: Any, Q: Any, H: Any, slopes: Any, enough: Any, rounds: int) -> tuple[Any, Any]:
+    """Return the same, for few components by pivots."""
+    from labelfold.numerics import _triton_loops as loops
+    from labelfold.numerics import _triton_pivots as pivots
+
+    if not pivots.takes(H.shape[1]):
+        return loops.clipped_steps(Q, H, slopes, enough, rounds, ROUNDS)
+    found, settled = pivots.minimised(Q, H, slopes)
+    left = xp.nonzero(~settled)[0]
+    if left.shape[0]:
+        places, gradients, least = (_taken(xp, a, left) for a in (H, slopes, enough))
+        found[left], settled[left] = loops.clipped_steps(Q[:, left], places, gradients, least, rounds, ROUNDS)
+    return found, settled
+
+
 def _by_updates(
     xp: Any, X: Any, H: Any, V: Any, v: Any, safe: Any, mass: Any, tol: float, max_rounds: int
 ) -> Any:
-    """Return H after multiplicative updates; each row stops when its own gap is within ``tol``.
+    """Return H after updates, each row until its own gap is within ``tol``.
 
-    After every two updates a squared extrapolation is tried, and accepted if it does not raise the row's divergence.
+    After every two updates a squared extrapolation is tried, and taken where it does not raise the row's
+    divergence.
 
     References
     ----------
@@ -178,16 +284,16 @@ def _by_updates(
         if rounds + 2 > max_rounds:
             going[:] = False
         if not going.all():
-            leave, stay = np.flatnonzero(~going), np.flatnonzero(going)
-            done.append(_taken(xp, one, leave))
+            leave, here = np.flatnonzero(~going), np.flatnonzero(going)
+            done.append(_taken(xp, one, _numbers(xp, leave, one)))
             order.append(left[leave])
-            left = left[stay]
+            left, stay = left[here], _numbers(xp, here, one)
             X, low, H, one, loss, mass = (_taken(xp, a, stay) for a in (X, low, H, one, loss, mass))
         if not len(left):
             break
         two = _step(xp, X, low, one, V, safe)[0]
         bend = two - 2 * one + H
-        scale = v / mass[:, None]  # so that squares do not overflow
+        scale = v / mass[:, None]  # so that squares stay in range
         squares = xp.sum(((one - H) * scale) ** 2, axis=1)
         bends = xp.sum((bend * scale) ** 2, axis=1)
         reach = xp.sqrt(squares / xp.where(bends > 0, bends, xp.ones_like(bends)))
@@ -198,11 +304,12 @@ def _by_updates(
         rounds += 2
     if not done:
         return H
-    return _taken(xp, xp.concat(done, axis=0), np.argsort(np.concatenate(order)))
+    H = xp.concat(done, axis=0)
+    return _taken(xp, H, _numbers(xp, np.argsort(np.concatenate(order)), H))
 
 
 def _step(xp: Any, X: Any, low: Any, H: Any, V: Any, safe: Any, v: Any = None) -> tuple[Any, Any, Any]:
-    """Return H updated and, if v is given, each row's divergence before (without constants) and largest factor."""
+    """Return H updated; and, where v is given, each row's divergence before, less constants, and largest factor."""
     P = xp.maximum(H @ V.T, low)
     factors = ((X / P) @ V) / safe
     if v is None:
@@ -213,6 +320,9 @@ def _step(xp: Any, X: Any, low: Any, H: Any, V: Any, safe: Any, v: Any = None) -
 
 def _taken(xp: Any, a: Any, index: Any) -> Any:
     """Return some rows of an array of any library."""
-    if xp is np:
-        return a[index]
-    return xp.take(a, xp.asarray(index, device=device(a)), axis=0)
+    return a[index] if xp is np else xp.take(a, index, axis=0)
+
+
+def _numbers(xp: Any, index: np.ndarray, like: Any) -> Any:
+    """Return row numbers where an array is that rows are taken from."""
+    return index if xp is np else xp.asarray(index, device=device(like))

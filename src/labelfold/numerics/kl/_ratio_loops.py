@@ -97,10 +97,9 @@ def multiplied(
     The extrapolation adds ``beta`` times the change from V, lowers an entry by at most the share ``brake``, and is
     written to ``new``, which may be V itself.
     """
-    cuts = np.unique(np.linspace(0, len(V), threads.n_threads() + 1).astype(int))
     inverse = np.asarray(inverse, dtype=V.dtype)
 
-    def work(piece: tuple[int, int], stop: Any) -> np.ndarray:
+    def work(piece: slice, stop: Any) -> np.ndarray:
         columns = np.zeros(V.shape[1])
         _step(
             V_hat,
@@ -111,12 +110,13 @@ def multiplied(
             V.dtype.type(brake),
             V.dtype.type(least),
             new,
-            *piece,
+            piece.start,
+            piece.stop,
             columns,
         )
         return columns
 
-    return sums, new, sum(threads.run(work, list(itertools.pairwise(cuts))))
+    return sums, new, sum(threads.run(work, threads.shares(len(V), 4.0 * V.size)))
 
 
 @_compile

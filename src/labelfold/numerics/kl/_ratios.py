@@ -9,7 +9,7 @@ P, and v the column sums of V:
 ==============  =======================================================================
 
 Dense blocks of any array library are computed here. The loops over sparse rows are in `_ratio_loops.py`, those for
-float32 tensors on a GPU in `rows/loops/_triton_loops.py`. `_place.py` finds the H of new rows.
+float32 tensors on a GPU in `_triton_loops.py`. `_place.py` finds the H of new rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from labelfold.rows import Term
-from labelfold.rows.loops import fused
+from labelfold.rows.loops import tiled
 
 
 def kl_rows(X: Any, H: Any, V: Any) -> Any:
@@ -28,9 +28,10 @@ def kl_rows(X: Any, H: Any, V: Any) -> Any:
         from labelfold.numerics.kl import _ratio_loops as loops
 
         return loops.csr_ratio_rows(X.data, X.indices, X.indptr, H, V)
-    on_gpu = fused(X.raw, H, V)
-    if on_gpu is not None:
-        return on_gpu.ratio_rows(X.raw, H, V, floor(X.raw.dtype))
+    if tiled(X.raw, H, V):
+        from labelfold.numerics.kl import _triton_loops as gpu_loops
+
+        return gpu_loops.ratio_rows(X.raw, H, V, floor(X.raw.dtype))
     return _ratios(X.xp, X.raw, H, V, with_loss=False)[0] @ V
 
 
@@ -53,8 +54,9 @@ class DenseRatioSums(Term):
     def add(self, total: list | None) -> list:
         """Add the block's sums."""
         xp, X, H, V = self.parts
-        loops = fused(X, H, V)
-        if loops is not None:
+        if tiled(X, H, V):
+            from labelfold.numerics.kl import _triton_loops as loops
+
             sums, loss = loops.ratio_sums(X, H, V, floor(X.dtype))
         else:
             R, loss = _ratios(xp, X, H, V, with_loss=True)

@@ -171,7 +171,9 @@ class RowTargets:
     """
 
     def __init__(self, table: np.ndarray, codes: np.ndarray | None = None) -> None:
-        self.table, self.codes = np.asarray(table, dtype=np.float64), codes
+        self.table = np.asarray(table, dtype=np.float64)
+        # In few bytes: they travel to where the rows are.
+        self.codes = None if codes is None else codes.astype(np.min_scalar_type(-len(table)), copy=False)
 
     @classmethod
     def of(cls, T: np.ndarray | RowTargets) -> RowTargets:

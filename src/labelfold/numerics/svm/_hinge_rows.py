@@ -10,15 +10,19 @@ the multipliers of h >= 0. Both follow from a small quadratic problem with bound
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import linalg
 
-# Tolerance of a row: largest gain of its last round, relative to the row's own scale. The distance to the minimum is
-# of the order of its square root.
+from labelfold.rows import _threads as threads
+
+# What the last round over a row's dual variables may still gain, relative to the row's own scale: the distance to the
+# minimum goes with the root of that.
 _TOL = 1e-24
 _MAX_ROUNDS = 2000
+# Rounds that most rows take, by which the work is estimated.
+_ROUNDS = 8
 
 
 class HingeRows(NamedTuple):
@@ -106,7 +110,14 @@ def hinge_rows(
         diagonal = np.hstack([diagonal, zeros])
     scale = C.sum(axis=1) + 0.5 * np.einsum("ij,ij->i", P, q)
     s = np.zeros_like(goal) if dual is None else np.clip(dual, low, high)
-    box_loops.minimise(W @ V.T, diagonal, margins - goal, low, high, s, _TOL * scale, _MAX_ROUNDS)
+    K, linear, least = W @ V.T, margins - goal, _TOL * scale
+
+    def minimise(some: slice, stop: Any) -> None:
+        box_loops.minimise(
+            K, diagonal[some], linear[some], low[some], high[some], s[some], least[some], _MAX_ROUNDS
+        )
+
+    threads.run(minimise, threads.shares(len(s), _ROUNDS * float(s.size) * s.shape[1]))
     H = q + s @ V
     return HingeRows(np.maximum(H, 0.0) if nonnegative else H, s)
 

@@ -20,6 +20,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from labelfold._warn import warn_user
+from labelfold.rows import _threads as threads
 
 # Squared norms in this range neither overflow nor vanish in a solve; other rows are scaled first.
 _SAFE = (1e-100, 1e100)
@@ -226,12 +227,21 @@ def _train(
         upper = np.where(C > 0, np.inf, 0.0)
         diagonal = np.divide(0.5, C, out=np.zeros_like(C), where=C > 0)
     W = np.empty((len(signs), d + 1))
-    alpha = np.minimum(start, upper)
-    gap, n_iter = 0.0, 0
-    for j in range(len(signs)):
-        one = signs[j], upper[j], diagonal[j], q, alpha[j], W[j], bias
-        one_gap, rounds = _descend(rows, one, tol, max_iter, random_state)
-        gap, n_iter = max(gap, one_gap), max(n_iter, rounds)
+    duals = np.minimum(start, upper)
+
+    def train(machines: slice, stop: Any) -> list[tuple[float, int]]:
+        ended = []
+        for j in range(machines.start, machines.stop):
+            if stop.is_set():
+                break
+            one = signs[j], upper[j], diagonal[j], q, duals[j], W[j], bias
+            ended.append(_descend(rows, one, tol, max_iter, random_state))
+        return ended
+
+    n_values = rows[1].size if rows[0] is None else rows[0].size
+    jobs = threads.shares(len(signs), _ROUNDS * float(n_values) * len(signs))
+    ended = [one for job in threads.run(train, jobs) for one in job]
+    gap, n_iter = max(ended, default=(0.0, 0))[0], max((rounds for _, rounds in ended), default=0)
     if gap > tol:
         warn_user(
             f"the support vector machine stopped after {n_iter} rounds with a relative duality gap of {gap:.1e}, "
@@ -239,8 +249,8 @@ def _train(
             ConvergenceWarning,
         )
     if exponent:
-        W, alpha = np.ldexp(W, -exponent), np.ldexp(alpha, -2 * exponent)
-    return LinearSVM(W[:, :d], constant * W[:, d], alpha.T, gap, n_iter, gap <= tol)
+        W, duals = np.ldexp(W, -exponent), np.ldexp(duals, -2 * exponent)
+    return LinearSVM(W[:, :d], constant * W[:, d], duals.T, gap, n_iter, gap <= tol)
 
 
 def _descend(rows: tuple, one: tuple, tol: float, max_iter: int, seed: int) -> tuple[float, int]:

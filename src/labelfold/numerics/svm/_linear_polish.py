@@ -50,11 +50,24 @@ def settle(Z: np.ndarray, upper: np.ndarray, diagonal: np.ndarray, alpha: np.nda
 
 
 def _dual(Z: np.ndarray, diagonal: np.ndarray, alpha: np.ndarray) -> float:
-    """Return an upper bound of the dual that allows for the round-off of w = Z'alpha, where large alphas cancel."""
-    w = alpha @ Z
+    """Return an upper bound of the dual, given the round-off of w = Z'alpha, in which large alphas nearly cancel."""
+    w, sizes = _weighted(Z, alpha)
     with np.errstate(over="ignore", invalid="ignore"):
-        error = _ROUND_OFF * np.linalg.norm(alpha @ np.abs(Z))
+        error = _ROUND_OFF * np.linalg.norm(sizes)
         return float(0.5 * (np.linalg.norm(w) + error) ** 2 + alpha @ (0.5 * diagonal * alpha - 1))
+
+
+@_compile
+def _weighted(Z, alpha):
+    """Return Z'alpha and |Z|'alpha, without an array of the size of Z: machines are trained in threads."""
+    total, sizes = np.zeros(Z.shape[1]), np.zeros(Z.shape[1])
+    for i in range(len(Z)):
+        if alpha[i] != 0:
+            for j in range(Z.shape[1]):
+                term = alpha[i] * Z[i, j]
+                total[j] += term
+                sizes[j] += abs(term)
+    return total, sizes
 
 
 @_compile

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,7 +13,8 @@ from scipy import sparse
 
 from labelfold._warn import warn_user
 from labelfold.rows._protocol import RowFunction, Rows
-from labelfold.rows.adapters._device_blocks import DeviceBlock, plain, to_host, wide
+from labelfold.rows.adapters._device_blocks import DeviceBlock, DeviceMatrix, plain, to_host, wide
+from labelfold.rows.adapters._device_sparse import SPARSE, DeviceSparseBlock, SparsePart
 from labelfold.rows.adapters._local import (
     LocalRows,
     Mapped,
@@ -54,9 +58,13 @@ class DeviceRows(LocalRows):
         self.X = X
         n, d = X.shape
         self.shape = int(n), int(d)
-        self._bytes = HOST_BYTES if "cpu" in str(self.device).lower() else DEVICE_BYTES
+        self._is_host = "cpu" in str(self.device).lower()
+        self._bytes = HOST_BYTES if self._is_host else DEVICE_BYTES
         self._mean_squares: np.ndarray | None = None
-        # Host copies of the shared arrays of the current pass, so that decisions need no copy from the device.
+        self._is_finite = False
+        # Sums of products of a first pass, by which values are checked after it.
+        self._noted: list[Any] = []
+        # Shared arrays of the pass under way, on the host: what is decided by them takes no copy back.
         self._at_hand: dict[int, np.ndarray] = {}
 
     def cuts(self) -> np.ndarray:
@@ -65,20 +73,20 @@ class DeviceRows(LocalRows):
 
     def block(self, start: int, stop: int) -> DeviceBlock:
         """Return rows ``start`` to ``stop``."""
-        return DeviceBlock(
-            self.xp.astype(self.X[start:stop, ...], self._dtype, copy=False), self.xp, self.may_shift_late
-        )
+        return DeviceBlock(self.xp.astype(self.X[start:stop, ...], self._dtype, copy=False), self.xp, self)
 
     def sweep(
         self, f: RowFunction, *aligned: Any, shared: tuple = (), most_rows: int | None = None
     ) -> tuple[Any, Any]:
-        """Make one pass, with smaller blocks if memory is short. The first pass checks that values are finite."""
-        self._survey()
+        """Make one pass; values are checked to be finite in the first one. Blocks become smaller where needed."""
         while True:
             try:
-                return super().sweep(f, *aligned, shared=shared, most_rows=most_rows)
+                made = super().sweep(f, *aligned, shared=shared, most_rows=most_rows)
+                self._check_noted()
+                return made
             except Exception as error:
                 if type(error).__name__ != "OutOfMemoryError":
+                    self.look()  # what went wrong may have been a value
                     raise
                 if self._bytes <= LEAST_DEVICE_BYTES:
                     raise MemoryError(
@@ -88,6 +96,7 @@ class DeviceRows(LocalRows):
                     ) from error
             finally:
                 self._at_hand.clear()
+                self._noted.clear()
             self._bytes //= 4
             self.n_passes -= 1
 
@@ -117,6 +126,10 @@ class DeviceRows(LocalRows):
         """Return an array as NumPy."""
         return to_host(h)
 
+    def beside(self, A: np.ndarray) -> Any:
+        """Return a matrix on the device; as it is, where that is the host."""
+        return A if self._is_host else DeviceMatrix(self.xp, self._to_device(A))
+
     def pick(self, h: Any, index: np.ndarray) -> np.ndarray:
         """Return some entries of a row-aligned array as NumPy; the others stay on the device."""
         index = np.asarray(index, dtype=np.int64)
@@ -145,27 +158,54 @@ class DeviceRows(LocalRows):
     def may_shift_late(self, center: Any) -> bool:
         """Return whether a centre may be subtracted from products with the rows instead of from the rows."""
         a = self._at_hand.get(id(center))
-        if a is None or self._mean_squares is None:
+        if a is None:
             return False
+        self.look()
+        if self._mean_squares is None:
+            self._mean_squares = self._survey() / self.shape[0]
         return bool((np.asarray(a, dtype=np.float64) ** 2 <= _LATE * self._mean_squares).all())
+
+    def note(self, H: Any) -> None:
+        """Take note of products with all columns of a block: they are finite where its values are."""
+        if not self._is_finite:
+            self._noted.append(self.xp.sum(H))
+
+    def look(self) -> None:
+        """Check that all values are finite, unless that has been done."""
+        if self._is_finite:
+            return
+        squares = self._survey()
+        if np.isfinite(squares).all():
+            self._mean_squares = squares / self.shape[0]
+        else:
+            self._check_values()  # squares may be too large where values are not
+        self._is_finite = True
+
+    def _check_noted(self) -> None:
+        """Check values by the sums of products noted in a pass: only where they were finite are those."""
+        if self._noted and not self._is_finite:
+            if not np.isfinite(to_host(self.xp.stack(self._noted))).all():
+                self._check_values()
+            self._is_finite = True
 
     def _to_device(self, a: np.ndarray) -> Any:
         return self.xp.asarray(plain(a), device=self.device)
 
-    def _survey(self) -> None:
-        """Compute the mean squares of the columns, once. They also reveal values that are not finite."""
-        if self._mean_squares is not None:
-            return
-        blocks = list(zip(self.cuts()[:-1], self.cuts()[1:], strict=True))
+    def _blocks(self) -> Iterator[tuple[int, Any]]:
+        """Give the blocks as they are stored, each after the number of its first row."""
+        for a, b in pairwise(self.cuts().tolist()):
+            yield a, self.xp.astype(self.X[a:b, ...], self._dtype, copy=False)
+
+    def _survey(self) -> np.ndarray:
+        """Return the sum of squares of each column."""
         total: Any = 0.0
-        for a, b in blocks:
-            norms = self.xp.linalg.vector_norm(self.block(int(a), int(b)).stored, axis=0)
-            total = total + wide(self.xp, norms) ** 2
-        squares = np.asarray(to_host(total), dtype=np.float64)
-        if not np.isfinite(squares).all():
-            for a, b in blocks:  # squares may overflow although values are finite
-                self._check_finite(self.block(int(a), int(b)).stored, int(a))
-        self._mean_squares = squares / self.shape[0]
+        for _, X in self._blocks():
+            total = total + wide(self.xp, self.xp.linalg.vector_norm(X, axis=0)) ** 2
+        return np.asarray(to_host(total), dtype=np.float64)
+
+    def _check_values(self) -> None:
+        for start, X in self._blocks():
+            self._check_finite(X, start)
 
     def _check_finite(self, X: Any, start: int) -> None:
         finite = self.xp.isfinite(X)
@@ -175,25 +215,50 @@ class DeviceRows(LocalRows):
 
 
 class DeviceSparseRows(DeviceRows):
-    """Rows of a sparse torch tensor, made dense a block at a time on their device."""
+    """Rows of a sparse torch tensor: products with the entries stored, and dense blocks for all else."""
 
     def __init__(self, X: Any) -> None:
         check_two_dimensional(X.ndim)
         X = X if "csr" in str(X.layout) else X.to_sparse_csr()
         super().__init__(X)
         self._ends = to_host(X.crow_indices())
+        # Blocks by columns, by their first row and number of rows.
+        self._flipped: dict[tuple[int, int], Any] = {}
 
     def block(self, start: int, stop: int) -> DeviceBlock:
-        """Return rows ``start`` to ``stop``, dense."""
+        """Return rows ``start`` to ``stop``."""
+        part = self._part(start, stop)
+        if SPARSE * part.values().shape[0] > (stop - start) * self.shape[1]:
+            return DeviceBlock(part.to_dense(), self.xp, self)
+        return DeviceSparseBlock(SparsePart(part, partial(self._by_columns, start, stop)), self.xp, self)
+
+    def _part(self, start: int, stop: int) -> Any:
         ends, here = self._ends[start : stop + 1], slice(int(self._ends[start]), int(self._ends[stop]))
-        part = self.xp.sparse_csr_tensor(
+        return self.xp.sparse_csr_tensor(
             self._to_device(ends - ends[0]),
             self.X.col_indices()[here],
             self.xp.astype(self.X.values()[here], self._dtype, copy=False),
             size=(stop - start, self.shape[1]),
             check_invariants=False,
         )
-        return DeviceBlock(part.to_dense(), self.xp, self.may_shift_late)
+
+    def _by_columns(self, start: int, stop: int, part: Any) -> Any:
+        """Return a block by columns, in float64; kept for later passes where there is room."""
+        found = self._flipped.get((start, stop))
+        if found is None:
+            flipped = part.to_sparse_csc()
+            values = wide(self.xp, flipped.values())
+            size = (self.shape[1], stop - start)
+            parts = (flipped.ccol_indices(), flipped.row_indices(), values)
+            found = self.xp.sparse_csr_tensor(*parts, size=size, check_invariants=False)
+            if (len(self._flipped) + 1) * values.shape[0] * 16 <= self._bytes:
+                self._flipped[start, stop] = found
+        return found
+
+    def _blocks(self) -> Iterator[tuple[int, Any]]:
+        """Give the blocks, dense, each after the number of its first row."""
+        for a, b in pairwise(self.cuts().tolist()):
+            yield a, self._part(a, b).to_dense()
 
     def subset(self, index: np.ndarray) -> Rows:
         """Return the rows at ``index``, on the host."""

@@ -1,0 +1,250 @@
+"""Compiled for a GPU: the I-divergence of dense rows, of which no n x d array but X itself is read or written.
+
+With P = H V' held above a floor and R = X / P. Triton compiles the loops when they are first used; they take float32
+tensors.
+
+===================  ===============================================================================
+``ratio_rows``       R V (m, k)
+``updated_rows``     H after an update: extrapolated, times R V, divided
+``ratio_sums``       R'H (d, k), and the I-divergence
+``newton_system``    what a Newton step of placing some rows takes
+===================  ===============================================================================
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+
+from labelfold.rows.loops._triton_loops import COLUMNS, ROWS, parted_dot, parts, short, tiles
+
+# Rows whose sums are kept in float32 before they are added up in float64.
+_RUN = 4096
+# Rows of a tile of Newton's systems, and how many entries off the diagonal of their matrices one program computes.
+_SYSTEM_ROWS, _SYSTEM_COLUMNS, _PAIRS = 128, 32, 128
+
+
+@triton.jit
+def _log(r):
+    """Return the logarithm, by the device's own instruction: off by less than the rounding of what is summed up."""
+    return 0.6931471805599453 * tl.inline_asm_elementwise(
+        "lg2.approx.f32 $0, $1;", "=f,f", [r], dtype=tl.float32, is_pure=True, pack=1
+    )
+
+
+@triton.jit
+def _inverse(p):
+    """Return 1 / p, by the device's own instruction: off by one unit in the last place."""
+    return tl.inline_asm_elementwise(
+        "rcp.approx.ftz.f32 $0, $1;", "=f,f", [p], dtype=tl.float32, is_pure=True, pack=1
+    )
+
+
+@triton.jit
+def _ratio_rows(
+    X, H, last, high, low, high_t, low_t, divisor, out, n, d, k, stride, share, least, beta, brake, smallest,
+    UPDATE: tl.constexpr, AHEAD: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, K: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    part = tl.arange(0, K)
+    known = (row < n)[:, None] & (part < k)[None, :]
+    at = row[:, None] * k + part[None, :]
+    h = tl.load(H + at, mask=known, other=0.0)
+    if AHEAD:
+        h += tl.maximum(beta * (h - tl.load(last + at, mask=known, other=0.0)), -brake * h)
+    total = tl.zeros((ROWS, K), tl.float32)
+    for first in range(0, d, COLUMNS):
+        column = first + tl.arange(0, COLUMNS)
+        inside = (row < n)[:, None] & (column < d)[None, :]
+        x = tl.load(X + row[:, None] * stride + column[None, :], mask=inside, other=0.0)
+        # V in the order in which each product reads it, in two parts.
+        across, used = part[:, None] + column[None, :] * K, (column < d)[None, :]
+        p = parted_dot(
+            h, tl.load(high + across, mask=used, other=0.0), tl.load(low + across, mask=used, other=0.0)
+        )
+        r = x * _inverse(tl.maximum(tl.maximum(p, x * share), least))
+        down, used = part[None, :] * d + column[:, None], (column < d)[:, None]
+        total += parted_dot(
+            r, tl.load(high_t + down, mask=used, other=0.0), tl.load(low_t + down, mask=used, other=0.0)
+        )
+    if UPDATE:
+        total = h * total / tl.load(divisor + part, mask=part < k, other=1.0)[None, :]
+        floor = smallest * tl.max(total, axis=1)[:, None]
+        total = tl.where(total > 0, tl.maximum(total, floor), total)
+    tl.store(out + at, total, mask=known)
+
+
+@triton.jit
+def _ratio_sums(
+    X, H, V, sums, losses, n, d, k, stride, share, least, run,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, K: tl.constexpr,
+):  # fmt: skip
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    part = tl.arange(0, K)
+    used = (column < d)[:, None] & (part < k)[None, :]
+    v = tl.load(V + column[:, None] * k + part[None, :], mask=used, other=0.0)
+    total = tl.zeros((COLUMNS, K), tl.float32)
+    loss = tl.zeros((COLUMNS, ROWS), tl.float32)
+    begin = tl.program_id(0).to(tl.int64) * run
+    for first in range(0, run, ROWS):
+        row = begin + first + tl.arange(0, ROWS)
+        # Tiles are transposed here, so that ratios are multiplied as they come.
+        inside = (column < d)[:, None] & (row < n)[None, :]
+        x = tl.load(X + row[None, :] * stride + column[:, None], mask=inside, other=0.0)
+        known = (row < n)[:, None] & (part < k)[None, :]
+        h = tl.load(H + row[:, None] * k + part[None, :], mask=known, other=0.0)
+        high = short(h)
+        p = parted_dot(v, tl.trans(high), tl.trans(h - high))
+        p = tl.maximum(tl.maximum(p, x * share), least)
+        r = x * _inverse(p)
+        total += parted_dot(r, high, h - high)
+        loss += tl.where(x > 0, x * _log(r), 0.0) + (p - x)
+    at = tl.program_id(0).to(tl.int64) * d + column
+    tl.store(sums + at[:, None] * k + part[None, :], total, mask=used)
+    tl.store(losses + at, tl.sum(loss, axis=1), mask=column < d)
+
+
+@triton.jit
+def _newton_system(
+    X, index, H, high, low, high_t, low_t, pairs, rest, entry, out, logs, Q, n, d, k, n_pairs, stride, share, least,
+    INDEXED: tl.constexpr, PAIRS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, K: tl.constexpr,
+):  # fmt: skip
+    """Programs (i, 0) write slopes, logarithms and diagonals of rows i, each (i, j) some other entries."""
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    pair = tl.program_id(1) * PAIRS + tl.arange(0, PAIRS)
+    part = tl.arange(0, K)
+    known = (row < n)[:, None] & (part < k)[None, :]
+    h = tl.load(H + row[:, None] * k + part[None, :], mask=known, other=0.0)
+    place = row
+    if INDEXED:
+        place = tl.load(index + row, mask=row < n, other=0)
+    total = tl.zeros((ROWS, K), tl.float32)
+    loss = tl.zeros((ROWS, COLUMNS), tl.float32)
+    own = tl.zeros((ROWS, K), tl.float32)
+    curve = tl.zeros((ROWS, PAIRS), tl.float32)
+    for first in range(0, d, COLUMNS):
+        column = first + tl.arange(0, COLUMNS)
+        inside = (row < n)[:, None] & (column < d)[None, :]
+        x = tl.load(X + place[:, None] * stride + column[None, :], mask=inside, other=0.0)
+        across, used = part[:, None] + column[None, :] * K, (column < d)[None, :]
+        p = parted_dot(
+            h, tl.load(high + across, mask=used, other=0.0), tl.load(low + across, mask=used, other=0.0)
+        )
+        bound = tl.maximum(x * share, least)
+        inverse = _inverse(tl.maximum(p, bound))
+        r = x * inverse
+        loss += tl.where(x > 0, x * _log(r), 0.0)
+        down, used = part[None, :] * d + column[:, None], (column < d)[:, None]
+        v, rounded_off = (
+            tl.load(high_t + down, mask=used, other=0.0),
+            tl.load(low_t + down, mask=used, other=0.0),
+        )
+        total += parted_dot(r, v, rounded_off)
+        # The matrix units cut the weights to a few digits: that is a matrix of other weights, which serve as well.
+        # Products of V so cut would be no matrix of squares: they come in two parts. What no component can make has
+        # no curvature.
+        w = tl.where(p > bound, r * inverse, 0.0)
+        squares = (v + rounded_off) * (v + rounded_off)
+        most = short(squares)
+        own = tl.dot(w, most, own, input_precision="tf32")
+        own = tl.dot(w, squares - most, own, input_precision="tf32")
+        at = pair[None, :].to(tl.int64) * d + column[:, None]
+        there = (column < d)[:, None] & (pair < n_pairs)[None, :]
+        curve = tl.dot(w, tl.load(pairs + at, mask=there, other=0.0), curve, input_precision="tf32")
+        curve = tl.dot(w, tl.load(rest + at, mask=there, other=0.0), curve, input_precision="tf32")
+    if tl.program_id(1) == 0:
+        tl.store(out + row[:, None] * k + part[None, :], total, mask=known)
+        tl.store(logs + row, tl.sum(loss, axis=1), mask=row < n)
+        at = (part * (part + 3) // 2)[None, :].to(tl.int64) * n + row[:, None]
+        tl.store(Q + at, own, mask=known)
+    at = tl.load(entry + pair, mask=pair < n_pairs, other=0)[None, :] * n + row[:, None]
+    tl.store(Q + at, curve, mask=(row < n)[:, None] & (pair < n_pairs)[None, :])
+
+
+def ratio_rows(X: Any, H: Any, V: Any, floor: tuple[float, float]) -> Any:
+    """Return R V."""
+    return _rows(X, H, H, V, H, floor, (0.0, 0.0, 0.0), update=False)
+
+
+def updated_rows(
+    X: Any,
+    H: Any,
+    last: Any,
+    V: Any,
+    divisor: Any,
+    floor: tuple[float, float],
+    ahead: tuple[float, float],
+    smallest: float,
+) -> Any:
+    """Return H + max(beta (H - last), -brake H), times R V, divided; entries as large as ``smallest`` of the largest.
+
+    ``ahead`` is (beta, brake). Zeros stay zeros.
+    """
+    return _rows(X, H, last, V, divisor, floor, (*ahead, smallest), update=True)
+
+
+def _rows(X: Any, H: Any, last: Any, V: Any, divisor: Any, floor: Any, options: Any, *, update: bool) -> Any:
+    (n, d), k = X.shape, V.shape[1]
+    H, last, sizes = H.contiguous(), last.contiguous(), tiles(k)
+    out = torch.empty_like(H)
+    _ratio_rows[(triton.cdiv(n, ROWS),)](
+        X, H, last, *_both_ways(V, sizes["K"]), divisor, out, n, d, k, X.stride(0), *floor, *options,
+        UPDATE=update, AHEAD=bool(options[0]), **sizes,
+    )  # fmt: skip
+    return out
+
+
+def _both_ways(V: Any, K: int) -> list[Any]:
+    """Return V (d, K) and its transpose, each in two parts."""
+    high, low = parts(V.T, K)
+    return [high.T.contiguous(), low.T.contiguous(), high, low]
+
+
+def ratio_sums(X: Any, H: Any, V: Any, floor: tuple[float, float]) -> tuple[Any, Any]:
+    """Return R'H and the divergence, in float64."""
+    (n, d), k = X.shape, V.shape[1]
+    n_runs = triton.cdiv(n, _RUN)
+    sums = torch.empty((n_runs, d, k), dtype=X.dtype, device=X.device)
+    losses = torch.empty((n_runs, d), dtype=X.dtype, device=X.device)
+    _ratio_sums[(n_runs, triton.cdiv(d, COLUMNS))](
+        X, H.contiguous(), V.contiguous(), sums, losses, n, d, k, X.stride(0), *floor, _RUN, **tiles(k)
+    )
+    return torch.sum(sums, 0, dtype=torch.float64), torch.sum(losses, dtype=torch.float64)
+
+
+class Pairs(NamedTuple):
+    """Products of two different columns of V, in two parts of which the matrix units keep all, and their entries."""
+
+    high: Any  # (k (k - 1) / 2, d)
+    low: Any
+    entry: Any  # (k (k - 1) / 2,)  in a lower triangle, a row after the other
+
+
+def pairs_of(V: Any) -> Pairs:
+    """Return the products of the columns of V."""
+    i, j = torch.tril_indices(V.shape[1], V.shape[1], -1, device=V.device)
+    return Pairs(*parts(V.T[i] * V.T[j], len(i)), i * (i + 1) // 2 + j)
+
+
+def newton_system(
+    X: Any, index: Any, H: Any, V: Any, pairs: Pairs, floor: tuple[float, float]
+) -> tuple[Any, Any, Any]:
+    """Return R V (m, k), the sums of x log r (m,) and the matrices V' diag(R / P) V for some rows of X.
+
+    ``index`` says which rows those are, None all; H is theirs. The matrices (k (k + 1) / 2, m) are lower triangles, a
+    row after the other.
+    """
+    (n, k), d, n_pairs = H.shape, X.shape[1], len(pairs.entry)
+    H = H.contiguous()
+    out, logs = torch.empty_like(H), torch.empty_like(H[:, 0])
+    Q = torch.empty((n_pairs + k, n), dtype=H.dtype, device=H.device)
+    sizes = {**tiles(k), "ROWS": _SYSTEM_ROWS, "COLUMNS": _SYSTEM_COLUMNS, "num_warps": 8}
+    width = min(_PAIRS, max(16, triton.next_power_of_2(n_pairs)))
+    _newton_system[(triton.cdiv(n, _SYSTEM_ROWS), max(1, triton.cdiv(n_pairs, width)))](
+        X, H if index is None else index, H, *_both_ways(V, sizes["K"]), *pairs, out, logs, Q,
+        n, d, k, n_pairs, X.stride(0), *floor, INDEXED=index is not None, PAIRS=width, **sizes,
+    )  # fmt: skip
+    return out, logs, Q
