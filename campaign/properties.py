@@ -150,7 +150,9 @@ def _check(case: Case, folder: Path, seen: list[warnings.WarningMessage]) -> Non
     # minima.
     stopped = any(issubclass(one.category, ConvergenceWarning) for one in seen)
     # With more components than the rank of X several factorisations are equally good.
-    several = case.name in NOT_UNIQUE and len(model.components_) > np.linalg.matrix_rank(X.astype(float))
+    several = case.name in (*NOT_UNIQUE, "DRSVM") and len(model.components_) > np.linalg.matrix_rank(
+        X.astype(float)
+    )
     if not (stopped and case.name in ORDERED) and not several:
         _another_way(model, case, shown, folder, permute=not stopped and _free_of_order(case))
 
