@@ -43,7 +43,8 @@ def least_squares_fit(V: np.ndarray) -> np.ndarray:
     >>> least_squares_fit(np.array([[2.0], [0.0]])).tolist()
     [[0.5], [0.0]]
     """
-    return np.ascontiguousarray(np.linalg.pinv(np.asarray(V, dtype=np.float64), rcond=_SINGULAR).T)
+    V = np.asarray(V, dtype=np.float64)
+    return V @ np.linalg.pinv(V.T @ V, rcond=_SINGULAR, hermitian=True)
 
 
 def kl_place(X: Any, V: Any, v: Any, fit: Any, tol: float, max_rounds: int) -> Any:

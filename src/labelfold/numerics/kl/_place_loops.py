@@ -27,8 +27,8 @@ from labelfold.rows.loops._vectors import (
     run,
 )
 
-# A row is updated until its gap is within the first. At most the second number of Newton steps follow.
-_NEAR, _STEPS = 1e-4, 2
+# At most this many Newton steps follow the updates of a row.
+_STEPS = 2
 
 
 def csr_place(
@@ -65,6 +65,7 @@ def _place(special: int) -> Any:
         one, two, far = np.empty(k, V.dtype), np.empty(k, V.dtype), np.empty(k, V.dtype)
         whole = v.sum()
         steps = min(_STEPS, (max_rounds - 1) // 3) if k <= NEWTON_MOST else 0
+        exact = min(EXACT, tol)
         work = np.zeros((5, k)), np.zeros((1, k * (k + 1) // 2)), np.zeros(1)
         for i in range(indptr.size - 1):
             h, begin, end = out[i], indptr[i], indptr[i + 1]
@@ -75,54 +76,46 @@ def _place(special: int) -> Any:
                 h[t] = mass / whole if v[t] > 0 else 0.0
             if mass == 0:
                 continue
-            tried, limit, rounds = steps == 0, max(_NEAR, tol) if steps else tol, 0
-            while True:
-                at, new, what, loss = h, one, _HERE, 0.0
-                while rounds < max_rounds:
-                    rounds += 1
-                    # new = the update of at, value = the divergence at it without constants, worst = the largest
-                    # factor
-                    new[:] = 0
-                    value, worst = 0.0, 0.0
-                    for first in range(begin, end, together):
-                        m = min(together, end - first)
-                        if special > 0:
-                            row_products(q, at, V, indices, first, m, special)
-                        else:
-                            plain_products(q, at, V, indices, first, m)
-                        value -= _log_ratios(data, first, q, m, least)
-                        if special > 0:
-                            add_rows(q, new, V, indices, first, m, special)
-                        else:
-                            add_plain_rows(q, new, V, indices, first, m)
-                    for t in range(k):
-                        factor = new[t] / v[t] if v[t] > 0 else 0.0
-                        worst = max(worst, factor)
-                        new[t] = at[t] * factor
-                        value += at[t] * v[t]
-                    if what == _NEXT:
-                        _further(h, one, two, far, v, mass)
-                        at, new, what = far, one, _FAR
-                    elif what == _FAR:
-                        h[:] = one if value <= loss else two
-                        at, new, what = h, one, _HERE
-                    elif rounds == 1:  # from now on h'v is the row's sum
-                        h[:] = one
-                    elif worst <= 1 + limit or rounds + 2 > max_rounds:
-                        h[:] = one
-                        break
+            at, new, what, loss = h, one, _HERE, 0.0
+            for rounds in range(1, max_rounds + 1):
+                # new = the update of at, value = the divergence at it without constants, worst = the largest
+                # factor
+                new[:] = 0
+                value, worst = 0.0, 0.0
+                for first in range(begin, end, together):
+                    m = min(together, end - first)
+                    if special > 0:
+                        row_products(q, at, V, indices, first, m, special)
                     else:
-                        loss = value
-                        at, new, what = one, two, _NEXT
-                if tried:
+                        plain_products(q, at, V, indices, first, m)
+                    value -= _log_ratios(data, first, q, m, least)
+                    if special > 0:
+                        add_rows(q, new, V, indices, first, m, special)
+                    else:
+                        add_plain_rows(q, new, V, indices, first, m)
+                for t in range(k):
+                    factor = new[t] / v[t] if v[t] > 0 else 0.0
+                    worst = max(worst, factor)
+                    new[t] = at[t] * factor
+                    value += at[t] * v[t]
+                if what == _NEXT:
+                    _further(h, one, two, far, v, mass)
+                    at, new, what = far, one, _FAR
+                elif what == _FAR:
+                    h[:] = one if value <= loss else two
+                    at, new, what = h, one, _HERE
+                elif rounds == 1:  # from now on h'v is the row's sum
+                    h[:] = one
+                elif worst <= 1 + tol or rounds + 2 > max_rounds:
+                    h[:] = one
                     break
-                tried, limit, gap = True, tol, np.inf
+                else:
+                    loss = value
+                    at, new, what = one, two, _NEXT
+            if steps:
                 known = _known_sum(data, indices, begin, end, V)
-                for _ in range(steps):
-                    helped, gap = _newton_step(data, indices, begin, end, V, v, h, known, least, work)
-                    if not helped:
-                        break
-                if gap <= tol:
+            for _ in range(steps):
+                if not _newton_step(data, indices, begin, end, V, v, h, known, least, exact, work):
                     break
 
     return place
@@ -141,10 +134,10 @@ def _known_sum(data, indices, begin, end, V):
 
 
 @_compile
-def _newton_step(data, indices, begin, end, V, v, h, mass, least, work):
+def _newton_step(data, indices, begin, end, V, v, h, mass, least, exact, work):
     """Move h towards the minimum of the quadratic model of its divergence, in float64; return whether that helped.
 
-    The second value returned is the gap before the step. ``mass`` is the row's sum over the columns that V has.
+    ``mass`` is the row's sum over the columns that V has.
     """
     points, Q, enough = work
     here, there, slope = points[0], points[1:2], points[2:3]
@@ -177,9 +170,9 @@ def _newton_step(data, indices, begin, end, V, v, h, mass, least, work):
             worst = max(worst, 1 - slope[0, t] / v[t])
         else:
             slope[0, t] = 0.0
-    if worst <= 1 + EXACT:
-        return False, worst - 1
-    enough[0] = INNER_SHARE * EXACT * mass
+    if worst <= 1 + exact:
+        return False
+    enough[0] = INNER_SHARE * 10 * exact * mass
     clipped_steps(Q, there, slope, enough, INNER_ROUNDS)
     reach = 1.0
     while reach >= SHORTEST:
@@ -196,9 +189,9 @@ def _newton_step(data, indices, begin, end, V, v, h, mass, least, work):
         if gain >= 0:
             for t in range(k):
                 h[t] = here[t] + reach * (there[0, t] - here[t])
-            return gain > 0, worst - 1
+            return gain > 0
         reach *= SHORTER
-    return False, worst - 1
+    return False
 
 
 @_compile
