@@ -56,7 +56,7 @@ format: $(VENV)/.test
 	$(BIN)/ruff format .
 
 doctest: $(VENV)/.test
-	$(BIN)/python -m pytest --doctest-modules src/labelfold --ignore-glob '*/_triton_*.py'  # they need a GPU
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --doctest-modules src/labelfold --ignore-glob '*/_triton_*.py'  # they need a GPU
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

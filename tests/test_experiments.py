@@ -21,6 +21,7 @@ def experiment(monkeypatch):
     return importlib.import_module
 
 
+@pytest.mark.slow
 def test_two_stage(experiment, tmp_path, monkeypatch):
     two_stage = experiment("two_stage")
     page = two_stage.main(["--quick", "--output", str(tmp_path)])
@@ -207,6 +208,7 @@ def test_nsdr_looks_at_no_test_label(experiment):
         assert right == pytest.approx(1 - flipped)
 
 
+@pytest.mark.slow
 def test_nsdr_grid(experiment, tmp_path):
     nsdr_grid = experiment("nsdr_grid")
     quick = ["--quick", "--output", str(tmp_path)]

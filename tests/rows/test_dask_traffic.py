@@ -19,17 +19,20 @@ FEW, MANY, D = 4_000, 64_000, 6
 
 METHODS = [
     LDA(),
+    DRSVM(2, max_iter=3),
+    KLNMF(2, max_iter=3),
+    CNMF(2, max_iter=3),
+]
+SLOWER = [
     PCALS(2),
     PCALS(2, max_gram_bytes=0),
     SSDR(2),
-    DRSVM(2, max_iter=3),
     DRSVM(2, max_iter=3, nonnegative=True),
     LSDR(2, max_iter=3, max_gram_bytes=0),
-    KLNMF(2, max_iter=3),
     SSNMF(2, max_iter=3, init="nndsvda"),
-    CNMF(2, max_iter=3),
     NMFAlpha(2, max_iter=3),
 ]
+METHODS += [pytest.param(method, marks=pytest.mark.slow) for method in SLOWER]
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +97,7 @@ def test_a_fit_moves_nothing_of_the_size_of_the_rows(method, moved, tables, monk
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("method", [DRSVM(2, max_iter=3), LSDR(2, max_iter=3), CNMF(2, max_iter=3)], ids=str)
+@pytest.mark.parametrize("method", [DRSVM(2, max_iter=3), LSDR(2, max_iter=3)], ids=str)
 def test_what_is_kept_of_the_rows_stays_on_the_workers(method, tables):
     X, y = tables[FEW]
     method.fit(X, y)
