@@ -149,19 +149,21 @@ def _nmf_alpha_tuned() -> list[Cell]:
             continue
         about = [word for word in (form, length) if word not in ("unit", "as-placed")]
         about += ["unit rows"] * (length == "unit")
-        cells.append(
-            Cell(
-                "Table 2",
-                dataset,
-                ", ".join([method, "tuned", *about]),
-                f"{share}% labelled",
-                float(best[0]["published"]),
-                None,
-                values(best),
-                same_data=dataset not in SUBSTITUTES["nmf-alpha"],
-            )
-        )
+        cells.append(_of_table_2(dataset, ", ".join([method, "tuned", *about]), share, best))
     return cells
+
+
+def _of_table_2(dataset: str, method: str, share: str, best: list[Row]) -> Cell:
+    return Cell(
+        "Table 2",
+        dataset,
+        method,
+        f"{share}% labelled",
+        float(best[0]["published"]),
+        None,
+        values(best),
+        same_data=dataset not in SUBSTITUTES["nmf-alpha"],
+    )
 
 
 def _validation(row: Row) -> float:
@@ -177,18 +179,7 @@ def _nmf_alpha_once() -> list[Cell]:
     ).items():
         sizes = grouped(own, lambda row: (parameter(row, "r"),))
         best = max(sizes.values(), key=lambda rows: np.mean([float(row["relative"]) for row in rows]))
-        cells.append(
-            Cell(
-                "Table 2",
-                dataset,
-                method,
-                f"{share}% labelled",
-                float(best[0]["published"]),
-                None,
-                values(best),
-                same_data=dataset not in SUBSTITUTES["nmf-alpha"],
-            )
-        )
+        cells.append(_of_table_2(dataset, method, share, best))
     return cells
 
 

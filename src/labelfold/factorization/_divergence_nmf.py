@@ -31,9 +31,9 @@ class DivergenceNMF(NonnegativeParts):
         refuse_negative(rows, rows.sum(count_negative), estimator=type(self).__name__)
         V = np.ascontiguousarray(self.components_.T)
         root = self._root() if self.corrected else np.empty((0, 0))
-        return rows.map(
-            _place, shared=(V, V.sum(axis=0), least_squares_fit(V), root, _PLACE_TOL, _PLACE_ROUNDS)
-        )
+        # Sparse rows start elsewhere: for a few of them the fit would cost more than all the rest.
+        fit = np.empty((0, V.shape[1])) if rows.is_sparse else least_squares_fit(V)
+        return rows.map(_place, shared=(V, V.sum(axis=0), fit, root, _PLACE_TOL, _PLACE_ROUNDS))
 
     def _survey(self, rows: Rows) -> Margins:
         """Check that X can be factorised, and return its sums, in one pass."""

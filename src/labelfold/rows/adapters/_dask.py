@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from operator import itemgetter
 from typing import Any
 
@@ -91,10 +91,10 @@ class DaskRows(Rows):
     def spread(self, index: np.ndarray, values: Any, rest: Any = 0) -> Any:
         """Return a row-aligned array, created on the workers; each gets only the values of its own rows."""
         index, values = np.asarray(index), np.asarray(values)
-        parts = []
-        for start, stop in self._spans():
-            inside = (index >= start) & (index < stop)
-            parts.append(_made(spread_values, 0, stop - start, index[inside] - start, values[inside], rest))
+        parts = [
+            _made(spread_values, 0, stop - start, index[inside] - start, values[inside], rest)
+            for _, start, stop, inside in self._shares(index)
+        ]
         return self._assemble(list(dask.persist(*parts)), (values.shape[1:], values.dtype))
 
     def each(self, f: Callable[..., Any], *aligned: Any) -> Any:
@@ -121,17 +121,22 @@ class DaskRows(Rows):
         if not isinstance(h, da.Array):
             return super().result(h, f, at)
         index, values = (np.zeros(0, dtype=np.int64), None) if at is None else (at[0], np.asarray(at[1]))
-        columns, parts = self._parts(h), []
-        for i, (start, stop) in zip(self._occupied(), self._spans(), strict=True):
-            inside = (index >= start) & (index < stop)
-            new = None if values is None else values[inside]
-            parts.append(_replaced(columns[i], f, index[inside] - start, new))
+        columns = self._parts(h)
+        parts = [
+            _replaced(columns[i], f, index[inside] - start, None if values is None else values[inside])
+            for i, start, _, inside in self._shares(index)
+        ]
         about = (
             np.empty((1, *h.shape[1:]), dtype=h.dtype)
             if f is None
             else f(np.zeros((1, *h.shape[1:]), h.dtype))
         )
         return self._assemble(list(dask.persist(*parts)), (about.shape[1:], about.dtype))
+
+    def _shares(self, index: np.ndarray) -> Iterator[tuple[int, int, int, np.ndarray]]:
+        """Yield number, start and stop of each chunk that contains rows, and a mask of the rows at index in it."""
+        for i, (start, stop) in zip(self._occupied(), self._spans(), strict=True):
+            yield i, start, stop, (index >= start) & (index < stop)
 
     def _spans(self) -> list[tuple[int, int]]:
         return [(int(self._ends[i]), int(self._ends[i + 1])) for i in self._occupied()]
