@@ -162,7 +162,7 @@ def run_tsvm(task: Task, cut: Split, percent: int, weight: float) -> Outcome:
     return Outcome(score(task.y[cut.validation], validation), score(task.y_test, test), C)
 
 
-def run_lda(task: Task, cut: Split, percent: int, weight: float) -> Outcome:
+def run_lda(task: Task, cut: Split, percent: int, weight: float, costs: Sequence[float] = COSTS) -> Outcome:
     """Project onto the directions of LDA from the labelled rows; for several labels onto one direction each."""
     known = cut.train[: cut.n_labelled(percent)]
     X, y = task.X[known].astype(np.float64), task.y[known]
@@ -172,7 +172,7 @@ def run_lda(task: Task, cut: Split, percent: int, weight: float) -> Outcome:
     places = place(
         task, cut, percent, lambda X: np.hstack([m.transform(X.astype(np.float64)) for m in models])
     )
-    return classify(task, cut, percent, places)
+    return classify(task, cut, percent, places, costs)
 
 
 def run_reduced(task: Task, cut: Split, percent: int, method: str, k: int, weight: float | None) -> Outcome:

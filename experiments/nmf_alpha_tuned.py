@@ -24,16 +24,17 @@ import numpy as np
 
 import labelfold
 from common import Results, one_thread, result_folder, words
-from nmf_alpha import Machine, classify, place, root_mean_square, run_svm, supervised
+from nmf_alpha import Machine, classify, place, root_mean_square, run_lda, run_svm, supervised
 from nmf_alpha_sets import FORMS, LABELS, RANKS, TABLE_2, Split, Task, hidden, read, score, split
 from nmf_alpha_tuned_report import write_report
 
 # Supervision as multiples of the weight at which rows and directions sum to the same.
 MULTIPLES = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0)
 SHORT = MULTIPLES[:6]
-SSNMF_WEIGHTS = (0.01, 0.1, 1.0, 10.0)
+OTHER_WEIGHTS = {"SSNMF": (0.01, 0.1, 1.0, 10.0), "LDA": (0.0001, 0.001, 0.01)}  # as in nmf_alpha.py
 # C of the SVMs that give the directions, and of the last SVM, for rows with a mean squared length of 1.
-FIRST, COSTS = (0.01, 1.0), (0.1, 1.0, 10.0, 100.0)
+FIRST = {"news": (0.01, 1.0), "mnist": (1.0, 100.0), "aviation": (0.01, 1.0)}
+COSTS = (0.1, 1.0, 10.0, 100.0)
 # Iterations of NMF and of fits without a path, which start where it does; of a step of a path; and of a step of a
 # joint path, of which an iteration makes ten passes.
 START, STEP, JOINT_STEP = 200, 40, 4
@@ -48,7 +49,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "NMF-alpha, joint": {"joint": True},
     "NMF-alpha, kernel": {"kernel": "rbf"},
 }
-OTHERS = ("SSNMF", "CNMF", "SVM")
+OTHERS = ("SSNMF", "CNMF", "LDA", "SVM")
+RAW = ("LDA", "SVM")  # without r
 METHODS = ("NMF", *VARIANTS, *OTHERS)
 LENGTHS = ("as-placed", "unit")  # of the rows that the last SVM is trained on
 SHARES = ("few", "some", "all")
@@ -65,7 +67,7 @@ class Plan:
     forms: tuple[str, ...] = ("unit",)  # of the newsgroups
     shares: tuple[str, ...] = SHARES  # of labels, as in the paper
     lengths: tuple[str, ...] = LENGTHS[:1]
-    first: tuple[float, ...] = FIRST
+    first: tuple[float, ...] | None = None
     percents: tuple[int, ...] | None = None  # others
     most_rows: int | None = None
 
@@ -109,11 +111,11 @@ def jobs(plan: Plan) -> Iterator[Job]:
         ranks = plan.ranks or RANKS[name]
         percents = plan.percents or [LABELS[name][SHARES.index(share)] for share in plan.shares]
         for form, k, seed, method, percent in product(forms, ranks, plan.splits, plan.methods, percents):
-            if method == "SVM" and k != ranks[0]:
+            if method in RAW and k != ranks[0]:
                 continue
-            tried = plan.first if method in VARIANTS and not method.endswith("perceptron") else (None,)
-            for first in tried:
-                yield Job(name, form, 0 if method == "SVM" else k, seed, method, percent, first)
+            guided = method in VARIANTS and not method.endswith("perceptron")
+            for first in (plan.first or FIRST[name]) if guided else (None,):
+                yield Job(name, form, 0 if method in RAW else k, seed, method, percent, first)
 
 
 @lru_cache(maxsize=1)
@@ -184,15 +186,18 @@ def run_factors(task: Task, cut: Split, job: Job, plan: Plan) -> list[dict[str, 
 
 
 def run_other(task: Task, cut: Split, job: Job, plan: Plan) -> list[dict[str, Any]]:
-    """Run SSNMF with each trade-off, CNMF, or an SVM on raw inputs."""
-    if job.method == "SVM":
-        found = run_svm(task, cut, job.percent, COSTS)
-        return [tuned_row(job, LENGTHS[0], found.test, found.validation, 0.0, found.C)]
-    weights = SSNMF_WEIGHTS if job.method == "SSNMF" else (0.0,)
+    """Run SSNMF or LDA with each trade-off, CNMF, or an SVM on raw inputs."""
     reached = {}
-    for weight in weights:
-        transform = supervised(task, cut, job.percent, job.method, job.k, weight)
-        reached[weight] = classify(task, cut, job.percent, place(task, cut, job.percent, transform), COSTS)
+    for weight in OTHER_WEIGHTS.get(job.method, (0.0,)):
+        if job.method == "SVM":
+            reached[weight] = run_svm(task, cut, job.percent, COSTS)
+        elif job.method == "LDA":
+            reached[weight] = run_lda(task, cut, job.percent, weight, COSTS)
+        else:
+            transform = supervised(task, cut, job.percent, job.method, job.k, weight)
+            reached[weight] = classify(
+                task, cut, job.percent, place(task, cut, job.percent, transform), COSTS
+            )
     rows = [
         {
             "part": "Path",

@@ -15,7 +15,8 @@ VARIANTS = tuple(
     f"{TUNED}, {name}"
     for name in ("path to 0.01", "path up", "no path", "perceptron", "logistic", "joint", "kernel")
 )
-OTHERS = ("NMF", "SSNMF", "CNMF", "SVM", "TSVM")
+RIVALS = ("NMF", "PCA", "SSNMF", "CNMF")
+OTHERS = (*RIVALS, "LDA", "SVM", "TSVM")
 FORMS = {
     "unit": "rows of unit length",
     "tf-idf": "tf-idf",
@@ -78,6 +79,11 @@ class Table:
         """Return a cell, None where there is none."""
         return self.cells.get((name, form, str(percent), str(k), length, method))
 
+    @property
+    def names(self) -> list[str]:
+        """The sets on which NMF-alpha was tuned."""
+        return [name for name in LABELS if self.ranks(name, TUNED)]
+
     def ranks(self, name: str, method: str, form: str = "unit") -> list[int]:
         """Return the numbers of components that a method was run with."""
         return sorted({int(key[3]) for key in self.cells if key[:2] == (name, form) and key[5] == method})
@@ -136,34 +142,35 @@ def write_report(results: Results, path: Path) -> None:
     """Make the page from the rows alone."""
     page = Report(path)
     table = read_table(results.path)
-    names = [name for name in LABELS if any(key[0] == name and key[5] == TUNED for key in table.cells)]
     page.text(
         "# NMF-alpha, tuned as in its paper",
         "Y. Cho, L. K. Saul, *Nonnegative matrix factorization for semi-supervised dimensionality reduction*, 2011. "
         "Made by `python experiments/nmf_alpha_tuned.py` from `nmf_alpha_tuned.csv`; sets, splits and scores are "
         "those of [nmf_alpha.md](nmf_alpha.md).",
         "Chosen on the validation rows of each split, for each number of components r and each share of labels: the "
-        "supervision of NMF-alpha and of SSNMF, the C of the SVMs that give the directions (0.01, 1), and the C of "
-        "the last SVM (0.1, 1, 10, 100). The supervision of NMF-alpha is in units of the sum of X over that of S'X. "
-        "It falls along a path, 3, 1, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0, 40 iterations each, and every fit goes "
-        "on from the factors of the one before; the first starts where NMF starts, which has 200 iterations. With 0 "
-        "the objective is NMF's, but the start is another.",
-        "Variants: *path to 0.01* ends there, and has C = 1 for the directions and 1, 10, 100 for the last SVM; *path "
-        "up* has the values in rising order from the factors of NMF; *no path* has 200 iterations from NMF's start "
-        "for each value; *perceptron* and *logistic* have other directions; *joint* learns the directions with the "
-        "factors; *kernel* factorises RBF kernel values with 1,000 landmarks. NMF, SSNMF (tuned once a set), CNMF, SVM "
-        "and TSVM are those of nmf_alpha.csv where they were not run again. Numbers are means over splits ± their "
-        "standard deviation, five splits unless said.",
-        "What was looked at before a choice: validation scores of the first split of the newsgroups with r = 32, with "
-        "5% labels for the direction of the path, its values and its iterations, with 10% for the values of both C. "
-        "Test scores of the first splits had been seen when the path was extended to 0 (the splits with 5% labels had "
-        "chosen its last value, 0.01), when both C were given other values (the last one had been at the end of its "
-        "grid) and when other words and shares of labels were tried.",
+        "supervision of NMF-alpha and of SSNMF, the C of the SVMs that give the directions (0.01 and 1 on the "
+        "newsgroups, 1 and 100 on MNIST, where both were run), and the C of the last SVM (0.1, 1, 10, 100), all for "
+        "rows with a mean squared length of 1. The supervision of NMF-alpha is in units of the sum of X over that of "
+        "S'X. It falls along a path, 3, 1, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0, 40 iterations each, and every fit "
+        "goes on from the factors of the one before; the first starts where NMF starts, which has 200 iterations. "
+        "With 0 the objective is NMF's, but the start is another.",
+        "Variants: *path to 0.01* ends there, and has C = 1 for the directions and 1, 10, 100 for the last SVM; "
+        "*path up* has the values in rising order from the factors of NMF; *no path* has 200 iterations from NMF's "
+        "start for each value; *perceptron* and *logistic* have other directions; *joint* learns the directions with "
+        "the factors; *kernel* factorises RBF kernel values with 1,000 landmarks. NMF, SSNMF (tuned once a set), "
+        "CNMF, PCA, LDA, SVM and TSVM are those of nmf_alpha.csv where they were not run again. Numbers are means "
+        "over splits ± their standard deviation, five splits unless said.",
+        "What was looked at before a choice: validation scores of the first split of the newsgroups with r = 32, "
+        "with 5% labels for the direction of the path, its values and its iterations, with 10% for both C; "
+        "and of MNIST with r = 32 and 10%. "
+        "Test scores of the first splits had been seen when the path was extended to 0 (the splits with 5% labels "
+        "had chosen its last value, 0.01), when both C were given other values (the last one had been at the end of "
+        "its grid) and when other words and shares of labels were tried.",
     )
-    for name in names:
+    for name in table.names:
         _published(page, table, name)
         _by_rank(page, table, name)
-        _above(page, table, name)
+        write_compared(page, table, name)
         _variants(page, table, name)
         _multiples(page, results, table, name)
     _lengths(page, table)
@@ -209,28 +216,35 @@ def _by_rank(page: Report, table: Table, name: str) -> None:
     page.table(["method, labels", *(f"r = {k}" for k in ranks)], lines)
 
 
-def _above(page: Report, table: Table, name: str) -> None:
-    """Say in how many settings the tuned method is above another, and list those in which it is not."""
+def compared(table: Table, name: str) -> tuple[list[tuple[str, ...]], list[tuple[str, str]]]:
+    """Return in how many settings the tuned method is above each other one, and the settings in which it is not."""
     lines, below = [], []
-    for other in OTHERS[:3]:
+    for other in RIVALS:
         found = table.differences(name, TUNED, other)
         if not found:
             continue
-        lines.append((other, *summary(found)))
+        lines.append((f"{TITLES[name]}, {other}", *summary(found)))
         below += [
-            (f"{other}, {percent}%, r = {k}", _shown(less))
+            (f"{TITLES[name]}, {other}, {percent}%, r = {k}", _shown(less))
             for (percent, k), less in found.items()
             if less.mean() <= 0
         ]
+    return lines, below
+
+
+def write_compared(page: Report, table: Table, *names: str) -> None:
+    """Write both tables of `compared`, for some sets or all."""
+    tables = [compared(table, name) for name in names or table.names]
     page.text(
-        "In how many settings (share of labels and r) NMF-alpha is above, on the splits that both have; in how many by "
-        "more than the deviation of the difference over splits; in how many below by more than it; the mean, least "
-        "and largest difference:"
+        "In how many settings (share of labels and r) tuned NMF-alpha is above, on the splits that both have; in how "
+        "many above or below by more than the deviation of the difference over splits; the mean, least and largest "
+        "difference:"
     )
-    page.table(["than", "above", "clearly above", "clearly below", "mean", "least", "largest"], lines)
-    if below:
+    head = ["set, above", "settings", "clearly above", "clearly below", "mean", "least", "largest"]
+    page.table(head, [line for lines, _ in tables for line in lines])
+    if below := [line for _, lines in tables for line in lines]:
         page.text("Where it is not above, the difference:")
-        page.table(["than", "difference"], below)
+        page.table(["set, than, labels, r", "difference"], below)
 
 
 def summary(found: dict[tuple[int, int], np.ndarray]) -> tuple[str, ...]:
@@ -260,10 +274,10 @@ def _multiples(page: Report, results: Results, table: Table, name: str) -> None:
     groups: dict[tuple, dict[str, list[float]]] = {}
     for row in results.select(part="Path", dataset=name):
         said = dict(word.split("=", 1) for word in row["parameters"].split())
-        if row["method"] in (TUNED, *VARIANTS[1:], "SSNMF") and said["form"] == "unit":
-            if said["length"] == "as-placed":
-                key = row["method"], int(said["labels"]), int(said["r"]), said.get("first", "")
-                groups.setdefault(key, {}).setdefault(said["multiple"], []).append(float(row["ours"]))
+        shown = row["method"] in (TUNED, *VARIANTS[1:], "SSNMF")
+        if shown and (said["form"], said["length"]) == ("unit", "as-placed"):
+            key = row["method"], int(said["labels"]), int(said["r"]), said.get("first", "")
+            groups.setdefault(key, {}).setdefault(said["multiple"], []).append(float(row["ours"]))
     page.text("Validation score by supervision, mean over splits, and what the splits chose:")
     values = sorted({m for group in groups.values() for m in group}, key=float)
     lines = []
@@ -307,8 +321,6 @@ def _forms(page: Report, table: Table) -> None:
     )
     settings = sorted(
         {(int(k[2]), int(k[3]), k[5]) for k in table.cells if k[0] == "news" and k[1] != "unit"}
-        if table.cells
-        else ()
     )
     lines = []
     for percent, k, method in settings:
