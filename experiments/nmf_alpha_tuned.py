@@ -41,13 +41,16 @@ START, STEP, JOINT_STEP = 200, 40, 4
 # The variants of NMF-alpha: what the estimator is given.
 VARIANTS: dict[str, dict[str, Any]] = {
     "NMF-alpha": {},
-    "NMF-alpha, path to 0.01": {},
     "NMF-alpha, path up": {},
     "NMF-alpha, no path": {},
     "NMF-alpha, perceptron": {"directions": "perceptron"},
     "NMF-alpha, logistic": {"directions": "logistic"},
     "NMF-alpha, joint": {"joint": True},
     "NMF-alpha, kernel": {"kernel": "rbf"},
+}
+ENDS = ", path to 0.01"  # a variant whose path ends there
+VARIANTS |= {
+    name + ENDS: VARIANTS[name] for name in VARIANTS if name.split(", ")[-1] not in ("path up", "no path")
 }
 OTHERS = ("SSNMF", "CNMF", "LDA", "SVM")
 RAW = ("LDA", "SVM")  # without r
@@ -72,7 +75,14 @@ class Plan:
     most_rows: int | None = None
 
 
-QUICK = Plan(methods=METHODS, splits=(0,), ranks=(4,), shares=("few",), lengths=LENGTHS, most_rows=300)
+QUICK = Plan(
+    methods=tuple(m for m in METHODS if not m.endswith(ENDS)),
+    splits=(0,),
+    ranks=(4,),
+    shares=("few",),
+    lengths=LENGTHS,
+    most_rows=300,
+)
 
 
 class Job(NamedTuple):
@@ -113,7 +123,7 @@ def jobs(plan: Plan) -> Iterator[Job]:
         for form, k, seed, method, percent in product(forms, ranks, plan.splits, plan.methods, percents):
             if method in RAW and k != ranks[0]:
                 continue
-            guided = method in VARIANTS and not method.endswith("perceptron")
+            guided = method in VARIANTS and "perceptron" not in method
             for first in (plan.first or FIRST[name]) if guided else (None,):
                 yield Job(name, form, 0 if method in RAW else k, seed, method, percent, first)
 
@@ -134,7 +144,7 @@ def fitted(task: Task, cut: Split, job: Job, start: Any) -> Iterator[tuple[float
     known = X[: cut.n_labelled(job.percent)]
     C = (job.first or 1.0) / root_mean_square(known) ** 2
     options = {"C": C, "tol": 0.0, "corrected": False, **VARIANTS[job.method]}
-    multiples = SHORT if job.method == "NMF-alpha, path to 0.01" else MULTIPLES
+    multiples = SHORT if job.method.endswith(ENDS) else MULTIPLES
     if job.method == "NMF-alpha, no path":
         for multiple in multiples:
             yield multiple, labelfold.NMFAlpha(job.k, **options, max_iter=START).path(X, y, [multiple])[0]
@@ -152,7 +162,7 @@ def run(job: Job, plan: Plan) -> list[dict[str, Any]]:
     begun = time.process_time()
     rows = (run_other if job.method in OTHERS else run_factors)(task, cut, job, plan)
     known = dict(zip(LABELS[job.name], TABLE_2[job.name], strict=True))
-    held = job.method in ("NMF-alpha", "NMF-alpha, path to 0.01") and job.percent in known
+    held = job.method in ("NMF-alpha", "NMF-alpha" + ENDS) and job.percent in known
     published = known[job.percent][0] if held else ""
     for row in rows:
         row.update(dataset=job.name, source=task.source, method=job.method, seed=job.seed)
