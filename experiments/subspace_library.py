@@ -1,8 +1,8 @@
 """Tables 1 and 3 once more, as the library chooses: PCALS("cv") as it comes, and the same rule for the kernel form.
 
 The rule (logarithmic loss, all numbers of directions up to 32, folds drawn three times, the weight "auto") was chosen
-on other sets, see subspace_choice.py. The kernel form chooses its width with it, from one draw of the folds; its
-weight is the paper's.
+on other sets, see subspace_choice.py. Of the paper's six widths the kernel form takes the one with the least loss,
+which is KernelPCALS("cv", repeats=1) fitted with each width, with features that the draws share.
 """
 
 from __future__ import annotations
@@ -12,15 +12,17 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from sklearn.model_selection import StratifiedKFold
 
 from common import Results, seconds, words
 from labelfold import PCALS
-from subspace_methods import KERNEL_WEIGHT, WIDTHS, Rows, Task, pursuits
+from subspace_choice import AUTO, FOLDS
+from subspace_methods import WIDTHS, Rows, Task, pursuits
 
 SUFFIX = ", library's choice"
 SIZES = tuple(range(1, 33))
-# Sets of the kernel form: kernels of the others take longer, and their paper's figures are reached.
-KERNEL_SETS = ("Breast-cancer", "Waveform")
+# Sets of the kernel form; on the others the paper's choice is already better than the paper.
+KERNEL_SETS = ("Breast-cancer", "Waveform", "Image", "USPS", "BCI", "Text")
 
 
 def linear(data: Rows, known: np.ndarray) -> tuple[np.ndarray, str]:
@@ -34,20 +36,23 @@ def linear(data: Rows, known: np.ndarray) -> tuple[np.ndarray, str]:
     return model.predict(data.X) > 0, about
 
 
-def kernel(data: Rows, tasks: Sequence[Task], widths: Sequence[float] = WIDTHS) -> tuple[np.ndarray, str]:
+def kernel(data: Rows, task: Task, seed: int, widths: Sequence[float] = WIDTHS) -> tuple[np.ndarray, str]:
     """Return the side of every row asked for by the width and size of least loss on the folds, and what these are."""
-    whole, folds = tasks[0], tasks[1:]
+    y = data.y[task.known]
+    split = StratifiedKFold(FOLDS, shuffle=True, random_state=seed).split(y[:, None], y)
+    folds = [Task(task.known[train], task.known[test]) for train, test in split]
     lost: dict[tuple[float, int], list[float]] = defaultdict(list)
+    weights = {}
     for width in widths:
         rows = data.features(width)
+        weights[width] = AUTO * y.var() * rows.shape[1] / float(np.einsum("ij,ij->", rows, rows))
         sizes = tuple(p for p in SIZES if p <= rows.shape[1])
-        for text, i, values in pursuits(data, folds, rows, KERNEL_WEIGHT, sizes, is_principal=True):
+        for text, i, values in pursuits(data, folds, rows, weights[width], sizes, is_principal=True):
             margin = values * data.y[folds[i].asked]
             lost[width, int(text.split("=")[1])].extend(np.logaddexp(0.0, -2 * margin))
-    best = min(lost, key=lambda key: float(np.mean(lost[key])))
-    rows = data.features(best[0])
-    made = pursuits(data, [whole], rows, KERNEL_WEIGHT, best[1:], is_principal=True)
-    return next(made)[2] > 0, words(kernel_width=best[0], p=best[1])
+    width, p = min(lost, key=lambda key: float(np.mean(lost[key])))
+    made = pursuits(data, [task], data.features(width), weights[width], (p,), is_principal=True)
+    return next(made)[2] > 0, words(kernel_width=width, p=p, reconstruction=float(weights[width]))
 
 
 def library(
@@ -73,7 +78,7 @@ def library(
                 spent, (sides, about) = seconds(lambda: linear(data, known))  # noqa: B023
                 sides = sides[asked]
             else:
-                spent, (sides, about) = seconds(lambda: kernel(data, tasks))  # noqa: B023
+                spent, (sides, about) = seconds(lambda: kernel(data, tasks[0], seed))  # noqa: B023
             value = published(method)
             results.add(
                 **key,
