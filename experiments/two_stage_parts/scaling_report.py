@@ -11,7 +11,7 @@ import numpy as np
 from common import Report, Results, parameter, slope
 from two_stage_parts.sets import Plan
 
-SOLVERS = {"direct": "o-", "lsqr": "s-", "iterations": "^-", "two-stage": "x-"}
+SOLVERS = {"direct": "oC0-", "lsqr": "sC1-", "iterations": "^C2-", "two-stage": "xC3-"}
 FIGURES = ("3 left", "3 right", "4", "5")
 
 
