@@ -1,0 +1,286 @@
+"""Fits and transforms on Dask workers beside NumPy on the same cores: seconds, ratios, bytes and passes.
+
+    python benchmarks/dask_workers.py                                   200,000 x 200 float32
+    python benchmarks/dask_workers.py --rows 2000000                    2,000,000 x 200, some minutes, 4 GB of memory
+    python benchmarks/dask_workers.py --only DRSVM                      only methods whose name contains this
+
+Workers are processes of one thread each on this machine. The rows are made on the workers, and again in this
+process for NumPy, which uses as many threads as there are workers. "2 : 1" is the time of one worker over that of
+two, "numpy" the time of two workers over that of NumPy. Bytes are those that the scheduler sends and receives during
+the fit on two workers; the client talks through the scheduler, so they are all bytes but those between workers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import dask.array as da
+import distributed
+import numpy as np
+from distributed.comm import tcp
+
+from _common import pinned
+from labelfold import DRSVM, KLNMF, LDA, PCALS, SSNMF
+from labelfold.rows.adapters._dask import DaskRows
+from labelfold.rows.adapters._local import LocalRows
+
+CLASSES, LABELLED, PARTS, CHUNKS = 10, 10_000, 16, 16
+
+
+def made(start: int, stop: int, d: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return non-negative rows that mix 16 parts with weights that depend on the class, and the classes."""
+    common = np.random.default_rng(0)
+    V = common.random((d, PARTS), dtype=np.float32) ** 4
+    taste = 0.2 + 2 * common.random((CLASSES, PARTS), dtype=np.float32) ** 2
+    rng = np.random.default_rng([1, start])
+    y = rng.integers(CLASSES, size=stop - start)
+    X = (taste[y] * rng.random((stop - start, PARTS), dtype=np.float32)) @ V.T
+    X += 0.5 * rng.random(X.shape, dtype=np.float32)
+    return X, y
+
+
+class Data(NamedTuple):
+    """Rows in memory or on workers, and their classes."""
+
+    X: Any
+    y: np.ndarray
+
+
+def in_memory(n: int, d: int) -> Data:
+    """Return all rows as a NumPy array."""
+    X, y = np.empty((n, d), dtype=np.float32), np.empty(n, dtype=np.int64)
+    for start, stop in cuts(n):
+        X[start:stop], y[start:stop] = made(start, stop, d)
+    return Data(X, y)
+
+
+def on_workers(client: Any, n: int, d: int, y: np.ndarray) -> Data:
+    """Return the same rows as a Dask array, whose chunks are in the memory of the workers."""
+    parts = [
+        da.from_delayed(_rows(start, stop, d), (stop - start, d), dtype=np.float32) for start, stop in cuts(n)
+    ]
+    X = client.persist(da.concatenate(parts))
+    distributed.wait(X)
+    return Data(X, y)
+
+
+def _rows(start: int, stop: int, d: int) -> Any:
+    import dask
+
+    return dask.delayed(_only_rows)(start, stop, d)
+
+
+def _only_rows(start: int, stop: int, d: int) -> np.ndarray:
+    return made(start, stop, d)[0]
+
+
+def cuts(n: int) -> list[tuple[int, int]]:
+    """Return the bounds of the chunks."""
+    ends = np.linspace(0, n, CHUNKS + 1).astype(int)
+    return list(zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True))
+
+
+class Counts:
+    """Bytes to and from the scheduler, passes, and seconds in passes."""
+
+    def __init__(self) -> None:
+        self.address = ""
+        self.reset()
+
+    def reset(self) -> None:
+        """Start again from 0."""
+        self.n_bytes, self.n_passes, self.in_passes = 0, 0.0, 0.0
+
+    @contextmanager
+    def watching(self, n: int) -> Iterator[None]:
+        """Count what the scheduler, which is in this process, reads and writes, and passes over all rows."""
+        write, read = tcp.TCP.write, tcp.read_bytes_rw
+        sweeps = {kind: kind.sweep for kind in (DaskRows, LocalRows)}
+
+        async def counted_write(comm: Any, *args: Any, **options: Any) -> Any:
+            n_bytes = await write(comm, *args, **options)
+            if comm.local_address == self.address:
+                self.n_bytes += n_bytes or 0
+            return n_bytes
+
+        async def counted_read(stream: Any, n_bytes: int) -> Any:
+            found = await read(stream, n_bytes)
+            if self.address.endswith(f":{stream.socket.getsockname()[1]}"):
+                self.n_bytes += n_bytes
+            return found
+
+        def timed(sweep: Callable) -> Callable:
+            def run(rows: Any, *args: Any, **options: Any) -> Any:
+                start = time.perf_counter()
+                try:
+                    return sweep(rows, *args, **options)
+                finally:
+                    if rows.shape[0] == n:
+                        self.in_passes += time.perf_counter() - start
+                        self.n_passes += 1
+
+            return run
+
+        tcp.TCP.write, tcp.read_bytes_rw = counted_write, counted_read
+        for kind, sweep in sweeps.items():
+            kind.sweep = timed(sweep)
+        try:
+            yield
+        finally:
+            tcp.TCP.write, tcp.read_bytes_rw = write, read
+            for kind, sweep in sweeps.items():
+                kind.sweep = sweep
+
+
+class Job(NamedTuple):
+    """A fit, or a transform by the model of an earlier fit."""
+
+    name: str
+    run: Callable[[Data, dict], Any]
+
+
+def jobs() -> list[Job]:
+    """Return the jobs."""
+
+    def fit(name: str, model: Any, n_labelled: int | None = None) -> Job:
+        def run(data: Data, models: dict) -> None:
+            y = data.y if n_labelled is None else np.where(np.arange(len(data.y)) < n_labelled, data.y, -1)
+            models[name.split(",")[0]] = model.fit(data.X, y)
+
+        return Job(name, run)
+
+    def transform(name: str) -> Job:
+        def run(data: Data, models: dict) -> None:
+            Z = models[name].transform(data.X)
+            if isinstance(Z, da.Array):
+                distributed.wait(Z.persist())
+
+        return Job(f"{name}.transform", run)
+
+    five = {"max_iter": 5, "tol": 0}
+    return [
+        fit("LDA", LDA()),
+        fit("LDA by iterations", LDA(max_gram_bytes=0, tol=1e-4)),
+        fit("PCALS", PCALS(8), LABELLED),
+        fit("DRSVM, 20 iterations", DRSVM(10, max_iter=20, tol=0), LABELLED),
+        fit("KLNMF, 5 iterations", KLNMF(PARTS, **five)),
+        fit("SSNMF, 5 iterations", SSNMF(PARTS, **five), LABELLED),
+        transform("LDA"),
+        transform("SSNMF"),
+    ]
+
+
+class Run(NamedTuple):
+    """Seconds of a run, seconds in passes, passes, and bytes to and from the scheduler."""
+
+    total: float
+    in_passes: float
+    n_passes: float
+    n_bytes: int
+
+
+def timed(job: Job, data: Data, models: dict, counts: Counts, repeat: int) -> Run:
+    """Return the fastest of some runs."""
+    runs = []
+    for _ in range(repeat):
+        counts.reset()
+        start = time.perf_counter()
+        job.run(data, models)
+        total = time.perf_counter() - start
+        runs.append(Run(total, counts.in_passes, counts.n_passes, counts.n_bytes))
+    return min(runs, key=lambda run: run.total)
+
+
+def measured(
+    chosen: list[Job], n: int, d: int, workers: list[int], repeat: int, counts: Counts
+) -> dict[tuple[str, str], Run]:
+    """Return a run of each job for NumPy and for each number of workers."""
+    runs: dict[tuple[str, str], Run] = {}
+    data = in_memory(n, d)
+    with counts.watching(n):
+        for threads in workers:
+            models: dict[str, Any] = {}
+            with pinned(threads):
+                for job in chosen:
+                    runs[job.name, f"numpy {threads}"] = timed(job, data, models, counts, repeat)
+                    say(job.name, f"numpy {threads}", runs)
+        y = data.y
+        del data
+        for n_workers in workers:
+            models = {}
+            with cluster(n_workers) as client, pinned(1):
+                counts.address = client.scheduler.address
+                data = on_workers(client, n, d, y)
+                warm = on_workers(client, 4_000, d, y[:4_000])
+                for job in chosen:
+                    job.run(warm, dict(models))  # imports, and compiled loops
+                    runs[job.name, f"dask {n_workers}"] = timed(job, data, models, counts, repeat)
+                    say(job.name, f"dask {n_workers}", runs)
+                del data
+    return runs
+
+
+def say(job: str, where: str, runs: dict[tuple[str, str], Run]) -> None:
+    """Print a run to standard error, to show progress."""
+    run = runs[job, where]
+    text = f"{job} on {where}: {run.total:.3f} s, of these {run.in_passes:.3f} s in {run.n_passes:.0f} passes"
+    print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def cluster(n_workers: int) -> Iterator[Any]:
+    """Give a client of workers that are processes with one thread."""
+    options = {"n_workers": n_workers, "threads_per_worker": 1, "memory_limit": 0}
+    with (
+        distributed.LocalCluster(**options, dashboard_address=None) as own,
+        distributed.Client(own) as client,
+    ):
+        yield client
+
+
+def report(chosen: list[Job], workers: list[int], runs: dict[tuple[str, str], Run]) -> None:
+    """Print a line for each job."""
+    few, many = workers[0], workers[-1]
+    names = [f"numpy {k}" for k in workers] + [f"dask {k}" for k in workers]
+    heads = "".join(f"{name:>9}" for name in names)
+    print(f"{'seconds':24}{heads}{f'{many} : {few}':>8}{'numpy':>7}{'passes':>8}{'kB':>9}{'kB/pass':>9}")
+    for job in chosen:
+        own = [runs[job.name, name] for name in names]
+        last, numpy = runs[job.name, f"dask {many}"], runs[job.name, f"numpy {many}"]
+        first = runs[job.name, f"dask {few}"]
+        seconds = "".join(f"{run.total:9.3f}" for run in own)
+        print(
+            f"{job.name:24}{seconds}{first.total / last.total:8.2f}{last.total / numpy.total:7.2f}"
+            f"{last.n_passes:8.0f}{last.n_bytes / 1e3:9.0f}{last.n_bytes / 1e3 / max(1, last.n_passes):9.1f}",
+            flush=True,
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--columns", type=int, default=200)
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--only", default="")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    fits = {job.name.partition(".")[0] for job in jobs() if options.only in job.name}
+    chosen = [
+        job for job in jobs() if job.name.split(".")[0].split(",")[0] in {f.split(",")[0] for f in fits}
+    ]
+    runs = measured(chosen, options.rows, options.columns, options.workers, options.repeat, Counts())
+    print(f"{options.rows:,} x {options.columns:,} float32")
+    report(chosen, options.workers, runs)
+
+
+if __name__ == "__main__":
+    main()
