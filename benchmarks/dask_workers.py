@@ -61,19 +61,16 @@ def in_memory(n: int, d: int) -> Data:
 
 
 def on_workers(client: Any, n: int, d: int, y: np.ndarray) -> Data:
-    """Return the same rows as a Dask array, whose chunks are in the memory of the workers."""
-    parts = [
-        da.from_delayed(_rows(start, stop, d), (stop - start, d), dtype=np.float32) for start, stop in cuts(n)
-    ]
+    """Return the same rows as a Dask array, whose chunks are in the memory of the workers, as many on each."""
+    workers = sorted(client.nthreads())
+    parts = []
+    for i, (start, stop) in enumerate(cuts(n)):
+        place = [workers[i * len(workers) // CHUNKS]]
+        made_there = client.submit(_only_rows, start, stop, d, workers=place, allow_other_workers=True)
+        parts.append(da.from_delayed(made_there, (stop - start, d), dtype=np.float32))
     X = client.persist(da.concatenate(parts))
     distributed.wait(X)
     return Data(X, y)
-
-
-def _rows(start: int, stop: int, d: int) -> Any:
-    import dask
-
-    return dask.delayed(_only_rows)(start, stop, d)
 
 
 def _only_rows(start: int, stop: int, d: int) -> np.ndarray:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
-from operator import getitem, itemgetter
 from typing import Any
 
 import dask
@@ -20,8 +19,11 @@ from labelfold.rows.adapters._dask_tasks import (
     Work,
     make_group,
     merge_reports,
+    part_of,
+    parts_of,
     pick_group,
     replaced,
+    report_of,
     run_group,
     sum_group,
     take_group,
@@ -76,12 +78,14 @@ class DaskRows(Rows):
                 run_group, g, sent, self._held(g), self._spans(g), *columns
             )
 
-        kept, report = self._computed(begin, aligned)
+        kept, report = self._computed(begin, aligned, getattr(f, "only_sums", False))
         self._checked = True
         return self._assemble(kept, report.about), report.sums.finish()
 
-    def _computed(self, begin: Callable[[], Make], aligned: tuple) -> tuple[Kept, Report]:
-        """Run a task for each group; the first result of each stays on its worker, the second ones are merged."""
+    def _computed(
+        self, begin: Callable[[], Make], aligned: tuple, only_sums: bool = False
+    ) -> tuple[Kept, Report]:
+        """Run a task for each group; the row results stay on their workers, the sums are merged."""
         for a in aligned:
             check_aligned(a, self.shape[0])
 
@@ -90,11 +94,12 @@ class DaskRows(Rows):
             columns = [self._column(a) for a in aligned]
             make = begin()
             runs = [make(g, [parts[g] for parts, _ in columns]) for g in range(len(self._groups))]
-            kept = [self._submit(itemgetter(0), g, task) for g, task in enumerate(runs)]
-            reports = self._tree([self._submit(itemgetter(1), g, task) for g, task in enumerate(runs)])
-            parts, reports = self._tasks.finish(kept, reports)
+            # Without row results the whole result is fetched, which saves a task.
+            reports = runs if only_sums else [self._submit(report_of, g, task) for g, task in enumerate(runs)]
+            kept = [] if only_sums else [self._tasks.kept(task) for task in runs]
+            parts, found = self._tasks.finish(kept, self._tree(reports))
             step = self._step(begin, [source for _, source in columns])
-            return Kept(self, parts, step), merge_reports(reports)
+            return Kept(self, parts, step), merge_reports(found)
 
         states = [kept for a in aligned if (kept := self._kept(a)) is not None]
         kept, report = steadily(run, self._tasks, self._groups, states)
@@ -105,7 +110,7 @@ class DaskRows(Rows):
     def _step(self, begin: Callable[[], Make], sources: list) -> Step | None:
         if self._tasks.client is None:
             return None
-        return Step(lambda g, columns: self._submit(itemgetter(0), g, begin()(g, columns)), sources)
+        return Step(lambda g, columns: begin()(g, columns), sources)
 
     def _tree(self, reports: list) -> list:
         """Merge neighbours, then the results of neighbours, in order, until a few are left to be fetched."""
@@ -152,9 +157,7 @@ class DaskRows(Rows):
         """Return another Dask array as row state, with copies: what it was computed from may be lost."""
 
         def start(g: int, _: list) -> Any:
-            return self._submit(
-                itemgetter(0), g, self._submit(make_group, g, _own, self._spans(g), columns[g])
-            )
+            return self._submit(make_group, g, _own, self._spans(g), columns[g])
 
         kept, _ = self._tasks.finish([start(g, []) for g in range(len(columns))], [])
         adopted = Kept(self, kept, Step(start))
@@ -169,7 +172,7 @@ class DaskRows(Rows):
         parts = [part if isinstance(part, Delayed) else dask.delayed(part) for part in kept.parts]
         zeros = (0,) * len(shape)
         graph = {
-            (name, i, *zeros): (getitem, part.key, j)
+            (name, i, *zeros): (part_of, part.key, j)
             for part, group in zip(parts, self._groups, strict=True)
             for j, i in enumerate(group.members)
         }
@@ -238,7 +241,7 @@ class DaskRows(Rows):
         own = kept
         groups = steadily(lambda: self._tasks.finish([], own.parts)[1], self._tasks, self._groups, [own])
         numbers = [i for group in self._groups for i in group.members]
-        pieces = [piece for group in groups for piece in group]
+        pieces = [piece for group in groups for piece in parts_of(group)]
         return np.concatenate([pieces[at] for at in np.argsort(numbers)])
 
     def pick(self, h: Any, index: np.ndarray) -> np.ndarray:

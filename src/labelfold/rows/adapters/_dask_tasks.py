@@ -38,15 +38,22 @@ class Report(NamedTuple):
     about: tuple | None
 
 
-def run_group(work: Shared, chunks: list, spans: np.ndarray, *columns: list) -> tuple[list, Report]:
+class Made(NamedTuple):
+    """The result of a task: for each chunk of a group its row results, and the sums of the group."""
+
+    parts: list
+    report: Report
+
+
+def run_group(work: Shared, chunks: list, spans: np.ndarray, *columns: Any) -> Made:
     """Return the row results of each chunk of a group, and the sums of all."""
     mapped, sums = [], []
     with threads.single_blas(), np.errstate(all="ignore"):
-        for chunk, (start, _), *aligned in zip(chunks, spans, *columns, strict=True):
+        for chunk, (start, _), *aligned in zip(chunks, spans, *map(parts_of, columns), strict=True):
             own, total = _run_chunk(work.value, chunk, int(start), aligned)
             mapped.append(own)
             sums.append(total)
-    return mapped, Report(merge(sums), _about(mapped))
+    return Made(mapped, Report(merge(sums), _about(mapped)))
 
 
 def _run_chunk(work: Work, chunk: Any, start: int, aligned: list) -> tuple[Any, Accumulator]:
@@ -60,28 +67,46 @@ def _run_chunk(work: Work, chunk: Any, start: int, aligned: list) -> tuple[Any, 
     return mapped.result(), sums
 
 
-def make_group(f: Callable[..., Any], spans: np.ndarray, *columns: list) -> tuple[list, Report]:
+def make_group(f: Callable[..., Any], spans: np.ndarray, *columns: Any) -> Made:
     """Return ``f(start, stop, *aligned)`` for each chunk of a group."""
-    made = [f(*span, *aligned) for span, *aligned in zip(spans.tolist(), *columns, strict=True)]
-    return made, Report(Accumulator(), _about(made))
+    made = [
+        f(*span, *aligned) for span, *aligned in zip(spans.tolist(), *map(parts_of, columns), strict=True)
+    ]
+    return Made(made, Report(Accumulator(), _about(made)))
 
 
-def sum_group(f: Callable[..., Any], *columns: list) -> tuple[None, Report]:
+def sum_group(f: Callable[..., Any], *columns: Any) -> Made:
     """Return the sums of ``f(*aligned)`` over the chunks of a group."""
     sums = Accumulator()
-    for aligned in zip(*columns, strict=True):
+    for aligned in zip(*map(parts_of, columns), strict=True):
         sums.add(f(*aligned))
-    return None, Report(sums, None)
+    return Made([], Report(sums, None))
 
 
-def merge_reports(reports: list[Report]) -> Report:
+def merge_reports(reports: Sequence[Report | Made]) -> Report:
     """Merge the sums of several groups, in their order."""
-    return Report(merge(report.sums for report in reports), reports[0].about)
+    own = [report.report if isinstance(report, Made) else report for report in reports]
+    return Report(merge(report.sums for report in own), own[0].about)
 
 
-def pick_group(column: list, members: Sequence[int], index: Sequence[np.ndarray]) -> list:
+def parts_of(column: Made | list) -> list:
+    """Return the parts of an aligned array: results of a task, or a list."""
+    return column.parts if isinstance(column, Made) else column
+
+
+def part_of(column: Made | list, j: int) -> Any:
+    """Return one part of an aligned array."""
+    return parts_of(column)[j]
+
+
+def report_of(made: Made) -> Report:
+    """Return the sums of a group."""
+    return made.report
+
+
+def pick_group(column: Any, members: Sequence[int], index: Sequence[np.ndarray]) -> list:
     """Return some entries of some parts of an aligned array."""
-    return [np.asarray(column[j])[own] for j, own in zip(members, index, strict=True)]
+    return [np.asarray(part_of(column, j))[own] for j, own in zip(members, index, strict=True)]
 
 
 def take_group(chunks: list, starts: Sequence[int], index: Sequence[np.ndarray]) -> list:

@@ -14,7 +14,7 @@ import dask
 import numpy as np
 from dask.delayed import Delayed
 
-from labelfold.rows.adapters._dask_tasks import Shared, same
+from labelfold.rows.adapters._dask_tasks import Shared, parts_of, same
 
 Found = TypeVar("Found")
 _ATTEMPTS = 6
@@ -54,6 +54,10 @@ class Lazy:
     def submit(self, f: Callable, *args: Any, worker: str | None = None) -> Any:
         """Return the result of a task, to be computed."""
         return dask.delayed(f, pure=False)(*args)
+
+    def kept(self, task: Any) -> Any:
+        """Return the row results of a task alone: there are many chunks, and each has sums of its own."""
+        return self.submit(parts_of, task)
 
     def finish(self, kept: Sequence[Any], wanted: Sequence[Any]) -> tuple[list, list]:
         """Return results that stay on the workers, and results that are fetched; a chunk is computed once for all."""
@@ -104,6 +108,10 @@ class Placed(Lazy):
         """Start a task on a worker; on another one if this has gone."""
         options = {} if worker is None else {"workers": [worker], "allow_other_workers": True}
         return self.client.submit(f, *args, pure=False, **options)
+
+    def kept(self, task: Any) -> Any:
+        """Return the whole result of a task: there are few groups, so that their sums need little memory."""
+        return task
 
     def finish(self, kept: Sequence[Any], wanted: Sequence[Any]) -> tuple[list, list]:
         """Fetch results; the others are futures already."""
