@@ -303,10 +303,18 @@ class DaskRows(Rows):
 
 def _array(X: Any) -> Any:
     """Return a Dask array or frame as an array of known chunk sizes, with all columns in each chunk."""
-    if hasattr(X, "to_dask_array"):  # a Dask DataFrame
+    if hasattr(X, "to_dask_array"):  # a DataFrame or a Series
+        for name, dtype in X.dtypes.items() if X.ndim == 2 else ():
+            if getattr(dtype, "kind", "O") not in "fiub":
+                raise ValueError(
+                    f"Column {name!r} of the Dask DataFrame holds {dtype} values, where numbers are expected; "
+                    "convert it or drop it"
+                )
         X = X.to_dask_array(lengths=True)
+        if X.ndim == 2:
+            X = X.map_blocks(np.ascontiguousarray, dtype=X.dtype)  # frames are stored by columns
     check_two_dimensional(X.ndim)
-    if np.isnan(X.shape[0]):
+    if np.isnan(X.shape).any():
         X = X.copy().compute_chunk_sizes()  # modifies the array
     return X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
 

@@ -32,10 +32,19 @@ class Group(NamedTuple):
 
 
 class Lazy:
-    """Tasks as graphs, for every scheduler: each pass computes the chunks again, and a group is one chunk."""
+    """Tasks as graphs, for every scheduler: each pass computes the chunks again, and a group is one chunk.
 
-    def __init__(self, chunks: Sequence[Any], client: Any = None) -> None:
-        self.chunks, self.client = list(chunks), client
+    Parameters
+    ----------
+    chunks : list of Delayed
+    client : distributed.Client, optional
+        The client of a cluster.
+    sources : list of Future
+        What the chunks are computed from, as far as it is in the memory of the workers.
+    """
+
+    def __init__(self, chunks: Sequence[Any], client: Any = None, sources: Sequence[Any] = ()) -> None:
+        self.chunks, self.client, self.sources = list(chunks), client, sources
 
     def groups(self, sizes: np.ndarray, row_bytes: float) -> list[Group]:
         """Return one group for each chunk, so that no worker needs memory for more."""
@@ -72,23 +81,21 @@ class Lazy:
         """Give other workers to groups whose worker has gone; these groups have none."""
 
     def check(self) -> None:
-        """Raise an error if chunks are lost that cannot be computed again; a graph always can."""
+        """Raise an error if chunks are lost that cannot be computed again."""
+        if any(future.status == "cancelled" for future in self.sources):
+            raise RuntimeError(
+                "rows of X were lost with a Dask worker and cannot be computed again, since X was scattered to the "
+                "workers or what it was computed from is gone; persist an array that Dask reads from files or "
+                "computes, and fit again"
+            )
 
 
 class Placed(Lazy):
-    """Tasks as futures, for chunks in the memory of a cluster's workers: a task gets many chunks of one worker.
-
-    Parameters
-    ----------
-    chunks : list of Future
-    client : distributed.Client
-    """
+    """Tasks as futures, for chunks in the memory of a cluster's workers: a task gets many chunks of one worker."""
 
     def groups(self, sizes: np.ndarray, row_bytes: float) -> list[Group]:
         """Return as many groups for each worker as it has threads; more, if its memory needs smaller ones."""
-        import distributed
-
-        distributed.wait(self.chunks)
+        distributed_wait(self.chunks)
         places = self.client.who_has(self.chunks)
         held: dict[str, list[int]] = defaultdict(list)
         for i, chunk in enumerate(self.chunks):
@@ -119,8 +126,7 @@ class Placed(Lazy):
 
     def parts(self, a: Any) -> list:
         """Return the chunks of a Dask array as futures."""
-        a = self.client.persist(a)
-        return _futures(a, self.client)
+        return _futures(self.client.persist(a)) or []
 
     def move(self, groups: list[Group]) -> None:
         """Bring the chunks of a worker that has gone together on another one."""
@@ -136,32 +142,26 @@ class Placed(Lazy):
             for i in groups[g].members:
                 self.chunks[i] = self.submit(same, self.chunks[i], worker=worker)
 
-    def check(self) -> None:
-        """Raise an error if chunks are lost that cannot be computed again."""
-        lost = sum(chunk.status == "cancelled" for chunk in self.chunks)
-        if lost:
-            raise RuntimeError(
-                f"{lost} of {len(self.chunks)} chunks of X were lost with a Dask worker and cannot be computed "
-                "again, since X was scattered to the workers; persist an array that Dask computes, such as one read "
-                "from files, which it computes again"
-            )
-
 
 def tasks_for(X: Any) -> Lazy:
     """Return how tasks on the chunks of X (one chunk for all columns) reach the scheduler that Dask would choose."""
     client: Any = getattr(dask.base.get_scheduler(), "__self__", None)
     if not hasattr(client, "scatter"):
         return Lazy(X.to_delayed()[:, 0])
+    from distributed import futures_of
+
     _check_workers(client)
-    futures = _futures(X, client)
-    return Lazy(X.to_delayed()[:, 0], client) if futures is None else Placed(futures, client)
+    futures = _futures(X)
+    if futures is not None:
+        return Placed(futures, client, futures)
+    return Lazy(X.to_delayed()[:, 0], client, futures_of(X))
 
 
-def _futures(X: Any, client: Any) -> list | None:
+def _futures(X: Any) -> list | None:
     """Return the chunks of X if they are in the memory of the workers, or will be; otherwise None."""
-    import distributed
+    from distributed import futures_of
 
-    held = {future.key: future for future in distributed.futures_of(X)}
+    held = {future.key: future for future in futures_of(X)}
     keys = list(dask.core.flatten(X.__dask_keys__()))
     return [held[key] for key in keys] if all(key in held for key in keys) else None
 
@@ -173,8 +173,8 @@ def _check_workers(client: Any) -> None:
     if without:
         raise RuntimeError(
             f"the Dask worker {without[0]}{f' and {len(without) - 1} more' * (len(without) > 1)} cannot import "
-            f"labelfold ({found[without[0]]}), which every worker needs; install the version of this process there, "
-            "for instance with client.register_plugin(distributed.PipInstall(['labelfold']))"
+            f"labelfold ({found[without[0]]}), where every worker is expected to; install labelfold there, in the "
+            "version of this process, or send it as a zip file by client.upload_file"
         )
 
 
