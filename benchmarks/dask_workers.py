@@ -6,7 +6,7 @@
 
 Workers are processes of one thread each on this machine. The rows are made on the workers, and again in this
 process for NumPy, which uses as many threads as there are workers. "1/2" is the time of one worker over that of two,
-"2/np" the time of two workers over that of NumPy. Bytes are those that the scheduler sends and receives during
+"2/np" the time of two workers over that of NumPy, for the fit and for its median pass. Bytes are those that the scheduler sends and receives during
 the fit on two workers; the client talks through the scheduler, so they are all bytes but those between workers.
 """
 
@@ -77,6 +77,11 @@ def _only_rows(start: int, stop: int, d: int) -> np.ndarray:
     return made(start, stop, d)[0]
 
 
+def classes(n: int) -> np.ndarray:
+    """Return the classes of the rows alone."""
+    return np.concatenate([made(start, stop, 1)[1] for start, stop in cuts(n)])
+
+
 def cuts(n: int) -> list[tuple[int, int]]:
     """Return the bounds of the chunks."""
     ends = np.linspace(0, n, CHUNKS + 1).astype(int)
@@ -84,7 +89,7 @@ def cuts(n: int) -> list[tuple[int, int]]:
 
 
 class Counts:
-    """Bytes to and from the scheduler, passes, and seconds in passes."""
+    """Bytes to and from the scheduler, and the seconds of each pass."""
 
     def __init__(self) -> None:
         self.address = ""
@@ -92,7 +97,8 @@ class Counts:
 
     def reset(self) -> None:
         """Start again from 0."""
-        self.n_bytes, self.n_passes, self.in_passes = 0, 0.0, 0.0
+        self.n_bytes = 0
+        self.passes: list[float] = []
 
     @contextmanager
     def watching(self, n: int) -> Iterator[None]:
@@ -119,8 +125,7 @@ class Counts:
                     return sweep(rows, *args, **options)
                 finally:
                     if rows.shape[0] == n:
-                        self.in_passes += time.perf_counter() - start
-                        self.n_passes += 1
+                        self.passes.append(time.perf_counter() - start)
 
             return run
 
@@ -174,11 +179,11 @@ def jobs() -> list[Job]:
 
 
 class Run(NamedTuple):
-    """Seconds of a run, seconds in passes, passes, and bytes to and from the scheduler."""
+    """Seconds of a run and of its median pass, the number of passes, and bytes to and from the scheduler."""
 
     total: float
-    in_passes: float
-    n_passes: float
+    a_pass: float
+    n_passes: int
     n_bytes: int
 
 
@@ -190,7 +195,7 @@ def timed(job: Job, data: Data, models: dict, counts: Counts, repeat: int) -> Ru
         start = time.perf_counter()
         job.run(data, models)
         total = time.perf_counter() - start
-        runs.append(Run(total, counts.in_passes, counts.n_passes, counts.n_bytes))
+        runs.append(Run(total, float(np.median(counts.passes)), len(counts.passes), counts.n_bytes))
     return min(runs, key=lambda run: run.total)
 
 
@@ -225,7 +230,7 @@ def measured(
 def say(job: str, where: str, runs: dict[tuple[str, str], Run]) -> None:
     """Print a run to standard error, to show progress."""
     run = runs[job, where]
-    text = f"{job} on {where}: {run.total:.3f} s, of these {run.in_passes:.3f} s in {run.n_passes:.0f} passes"
+    text = f"{job} on {where}: {run.total:.3f} s, {run.n_passes} passes of {run.a_pass:.3f} s"
     print(text, file=sys.stderr, flush=True)
 
 
@@ -244,18 +249,20 @@ def report(chosen: list[Job], workers: list[int], runs: dict[tuple[str, str], Ru
     """Print a line for each job."""
     few, many = workers[0], workers[-1]
     names = ["numpy", *(f"dask {k}" for k in workers)]
-    heads = "".join(f"{name:>9}" for name in names)
-    print(f"{'seconds':24}{heads}{f'{few}/{many}':>8}{f'{many}/np':>7}{'passes':>8}{'kB':>9}{'kB/pass':>9}")
+    heads = "".join(f"{name:>8}" for name in names)
+    ratios = f"{f'{few}/{many}':>7}{f'{many}/np':>7}"
+    print(f"{'':22}{'fit, seconds':>{8 * len(names)}}{'':14}{'median pass':>{8 * len(names)}}")
+    print(f"{'':22}{heads}{ratios}{heads}{ratios}{'passes':>7}{'kB':>8}{'a pass':>8}")
     for job in chosen:
         own = [runs[job.name, name] for name in names]
-        last, numpy = runs[job.name, f"dask {many}"], runs[job.name, "numpy"]
-        first = runs[job.name, f"dask {few}"]
-        seconds = "".join(f"{run.total:9.3f}" for run in own)
-        print(
-            f"{job.name:24}{seconds}{first.total / last.total:8.2f}{last.total / numpy.total:7.2f}"
-            f"{last.n_passes:8.0f}{last.n_bytes / 1e3:9.0f}{last.n_bytes / 1e3 / max(1, last.n_passes):9.1f}",
-            flush=True,
-        )
+        columns = ""
+        for value in (lambda run: run.total, lambda run: run.a_pass):
+            seconds = [value(run) for run in own]
+            columns += "".join(f"{one:8.3f}" for one in seconds)
+            columns += f"{seconds[1] / seconds[-1]:7.2f}{seconds[-1] / seconds[0]:7.2f}"
+        last = own[-1]
+        sent = f"{last.n_bytes / 1e3:8.0f}{last.n_bytes / 1e3 / last.n_passes:8.1f}"
+        print(f"{job.name:22}{columns}{last.n_passes:7}{sent}", flush=True)
 
 
 def main() -> None:
