@@ -17,6 +17,7 @@ from labelfold.rows import (
     Featurized,
     Rows,
     as_rows,
+    columns_of,
     first_unlike_a_number,
     gathered,
     is_table,
@@ -76,8 +77,7 @@ class RowsEstimator(BaseEstimator):
             rows = X
         else:
             rows = as_rows(X)
-            columns = X if hasattr(X, "columns") else np.empty((0, rows.shape[1]))
-            _check_feature_names(self, columns, reset=reset)
+            _check_feature_names(self, columns_of(X, rows.shape[1]), reset=reset)
             _check_n_features(self, rows, reset=reset)
         if reset and self._most_components is not None:
             k, most = getattr(self, "n_components", None), self._most_components * max(rows.shape)

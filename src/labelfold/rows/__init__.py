@@ -29,6 +29,7 @@ __all__ = [
     "as_rows",
     "center_parts",
     "centered",
+    "columns_of",
     "first_unlike_a_number",
     "gathered",
     "is_table",
@@ -47,7 +48,7 @@ def as_rows(X: Any) -> Rows:
         other formats are converted); a ``numpy.memmap`` or the path of a .npy file (streamed); a list of blocks, or
         any object or function that returns the same blocks each time (streamed); an array-API array such as a torch
         tensor, dense or sparse (processed on its device); a Dask array (dense chunks, or chunks that hold SciPy
-        sparse matrices).
+        sparse matrices) or a Dask DataFrame of numbers.
 
     Returns
     -------
@@ -155,6 +156,17 @@ def stored_values(X: Any) -> np.ndarray:
     array([2., 3.])
     """
     return X.data if sparse.issparse(X) else X
+
+
+def columns_of(X: Any, n_columns: int) -> Any:
+    """Return a table without rows that has the columns of X, with their names if X has names.
+
+    >>> columns_of([[1.0, 2.0]], 2).shape
+    (0, 2)
+    """
+    if not hasattr(X, "columns"):
+        return np.empty((0, n_columns))
+    return getattr(X, "_meta", X)  # the empty pandas frame of a Dask frame
 
 
 def gathered(value: Any) -> Any:

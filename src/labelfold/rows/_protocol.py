@@ -220,6 +220,8 @@ def spread_values(start: int, stop: int, index: np.ndarray, values: np.ndarray, 
 class OnlySum:
     """A function of sums as a function for `sweep`; a class, so that it can be pickled."""
 
+    only_sums = True
+
     def __init__(self, f: Callable[..., Any]) -> None:
         self.f = f
 
@@ -230,6 +232,8 @@ class OnlySum:
 
 class OnlyMap(OnlySum):
     """A function of rows as a function for `sweep`."""
+
+    only_sums = False
 
     def __call__(self, *args: Any) -> tuple[Any, None]:
         """Return the row result, and no sums."""
