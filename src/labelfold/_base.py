@@ -24,6 +24,8 @@ from labelfold.rows import (
     refuse_odd_table,
     stored_values,
 )
+from labelfold.rows import _threads as threads
+from labelfold.rows.adapters._device_copies import to_host
 
 _Fit = TypeVar("_Fit", bound=Callable[..., Any])
 
@@ -91,7 +93,7 @@ class RowsEstimator(BaseEstimator):
     def _read_labels(self, y: Any, n_rows: int | None) -> Labels:
         """Return the labels of the rows. All estimators read y through this method."""
         return read_labels(
-            y,
+            to_host(y) if hasattr(y, "cpu") else y,  # a tensor may be on a device
             n_rows,
             unlabeled=self.unlabeled,
             task=getattr(self, "task", "auto"),
@@ -165,7 +167,11 @@ def _is_lost(value: Any) -> bool:
     """Return whether an array of floats has entries that are not finite."""
     if getattr(getattr(value, "dtype", None), "kind", "") != "f":
         return False
-    return not np.isfinite(stored_values(value)).all()
+    return not threads.by_pieces(_finite_rows, stored_values(value)).all()
+
+
+def _finite_rows(values: np.ndarray) -> np.ndarray:
+    return np.isfinite(values).reshape(len(values), -1).all(axis=1) if values.ndim else np.isfinite(values)
 
 
 def _named(constraints: Any) -> set[str]:

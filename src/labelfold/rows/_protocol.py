@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from labelfold.rows import _threads as threads
 from labelfold.rows._blocks import Block
 from labelfold.rows._sums import Accumulator, Term
 
@@ -149,7 +150,7 @@ class Rows(ABC):
         h : array
             One entry per row, stored with the rows.
         f : callable, optional
-            Applied to blocks of rows of h; by default h itself is returned.
+            Applied to blocks of rows of h, and returns a new array; by default h itself is returned.
         at : (index, values), optional
             Rows of the result that are replaced.
 
@@ -158,8 +159,7 @@ class Rows(ABC):
         ndarray, or a Dask array for rows of a Dask array
             A new array.
         """
-        found = np.array(self.get(h))
-        found = found if f is None else f(found)
+        found = np.array(self.get(h)) if f is None else threads.by_pieces(f, self.get(h))
         if at is not None:
             found[at[0]] = at[1]
         return found
