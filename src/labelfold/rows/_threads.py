@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import copy_context
 from itertools import pairwise
@@ -131,3 +132,20 @@ def shares(n_items: int, work: float) -> list[slice]:
     n_jobs = max(1, min(n_items, n_threads(), int(work / _WORTH)))
     ends = [round(n_items * i / n_jobs) for i in range(n_jobs + 1)]
     return [slice(a, b) for a, b in pairwise(ends)]
+
+
+def in_order(work: Callable[[Any], Any], blocks: Iterable[Any]) -> Iterator[Any]:
+    """Yield the result of ``work`` for each block, a few blocks in parallel.
+
+    >>> list(in_order(abs, [-1, 2, -3]))
+    [1, 2, 3]
+    """
+    size = n_threads()
+    with ThreadPoolExecutor(size) as pool:
+        waiting: deque[Future] = deque()
+        for block in blocks:
+            waiting.append(pool.submit(work, block))
+            if len(waiting) > size:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
