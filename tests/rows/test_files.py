@@ -26,7 +26,7 @@ from labelfold.rows.adapters._cache import Cache
 pa = pytest.importorskip("pyarrow")
 
 N, D = 400, 9
-FORMATS = ["npy", "fortran.npy", "parquet", "wide.parquet", "csv", "tsv", "svmlight"]
+FORMATS = ["npy", "fortran.npy", "parquet", "wide.parquet", "wide-group.parquet", "csv", "tsv", "svmlight"]
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def written(X: np.ndarray, y: np.ndarray, path: Path, **options) -> Path:
     if path.suffix == ".npy":
         np.save(path, np.asfortranarray(X) if "fortran" in path.name else X)
     elif path.suffix == ".parquet":
-        parquet.write_table(table, path, **({"row_group_size": 150} | options))
+        parquet.write_table(table, path, **options)
     elif path.suffix in (".csv", ".tsv"):
         csv.write_csv(table, path, csv.WriteOptions(delimiter="\t" if path.suffix == ".tsv" else ","))
     else:
@@ -85,7 +85,8 @@ def test_every_format_is_the_same_as_memory(name, data, tmp_path, temporary, sma
     X, y = data
     if "wide" in name:
         monkeypatch.setattr(_columnar, "COLUMNS_AT_ONCE", 2)
-    rows, read = opened(written(X, y, tmp_path / f"X.{name}"))
+    groups = {"row_group_size": N if "group" in name else 20}
+    rows, read = opened(written(X, y, tmp_path / f"X.{name}", **groups))
     assert rows.shape == X.shape
     assert len(rows.cuts()) > 10
     np.testing.assert_array_equal(rows.take(np.arange(N)).whole().dense(), X)

@@ -47,7 +47,7 @@ class Cache:
         self.starts.append(self.starts[-1] + X.shape[0])
         self.offsets.append(self.n_bytes)
         self.sizes.append(X.nnz)
-        for part, kind in ((X.indptr, np.int64), (X.indices, np.int32), (X.data, X.dtype)):
+        for part, kind in ((X.indptr, np.int32), (X.indices, np.int32), (X.data, X.dtype)):
             self.write(part.astype(kind, copy=False))
 
     def write(self, array: np.ndarray, at: int | None = None) -> None:

@@ -222,7 +222,7 @@ class FileCSRRows(StreamedRows):
     Parameters
     ----------
     file : binary file
-        For each block the boundaries of its rows (int64), the column indices (int32) and the values.
+        For each block the boundaries of its rows and the column indices (int32) and the values.
     shape : pair of int
     dtype : dtype
         The type of the values.
@@ -275,11 +275,11 @@ class FileCSRRows(StreamedRows):
 
     def row_bytes(self) -> float:
         """Return the bytes of an average row."""
-        return float(self.sizes.sum()) / max(1, self.shape[0]) * (self.dtype.itemsize + 4) + 8
+        return float(self.sizes.sum()) / max(1, self.shape[0]) * (self.dtype.itemsize + 4) + 4
 
     def _stored(self, i: int, space: _Space) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         n, size, at = int(self.starts[i + 1] - self.starts[i]), int(self.sizes[i]), int(self.offsets[i])
-        indptr = space.array("indptr", n + 1, np.dtype(np.int64))
+        indptr = space.array("indptr", n + 1, np.dtype(np.int32))
         indices = space.array("indices", size, np.dtype(np.int32))
         data = space.array("data", size, self.dtype)
         for part in (indptr, indices, data):
