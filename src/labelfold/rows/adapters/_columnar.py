@@ -18,7 +18,7 @@ from labelfold.rows import _threads as threads
 from labelfold.rows._protocol import Rows
 from labelfold.rows.adapters._cache import Cache
 from labelfold.rows.adapters._local import check_finite
-from labelfold.rows.adapters._stream import fill
+from labelfold.rows.adapters._stream import bytes_of, fill
 from labelfold.rows.adapters._svmlight import lines_of
 
 # Bytes of text, or of numbers, that are decoded at a time.
@@ -174,7 +174,7 @@ def _joined(
     first = 0
     for panel in panels:
         part = np.empty((stop - start, len(panel)), dtype=dtype)
-        fill(file, part, (n * first + start * len(panel)) * dtype.itemsize)
+        fill(file, bytes_of(part), (n * first + start * len(panel)) * dtype.itemsize)
         X[:, first : first + len(panel)] = part
         first += len(panel)
     return X

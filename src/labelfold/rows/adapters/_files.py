@@ -12,7 +12,7 @@ import numpy as np
 from labelfold.rows._protocol import Rows
 from labelfold.rows.adapters._cache import Cache
 from labelfold.rows.adapters._local import check_two_dimensional, floating
-from labelfold.rows.adapters._stream import FILE_MOST_BYTES, FileRows, changed, fill, stamp
+from labelfold.rows.adapters._stream import FILE_MOST_BYTES, FileRows, bytes_of, changed, fill, stamp
 
 TEXT, PARQUET, SVMLIGHT = (".csv", ".tsv"), (".parquet", ".pq"), (".svmlight", ".svm", ".libsvm")
 
@@ -148,7 +148,7 @@ def _turned(path: Path, file: Any, shape: tuple[int, int], dtype: np.dtype, offs
         for start in range(0, n, step):
             X = np.empty((d, min(step, n - start)), dtype=dtype)
             for j in range(d):
-                fill(file, X[j], offset + (j * n + start) * dtype.itemsize)
+                fill(file, bytes_of(X[j]), offset + (j * n + start) * dtype.itemsize)
             cache.add(X.T)
         if stamp(file) != before:
             raise changed(path)

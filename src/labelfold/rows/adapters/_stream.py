@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 import weakref
@@ -24,27 +25,31 @@ from labelfold.rows.adapters._memory import memory_rows, stacked_rows
 FILE_BYTES = 1 << 19
 FILE_ROWS = 64
 FILE_MOST_BYTES = 16 << 20
-# Bytes after a block that the system is asked to read while the block is used.
-_AHEAD = 8 << 20
 
+_preadv = getattr(os, "preadv", None)
 _one_position = Lock()
 
 
-def fill(file: BinaryIO, array: np.ndarray, offset: int) -> int:
-    """Read bytes of a file from an offset into a contiguous array; return how many bytes there were."""
-    view = array.reshape(-1).view(np.uint8).data
+def fill(file: BinaryIO, view: memoryview, offset: int) -> int:
+    """Read bytes of a file from an offset into memory; return how many bytes there were."""
     done = 0
     while done < len(view):
-        if hasattr(os, "preadv"):
-            got = os.preadv(file.fileno(), [view[done:]], offset + done)
+        rest = view[done:] if done else view
+        if _preadv is not None:
+            got = _preadv(file.fileno(), [rest], offset + done)
         else:
             with _one_position:
                 file.seek(offset + done)
-                got = file.readinto(view[done:])  # type: ignore[attr-defined]
+                got = file.readinto(rest)  # type: ignore[attr-defined]
         if not got:
             break
         done += got
     return done
+
+
+def bytes_of(array: np.ndarray) -> memoryview:
+    """Return the memory of a contiguous array."""
+    return array.reshape(-1).view(np.uint8).data
 
 
 class StreamedRows(LocalRows):
@@ -67,6 +72,8 @@ class StreamedRows(LocalRows):
         self.file, self.path = file, path
         self._stamp = stamp(file) if fixed else None
         weakref.finalize(self, file.close)
+        if hasattr(os, "posix_fadvise"):  # the system reads further ahead, while this process computes
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_SEQUENTIAL)
 
     def sweep(
         self, f: RowFunction, *aligned: Any, shared: tuple = (), most_rows: int | None = None
@@ -100,25 +107,26 @@ class StreamedRows(LocalRows):
     def read(self, start: int, stop: int, space: _Space) -> Block:
         """Read rows ``start`` to ``stop`` into the memory of a worker."""
 
-    def _ahead(self, offset: int) -> None:
-        """Let the system read what follows, while this process computes."""
-        if hasattr(os, "posix_fadvise"):
-            os.posix_fadvise(self.file.fileno(), offset, _AHEAD, os.POSIX_FADV_WILLNEED)
-
 
 class _Space:
     """The memory of one worker for the blocks that it reads, one at a time."""
 
     def __init__(self) -> None:
         self._parts: dict[str, np.ndarray] = {}
+        self._found: dict[tuple, tuple[np.ndarray, memoryview]] = {}
         self.held: tuple | None = None
 
-    def array(self, name: str, size: int, dtype: np.dtype) -> np.ndarray:
-        """Return an array of this size, made once and used again."""
-        part = self._parts.get(name)
-        if part is None or len(part) < size:
-            part = self._parts[name] = np.empty(size, dtype=dtype)
-        return part[:size]
+    def array(self, name: str, shape: tuple[int, ...], dtype: np.dtype) -> tuple[np.ndarray, memoryview]:
+        """Return an array of this shape and its memory, which is used again for the next one of that name."""
+        found = self._found.get((name, *shape))
+        if found is None:
+            size = math.prod(shape)
+            if name not in self._parts or len(self._parts[name]) < size:
+                self._parts[name] = np.empty(size, dtype=dtype)
+                self._found.clear()
+            array = self._parts[name][:size].reshape(shape)
+            found = self._found[name, *shape] = array, bytes_of(array)
+        return found
 
 
 class FileRows(StreamedRows):
@@ -169,16 +177,14 @@ class FileRows(StreamedRows):
 
     def read(self, start: int, stop: int, space: _Space) -> DenseBlock:
         """Read rows ``start`` to ``stop``."""
-        size = (stop - start) * self.shape[1]
-        X = space.array("stored", size, self.stored).reshape(stop - start, self.shape[1])
-        self._read(start, stop, X)
-        self._ahead(self.offset + stop * self._stride())
+        shape = (stop - start, self.shape[1])
+        X, memory = space.array("stored", shape, self.stored)
+        self._read(start, stop, memory)
         if not self._checked:
             check_finite(X, start)
         if self.stored != self.dtype:
-            numbers = space.array("numbers", size, self.dtype).reshape(X.shape)
-            np.copyto(numbers, X, casting="same_kind")
-            X = numbers
+            stored, (X, _) = X, space.array("numbers", shape, self.dtype)
+            np.copyto(X, stored, casting="same_kind")
         return DenseBlock(X)
 
     def take(self, index: np.ndarray) -> Rows:
@@ -192,7 +198,8 @@ class FileRows(StreamedRows):
             if len(run):
                 first, last = index[run[0]], index[run[-1]] + 1
                 for a in range(first, last, most):
-                    X = self._read(a, min(a + most, last))
+                    X = np.empty((min(most, last - a), self.shape[1]), dtype=self.stored)
+                    self._read(a, a + len(X), bytes_of(X))
                     here = run[(index[run] >= a) & (index[run] < a + most)]
                     out[here] = X[index[here] - a]
         check_finite(out, index)
@@ -205,15 +212,13 @@ class FileRows(StreamedRows):
     def _stride(self) -> int:
         return self.shape[1] * self.stored.itemsize
 
-    def _read(self, start: int, stop: int, out: np.ndarray | None = None) -> np.ndarray:
-        X = np.empty((stop - start, self.shape[1]), dtype=self.stored) if out is None else out
-        got = fill(self.file, X, self.offset + start * self._stride())
-        if got < X.nbytes:
+    def _read(self, start: int, stop: int, memory: memoryview) -> None:
+        got = fill(self.file, memory, self.offset + start * self._stride())
+        if got < len(memory):
             raise ValueError(
                 f"{self.path} ends at row {start + got // self._stride()}, where {self.shape[0]} rows are expected; "
                 "write the file again"
             )
-        return X
 
 
 class FileCSRRows(StreamedRows):
@@ -279,12 +284,11 @@ class FileCSRRows(StreamedRows):
 
     def _stored(self, i: int, space: _Space) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         n, size, at = int(self.starts[i + 1] - self.starts[i]), int(self.sizes[i]), int(self.offsets[i])
-        indptr = space.array("indptr", n + 1, np.dtype(np.int32))
-        indices = space.array("indices", size, np.dtype(np.int32))
-        data = space.array("data", size, self.dtype)
-        for part in (indptr, indices, data):
-            at += fill(self.file, part, at)
-        self._ahead(at)
+        indptr, indptr_memory = space.array("indptr", (n + 1,), np.dtype(np.int32))
+        indices, indices_memory = space.array("indices", (size,), np.dtype(np.int32))
+        data, data_memory = space.array("data", (size,), self.dtype)
+        for memory in (indptr_memory, indices_memory, data_memory):
+            at += fill(self.file, memory, at)
         indices -= self.first_column
         return indptr, indices, data
 
