@@ -18,12 +18,14 @@ import pytest
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
-from labelfold import KLNMF, LDA
+from labelfold import KLNMF, LDA, Recipe
 from labelfold.rows import as_rows, read_rows
 from labelfold.rows.adapters import _columnar, _files, _stream, _svmlight
 from labelfold.rows.adapters._cache import Cache
 
 pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyarrow.csv")
+pytest.importorskip("pyarrow.parquet")
 
 N, D = 400, 9
 FORMATS = ["npy", "fortran.npy", "parquet", "wide.parquet", "wide-group.parquet", "csv", "tsv", "svmlight"]
@@ -62,15 +64,13 @@ def data():
 
 def written(X: np.ndarray, y: np.ndarray, path: Path, **options) -> Path:
     """Write X to a file by its ending; tables and svmlight have y too."""
-    from pyarrow import csv, parquet
-
     table = pa.table({f"x{j}": X[:, j].copy() for j in range(X.shape[1])} | {"kind": y})
     if path.suffix == ".npy":
         np.save(path, np.asfortranarray(X) if "fortran" in path.name else X)
     elif path.suffix == ".parquet":
-        parquet.write_table(table, path, **options)
+        pa.parquet.write_table(table, path, **options)
     elif path.suffix in (".csv", ".tsv"):
-        csv.write_csv(table, path, csv.WriteOptions(delimiter="\t" if path.suffix == ".tsv" else ","))
+        pa.csv.write_csv(table, path, pa.csv.WriteOptions(delimiter="\t" if path.suffix == ".tsv" else ","))
     else:
         dump_svmlight_file(sparse.csr_array(X), (y == "b") + 0.0, str(path), zero_based=False)
     return path
@@ -141,6 +141,33 @@ def test_labels_of_a_table(tmp_path):
         rows, y = read_rows(tmp_path / "t.csv", target="y")
         assert repr(y.tolist()) == repr(expected)
         assert rows.take(np.arange(3)).whole().dense().ravel().tolist() == [0.5, 1.5, 2.5]
+
+
+@pytest.mark.parametrize("name", ["csv", "parquet"])
+def test_a_table_through_a_recipe(name, tmp_path, small_blocks, monkeypatch):
+    monkeypatch.setattr(_columnar, "TABLE_ROWS", 30)
+    rng = np.random.default_rng(0)
+    table = {
+        "age": rng.integers(20, 60, N),
+        "plan": rng.choice(["free", "pro", "team"], N),
+        "note": np.array(
+            [f"{word} again,\nit came {word}" for word in rng.choice(["late", "early", "soon"], N)]
+        ),
+    }
+    y = np.where(table["note"] > "f", "yes", "no")
+    for left_out in ([], ["note"]):  # with text the matrix is sparse
+        used = {key: cells for key, cells in table.items() if key not in left_out}
+        recipe = Recipe(text=[] if left_out else ["note"]).fit(pa.table(used), y)
+        path = tmp_path / f"t.{name}"
+        given = pa.table(used | {"y": y})
+        pa.csv.write_csv(given, path) if name == "csv" else pa.parquet.write_table(given, path)
+        rows, labels = read_rows(path, target="y", transform=recipe.transform)
+        X = recipe.transform(pa.table(used))
+        assert sparse.issparse(X) == (not left_out)
+        assert (rows.shape, labels.tolist()) == (X.shape, y.tolist())
+        np.testing.assert_allclose(
+            rows.gram(), (X.T @ X).toarray() if sparse.issparse(X) else X.T @ X, rtol=1e-12
+        )
 
 
 def test_a_csv_file_without_names(tmp_path):

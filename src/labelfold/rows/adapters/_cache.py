@@ -7,8 +7,10 @@ import tempfile
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from labelfold.rows._protocol import Rows
+from labelfold.rows.adapters._memory import memory_rows
 from labelfold.rows.adapters._stream import FileCSRRows, FileRows
 
 
@@ -27,6 +29,7 @@ class Cache:
     def __init__(self, source: Any) -> None:
         self.source, self.n_bytes = source, 0
         self.file: Any = None
+        self.dtype: Any = None
         self.starts = [0]
         self.offsets: list[int] = []
         self.sizes: list[int] = []
@@ -37,14 +40,20 @@ class Cache:
         if n_bytes > free:
             raise self._no_room(f"needs {_said(n_bytes)} there and finds {_said(free)}")
 
-    def add(self, X: np.ndarray) -> None:
-        """Append dense rows."""
-        self.starts.append(self.starts[-1] + len(X))
-        self.write(X)
+    def keep(self, X: Any, times: float) -> None:
+        """Append rows, checked to be finite; before the first, check that there is room for so many times as much."""
+        rows = memory_rows(X, first_row=self.starts[-1])
+        if len(self.starts) == 1:
+            self.expect(rows.row_bytes() * rows.shape[0] * times)
+        self.add(rows.X)
 
-    def add_csr(self, X: Any) -> None:
-        """Append sparse rows as one block."""
+    def add(self, X: Any) -> None:
+        """Append dense rows, or sparse ones as a block."""
         self.starts.append(self.starts[-1] + X.shape[0])
+        self.dtype = X.dtype
+        if not sparse.issparse(X):
+            self.write(X)
+            return
         self.offsets.append(self.n_bytes)
         self.sizes.append(X.nnz)
         for part, kind in ((X.indptr, np.int32), (X.indices, np.int32), (X.data, X.dtype)):
@@ -69,15 +78,26 @@ class Cache:
         if self.file is not None:
             self.file.close()
 
-    def dense(self, n_columns: int, dtype: Any, *, checked: bool = True) -> Rows:
-        """Return the dense rows, which close the file in the end."""
-        return FileRows(self.file, (self.starts[-1], n_columns), dtype, checked=checked)
+    def rows(self, n_columns: int | None, *, first_column: int = 0, checked: bool = True) -> Rows:
+        """Return the rows, which close the file in the end.
 
-    def csr(self, n_columns: int, dtype: Any, first_column: int) -> Rows:
-        """Return the sparse rows, which close the file in the end."""
-        starts, offsets, sizes = map(np.array, (self.starts, self.offsets, self.sizes))
+        Parameters
+        ----------
+        n_columns : int or None
+        first_column : int
+            The index of the first column in sparse rows.
+        checked : bool
+            Whether dense rows are known to be finite.
+        """
+        if n_columns is None or not self.starts[-1]:
+            raise ValueError(
+                f"{self.source} holds no rows, where at least one row is expected; give it some rows"
+            )
         shape = (self.starts[-1], n_columns)
-        return FileCSRRows(self.file, shape, dtype, starts, offsets, sizes, first_column)
+        if not self.offsets:
+            return FileRows(self.file, shape, self.dtype, checked=checked)
+        starts, offsets, sizes = map(np.array, (self.starts, self.offsets, self.sizes))
+        return FileCSRRows(self.file, shape, self.dtype, starts, offsets, sizes, first_column)
 
     def _no_room(self, why: str) -> OSError:
         return OSError(

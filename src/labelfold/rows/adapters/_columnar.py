@@ -17,7 +17,6 @@ import numpy as np
 from labelfold.rows import _threads as threads
 from labelfold.rows._protocol import Rows
 from labelfold.rows.adapters._cache import Cache
-from labelfold.rows.adapters._local import check_finite
 from labelfold.rows.adapters._stream import bytes_of, fill
 from labelfold.rows.adapters._svmlight import lines_of
 
@@ -27,11 +26,18 @@ CHUNK = 4 << 20
 COLUMNS_AT_ONCE = 32
 # Bytes of a row group, decoded, that are put together in memory; a quarter of the file at most.
 GROUP = 128 << 20
+# Rows of a table that are transformed at a time.
+TABLE_ROWS = 16_384
 _SEPARATORS = ",;\t|"
 
 
 def decode_csv(
-    path: Path, file: BinaryIO, cache: Cache, target: str | None, columns: Sequence[str] | None
+    path: Path,
+    file: BinaryIO,
+    cache: Cache,
+    target: str | None,
+    columns: Sequence[str] | None,
+    transform: Callable[[Any], Any] | None,
 ) -> tuple[Rows, Any]:
     """Write the rows of a CSV file to the cache; return them, and the target."""
     pa = _arrow(path)
@@ -45,52 +51,60 @@ def decode_csv(
         names = [str(j) for j in range(len(names))]
         file.seek(0)
     used = _used(path, names, target, columns)
-    kinds = dict.fromkeys(used, pa.float64()) | ({} if target is None else {target: pa.string()})
-    wanted = list(kinds)
-    parse = reader.ParseOptions(delimiter=separator)
-    convert = reader.ConvertOptions(column_types=kinds, include_columns=wanted, strings_can_be_null=True)
+    kinds = dict.fromkeys(used, pa.float64() if transform is None else pa.string())
+    kinds |= {} if target is None else {target: pa.string()}
+    parse = reader.ParseOptions(delimiter=separator, newlines_in_values=transform is not None)
+    convert = reader.ConvertOptions(column_types=kinds, include_columns=list(kinds), strings_can_be_null=True)
 
-    def decoded(text: bytes) -> tuple[np.ndarray, Any, int]:
+    def decoded(text: bytes) -> tuple[Any, Any, int]:
         read = reader.ReadOptions(use_threads=False, block_size=len(text) + 1, column_names=names)
         table = reader.read_csv(pa.BufferReader(text), read, parse, convert)
         labels = None if target is None else table.column(target)
+        if transform is not None:
+            return transform(table.select(used)), labels, len(text)
         return _dense(path, table, used, np.dtype(np.float64)), labels, len(text)
 
-    size, labels = path.stat().st_size, list[Any]()
+    size, labels, X = path.stat().st_size, list[Any](), None
     try:
-        for X, y, n_bytes in threads.in_order(decoded, lines_of(file, size, CHUNK)):
-            if not labels:
-                cache.expect(X.nbytes * size / n_bytes)
-            check_finite(X, cache.starts[-1])
-            cache.add(X)
+        chunks = lines_of(file, size, CHUNK, quoted=transform is not None)
+        for X, y, n_bytes in threads.in_order(decoded, chunks):
+            cache.keep(X, size / n_bytes)
             labels.append(y)
     except pa.ArrowInvalid as error:
         # rows are counted from the start of the chunk there
         raise _no_numbers(path, re.sub(r" Row #\d+:", "", _one_line(error))) from error
-    rows = _finished(path, cache, used, np.dtype(np.float64))
-    rows.names = used if has_header else None
+    rows = cache.rows(None if X is None else X.shape[1])
+    rows.names = used if has_header and transform is None else None
     return rows, None if target is None else _labels(labels)
 
 
 def decode_parquet(
-    path: Path, cache: Cache, target: str | None, columns: Sequence[str] | None
+    path: Path,
+    cache: Cache,
+    target: str | None,
+    columns: Sequence[str] | None,
+    transform: Callable[[Any], Any] | None,
 ) -> tuple[Rows, Any]:
     """Write the rows of a Parquet file to the cache; return them, and the target."""
     pa = _arrow(path)
     from pyarrow import parquet
 
+    X = None
     try:
         # otherwise all of a row group is read before its first rows are decoded
         with parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 16) as stored:
             schema = stored.schema_arrow
             names = [name for name in schema.names if not name.startswith("__index_level")]
             used = _used(path, names, target, columns)
-            dtype = _common_dtype(path, [schema.field(name) for name in used])
-            cache.expect(stored.metadata.num_rows * len(used) * dtype.itemsize)
-            for work in _parquet_blocks(path, stored, used, dtype):
+            if transform is None:
+                dtype = _common_dtype(path, [schema.field(name) for name in used])
+                blocks = _parquet_blocks(path, stored, used, dtype)
+            else:
+                tables = (pa.Table.from_batches([b]) for b in stored.iter_batches(TABLE_ROWS, columns=used))
+                blocks = iter([(partial(transform, table) for table in tables)])
+            for work in blocks:
                 for X in threads.in_order(_run, work):
-                    check_finite(X, cache.starts[-1])
-                    cache.add(X)
+                    cache.keep(X, stored.metadata.num_rows / max(1, X.shape[0]))
             labels = None if target is None else _labels([stored.read(columns=[target]).column(0)])
     except (pa.ArrowException, OSError) as error:
         if str(path) in str(error):
@@ -98,8 +112,8 @@ def decode_parquet(
         raise ValueError(
             f"{path} cannot be read as a Parquet file ({_one_line(error)}); write or copy it again"
         ) from error
-    rows = _finished(path, cache, used, dtype)
-    rows.names = used
+    rows = cache.rows(None if X is None else X.shape[1])
+    rows.names = used if transform is None else None
     return rows, labels
 
 
@@ -247,12 +261,6 @@ def _labels(parts: list[Any]) -> np.ndarray:
         except pa.ArrowInvalid:
             continue
     return np.asarray(column.to_numpy())
-
-
-def _finished(path: Path, cache: Cache, used: list[str], dtype: np.dtype) -> Rows:
-    if not cache.starts[-1]:
-        raise ValueError(f"{path} holds no rows, where at least one row is expected; give it some rows")
-    return cache.dense(len(used), dtype)
 
 
 def _arrow(path: Path) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ def read_rows(
     *,
     target: str | None = None,
     columns: Sequence[str] | None = None,
+    transform: Callable[[Any], Any] | None = None,
     n_columns: int | None = None,
 ) -> tuple[Rows, np.ndarray | None]:
     r"""Return the rows of a file and its labels; the rows are read from the disk in every pass.
@@ -33,12 +34,15 @@ def read_rows(
     Parameters
     ----------
     path : path
-        A file of numbers: .npy, .parquet, .csv, .tsv or .svmlight (.svm, .libsvm). A table of text, categories, dates
-        or missing cells is read by `labelfold.Recipe`, or by ``labelfold fit``.
+        A .npy, .parquet, .csv, .tsv or .svmlight file (.svm, .libsvm) of numbers. A table with text, categories,
+        dates or missing cells needs a ``transform``.
     target : str, optional
         The column of labels in a table; it is not in X. Empty cells are NaN, or None in text.
     columns : sequence of str, optional
         The columns of X in a table, in this order; by default all others than the target.
+    transform : callable, optional
+        Makes numbers of some rows of a table, such as ``transform`` of a fitted `labelfold.Recipe`. It gets pyarrow
+        tables (of text, if from CSV) and returns arrays or sparse matrices; those are X.
     n_columns : int, optional
         The number of columns of svmlight rows if the last ones may be empty; by default as many as have an entry.
 
@@ -68,7 +72,7 @@ def read_rows(
         raise FileNotFoundError(
             f"{path} does not exist; give the path of a .npy, .parquet, .csv or .svmlight file"
         )
-    named = {"target": target, "columns": columns}
+    named = {"target": target, "columns": columns, "transform": transform}
     if ending not in (*TEXT, *PARQUET) and any(value is not None for value in named.values()):
         given = next(f"{name}={value!r}" for name, value in named.items() if value is not None)
         raise ValueError(f"{given} was given for {path}, which has no named columns; leave it out")
@@ -85,11 +89,11 @@ def read_rows(
             elif ending in TEXT:
                 from labelfold.rows.adapters._columnar import decode_csv
 
-                found = decode_csv(path, file, cache, target, columns)
+                found = decode_csv(path, file, cache, target, columns, transform)
             else:
                 from labelfold.rows.adapters._columnar import decode_parquet
 
-                found = decode_parquet(path, cache, target, columns)
+                found = decode_parquet(path, cache, target, columns, transform)
             if stamp(file) != before:
                 raise changed(path)
             return found
@@ -152,7 +156,7 @@ def _turned(path: Path, file: Any, shape: tuple[int, int], dtype: np.dtype, offs
             cache.add(X.T)
         if stamp(file) != before:
             raise changed(path)
-        return cache.dense(d, dtype, checked=False)
+        return cache.rows(d, checked=False)
     except BaseException:
         cache.close()
         raise

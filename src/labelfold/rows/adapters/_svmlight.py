@@ -18,22 +18,27 @@ from labelfold.rows.adapters._memory import memory_rows
 CHUNK = 8 << 20
 
 
-def lines_of(file: BinaryIO, end: int, size: int) -> Iterator[bytes]:
+def lines_of(file: BinaryIO, end: int, size: int, *, quoted: bool = False) -> Iterator[bytes]:
     r"""Yield the rest of a file up to byte ``end`` in chunks of about ``size`` bytes that end with a line.
 
-    >>> [bytes(part) for part in lines_of(io.BytesIO(b"1,2\n3,4\n5"), 9, 5)]
+    With ``quoted`` a line may go on within quotes.
+
+    >>> list(lines_of(io.BytesIO(b"1,2\n3,4\n5"), 9, 5))
     [b'1,2\n', b'3,4\n', b'5']
+    >>> list(lines_of(io.BytesIO(b'1,"a\nb"\n2,"c"'), 14, 5, quoted=True))
+    [b'1,"a\nb"\n', b'2,"c"']
     """
     left = b""
     while part := file.read(
         min(size, max(0, end - file.tell()))
     ):  # another process may be writing to the file
-        cut = part.rfind(b"\n") + 1
+        left += part
+        cut = left.rfind(b"\n") + 1
+        while quoted and cut and left.count(b'"', 0, cut) % 2:
+            cut = left.rfind(b"\n", 0, cut - 1) + 1
         if cut:
-            yield left + part[:cut]
-            left = part[cut:]
-        else:
-            left += part
+            yield left[:cut]
+            left = left[cut:]
     if left:
         yield left
 
@@ -58,16 +63,12 @@ def decode_svmlight(path: Path, file: BinaryIO, cache: Cache, n_columns: int | N
         first, last = min(first, int(X.indices.min(initial=1))), max(last, X.shape[1])
         if not sum_is_finite(X.data):
             memory_rows(X[:, first:], first_row=cache.starts[-1])  # raises an error that names the value
-        if not labels:
-            cache.expect((X.data.nbytes + X.indices.nbytes + 8 * X.shape[0]) * size / len(text))
-        cache.add_csr(X)
+        cache.keep(X, size / len(text))
         labels.append(y)
-    if not labels:
-        raise ValueError(f"{path} holds no rows, where at least one row is expected; give it some rows")
     d = last - first
     if n_columns is not None and d > n_columns:
         raise ValueError(
             f"{path} has {d} columns, where at most {n_columns} are expected; leave out further columns"
         )
     d = max(d, 1) if n_columns is None else n_columns
-    return cache.csr(d, np.float64, first), np.concatenate(labels)
+    return cache.rows(d, first_column=first), np.concatenate(labels)
