@@ -83,8 +83,8 @@ ABOUT = (
     "applies Lanczos; *lsqr* is its two-stage approach, scipy's LSQR for one target after the other, to a tolerance "
     "of 1e-8 (for the first technique of a set; the others have as many targets). *two-stage* is the estimator of "
     "the library as it comes, which at these sizes factorises the smaller of X'X and XX'; *iterations* is the "
-    "estimator held to its iterative solver (`max_gram_bytes=0`), tolerance 1e-8. Processor seconds: the least of two "
-    "rounds, taken in turn, and the larger one; one round beyond the paper's sizes."
+    "estimator held to its iterative solver (`max_gram_bytes=0`), tolerance 1e-8. Processor seconds: the least of "
+    "two rounds, taken in turn, and the larger one; one round beyond the paper's sizes."
 )
 
 

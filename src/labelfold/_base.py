@@ -74,12 +74,12 @@ class RowsEstimator(BaseEstimator):
                         f"pipeline, which reads text, categories and dates, or drop the column{why}"
                     ) from None
                 raise
-        elif isinstance(X, Rows):  # checked when it was created
-            _check_n_features(self, X, reset=reset)
-            rows = X
         else:
-            rows = as_rows(X)
-            _check_feature_names(self, columns_of(X, rows.shape[1]), reset=reset)
+            rows = as_rows(X, None if reset else self)  # checks the values, unless they are rows already
+            if rows.names is not None:
+                self._check_names(rows.names, reset=reset)
+            elif rows is not X:
+                _check_feature_names(self, columns_of(X, rows.shape[1]), reset=reset)
             _check_n_features(self, rows, reset=reset)
         if reset and self._most_components is not None:
             k, most = getattr(self, "n_components", None), self._most_components * max(rows.shape)
@@ -89,6 +89,17 @@ class RowsEstimator(BaseEstimator):
                     f"{most} at most is expected"
                 )
         return rows
+
+    def _check_names(self, names: list[str], *, reset: bool) -> None:
+        """Store the names of the columns of a file, or compare them with those of `fit`."""
+        if reset:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        elif list(getattr(self, "feature_names_in_", names)) != names:
+            now, then = (", ".join(map(repr, some[:5])) for some in (names, list(self.feature_names_in_)))
+            raise ValueError(
+                f"X has the columns {now}, ..., where {type(self).__name__} was fitted on {then}, ...; give it the "
+                "same columns in the same order"
+            )
 
     def _read_labels(self, y: Any, n_rows: int | None) -> Labels:
         """Return the labels of the rows. All estimators read y through this method."""

@@ -36,6 +36,8 @@ class Rows(ABC):
         Whether the rows are in the memory of this process, so that `whole` costs nothing.
     is_sparse : bool
         Whether they are in the memory of this process as a sparse matrix.
+    names : list of str or None
+        The names of the columns, if they come from a file that has some.
 
     Examples
     --------
@@ -61,6 +63,7 @@ class Rows(ABC):
     n_passes: int = 0
     in_memory: bool = False
     is_sparse: bool = False
+    names: list[str] | None = None
 
     @property
     def eps(self) -> float:

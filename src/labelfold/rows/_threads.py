@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import copy_context
 from itertools import pairwise
@@ -159,3 +160,20 @@ def by_pieces(f: Callable[[Any], Any], array: Any) -> Any:
     pieces, n_jobs = range(1, n_pieces), min(n_pieces - 1, n_threads())
     run(work, [pieces[i::n_jobs] for i in range(n_jobs)])
     return out
+
+
+def in_order(work: Callable[[Any], Any], blocks: Iterable[Any]) -> Iterator[Any]:
+    """Yield the result of ``work`` for each block, a few blocks in parallel.
+
+    >>> list(in_order(abs, [-1, 2, -3]))
+    [1, 2, 3]
+    """
+    size = n_threads()
+    with ThreadPoolExecutor(size) as pool:
+        waiting: deque[Future] = deque()
+        for block in blocks:
+            waiting.append(pool.submit(work, block))
+            if len(waiting) > size:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()

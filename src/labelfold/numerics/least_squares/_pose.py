@@ -41,8 +41,8 @@ from labelfold.rows._block_sums import less_outer
 
 MAX_GRAM_BYTES = 512 << 20
 
-# Iterations are tried first if a factorisation costs as much as at least this many of them. With fewer they are mostly
-# given up, after a third of that cost (3,000 documents, 101 labels, ridge 1).
+# Iterations are tried first if a factorisation costs as much as at least this many of them. With fewer they are
+# mostly given up, after a third of that cost (3,000 documents, 101 labels, ridge 1).
 _FEWEST_WORTH = 24
 _AS_DIRECT = 1e-11
 
