@@ -182,7 +182,7 @@ def _is_lost(value: Any) -> bool:
 
 
 def _finite_rows(values: np.ndarray) -> np.ndarray:
-    return np.isfinite(values).reshape(len(values), -1).all(axis=1) if values.ndim else np.isfinite(values)
+    return np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
 
 
 def _named(constraints: Any) -> set[str]:
