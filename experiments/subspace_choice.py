@@ -120,7 +120,7 @@ def left_out(Z: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def fits(data: Rows, seed: int, weight: str) -> Fits:
-    """Fit a draw: all labels, and all folds of each repeat."""
+    """Fit a draw: all labels, and all folds of each repeat. The weight: a number, "auto" or a multiple, "auto*10"."""
     X, n = data.centred, len(data.y)
     squares = np.einsum("ij,ij->j", X, X) if data.is_wide else X.T @ X
     rng = rng_of("labels", data.name, LABELS, seed)
@@ -131,7 +131,8 @@ def fits(data: Rows, seed: int, weight: str) -> Fits:
     others = np.setdiff1d(np.arange(n), known)
     y = data.y[known]
     total = squares.sum() if data.is_wide else np.trace(squares)
-    scale = AUTO * y.var() * min(X.shape) / total if weight == "auto" else float(weight)
+    unit, _, times = weight.partition("*")
+    scale = AUTO * y.var() * min(X.shape) / total * float(times or 1) if unit == "auto" else float(unit)
 
     def values(train: np.ndarray, asked: np.ndarray, tol: float) -> tuple[np.ndarray, np.ndarray]:
         Z, t = X[train], data.y[train, None]

@@ -33,6 +33,7 @@ WIDTHS = (2.0, 1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16)  # times the mean distance betw
 PENALTIES = (1e4, 1e2, 1.0, 1e-2, 1e-4)
 # Most configurations of a method; LapRLS uses this many of its 150, and of the 900 of its kernel form.
 MOST = 30
+WHOLE, HINDSIGHT = ", whole grid", ", hindsight"  # of the name of a table, where all are used
 NEIGHBOURS = (5, 10, 20)  # for GRF and LLGC if an RBF graph would not fit; LapRLS uses 5
 LINEAR_WEIGHT, KERNEL_WEIGHT = 1.0, 100.0  # of reconstruction in PCA-LS
 SPREADING = 0.99  # alpha of LLGC

@@ -17,12 +17,15 @@ from labelfold.rows import (
     Featurized,
     Rows,
     as_rows,
+    columns_of,
     first_unlike_a_number,
     gathered,
     is_table,
     refuse_odd_table,
     stored_values,
 )
+from labelfold.rows import _threads as threads
+from labelfold.rows.adapters._device_copies import to_host
 
 _Fit = TypeVar("_Fit", bound=Callable[..., Any])
 
@@ -76,8 +79,7 @@ class RowsEstimator(BaseEstimator):
             if rows.names is not None:
                 self._check_names(rows.names, reset=reset)
             elif rows is not X:
-                columns = X if hasattr(X, "columns") else np.empty((0, rows.shape[1]))
-                _check_feature_names(self, columns, reset=reset)
+                _check_feature_names(self, columns_of(X, rows.shape[1]), reset=reset)
             _check_n_features(self, rows, reset=reset)
         if reset and self._most_components is not None:
             k, most = getattr(self, "n_components", None), self._most_components * max(rows.shape)
@@ -102,7 +104,7 @@ class RowsEstimator(BaseEstimator):
     def _read_labels(self, y: Any, n_rows: int | None) -> Labels:
         """Return the labels of the rows. All estimators read y through this method."""
         return read_labels(
-            y,
+            to_host(y) if hasattr(y, "cpu") else y,  # a tensor may be on a device
             n_rows,
             unlabeled=self.unlabeled,
             task=getattr(self, "task", "auto"),
@@ -176,7 +178,11 @@ def _is_lost(value: Any) -> bool:
     """Return whether an array of floats has entries that are not finite."""
     if getattr(getattr(value, "dtype", None), "kind", "") != "f":
         return False
-    return not np.isfinite(stored_values(value)).all()
+    return not threads.by_pieces(_finite_rows, stored_values(value)).all()
+
+
+def _finite_rows(values: np.ndarray) -> np.ndarray:
+    return np.isfinite(values).reshape(len(values), -1).all(axis=1) if values.ndim else np.isfinite(values)
 
 
 def _named(constraints: Any) -> set[str]:

@@ -31,6 +31,7 @@ __all__ = [
     "as_rows",
     "center_parts",
     "centered",
+    "columns_of",
     "first_unlike_a_number",
     "gathered",
     "is_table",
@@ -50,7 +51,7 @@ def as_rows(X: Any, like: Any = None) -> Rows:
         other formats are converted); a ``numpy.memmap`` or the path of a .npy, Parquet, CSV or svmlight file
         (streamed, see `read_rows`); a list of blocks, or any object or function that returns the same blocks each
         time (streamed); an array-API array such as a torch tensor, dense or sparse (processed on its device); a Dask
-        array (dense chunks, or chunks that hold SciPy sparse matrices).
+        array (dense chunks, or chunks that hold SciPy sparse matrices) or a Dask DataFrame of numbers.
     like : fitted estimator, optional
         Of a file, the columns that the estimator was fitted on are read.
 
@@ -160,6 +161,17 @@ def stored_values(X: Any) -> np.ndarray:
     array([2., 3.])
     """
     return X.data if sparse.issparse(X) else X
+
+
+def columns_of(X: Any, n_columns: int) -> Any:
+    """Return a table without rows that has the columns of X, with their names if X has names.
+
+    >>> columns_of([[1.0, 2.0]], 2).shape
+    (0, 2)
+    """
+    if not hasattr(X, "columns"):
+        return np.empty((0, n_columns))
+    return getattr(X, "_meta", X)  # the empty pandas frame of a Dask frame
 
 
 def gathered(value: Any) -> Any:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import ctypes
-from functools import cache
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cython_blas
+from scipy.linalg import lapack
 
+from labelfold.rows._gram_update import add_gram
 from labelfold.rows._sums import Term
 
 # Below this many multiplications SciPy's product is used, because compiling a loop would take longer.
 _SMALL_PRODUCT = 4_000_000
+# Columns that LAPACK factors at a time.
+_PANEL = 64
 
 
 def is_small(multiplications: int) -> bool:
@@ -45,8 +46,6 @@ class DenseGram(Term):
         X = self.X
         if total is None:
             total = np.zeros((X.shape[1], X.shape[1]), dtype=X.dtype, order="F")
-        if not X.size:
-            return total
         add_gram(X, total)
         return total
 
@@ -54,50 +53,6 @@ class DenseGram(Term):
     def finish(total: np.ndarray) -> np.ndarray:
         """Return both triangles."""
         return mirror(total.T)
-
-
-def add_gram(X: np.ndarray, total: np.ndarray) -> None:
-    """Add X'X to the upper triangle of a total in Fortran order, by BLAS's syrk, while other threads run.
-
-    That of `scipy.linalg.blas` does not let other threads run, so that all threads together are as fast as one.
-
-    >>> total = np.ones((2, 2), order="F")
-    >>> add_gram(np.array([[1.0, 2.0], [3.0, 4.0]]), total)
-    >>> total
-    array([[11., 15.],
-           [ 1., 21.]])
-    """
-    by_columns = X.flags.f_contiguous and not X.flags.c_contiguous
-    X = X if by_columns else np.ascontiguousarray(X)
-    number = ctypes.c_float if X.dtype == np.float32 else ctypes.c_double
-    one, (n, d) = number(1.0), X.shape
-    sizes = [ctypes.byref(ctypes.c_int(size)) for size in (d, n, n if by_columns else d, d)]
-    rows, sums = (ctypes.c_void_p(array.ctypes.data) for array in (X, total))
-    _syrk(X.dtype.char)(
-        b"U",
-        b"T" if by_columns else b"N",
-        sizes[0],
-        sizes[1],
-        ctypes.byref(one),
-        rows,
-        sizes[2],
-        ctypes.byref(one),
-        sums,
-        sizes[3],
-    )
-
-
-@cache
-def _syrk(kind: str) -> Any:
-    """Return syrk for float32 ("f") or float64 ("d") as a function of ctypes, which lets other threads run."""
-    capsule = cython_blas.__pyx_capi__[{"f": "ssyrk", "d": "dsyrk"}[kind]]
-    api = ctypes.pythonapi
-    api.PyCapsule_GetName.restype, api.PyCapsule_GetName.argtypes = ctypes.c_char_p, [ctypes.py_object]
-    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
-    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    pointer = api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
-    p = ctypes.c_void_p
-    return ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_char_p, p, p, p, p, p, p, p, p)(pointer)
 
 
 class CSRTransposed(Term):
@@ -174,7 +129,11 @@ class Triangle(Term):
 
 def triangle_of(A: np.ndarray) -> np.ndarray:
     """Return the triangular factor R of A = Q R."""
-    return np.asarray(np.linalg.qr(A, mode="r"))
+    if not A.size:
+        return np.zeros((min(A.shape), A.shape[1]))
+    # NumPy's qr gains little from a second thread.
+    R = lapack.dgeqrf(np.asfortranarray(A), lwork=_PANEL * A.shape[1], overwrite_a=1)[0]
+    return np.triu(R[: min(A.shape)])
 
 
 def only_column(total: np.ndarray) -> np.ndarray:

@@ -1,0 +1,101 @@
+"""Whether PCA-LS should choose its weight too: on the sets of subspace_choice.py, with the library's rule for p.
+
+The rule is the logarithmic loss in 5-fold cross-validation, folds drawn three times, over 1 to 32 directions. Each
+weight alone has a row, and each set of weights of which the one with the least loss is taken together with p.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from common import Report, Results, one_thread, words
+from subspace_choice import FIRST_SEED, LOSSES, SETS, Fits, fits, read
+
+PART = "Weight"
+WEIGHTS = ("1", "auto", "auto*10", "auto*100")
+# Weights to choose from; of equals the first is taken.
+CHOICES = (
+    ("auto", "1"),
+    ("auto", "auto*10"),
+    ("auto", "auto*100"),
+    ("auto", "auto*10", "auto*100"),
+)
+
+
+def losses(found: Fits) -> np.ndarray:
+    """Return the mean logarithmic loss on held-out labels, (MOST,), with 1, 2 ... directions."""
+    return LOSSES["log"](found.held_out * found.y[:, None]).mean(axis=(0, 1))
+
+
+def chosen(found: dict[str, Fits], weights: tuple[str, ...]) -> tuple[str, int]:
+    """Return the weight and the number of directions with the least loss; of equals the first weight and fewest."""
+    table = np.array([losses(found[weight]) for weight in weights])
+    row, p = np.unravel_index(int(np.argmin(table)), table.shape)
+    return weights[int(row)], int(p) + 1
+
+
+def weigh(results: Results, plan: Any) -> None:
+    """Write the accuracy that each weight, and each choice of weights, leads to, by set and draw."""
+    for name, (*_, draws) in itertools.islice(SETS.items(), plan.choice_sets):
+        data = None
+        for seed in range(FIRST_SEED, FIRST_SEED + min(draws, plan.splits)):
+            key = {"part": PART, "dataset": name, "method": "PCA-LS", "seed": seed}
+            if results.select(**key):
+                continue
+            data = data or read(name)
+            with one_thread():
+                found = {weight: fits(data, seed, weight) for weight in WEIGHTS}
+            for weights in [*((weight,) for weight in WEIGHTS), *CHOICES]:
+                weight, p = chosen(found, weights)
+                results.add(
+                    **key,
+                    source=data.source,
+                    parameters=words(weights=",".join(weights)),
+                    ours=found[weight].accuracy[p - 1],
+                    relative=f"weight={weight} p={p}",
+                )
+            for weight in WEIGHTS:
+                results.add(
+                    **key,
+                    source=data.source,
+                    parameters=words(weights=weight, rule="hindsight"),
+                    ours=found[weight].accuracy.max(),
+                )
+        print(f"{PART}: {name} done", flush=True)
+
+
+def by_set(results: Results) -> dict[str, dict[str, np.ndarray]]:
+    """Return the accuracies of the draws, by choice of weights and by set."""
+    values: dict[str, dict[str, list[float]]] = {}
+    for row in results.select(part=PART):
+        own = values.setdefault(row["parameters"], {}).setdefault(row["dataset"], [])
+        own.append(float(row["ours"]))
+    return {rule: {name: np.array(own) for name, own in sets.items()} for rule, sets in values.items()}
+
+
+def report_weights(page: Report, results: Results) -> None:
+    """Write what each choice of weights leads to, beside the weight "auto"."""
+    values = by_set(results)
+    if not values:
+        return
+    base = values[words(weights="auto")]
+    sets = list(base)
+    draws = sorted({len(own) for own in base.values()})
+    page.text(
+        "### The weight as a candidate too",
+        f"The same sets, {' to '.join(map(str, draws))} draws each, the library's rule for p. A row with "
+        'several weights takes the one of least loss together with p. *gain*: less the weight "auto" alone, mean '
+        "± standard error over the sets.",
+    )
+    lines = []
+    for rule, own in values.items():
+        means = np.array([own[name].mean() for name in sets])
+        gain = means - np.array([base[name].mean() for name in sets])
+        error = gain.std(ddof=1) / np.sqrt(len(sets)) if len(sets) > 1 else 0.0
+        text = f"{means.mean():.2f} ({gain.mean():+.2f} ± {error:.2f})"
+        bold = rule == words(weights="auto")
+        lines.append([rule, f"**{text}**" if bold else text, *(f"{mean:.1f}" for mean in means)])
+    page.table(["weights", "accuracy (gain)", *sets], lines)
