@@ -128,12 +128,12 @@ def place(task: Task, cut: Split, percent: int, transform: Callable[[Any], Any])
     return Places(*map(transform, (task.X[known], task.X[cut.validation], task.X_test)))
 
 
-def classify(task: Task, cut: Split, percent: int, places: Places) -> Outcome:
+def classify(task: Task, cut: Split, percent: int, places: Places, costs: Sequence[float] = COSTS) -> Outcome:
     """Train SVMs on the labelled rows, with C chosen on validation rows; rows have a mean squared norm of 1."""
     y = task.y[cut.train[: cut.n_labelled(percent)]]
     size = root_mean_square(places.labelled)
     best = Outcome(-1.0, 0.0, 0.0)
-    for C in COSTS:
+    for C in costs:
         machine = Machine.train(places.labelled / size, y, C)
         reached = score(task.y[cut.validation], machine.predict(places.validation / size))
         if reached > best.validation:
@@ -147,9 +147,9 @@ def root_mean_square(Z: Any) -> float:
     return float(np.sqrt(square / Z.shape[0]))
 
 
-def run_svm(task: Task, cut: Split, percent: int) -> Outcome:
+def run_svm(task: Task, cut: Split, percent: int, costs: Sequence[float] = COSTS) -> Outcome:
     """Train SVMs on raw inputs."""
-    return classify(task, cut, percent, place(task, cut, percent, lambda X: X))
+    return classify(task, cut, percent, place(task, cut, percent, lambda X: X), costs)
 
 
 def run_tsvm(task: Task, cut: Split, percent: int, weight: float) -> Outcome:
@@ -162,7 +162,7 @@ def run_tsvm(task: Task, cut: Split, percent: int, weight: float) -> Outcome:
     return Outcome(score(task.y[cut.validation], validation), score(task.y_test, test), C)
 
 
-def run_lda(task: Task, cut: Split, percent: int, weight: float) -> Outcome:
+def run_lda(task: Task, cut: Split, percent: int, weight: float, costs: Sequence[float] = COSTS) -> Outcome:
     """Project onto the directions of LDA from the labelled rows; for several labels onto one direction each."""
     known = cut.train[: cut.n_labelled(percent)]
     X, y = task.X[known].astype(np.float64), task.y[known]
@@ -172,7 +172,7 @@ def run_lda(task: Task, cut: Split, percent: int, weight: float) -> Outcome:
     places = place(
         task, cut, percent, lambda X: np.hstack([m.transform(X.astype(np.float64)) for m in models])
     )
-    return classify(task, cut, percent, places)
+    return classify(task, cut, percent, places, costs)
 
 
 def run_reduced(task: Task, cut: Split, percent: int, method: str, k: int, weight: float | None) -> Outcome:
@@ -182,7 +182,9 @@ def run_reduced(task: Task, cut: Split, percent: int, method: str, k: int, weigh
             task, cut, percent, place(task, cut, percent, supervised(task, cut, percent, method, k, weight))
         )
     fit = principal if method == "PCA" else unsupervised
-    every = remember(method, (task.name, cut.seed, k), lambda: place(task, cut, 100, fit(task, cut, k)))
+    every = remember(
+        method, (task.name, task.form, cut.seed, k), lambda: place(task, cut, 100, fit(task, cut, k))
+    )
     return classify(task, cut, percent, every._replace(labelled=every.labelled[: cut.n_labelled(percent)]))
 
 
@@ -231,7 +233,7 @@ def corrected(model: Any) -> Callable[[Any], np.ndarray]:
 
 def principal(task: Task, cut: Split, k: int) -> Callable[[Any], np.ndarray]:
     """Return the map to the first k principal components; singular vectors if X is wide and sparse."""
-    model = remember("directions", (task.name, cut.seed), lambda: _fit_principal(task, cut))
+    model = remember("directions", (task.name, task.form, cut.seed), lambda: _fit_principal(task, cut))
     return lambda X: model.transform(X.toarray() if isinstance(model, PCA) else X)[:, :k]
 
 
@@ -248,7 +250,7 @@ def start_squares(task: Task, cut: Split, k: int) -> tuple[np.ndarray, np.ndarra
     X = task.X[cut.train]
     model = SSNMF(k, supervision=0.0, max_iter=START_ITERATIONS, tol=0.0)
     any_labels = np.arange(X.shape[0]) % 2
-    return remember("squares", (task.name, cut.seed, k), lambda: factors(model.fit(X, any_labels)))
+    return remember("squares", (task.name, task.form, cut.seed, k), lambda: factors(model.fit(X, any_labels)))
 
 
 def factors(model: Any) -> tuple[np.ndarray, np.ndarray]:

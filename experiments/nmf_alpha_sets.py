@@ -35,6 +35,7 @@ class Task(NamedTuple):
     X_test: sparse.csr_array
     y_test: np.ndarray
     source: str
+    form: str = "unit"
 
 
 class Split(NamedTuple):
@@ -55,7 +56,8 @@ def read(name: str, most_rows: int | None, form: str = "unit") -> Task:
 
     ``form`` is that of the newsgroups, of which the paper does not say how they were weighed.
     """
-    X, y, train, test, source = _READERS[name](None if most_rows is None else 2 * most_rows)
+    reader = _news_of_libsvm if form == "libsvm" else _READERS[name]
+    X, y, train, test, source = reader(None if most_rows is None else 2 * most_rows)
     if name == "news":
         X = FORMS[form](sparse.csr_array(X), train)
     if most_rows is not None:
@@ -64,7 +66,7 @@ def read(name: str, most_rows: int | None, form: str = "unit") -> Task:
             for i, part in enumerate((train, test))
         )
     X = sparse.csr_array(X).astype(np.float32)
-    return Task(name, X[train], y[train], X[test], y[test], source)
+    return Task(name, X[train], y[train], X[test], y[test], source, form)
 
 
 def _npz(name: str) -> Any:
@@ -110,6 +112,18 @@ def _news(n: int | None) -> tuple[Any, ...]:
     return X, file["y"], train, test, "real"
 
 
+def _news_of_libsvm(n: int | None) -> tuple[Any, ...]:
+    """Return the rows that LIBSVM publishes for training, all words; a random fifth of them serves as test rows."""
+    file = _npz("news20_libsvm")
+    if file is None:
+        return _news(n)
+    parts = file["X_data"].astype(np.float64), file["X_indices"], file["X_indptr"]
+    order = rng_of("libsvm test").permutation(len(file["y"]))
+    fifth = len(order) // 5
+    X = sparse.csr_array(parts, shape=tuple(file["X_shape"]))
+    return X, file["y"] - 1, np.sort(order[fifth:]), np.sort(order[:fifth]), "real"
+
+
 def _unit(X: sparse.csr_array, train: np.ndarray) -> Any:
     norms = np.sqrt(X.multiply(X).sum(axis=1))
     return X.multiply(1 / np.where(norms > 0, norms, 1)[:, None])
@@ -130,13 +144,14 @@ def _root(X: sparse.csr_array, train: np.ndarray) -> Any:
 
 
 # Counts of words as rows: of unit length, of sum 1, times the logarithm of the inverse share of documents with the
-# word, or their roots, and unit length again.
+# word, or their roots, and unit length again; and another selection of rows and words, of unit length.
 FORMS: dict[str, Callable[[sparse.csr_array, np.ndarray], Any]] = {
     "unit": _unit,
     "sum": _share,
     "tf-idf": _weighed,
     "root": _root,
     "counts": lambda X, train: X,
+    "libsvm": _unit,
 }
 
 
@@ -159,9 +174,9 @@ _READERS: dict[str, Callable[[int | None], tuple[Any, ...]]] = {
 
 
 @cache
-def split(name: str, most_rows: int | None, seed: int) -> Split:
+def split(name: str, most_rows: int | None, seed: int, form: str = "unit") -> Split:
     """Draw a fifth of the rows for validation; the others in an order that begins with two of each class or label."""
-    task = read(name, most_rows)
+    task = read(name, most_rows, form)
     order = rng_of("split", name, seed).permutation(len(task.y))
     fifth = len(order) // 5
     validation, train = order[:fifth], order[fifth:]

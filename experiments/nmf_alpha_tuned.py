@@ -24,21 +24,23 @@ import numpy as np
 
 import labelfold
 from common import Results, one_thread, result_folder, words
-from nmf_alpha import COSTS, Machine, root_mean_square, run_reduced, run_svm
+from nmf_alpha import Machine, classify, place, root_mean_square, run_lda, run_svm, supervised
 from nmf_alpha_sets import FORMS, LABELS, RANKS, TABLE_2, Split, Task, hidden, read, score, split
 from nmf_alpha_tuned_report import write_report
 
 # Supervision as multiples of the weight at which rows and directions sum to the same.
-MULTIPLES = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01)
-TO_0 = (*MULTIPLES, 0.003, 0.001, 0.0)
-SSNMF_WEIGHTS = (0.01, 0.1, 1.0, 10.0)
+MULTIPLES = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0)
+SHORT = MULTIPLES[:6]
+OTHER_WEIGHTS = {"SSNMF": (0.01, 0.1, 1.0, 10.0), "LDA": (0.0001, 0.001, 0.01)}  # as in nmf_alpha.py
+# C of the SVMs that give the directions, and of the last SVM, for rows with a mean squared length of 1.
+FIRST = {"news": (0.01, 1.0), "mnist": (1.0, 100.0), "aviation": (0.01, 1.0)}
+COSTS = (0.1, 1.0, 10.0, 100.0)
 # Iterations of NMF and of fits without a path, which start where it does; of a step of a path; and of a step of a
 # joint path, of which an iteration makes ten passes.
 START, STEP, JOINT_STEP = 200, 40, 4
 # The variants of NMF-alpha: what the estimator is given.
 VARIANTS: dict[str, dict[str, Any]] = {
     "NMF-alpha": {},
-    "NMF-alpha, path to 0": {},
     "NMF-alpha, path up": {},
     "NMF-alpha, no path": {},
     "NMF-alpha, perceptron": {"directions": "perceptron"},
@@ -46,7 +48,12 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "NMF-alpha, joint": {"joint": True},
     "NMF-alpha, kernel": {"kernel": "rbf"},
 }
-OTHERS = ("SSNMF", "CNMF", "SVM")
+ENDS = ", path to 0.01"  # a variant whose path ends there
+VARIANTS |= {
+    name + ENDS: VARIANTS[name] for name in VARIANTS if name.split(", ")[-1] not in ("path up", "no path")
+}
+OTHERS = ("SSNMF", "CNMF", "LDA", "SVM")
+RAW = ("LDA", "SVM")  # without r
 METHODS = ("NMF", *VARIANTS, *OTHERS)
 LENGTHS = ("as-placed", "unit")  # of the rows that the last SVM is trained on
 SHARES = ("few", "some", "all")
@@ -62,11 +69,20 @@ class Plan:
     ranks: tuple[int, ...] | None = None
     forms: tuple[str, ...] = ("unit",)  # of the newsgroups
     shares: tuple[str, ...] = SHARES  # of labels, as in the paper
+    lengths: tuple[str, ...] = LENGTHS[:1]
+    first: tuple[float, ...] | None = None
     percents: tuple[int, ...] | None = None  # others
     most_rows: int | None = None
 
 
-QUICK = Plan(methods=METHODS, splits=(0,), ranks=(4,), shares=("few",), most_rows=300)
+QUICK = Plan(
+    methods=tuple(m for m in METHODS if not m.endswith(ENDS)),
+    splits=(0,),
+    ranks=(4,),
+    shares=("few",),
+    lengths=LENGTHS,
+    most_rows=300,
+)
 
 
 class Job(NamedTuple):
@@ -78,11 +94,13 @@ class Job(NamedTuple):
     seed: int
     method: str
     percent: int  # of the training rows, with labels
+    first: float | None  # C of the SVMs that give the directions
 
     @property
     def key(self) -> dict[str, Any]:
         """Return what is said of it in the column of parameters."""
-        return {"form": self.form, "labels": self.percent, "r": self.k}
+        first = {} if self.first is None else {"first": self.first}
+        return {"form": self.form, "labels": self.percent, "r": self.k, **first}
 
 
 class Best(NamedTuple):
@@ -103,14 +121,17 @@ def jobs(plan: Plan) -> Iterator[Job]:
         ranks = plan.ranks or RANKS[name]
         percents = plan.percents or [LABELS[name][SHARES.index(share)] for share in plan.shares]
         for form, k, seed, method, percent in product(forms, ranks, plan.splits, plan.methods, percents):
-            if method != "SVM" or k == ranks[0]:
-                yield Job(name, form, 0 if method == "SVM" else k, seed, method, percent)
+            if method in RAW and k != ranks[0]:
+                continue
+            guided = method in VARIANTS and "perceptron" not in method
+            for first in (plan.first or FIRST[name]) if guided else (None,):
+                yield Job(name, form, 0 if method in RAW else k, seed, method, percent, first)
 
 
 @lru_cache(maxsize=1)
 def nmf(name: str, most_rows: int | None, form: str, seed: int, k: int) -> Any:
     """Return NMF of the training rows of a split."""
-    task, cut = read(name, most_rows, form), split(name, most_rows, seed)
+    task, cut = read(name, most_rows, form), split(name, most_rows, seed, form)
     return labelfold.KLNMF(k, max_iter=START, tol=0.0).fit(task.X[cut.train])
 
 
@@ -120,14 +141,16 @@ def fitted(task: Task, cut: Split, job: Job, start: Any) -> Iterator[tuple[float
     The path goes down, from the start of NMF; or up, from the factors of NMF; or each fit has that start to itself.
     """
     X, y = task.X[cut.train], hidden(task, cut, job.percent)
-    options = {"C": 1.0, "tol": 0.0, "corrected": False, **VARIANTS[job.method]}
-    multiples = TO_0 if job.method.endswith("to 0") else MULTIPLES
+    known = X[: cut.n_labelled(job.percent)]
+    C = (job.first or 1.0) / root_mean_square(known) ** 2
+    options = {"C": C, "tol": 0.0, "corrected": False, **VARIANTS[job.method]}
+    multiples = SHORT if job.method.endswith(ENDS) else MULTIPLES
     if job.method == "NMF-alpha, no path":
         for multiple in multiples:
             yield multiple, labelfold.NMFAlpha(job.k, **options, max_iter=START).path(X, y, [multiple])[0]
         return
     if job.method == "NMF-alpha, path up":
-        options["init"], multiples = (start.embedding_, start.components_.T), MULTIPLES[::-1]
+        options["init"], multiples = (start.embedding_, start.components_.T), SHORT[::-1]
     steps = JOINT_STEP if "joint" in options else STEP
     models = labelfold.NMFAlpha(job.k, **options, max_iter=steps).path(X, y, multiples)
     yield from zip(multiples, models, strict=True)
@@ -135,11 +158,11 @@ def fitted(task: Task, cut: Split, job: Job, start: Any) -> Iterator[tuple[float
 
 def run(job: Job, plan: Plan) -> list[dict[str, Any]]:
     """Return the rows of a job: validation scores by trade-off, and the test score of the best."""
-    task, cut = read(job.name, plan.most_rows, job.form), split(job.name, plan.most_rows, job.seed)
+    task, cut = read(job.name, plan.most_rows, job.form), split(job.name, plan.most_rows, job.seed, job.form)
     begun = time.process_time()
     rows = (run_other if job.method in OTHERS else run_factors)(task, cut, job, plan)
     known = dict(zip(LABELS[job.name], TABLE_2[job.name], strict=True))
-    held = job.method in ("NMF-alpha", "NMF-alpha, path to 0") and job.percent in known
+    held = job.method in ("NMF-alpha", "NMF-alpha" + ENDS) and job.percent in known
     published = known[job.percent][0] if held else ""
     for row in rows:
         row.update(dataset=job.name, source=task.source, method=job.method, seed=job.seed)
@@ -155,9 +178,9 @@ def run_factors(task: Task, cut: Split, job: Job, plan: Plan) -> list[dict[str, 
     known = cut.train[: cut.n_labelled(job.percent)]
     rows, best = [], {}
     for multiple, model in [(0.0, start)] if job.method == "NMF" else fitted(task, cut, job, start):
-        place = placing(model)
-        Z, Z_validation = place(task.X[known]), place(task.X[cut.validation])
-        for length in LENGTHS:
+        transform = placing(model)
+        Z, Z_validation = transform(task.X[known]), transform(task.X[cut.validation])
+        for length in plan.lengths:
             scale = scaling(Z, length)
             trained = [Machine.train(scale(Z), task.y[known], C) for C in COSTS]
             reached = [score(task.y[cut.validation], m.predict(scale(Z_validation))) for m in trained]
@@ -165,7 +188,7 @@ def run_factors(task: Task, cut: Split, job: Job, plan: Plan) -> list[dict[str, 
             name = words(**job.key, length=length, multiple=multiple)
             rows.append({"part": "Path", "parameters": name, "ours": reached[at]})
             if length not in best or reached[at] > best[length].validation:
-                best[length] = Best(reached[at], multiple, COSTS[at], trained[at], scale, place)
+                best[length] = Best(reached[at], multiple, COSTS[at], trained[at], scale, transform)
     for length, found in best.items():
         test = score(task.y_test, found.machine.predict(found.scale(found.place(task.X_test))))
         rows.append(tuned_row(job, length, test, found.validation, found.multiple, found.C))
@@ -173,12 +196,18 @@ def run_factors(task: Task, cut: Split, job: Job, plan: Plan) -> list[dict[str, 
 
 
 def run_other(task: Task, cut: Split, job: Job, plan: Plan) -> list[dict[str, Any]]:
-    """Run SSNMF with each trade-off, CNMF, or an SVM on raw inputs."""
-    if job.method == "SVM":
-        found = run_svm(task, cut, job.percent)
-        return [tuned_row(job, LENGTHS[0], found.test, found.validation, 0.0, found.C)]
-    weights = SSNMF_WEIGHTS if job.method == "SSNMF" else (0.0,)
-    reached = {w: run_reduced(task, cut, job.percent, job.method, job.k, w) for w in weights}
+    """Run SSNMF or LDA with each trade-off, CNMF, or an SVM on raw inputs."""
+    reached = {}
+    for weight in OTHER_WEIGHTS.get(job.method, (0.0,)):
+        if job.method == "SVM":
+            reached[weight] = run_svm(task, cut, job.percent, COSTS)
+        elif job.method == "LDA":
+            reached[weight] = run_lda(task, cut, job.percent, weight, COSTS)
+        else:
+            transform = supervised(task, cut, job.percent, job.method, job.k, weight)
+            reached[weight] = classify(
+                task, cut, job.percent, place(task, cut, job.percent, transform), COSTS
+            )
     rows = [
         {
             "part": "Path",
@@ -243,11 +272,13 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     parser.add_argument("--ranks", nargs="+", type=int)
     parser.add_argument("--forms", nargs="+", choices=FORMS, help="of the newsgroups")
     parser.add_argument("--shares", nargs="+", choices=SHARES, help="of labels")
+    parser.add_argument("--lengths", nargs="+", choices=LENGTHS, help="of the reduced rows")
+    parser.add_argument("--first", nargs="+", type=float, help="C of the SVMs that give the directions")
     parser.add_argument("--percents", nargs="+", type=int, help="of labels, in place of --shares")
     parser.add_argument("--splits", nargs="+", type=int)
     options = parser.parse_args(arguments)
     plan = QUICK if options.quick else Plan()
-    for name in ("sets", "methods", "ranks", "forms", "shares", "percents", "splits"):
+    for name in ("sets", "methods", "ranks", "forms", "shares", "lengths", "first", "percents", "splits"):
         if getattr(options, name) is not None:
             plan = replace(plan, **{name: tuple(getattr(options, name))})
     folder = result_folder(options.quick, options.output)

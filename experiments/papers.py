@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from common import RESULTS, Report, Results, parameter
+from nmf_alpha_tuned_report import write_compared
 from papers_parts import read
 from papers_parts.cells import Cell, draws, write_counts, write_grid, write_missed
 from two_stage_parts import classifier_report, scaling_report
@@ -75,7 +76,7 @@ def two_stage(page: Report, texts: Texts) -> list[Cell]:
             line += [str(curve[solver][last]) if solver in curve else "" for solver in scaling_report.SOLVERS]
             for solver in ("lsqr", "iterations", "two-stage"):
                 times = curve.get(solver, {})
-                wins = sum(times[size].median < curve["direct"][size].median for size in sizes if times)
+                wins = sum(times[size].best < curve["direct"][size].best for size in sizes if times)
                 line.append(f"{wins} of {len(sizes)} {_kept(wins, len(sizes))}" if times else "")
             lines.append(line)
     page.table(
@@ -176,6 +177,8 @@ def nmf_alpha(page: Report, texts: Texts) -> list[Cell]:
     )
     head, *lines = read.nmf_alpha_pairs()
     page.text("## Figures 4 and 5: settings in which NMF-alpha is above", texts["figures"])
+    write_compared(page, read.nmf_alpha_table())
+    page.text(texts["once"])
     page.table(head, lines)
     return cells
 

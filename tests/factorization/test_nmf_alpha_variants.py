@@ -13,6 +13,7 @@ from labelfold.app.io._models import load_model, save_model
 from labelfold.factorization._directions import dual_directions, machines
 from labelfold.factorization._joint_directions import Machines
 from labelfold.labels import read_labels
+from labelfold.rows import as_rows
 from reference.nmf_alpha import loss
 
 pytestmark = pytest.mark.filterwarnings(
@@ -143,12 +144,26 @@ def test_without_supervision_there_is_nothing_to_learn_jointly():
     assert model.machine_weight_ == 0
 
 
-def test_a_joint_fit_is_the_same_in_every_container(container):
+@pytest.mark.parametrize(
+    "variant",
+    [
+        {"joint": True},
+        {"directions": "perceptron"},
+        {"directions": "logistic"},
+        {"kernel": "rbf", "gamma": 0.01, "n_landmarks": 20},
+        {"kernel": "rbf", "gamma": 0.01, "n_landmarks": 20, "joint": True, "directions": "perceptron"},
+    ],
+    ids=["joint", "perceptron", "logistic", "kernel", "all"],
+)
+def test_a_variant_is_the_same_in_every_container(container, variant):
     X, y, _ = problem("multiclass", n=40, d=12, n_labelled=15)
-    options = {"joint": True, "max_iter": 2, "tol": 0, "corrected": False}
-    plain, held = (NMFAlpha(3, **options).fit(rows, y) for rows in (X, container.make(X)))
-    np.testing.assert_allclose(held.objective_, plain.objective_, rtol=1e-6)
-    np.testing.assert_allclose(held.components_, plain.components_, atol=1e-3 * plain.components_.max())
+    options = {**variant, "max_iter": 2, "tol": 0, "corrected": False}
+    (plain,), held = NMFAlpha(3, **options).path(X, y, [0.3]), container.make(X)
+    (model,) = NMFAlpha(3, **options).path(held, y, [0.3])
+    np.testing.assert_allclose(model.objective_, plain.objective_, rtol=1e-6)
+    np.testing.assert_allclose(model.components_, plain.components_, atol=1e-3 * plain.components_.max())
+    placed, expected = as_rows(held).get(model.transform(held)), plain.transform(X)
+    np.testing.assert_allclose(placed, expected, atol=1e-2 * expected.max())
 
 
 def test_the_kernel_form_factorises_the_kernels_with_landmarks(rng):

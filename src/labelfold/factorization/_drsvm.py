@@ -25,8 +25,10 @@ from labelfold.rows import Block, Centered, Rows
 
 # If the squared norm of the basis is smaller than this, relative to e / b, every new row is at the origin.
 _SHRUNK_AWAY = 1e-3
-# The multiples of the scales in `_weights.py` for "auto".
+# The multiples of the scales in `_weights.py` for "auto". The plain hinge needs a smaller penalty, since a labelled
+# row pulls with at most 1 / svm_penalty.
 _RECONSTRUCTION, _FACTOR_PENALTY = 100.0, 0.01
+_SVM_PENALTY = {"squared_hinge": 1.0, "hinge": 0.1}
 
 
 class DRSVM(
@@ -63,7 +65,8 @@ class DRSVM(
         The loss of a labelled row.
     svm_penalty : float or "auto", default="auto"
         Weight of the norm of the SVMs; a smaller one fits the labels more closely. "auto" is the mean squared norm of
-        the initial embedding, which is the sum of the k largest singular values of X divided by n. The paper uses 1.
+        the initial embedding, which is the sum of the k largest singular values of X divided by n; a tenth of it for
+        the plain hinge. The paper uses 1.
     reconstruction : float or "auto", default="auto"
         Weight of the factorisation. For large values the result is a truncated SVD, and an SVM on it. "auto" is 100
         divided by the mean square of the rows along a component. A labelled row then pays 50 to move by one standard
@@ -282,7 +285,7 @@ class DRSVM(
     def _choose_weights(self, sizes: np.ndarray, n: int) -> None:
         """Store the weights, as given or as multiples of the scale of the components."""
         scale = component_scale(sizes, n)
-        self.svm_penalty_ = chosen(self.svm_penalty, scale.length)
+        self.svm_penalty_ = chosen(self.svm_penalty, _SVM_PENALTY[self.loss] * scale.length)
         self.reconstruction_ = chosen(self.reconstruction, _RECONSTRUCTION / scale.variance)
         bound = _FACTOR_PENALTY * scale.size
         self.factor_penalty_ = chosen(self.factor_penalty, self.reconstruction_ * bound)

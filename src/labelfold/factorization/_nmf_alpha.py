@@ -70,7 +70,8 @@ class NMFAlpha(SupervisionPath):
         there, and try some fractions and multiples of it with `path`.
     C : float or "auto", default="auto"
         Penalty of the SVMs on the squared hinge, as in scikit-learn's LinearSVC (without an intercept). "auto" is 1
-        divided by the mean squared norm of a labelled row.
+        divided by the mean squared norm of a labelled row. With a hundredth of that all labelled rows have nearly the
+        same weight, which did better on word counts with few labels: try both on validation rows.
     multiclass : {"ovo", "ovr"}, default="ovo"
         Whether several classes have one SVM for each pair, or one for each class against the rest.
     directions : {"svm", "perceptron", "logistic"}, default="svm"

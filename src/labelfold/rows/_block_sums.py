@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg import get_blas_funcs
+from scipy.linalg import lapack
 
+from labelfold.rows._gram_update import add_gram
 from labelfold.rows._sums import Term
 
 # Below this many multiplications SciPy's product is used, because compiling a loop would take longer.
 _SMALL_PRODUCT = 4_000_000
+# Columns that LAPACK factors at a time.
+_PANEL = 64
 
 
 def is_small(multiplications: int) -> bool:
@@ -43,12 +46,8 @@ class DenseGram(Term):
         X = self.X
         if total is None:
             total = np.zeros((X.shape[1], X.shape[1]), dtype=X.dtype, order="F")
-        if not X.size:
-            return total
-        (syrk,) = get_blas_funcs(["syrk"], [X])
-        if X.flags.f_contiguous:
-            return syrk(1.0, X, beta=1.0, c=total, trans=1, overwrite_c=1)
-        return syrk(1.0, X.T, beta=1.0, c=total, overwrite_c=1)
+        add_gram(X, total)
+        return total
 
     @staticmethod
     def finish(total: np.ndarray) -> np.ndarray:
@@ -130,7 +129,11 @@ class Triangle(Term):
 
 def triangle_of(A: np.ndarray) -> np.ndarray:
     """Return the triangular factor R of A = Q R."""
-    return np.asarray(np.linalg.qr(A, mode="r"))
+    if not A.size:
+        return np.zeros((min(A.shape), A.shape[1]))
+    # NumPy's qr gains little from a second thread.
+    R = lapack.dgeqrf(np.array(A, order="F"), lwork=_PANEL * A.shape[1], overwrite_a=1)[0]
+    return np.triu(R[: min(A.shape)])
 
 
 def only_column(total: np.ndarray) -> np.ndarray:

@@ -224,6 +224,7 @@ class _Wrapped:
 
     def __init__(self, wrap: Callable, f: RowFunction, n_own: int, n_shared: int, n_given: int) -> None:
         self.wrap, self.f = wrap, f
+        self.only_sums = getattr(f, "only_sums", False)
         self.n_own, self.n_shared, self.n_given = n_own, n_shared, n_given
 
     def __call__(self, block: Block, *args: Any) -> tuple[Any, Any]:

@@ -29,9 +29,9 @@ from labelfold.subspace._vector_spaces import MatrixSpace, Space
 # Most columns for which the small space is the whole space, and for which its maximum is proved to be global.
 WHOLE, PROVED = 64, 512
 
-# Most vectors of the small space before it is reduced to its more important half. There are more if a product is a
-# pass over X, to save passes.
-_MOST, _MOST_OF_PASSES = 64, 96
+# Most vectors of the small space before it is reduced to its more important half. There are more if maxima are not
+# proved: the space is then large, and a product with S costs more than the algebra of the small space.
+_MOST, _MOST_UNPROVED = 64, 96
 
 # Number of random start vectors; number of responses treated individually.
 _RANDOM, _RESPONSES = 8, 8
@@ -72,7 +72,7 @@ class Search:
         self.is_whole = space.size <= WHOLE
         self.proves = isinstance(space, MatrixSpace) and space.size <= PROVED
         # If maxima are proved, the space must not be reduced during a search.
-        most = _MOST if isinstance(space, MatrixSpace) else _MOST_OF_PASSES
+        most = _MOST if self.proves else _MOST_UNPROVED
         self.most = np.inf if self.proves else most
         self.usual = most + n_components if self.proves else most
         self.taken = self.basis = Vectors.none(space)

@@ -23,6 +23,7 @@ from labelfold.numerics.least_squares._normal_equations import ColumnSide, RowSi
 from labelfold.numerics.least_squares._problem import LeastSquares, LeastSquaresProblem
 from labelfold.numerics.least_squares._shifted_cg import shifted_cg
 from labelfold.rows import Rows, Weighted, centered
+from labelfold.rows import _threads as threads
 
 if TYPE_CHECKING:
     from labelfold.numerics.least_squares._pose import RowTargets
@@ -52,6 +53,9 @@ class KrylovProblem(LeastSquaresProblem):
     For sparse rows in memory the iterations are in float32, at half the cost, in several runs. Each run starts from
     the residual of the previous one, computed in float64. The solution is as accurate as with iterations in float64,
     which take 1.2 to 1.35 times as long (6,000 documents of 47,236 words, ridges 1 and 10).
+
+    BLAS uses one thread: there is little work between passes, and its threads would keep a core busy while they wait,
+    which a pass then lacks (2.1 s in place of 0.85 on two cores: 20,000 documents, 50 labels).
     """
 
     def __init__(
@@ -85,15 +89,16 @@ class KrylovProblem(LeastSquaresProblem):
         if patience is None:
             # Together they may take as many iterations as all of them separately with a sketch.
             patience = _EACH[self.X.in_memory] * len(ridges)
-        answers = shifted_cg(
-            side.product,
-            side.B,
-            ridges,
-            tol=self._asked(side),
-            max_iter=self.max_iter,
-            patience=patience,
-            callback=self.callback,
-        )
+        with threads.single_blas():
+            answers = shifted_cg(
+                side.product,
+                side.B,
+                ridges,
+                tol=self._asked(side),
+                max_iter=self.max_iter,
+                patience=patience,
+                callback=self.callback,
+            )
         self.prepared = dict(zip(ridges, answers, strict=True))
 
     def was_slow(self, ridge: float) -> bool:
@@ -105,7 +110,8 @@ class KrylovProblem(LeastSquaresProblem):
         # In memory a sketch costs as much as several iterations, so plain iterations are tried first.
         patience = 30 + 2 * self.columns.rank / max(1, len(self.mix)) if self.X.in_memory else 0.0
         patience *= 1 + self.may_be_single
-        found = self._iterate(ridge, start, patience, may_sketch=True)
+        with threads.single_blas():
+            found = self._iterate(ridge, start, patience, may_sketch=True)
         assert found is not None
         if found.residual > self.tol:
             warn_user(
@@ -117,7 +123,8 @@ class KrylovProblem(LeastSquaresProblem):
 
     def attempt(self, ridge: float, start: LeastSquares | None, patience: float) -> LeastSquares | None:
         """Solve for one ridge without a sketch; None if more than ``patience`` iterations are expected."""
-        return self._iterate(ridge, start, patience, may_sketch=False)
+        with threads.single_blas():
+            return self._iterate(ridge, start, patience, may_sketch=False)
 
     def _iterate(
         self, ridge: float, start: LeastSquares | None, patience: float, may_sketch: bool

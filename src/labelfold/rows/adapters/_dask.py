@@ -1,118 +1,212 @@
-"""Rows of a Dask array: one task for each chunk of rows, and sums merged by a tree."""
+"""Rows of a Dask array: a pass is one task for the chunks of a worker, whose sums are merged by a tree."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator
-from operator import itemgetter
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, partial
 from typing import Any
 
 import dask
 import dask.array as da
 import numpy as np
+from dask.delayed import Delayed
+from dask.highlevelgraph import HighLevelGraph
 
-from labelfold.rows import _threads as threads
 from labelfold.rows._protocol import RowFunction, Rows, spread_values
-from labelfold.rows._sums import Accumulator
-from labelfold.rows.adapters._local import (
-    check_aligned,
-    check_two_dimensional,
-    floating,
-    limit,
-    match_dtype,
-    merge,
-    slabs,
+from labelfold.rows.adapters._dask_tasks import (
+    Report,
+    Work,
+    make_group,
+    merge_reports,
+    part_of,
+    parts_of,
+    pick_group,
+    replaced,
+    report_of,
+    run_group,
+    sum_group,
+    take_group,
 )
-from labelfold.rows.adapters._memory import memory_rows, stacked_rows
+from labelfold.rows.adapters._dask_workers import COPY_EVERY, Group, Kept, Lazy, Step, steadily, tasks_for
+from labelfold.rows.adapters._local import check_aligned, check_two_dimensional, floating, match_dtype
+from labelfold.rows.adapters._memory import stacked_rows
 
 _FAN_IN = 8
+# The attribute of a Dask array that says which results of tasks its chunks are.
+_KEPT = "_labelfold_kept"
+
+Make = Callable[[int, list], Any]
 
 
 class DaskRows(Rows):
     """Rows of a Dask array whose chunks hold NumPy arrays or SciPy sparse matrices."""
 
     def __init__(self, X: Any) -> None:
-        if hasattr(X, "to_dask_array"):  # a Dask DataFrame
-            X = X.to_dask_array(lengths=True)
-        check_two_dimensional(X.ndim)
-        if np.isnan(X.shape[0]):
-            X = X.copy().compute_chunk_sizes()  # modifies the array
-        if X.numblocks[1] > 1:
-            X = X.rechunk({1: -1})
+        X = _array(X)
         self.X = X
         self.dtype = floating(X.dtype)
         self.shape = (int(X.shape[0]), int(X.shape[1]))
-        self._ends = np.concatenate([[0], np.cumsum(X.chunks[0])]).astype(np.int64)
-        self._chunks = list(X.to_delayed()[:, 0])
+        sizes = np.array(X.chunks[0], dtype=np.int64)
+        self._occupied = np.flatnonzero(sizes)
+        self._sizes = sizes[self._occupied]
+        self._ends = np.concatenate([[0], np.cumsum(self._sizes)])
+        self._checked = False
+
+    @cached_property
+    def _tasks(self) -> Lazy:
+        """How tasks reach the workers; chosen by the first pass, which may be under another scheduler than X."""
+        tasks = tasks_for(self.X)
+        tasks.chunks = [tasks.chunks[i] for i in self._occupied]
+        return tasks
+
+    @cached_property
+    def _groups(self) -> list[Group]:
+        return self._tasks.groups(self._sizes, self.row_bytes())
 
     def sweep(
         self, f: RowFunction, *aligned: Any, shared: tuple = (), most_rows: int | None = None
     ) -> tuple[Any, Any]:
-        """Make one pass, with a task for each chunk that contains rows."""
+        """Make one pass, with a task for each group of chunks."""
         self.n_passes += 1
-        work = _everywhere((f, tuple(match_dtype(value, self.dtype) for value in shared), most_rows))
-        columns = [self._parts(check_aligned(a, self.shape[0])) for a in aligned]
-        tasks = []
-        for i in self._occupied():
-            start, parts = int(self._ends[i]), [column[i] for column in columns]
-            tasks.append(_run_chunk(work, self._chunks[i], start, self.dtype, *parts))
-        mapped = [_first(task) for task in tasks]
-        total, about = _tree([_second(task) for task in tasks]), _about(mapped[0])
-        # Persisted together: the chunks are read once, and the row results stay on their workers.
-        *mapped, total, about = dask.persist(*mapped, total, about)
-        total, about = dask.compute(total, about)
-        return self._assemble(mapped, about), total.finish()
+        shared = tuple(match_dtype(value, self.dtype) for value in shared)
+        work = Work(f, shared, most_rows, self.dtype, self._checked)
 
-    def _assemble(self, mapped: list, about: tuple | None) -> Any:
+        def begin() -> Make:
+            sent = self._tasks.share(work)
+            return lambda g, columns: self._submit(
+                run_group, g, sent, self._held(g), self._spans(g), *columns
+            )
+
+        kept, report = self._computed(begin, aligned, getattr(f, "only_sums", False))
+        self._checked = True
+        return self._assemble(kept, report.about), report.sums.finish()
+
+    def _computed(
+        self, begin: Callable[[], Make], aligned: tuple, only_sums: bool = False
+    ) -> tuple[Kept, Report]:
+        """Run a task for each group; the row results stay on their workers, the sums are merged."""
+        for a in aligned:
+            check_aligned(a, self.shape[0])
+
+        def run() -> tuple[Kept, Report]:
+            self._tasks.move(self._groups)
+            columns = [self._column(a) for a in aligned]
+            make = begin()
+            runs = [make(g, [parts[g] for parts, _ in columns]) for g in range(len(self._groups))]
+            # Without row results the whole result is fetched, which saves a task.
+            reports = runs if only_sums else [self._submit(report_of, g, task) for g, task in enumerate(runs)]
+            kept = [] if only_sums else [self._tasks.kept(task) for task in runs]
+            parts, found = self._tasks.finish(kept, self._tree(reports))
+            step = self._step(begin, [source for _, source in columns])
+            return Kept(self, parts, step), merge_reports(found)
+
+        states = [kept for a in aligned if (kept := self._kept(a)) is not None]
+        kept, report = steadily(run, self._tasks, self._groups, states)
+        if kept.step is not None and report.about is not None and kept.step.depth >= COPY_EVERY:
+            kept.copy(self._tasks)
+        return kept, report
+
+    def _step(self, begin: Callable[[], Make], sources: list) -> Step | None:
+        if self._tasks.client is None:
+            return None
+        return Step(lambda g, columns: begin()(g, columns), sources)
+
+    def _tree(self, reports: list) -> list:
+        """Merge neighbours, then the results of neighbours, in order, until a few are left to be fetched."""
+        while len(reports) > _FAN_IN:
+            reports = [
+                self._tasks.submit(merge_reports, reports[i : i + _FAN_IN])
+                for i in range(0, len(reports), _FAN_IN)
+            ]
+        return reports
+
+    def _submit(self, f: Callable, g: int, *args: Any) -> Any:
+        return self._tasks.submit(f, *args, worker=self._groups[g].worker)
+
+    def _held(self, g: int) -> list:
+        return [self._tasks.chunks[i] for i in self._groups[g].members]
+
+    def _spans(self, g: int) -> np.ndarray:
+        members = list(self._groups[g].members)
+        return np.stack([self._ends[members], self._ends[1:][members]], axis=1)
+
+    def _kept(self, a: Any) -> Kept | None:
+        """Return which results of tasks the chunks of a Dask array are, if these rows made it."""
+        kept = getattr(a, "__dict__", {}).get(_KEPT)
+        return kept if kept is not None and kept.owner is self else None
+
+    def _column(self, a: Any) -> tuple[list, Any]:
+        """Return a row-aligned array as one argument for each group, and how to compute these again."""
+        kept = self._kept(a)
+        if kept is not None:
+            return kept.parts, kept.step
+        if isinstance(a, da.Array):
+            cuts = {0: tuple(self._sizes.tolist()), **dict.fromkeys(range(1, a.ndim), -1)}
+            parts = self._tasks.parts(a.rechunk(cuts))
+        else:
+            parts = np.split(np.asarray(a), self._ends[1:-1])
+        columns = [[parts[i] for i in group.members] for group in self._groups]
+        if isinstance(a, da.Array) and self._tasks.client is not None:
+            kept = self._adopted(columns)
+            a.__dict__[_KEPT] = kept
+            return kept.parts, kept.step
+        return columns, columns
+
+    def _adopted(self, columns: list) -> Kept:
+        """Return another Dask array as row state, with copies: what it was computed from may be lost."""
+
+        def start(g: int, _: list) -> Any:
+            return self._submit(make_group, g, _own, self._spans(g), columns[g])
+
+        kept, _ = self._tasks.finish([start(g, []) for g in range(len(columns))], [])
+        adopted = Kept(self, kept, Step(start))
+        adopted.copy(self._tasks)
+        return adopted
+
+    def _assemble(self, kept: Kept, about: tuple | None) -> Any:
+        """Return results of tasks as a Dask array with the chunks of the rows."""
         if about is None:
             return None
-        sizes = np.diff(self._ends)[self._occupied()]
-        shape, dtype = about
-        return da.concatenate(
-            [
-                da.from_delayed(part, (int(size), *shape), dtype=dtype)
-                for part, size in zip(mapped, sizes, strict=True)
-            ]
-        )
-
-    def _occupied(self) -> np.ndarray:
-        return np.flatnonzero(np.diff(self._ends))
-
-    def _parts(self, a: Any) -> list:
-        """Return a row-aligned array split like the rows."""
-        if isinstance(a, da.Array):
-            cuts = tuple(int(size) for size in np.diff(self._ends)[self._occupied()])
-            a = a.rechunk({0: cuts, **dict.fromkeys(range(1, a.ndim), -1)})
-            parts = dict(zip(self._occupied(), a.to_delayed().ravel(), strict=True))
-            return [parts.get(i) for i in range(len(self._chunks))]
-        a = np.asarray(a)
-        return [a[start:stop] for start, stop in zip(self._ends[:-1], self._ends[1:], strict=True)]
+        (shape, dtype), name = about, f"labelfold-{uuid.uuid4().hex}"
+        parts = [part if isinstance(part, Delayed) else dask.delayed(part) for part in kept.parts]
+        zeros = (0,) * len(shape)
+        graph = {
+            (name, i, *zeros): (part_of, part.key, j)
+            for part, group in zip(parts, self._groups, strict=True)
+            for j, i in enumerate(group.members)
+        }
+        chunks = (tuple(self._sizes.tolist()), *((size,) for size in shape))
+        layers = HighLevelGraph.from_collections(name, graph, dependencies=parts)
+        made = da.Array(layers, name, chunks, dtype=dtype)
+        made.__dict__[_KEPT] = kept
+        return made
 
     def spread(self, index: np.ndarray, values: Any, rest: Any = 0) -> Any:
         """Return a row-aligned array, created on the workers; each gets only the values of its own rows."""
         index, values = np.asarray(index), np.asarray(values)
-        parts = [
-            _made(spread_values, 0, stop - start, index[inside] - start, values[inside], rest)
-            for _, start, stop, inside in self._shares(index)
-        ]
-        return self._assemble(list(dask.persist(*parts)), (values.shape[1:], values.dtype))
+        shares = self._shares(index)
+        own = [partial(spread_values, index=index[here], values=values[here], rest=rest) for here in shares]
+        return self._mapped(own)
 
     def each(self, f: Callable[..., Any], *aligned: Any) -> Any:
         """Return row results, computed on the workers."""
-        columns = [self._parts(a) for a in aligned]
-        parts = [
-            _made(f, start, stop, *(column[i] for column in columns))
-            for i, (start, stop) in zip(self._occupied(), self._spans(), strict=True)
-        ]
-        about = _about(parts[0])
-        *parts, about = dask.persist(*parts, about)
-        return self._assemble(parts, about.compute())
+        return self._mapped([f] * len(self._groups), *aligned)
+
+    def _mapped(self, functions: Sequence[Callable], *aligned: Any) -> Any:
+        def begin() -> Make:
+            return lambda g, columns: self._submit(make_group, g, functions[g], self._spans(g), *columns)
+
+        kept, report = self._computed(begin, aligned)
+        return self._assemble(kept, report.about)
 
     def total(self, f: Callable[..., Any], *aligned: Any) -> Any:
         """Return sums over row-aligned arrays, merged by a tree."""
-        columns = [self._parts(a) for a in aligned]
-        parts = [_summed(f, *(column[i] for column in columns)) for i in self._occupied()]
-        return _tree(parts).compute().finish()
+
+        def begin() -> Make:
+            return lambda g, columns: self._submit(sum_group, g, f, *columns)
+
+        return self._computed(begin, aligned)[1].sums.finish()
 
     def result(
         self, h: Any, f: Callable[[np.ndarray], np.ndarray] | None = None, at: tuple | None = None
@@ -120,133 +214,110 @@ class DaskRows(Rows):
         """Return a Dask array, whose chunks stay on the workers; an array of the host stays there."""
         if not isinstance(h, da.Array):
             return super().result(h, f, at)
-        index, values = (np.zeros(0, dtype=np.int64), None) if at is None else (at[0], np.asarray(at[1]))
-        columns = self._parts(h)
-        parts = [
-            _replaced(columns[i], f, index[inside] - start, None if values is None else values[inside])
-            for i, start, _, inside in self._shares(index)
+        index, values = (np.zeros(0, dtype=np.int64), None) if at is None else map(np.asarray, at)
+        own = [
+            partial(replaced, f=f, index=index[here], values=None if values is None else values[here])
+            for here in self._shares(index)
         ]
-        about = (
-            np.empty((1, *h.shape[1:]), dtype=h.dtype)
-            if f is None
-            else f(np.zeros((1, *h.shape[1:]), h.dtype))
-        )
-        return self._assemble(list(dask.persist(*parts)), (about.shape[1:], about.dtype))
+        return self._mapped(own, h)
 
-    def _shares(self, index: np.ndarray) -> Iterator[tuple[int, int, int, np.ndarray]]:
-        """Yield number, start and stop of each chunk that contains rows, and a mask of the rows at index in it."""
-        for i, (start, stop) in zip(self._occupied(), self._spans(), strict=True):
-            yield i, start, stop, (index >= start) & (index < stop)
-
-    def _spans(self) -> list[tuple[int, int]]:
-        return [(int(self._ends[i]), int(self._ends[i + 1])) for i in self._occupied()]
+    def _shares(self, index: np.ndarray) -> Iterator[np.ndarray]:
+        """Yield for each group a mask of the rows at index that are in it."""
+        chunk = np.searchsorted(self._ends, index, side="right") - 1
+        for group in self._groups:
+            yield np.isin(chunk, group.members)
 
     def put(self, a: Any) -> Any:
         """Return a row-aligned array as a Dask array with the chunks of the rows."""
         if isinstance(a, da.Array):
             return a
-        a = np.asarray(check_aligned(a, self.shape[0]))
-        cuts = tuple(int(size) for size in np.diff(self._ends)[self._occupied()])
-        return da.from_array(a, chunks=(cuts, *((size,) for size in a.shape[1:])), name=False).persist()
+        return self.each(_own, np.asarray(check_aligned(a, self.shape[0])))
 
     def get(self, h: Any) -> np.ndarray:
         """Return a row-aligned array as NumPy."""
-        return np.asarray(h.compute() if isinstance(h, da.Array) else h)
+        kept = self._kept(h)
+        if kept is None:
+            return np.asarray(h.compute() if isinstance(h, da.Array) else h)
+        own = kept
+        groups = steadily(lambda: self._tasks.finish([], own.parts)[1], self._tasks, self._groups, [own])
+        numbers = [i for group in self._groups for i in group.members]
+        pieces = [piece for group in groups for piece in parts_of(group)]
+        return np.concatenate([pieces[at] for at in np.argsort(numbers)])
 
     def pick(self, h: Any, index: np.ndarray) -> np.ndarray:
         """Return some entries of a row-aligned array as NumPy."""
-        return np.asarray(h[index].compute() if isinstance(h, da.Array) else h[index])
+        if not isinstance(h, da.Array):
+            return np.asarray(h)[index]
+
+        def run() -> tuple[list, np.ndarray]:
+            parts, _ = self._column(h)
+            return self._some(
+                index, lambda g, members, own: self._submit(pick_group, g, parts[g], members, own)
+            )
+
+        kept = self._kept(h)
+        states = [] if kept is None else [kept]
+        pieces, order = steadily(run, self._tasks, self._groups, states)
+        found = np.empty((len(order), *h.shape[1:]), dtype=h.dtype)
+        found[order] = np.concatenate(pieces) if pieces else found
+        return found
 
     def take(self, index: np.ndarray) -> Rows:
         """Return the rows at ``index``; only the chunks that contain them are read."""
+
+        def start(g: int, members: list[int], own: list) -> Any:
+            held, starts = self._held(g), self._spans(g)[:, 0]
+            return self._submit(take_group, g, [held[j] for j in members], starts[members], own)
+
+        pieces, order = steadily(lambda: self._some(index, start), self._tasks, self._groups, [])
+        return stacked_rows(pieces, order, self.shape[1], self.dtype)
+
+    def _some(
+        self, index: np.ndarray, start: Callable[[int, list[int], list], Any]
+    ) -> tuple[list, np.ndarray]:
+        """Run tasks for the groups that contain rows at index.
+
+        ``start(g, members, own)`` starts the task of group g, which returns a piece for each of some of its chunks:
+        ``members`` are their numbers in the group, ``own`` the rows in each. The pieces are returned in row order,
+        with the position in index of each of their rows.
+        """
         index = np.asarray(index, dtype=np.int64)
         order = np.argsort(index, kind="stable")
         wanted = index[order]
         bounds = np.searchsorted(wanted, self._ends)
-        parts = [
-            _take_chunk(self._chunks[i], wanted[a:b] - self._ends[i], int(self._ends[i]))
-            for i, (a, b) in enumerate(itertools.pairwise(bounds))
-            if b > a
-        ]
-        pieces = dask.compute(*parts)
-        return stacked_rows(pieces, order, self.shape[1], self.dtype)
+        tasks, numbers = [], []
+        for g, group in enumerate(self._groups):
+            members = [j for j, i in enumerate(group.members) if bounds[i + 1] > bounds[i]]
+            own = [group.members[j] for j in members]
+            if own:
+                rows = [wanted[bounds[i] : bounds[i + 1]] - self._ends[i] for i in own]
+                tasks.append(start(g, members, rows))
+                numbers += own
+        pieces = [piece for found in self._tasks.finish([], tasks)[1] for piece in found]
+        return [pieces[at] for at in np.argsort(numbers)], order
 
     def row_bytes(self) -> float:
         """Return the bytes of one dense row; the size of a sparse chunk is known only to its worker."""
         return self.shape[1] * self.dtype.itemsize
 
 
-def _everywhere(value: Any) -> Any:
-    """Return a value that every task needs, sent once to each worker if there is a cluster."""
-    client: Any = getattr(dask.base.get_scheduler(), "__self__", None)
-    if not hasattr(client, "scatter"):
-        return dask.delayed(value, pure=False, traverse=False)
-    return client.scatter(_Box(value), broadcast=True, hash=False)
+def _array(X: Any) -> Any:
+    """Return a Dask array or frame as an array of known chunk sizes, with all columns in each chunk."""
+    if hasattr(X, "to_dask_array"):  # a DataFrame or a Series
+        for name, dtype in X.dtypes.items() if X.ndim == 2 else ():
+            if getattr(dtype, "kind", "O") not in "fiub":
+                raise ValueError(
+                    f"Column {name!r} of the Dask DataFrame holds {dtype} values, where numbers are expected; "
+                    "convert it or drop it"
+                )
+        X = X.to_dask_array(lengths=True)
+        if X.ndim == 2:
+            X = X.map_blocks(np.ascontiguousarray, dtype=X.dtype)  # frames are stored by columns
+    check_two_dimensional(X.ndim)
+    if np.isnan(X.shape).any():
+        X = X.copy().compute_chunk_sizes()  # modifies the array
+    return X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
 
 
-class _Box:
-    """A value that is scattered as one object (a tuple would be scattered item by item)."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-
-@dask.delayed(pure=False)
-def _run_chunk(work: Any, chunk: Any, start: int, dtype: np.dtype, *aligned: Any) -> tuple[Any, Accumulator]:
-    f, shared, most_rows = work.value if isinstance(work, _Box) else work
-    rows = memory_rows(chunk, first_row=start)
-    rows.dtype = dtype
-    mapped, sums = rows.mapped(), Accumulator()
-    with threads.single_blas():
-        for a, b in slabs(limit(rows.cuts(), most_rows), 1)[0]:
-            result, partial = f(rows.block(a, b), *(h[a:b] for h in aligned), *shared)
-            mapped.store(a, b, result)
-            sums.add(partial)
-    return mapped.result(), sums
-
-
-@dask.delayed(pure=False)
-def _take_chunk(chunk: Any, index: np.ndarray, start: int) -> Any:
-    return memory_rows(chunk, first_row=start).take(index).X
-
-
-@dask.delayed(pure=False)
-def _made(f: Callable[..., Any], *args: Any) -> Any:
-    return f(*args)
-
-
-@dask.delayed(pure=False)
-def _summed(f: Callable[..., Any], *parts: Any) -> Accumulator:
-    sums = Accumulator()
-    sums.add(f(*parts))
-    return sums
-
-
-@dask.delayed(pure=False)
-def _replaced(
-    part: np.ndarray,
-    f: Callable[[np.ndarray], np.ndarray] | None,
-    index: np.ndarray,
-    values: np.ndarray | None,
-) -> np.ndarray:
-    found = part.copy() if f is None else f(part)
-    if len(index):
-        found[index] = values
-    return found
-
-
-@dask.delayed(pure=False)
-def _about(mapped: Any) -> tuple | None:
-    return None if mapped is None else (mapped.shape[1:], mapped.dtype)
-
-
-_first = dask.delayed(itemgetter(0), pure=False)
-_second = dask.delayed(itemgetter(1), pure=False)
-_merge = dask.delayed(merge, pure=False)
-
-
-def _tree(sums: list) -> Any:
-    """Merge neighbours, then the results of neighbours, in order."""
-    while len(sums) > 1:
-        sums = [_merge(sums[i : i + _FAN_IN]) for i in range(0, len(sums), _FAN_IN)]
-    return sums[0]
+def _own(start: int, stop: int, part: np.ndarray) -> np.ndarray:
+    return part

@@ -34,11 +34,12 @@ class DenseRows(LocalRows):
 
     in_memory = True
 
-    def __init__(self, X: np.ndarray, first_row: int = 0) -> None:
+    def __init__(self, X: np.ndarray, first_row: int = 0, checked: bool = False) -> None:
         self.X = X
         self.shape = X.shape
         self.dtype = floating(X.dtype)
-        check_finite(X, first_row)
+        if not checked:
+            check_finite(X, first_row)
 
     def cuts(self) -> np.ndarray:
         """Return the block boundaries."""
@@ -67,7 +68,7 @@ class CSRRows(LocalRows):
     in_memory = True
     is_sparse = True
 
-    def __init__(self, X: Any, first_row: int = 0) -> None:
+    def __init__(self, X: Any, first_row: int = 0, checked: bool = False) -> None:
         if not X.has_canonical_format:
             # Repeated entries must be summed, and only sorted rows are known to have none.
             tidy = X.copy()
@@ -78,7 +79,8 @@ class CSRRows(LocalRows):
         self.dtype = floating(X.dtype)
         self._columns: tuple | None = None
         self._keeps_columns = False
-        _check_finite_csr(X, first_row)
+        if not checked:
+            _check_finite_csr(X, first_row)
 
     def cuts(self) -> np.ndarray:
         """Return boundaries of blocks with about the same number of stored values."""
@@ -131,14 +133,14 @@ class CSRRows(LocalRows):
         return self.X.nnz / max(1, self.shape[0]) * bytes_each + self.X.indptr.itemsize
 
 
-def memory_rows(X: Any, first_row: int = 0) -> DenseRows | CSRRows:
+def memory_rows(X: Any, first_row: int = 0, checked: bool = False) -> DenseRows | CSRRows:
     """Return rows of a NumPy array, a SciPy sparse matrix or array of any format, or nested lists.
 
-    ``first_row`` is the number of the first row in error messages.
+    ``first_row`` is the number of the first row in error messages. ``checked`` if all values are known to be finite.
     """
     if sparse.issparse(X):
         check_two_dimensional(X.ndim)
-        return CSRRows(X.tocsr(), first_row)
+        return CSRRows(X.tocsr(), first_row, checked)
     try:
         X = np.asarray(X)
     except ValueError as problem:
@@ -147,7 +149,7 @@ def memory_rows(X: Any, first_row: int = 0) -> DenseRows | CSRRows:
             "give every row the same columns"
         ) from problem
     check_two_dimensional(X.ndim)
-    return DenseRows(X, first_row)
+    return DenseRows(X, first_row, checked)
 
 
 def stacked_rows(pieces: Sequence[Any], order: np.ndarray, n_columns: int, dtype: np.dtype) -> Rows:

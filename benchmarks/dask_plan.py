@@ -1,0 +1,147 @@
+"""A cost model of fits on a Dask cluster: its constants measured, its predictions checked, and a plan for many rows.
+
+    python benchmarks/dask_plan.py                                 two workers; some minutes, 4 GB of memory
+    python benchmarks/dask_plan.py --check 200000x200              other sizes for the check
+    python benchmarks/dask_plan.py --rows 1e9 --columns 1000 --workers 50 --network 1.25e9    another plan
+
+A pass takes
+
+    latency + n / workers (4 d / read + operations(d, k) / speed) + exchange / network
+
+seconds: the time of a pass over no data; that to read float32 rows from memory; that of the products; and that of
+the small arrays that each pass sends to the workers and fetches, which counts on a network only. The constants are
+measured on two workers of this machine with 400,000 x 200 values: the first two by sums of columns, the speeds by the
+median pass of each method.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import dask_workers as bench
+from labelfold.rows import as_rows
+
+WORKERS, ROWS, COLUMNS = 2, 400_000, 200
+
+
+class Kind(NamedTuple):
+    """Passes of one kind: operations a row, and numbers that a pass sends and fetches."""
+
+    operations: Callable[[int], float]
+    exchange: Callable[[int], float]
+
+
+K, C = bench.PARTS, bench.CLASSES
+KINDS = {
+    "LDA": Kind(lambda d: 2 * d * d, lambda d: d * d),
+    "LDA by iterations": Kind(lambda d: 4 * d * C, lambda d: 2 * d * C),
+    "DRSVM": Kind(lambda d: 4 * d * 10, lambda d: 2 * d * 10),
+    "KLNMF": Kind(lambda d: 8 * d * K, lambda d: 2 * d * K),
+    "SSNMF": Kind(lambda d: 4 * d * K, lambda d: 2 * d * K),
+}
+
+
+class Constants(NamedTuple):
+    """Seconds of an empty pass, bytes read a second, and operations a second of each kind, for one worker."""
+
+    latency: float
+    read: float
+    speed: dict[str, float]
+    passes: dict[str, float]
+
+    def of_a_pass(self, name: str, n: float, d: int, workers: int, network: float = np.inf) -> float:
+        """Return the seconds of a pass."""
+        kind = KINDS[name]
+        own = n / workers * (4 * d / self.read + kind.operations(d) / self.speed[name])
+        return self.latency + own + 8 * kind.exchange(d) * np.log2(max(2, workers)) / network
+
+
+def calibrated(client: Any, counts: bench.Counts, jobs: list[bench.Job]) -> Constants:
+    """Measure the constants on the workers of a client."""
+    y = bench.in_memory(ROWS, COLUMNS).y
+    none = as_rows(bench.on_workers(client, 64, COLUMNS, y[:64]).X)
+    data = bench.on_workers(client, ROWS, COLUMNS, y)
+    rows = as_rows(data.X)
+    latency = least(none.mean, 10)
+    read = (least(rows.mean, 5) - latency) * WORKERS / (4 * ROWS * COLUMNS)
+    speed, passes = {}, {}
+    for job in jobs:
+        run = bench.timed(job, data, {}, counts, 2)  # the first compiles
+        name = job.name.split(",")[0]
+        own = max(run.a_pass - latency - 4 * ROWS * COLUMNS * read / WORKERS, 1e-6)
+        speed[name] = ROWS / WORKERS * KINDS[name].operations(COLUMNS) / own
+        passes[name] = run.n_passes
+    return Constants(latency, 1 / read, speed, passes)
+
+
+def least(run: Callable[[], Any], repeat: int) -> float:
+    """Return the least seconds of some runs."""
+    seconds = []
+    for _ in range(repeat):
+        start = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - start)
+    return min(seconds)
+
+
+def check(client: Any, counts: bench.Counts, jobs: list[bench.Job], found: Constants, n: int, d: int) -> None:
+    """Print predicted and measured seconds of a pass, side by side."""
+    print(f"\n{n:,} x {d}, {WORKERS} workers: seconds of a pass")
+    print(f"{'':20}{'predicted':>10}{'measured':>10}{'ratio':>7}{'passes':>8}")
+    data = bench.on_workers(client, n, d, bench.classes(n))
+    with counts.watching(n):
+        for job in jobs:
+            name = job.name.split(",")[0]
+            run = bench.timed(job, data, {}, counts, 1)
+            predicted = found.of_a_pass(name, n, d, WORKERS)
+            line = f"{name:20}{predicted:10.3f}{run.a_pass:10.3f}{run.a_pass / predicted:7.2f}{run.n_passes:8.0f}"
+            print(line, flush=True)
+
+
+def plan(found: Constants, n: float, d: int, workers: int, network: float) -> None:
+    """Print passes, bytes and seconds of each method."""
+    print(
+        f"\nplan for {n:,.0f} x {d:,} float32 on {workers} workers, {n * d * 4 / workers / 1e9:,.0f} GB on each"
+    )
+    print(f"{'':20}{'passes':>8}{'s a pass':>10}{'s':>9}{'MB a pass':>11}")
+    for name, kind in KINDS.items():
+        seconds = found.of_a_pass(name, n, d, workers, network)
+        exchange = 8 * kind.exchange(d) * min(workers, 8)
+        passes = found.passes[name]
+        print(f"{name:20}{passes:8.0f}{seconds:10.2f}{passes * seconds:9.0f}{exchange / 1e6:11.2f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--check", nargs="*", default=["1000000x200", "10000000x40"])
+    parser.add_argument("--rows", type=float, default=1e9)
+    parser.add_argument("--columns", type=int, default=1000)
+    parser.add_argument("--workers", type=int, default=50)
+    parser.add_argument("--network", type=float, default=1.25e9, help="bytes a second")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    jobs = [job for job in bench.jobs() if job.name.split(",")[0] in KINDS]
+    counts = bench.Counts()
+    with bench.cluster(WORKERS) as client, bench.pinned(1):
+        counts.address = client.scheduler.address
+        with counts.watching(ROWS):
+            found = calibrated(client, counts, jobs)
+        print(f"an empty pass: {found.latency * 1e3:.0f} ms; one worker reads {found.read / 1e9:.1f} GB/s")
+        for name, speed in found.speed.items():
+            print(f"{name:20}{speed / 1e9:8.1f} GFLOP/s on one worker, {found.passes[name]:.0f} passes")
+        for size in options.check:
+            n, d = map(int, size.split("x"))
+            check(client, counts, jobs, found, n, d)
+    plan(found, options.rows, options.columns, options.workers, options.network)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""What Dask's workers run. A task gets a group: some chunks of rows, and the parts of aligned arrays in lists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from labelfold.rows import _threads as threads
+from labelfold.rows._protocol import RowFunction
+from labelfold.rows._sums import Accumulator
+from labelfold.rows.adapters._local import limit, merge, slabs
+from labelfold.rows.adapters._memory import memory_rows
+
+
+class Work(NamedTuple):
+    """What a pass does with each chunk; ``checked`` if an earlier pass found all values finite."""
+
+    f: RowFunction
+    shared: tuple
+    most_rows: int | None
+    dtype: np.dtype
+    checked: bool
+
+
+class Shared:
+    """A value that is sent as one object (a tuple would be sent item by item)."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class Report(NamedTuple):
+    """The sums of some chunks, and shape and dtype of their row results: None if there are none."""
+
+    sums: Accumulator
+    about: tuple | None
+
+
+class Made(NamedTuple):
+    """The result of a task: for each chunk of a group its row results, and the sums of the group."""
+
+    parts: list
+    report: Report
+
+
+def run_group(work: Shared, chunks: list, spans: np.ndarray, *columns: Any) -> Made:
+    """Return the row results of each chunk of a group, and the sums of all."""
+    mapped, sums = [], []
+    with threads.single_blas(), np.errstate(all="ignore"):
+        for chunk, (start, _), *aligned in zip(chunks, spans, *map(parts_of, columns), strict=True):
+            own, total = _run_chunk(work.value, chunk, int(start), aligned)
+            mapped.append(own)
+            sums.append(total)
+    return Made(mapped, Report(merge(sums), _about(mapped)))
+
+
+def _run_chunk(work: Work, chunk: Any, start: int, aligned: list) -> tuple[Any, Accumulator]:
+    rows = memory_rows(chunk, first_row=start, checked=work.checked)
+    rows.dtype = work.dtype
+    mapped, sums = rows.mapped(), Accumulator()
+    for a, b in slabs(limit(rows.cuts(), work.most_rows), 1)[0]:
+        result, partial = work.f(rows.block(a, b), *(h[a:b] for h in aligned), *work.shared)
+        mapped.store(a, b, result)
+        sums.add(partial)
+    return mapped.result(), sums
+
+
+def make_group(f: Callable[..., Any], spans: np.ndarray, *columns: Any) -> Made:
+    """Return ``f(start, stop, *aligned)`` for each chunk of a group."""
+    made = [
+        f(*span, *aligned) for span, *aligned in zip(spans.tolist(), *map(parts_of, columns), strict=True)
+    ]
+    return Made(made, Report(Accumulator(), _about(made)))
+
+
+def sum_group(f: Callable[..., Any], *columns: Any) -> Made:
+    """Return the sums of ``f(*aligned)`` over the chunks of a group."""
+    sums = Accumulator()
+    for aligned in zip(*map(parts_of, columns), strict=True):
+        sums.add(f(*aligned))
+    return Made([], Report(sums, None))
+
+
+def merge_reports(reports: Sequence[Report | Made]) -> Report:
+    """Merge the sums of several groups, in their order."""
+    own = [report.report if isinstance(report, Made) else report for report in reports]
+    return Report(merge(report.sums for report in own), own[0].about)
+
+
+def parts_of(column: Made | list) -> list:
+    """Return the parts of an aligned array: results of a task, or a list."""
+    return column.parts if isinstance(column, Made) else column
+
+
+def part_of(column: Made | list, j: int) -> Any:
+    """Return one part of an aligned array."""
+    return parts_of(column)[j]
+
+
+def report_of(made: Made) -> Report:
+    """Return the sums of a group."""
+    return made.report
+
+
+def pick_group(column: Any, members: Sequence[int], index: Sequence[np.ndarray]) -> list:
+    """Return some entries of some parts of an aligned array."""
+    return [np.asarray(part_of(column, j))[own] for j, own in zip(members, index, strict=True)]
+
+
+def take_group(chunks: list, starts: Sequence[int], index: Sequence[np.ndarray]) -> list:
+    """Return some rows of each chunk."""
+    return [
+        memory_rows(chunk, first_row=int(start)).take(own).X
+        for chunk, start, own in zip(chunks, starts, index, strict=True)
+    ]
+
+
+def same(value: Any) -> Any:
+    """Return the value: a copy, if the task runs on another worker than that which holds it."""
+    return value
+
+
+def _about(made: list) -> tuple | None:
+    return None if made[0] is None else (made[0].shape[1:], made[0].dtype)
+
+
+def replaced(
+    start: int,
+    stop: int,
+    part: np.ndarray,
+    *,
+    f: Callable[[np.ndarray], np.ndarray] | None,
+    index: np.ndarray,
+    values: np.ndarray | None,
+) -> np.ndarray:
+    """Return ``f(part)`` with ``values`` in the rows at ``index``; a new array."""
+    found = part.copy() if f is None else f(part)
+    inside = (index >= start) & (index < stop)
+    if inside.any():
+        found[index[inside] - start] = values[inside]  # type: ignore[index]
+    return found

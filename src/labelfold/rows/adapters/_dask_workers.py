@@ -1,0 +1,292 @@
+"""How tasks reach Dask's workers, which chunks a task gets, and how row state that was lost is computed again."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
+from importlib import import_module
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeVar
+
+import dask
+import numpy as np
+from dask.delayed import Delayed
+
+from labelfold.rows.adapters._dask_tasks import Shared, parts_of, same
+
+Found = TypeVar("Found")
+_ATTEMPTS = 6
+# Row state is copied to a second worker after so many passes that computed it.
+COPY_EVERY = 8
+# The share of a worker's memory that the chunks of one task may take.
+_SHARE = 0.4
+
+
+class Group(NamedTuple):
+    """The chunks that one task gets, and the worker that holds them; None if any worker may run the task."""
+
+    members: tuple[int, ...]
+    worker: str | None
+
+
+class Lazy:
+    """Tasks as graphs, for every scheduler: each pass computes the chunks again, and a group is one chunk.
+
+    Parameters
+    ----------
+    chunks : list of Delayed
+    client : distributed.Client, optional
+        The client of a cluster.
+    sources : list of Future
+        What the chunks are computed from, as far as it is in the memory of the workers.
+    """
+
+    def __init__(self, chunks: Sequence[Any], client: Any = None, sources: Sequence[Any] = ()) -> None:
+        self.chunks, self.client, self.sources = list(chunks), client, sources
+
+    def groups(self, sizes: np.ndarray, row_bytes: float) -> list[Group]:
+        """Return one group for each chunk, so that no worker needs memory for more."""
+        return [Group((i,), None) for i in range(len(self.chunks))]
+
+    def share(self, value: Any) -> Any:
+        """Return a value that every task of a pass needs; in a cluster it is sent once to each worker.
+
+        The client sends it to one worker, from which the others fetch it: a broadcast by the scheduler may wait for
+        ever if a worker goes meanwhile. It has no recipe, so the scheduler forgets the tasks of the pass with it.
+        """
+        if self.client is None:
+            return dask.delayed(Shared(value), pure=False, traverse=False)
+        return self.client.scatter(Shared(value), hash=False)
+
+    def submit(self, f: Callable, *args: Any, worker: str | None = None) -> Any:
+        """Return the result of a task, to be computed."""
+        return dask.delayed(f, pure=False)(*args)
+
+    def kept(self, task: Any) -> Any:
+        """Return the row results of a task alone: there are many chunks, and each has sums of its own."""
+        return self.submit(parts_of, task)
+
+    def finish(self, kept: Sequence[Any], wanted: Sequence[Any]) -> tuple[list, list]:
+        """Return results that stay on the workers, and results that are fetched; a chunk is computed once for all."""
+        both = list(dask.persist(*kept, *wanted))
+        return both[: len(kept)], list(dask.compute(*both[len(kept) :]))
+
+    def parts(self, a: Any) -> list:
+        """Return the chunks of a Dask array as arguments of tasks."""
+        return list(a.to_delayed().ravel())
+
+    def move(self, groups: list[Group]) -> None:
+        """Give other workers to groups whose worker has gone; these groups have none."""
+
+    def check(self) -> None:
+        """Raise an error if chunks are lost that cannot be computed again."""
+        if any(future.status == "cancelled" for future in self.sources):
+            raise RuntimeError(
+                "rows of X were lost with a Dask worker and cannot be computed again, since X was scattered to the "
+                "workers or what it was computed from is gone; persist an array that Dask reads from files or "
+                "computes, and fit again"
+            )
+
+
+class Placed(Lazy):
+    """Tasks as futures, for chunks in the memory of a cluster's workers: a task gets many chunks of one worker."""
+
+    def groups(self, sizes: np.ndarray, row_bytes: float) -> list[Group]:
+        """Return as many groups for each worker as it has threads; more, if its memory needs smaller ones."""
+        distributed_wait(self.chunks)
+        places = self.client.who_has(self.chunks)
+        held: dict[str, list[int]] = defaultdict(list)
+        for i, chunk in enumerate(self.chunks):
+            held[min(places.get(chunk.key) or ("",))].append(i)
+        workers = self.client.scheduler_info(n_workers=-1)["workers"]
+        groups = []
+        for worker, members in held.items():
+            about = workers.get(worker, {})
+            n_threads, memory = about.get("nthreads", 1), about.get("memory_limit") or np.inf
+            least = sizes[members].sum() * row_bytes * n_threads / (_SHARE * memory)
+            n_groups = min(len(members), max(n_threads, int(np.ceil(least))))
+            ends = np.linspace(0, len(members), n_groups + 1).round().astype(int)
+            groups += [Group(tuple(members[a:b]), worker or None) for a, b in pairwise(ends)]
+        return sorted(groups)
+
+    def submit(self, f: Callable, *args: Any, worker: str | None = None) -> Any:
+        """Start a task on a worker; on another one if this has gone."""
+        options = {} if worker is None else {"workers": [worker], "allow_other_workers": True}
+        return self.client.submit(f, *args, pure=False, **options)
+
+    def kept(self, task: Any) -> Any:
+        """Return the whole result of a task: there are few groups, so that their sums need little memory."""
+        return task
+
+    def finish(self, kept: Sequence[Any], wanted: Sequence[Any]) -> tuple[list, list]:
+        """Fetch results; the others are futures already."""
+        return list(kept), self.client.gather(list(wanted))
+
+    def parts(self, a: Any) -> list:
+        """Return the chunks of a Dask array as futures."""
+        return _futures(self.client.persist(a)) or []
+
+    def move(self, groups: list[Group]) -> None:
+        """Bring the chunks of a worker that has gone together on another one."""
+        alive = self.client.nthreads()
+        gone = [g for g, group in enumerate(groups) if group.worker not in alive]
+        for g in gone if alive else ():
+            load = dict.fromkeys(alive, 0)
+            for group in groups:
+                if group.worker in load:
+                    load[group.worker] += len(group.members)
+            worker = min(load, key=lambda name: (load[name] / alive[name], name))
+            groups[g] = Group(groups[g].members, worker)
+            for i in groups[g].members:
+                self.chunks[i] = self.submit(same, self.chunks[i], worker=worker)
+
+
+def tasks_for(X: Any) -> Lazy:
+    """Return how tasks on the chunks of X (one chunk for all columns) reach the scheduler that Dask would choose."""
+    client: Any = getattr(dask.base.get_scheduler(), "__self__", None)
+    if not hasattr(client, "scatter"):
+        return Lazy(X.to_delayed()[:, 0])
+    from distributed import futures_of
+
+    _check_workers(client)
+    futures = _futures(X)
+    if futures is not None:
+        return Placed(futures, client, futures)
+    return Lazy(X.to_delayed()[:, 0], client, futures_of(X))
+
+
+def _futures(X: Any) -> list | None:
+    """Return the chunks of X if they are in the memory of the workers, or will be; otherwise None."""
+    from distributed import futures_of
+
+    held = {future.key: future for future in futures_of(X)}
+    keys = list(dask.core.flatten(X.__dask_keys__()))
+    return [held[key] for key in keys] if all(key in held for key in keys) else None
+
+
+def _check_workers(client: Any) -> None:
+    """Raise an error if a worker cannot import labelfold."""
+    found = client.run(import_module, "labelfold", on_error="return")
+    without = [worker for worker, value in found.items() if isinstance(value, ImportError)]
+    if without:
+        raise RuntimeError(
+            f"the Dask worker {without[0]}{f' and {len(without) - 1} more' * (len(without) > 1)} cannot import "
+            f"labelfold ({found[without[0]]}), where every worker is expected to; install labelfold there, in the "
+            "version of this process, or send it as a zip file by client.upload_file"
+        )
+
+
+class Step:
+    """How row state was computed: a task for each group, from earlier state. The tasks can be run again.
+
+    Parameters
+    ----------
+    make : callable
+        ``make(g, columns)`` starts the task of group g, where ``columns`` holds an argument for each of ``inputs``.
+    inputs : sequence of Step or list
+        Earlier row state, or one argument for each group.
+    """
+
+    def __init__(self, make: Callable[[int, list], Any], inputs: Sequence[Any] = ()) -> None:
+        self.make: Callable[[int, list], Any] | None = make
+        self.inputs = tuple(inputs)
+        self.depth = 1 + max((each.depth for each in inputs if isinstance(each, Step)), default=0)
+        self.copies: list = []
+
+    def again(self, g: int, done: dict) -> Any:
+        """Return the state of group g, computed again from the last copies; ``done`` holds what was."""
+        if (self, g) not in done:
+            columns = [each.again(g, done) if isinstance(each, Step) else each[g] for each in self.inputs]
+            if self.make is None and not self.copies:
+                raise RuntimeError(
+                    "the row state of a fit was on a single Dask worker, which has gone; fit again, with two workers "
+                    "or more, which keep copies for each other"
+                )
+            done[self, g] = self.copies[g] if self.make is None else self.make(g, columns)
+        return done[self, g]
+
+    def settle(self, copies: list) -> None:
+        """Store copies of the state; what it was computed from is not needed any more."""
+        self.make, self.inputs, self.depth, self.copies = None, (), 0, copies
+
+
+class Kept:
+    """A row-aligned array on the workers: for each group a list of parts, one for each chunk."""
+
+    def __init__(self, owner: Any, parts: list, step: Step | None) -> None:
+        self.owner, self.parts, self.step = owner, parts, step
+
+    def copy(self, tasks: Lazy) -> None:
+        """Copy each part to a second worker, if there is one, so that one of the two may be lost."""
+        workers = sorted(tasks.client.nthreads())
+        if len(workers) < 2:
+            self.step.settle([])
+            return
+        after = dict(pairwise([*workers, workers[0]]))
+        places = tasks.client.who_has(self.futures())
+        copies = []
+        for part in self.futures():
+            held = places.get(part.key) or workers
+            copies.append(
+                tasks.client.submit(
+                    same, part, workers=[after.get(held[0], workers[0])], allow_other_workers=True, pure=False
+                )
+            )
+        try:
+            distributed_wait(copies)
+        except CancelledError:  # a worker went; the next pass tries again
+            return
+        self.step.settle(copies)
+
+    def futures(self) -> list:
+        """Return the futures of the parts."""
+        return [part.dask[part.key] if isinstance(part, Delayed) else part for part in self.parts]
+
+    def restore(self, tasks: Lazy, groups: list[Group], done: dict) -> None:
+        """Compute parts again that no worker holds."""
+        futures = self.futures()
+        places = tasks.client.who_has([future for future in futures if future.status != "cancelled"])
+        lost = [g for g, future in enumerate(futures) if not places.get(future.key)]
+        for g in lost:
+            again = self.step.again(g, done)
+            self.parts[g] = tasks.submit(same, again, worker=groups[g].worker)
+        if lost:
+            self.parts = tasks.finish(self.parts, [])[0]
+            self.step.depth = COPY_EVERY  # its copies may be lost as well
+
+
+def distributed_wait(futures: list) -> None:
+    """Wait for futures; raise an error if one was lost."""
+    from distributed import wait
+
+    wait(futures)
+
+
+def steadily(run: Callable[[], Found], tasks: Lazy, groups: list[Group], states: Sequence[Kept]) -> Found:
+    """Return ``run()``; if a worker goes meanwhile, compute again what was lost with it, and repeat."""
+    if tasks.client is None:
+        return run()
+    from distributed import KilledWorker
+
+    for attempt in range(_ATTEMPTS):
+        try:
+            return run()
+        except KilledWorker as error:
+            raise RuntimeError(
+                f"{error.allowed_failures + 1} Dask workers died while they ran the same task, probably for lack of "
+                "memory; give the workers more memory, or X smaller chunks"
+            ) from None
+        except (CancelledError, OSError) as error:
+            if attempt + 1 == _ATTEMPTS:
+                raise RuntimeError(
+                    f"a pass over X failed {_ATTEMPTS} times, since Dask workers went away ({error}); fit again when "
+                    "the cluster is steady"
+                ) from error
+        time.sleep(0.1 * 2**attempt)
+        tasks.check()
+        done: dict = {}
+        for state in states:
+            state.restore(tasks, groups, done)
+    raise AssertionError

@@ -1,0 +1,157 @@
+"""Dask's workers: how many tasks a pass takes, and what is lost with a worker."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+distributed = pytest.importorskip("distributed", reason="distributed is not installed")
+da = pytest.importorskip("dask.array", reason="dask is not installed")
+
+from labelfold import LDA, SSNMF  # noqa: E402
+from labelfold.rows import as_rows  # noqa: E402
+from labelfold.rows.adapters import _dask_workers  # noqa: E402
+from labelfold.rows.adapters._dask import _KEPT, DaskRows  # noqa: E402
+
+QUIET = {"threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": logging.CRITICAL}
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Two workers in this process."""
+    with (
+        distributed.LocalCluster(n_workers=2, processes=False, **QUIET) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def processes():
+    """Two workers in processes of their own."""
+    with (
+        distributed.LocalCluster(n_workers=2, memory_limit=0, **QUIET) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+def made(part, block_info=None):
+    rng = np.random.default_rng(block_info[0]["chunk-location"][0])
+    return np.abs(rng.standard_normal(part.shape)) + 0.1
+
+
+def persisted(client, n=1200, chunks=12):
+    X = client.persist(da.zeros((n, 6), chunks=(n // chunks, 6)).map_blocks(made, dtype=float))
+    distributed.wait(X)
+    return X
+
+
+def step(X, H, M):
+    H = 0.5 * H + X @ M
+    return H, (X.t(H), H.T @ H)
+
+
+def generations(rows, times, lose=lambda generation, H: None):
+    H = rows.put(np.zeros((rows.shape[0], 2)))
+    M = np.arange(12.0).reshape(6, 2)
+    for generation in range(times):
+        lose(generation, H)
+        H, sums = rows.sweep(step, H, shared=(M / (generation + 1),))
+    return rows.get(H), sums
+
+
+def parts(H):
+    return H.__dict__[_KEPT].parts
+
+
+def test_a_pass_is_one_task_for_each_worker(client):
+    """Not one for each chunk; a scheduler needs about a millisecond for a task."""
+    rows = as_rows(persisted(client))
+    places = client.who_has(rows._tasks.chunks)
+    assert len(rows._groups) == 2
+    for group in rows._groups:
+        assert {places[rows._tasks.chunks[i].key][0] for i in group.members} == {group.worker}
+    assert sorted(i for group in rows._groups for i in group.members) == list(range(12))
+    np.testing.assert_allclose(rows.mean(), rows.X.mean(axis=0).compute())
+
+
+def test_chunks_that_are_not_in_memory_are_not_loaded_together(client):
+    rows = as_rows(da.zeros((1200, 6), chunks=(100, 6)).map_blocks(made, dtype=float))
+    assert len(rows._groups) == 12
+
+
+@pytest.mark.parametrize("at", [2, 14], ids=["before a copy", "after a copy"])
+def test_row_state_that_is_lost_is_computed_again(at, client, monkeypatch):
+    """From the last copies, so at most as many passes are repeated as lie between copies, for the lost rows alone."""
+    X = persisted(client)
+    want, want_sums = generations(as_rows(X), at + 3)
+    again, ran = [], _dask_workers.Step.again
+    monkeypatch.setattr(
+        _dask_workers.Step, "again", lambda self, g, done: again.append(g) or ran(self, g, done)
+    )
+
+    def lose(generation, H):
+        if generation == at:
+            client.cancel(parts(H)[1:], force=True)
+
+    found, sums = generations(as_rows(X), at + 3, lose)
+    assert set(again) == {1}
+    assert len(again) <= _dask_workers.COPY_EVERY
+    np.testing.assert_array_equal(found, want)
+    np.testing.assert_array_equal(sums[0], want_sums[0])
+
+
+def test_rows_that_cannot_be_computed_again(client):
+    held = client.scatter([np.ones((50, 3)), np.eye(50, 3)])
+    X = da.concatenate([da.from_delayed(part, (50, 3), dtype=float) for part in held])
+    rows = as_rows(X)
+    np.testing.assert_allclose(rows.mean(), [0.51, 0.51, 0.51])
+    client.cancel(held[:1], force=True)
+    with pytest.raises(RuntimeError, match=r"^rows of X were lost with a Dask worker .*; persist an array"):
+        rows.mean()
+
+
+@pytest.mark.filterwarnings("ignore:SSNMF stopped")
+def test_a_worker_killed_in_mid_fit(processes, monkeypatch):
+    """By the system, with a part of the rows and of the row state: the answer is the same."""
+    with processes.as_current():
+        X = persisted(processes, 6000)
+        y = np.where(np.arange(6000) % 60, -1, np.arange(6000) // 60 % 3)
+        model = SSNMF(2, max_iter=14, tol=0)
+        want = model.fit(X, y).components_
+        victim = max(processes.run(os.getpid).values())
+        passes, sweep = [], DaskRows.sweep
+
+        def killing(self, *args, **options):
+            passes.append(1)
+            if len(passes) == 12:
+                threading.Timer(0.005, os.kill, (victim, signal.SIGKILL)).start()
+            return sweep(self, *args, **options)
+
+        monkeypatch.setattr(DaskRows, "sweep", killing)
+        found = model.fit(X, y).components_
+        assert len(passes) > 12
+        assert victim not in processes.run(os.getpid).values()
+    np.testing.assert_allclose(found, want, rtol=1e-9)
+
+
+def hide():
+    sys.modules["labelfold"] = None  # as if it were not installed
+
+
+def test_a_worker_without_labelfold(processes):
+    with processes.as_current():
+        X = persisted(processes, 120)
+        one = min(processes.nthreads())
+        processes.run(hide, workers=[one])
+        with pytest.raises(
+            RuntimeError, match=f"worker {one} cannot import labelfold .*; install labelfold there"
+        ):
+            LDA().fit(X, np.arange(120) % 2)
