@@ -6,8 +6,9 @@
 
 Workers are processes of one thread each on this machine. The rows are made on the workers, and again in this
 process for NumPy, which uses as many threads as there are workers. "1/2" is the time of one worker over that of two,
-"2/np" the time of two workers over that of NumPy, for the fit and for its median pass. Bytes are those that the scheduler sends and receives during
-the fit on two workers; the client talks through the scheduler, so they are all bytes but those between workers.
+"2/np" the time of two workers over that of NumPy, for the fit and for its median pass. Bytes are those that the
+scheduler sends and receives during the fit on two workers; the client talks through the scheduler, so they are all
+bytes but those between workers.
 """
 
 from __future__ import annotations
