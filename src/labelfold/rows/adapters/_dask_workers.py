@@ -90,7 +90,7 @@ class Lazy:
             )
 
 
-class Placed(Lazy):
+class OnWorkers(Lazy):
     """Tasks as futures, for chunks in the memory of a cluster's workers: a task gets many chunks of one worker."""
 
     def groups(self, sizes: np.ndarray, row_bytes: float) -> list[Group]:
@@ -153,7 +153,7 @@ def tasks_for(X: Any) -> Lazy:
     _check_workers(client)
     futures = _futures(X)
     if futures is not None:
-        return Placed(futures, client, futures)
+        return OnWorkers(futures, client, futures)
     return Lazy(X.to_delayed()[:, 0], client, futures_of(X))
 
 
@@ -192,7 +192,7 @@ class Step:
     def __init__(self, make: Callable[[int, list], Any], inputs: Sequence[Any] = ()) -> None:
         self.make: Callable[[int, list], Any] | None = make
         self.inputs = tuple(inputs)
-        self.depth = 1 + max((each.depth for each in inputs if isinstance(each, Step)), default=0)
+        self.depth: int = 1 + max((each.depth for each in inputs if isinstance(each, Step)), default=0)
         self.copies: list = []
 
     def again(self, g: int, done: dict) -> Any:
