@@ -16,6 +16,7 @@ complementarity problems. Computers & Operations Research 21, 1994.
 
 # Triton adds tuples, but does not unpack them.
 # ruff: noqa: RUF005, SIM108
+# mypy: disable-error-code="assignment"
 
 from __future__ import annotations
 
@@ -134,7 +135,7 @@ def pivoted(
             free = tl.where(other, 1.0 - free, free)
         going = tl.max(changed.to(tl.int32), axis=0)
         right = b
-        if CORRECTED:  # noqa: SIM102 (it is known when the loop is compiled)
+        if CORRECTED:  # noqa: SIM102
             if going == 0:
                 rest = _times(columns(exact, part, lane, known, stride, K), h.to(tl.float64), part, K)
                 right = (b - rest).to(h.dtype)
