@@ -90,7 +90,7 @@ class Lazy:
             )
 
 
-class Placed(Lazy):
+class OnWorkers(Lazy):
     """Tasks as futures, for chunks in the memory of a cluster's workers: a task gets many chunks of one worker."""
 
     def groups(self, sizes: np.ndarray, row_bytes: float) -> list[Group]:
@@ -153,7 +153,7 @@ def tasks_for(X: Any) -> Lazy:
     _check_workers(client)
     futures = _futures(X)
     if futures is not None:
-        return Placed(futures, client, futures)
+        return OnWorkers(futures, client, futures)
     return Lazy(X.to_delayed()[:, 0], client, futures_of(X))
 
 
@@ -192,7 +192,7 @@ class Step:
     def __init__(self, make: Callable[[int, list], Any], inputs: Sequence[Any] = ()) -> None:
         self.make: Callable[[int, list], Any] | None = make
         self.inputs = tuple(inputs)
-        self.depth = 1 + max((each.depth for each in inputs if isinstance(each, Step)), default=0)
+        self.depth: int = 1 + max((each.depth for each in inputs if isinstance(each, Step)), default=0)
         self.copies: list = []
 
     def again(self, g: int, done: dict) -> Any:
@@ -215,7 +215,7 @@ class Step:
 class Kept:
     """A row-aligned array on the workers: for each group a list of parts, one for each chunk."""
 
-    def __init__(self, owner: Any, parts: list, step: Step | None) -> None:
+    def __init__(self, owner: Callable[[], Any], parts: list, step: Step) -> None:
         self.owner, self.parts, self.step = owner, parts, step
 
     def copy(self, tasks: Lazy) -> None:
@@ -269,6 +269,7 @@ def steadily(run: Callable[[], Found], tasks: Lazy, groups: list[Group], states:
     if tasks.client is None:
         return run()
     from distributed import KilledWorker
+    from distributed.comm import CommClosedError
 
     for attempt in range(_ATTEMPTS):
         try:
@@ -278,7 +279,7 @@ def steadily(run: Callable[[], Found], tasks: Lazy, groups: list[Group], states:
                 f"{error.allowed_failures + 1} Dask workers died while they ran the same task, probably for lack of "
                 "memory; give the workers more memory, or X smaller chunks"
             ) from None
-        except (CancelledError, OSError) as error:
+        except (CancelledError, CommClosedError, TimeoutError) as error:
             if attempt + 1 == _ATTEMPTS:
                 raise RuntimeError(
                     f"a pass over X failed {_ATTEMPTS} times, since Dask workers went away ({error}); fit again when "
