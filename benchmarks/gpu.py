@@ -8,9 +8,11 @@
 
 The floor of a method is the larger of bytes over copy speed and operations over the speed of a float32 product, both
 measured first. Bytes are those of X, as often as the method's passes read it: twice where a pass multiplies by X and
-then by X', since X is larger than any cache; and those of arrays with an entry for each row that a pass has to read
-or write, such as the places of the rows. "passes" is the time spent in passes, "labels" that of reading y, and
-"other" what is left: small algebra, random numbers and results on the host. The ratio is passes over floor.
+then by X', since X is larger than any cache (of few columns the loops read it once, below this floor); and those of
+arrays with an entry for each row that a pass has to read or write, such as the places of the rows. Operations are
+those of the method: where rows are placed by Newton's steps or by small systems, of as many as there were. "passes"
+is the time spent in passes, "labels" that of reading y, and "other" what is left: small algebra, random numbers and
+results on the host. The ratio is passes over floor.
 """
 
 from __future__ import annotations
@@ -20,8 +22,9 @@ import os
 import time
 import warnings
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 os.environ.setdefault("SCIPY_ARRAY_API", "1")  # needed by scikit-learn for tensors
 
@@ -33,7 +36,6 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 import labelfold._base as base
 from labelfold import DRSVM, KLNMF, LDA, PCALS, SSNMF
-from labelfold.numerics.kl import _place as place
 from labelfold.rows import as_rows
 from labelfold.rows.adapters._device import DeviceRows
 
@@ -57,7 +59,8 @@ class Clock:
     def reset(self) -> None:
         """Reset all times."""
         self.passes = self.labels = 0.0
-        self.n_passes, self.newton = 0.0, 0
+        self.n_passes, self.steps = 0.0, 0
+        self.systems: list[Any] = []
 
     def wait(self) -> float:
         """Return the time when the device has finished all operations."""
@@ -68,7 +71,7 @@ class Clock:
     @contextmanager
     def watching(self):
         """Time every pass over the rows of a device, and every reading of labels."""
-        sweep, steps, reader = DeviceRows.sweep, place.clipped_steps, base.read_labels
+        sweep, reader = DeviceRows.sweep, base.read_labels
 
         def timed_sweep(rows: DeviceRows, *args: Any, **options: Any) -> Any:
             start = self.wait()
@@ -85,15 +88,35 @@ class Clock:
             finally:
                 self.labels += time.perf_counter() - start
 
-        def counted(xp: Any, Q: Any, *args: Any) -> Any:
-            self.newton += Q.shape[1]
-            return steps(xp, Q, *args)
-
-        DeviceRows.sweep, place.clipped_steps, base.read_labels = timed_sweep, counted, timed_labels
-        try:
+        with ExitStack() as patches:
+            patches.enter_context(patch.object(DeviceRows, "sweep", timed_sweep))
+            patches.enter_context(patch.object(base, "read_labels", timed_labels))
+            if self.device == "cuda":
+                self._count_steps(patches)
             yield
-        finally:
-            DeviceRows.sweep, place.clipped_steps, base.read_labels = sweep, steps, reader
+
+    def _count_steps(self, patches: ExitStack) -> None:
+        """Count Newton's steps, and the small systems of least squares with bounds, of all rows."""
+        from labelfold.numerics import _triton_pivots as pivots
+        from labelfold.numerics.kl import _triton_loops as loops
+
+        newton, solve = loops.newton_system, pivots.nonnegative_rows
+
+        def counted_newton(X: Any, index: Any, *args: Any, **options: Any) -> Any:
+            self.steps += len(X if index is None else index)
+            return newton(X, index, *args, **options)
+
+        def counted_systems(*args: Any, **options: Any) -> Any:
+            H, systems = solve(*args, **options)
+            self.systems.append(systems)
+            return H, systems
+
+        patches.enter_context(patch.object(loops, "newton_system", counted_newton))
+        patches.enter_context(patch.object(pivots, "nonnegative_rows", counted_systems))
+
+    def n_steps(self) -> int:
+        """Return how many there were."""
+        return self.steps + sum(int(systems.sum()) for systems in self.systems)
 
 
 def made(n: int, d: int, device: str) -> tuple[Any, np.ndarray]:
@@ -130,7 +153,7 @@ def least(run: Callable[[], Any], clock: Clock, repeat: int = 3) -> float:
 
 
 class Job(NamedTuple):
-    """A fit or a transform: what to run, reads of X a pass, and operations (n, d, passes, Newton steps).
+    """A fit or a transform: what to run, reads of X a pass, and operations (n, d, passes, steps or systems).
 
     ``width`` is how many further numbers a row has that a pass reads or writes.
     """
@@ -165,7 +188,7 @@ def jobs(models: dict[str, Any]) -> list[Job]:
             fit("LDA iterations", LDA(max_gram_bytes=0, tol=1e-4)),
             2,
             0,
-            lambda n, d, p, s: 4 * n * d * c * p,
+            lambda n, d, p, s: 4 * n * d * (c * (p - 1) + min(c + 64, d)),  # one pass sketches a preconditioner
         ),
         Job("PCALS(8)", fit("PCALS", PCALS(8), LABELLED), 1, 0, lambda n, d, p, s: 2 * n * d * d),
         Job(
@@ -190,7 +213,13 @@ def jobs(models: dict[str, Any]) -> list[Job]:
             lambda n, d, p, s: 4 * n * d * k * p,
         ),
         Job("LDA.transform", transform("LDA"), 1, c - 1, lambda n, d, p, s: 2 * n * d * c),
-        Job("SSNMF.transform", transform("SSNMF"), 1, k, lambda n, d, p, s: 2 * n * d * k),
+        Job(
+            "SSNMF.transform",
+            transform("SSNMF"),
+            1,
+            k,
+            lambda n, d, p, s: 2 * n * d * k + (k**3 / 3 + 4 * k**2) * s,  # a system: factors, solution, gradient
+        ),
         Job(
             "KLNMF.transform",
             transform("KLNMF"),
@@ -224,7 +253,7 @@ def timed(job: Job, X: Any, y: np.ndarray, clock: Clock, speeds: Speeds) -> Run:
     start = clock.wait()
     job.run(X, y)
     total = clock.wait() - start
-    operations = job.operations(*X.shape, clock.n_passes, clock.newton)
+    operations = job.operations(*X.shape, clock.n_passes, clock.n_steps())
     n_bytes = (X.nbytes * job.reads + 4 * len(X) * job.width) * clock.n_passes
     floor = max(n_bytes / speeds.copy, operations / speeds.product)
     return Run(total, clock.labels, clock.passes, clock.n_passes, floor)

@@ -22,7 +22,7 @@ from targets import plain
 from tools import ToolCase
 
 import labelfold
-from labelfold.rows.adapters._device_blocks import to_host
+from labelfold.rows.adapters._device_copies import to_host
 
 # Methods whose initial values are random or depend on the order of the rows, or which split or cluster rows in that
 # order. A permutation may give another local minimum.

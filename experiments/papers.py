@@ -76,7 +76,7 @@ def two_stage(page: Report, texts: Texts) -> list[Cell]:
             line += [str(curve[solver][last]) if solver in curve else "" for solver in scaling_report.SOLVERS]
             for solver in ("lsqr", "iterations", "two-stage"):
                 times = curve.get(solver, {})
-                wins = sum(times[size].median < curve["direct"][size].median for size in sizes if times)
+                wins = sum(times[size].best < curve["direct"][size].best for size in sizes if times)
                 line.append(f"{wins} of {len(sizes)} {_kept(wins, len(sizes))}" if times else "")
             lines.append(line)
     page.table(

@@ -98,6 +98,15 @@ def _npy_fortran(X: np.ndarray, folder: Path) -> Path:
     return _npy(np.asfortranarray(X), folder)
 
 
+def _parquet(X: np.ndarray, folder: Path) -> Path:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = _new_file(folder).with_suffix(".parquet")
+    pq.write_table(pa.table({f"x{j}": np.ascontiguousarray(X[:, j]) for j in range(X.shape[1])}), path)
+    return path
+
+
 def _memmap(X: np.ndarray, folder: Path) -> np.memmap:
     return np.load(_npy(X, folder), mmap_mode="r")
 
@@ -220,7 +229,8 @@ CONTAINERS = [
     Container("csr-int64", "memory", _int64_indices, is_sparse=True),
     Container("csr-untidy", "memory", _untidy, is_sparse=True),
     Container("npy", "file", _npy),
-    Container("npy-fortran", "memory", _npy_fortran),
+    Container("npy-fortran", "file", _npy_fortran),
+    Container("parquet", "file", _parquet, needs="pyarrow"),
     Container("memmap", "file", _memmap),
     Container("memmap-slice", "file", _memmap_slice),
     Container("memmap-offset", "file", _memmap_offset),

@@ -38,7 +38,7 @@ PUBLIC = {"saved.py"}
 FAMILIES = ["discriminant", "factorization", "subspace", "semi_supervised", "tables"]
 APP_ONLY = {"jinja2", "pandas", "plotly", "pyarrow", "rich", "skops", "starlette", "typer", "uvicorn"}
 # What else may import one of them, when it is used.
-ALSO = {"tables": {"pyarrow"}}
+ALSO = {"rows": {"pyarrow"}, "tables": {"pyarrow"}}
 
 # Files that ask what container they hold, with how often. The list is to shrink.
 ASKING = {

@@ -11,7 +11,7 @@ import numpy as np
 from common import Report, Results, parameter, slope
 from two_stage_parts.sets import Plan
 
-SOLVERS = {"direct": "o-", "lsqr": "s-", "iterations": "^-", "two-stage": "x-"}
+SOLVERS = {"direct": "oC0-", "lsqr": "sC1-", "iterations": "^C2-", "two-stage": "xC3-"}
 FIGURES = ("3 left", "3 right", "4", "5")
 
 
@@ -22,13 +22,12 @@ class Times(NamedTuple):
     check: int
 
     @property
-    def median(self) -> float:
-        """The median of the rounds."""
-        return float(np.median(self.seconds))
+    def best(self) -> float:
+        """The least of the rounds."""
+        return min(self.seconds)
 
     def __str__(self) -> str:
-        low, high = min(self.seconds), max(self.seconds)
-        return f"{self.median:.2f}" + (f" ({low:.2f} to {high:.2f})" if len(self.seconds) > 1 else "")
+        return f"{self.best:.2f}" + (f" (to {max(self.seconds):.2f})" if len(self.seconds) > 1 else "")
 
 
 Curves = dict[str, dict[str, dict[int, Times]]]
@@ -84,8 +83,8 @@ ABOUT = (
     "applies Lanczos; *lsqr* is its two-stage approach, scipy's LSQR for one target after the other, to a tolerance "
     "of 1e-8 (for the first technique of a set; the others have as many targets). *two-stage* is the estimator of "
     "the library as it comes, which at these sizes factorises the smaller of X'X and XX'; *iterations* is the "
-    "estimator held to its iterative solver (`max_gram_bytes=0`), tolerance 1e-8. Processor seconds: the median over "
-    "rounds, taken in turn, with the least and the largest; where one number stands alone, the best of three rounds."
+    "estimator held to its iterative solver (`max_gram_bytes=0`), tolerance 1e-8. Processor seconds: the least of "
+    "two rounds, taken in turn, and the larger one; one round beyond the paper's sizes."
 )
 
 
@@ -151,13 +150,13 @@ def report_scaling(report: Report, results: Results) -> None:
 
 def _slopes(curve: dict[str, dict[int, Times]], sizes: list[int]) -> list[str]:
     def of(solver: str, at: list[int]) -> str:
-        return f"{slope(at, [curve[solver][size].median for size in at]):.2f}" if solver in curve else ""
+        return f"{slope(at, [curve[solver][size].best for size in at]):.2f}" if solver in curve else ""
 
     every = sorted(curve["iterations"])
     counts = [str(curve["iterations"][size].check) for size in (every[0], every[-1])]
-    direct = curve["direct"][sizes[-1]].median
+    direct = curve["direct"][sizes[-1]].best
     ratios = [
-        f"{direct / curve[solver][sizes[-1]].median:.1f}" if solver in curve else ""
+        f"{direct / curve[solver][sizes[-1]].best:.1f}" if solver in curve else ""
         for solver in ("lsqr", "iterations", "two-stage")
     ]
     return [*(of(solver, sizes) for solver in SOLVERS), of("iterations", every), " to ".join(counts), *ratios]
@@ -166,11 +165,11 @@ def _slopes(curve: dict[str, dict[int, Times]], sizes: list[int]) -> list[str]:
 def _faster(curves: Curves, other: str) -> str:
     """Say where the direct approach was faster than another."""
     lost = [
-        f"{method} {size} ({curve[other][size].median / times.median:.1f} times)"
+        f"{method} {size} ({curve[other][size].best / times.best:.1f} times)"
         for method, curve in curves.items()
         if other in curve
         for size, times in curve["direct"].items()
-        if times.median < curve[other].get(size, times).median
+        if times.best < curve[other].get(size, times).best
     ]
     return ", ".join(lost) or "no size"
 
@@ -185,8 +184,8 @@ def _draw(plt: Any, curves: Curves, figure: str) -> Any:
                 continue
             sizes = sorted(curve[solver])
             at = [curve[solver][size] for size in sizes]
-            bars = np.array([[t.median - min(t.seconds), max(t.seconds) - t.median] for t in at]).T
-            axis.errorbar(sizes, [t.median for t in at], bars, fmt=style, label=solver, ms=5, capsize=2)
+            bars = np.array([[t.best - min(t.seconds), max(t.seconds) - t.best] for t in at]).T
+            axis.errorbar(sizes, [t.best for t in at], bars, fmt=style, label=solver, ms=5, capsize=2)
         axis.set_xscale("log")
         axis.set_yscale("log")
         largest = max(paper_sizes(figure, curve))

@@ -24,6 +24,8 @@ from labelfold.rows import (
     refuse_odd_table,
     stored_values,
 )
+from labelfold.rows import _threads as threads
+from labelfold.rows.adapters._device_copies import to_host
 
 _Fit = TypeVar("_Fit", bound=Callable[..., Any])
 
@@ -72,12 +74,12 @@ class RowsEstimator(BaseEstimator):
                         f"pipeline, which reads text, categories and dates, or drop the column{why}"
                     ) from None
                 raise
-        elif isinstance(X, Rows):  # checked when it was created
-            _check_n_features(self, X, reset=reset)
-            rows = X
         else:
-            rows = as_rows(X)
-            _check_feature_names(self, columns_of(X, rows.shape[1]), reset=reset)
+            rows = as_rows(X, None if reset else self)  # checks the values, unless they are rows already
+            if rows.names is not None:
+                self._check_names(rows.names, reset=reset)
+            elif rows is not X:
+                _check_feature_names(self, columns_of(X, rows.shape[1]), reset=reset)
             _check_n_features(self, rows, reset=reset)
         if reset and self._most_components is not None:
             k, most = getattr(self, "n_components", None), self._most_components * max(rows.shape)
@@ -88,10 +90,21 @@ class RowsEstimator(BaseEstimator):
                 )
         return rows
 
+    def _check_names(self, names: list[str], *, reset: bool) -> None:
+        """Store the names of the columns of a file, or compare them with those of `fit`."""
+        if reset:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        elif list(getattr(self, "feature_names_in_", names)) != names:
+            now, then = (", ".join(map(repr, some[:5])) for some in (names, list(self.feature_names_in_)))
+            raise ValueError(
+                f"X has the columns {now}, ..., where {type(self).__name__} was fitted on {then}, ...; give it the "
+                "same columns in the same order"
+            )
+
     def _read_labels(self, y: Any, n_rows: int | None) -> Labels:
         """Return the labels of the rows. All estimators read y through this method."""
         return read_labels(
-            y,
+            to_host(y) if hasattr(y, "cpu") else y,  # a tensor may be on a device
             n_rows,
             unlabeled=self.unlabeled,
             task=getattr(self, "task", "auto"),
@@ -165,7 +178,11 @@ def _is_lost(value: Any) -> bool:
     """Return whether an array of floats has entries that are not finite."""
     if getattr(getattr(value, "dtype", None), "kind", "") != "f":
         return False
-    return not np.isfinite(stored_values(value)).all()
+    return not threads.by_pieces(_finite_rows, stored_values(value)).all()
+
+
+def _finite_rows(values: np.ndarray) -> np.ndarray:
+    return np.isfinite(values).reshape(len(values), -1).all(axis=1) if values.ndim else np.isfinite(values)
 
 
 def _named(constraints: Any) -> set[str]:

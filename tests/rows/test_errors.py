@@ -202,7 +202,7 @@ def test_a_path_that_is_missing(tmp_path):
 
 @pytest.mark.parametrize("content", [b"", b"a,b\n1,2\n", b"\x93NUMPY\x01\x00"], ids=["empty", "csv", "cut"])
 def test_a_file_that_is_not_npy(content, tmp_path):
-    path = tmp_path / "table.csv"
+    path = tmp_path / "table.npy"
     path.write_bytes(content)
     refused(lambda: as_rows(path), str(path), "cannot be read as a .npy file", "numpy.save")
 
@@ -222,9 +222,11 @@ def test_a_file_cut_short(tmp_path):
 def test_a_file_cut_short_between_passes(tmp_path):
     path = tmp_path / "X.npy"
     np.save(path, X)
-    rows = as_rows(path)
-    rows.sum(column_sums)
+    given, rows = as_rows(path), as_rows(np.load(path, mmap_mode="r"))
+    for read in (given, rows):
+        read.sum(column_sums)
     path.write_bytes(path.read_bytes()[:-50])  # a row is 32 bytes
+    refused(lambda: given.sum(column_sums), f"{path} has changed since it was first read", "fit again")
     refused(
         lambda: rows.sum(column_sums), f"{path} ends at row 8", "10 rows are expected", "write the file again"
     )

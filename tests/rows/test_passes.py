@@ -81,9 +81,9 @@ def test_a_file_is_read_once_a_pass(X, tmp_path, many_blocks, monkeypatch):
     np.save(tmp_path / "X.npy", X)
     reads, read = [], FileRows._read
 
-    def counted(self, start, stop):
+    def counted(self, start, stop, out):
         reads.append((start, stop))
-        return read(self, start, stop)
+        return read(self, start, stop, out)
 
     monkeypatch.setattr(FileRows, "_read", counted)
     rows = as_rows(tmp_path / "X.npy")
@@ -101,7 +101,9 @@ def test_taking_rows_of_a_file_reads_little_else(tmp_path, rng, monkeypatch):
     X = rng.standard_normal((20_000, 3))
     np.save(tmp_path / "X.npy", X)
     rows, reads, read = as_rows(tmp_path / "X.npy"), [], FileRows._read
-    monkeypatch.setattr(FileRows, "_read", lambda self, a, b: reads.append(b - a) or read(self, a, b))
+    monkeypatch.setattr(
+        FileRows, "_read", lambda self, a, b, out: reads.append(b - a) or read(self, a, b, out)
+    )
     index = np.array([19_999, 5, 7, 10_000])
     np.testing.assert_array_equal(rows.take(index).whole().dense(), X[index])
     assert sum(reads) == 5  # 5 to 7, and one each

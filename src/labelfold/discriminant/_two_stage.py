@@ -128,7 +128,8 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
         """Return the directions for each ridge; the data is read once."""
         Y, codes, counts = labels.distinct()
         table = centered_targets(self._targets(Y, counts), counts)
-        T = RowTargets(table, codes)
+        counted = None if codes is None else counts
+        T = RowTargets(table, codes, counted)
         rows, size = self._seen(used), max(used.shape)
         if isinstance(self.feature_map_, KernelMap):
             K = self.feature_map_.of_points()
@@ -140,7 +141,7 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
             T = (
                 RowTargets(spread(table, mask))
                 if codes is None
-                else RowTargets(table, _spread_codes(codes, mask))
+                else RowTargets(table, _spread_codes(codes, mask), counted)
             )
         if self.solver == "direct":
             return [direct(rows, T.dense, g, mask=mask, max_gram_bytes=self.max_gram_bytes) for g in ridges]

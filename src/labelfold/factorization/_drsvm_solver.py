@@ -261,7 +261,7 @@ def _product(X: Block, B: Any) -> Any:
 
 
 def _place(X: Block, mask: Any, G: Any) -> tuple[Any, Any]:
-    return factor_sums(X, (X @ G) * mask[:, None])
+    return X.projected_sums(G, mask)
 
 
 def _place_nonnegative(X: Block, H: Any, mask: Any, B: Any, M: Any) -> tuple[Any, Any]:

@@ -89,6 +89,21 @@ def multiplied_places(H: Any, numerator: Any, Q: Any, weights: Any = None, A: An
     return multiplied(H, numerator, denominator)
 
 
+def labelled_places(
+    X: Block, H: Any, T: Any, V: Any, VtV: Any, A: Any, codes: Any, lam: float
+) -> tuple[Any, Any, Any, Any]:
+    """Return places H (m, k) after updates that also fit the labels T by A (k, c); and H'H, H_l'H_l, H_l'Y."""
+    P = X @ V
+    if T.ndim == 1 and tiled(H, P, VtV, T, A) and max(A.shape) <= _TILED:
+        from labelfold.numerics import _triton_loops as loops
+
+        return loops.labelled_rows(H, P, VtV, T, A, lam, ROUNDS, _FLOOR[4])
+    Y, labelled = indicator(T, codes)
+    H = multiplied_places(H, P + lam * (Y @ A.T), VtV, lam * labelled, A)
+    H_l = H * labelled
+    return H, X.inner(H), X.inner(H_l), X.inner(H_l, Y)
+
+
 def update_basis(V: np.ndarray, XtH: np.ndarray, HtH: np.ndarray, dtype: Any) -> np.ndarray:
     """Return V (d, k) after its updates given H, rounded to ``dtype``."""
     V = multiplied(V, XtH, lambda V: V @ HtH)

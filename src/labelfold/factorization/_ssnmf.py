@@ -11,14 +11,13 @@ from labelfold._base import fitting
 from labelfold._decisions import Decisions, indicator_scores
 from labelfold._descent import repeated
 from labelfold._sklearn import Interval, StrOptions
-from labelfold.factorization._factor_sums import factor_sums, squared_misfit
+from labelfold.factorization._factor_sums import squared_misfit
 from labelfold.factorization._squared_nmf import (
     SquaredNMF,
-    indicator,
+    labelled_places,
     membership,
     misfit,
     multiplied,
-    multiplied_places,
     update_basis,
 )
 from labelfold.factorization._weights import chosen
@@ -272,8 +271,5 @@ class _SSNMFSolver:
 
 def _place(X: Block, H: Any, T: Any, V: Any, VtV: Any, A: Any, codes: Any, lam: float) -> tuple[Any, Any]:
     """Return H after its updates, and H'H, X'H, H_L'H_L, H_L'Y."""
-    Y, labelled = indicator(T, codes)
-    H = multiplied_places(H, X @ V + lam * (Y @ A.T), VtV, lam * labelled, A)
-    HtH, XtH = factor_sums(X, H)
-    H_l = H * labelled
-    return H, (HtH, XtH, X.inner(H_l), X.inner(H_l, Y))
+    H, HtH, HlHl, HlY = labelled_places(X, H, T, V, VtV, A, codes, lam)
+    return H, (HtH, X.double().t(H), HlHl, HlY)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from functools import cached_property
 from numbers import Real
 from typing import Any
 
@@ -113,6 +114,10 @@ class Labels:
     def counts(self) -> np.ndarray:
         """Return the number of labelled rows in each class, (c,)."""
         self._needs_classes("counts")
+        return self._counts.copy()
+
+    @cached_property
+    def _counts(self) -> np.ndarray:
         if self.task == "multilabel":
             return self.values.sum(axis=0).astype(np.intp)
         return np.bincount(self.values, minlength=self.n_classes)

@@ -67,12 +67,14 @@ def read_column(
     """Return the task ("classes", "regression"), the labelled values, their rows, and whether -1 is a class."""
     if array.dtype.kind == "T":
         array = array.astype(object)
-    present = ~_missing(array)
-    values, index = array[present], rows[present]
+    values, index = array, rows
+    if array.dtype.kind in "fmMO" and (missing := _missing(array)).any():
+        values, index = array[~missing], rows[~missing]
     # -1 is a valid regression target; a string is not.
     mark = None if task == "regression" and isinstance(unlabeled, Real) else unlabeled
     marked = _marked(values, mark)
-    rest, kept = _one_kind(values[~marked]), index[~marked]
+    left = np.flatnonzero(~marked) if marked.any() else slice(None)  # a slice copies nothing
+    rest, kept = _one_kind(values[left]), index[left]
     if rest.dtype.kind == "f":
         _check_finite(rest, kept)
     if task == "regression":
@@ -218,11 +220,10 @@ def encode(values: np.ndarray, as_text: bool) -> tuple[np.ndarray, np.ndarray]:
         and (low := int(values.min())) + len(values) >= int(values.max())
     ):
         # Counting is linear, where sorting a million numbers takes ten times as long.
-        places = (values - values.dtype.type(low)).astype(np.intp)
+        places = (values - values.dtype.type(low) if low else values).astype(np.intp, copy=False)
         present = np.bincount(places) > 0
-        return np.flatnonzero(present).astype(values.dtype) + values.dtype.type(low), (
-            np.cumsum(present) - 1
-        )[places]
+        classes = np.flatnonzero(present).astype(values.dtype) + values.dtype.type(low)
+        return classes, places if present.all() else (np.cumsum(present) - 1)[places]
     if values.dtype.kind not in "USO":
         return np.unique(values, return_inverse=True)
     # Hashing is linear, and much faster than sorting a million strings.
@@ -273,8 +274,9 @@ def fractions(values: np.ndarray) -> np.ndarray:
 
 def as_mask(index: np.ndarray, n: int) -> np.ndarray:
     """Return a mask of n rows that is true at ``index``."""
-    mask = np.zeros(n, dtype=bool)
-    mask[index] = True
+    mask = np.full(n, len(index) == n)
+    if len(index) < n:
+        mask[index] = True
     return mask
 
 

@@ -15,7 +15,7 @@ from labelfold._warn import warn_user
 from labelfold.numerics._svd import SVD, randomized_svd
 from labelfold.rows import Block, Rows
 from labelfold.rows import _threads as threads
-from labelfold.rows.adapters._device_blocks import any_to_host
+from labelfold.rows.adapters._device_copies import any_to_host
 
 # Tolerance of initial values, which need not be exact.
 _TOL = 1e-4

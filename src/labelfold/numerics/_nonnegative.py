@@ -8,7 +8,7 @@ import numpy as np
 from array_api_compat import array_namespace, device
 from scipy import linalg
 
-from labelfold.rows.adapters._device_blocks import to_host
+from labelfold.rows.adapters._device_copies import to_host
 from labelfold.rows.loops import on_gpu
 
 # Tolerance of a row: largest gain of its last round, relative to the row's own scale.
@@ -19,8 +19,8 @@ _STIFF = 1e-6
 # The same tolerance for float32, and the number of rounds on a device, after which the host solves remaining rows.
 _TOL_SINGLE = 1e-12
 _DEVICE_ROUNDS = 200
-# Condition of Q up to which a device solves the rows directly: in float32 with one correction, with two, in float64.
-_GOOD, _SOLVED_SINGLE, _SOLVED = 1e3, 1e4, 1e8
+# Condition of Q up to which a device solves the rows directly: in float32 with a correction, in float64.
+_SOLVED_SINGLE, _SOLVED = 1e4, 1e8
 # Condition of Q up to which a device starts from the solution without bounds.
 _WELL_CONDITIONED = 1e4
 # Number of rounds of coordinate steps on a device between two solves of the variables that are not at 0.
@@ -71,16 +71,14 @@ def _on_device(P: Any, Q: np.ndarray) -> Any:
     from labelfold.numerics import _triton_pivots as pivots
 
     xp = array_namespace(P)
-    condition, inverse = np.linalg.cond(Q), linalg.inv(Q)
+    condition = np.linalg.cond(Q)
     if pivots.takes(len(Q)) and condition <= _SOLVED:
         single = P.dtype == xp.float32 and condition <= _SOLVED_SINGLE
-        # Each correction gains as many digits as the inverse has: 7 less those of the condition.
-        corrections = (1 if condition <= _GOOD else 2) if single else 0
-        inverse = inverse.astype(np.float32) if single else inverse
-        H, settled = pivots.nonnegative_rows(P, Q, inverse, corrections=corrections)
+        H, n_systems = pivots.nonnegative_rows(P, Q, corrected=single)
+        settled = n_systems > 0
     else:
         tol = _TOL if P.dtype == xp.float64 else _TOL_SINGLE
-        there, inverse = _there(xp, Q, P), _there(xp, inverse, P)
+        there, inverse = _there(xp, Q, P), _there(xp, linalg.inv(Q), P)
         # The solution without bounds is no start where it is large only because Q is nearly singular.
         from_free = bool(condition <= _WELL_CONDITIONED)
         H, settled = loops.nonnegative_rows(

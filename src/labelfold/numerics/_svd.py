@@ -161,7 +161,7 @@ def row_side_svd(
 
 
 def _normal(X: Block, Q: Any) -> Any:
-    return X.t(X @ Q)
+    return X.normal(Q)
 
 
 def _mend(rows: Rows, s: np.ndarray, V: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray]:

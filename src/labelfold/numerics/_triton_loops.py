@@ -7,6 +7,7 @@ Triton compiles the loops when they are first used. They take tensors of either 
 ``nonnegative_rows``   the same with one Q, from the solution without bounds
 ``hals_rows``          so many rounds of it, and no more
 ``multiplied_rows``    multiplicative updates of least squares
+``labelled_rows``      the same with a term of the labels, and sums over the rows
 =====================  ==========================================================================================
 """
 
@@ -18,13 +19,15 @@ import torch
 import triton
 import triton.language as tl
 
-from labelfold.rows.loops._triton_loops import parted_dot, parts
+from labelfold.rows.loops._triton_loops import RUN, dot, parted_dot, parts
 
 # Rows of a program: one warp, so that it ends as soon as its own rows have settled.
 _ROWS = 32
 # Conjugate gradients between rounds of coordinate steps.
 _FURTHER = 8
 _TILE_ROWS = 64
+# Rows of a tile over which sums of the matrix units are as good as rounded to nearest.
+_SUM_ROWS = 16
 
 
 @triton.jit
@@ -188,6 +191,47 @@ def _multiplied(
     tl.store(out + at, h, mask=known)
 
 
+@triton.jit
+def _labelled(
+    H, P, high, low, T, A, further_high, further_low, out, squares, n, k, lam, floor, run,
+    ROUNDS: tl.constexpr, ROWS: tl.constexpr, K: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    part, code = tl.arange(0, K), tl.arange(0, C)
+    square = part[None, :] * K + part[:, None]  # the matrices are symmetric
+    gram = tl.zeros((K, K), tl.float32)
+    own = tl.zeros((K, K), tl.float32)
+    cross = tl.zeros((K, C), tl.float32)
+    program = tl.program_id(0).to(tl.int64)
+    for first in range(0, run, ROWS):
+        row = program * run + first + tl.arange(0, ROWS)
+        known = (row < n)[:, None] & (part < k)[None, :]
+        at = row[:, None] * k + part[None, :]
+        h = tl.load(H + at, mask=known, other=0.0)
+        above = tl.load(P + at, mask=known, other=0.0)
+        label = tl.load(T + row, mask=row < n, other=-1.0)
+        has = label >= 0
+        some = tl.max(has.to(tl.int32), axis=0) > 0
+        if some:
+            pull = A + label.to(tl.int32)[:, None] * K + part[None, :]
+            above += lam * tl.load(pull, mask=has[:, None], other=0.0)
+        for _ in tl.static_range(ROUNDS):
+            below = parted_dot(h, tl.load(high + square), tl.load(low + square))
+            if some:
+                product = parted_dot(h, tl.load(further_high + square), tl.load(further_low + square))
+                below += tl.where(has, lam, 0.0)[:, None] * product
+            h = h * above / tl.maximum(below, floor)
+        tl.store(out + at, h, mask=known)
+        gram += dot(tl.trans(h), h)
+        if some:
+            labelled = tl.where(has[:, None], h, 0.0)
+            own += dot(tl.trans(labelled), h)
+            cross += dot(tl.trans(labelled), (label[:, None] == code[None, :]).to(tl.float32))
+    at = program * K * (2 * K + C) + part[:, None] * (2 * K + C)
+    tl.store(squares + at + part[None, :], gram)
+    tl.store(squares + at + K + part[None, :], own)
+    tl.store(squares + at + 2 * K + code[None, :], cross)
+
+
 def clipped_steps(Q: Any, H: Any, slopes: Any, enough: Any, rounds: int, turns: int) -> tuple[Any, Any]:
     """Return H (m, k) after rounds of clipped steps, and which rows have settled.
 
@@ -243,6 +287,27 @@ def multiplied_rows(
         out, n, k, floor, WEIGHTED=weighted, ROUNDS=rounds, ROWS=_TILE_ROWS, K=K,
     )  # fmt: skip
     return out
+
+
+def labelled_rows(
+    H: Any, P: Any, Q: Any, T: Any, A: Any, lam: float, rounds: int, floor: float
+) -> tuple[Any, Any, Any, Any]:
+    """Return H after rounds of H * (P + lam Y A') / (H Q + lam H_l A A'), H'H, H_l'H_l and H_l'Y.
+
+    T are the codes of the labels, -1 where there is none: of the rows of H_l the others are 0. A is (k, c). Sums are
+    in float64.
+    """
+    (n, k), c, K = H.shape, A.shape[1], max(16, triton.next_power_of_2(H.shape[1]))
+    C, n_runs = max(16, triton.next_power_of_2(c)), triton.cdiv(n, RUN)
+    out = torch.empty_like(H, memory_format=torch.contiguous_format)
+    sums = torch.empty((n_runs, K, 2 * K + C), dtype=H.dtype, device=H.device)
+    near, far = (parts(torch.nn.functional.pad(M, (0, K - k)), K) for M in (Q, A @ A.T))
+    _labelled[(n_runs,)](
+        H.contiguous(), P.contiguous(), *near, T.contiguous(), torch.nn.functional.pad(A.T, (0, K - k)).contiguous(),
+        *far, out, sums, n, k, lam, floor, RUN, ROUNDS=rounds, ROWS=_SUM_ROWS, K=K, C=C, num_warps=1,
+    )  # fmt: skip
+    total = torch.sum(sums, 0, dtype=torch.float64)[:k]
+    return out, total[:, :k], total[:, K : K + k], total[:, 2 * K : 2 * K + c]
 
 
 def _copies(Q: Any) -> Any:

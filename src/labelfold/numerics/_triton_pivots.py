@@ -1,13 +1,21 @@
-"""Compiled for a GPU: small non-negative problems, one for each row, solved by principal pivots.
+"""Compiled for a GPU: small non-negative problems, one for each row and thread, solved by principal pivots.
 
-The h >= 0 that minimises 1/2 h'Qh - b'h has a gradient y = Qh - b >= 0 with h'y = 0. A tableau gives some of the h
-and y in terms of the others, which are 0. A pivot exchanges an h and its y, and those that are negative are exchanged
-until none is. Steps along the coordinates would be many where Q is ill-conditioned; pivots are not.
+The h >= 0 that minimises 1/2 h'Qh - b'h has a gradient y = Qh - b >= 0 with h'y = 0. With some of the h free and the
+others 0, the free ones solve a linear system. All h and y that are negative change sides, and the system is solved
+again; if they do not become fewer, only the last one does, by which no set of free ones comes back. Steps along the
+coordinates would be many where Q is ill-conditioned; systems are not.
+
+A matrix is a tuple of columns, of which a thread keeps the lower triangle in its registers: indices of all entries
+are known when the loops are compiled.
 
 References
 ----------
-K. G. Murty. Note on a Bard-type scheme for solving the complementarity problem. Opsearch 11, 1974.
+J. J. Judice, F. M. Pires. A block principal pivoting algorithm for large-scale strictly monotone linear
+complementarity problems. Computers & Operations Research 21, 1994.
 """
+
+# Triton adds tuples, but does not unpack them.
+# ruff: noqa: RUF005, SIM108
 
 from __future__ import annotations
 
@@ -18,189 +26,203 @@ import torch
 import triton
 import triton.language as tl
 
-# The most components of a tableau, and the bytes of the tableaus of a program: a warp has room for them in registers,
-# and takes no part in barriers.
-_MOST, _BYTES = 16, 8192
+# The most components of a matrix that fits a thread's registers, and the rows of a program: a warp, which takes no
+# part in barriers.
+_MOST, _ROWS = 16, 32
+# How often all negative ones may change sides without becoming fewer.
+_PATIENCE = tl.constexpr(3)
+# A pivot below this share of its diagonal entry is round-off.
+_LEAST_PIVOT = tl.constexpr(1e-6)
 
 
 @triton.jit
-def _exchanged(A, c, free, which, K: tl.constexpr):
-    """Return the tableau, its constants and what is free after an exchange in each row; -1 stands for none."""
-    i, j = tl.arange(0, K)[:, None, None], tl.arange(0, K)[None, :, None]
-    own_row, own_column = i == which[None, None, :], j == which[None, None, :]
-    here = tl.arange(0, K)[:, None] == which[None, :]
-    row = tl.sum(tl.where(own_row, A, 0.0), axis=0)
-    column = tl.sum(tl.where(own_column, A, 0.0), axis=1)
-    pivot = tl.sum(tl.where(here, column, 0.0), axis=0)
-    inverse = 1.0 / tl.where(pivot > 0, pivot, 1.0)
-    constant = tl.sum(tl.where(here, c, 0.0), axis=0) * inverse
-    row = row * inverse[None, :]
-    A = A - column[:, None, :] * row[None, :, :]
-    A = tl.where(own_row, -row[None, :, :], A)
-    A = tl.where(own_column, (column * inverse[None, :])[:, None, :], A)
-    A = tl.where(own_row & own_column, inverse[None, None, :], A)
-    c = tl.where(here, -constant[None, :], c - column * constant[None, :])
-    return A, c, free ^ here
+def _at(a, part, j: tl.constexpr):
+    """Return entry j of each row's vector: a register, since sums of integers with 0 are left out."""
+    whole: tl.constexpr = tl.int32 if a.dtype == tl.float32 else tl.int64
+    kept = tl.where((part == j)[:, None], a.to(whole, bitcast=True), 0)
+    return tl.sum(kept, axis=0).to(a.dtype, bitcast=True)
 
 
 @triton.jit
-def _solved(A, c, free, own, eps, most, K: tl.constexpr):
-    """Return the tableau, h (K, ROWS), what is free and which rows are solved, after exchanges of negative ones."""
-    part = tl.arange(0, K)[:, None]
-    n_negative = 1
-    for turn in range(most):
-        if n_negative > 0:
+def columns(Q, part, lane, known, stride, K: tl.constexpr):
+    """Return the columns (K, ROWS) of packed lower triangles, with 0 above the diagonal."""
+    found = ()
+    for j in tl.static_range(K):
+        entry = (part * (part + 1) // 2 + j).to(tl.int64)
+        inside = known & (part >= j)[:, None]
+        found = found + (tl.load(Q + entry[:, None] * stride + lane[None, :], mask=inside, other=0.0),)
+    return found
+
+
+@triton.jit
+def _times(A, h, part, K: tl.constexpr):
+    """Return each row's matrix times its vector."""
+    product = tl.zeros_like(h)
+    for j in tl.static_range(K):
+        product += A[j] * _at(h, part, j)[None, :]
+        below = tl.sum(tl.where((part > j)[:, None], A[j] * h, 0.0), axis=0)
+        product = tl.where((part == j)[:, None], product + below[None, :], product)
+    return product
+
+
+@triton.jit
+def _system(A, x, free, part, K: tl.constexpr):
+    """Return the solution for the free variables, with 0 for the others, by a factorisation L D L'.
+
+    A variable that is not free is no pivot. What is computed for it on the way enters no other.
+    """
+    left = A
+    factor = ()
+    inverse = ()
+    for j in tl.static_range(K):
+        pivot = _at(left[j], part, j)
+        turned = tl.where(_at(free, part, j) * pivot > _LEAST_PIVOT * _at(A[j], part, j), 1.0 / pivot, 0.0)
+        scaled = left[j] * turned[None, :]
+        after = ()
+        for m in tl.static_range(K):
+            if m > j:
+                after = after + (left[m] - _at(scaled, part, m)[None, :] * left[j],)
+            else:
+                after = after + (left[m],)
+        left = after
+        x = tl.where((part > j)[:, None], x - scaled * _at(x, part, j)[None, :], x)
+        factor = factor + (scaled,)
+        inverse = inverse + (turned,)
+    for j in tl.static_range(K - 1, -1, -1):
+        z = _at(x, part, j) * inverse[j]
+        z -= tl.sum(tl.where((part > j)[:, None], factor[j] * x, 0.0), axis=0)
+        z = tl.where(inverse[j] > 0, z, 0.0)
+        x = tl.where((part == j)[:, None], z[None, :], x)
+    return x
+
+
+@triton.jit
+def pivoted(
+    Q, exact, h, slope, free, active, part, lane, known, stride, eps, most,
+    CORRECTED: tl.constexpr, K: tl.constexpr,
+):  # fmt: skip
+    """Return h (K, ROWS) and the number of systems that led to it, from a point, its gradient, and what is free.
+
+    The number is 0 for a row that is not solved, and where ``active`` is false.
+
+    They are solved with Q; ``exact`` is the same matrix, perhaps in more digits, by which a solution is corrected.
+    """
+    b = tl.zeros_like(h)
+    free = free.to(h.dtype)
+    changed = active
+    fewest = tl.sum(tl.zeros_like(h), axis=0).to(tl.int32) + (K + 1)
+    patience, n_systems = fewest * 0 + _PATIENCE, fewest * 0
+    turn, going = 0, 1
+    while (turn <= most) & (going > 0):
+        A = columns(Q, part, lane, known, stride, K)
+        product = _times(A, h, part, K)
+        if turn == 0:
+            b = product - slope
+        else:
+            own = tl.zeros_like(h)
+            for j in tl.static_range(K):
+                own = tl.where((part == j)[:, None], A[j], own)
             # A gradient is as large as the step it leads to.
-            size = tl.where(free, c, c / own)
-            negative = size < -eps * tl.max(tl.abs(size), axis=0)[None, :]
-            # The most negative one; after many turns the first one, by which no tableau comes back.
-            rank = tl.where(turn < 2 * K, size, (part - K).to(size.dtype) + 0.0 * size)
-            rank = tl.where(negative, rank, float("inf"))
-            least = tl.min(rank, axis=0)
-            which = tl.min(tl.where(rank == least[None, :], part, K), axis=0)
-            found = least < float("inf")
-            n_negative = tl.sum(found.to(tl.int32), axis=0)
-            A, c, free = _exchanged(A, c, free, tl.where(found, which, -1), K)
-    size = tl.where(free, c, c / own)
-    low = tl.min(size + eps * tl.max(tl.abs(size), axis=0)[None, :], axis=0)
-    return A, tl.where(free, tl.maximum(c, 0.0), 0.0), free, low >= 0
+            size = tl.where(free > 0, h, (product - b) / tl.where(own > 0, own, 1.0))
+            bad = (size < -eps * tl.max(tl.abs(size), axis=0)[None, :]) & known & changed[None, :]
+            n_bad = tl.sum(bad.to(tl.int32), axis=0)
+            changed = n_bad > 0
+            patience = tl.where(n_bad < fewest, _PATIENCE, patience - 1)
+            fewest = tl.minimum(fewest, n_bad)
+            last = tl.max(tl.where(bad, part[:, None], -1), axis=0)
+            other = bad & ((patience > 0)[None, :] | (part[:, None] == last[None, :]))
+            free = tl.where(other, 1.0 - free, free)
+        going = tl.max(changed.to(tl.int32), axis=0)
+        right = b
+        if CORRECTED:  # noqa: SIM102 (it is known when the loop is compiled)
+            if going == 0:
+                rest = _times(columns(exact, part, lane, known, stride, K), h.to(tl.float64), part, K)
+                right = (b - rest).to(h.dtype)
+        if (going > 0) | CORRECTED:
+            found = _system(A, right, free, part, K)
+            h = tl.where(changed[None, :], found, tl.where(going > 0, h, h + found))
+            n_systems += tl.where(changed | (going == 0), 1, 0)
+        turn += 1
+    return tl.maximum(h, 0.0), tl.where(changed | ~active, 0, n_systems)
 
 
-# Nothing is known of n, nor of the width below, so that a thread loads single numbers: neighbouring threads then have
-# neighbouring rows, and sums over components are within a few threads.
+# Nothing is known of n, so that neighbouring threads load neighbouring rows, and each thread has a row of its own.
 @triton.jit(do_not_specialize=["n"])
-def _own_matrices(Q, H, slopes, settled, n, k, eps, most, ROWS: tl.constexpr, K: tl.constexpr):
+def _own_matrices(Q, H, slopes, systems, n, k, eps, most, ROWS: tl.constexpr, K: tl.constexpr):
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     here = row < n
     part = tl.arange(0, K)
-    i, j = part[:, None, None], part[None, :, None]
-    high, low = tl.maximum(i, j), tl.minimum(i, j)
-    inside = (high < k) & here[None, None, :]
-    A = tl.load(
-        Q + (high * (high + 1) // 2 + low).to(tl.int64) * n + row[None, None, :], mask=inside, other=0.0
-    )
-    A = tl.where((i == j) & (A <= 0), 1.0, A)  # what has no curvature has no part in the others either
-    across = tl.load(
-        H + j.to(tl.int64) * n + row[None, None, :], mask=(j < k) & here[None, None, :], other=0.0
-    )
     known = (part < k)[:, None] & here[None, :]
     at = part[:, None].to(tl.int64) * n + row[None, :]
     start = tl.load(H + at, mask=known, other=0.0)
-    own = tl.load(
-        Q + (part * (part + 3) // 2)[:, None].to(tl.int64) * n + row[None, :], mask=known, other=1.0
-    )
-    own = tl.where(own > 0, own, 1.0)
-    c = tl.load(slopes + at, mask=known, other=0.0) - tl.sum(A * across, axis=1)
-    free = start < -1.0
-    for t in range(k):
-        positive = tl.max(tl.where(part[:, None] == t, start, 0.0), axis=0) > 0
-        A, c, free = _exchanged(A, c, free, tl.where(positive, t, -1), K)
-    _, h, _, good = _solved(A, c, free, own, eps, most, K)
-    tl.store(H + at, tl.where(good[None, :], h, start), mask=known)
-    tl.store(settled + row, good.to(tl.int8), mask=here)
-
-
-@triton.jit
-def _across(h, K: tl.constexpr):
-    """Return h (K, ROWS) for use along the second axis of a tableau."""
-    i, j = tl.arange(0, K)[:, None, None], tl.arange(0, K)[None, :, None]
-    return tl.sum(tl.where(i == j, h[:, None, :], 0.0), axis=0)[None, :, :]
+    slope = tl.load(slopes + at, mask=known, other=0.0)
+    h, times = pivoted(Q, Q, start, slope, start > 0, here, part, row, known, n, eps, most, False, K)
+    tl.store(H + at, tl.where((times > 0)[None, :], h, start), mask=known)
+    tl.store(systems + row, times.to(tl.int8), mask=here)
 
 
 @triton.jit(do_not_specialize=["n", "width"])
 def _one_matrix(
-    Q,
-    inverse,
-    P,
-    H,
-    settled,
-    n,
-    width,
-    k,
-    eps,
-    most,
-    CORRECTIONS: tl.constexpr,
-    ROWS: tl.constexpr,
-    K: tl.constexpr,
-):
+    Q, exact, P, H, systems, n, width, k, eps, most,
+    CORRECTED: tl.constexpr, ROWS: tl.constexpr, K: tl.constexpr,
+):  # fmt: skip
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     here = row < n
     part, lane = tl.arange(0, K), tl.arange(0, ROWS)
-    i, j = part[:, None, None], part[None, :, None]
-    # Of one matrix there is a copy for each row of a program, so that threads load neighbouring numbers.
-    copy = (i * K + j) * width + lane[None, None, :]
-    A = tl.load(inverse + copy)
     known = (part < k)[:, None] & here[None, :]
     at = part[:, None].to(tl.int64) * n + row[None, :]
-    p = tl.load(P + at, mask=known, other=0.0).to(tl.float64)
-    across = tl.load(
-        P + j.to(tl.int64) * n + row[None, None, :], mask=(j < k) & here[None, None, :], other=0.0
-    )
-    c = tl.sum(A * across.to(A.dtype), axis=1)
-    own = tl.load(Q + (part * (K + 1) * width)[:, None] + lane[None, :]).to(A.dtype)
-    A, h, free, good = _solved(A, c, (part < k)[:, None] & (lane >= 0)[None, :], own, eps, most, K)
-    h = h.to(tl.float64)
-    for _ in tl.static_range(CORRECTIONS):
-        # The free part of the tableau is the inverse of that of Q, to a few digits.
-        rest = p - tl.sum(tl.load(Q + copy) * _across(h, K), axis=1)
-        rest = tl.where(free, rest, 0.0).to(A.dtype)
-        h += tl.where(free, tl.sum(A * _across(rest, K), axis=1), 0.0).to(tl.float64)
-    tl.store(H + at, tl.maximum(h, 0.0), mask=known)
-    tl.store(settled + row, good.to(tl.int8), mask=here)
+    slope = -tl.load(P + at, mask=known, other=0.0).to(Q.dtype.element_ty)
+    # Of one matrix there is a copy for each row of a program, so that threads load neighbouring numbers.
+    start = tl.zeros_like(slope)
+    h, times = pivoted(
+        Q, exact, start, slope, known, here, part, lane, known, width, eps, most, CORRECTED, K
+    )  # fmt: skip
+    tl.store(H + row[None, :] * k + part[:, None], h, mask=known)
+    tl.store(systems + row, times.to(tl.int8), mask=here)
 
 
 def takes(k: int) -> bool:
-    """Return whether tableaus of k components fit a GPU's registers."""
+    """Return whether matrices of k components fit a thread's registers."""
     return k <= _MOST
 
 
 def minimised(Q: Any, H: Any, slopes: Any) -> tuple[Any, Any]:
-    """Return the minimum over h >= 0 of each row's quadratic, and which rows have one; the others stay.
+    """Return the minimum over h >= 0 of each row's quadratic, and the number of systems; rows with 0 of them stay.
 
     Q (k (k + 1) / 2, m) holds the lower triangle of each row's matrix; at H (m, k) the gradient is ``slopes``.
     """
     n, k = H.shape
     H = H.T.clone(memory_format=torch.contiguous_format)
-    settled = torch.empty(n, dtype=torch.int8, device=H.device)
-    eps, sizes = 1e-6 if H.dtype == torch.float32 else 1e-12, _sizes(k, Q.element_size())
-    _own_matrices[(triton.cdiv(n, sizes["ROWS"]),)](
-        Q.contiguous(), H, slopes.T.contiguous(), settled, n, k, eps, 4 * k, **sizes
+    systems = torch.empty(n, dtype=torch.int8, device=H.device)
+    _own_matrices[(triton.cdiv(n, _ROWS),)](
+        Q.contiguous(), H, slopes.T.contiguous(), systems, n, k, precision(H.dtype), 4 * k, **sizes(k)
     )
-    return H.T.contiguous(), settled > 0
+    return H.T.contiguous(), systems
 
 
-def nonnegative_rows(P: Any, Q: np.ndarray, inverse: np.ndarray, *, corrections: int) -> tuple[Any, Any]:
-    """Return the h >= 0 of least 1/2 h'Qh - p'h for each row p of P, and which rows have been solved.
+def nonnegative_rows(P: Any, Q: np.ndarray, *, corrected: bool) -> tuple[Any, Any]:
+    """Return the h >= 0 of least 1/2 h'Qh - p'h for each row p of P, and the number of systems: 0 if not solved.
 
-    From the solution without bounds: most rows are a few exchanges from theirs. Where the inverse is in float32, so
-    is the tableau, and the solution is corrected by residuals in float64.
+    If it is corrected, systems are solved in float32, and the last one is for residuals in float64.
     """
-    (n, k), sizes = P.shape, _sizes(P.shape[1], inverse.itemsize)
-    H = torch.empty((k, n), dtype=P.dtype, device=P.device)
-    settled = torch.empty(n, dtype=torch.int8, device=P.device)
-    copies = []
-    for A in (Q, inverse):
-        whole = np.eye(sizes["K"], dtype=A.dtype)
-        whole[:k, :k] = A
-        copies.append(torch.from_numpy(np.repeat(whole[:, :, None], sizes["ROWS"], axis=2)).to(P.device))
-    eps = 1e-6 if inverse.dtype == np.float32 else 1e-12
-    _one_matrix[(triton.cdiv(n, sizes["ROWS"]),)](
-        *copies,
-        P.T.contiguous(),
-        H,
-        settled,
-        n,
-        sizes["ROWS"],
-        k,
-        eps,
-        4 * k,
-        CORRECTIONS=corrections,
-        **sizes,
-    )
-    return H.T.contiguous(), settled > 0
+    n, k = P.shape
+    H = torch.empty((n, k), dtype=P.dtype, device=P.device)
+    systems = torch.empty(n, dtype=torch.int8, device=P.device)
+    packed = np.repeat(Q[np.tril_indices(k)][:, None], _ROWS, axis=1)
+    exact = torch.from_numpy(packed.astype(np.float64)).to(P.device)
+    rough = exact.to(torch.float32) if corrected else exact
+    _one_matrix[(triton.cdiv(n, _ROWS),)](
+        rough, exact, P.T.contiguous(), H, systems, n, _ROWS, k, precision(rough.dtype), 4 * k,
+        CORRECTED=corrected, **sizes(k),
+    )  # fmt: skip
+    return H, systems
 
 
-def _sizes(k: int, n_bytes: int) -> dict[str, Any]:
-    """Return what a loop is compiled for, where a number has so many bytes."""
-    K = triton.next_power_of_2(k)
-    return {"ROWS": min(32, _BYTES // (K * K * n_bytes)), "K": K, "num_warps": 1}
+def precision(dtype: Any) -> float:
+    """Return what counts as 0, relative to the largest."""
+    return 1e-6 if dtype == torch.float32 else 1e-12
+
+
+def sizes(k: int) -> dict[str, Any]:
+    """Return what a loop with a row in each thread is compiled for."""
+    return {"ROWS": _ROWS, "K": triton.next_power_of_2(k), "num_warps": 1}

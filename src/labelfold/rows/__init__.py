@@ -16,8 +16,10 @@ from labelfold.rows._blocks import Block
 from labelfold.rows._protocol import Rows
 from labelfold.rows._sums import Term
 from labelfold.rows._wrappers import Centered, Featurized, Weighted, center_parts, centered
+from labelfold.rows.adapters._files import file_rows, read_rows
+from labelfold.rows.adapters._iterable import IterableRows
 from labelfold.rows.adapters._memory import memory_rows
-from labelfold.rows.adapters._stream import IterableRows, memmap_rows, npy_rows
+from labelfold.rows.adapters._stream import memmap_rows
 
 __all__ = [
     "Block",
@@ -33,22 +35,25 @@ __all__ = [
     "first_unlike_a_number",
     "gathered",
     "is_table",
+    "read_rows",
     "refuse_odd_table",
     "stored_values",
 ]
 
 
-def as_rows(X: Any) -> Rows:
+def as_rows(X: Any, like: Any = None) -> Rows:
     """Return the data as rows.
 
     Parameters
     ----------
     X : container
         A NumPy array, nested lists or a DataFrame of numbers; a SciPy sparse matrix or array (CSR is used unchanged,
-        other formats are converted); a ``numpy.memmap`` or the path of a .npy file (streamed); a list of blocks, or
-        any object or function that returns the same blocks each time (streamed); an array-API array such as a torch
-        tensor, dense or sparse (processed on its device); a Dask array (dense chunks, or chunks that hold SciPy
-        sparse matrices) or a Dask DataFrame of numbers.
+        other formats are converted); a ``numpy.memmap`` or the path of a .npy, Parquet, CSV or svmlight file
+        (streamed, see `read_rows`); a list of blocks, or any object or function that returns the same blocks each
+        time (streamed); an array-API array such as a torch tensor, dense or sparse (processed on its device); a Dask
+        array (dense chunks, or chunks that hold SciPy sparse matrices) or a Dask DataFrame of numbers.
+    like : fitted estimator, optional
+        Of a file, the columns that the estimator was fitted on are read.
 
     Returns
     -------
@@ -62,19 +67,19 @@ def as_rows(X: Any) -> Rows:
     >>> as_rows(blocks).mean()
     array([0.66666667, 0.66666667, 0.66666667])
     """
-    rows = X if isinstance(X, Rows) else _adapted(X)
+    rows = X if isinstance(X, Rows) else _adapted(X, like)
     if not rows.shape[0]:
         raise ValueError("X holds no rows, where at least one row is expected; give it some rows")
     return rows
 
 
-def _adapted(X: Any) -> Rows:
+def _adapted(X: Any, like: Any) -> Rows:
     if isinstance(X, np.memmap):
         return memmap_rows(X)
     if isinstance(X, np.ndarray) or sparse.issparse(X):
         return memory_rows(X)
     if isinstance(X, str | os.PathLike):
-        return npy_rows(X)
+        return file_rows(X, getattr(like, "feature_names_in_", None), getattr(like, "n_features_in_", None))
     if _is_dask(X):
         from labelfold.rows.adapters._dask import DaskRows
 

@@ -132,7 +132,7 @@ def triangle_of(A: np.ndarray) -> np.ndarray:
     if not A.size:
         return np.zeros((min(A.shape), A.shape[1]))
     # NumPy's qr gains little from a second thread.
-    R = lapack.dgeqrf(np.asfortranarray(A), lwork=_PANEL * A.shape[1], overwrite_a=1)[0]
+    R = lapack.dgeqrf(np.array(A, order="F"), lwork=_PANEL * A.shape[1], overwrite_a=1)[0]
     return np.triu(R[: min(A.shape)])
 
 

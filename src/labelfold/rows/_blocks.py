@@ -5,6 +5,7 @@ Every block has the same operations, for every storage of its rows:
 ==============  =====================================================================================
 ``X @ M``       (m, k), a row result, in the dtype of X
 ``X.t(H)``      X'H (d, k), a sum over rows
+``X.normal(M)``  X'X M (d, k), a sum over rows: X.t(X @ M), perhaps in one read
 ``X.gram()``    X'X (d, d), a sum over rows: for d within a memory budget
 ``X.qr(H)``     triangular factor of [X, H], merged like a sum, for the same d
 ``X.inner(A)``   A'A (k, k), or A'B with a second array: a sum over rows of row results, in float64
@@ -107,8 +108,18 @@ class Block:
         return Triangle(np.hstack([self.dense(), np.asarray(H)]).astype(np.float64, copy=False))
 
     def counted_product(self, M: Any) -> tuple[Any, Any]:
-        """Return X M, and how many rows have negative entries."""
+        """Return X M, and a number above 0 if there are negative entries."""
         return self @ M, self.xp.count_nonzero(self.min() < 0)
+
+    def normal(self, M: Any) -> Term:
+        """Return X'X M."""
+        return self.t(self @ M)
+
+    def projected_sums(self, M: Any, weights: Any = None) -> tuple[Any, Any]:
+        """Return H'H and X'H of H = diag(weights) X M, in float64."""
+        H = self @ M
+        H = H if weights is None else H * weights[:, None]
+        return self.inner(H), self.double().t(H)
 
     def inner(self, A: Any, B: Any = None) -> Any:
         """Return A'A, or A'B, of arrays with one entry per row, in float64."""

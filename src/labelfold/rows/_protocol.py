@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from labelfold.rows import _threads as threads
 from labelfold.rows._blocks import Block
 from labelfold.rows._sums import Accumulator, Term
 
@@ -35,6 +36,8 @@ class Rows(ABC):
         Whether the rows are in the memory of this process, so that `whole` costs nothing.
     is_sparse : bool
         Whether they are in the memory of this process as a sparse matrix.
+    names : list of str or None
+        The names of the columns, if they come from a file that has some.
 
     Examples
     --------
@@ -60,6 +63,7 @@ class Rows(ABC):
     n_passes: int = 0
     in_memory: bool = False
     is_sparse: bool = False
+    names: list[str] | None = None
 
     @property
     def eps(self) -> float:
@@ -149,7 +153,7 @@ class Rows(ABC):
         h : array
             One entry per row, stored with the rows.
         f : callable, optional
-            Applied to blocks of rows of h; by default h itself is returned.
+            Applied to blocks of rows of h, and returns a new array; by default h itself is returned.
         at : (index, values), optional
             Rows of the result that are replaced.
 
@@ -158,8 +162,7 @@ class Rows(ABC):
         ndarray, or a Dask array for rows of a Dask array
             A new array.
         """
-        found = np.array(self.get(h))
-        found = found if f is None else f(found)
+        found = np.array(self.get(h)) if f is None else threads.by_pieces(f, self.get(h))
         if at is not None:
             found[at[0]] = at[1]
         return found

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import copy_context
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import threadpoolctl
 
 # In newer threadpoolctl only the thread that first limited OpenBLAS can change the limit until it releases it; calls
@@ -22,6 +24,9 @@ _let_go = getattr(
 
 # Multiplications that take longer than handing them to a thread.
 _WORTH = 2e5
+
+# Rows of an array that a thread computes with at a time.
+_PIECE = 1 << 16
 
 _VARIABLES = ("LABELFOLD_NUM_THREADS", "OMP_NUM_THREADS")
 
@@ -131,3 +136,44 @@ def shares(n_items: int, work: float) -> list[slice]:
     n_jobs = max(1, min(n_items, n_threads(), int(work / _WORTH)))
     ends = [round(n_items * i / n_jobs) for i in range(n_jobs + 1)]
     return [slice(a, b) for a, b in pairwise(ends)]
+
+
+def by_pieces(f: Callable[[Any], Any], array: Any) -> Any:
+    """Return ``f(array)`` for a NumPy function of the rows of an array, computed in threads if there are many rows.
+
+    >>> import numpy as np
+    >>> by_pieces(np.negative, np.arange(3.0))
+    array([-0., -1., -2.])
+    """
+    n_pieces = -(-len(array) // _PIECE)
+    if n_pieces <= 1:
+        return f(array)
+    first = f(array[:_PIECE])
+    out = np.empty((len(array), *first.shape[1:]), dtype=first.dtype)
+    out[:_PIECE] = first
+
+    def work(pieces: range, stop: threading.Event) -> None:
+        for i in pieces:
+            if not stop.is_set():
+                out[i * _PIECE : (i + 1) * _PIECE] = f(array[i * _PIECE : (i + 1) * _PIECE])
+
+    pieces, n_jobs = range(1, n_pieces), min(n_pieces - 1, n_threads())
+    run(work, [pieces[i::n_jobs] for i in range(n_jobs)])
+    return out
+
+
+def in_order(work: Callable[[Any], Any], blocks: Iterable[Any]) -> Iterator[Any]:
+    """Yield the result of ``work`` for each block, a few blocks in parallel.
+
+    >>> list(in_order(abs, [-1, 2, -3]))
+    [1, 2, 3]
+    """
+    size = n_threads()
+    with ThreadPoolExecutor(size) as pool:
+        waiting: deque[Future] = deque()
+        for block in blocks:
+            waiting.append(pool.submit(work, block))
+            if len(waiting) > size:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()

@@ -255,7 +255,7 @@ class RowsSpace(Space):
 
 
 def _normal(X: Block, B: Any) -> Any:
-    return X.t(X @ B)
+    return X.normal(B)
 
 
 def _normal_and_scores(X: Block, B: Any) -> tuple[Any, Any]:

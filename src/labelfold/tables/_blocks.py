@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from labelfold.rows._threads import n_threads
 from labelfold.tables._arrow import arrow
 
 # Largest numbers of evenly spaced rows, and of labelled rows, that a recipe is fitted on.
@@ -90,23 +87,6 @@ class Sampler:
         self._thin(self.most)
         table = pa.concat_tables([block for block, _, _ in self.kept], promote_options="permissive")
         return table, np.concatenate([places for _, places, _ in self.kept])
-
-
-def in_order(work: Callable[[Any], Any], blocks: Iterable[Any]) -> Iterator[Any]:
-    """Yield the result of ``work`` for each block, a few blocks in parallel.
-
-    >>> list(in_order(abs, [-1, 2, -3]))
-    [1, 2, 3]
-    """
-    threads = n_threads()
-    with ThreadPoolExecutor(threads) as pool:
-        waiting: deque[Future] = deque()
-        for block in blocks:
-            waiting.append(pool.submit(work, block))
-            if len(waiting) > threads:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
 
 
 def slices(table: Any) -> Iterator[Any]:

@@ -13,8 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from labelfold._sklearn import _fit_context
 from labelfold._warn import warn_user
+from labelfold.rows._threads import in_order
 from labelfold.tables._arrow import arrow, as_arrow, is_text, written
-from labelfold.tables._blocks import LABELLED, LEARNED_FROM, Blocks, filled, in_order, slices, stacked
+from labelfold.tables._blocks import LABELLED, LEARNED_FROM, Blocks, filled, slices, stacked
 from labelfold.tables._column import Column, matching
 from labelfold.tables._columns import columns_of
 from labelfold.tables._packed import Packed

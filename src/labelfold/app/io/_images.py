@@ -15,7 +15,7 @@ import numpy as np
 
 from labelfold.app.io._problems import FileProblem, count, did_you_mean, failure_to_read, listed, read_from
 from labelfold.app.io._sources import Request, needed
-from labelfold.tables._blocks import in_order
+from labelfold.rows._threads import in_order
 
 FILE, CLASS = "file", "class"
 _UNLABELLED = ("unlabelled", "unlabeled")

@@ -12,7 +12,7 @@ import numpy as np
 from array_api_compat import device
 
 from labelfold.numerics.kl._ratios import floor, lowest
-from labelfold.rows.adapters._device_blocks import to_host
+from labelfold.rows.adapters._device_copies import to_host
 from labelfold.rows.loops import on_gpu, tiled
 
 # Extrapolation leaves at least this share of an entry.
@@ -78,6 +78,8 @@ def _place(xp: Any, X: Any, V: Any, v: Any, fit: Any, tol: float, max_rounds: in
     whole = xp.where(whole > 0, whole, xp.ones_like(whole))
     H = (mass / whole)[:, None] * xp.astype(used, X.dtype)[None, :]
     mass = xp.where(mass > 0, mass, xp.ones_like(mass))
+    if tiled(X, V) and _fits_a_thread(V.shape[1]):
+        return _place_in_threads(xp, X, V, v, fit, H, safe, mass, tol, max_rounds)
     held = (_RowsOnGPU if tiled(X, V) else _Rows)(xp, X, V)
     H = xp.maximum(held.product(fit), _LEAST_START * H) * xp.astype(used, X.dtype)[None, :]
     if V.shape[1] > NEWTON_MOST:
@@ -129,6 +131,31 @@ def _place(xp: Any, X: Any, V: Any, v: Any, fit: Any, tol: float, max_rounds: in
         done.append(_by_updates(xp, held.formed(), rows[4], V, v, safe, rows[0], tol, max_rounds))
         order.append(index)
     return _taken(xp, xp.concat(done, axis=0), xp.argsort(xp.concat(order, axis=0)))
+
+
+def _fits_a_thread(k: int) -> bool:
+    from labelfold.numerics import _triton_pivots as pivots
+
+    return pivots.takes(k)
+
+
+def _place_in_threads(
+    xp: Any, X: Any, V: Any, v: Any, fit: Any, even: Any, safe: Any, mass: Any, tol: float, max_rounds: int
+) -> Any:
+    """Return the same for few components by the loops of a GPU, a row in each thread."""
+    from labelfold.numerics.kl import _triton_steps as steps
+
+    start = _RowsOnGPU(xp, X, V).product(fit).T  # (k, m)
+    start = xp.where((v > 0)[:, None], xp.maximum(start, _LEAST_START * even.T), xp.zeros_like(start))
+    rounds = min(NEWTON_ROUNDS, (max_rounds - 1) // 3)
+    H, left = steps.newton_places(
+        X, V, v, start.contiguous(), mass, floor(X.dtype), tol, _SLACK_SINGLE, rounds, (SHORTER, SHORTEST)
+    )
+    H = H.T.contiguous()
+    if left.shape[0]:
+        rows, places, masses = (_taken(xp, a, left) for a in (X, H, mass))
+        H[left] = _by_updates(xp, rows, places, V, v, safe, masses, tol, max_rounds)
+    return H
 
 
 class _Rows:
@@ -253,7 +280,8 @@ def _on_gpu(xp: Any, Q: Any, H: Any, slopes: Any, enough: Any, rounds: int) -> t
 
     if not pivots.takes(H.shape[1]):
         return loops.clipped_steps(Q, H, slopes, enough, rounds, ROUNDS)
-    found, settled = pivots.minimised(Q, H, slopes)
+    found, n_systems = pivots.minimised(Q, H, slopes)
+    settled = n_systems > 0
     left = xp.nonzero(~settled)[0]
     if left.shape[0]:
         places, gradients, least = (_taken(xp, a, left) for a in (H, slopes, enough))

@@ -20,6 +20,8 @@ _SPREAD = 0.2
 # The sample: one row in this many, up to this number of rows, but at least this many for each component; and the
 # number of iterations on it.
 _ONE_IN, _SAMPLE, _ROWS_EACH, _TRIES = 8, 20_000, 8, 12
+# Most rows whose numbers are shuffled to draw the sample.
+_SHUFFLED = 1_000_000
 # Weight of the column's share of X in the basis, because a sample contains little about rare columns.
 _COMMON = 0.5
 
@@ -88,7 +90,8 @@ def divergence_start(
     m = max(min(n // _ONE_IN, _SAMPLE), _ROWS_EACH * k)
     if 2 * m > n:
         return random_factors(rows, k, found, rng)
-    index = np.sort(rng.permutation(n)[:m])
+    # To shuffle all row numbers takes longer than a pass if there are many.
+    index = np.sort(rng.permutation(n)[:m] if n <= _SHUFFLED else rng.choice(n, m, replace=False))
     V = _tried(rows.subset(index), k, found._replace(row=rows.pick(found.row, index)), rng)
     xp = array_namespace(found.row)
     column = xp.astype(found.row, getattr(xp, rows.dtype.name))[:, None] / float(V.sum(dtype=np.float64))

@@ -19,7 +19,17 @@ import torch
 import triton
 import triton.language as tl
 
-from labelfold.rows.loops._triton_loops import COLUMNS, ROWS, parted_dot, parts, short, tiles
+from labelfold.rows.loops._triton_loops import (
+    COLUMNS,
+    ROWS,
+    parted_dot,
+    parts,
+    short,
+    tile,
+    tiles,
+    turned_tile,
+    two_parts,
+)
 
 # Rows whose sums are kept in float32 before they are added up in float64.
 _RUN = 4096
@@ -44,6 +54,19 @@ def _inverse(p):
 
 
 @triton.jit
+def _modelled(h, high, low, part, column, d, K: tl.constexpr):
+    """Return H V' for some columns, from V in the order in which the product reads it, in two parts."""
+    v, rounded_off = two_parts(high, low, part[:, None] + column[None, :] * K, (column < d)[None, :])
+    return parted_dot(h, v, rounded_off)
+
+
+@triton.jit
+def _downward(high, low, part, column, d):
+    """Return V for some columns, in two parts, in the order in which products with ratios read it."""
+    return two_parts(high, low, part[None, :] * d + column[:, None], (column < d)[:, None])
+
+
+@triton.jit
 def _ratio_rows(
     X, H, last, high, low, high_t, low_t, divisor, out, n, d, k, stride, share, least, beta, brake, smallest,
     UPDATE: tl.constexpr, AHEAD: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, K: tl.constexpr,
@@ -58,18 +81,11 @@ def _ratio_rows(
     total = tl.zeros((ROWS, K), tl.float32)
     for first in range(0, d, COLUMNS):
         column = first + tl.arange(0, COLUMNS)
-        inside = (row < n)[:, None] & (column < d)[None, :]
-        x = tl.load(X + row[:, None] * stride + column[None, :], mask=inside, other=0.0)
-        # V in the order in which each product reads it, in two parts.
-        across, used = part[:, None] + column[None, :] * K, (column < d)[None, :]
-        p = parted_dot(
-            h, tl.load(high + across, mask=used, other=0.0), tl.load(low + across, mask=used, other=0.0)
-        )
+        x = tile(X, row, column, n, d, stride)
+        p = _modelled(h, high, low, part, column, d, K)
         r = x * _inverse(tl.maximum(tl.maximum(p, x * share), least))
-        down, used = part[None, :] * d + column[:, None], (column < d)[:, None]
-        total += parted_dot(
-            r, tl.load(high_t + down, mask=used, other=0.0), tl.load(low_t + down, mask=used, other=0.0)
-        )
+        v, rounded_off = _downward(high_t, low_t, part, column, d)
+        total += parted_dot(r, v, rounded_off)
     if UPDATE:
         total = h * total / tl.load(divisor + part, mask=part < k, other=1.0)[None, :]
         floor = smallest * tl.max(total, axis=1)[:, None]
@@ -92,8 +108,7 @@ def _ratio_sums(
     for first in range(0, run, ROWS):
         row = begin + first + tl.arange(0, ROWS)
         # Tiles are transposed here, so that ratios are multiplied as they come.
-        inside = (column < d)[:, None] & (row < n)[None, :]
-        x = tl.load(X + row[None, :] * stride + column[:, None], mask=inside, other=0.0)
+        x = turned_tile(X, row, column, n, d, stride)
         known = (row < n)[:, None] & (part < k)[None, :]
         h = tl.load(H + row[:, None] * k + part[None, :], mask=known, other=0.0)
         high = short(h)
@@ -109,18 +124,23 @@ def _ratio_sums(
 
 @triton.jit
 def _newton_system(
-    X, index, H, high, low, high_t, low_t, pairs, rest, entry, out, logs, Q, n, d, k, n_pairs, stride, share, least,
-    INDEXED: tl.constexpr, PAIRS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, K: tl.constexpr,
+    X, index, H, high, low, high_t, low_t, pairs, rest, entry, out, logs, Q, n, d, k, n_pairs, stride, wide,
+    share, least, INDEXED: tl.constexpr, BY_COMPONENT: tl.constexpr,
+    PAIRS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
     """Programs (i, 0) write slopes, logarithms and diagonals of rows i, each (i, j) some other entries."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     pair = tl.program_id(1) * PAIRS + tl.arange(0, PAIRS)
     part = tl.arange(0, K)
     known = (row < n)[:, None] & (part < k)[None, :]
-    h = tl.load(H + row[:, None] * k + part[None, :], mask=known, other=0.0)
     place = row
     if INDEXED:
         place = tl.load(index + row, mask=row < n, other=0)
+    across = part[None, :].to(tl.int64)
+    out_at, h_at = row[:, None] * k + across, row[:, None] * k + across
+    if BY_COMPONENT:
+        out_at, h_at = across * n + row[:, None], across * wide + place[:, None]
+    h = tl.load(H + h_at, mask=known, other=0.0)
     total = tl.zeros((ROWS, K), tl.float32)
     loss = tl.zeros((ROWS, COLUMNS), tl.float32)
     own = tl.zeros((ROWS, K), tl.float32)
@@ -129,19 +149,12 @@ def _newton_system(
         column = first + tl.arange(0, COLUMNS)
         inside = (row < n)[:, None] & (column < d)[None, :]
         x = tl.load(X + place[:, None] * stride + column[None, :], mask=inside, other=0.0)
-        across, used = part[:, None] + column[None, :] * K, (column < d)[None, :]
-        p = parted_dot(
-            h, tl.load(high + across, mask=used, other=0.0), tl.load(low + across, mask=used, other=0.0)
-        )
+        p = _modelled(h, high, low, part, column, d, K)
         bound = tl.maximum(x * share, least)
         inverse = _inverse(tl.maximum(p, bound))
         r = x * inverse
         loss += tl.where(x > 0, x * _log(r), 0.0)
-        down, used = part[None, :] * d + column[:, None], (column < d)[:, None]
-        v, rounded_off = (
-            tl.load(high_t + down, mask=used, other=0.0),
-            tl.load(low_t + down, mask=used, other=0.0),
-        )
+        v, rounded_off = _downward(high_t, low_t, part, column, d)
         total += parted_dot(r, v, rounded_off)
         # The matrix units cut the weights to a few digits: that is a matrix of other weights, which serve as well.
         # Products of V so cut would be no matrix of squares: they come in two parts. What no component can make has
@@ -156,7 +169,7 @@ def _newton_system(
         curve = tl.dot(w, tl.load(pairs + at, mask=there, other=0.0), curve, input_precision="tf32")
         curve = tl.dot(w, tl.load(rest + at, mask=there, other=0.0), curve, input_precision="tf32")
     if tl.program_id(1) == 0:
-        tl.store(out + row[:, None] * k + part[None, :], total, mask=known)
+        tl.store(out + out_at, total, mask=known)
         tl.store(logs + row, tl.sum(loss, axis=1), mask=row < n)
         at = (part * (part + 3) // 2)[None, :].to(tl.int64) * n + row[:, None]
         tl.store(Q + at, own, mask=known)
@@ -230,21 +243,31 @@ def pairs_of(V: Any) -> Pairs:
 
 
 def newton_system(
-    X: Any, index: Any, H: Any, V: Any, pairs: Pairs, floor: tuple[float, float]
+    X: Any,
+    index: Any,
+    H: Any,
+    V: Any,
+    pairs: Pairs,
+    floor: tuple[float, float],
+    *,
+    by_component: bool = False,
 ) -> tuple[Any, Any, Any]:
     """Return R V (m, k), the sums of x log r (m,) and the matrices V' diag(R / P) V for some rows of X.
 
     ``index`` says which rows those are, None all; H is theirs. The matrices (k (k + 1) / 2, m) are lower triangles, a
-    row after the other.
+    row after the other. With ``by_component`` R V is (k, m), and H (k, n) is that of all rows.
     """
-    (n, k), d, n_pairs = H.shape, X.shape[1], len(pairs.entry)
-    H = H.contiguous()
-    out, logs = torch.empty_like(H), torch.empty_like(H[:, 0])
+    (n, d), k, n_pairs = X.shape, V.shape[1], len(pairs.entry)
+    H, wide = H.contiguous(), n
+    n = n if index is None else len(index)
+    out = torch.empty((k, n) if by_component else (n, k), dtype=H.dtype, device=H.device)
+    logs = torch.empty(n, dtype=H.dtype, device=H.device)
     Q = torch.empty((n_pairs + k, n), dtype=H.dtype, device=H.device)
     sizes = {**tiles(k), "ROWS": _SYSTEM_ROWS, "COLUMNS": _SYSTEM_COLUMNS, "num_warps": 8}
     width = min(_PAIRS, max(16, triton.next_power_of_2(n_pairs)))
     _newton_system[(triton.cdiv(n, _SYSTEM_ROWS), max(1, triton.cdiv(n_pairs, width)))](
         X, H if index is None else index, H, *_both_ways(V, sizes["K"]), *pairs, out, logs, Q,
-        n, d, k, n_pairs, X.stride(0), *floor, INDEXED=index is not None, PAIRS=width, **sizes,
+        n, d, k, n_pairs, X.stride(0), wide, *floor,
+        INDEXED=index is not None, BY_COMPONENT=by_component, PAIRS=width, **sizes,
     )  # fmt: skip
     return out, logs, Q

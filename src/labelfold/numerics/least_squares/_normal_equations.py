@@ -123,7 +123,7 @@ def _product(X: Block, T: Any) -> tuple[Any]:
 
 
 def _normal(X: Block, P: Any) -> Any:
-    return X.t(X @ P)
+    return X.normal(P)
 
 
 def _squares(X: Block) -> Any:

@@ -192,7 +192,7 @@ class Step:
     def __init__(self, make: Callable[[int, list], Any], inputs: Sequence[Any] = ()) -> None:
         self.make: Callable[[int, list], Any] | None = make
         self.inputs = tuple(inputs)
-        self.depth = 1 + max((each.depth for each in inputs if isinstance(each, Step)), default=0)
+        self.depth: int = 1 + max((each.depth for each in inputs if isinstance(each, Step)), default=0)
         self.copies: list = []
 
     def again(self, g: int, done: dict) -> Any:

@@ -13,8 +13,10 @@ from scipy import sparse
 
 from labelfold._warn import warn_user
 from labelfold.rows._protocol import RowFunction, Rows
-from labelfold.rows.adapters._device_blocks import DeviceBlock, DeviceMatrix, plain, to_host, wide
+from labelfold.rows.adapters._device_blocks import DeviceBlock, DeviceMatrix
+from labelfold.rows.adapters._device_copies import plain, to_host
 from labelfold.rows.adapters._device_sparse import SPARSE, DeviceSparseBlock, SparsePart
+from labelfold.rows.adapters._device_sums import wide
 from labelfold.rows.adapters._local import (
     LocalRows,
     Mapped,
@@ -125,6 +127,15 @@ class DeviceRows(LocalRows):
     def get(self, h: Any) -> np.ndarray:
         """Return an array as NumPy."""
         return to_host(h)
+
+    def result(self, h: Any, f: Any = None, at: tuple | None = None) -> Any:
+        """Return a row-aligned array for the user, on the host; a copy from a GPU is new, and not copied again."""
+        if f is not None or self._is_host or isinstance(h, np.ndarray):
+            return super().result(h, f, at)
+        found = self.get(h)
+        if at is not None:
+            found[at[0]] = at[1]
+        return found
 
     def beside(self, A: np.ndarray) -> Any:
         """Return a matrix on the device; as it is, where that is the host."""

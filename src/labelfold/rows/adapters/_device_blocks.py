@@ -1,4 +1,4 @@
-"""Blocks of an array-API array (torch, CuPy, ...), and copies to the host."""
+"""Blocks of an array-API array (torch, CuPy, ...)."""
 
 from __future__ import annotations
 
@@ -7,15 +7,21 @@ from functools import cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
-from array_api_compat import array_namespace, device, is_array_api_obj, is_cupy_array, is_torch_array
+from array_api_compat import device
 
 from labelfold.rows._block_sums import unshift
 from labelfold.rows._blocks import Block
 from labelfold.rows._sums import ArrayTerm, Term, Together
+from labelfold.rows.adapters._device_copies import plain, to_host
+from labelfold.rows.adapters._device_sums import (
+    by_runs,
+    has_float64,
+    products,
+    squares,
+    sums,
+    wide,
+)
 from labelfold.rows.loops import tiled
-
-# Number of rows whose sums are computed in the dtype of X; these sums are then added in float64.
-RUN = 1024
 
 
 class Watch(Protocol):
@@ -88,25 +94,34 @@ class DeviceBlock(Block):
         """The rows as they are stored, checked."""
         if self.watch is not None:
             self.watch.look()
-        return self._stored
+        return self._dense()
 
     @property
     def is_plain(self) -> bool:
         """Whether the rows are as they are stored."""
         return self.center is None and self.weights is None
 
-    @cached_property
+    @property
     def X(self) -> Any:
-        """The rows, computed explicitly."""
-        X = self.stored
-        if self.center is not None:
-            X = X - self.xp.astype(self.center, self.dtype, copy=False)
-        if self.rest is not None:
-            X = X - self.xp.astype(self.rest, self.dtype, copy=False)
+        """The rows, computed explicitly and checked."""
+        if self.watch is not None:
+            self.watch.look()
+        return self._formed
+
+    @cached_property
+    def _formed(self) -> Any:
+        X = self._dense()
+        if self.center is not None and self.dtype == self.full_center.dtype:
+            X = X - self.full_center
+        elif self.center is not None:
+            X = X - self._like(self.center, self.dtype)
+            X = X if self.rest is None else X - self._like(self.rest, self.dtype)
         X = self.xp.astype(X, self.dtype, copy=False)
-        return (
-            X if self.weights is None else X * self.xp.astype(self.weights, self.dtype, copy=False)[:, None]
-        )
+        return X if self.weights is None else X * self._like(self.weights, self.dtype)[:, None]
+
+    def _dense(self) -> Any:
+        """Return the rows as they are stored, dense and unchecked."""
+        return self._stored
 
     @cached_property
     def mendable(self) -> DeviceBlock:
@@ -128,7 +143,7 @@ class DeviceBlock(Block):
 
     def __matmul__(self, M: Any) -> Any:
         M = self._like(M)
-        H = self._narrow_product(M)[0]
+        H = self._narrow_product(M)[0] if self._is_tiled(M) else None
         if H is None:
             own = self.mendable
             if own is not self:
@@ -142,29 +157,62 @@ class DeviceBlock(Block):
         return self.xp.astype(H, self.dtype, copy=False)
 
     def counted_product(self, M: Any) -> tuple[Any, Any]:
-        """Return X M, and how many rows have negative entries: by the loops for a GPU in one read."""
-        if not self.is_plain:
+        """Return X M, and a number above 0 if there are negative entries: by the loops for a GPU in one read."""
+        M = self._like(M)
+        if not (self.is_plain and self._is_tiled(M)):
             return super().counted_product(M)
-        H, least = self._narrow_product(self._like(M), with_least=True)
-        if H is None:
-            return super().counted_product(M)
-        return self.xp.astype(H, self.dtype, copy=False), self.xp.count_nonzero(least < 0)
+        # By columns, as the loops over components read it.
+        H, signs = self._narrow_product(M, with_signs=True, by_component=True)
+        return self.xp.astype(H, self.dtype, copy=False), self.xp.count_nonzero(signs < 0)
 
-    def _narrow_product(self, M: Any, *, with_least: bool = False) -> tuple[Any, Any]:
-        """Return (X - center) M by the loops for a GPU, and perhaps the smallest entries; None without the loops."""
+    def _is_tiled(self, M: Any) -> bool:
+        """Whether the loops for a GPU take products with a narrow matrix."""
         if M.ndim != 2 or not tiled(self._stored, M):
-            return None, None
+            return False
         from labelfold.rows.loops import _triton_loops as loops
 
-        if not loops.takes(M.shape[1]):
-            return None, None
-        center = None if self.center is None else self._like(self.center)
-        H, least = loops.product(self._stored, M, center, with_least=with_least)
-        if self.rest is not None:
-            H = H - self._like(wide(self.xp, self.rest) @ wide(self.xp, M))
+        return loops.takes(M.shape[1])
+
+    def _narrow_product(self, M: Any, **options: Any) -> tuple[Any, Any]:
+        """Return (X - center) M by the loops for a GPU, and perhaps signs."""
+        from labelfold.rows.loops import _triton_loops as loops
+
+        H, signs = loops.product(self._stored, M, self._center_pair(), **options)
+        self._note(H)
+        return H, signs
+
+    def _center_pair(self) -> Any:
+        """Return the centre and its round-off in the dtype of the rows; None without a centre."""
+        if self.center is None:
+            return None
+        center = self._like(self.center)
+        return center, self.xp.zeros_like(center) if self.rest is None else self._like(self.rest)
+
+    def _note(self, made: Any) -> None:
         if self.watch is not None:
-            self.watch.note(H)
-        return H, least
+            self.watch.note(made)
+
+    def normal(self, M: Any) -> Term:
+        """Return X'X M; of few columns in one read."""
+        return self.projected_sums(M)[1] if self._is_read_once(M) else super().normal(M)
+
+    def projected_sums(self, M: Any, weights: Any = None) -> tuple[Any, Any]:
+        """Return H'H and X'H of H = diag(weights) X M; of few columns in one read."""
+        if not self._is_read_once(M):
+            return super().projected_sums(M, weights)
+        from labelfold.rows.loops import _triton_loops as loops
+
+        weights = None if weights is None else self._like(weights)
+        product, gram = loops.normal(self._stored, self._like(M), self._center_pair(), weights)
+        self._note(product)
+        return gram, ArrayTerm(product)
+
+    def _is_read_once(self, M: Any) -> bool:
+        if self.weights is not None or not self._is_tiled(self._like(M)):
+            return False
+        from labelfold.rows.loops import _triton_loops as loops
+
+        return loops.reads_once(self.shape[1], M.shape[1])
 
     def _product(self, M: Any) -> Any:
         """Return the stored rows times M."""
@@ -172,42 +220,57 @@ class DeviceBlock(Block):
 
     def t(self, H: Any) -> Term:
         """Return X'H."""
-        own = self.mendable
+        H = self._like(H)
+        own = self if self._is_tiled(H) else self.mendable
         if own is not self:
             return own.t(H)
-        H = self._like(H)
         if self.weights is not None:
             H = H * _column(self._like(self.weights), H.ndim)
+        if self._is_tiled(H):
+            from labelfold.rows.loops import _triton_loops as loops
+
+            product = loops.transposed(self._stored, H, self._center_pair())
+            self._note(product)
+            return ArrayTerm(product)
         product = ArrayTerm(self._transposed(H))
         if self.center is None:
             return product
-        return Together(partial(_unshift, center=self.full_center), product, by_runs(self.xp, _sums, H))
+        return Together(partial(_unshift, center=self.full_center), product, by_runs(self.xp, sums, H))
 
     def _transposed(self, H: Any) -> Any:
         """Return the stored rows' X'H in float64."""
-        X = self.stored
-        if H.ndim == 2 and tiled(X, H):
-            from labelfold.rows.loops import _triton_loops as loops
-
-            if loops.takes(H.shape[1]):
-                return loops.transposed(X, H)
-        return by_runs(self.xp, _products, X, H)
+        return by_runs(self.xp, products, self.stored, H)
 
     def inner(self, A: Any, B: Any = None) -> Any:
         """Return A'A, or A'B, in float64."""
-        return by_runs(self.xp, _products, A, A if B is None else B)
+        B = A if B is None else B
+        if B.ndim == 2 and tiled(A, B):
+            from labelfold.rows.loops import _triton_loops as loops
+
+            if loops.takes(A.shape[1]) and loops.takes(B.shape[1]):
+                return loops.transposed(A, B)
+        return by_runs(self.xp, products, A, B)
 
     def gram(self) -> Term:
         """Return X'X."""
-        return ArrayTerm(by_runs(self.xp, _products, self.X, self.X))
+        X = self._formed
+        gram = by_runs(self.xp, products, X, X)
+        self._note(gram)
+        return ArrayTerm(gram)
 
     def colsum(self) -> Any:
         """Return the sum of the rows, added up in float64."""
+        if self.weights is not None:
+            return self.t(self.xp.ones_like(self.weights))
+        if tiled(self._stored):
+            from labelfold.rows.loops import _triton_loops as loops
+
+            total = loops.column_sums(self._stored, self._center_pair())
+            self._note(total)
+            return total
         own = self.mendable
         if own is not self:
             return own.colsum()
-        if self.weights is not None:
-            return self.t(self.xp.ones_like(self.weights))
         total = self._column_sums()
         if self.center is None:
             return total
@@ -215,11 +278,11 @@ class DeviceBlock(Block):
 
     def _column_sums(self) -> Any:
         """Return the sum of the stored rows."""
-        return by_runs(self.xp, _sums, self.stored)
+        return by_runs(self.xp, sums, self.stored)
 
     def colsq(self) -> Any:
         """Return the squared norm of each column."""
-        return by_runs(self.xp, _squares, self.X)
+        return by_runs(self.xp, squares, self.X)
 
     def sq(self) -> Any:
         """Return the squared norm of each row."""
@@ -300,78 +363,9 @@ def outer_spectrum(Z: Any) -> tuple[np.ndarray, Any]:
     return to_host(values), DeviceMatrix(Z.xp, U)
 
 
-def by_runs(xp: Any, sums: Callable[..., Any], *arrays: Any) -> Any:
-    """Return sums over rows in float64: short runs are summed in the dtype of the arrays, and then added.
-
-    ``sums(xp, *arrays)`` takes arrays of shape (runs, rows, ...) and returns one sum for each run.
-    """
-    m, width = arrays[0].shape[0], arrays[-1].shape[-1] if arrays[-1].ndim > 1 else 1
-    if "32" not in str(arrays[0].dtype):
-        return sums(xp, *(a[None, ...] for a in arrays))[0, ...]
-    run = max(RUN, 4 * width)  # the sums of all runs are at most as large as the block
-    n_runs = m // run
-    cut = n_runs * run
-    total: Any = None
-    if n_runs:
-        pieces = (xp.reshape(a[:cut, ...], (n_runs, run, *a.shape[1:])) for a in arrays)
-        total = xp.sum(wide(xp, sums(xp, *pieces)), axis=0)
-    if cut < m or not n_runs:
-        rest = wide(xp, sums(xp, *(a[cut:, ...][None, ...] for a in arrays))[0, ...])
-        total = rest if total is None else total + rest
-    return total
-
-
-def _products(xp: Any, X: Any, H: Any) -> Any:
-    if H.ndim == 2:
-        return _products(xp, X, H[..., None])[..., 0]
-    return xp.matrix_transpose(X) @ H
-
-
-def _sums(xp: Any, H: Any) -> Any:
-    return xp.sum(H, axis=1)
-
-
-def _squares(xp: Any, X: Any) -> Any:
-    return xp.linalg.vector_norm(X, axis=1) ** 2
-
-
 def _unshift(sums: tuple, center: Any) -> np.ndarray:
     return unshift(sums, np.asarray(to_host(center), dtype=np.float64))
 
 
 def _column(weights: Any, ndim: int) -> Any:
     return weights if ndim == 1 else weights[:, None]
-
-
-def wide(xp: Any, x: Any) -> Any:
-    """Return an array in float64; unchanged if the device has no float64."""
-    return xp.astype(x, xp.float64, copy=False) if has_float64(xp, x) else x
-
-
-def has_float64(xp: Any, x: Any) -> bool:
-    """Return whether the device of an array has float64."""
-    return str(device(x)).partition(":")[0] != "mps"
-
-
-def plain(a: np.ndarray) -> np.ndarray:
-    """Return an array that torch accepts without a warning: contiguous and writable, although it is not modified."""
-    return np.require(a, requirements=["C", "W"])
-
-
-def to_host(x: Any) -> np.ndarray:
-    """Return an array-API array as NumPy."""
-    if isinstance(x, np.ndarray | np.generic | float | int):
-        return np.asarray(x)
-    if is_torch_array(x):
-        return x.detach().cpu().numpy()
-    if is_cupy_array(x):
-        return x.get()
-    namespace = array_namespace(x)
-    if hasattr(namespace, "Device"):  # array-api-strict: only its CPU device can be read
-        x = x.to_device(namespace.Device("CPU_DEVICE"))
-    return np.from_dlpack(x)
-
-
-def any_to_host(x: Any) -> Any:
-    """Return an array of any library as NumPy, and anything else as it is."""
-    return to_host(x) if is_array_api_obj(x) else x

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
-from labelfold.rows.adapters._device_blocks import DeviceBlock, wide
+from labelfold.rows.adapters._device_blocks import DeviceBlock
+from labelfold.rows.adapters._device_sums import wide
 
 # Products use the entries stored where there are at most one in so many; otherwise the block is made dense.
 SPARSE = 8
@@ -30,20 +31,15 @@ class DeviceSparseBlock(DeviceBlock):
 
     _stored: SparsePart
 
-    @property
-    def stored(self) -> Any:
-        """The rows, dense and checked."""
-        if self.watch is not None:
-            self.watch.look()
+    def _dense(self) -> Any:
         return self._stored.dense
 
-    def _narrow_product(self, M: Any, *, with_least: bool = False) -> tuple[Any, Any]:
-        return None, None
+    def _is_tiled(self, M: Any) -> bool:
+        return False
 
     def _product(self, M: Any) -> Any:
         H = self._stored.csr @ M
-        if self.watch is not None:
-            self.watch.note(H)
+        self._note(H)
         return H
 
     def _transposed(self, H: Any) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from threading import Event, Lock
 from typing import Any
@@ -25,6 +26,11 @@ class LocalRows(Rows):
     def block(self, start: int, stop: int) -> Block:
         """Return rows ``start`` to ``stop``."""
         raise NotImplementedError
+
+    @contextmanager
+    def reading(self) -> Iterator[Callable[[int, int], Block]]:
+        """Provide `block` for one worker of a pass. A block is valid until the worker asks for the next one."""
+        yield self.block
 
     def n_workers(self) -> int:
         """Return the number of blocks that may be processed at the same time."""
@@ -49,12 +55,13 @@ class LocalRows(Rows):
 
         def run(slab: list[tuple[int, int]], stop: Event) -> Accumulator:
             sums = Accumulator()
-            for a, b in slab:
-                if stop.is_set():
-                    break
-                result, partial = f(self.block(a, b), *(h[a:b, ...] for h in aligned), *shared)
-                mapped.store(a, b, result)
-                sums.add(partial)
+            with self.reading() as block:
+                for a, b in slab:
+                    if stop.is_set():
+                        break
+                    result, partial = f(block(a, b), *(h[a:b, ...] for h in aligned), *shared)
+                    mapped.store(a, b, result)
+                    sums.add(partial)
             return sums
 
         sums = merge(threads.run(run, slabs(limit(self.cuts(), most_rows), self.n_workers())))

@@ -1,59 +1,171 @@
-"""Rows that are read again in every pass: .npy files, memory maps, and re-iterables of blocks."""
+"""Rows that are read from a file in every pass: .npy files, memory maps, and the temporary files of `_cache.py`."""
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice, pairwise
+import weakref
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
-from threading import Event
-from typing import Any
+from threading import Lock
+from typing import Any, BinaryIO
 
 import numpy as np
-from scipy import sparse
 
-from labelfold.rows import _threads as threads
-from labelfold.rows._blocks import DenseBlock
+from labelfold.rows._blocks import Block, CSRBlock, DenseBlock
 from labelfold.rows._protocol import RowFunction, Rows
-from labelfold.rows._sums import Accumulator
-from labelfold.rows.adapters._local import (
-    LocalRows,
-    Mapped,
-    check_aligned,
-    check_finite,
-    even_cuts,
-    floating,
-    limit,
-    merge,
-)
-from labelfold.rows.adapters._local import match_dtype as match
+from labelfold.rows.adapters._local import LocalRows, check_finite, even_cuts, floating
 from labelfold.rows.adapters._memory import memory_rows, stacked_rows
 
-# Bytes that each worker reads at a time, so that they stay in the cache.
-FILE_BYTES = 1 << 20
+# Bytes that each worker reads at a time: half of a usual second-level cache, where the block stays while it is used.
+FILE_BYTES = 1 << 19
 FILE_ROWS = 64
+FILE_MOST_BYTES = 16 << 20
+
+_preadv = getattr(os, "preadv", None)
+_one_position = Lock()
 
 
-class FileRows(LocalRows):
-    """Rows of a C-ordered array in a file, read block by block and not mapped.
+def fill(file: BinaryIO, view: memoryview, offset: int) -> int:
+    """Read bytes of a file from an offset into memory; return how many bytes there were."""
+    done = 0
+    while done < len(view):
+        rest = view[done:] if done else view
+        if _preadv is not None:
+            got = _preadv(file.fileno(), [rest], offset + done)
+        else:
+            with _one_position:
+                file.seek(offset + done)
+                got = file.readinto(rest)  # type: ignore[attr-defined]
+        if not got:
+            break
+        done += got
+    return done
 
-    Slicing a memory map would keep every page that was touched in the memory of this process.
+
+def bytes_of(array: np.ndarray) -> memoryview:
+    """Return the memory of a contiguous array."""
+    return array.reshape(-1).view(np.uint8).data
+
+
+class StreamedRows(LocalRows):
+    """Rows of an open file, read block by block and not mapped.
+
+    Slicing a memory map would keep every page that was touched in the memory of this process. The file is closed when
+    the rows are no longer used.
+
+    Parameters
+    ----------
+    file : binary file
+        It is read by position, so threads share it.
+    path : path or None
+        The name of the file, if it is the user's.
+    fixed : bool
+        Whether to raise an error if the file changes between passes.
+    """
+
+    def __init__(self, file: BinaryIO, path: str | os.PathLike | None = None, *, fixed: bool = False) -> None:
+        self.file, self.path = file, path
+        self._stamp = stamp(file) if fixed else None
+        weakref.finalize(self, file.close)
+        if hasattr(os, "posix_fadvise"):  # the system reads further ahead, while this process computes
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_SEQUENTIAL)
+
+    def sweep(
+        self, f: RowFunction, *aligned: Any, shared: tuple = (), most_rows: int | None = None
+    ) -> tuple[Any, Any]:
+        """Make one pass over the file, which must be the same before and after it."""
+        self.check_unchanged()
+        answer = super().sweep(f, *aligned, shared=shared, most_rows=most_rows)
+        self.check_unchanged()
+        return answer
+
+    def check_unchanged(self) -> None:
+        """Raise an error if the user's file has been written to since it was opened."""
+        if self._stamp is not None and stamp(self.file) != self._stamp:
+            raise changed(self.path)
+
+    @contextmanager
+    def reading(self) -> Iterator[Callable[[int, int], Block]]:
+        """Provide blocks for one worker, all read into the same memory."""
+        space = _Space()
+
+        def read(start: int, stop: int) -> Block:
+            return self.read(start, stop, space)
+
+        yield read
+
+    def block(self, start: int, stop: int) -> Block:
+        """Read rows ``start`` to ``stop``."""
+        return self.read(start, stop, _Space())
+
+    @abstractmethod
+    def read(self, start: int, stop: int, space: _Space) -> Block:
+        """Read rows ``start`` to ``stop`` into the memory of a worker."""
+
+
+class _Space:
+    """The memory of one worker for the blocks that it reads, one at a time."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, np.ndarray] = {}
+        self._found: dict[tuple, tuple[np.ndarray, memoryview]] = {}
+        self.held: tuple | None = None
+
+    def array(self, name: str, shape: tuple[int, ...], dtype: np.dtype) -> tuple[np.ndarray, memoryview]:
+        """Return an array of this shape and its memory, which is used again for the next one of that name."""
+        found = self._found.get((name, *shape))
+        if found is None:
+            size = math.prod(shape)
+            if name not in self._parts or len(self._parts[name]) < size:
+                self._parts[name] = np.empty(size, dtype=dtype)
+                self._found.clear()
+            array = self._parts[name][:size].reshape(shape)
+            found = self._found[name, *shape] = array, bytes_of(array)
+        return found
+
+
+class FileRows(StreamedRows):
+    """Rows of a C-ordered array in a file.
+
+    Parameters
+    ----------
+    file, path, fixed
+        See `StreamedRows`.
+    shape : pair of int
+    dtype : dtype
+        The type of the stored numbers.
+    offset : int
+        Where they begin, in bytes.
+    checked : bool
+        Whether they are known to be finite.
     """
 
     def __init__(
-        self, path: str | os.PathLike, shape: tuple[int, int], dtype: np.dtype, offset: int = 0
+        self,
+        file: BinaryIO,
+        shape: tuple[int, int],
+        dtype: Any,
+        offset: int = 0,
+        *,
+        path: str | os.PathLike | None = None,
+        fixed: bool = False,
+        checked: bool = False,
     ) -> None:
-        self.path = Path(path)
-        self.shape = (int(shape[0]), int(shape[1]))
+        super().__init__(file, path, fixed=fixed)
         self.stored = np.dtype(dtype)
         self.dtype = floating(self.stored)
+        self.shape = (int(shape[0]), int(shape[1]))
         self.offset = int(offset)
-        self._checked = False
+        self._checked = checked
 
     def cuts(self) -> np.ndarray:
         """Return the block boundaries."""
-        return even_cuts(self.shape[0], max(FILE_BYTES // max(1, self._stride()), FILE_ROWS))
+        return even_cuts(self.shape[0], block_rows(self._stride()))
 
     def sweep(
         self, f: RowFunction, *aligned: Any, shared: tuple = (), most_rows: int | None = None
@@ -63,24 +175,32 @@ class FileRows(LocalRows):
         self._checked = True
         return answer
 
-    def block(self, start: int, stop: int) -> DenseBlock:
+    def read(self, start: int, stop: int, space: _Space) -> DenseBlock:
         """Read rows ``start`` to ``stop``."""
-        X = self._read(start, stop)
+        shape = (stop - start, self.shape[1])
+        X, memory = space.array("stored", shape, self.stored)
+        self._read(start, stop, memory)
         if not self._checked:
             check_finite(X, start)
-        return DenseBlock(X.astype(self.dtype, copy=False))
+        if self.stored != self.dtype:
+            stored, (X, _) = X, space.array("numbers", shape, self.dtype)
+            np.copyto(X, stored, casting="same_kind")
+        return DenseBlock(X)
 
     def take(self, index: np.ndarray) -> Rows:
         """Read the rows at ``index``, adjacent rows together."""
+        self.check_unchanged()
         index = np.asarray(index, dtype=np.int64)
         order = np.argsort(index, kind="stable")
         out = np.empty((len(index), self.shape[1]), dtype=self.dtype)
+        most = min(FILE_ROWS * 16, block_rows(self._stride()))
         for run in np.split(order, np.flatnonzero(np.diff(index[order]) > FILE_ROWS) + 1):
             if len(run):
                 first, last = index[run[0]], index[run[-1]] + 1
-                for a in range(first, last, FILE_ROWS * 16):
-                    X = self._read(a, min(a + FILE_ROWS * 16, last))
-                    here = run[(index[run] >= a) & (index[run] < a + FILE_ROWS * 16)]
+                for a in range(first, last, most):
+                    X = np.empty((min(most, last - a), self.shape[1]), dtype=self.stored)
+                    self._read(a, a + len(X), bytes_of(X))
+                    here = run[(index[run] >= a) & (index[run] < a + most)]
                     out[here] = X[index[here] - a]
         check_finite(out, index)
         return memory_rows(out)
@@ -92,36 +212,105 @@ class FileRows(LocalRows):
     def _stride(self) -> int:
         return self.shape[1] * self.stored.itemsize
 
-    def _read(self, start: int, stop: int) -> np.ndarray:
-        X = np.empty((stop - start, self.shape[1]), dtype=self.stored)
-        view = X.reshape(-1).view(np.uint8).data
-        # Opened for each block: threads cannot share a position in a file, and opening costs almost nothing.
-        with open(self.path, "rb", buffering=0) as file:
-            file.seek(self.offset + start * self._stride())
-            done = 0
-            while done < len(view):
-                got = file.readinto(view[done:])
-                if not got:
-                    raise ValueError(
-                        f"{self.path} ends at row {start + done // self._stride()}, "
-                        f"where {self.shape[0]} rows are expected; write the file again"
-                    )
-                done += got
-        return X
+    def _read(self, start: int, stop: int, memory: memoryview) -> None:
+        got = fill(self.file, memory, self.offset + start * self._stride())
+        if got < len(memory):
+            raise ValueError(
+                f"{self.path} ends at row {start + got // self._stride()}, where {self.shape[0]} rows are expected; "
+                "write the file again"
+            )
 
 
-def npy_rows(path: str | os.PathLike) -> Rows:
-    """Return rows of a .npy file."""
-    path = Path(path)
-    if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist; give the path of a .npy file")
-    try:
-        mapped = np.lib.format.open_memmap(path, mode="r")
-    except (ValueError, EOFError, OSError) as problem:
-        raise ValueError(
-            f"{path} cannot be read as a .npy file of numbers ({problem}); write one with numpy.save"
-        ) from problem
-    return memmap_rows(mapped)
+class FileCSRRows(StreamedRows):
+    """Sparse rows in a temporary file, one stored block after the other.
+
+    Parameters
+    ----------
+    file : binary file
+        For each block the boundaries of its rows and the column indices (int32) and the values.
+    shape : pair of int
+    dtype : dtype
+        The type of the values.
+    starts : ndarray
+        The first row of each block, and n.
+    offsets, sizes : ndarray
+        Where each block begins in the file, in bytes, and the number of its values.
+    first_column : int
+        The index of the first column in the file.
+    """
+
+    def __init__(
+        self,
+        file: BinaryIO,
+        shape: tuple[int, int],
+        dtype: Any,
+        starts: np.ndarray,
+        offsets: np.ndarray,
+        sizes: np.ndarray,
+        first_column: int = 0,
+    ) -> None:
+        super().__init__(file)
+        self.shape, self.dtype = shape, np.dtype(dtype)
+        self.starts, self.offsets, self.sizes, self.first_column = starts, offsets, sizes, first_column
+
+    def cuts(self) -> np.ndarray:
+        """Return the boundaries of the stored blocks."""
+        return self.starts
+
+    def read(self, start: int, stop: int, space: _Space) -> CSRBlock:
+        """Read the stored block that holds rows ``start`` to ``stop``, unless it has just been read."""
+        i = int(np.searchsorted(self.starts, start, side="right")) - 1
+        if space.held is None or space.held[0] != i:
+            space.held = (i, self._stored(i, space))
+        indptr, indices, data = space.held[1]
+        indptr = indptr[start - self.starts[i] : stop - self.starts[i] + 1]
+        part = slice(indptr[0], indptr[-1])
+        return CSRBlock(data[part], indices[part], indptr - indptr[0], self.shape[1])
+
+    def take(self, index: np.ndarray) -> Rows:
+        """Read the rows at ``index``, block by block."""
+        index = np.asarray(index, dtype=np.int64)
+        order = np.argsort(index, kind="stable")
+        wanted, pieces, space = index[order], [], _Space()
+        for start, stop in pairwise(self.starts):
+            a, b = np.searchsorted(wanted, [start, stop])
+            if b > a:
+                pieces.append(self.read(int(start), int(stop), space).raw[wanted[a:b] - start])
+        return stacked_rows(pieces, order, self.shape[1], self.dtype)
+
+    def row_bytes(self) -> float:
+        """Return the bytes of an average row."""
+        return float(self.sizes.sum()) / max(1, self.shape[0]) * (self.dtype.itemsize + 4) + 4
+
+    def _stored(self, i: int, space: _Space) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        n, size, at = int(self.starts[i + 1] - self.starts[i]), int(self.sizes[i]), int(self.offsets[i])
+        indptr, indptr_memory = space.array("indptr", (n + 1,), np.dtype(np.int32))
+        indices, indices_memory = space.array("indices", (size,), np.dtype(np.int32))
+        data, data_memory = space.array("data", (size,), self.dtype)
+        for memory in (indptr_memory, indices_memory, data_memory):
+            at += fill(self.file, memory, at)
+        indices -= self.first_column
+        return indptr, indices, data
+
+
+def block_rows(stride: int) -> int:
+    """Return the number of rows of a block of a file, from the bytes of a row."""
+    rows = max(FILE_BYTES // max(1, stride), FILE_ROWS)
+    return int(max(1, min(rows, FILE_MOST_BYTES // max(1, stride))))
+
+
+def stamp(file: BinaryIO) -> tuple[int, int]:
+    """Return the size of an open file and when it was last written to."""
+    found = os.fstat(file.fileno())
+    return found.st_size, found.st_mtime_ns
+
+
+def changed(path: Any) -> ValueError:
+    """Return the error for a file that is written to while it is read."""
+    return ValueError(
+        f"{path} has changed since it was first read, where the same rows are expected in every pass; "
+        "wait until it is written, and fit again"
+    )
 
 
 def memmap_rows(X: np.memmap) -> Rows:
@@ -139,120 +328,5 @@ def memmap_rows(X: np.memmap) -> Rows:
     start_of_map = np.frombuffer(mapping, dtype=np.uint8).__array_interface__["data"][0]
     offset_of_map = X.offset - X.offset % mmap.ALLOCATIONGRANULARITY
     offset = X.__array_interface__["data"][0] - start_of_map + offset_of_map
-    return FileRows(filename, X.shape, X.dtype, offset)
-
-
-class IterableRows(Rows):
-    """Rows in blocks from a source that can be iterated repeatedly.
-
-    Parameters
-    ----------
-    source : iterable or callable
-        Yields 2-D arrays or SciPy sparse matrices, the same ones in the same order each time: a list of blocks, an
-        object with ``__iter__``, or a function that returns a new iterator.
-    """
-
-    def __init__(self, source: Iterable | Callable[[], Iterable]) -> None:
-        self._source = source
-        self._sparse, all_sparse = False, True
-        sizes: list[int] = []
-        widths, kinds, n_bytes = set(), set(), 0.0
-        for block in self._blocks():
-            rows = memory_rows(block, first_row=sum(sizes))
-            self._sparse |= sparse.issparse(block)
-            all_sparse &= sparse.issparse(block)
-            sizes.append(rows.shape[0])
-            widths.add(rows.shape[1])
-            kinds.add(rows.dtype)
-            n_bytes += rows.shape[0] * rows.row_bytes()
-        if not sizes or not sum(sizes):
-            raise ValueError("the blocks given hold no rows; at least one row is expected")
-        if len(widths) > 1:
-            raise ValueError(
-                f"the blocks have {sorted(widths)} columns, where all are expected to have as many; "
-                "give every block the same columns"
-            )
-        self.shape = (sum(sizes), widths.pop())
-        self.dtype = np.result_type(*kinds)
-        if self._sparse and not all_sparse:  # dense blocks are read as sparse, with other sizes
-            read = (memory_rows(self._of_one_kind(block)) for block in self._blocks())
-            n_bytes = sum(rows.shape[0] * rows.row_bytes() for rows in read)
-        self._row_bytes = n_bytes / self.shape[0]
-
-    def _blocks(self) -> Iterator[Any]:
-        source = self._source
-        blocks = iter(source() if callable(source) else source)
-        if blocks is source:
-            raise ValueError(
-                "X is an iterator, which can be read only once, where several passes are needed; "
-                "give a list of blocks, or a function that returns a new iterator"
-            )
-        return blocks
-
-    def sweep(
-        self, f: RowFunction, *aligned: Any, shared: tuple = (), most_rows: int | None = None
-    ) -> tuple[Any, Any]:
-        """Make one pass: one block for each thread at a time, summed in a fixed order."""
-        self.n_passes += 1
-        n = self.shape[0]
-        aligned = tuple(np.asarray(check_aligned(a, n)) for a in aligned)
-        shared = tuple(match(value, self.dtype) for value in shared)
-        mapped = Mapped(n)
-        n_workers = threads.n_threads()
-        workers = [Accumulator() for _ in range(n_workers)]
-
-        def run(job: tuple, stop: Event) -> None:
-            sums, start, rows = job
-            for a, b in pairwise(limit(rows.cuts(), most_rows)):
-                if b > a and not stop.is_set():
-                    here = slice(start + int(a), start + int(b))
-                    result, partial = f(rows.block(int(a), int(b)), *(h[here] for h in aligned), *shared)
-                    mapped.store(here.start, here.stop, result)
-                    sums.add(partial)
-
-        start, blocks = 0, self._blocks()
-        while batch := list(islice(blocks, n_workers)):
-            jobs = []
-            for sums, block in zip(workers, batch, strict=False):
-                rows = memory_rows(self._of_one_kind(block), first_row=start)
-                rows.dtype = self.dtype
-                if rows.shape[1] != self.shape[1]:
-                    raise _changed(f"{rows.shape[1]} columns", self.shape[1])
-                jobs.append((sums, start, rows))
-                start += rows.shape[0]
-            if start > n:
-                break
-            threads.run(run, jobs)
-        if start != n:
-            raise _changed(f"{'more' if start > n else start} rows", n)
-        return mapped.result(), merge(workers).finish()
-
-    def take(self, index: np.ndarray) -> Rows:
-        """Return the rows at ``index``; blocks after the last of them are not read."""
-        index = np.asarray(index, dtype=np.int64)
-        order = np.argsort(index, kind="stable")
-        wanted, pieces, start = index[order], [], 0
-        for block in self._blocks():
-            stop = start + block.shape[0]
-            a, b = np.searchsorted(wanted, [start, stop])
-            if b > a:
-                pieces.append(memory_rows(self._of_one_kind(block)).take(wanted[a:b] - start).X)
-            start = stop
-            if b == len(wanted):
-                break
-        return stacked_rows(pieces, order, self.shape[1], self.dtype)
-
-    def _of_one_kind(self, block: Any) -> Any:
-        """Return a block as sparse if any block is, since sums of sparse and dense blocks have different types."""
-        return sparse.csr_array(block) if self._sparse else block
-
-    def row_bytes(self) -> float:
-        """Return the bytes of an average row."""
-        return self._row_bytes
-
-
-def _changed(now: str, first: int) -> ValueError:
-    return ValueError(
-        f"a later pass over the blocks gave {now}, where the first gave {first}; "
-        "the blocks must be the same in every pass"
-    )
+    # other parts of a map may be written to between passes, so that the file is not checked for changes
+    return FileRows(Path(filename).open("rb", buffering=0), X.shape, X.dtype, offset, path=filename)

@@ -3,9 +3,13 @@
 Triton compiles them when they are first used. They take float32 tensors; array functions elsewhere take all.
 
 ===============  ==================================================================================
-``product``      (X - center) M (m, k) for a narrow M, and the smallest entry of each row, or 0
+``product``      X M (m, k) for a narrow M, and whether entries of X are negative
 ``transposed``   X'H (d, k) for a narrow H, in float64
+``column_sums``  the sum of the rows, in float64
+``normal``       X'H and H'H of H = X M, for few columns: X is read once
 ===============  ==================================================================================
+
+A centre, in two parts, is subtracted from the rows as they are read.
 """
 
 from __future__ import annotations
@@ -19,9 +23,30 @@ import triton.language as tl
 # Rows and columns of a tile, and the rows whose sums are kept in float32 before they are added up in float64.
 ROWS, COLUMNS, RUN = 64, 64, 1024
 _NARROW = 32
-# Sums of the matrix units over so few rows are as good as rounded to nearest.
-_TRANSPOSED = {"ROWS": 16, "COLUMNS": 128}
+# Sums of the matrix units over so few rows are as good as rounded to nearest; and the columns of a tile of sums.
+_SUM_ROWS, _SUM_COLUMNS = 16, 128
+_NORMAL = {"num_warps": 1}
 _WARPS, _STAGES = 4, 3
+
+
+@triton.jit
+def tile(X, row, column, n, d, stride):
+    """Return some rows and columns, with 0 outside."""
+    inside = (row < n)[:, None] & (column < d)[None, :]
+    return tl.load(X + row[:, None] * stride + column[None, :], mask=inside, other=0.0)
+
+
+@triton.jit
+def turned_tile(X, row, column, n, d, stride):
+    """Return the same, transposed."""
+    inside = (column < d)[:, None] & (row < n)[None, :]
+    return tl.load(X + row[None, :] * stride + column[:, None], mask=inside, other=0.0)
+
+
+@triton.jit
+def two_parts(high, low, at, used):
+    """Return a matrix in two parts, with 0 outside."""
+    return tl.load(high + at, mask=used, other=0.0), tl.load(low + at, mask=used, other=0.0)
 
 
 @triton.jit
@@ -51,50 +76,111 @@ def parted_dot(a, high, low):
 
 @triton.jit
 def _product(
-    X, high, low, center, out, least, n, d, k, stride,
-    SHIFTED: tl.constexpr, LEAST: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, K: tl.constexpr,
+    X, high, low, center, rest, out, signs, n, d, k, stride,
+    SHIFTED: tl.constexpr, SIGNS: tl.constexpr, BY_COMPONENT: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     part = tl.arange(0, K)
     total = tl.zeros((ROWS, K), tl.float32)
-    smallest = tl.zeros((ROWS, COLUMNS), tl.float32)
+    bits = tl.zeros((ROWS, COLUMNS), tl.int32)
     for first in range(0, d, COLUMNS):
         column = first + tl.arange(0, COLUMNS)
-        inside = (row < n)[:, None] & (column < d)[None, :]
-        x = tl.load(X + row[:, None] * stride + column[None, :], mask=inside, other=0.0)
+        x = tile(X, row, column, n, d, stride)
         if SHIFTED:
             x -= tl.load(center + column, mask=column < d, other=0.0)[None, :]
-        if LEAST:
-            smallest = tl.minimum(smallest, x)
-        at = part[None, :] * d + column[:, None]
-        used = (column < d)[:, None]
-        total += parted_dot(
-            x, tl.load(high + at, mask=used, other=0.0), tl.load(low + at, mask=used, other=0.0)
-        )
+            x -= tl.load(rest + column, mask=column < d, other=0.0)[None, :]
+        if SIGNS:
+            bits |= x.to(tl.int32, bitcast=True)
+        m, rounded_off = two_parts(
+            high, low, part[None, :] * d + column[:, None], (column < d)[:, None]
+        )  # fmt: skip
+        total += parted_dot(x, m, rounded_off)
     known = (row < n)[:, None] & (part < k)[None, :]
-    tl.store(out + row[:, None] * k + part[None, :], total, mask=known)
-    if LEAST:
-        tl.store(least + row, tl.min(smallest, axis=1), mask=row < n)
+    at = row[:, None] * k + part[None, :]
+    if BY_COMPONENT:
+        at = part[None, :].to(tl.int64) * n + row[:, None]
+    tl.store(out + at, total, mask=known)
+    if SIGNS:
+        tl.store(signs + tl.program_id(0), tl.min(tl.min(bits, axis=1), axis=0))
 
 
 @triton.jit
 def _transposed(
-    X, H, sums, n, d, k, stride, run,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr, K: tl.constexpr,
+    X, H, center, rest, sums, n, d, k, stride, run,
+    SHIFTED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     part = tl.arange(0, K)
+    if SHIFTED:
+        middle = tl.load(center + column, mask=column < d, other=0.0)[:, None]
+        remainder = tl.load(rest + column, mask=column < d, other=0.0)[:, None]
     total = tl.zeros((COLUMNS, K), tl.float32)
     begin = tl.program_id(0).to(tl.int64) * run
     for first in range(0, run, ROWS):
         row = begin + first + tl.arange(0, ROWS)
-        inside = (column < d)[:, None] & (row < n)[None, :]
-        x = tl.load(X + row[None, :] * stride + column[:, None], mask=inside, other=0.0)
+        x = turned_tile(X, row, column, n, d, stride)
+        if SHIFTED:
+            x = (x - middle) - remainder
         known = (row < n)[:, None] & (part < k)[None, :]
-        h = tl.load(H + row[:, None] * k + part[None, :], mask=known, other=0.0)
-        total += dot(x, h)
+        total += dot(x, tl.load(H + row[:, None] * k + part[None, :], mask=known, other=0.0))
     at = tl.program_id(0).to(tl.int64) * d + column
     tl.store(sums + at[:, None] * k + part[None, :], total, mask=(column < d)[:, None] & (part < k)[None, :])
+
+
+@triton.jit
+def _normal(
+    X, high, low, center, rest, weights, sums, squares, n, d, k, stride, run,
+    SHIFTED: tl.constexpr, WEIGHTED: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, K: tl.constexpr,
+):  # fmt: skip
+    column = tl.arange(0, COLUMNS)
+    part = tl.arange(0, K)
+    m, rounded_off = two_parts(high, low, part[:, None] * d + column[None, :], (column < d)[None, :])
+    if SHIFTED:
+        middle = tl.load(center + column, mask=column < d, other=0.0)[:, None]
+        remainder = tl.load(rest + column, mask=column < d, other=0.0)[:, None]
+    total = tl.zeros((COLUMNS, K), tl.float32)
+    square = tl.zeros((K, K), tl.float32)
+    program = tl.program_id(0).to(tl.int64)
+    for first in range(0, run, ROWS):
+        row = program * run + first + tl.arange(0, ROWS)
+        x = turned_tile(X, row, column, n, d, stride)
+        if SHIFTED:
+            x = (x - middle) - remainder
+        own = short(x)
+        h = tl.dot(rounded_off, own, input_precision="tf32")
+        h = tl.dot(m, x - own, h, input_precision="tf32")
+        h = tl.dot(m, own, h, input_precision="tf32")
+        h = tl.where((row < n)[None, :], h, 0.0)
+        if WEIGHTED:
+            h *= tl.load(weights + row, mask=row < n, other=0.0)[None, :]
+        total += dot(x, tl.trans(h))
+        square += dot(h, tl.trans(h))
+    at = (program * d + column)[:, None] * k + part[None, :]
+    tl.store(sums + at, total, mask=(column < d)[:, None] & (part < k)[None, :])
+    at = (program * k + part)[:, None] * k + part[None, :]
+    tl.store(squares + at, square, mask=(part < k)[:, None] & (part < k)[None, :])
+
+
+@triton.jit
+def _column_sums(
+    X, center, rest, sums, n, d, stride, run,
+    SHIFTED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    program = tl.program_id(0).to(tl.int64)
+    total = tl.zeros((ROWS, COLUMNS), tl.float32)
+    if SHIFTED:
+        middle = tl.load(center + column, mask=column < d, other=0.0)[None, :]
+        remainder = tl.load(rest + column, mask=column < d, other=0.0)[None, :]
+    for first in range(0, run, ROWS):
+        row = program * run + first + tl.arange(0, ROWS)
+        x = tile(X, row, column, n, d, stride)
+        if SHIFTED:
+            x = tl.where((row < n)[:, None], (x - middle) - remainder, 0.0)
+        total += x
+    tl.store(sums + program * d + column, tl.sum(total, axis=0), mask=column < d)
 
 
 def takes(k: int) -> bool:
@@ -102,30 +188,79 @@ def takes(k: int) -> bool:
     return 2 <= k <= _NARROW
 
 
-def product(X: Any, M: Any, center: Any = None, *, with_least: bool = False) -> tuple[Any, Any]:
-    """Return (X - center) M, and the smallest entry of each row of X - center, or 0, if asked for, otherwise None."""
+def reads_once(d: int, k: int) -> bool:
+    """Return whether a tile holds all d columns, so that `normal` takes them."""
+    return d <= _SUM_COLUMNS and takes(k)
+
+
+def product(
+    X: Any, M: Any, center: Any = None, *, with_signs: bool = False, by_component: bool = False
+) -> tuple[Any, Any]:
+    """Return (X - center) M, and on request integers, some below 0 if X - center has negative entries or -0.
+
+    ``center`` is a pair of vectors whose sum is subtracted. ``by_component`` stores the product by columns.
+    """
     (n, d), k = X.shape, M.shape[1]
     sizes = tiles(k)
-    out = torch.empty((n, k), dtype=X.dtype, device=X.device)
-    least = torch.empty((n,), dtype=X.dtype, device=X.device) if with_least else None
-    shift = out if center is None else center.contiguous()
+    out = torch.empty((k, n) if by_component else (n, k), dtype=X.dtype, device=X.device)
+    signs = torch.empty(triton.cdiv(n, ROWS), dtype=torch.int32, device=X.device) if with_signs else None
     _product[(triton.cdiv(n, ROWS),)](
-        X, *parts(M.T, sizes["K"]), shift, out, out if least is None else least, n, d, k, X.stride(0),
-        SHIFTED=center is not None, LEAST=with_least, **sizes,
+        X, *parts(M.T, sizes["K"]), *_pair(center, X), out, out if signs is None else signs, n, d, k, X.stride(0),
+        SHIFTED=center is not None, SIGNS=with_signs, BY_COMPONENT=by_component, **sizes,
     )  # fmt: skip
-    return out, least
+    return out.T if by_component else out, signs
 
 
-def transposed(X: Any, H: Any) -> Any:
-    """Return X'H in float64: sums over short runs of rows are in float32."""
+def transposed(X: Any, H: Any, center: Any = None) -> Any:
+    """Return (X - center)'H in float64: sums over short runs of rows are in float32."""
     (n, d), k = X.shape, H.shape[1]
-    n_runs = triton.cdiv(n, RUN)
+    n_runs, sizes = triton.cdiv(n, RUN), _sum_tiles(d, k)
     sums = torch.empty((n_runs, d, k), dtype=X.dtype, device=X.device)
-    sizes = {**tiles(k), **_TRANSPOSED}
     _transposed[(n_runs, triton.cdiv(d, sizes["COLUMNS"]))](
-        X, H.contiguous(), sums, n, d, k, X.stride(0), RUN, **sizes
+        X,
+        H.contiguous(),
+        *_pair(center, X),
+        sums,
+        n,
+        d,
+        k,
+        X.stride(0),
+        RUN,
+        SHIFTED=center is not None,
+        **sizes,
     )
     return torch.sum(sums, 0, dtype=torch.float64)
+
+
+def normal(X: Any, M: Any, center: Any = None, weights: Any = None) -> tuple[Any, Any]:
+    """Return X'H and H'H of H = diag(weights) X M in float64, where X is less a centre; H is not stored."""
+    (n, d), k = X.shape, M.shape[1]
+    n_runs, sizes = triton.cdiv(n, RUN), _sum_tiles(d, k)
+    sums = torch.empty((n_runs, d, k), dtype=X.dtype, device=X.device)
+    squares = torch.empty((n_runs, k, k), dtype=X.dtype, device=X.device)
+    sizes |= _NORMAL
+    _normal[(n_runs,)](
+        X, *parts(M.T, sizes["K"]), *_pair(center, X), X if weights is None else weights.contiguous(),
+        sums, squares, n, d, k, X.stride(0), RUN,
+        SHIFTED=center is not None, WEIGHTED=weights is not None, **sizes,
+    )  # fmt: skip
+    return torch.sum(sums, 0, dtype=torch.float64), torch.sum(squares, 0, dtype=torch.float64)
+
+
+def column_sums(X: Any, center: Any = None) -> Any:
+    """Return the sum of the rows of X - center in float64."""
+    (n, d), n_runs = X.shape, triton.cdiv(X.shape[0], RUN)
+    sums = torch.empty((n_runs, d), dtype=X.dtype, device=X.device)
+    _column_sums[(n_runs, triton.cdiv(d, COLUMNS))](
+        X, *_pair(center, X), sums, n, d, X.stride(0), RUN,
+        SHIFTED=center is not None, ROWS=ROWS, COLUMNS=COLUMNS, num_warps=_WARPS, num_stages=_STAGES,
+    )  # fmt: skip
+    return torch.sum(sums, 0, dtype=torch.float64)
+
+
+def _pair(center: Any, X: Any) -> tuple[Any, Any]:
+    """Return the two parts of a centre, or anything where there is none."""
+    return (X, X) if center is None else (center[0].contiguous(), center[1].contiguous())
 
 
 def parts(A: Any, size: int) -> tuple[Any, Any]:
@@ -139,3 +274,9 @@ def tiles(k: int) -> dict[str, Any]:
     """Return what a loop over tiles is compiled for, where the narrow side has k columns: 16 at least."""
     sizes = {"ROWS": ROWS, "COLUMNS": COLUMNS, "K": max(16, triton.next_power_of_2(k))}
     return {**sizes, "num_warps": _WARPS, "num_stages": _STAGES}
+
+
+def _sum_tiles(d: int, k: int) -> dict[str, Any]:
+    """Return the same for loops that sum over rows, of which few are in a tile."""
+    columns = min(_SUM_COLUMNS, max(16, triton.next_power_of_2(d)))
+    return {**tiles(k), "ROWS": _SUM_ROWS, "COLUMNS": columns}
