@@ -29,7 +29,15 @@ from labelfold.rows.adapters._dask_tasks import (
     sum_group,
     take_group,
 )
-from labelfold.rows.adapters._dask_workers import COPY_EVERY, Group, Kept, Lazy, Step, steadily, tasks_for
+from labelfold.rows.adapters._dask_workers import (
+    COPY_EVERY,
+    Group,
+    Kept,
+    LazyTasks,
+    Step,
+    steadily,
+    tasks_for,
+)
 from labelfold.rows.adapters._local import check_aligned, check_two_dimensional, floating, match_dtype
 from labelfold.rows.adapters._memory import stacked_rows
 
@@ -55,7 +63,7 @@ class DaskRows(Rows):
         self._checked = False
 
     @cached_property
-    def _tasks(self) -> Lazy:
+    def _tasks(self) -> LazyTasks:
         """How tasks reach the workers; chosen by the first pass, which may be under another scheduler than X."""
         tasks = tasks_for(self.X)
         tasks.chunks = [tasks.chunks[i] for i in self._occupied]
