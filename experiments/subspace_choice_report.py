@@ -43,9 +43,9 @@ def report_choices(page: Report, results: Results, chosen: str) -> None:
         f"*gain*: less the paper's ({PAPER}, weight 1), mean ± standard error over the sets. In bold: the "
         "library's.",
         "Looked at before the choice: Tables 1 and 3 with the paper's choice, Figures 3 and 4, and PCA-LS from "
-        "other starts on five other draws of Text, to find the cause of its gap. No rule was tried on the sets of "
-        "the tables. Three more losses (AUC, the squared hinge, the squared loss of values clipped to -1 and 1) "
-        "were within 0.15 points of the logarithmic one. Leave-one-out in closed form fails where the directions "
+        "other starts on five other draws of Text, to find the cause of its gap. No rule had been tried on the sets "
+        "of the tables then. Three more losses (AUC, the squared hinge, the squared loss of values clipped to -1 and "
+        "1) were within 0.15 points of the logarithmic one. Leave-one-out in closed form fails where the directions "
         "follow the labels: a row that is left out of the coefficients is still in the directions. One standard "
         "error loses half a point or more.",
     )

@@ -316,10 +316,10 @@ def laprls(data: Rows, tasks: Sequence[Task]) -> Found:
         width = config.get("graph_width")
         if last is None or last[0] != width:
             last = width, X.T @ (data.laplacian(width) @ X)
-        yield from _smooth_linear(X, last[1], config, words(**config), data.y, tasks)
+        yield from smooth_linear(X, last[1], config, words(**config), data.y, tasks)
 
 
-def _smooth_linear(
+def smooth_linear(
     X: np.ndarray, G: np.ndarray, config: dict[str, float], name: str, y: np.ndarray, tasks: Sequence[Task]
 ) -> Found:
     """Return LapRLS of all tasks from G = X'LX."""
@@ -350,7 +350,7 @@ def kernel_laprls(data: Rows, tasks: Sequence[Task]) -> Found:
             if last is None or last[0] != config["kernel_width"]:
                 F = data.landmarks(config["kernel_width"])
                 last = config["kernel_width"], F, F.T @ (L @ F)
-            yield from _smooth_linear(*last[1:], config, words(**config), data.y, tasks)
+            yield from smooth_linear(*last[1:], config, words(**config), data.y, tasks)
         return
     union, places = _union(tasks)
     for config in balanced(data.configurations, **levels, graph_width=WIDTHS):

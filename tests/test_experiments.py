@@ -104,9 +104,9 @@ def test_subspace(experiment, tmp_path, monkeypatch):
     assert len([row for row in results.rows if row["part"].endswith("library's choice")]) == (4 + 2) * 2
     assert len(results.select(part="Choice")) == 2 * 2 * (3 * 3 * 2 * 2 + 6)
     assert len(results.select(part="Weight")) == 2 * (4 + 4 + 4)
-    # LapRLS on three sets, with a kernel on two of them, two draws
-    assert len([row for row in results.rows if row["part"].endswith("whole grid")]) == (3 + 2) * 2
-    assert len([row for row in results.rows if row["part"].endswith("hindsight")]) == (3 + 2) * 2 * 2
+    # LapRLS on three sets, with a kernel on one of them, two draws
+    assert len([row for row in results.rows if row["part"].endswith("whole grid")]) == (3 + 1) * 2
+    assert len([row for row in results.rows if row["part"].endswith("hindsight")]) == (3 + 1) * 2 * 2
     assert "within one spread" in page.read_text()
     assert "Not run yet" not in page.read_text()
 
@@ -125,7 +125,7 @@ def test_subspace(experiment, tmp_path, monkeypatch):
 def test_subspace_causes(experiment, tmp_path):
     """Missed cells with other parameters: a rule's row is one of the configurations; draws are not the tables'."""
     subspace = experiment("subspace")
-    sets = ["Waveform", "USPS", "G241d"]
+    sets = ["Waveform", "USPS", "G241d", "Text"]
     page = subspace.main(["--quick", "--output", str(tmp_path), "--parts", "causes", "--sets", *sets])
     results = subspace.Results(tmp_path / "subspace.csv")
     assert min(int(row["seed"]) for row in results.rows) == 100
@@ -135,7 +135,9 @@ def test_subspace_causes(experiment, tmp_path):
         same = results.select(dataset="USPS", seed=row["seed"], parameters=row["relative"])
         assert [other["ours"] for other in same] == [row["ours"]]
     assert len(results.select(dataset="G241d", method="LLGC")) == 4 * 9 * 5 * 2
-    assert "best of 25 for each draw" in page.read_text()
+    for method in ("LapRLS", "KLapRLS"):
+        assert len(results.select(dataset="Text", method=method)) == 4 * 90
+    assert "best of 10 for each draw" in page.read_text()
 
 
 def test_subspace_has_methods_by_the_names_of_the_registry(experiment, tmp_path):
