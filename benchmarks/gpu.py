@@ -2,6 +2,7 @@
 
     python benchmarks/gpu.py                   1,000,000 x 1,024 float32, one to two minutes on an H200
     python benchmarks/gpu.py --rows 100000     fewer rows
+    python benchmarks/gpu.py --entries 50      a sparse tensor with so many entries a row
     python benchmarks/gpu.py --only LDA        only methods whose name contains this
     python benchmarks/gpu.py --profile DRSVM   the operations on the device, by torch's profiler
     python benchmarks/gpu.py --device cpu --rows 5000    the same without a GPU, to try the script
@@ -134,6 +135,27 @@ def made(n: int, d: int, device: str) -> tuple[Any, np.ndarray]:
     return X, y.cpu().numpy()
 
 
+def made_sparse(n: int, d: int, entries: int, device: str) -> tuple[Any, np.ndarray]:
+    """Return sparse rows with one entry in each of so many parts of the columns, and the classes they depend on."""
+    random = torch.Generator(device=device).manual_seed(0)
+    y = torch.randint(CLASSES, (n,), device=device, generator=random)
+    taste = torch.rand(CLASSES, entries, device=device, generator=random) ** 4
+    first = torch.arange(entries, device=device) * (d // entries)
+    columns = first + torch.randint(d // entries, (n, entries), device=device, generator=random)
+    values = taste[y] * torch.rand(n, entries, device=device, generator=random) + 0.01
+    ends = torch.arange(n + 1, device=device) * entries
+    return torch.sparse_csr_tensor(
+        ends, columns.reshape(-1), values.reshape(-1), size=(n, d)
+    ), y.cpu().numpy()
+
+
+def stored(X: Any) -> tuple[int, float]:
+    """Return the bytes of X, and the entries of a row."""
+    if X.layout == torch.strided:
+        return X.nbytes, X.shape[1]
+    return X.values().nbytes + X.col_indices().nbytes, X.values().shape[0] / X.shape[0]
+
+
 def measured(X: Any, clock: Clock) -> Speeds:
     """Return the speed of a copy of X (bytes read and written), and of X'X in float32."""
     there = torch.empty_like(X)
@@ -253,8 +275,9 @@ def timed(job: Job, X: Any, y: np.ndarray, clock: Clock, speeds: Speeds) -> Run:
     start = clock.wait()
     job.run(X, y)
     total = clock.wait() - start
-    operations = job.operations(*X.shape, clock.n_passes, clock.n_steps())
-    n_bytes = (X.nbytes * job.reads + 4 * len(X) * job.width) * clock.n_passes
+    size, entries = stored(X)
+    operations = job.operations(X.shape[0], entries, clock.n_passes, clock.n_steps())
+    n_bytes = (size * job.reads + 4 * X.shape[0] * job.width) * clock.n_passes
     floor = max(n_bytes / speeds.copy, operations / speeds.product)
     return Run(total, clock.labels, clock.passes, clock.n_passes, floor)
 
@@ -292,6 +315,7 @@ def main() -> None:
     )
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--columns", type=int, default=1_024)
+    parser.add_argument("--entries", type=int, default=0)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--only", default="")
     parser.add_argument("--profile", default=None)
@@ -301,28 +325,36 @@ def main() -> None:
         parser.error("torch finds no CUDA device; pass --device cpu to try the script without one")
     warnings.simplefilter("ignore")
     clock = Clock(options.device, options.rows)
-    X, y = made(options.rows, options.columns, options.device)
-    n, d = X.shape
+    is_sparse, shape = options.entries > 0, (options.rows, options.columns)
+    X, y = made(*((1 << 18, 1 << 10) if is_sparse else shape), options.device)
     speeds = measured(X, clock)
+    if is_sparse:
+        X, y = made_sparse(*shape, options.entries, options.device)
+    n, d = shape
     name = torch.cuda.get_device_name() if options.device == "cuda" else "the host"
     print(f"{n:,} x {d:,} float32 on {name}: copies at {speeds.copy / 1e12:.2f} TB/s, products at ", end="")
     print(f"{speeds.product / 1e12:.1f} TFLOP/s")
     print(f"{'':28}{'total':>9}{'labels':>9}{'other':>9}{'passes':>9}{'floor':>9}{'ratio':>7}{'n':>6}")
+    if is_sparse:
+        print(f"{options.entries} entries a row")
     print(f"X'H of float32 rows, largest relative error beside float64: {lost_digits(X):.1e}")
     models: dict[str, Any] = {}
+    skipped = ("LDA, all", "PCALS", "KLNMF") if is_sparse else ()  # of a sparse tensor they make dense blocks
     with clock.watching():
         for job in jobs(models):
+            if job.name.startswith(skipped):
+                continue
             if options.only not in job.name and ".transform" not in job.name:
                 continue
             if job.name.partition(".")[0] not in models and ".transform" in job.name:
                 continue
-            some = slice(0, min(n, 20_000))
-            job.run(X[some], y[some])  # compiles
+            some = slice(0, n if is_sparse else min(n, 20_000))
+            job.run(X if is_sparse else X[some], y[some])  # compiles
             if options.profile is not None and options.profile in job.name:
                 profile(lambda job=job: job.run(X, y))
             runs = [timed(job, X, y, clock, speeds) for _ in range(3)]  # the first run also allocates memory
             print(min(runs, key=lambda run: run.total).line(job.name), flush=True)
-    if options.no_peers:
+    if options.no_peers or is_sparse:
         return
     for name, run in peers(X, y):
         try:
@@ -333,10 +365,15 @@ def main() -> None:
 
 def lost_digits(X: Any) -> float:
     """Return the error of sums over rows that are exact only in float64."""
-    H = X[:, :PARTS].abs().cpu().numpy()
+    if X.layout != torch.strided:
+        H = np.ones((X.shape[0], PARTS), dtype=np.float32)
+        exact = as_rows(X).take(np.arange(X.shape[0])).whole().double().raw.sum(axis=0)
+        found = as_rows(X).t(H)[:, 0]
+        return float(np.abs(found / np.where(exact > 0, exact, 1) - (exact > 0)).max())
     exact = sum(
         X[a : a + 65536].double().T @ X[a : a + 65536, :PARTS].double().abs() for a in range(0, len(X), 65536)
     )
+    H = X[:, :PARTS].abs().cpu().numpy()
     return float(np.abs(as_rows(X).t(H) / exact.cpu().numpy() - 1).max())
 
 

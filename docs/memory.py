@@ -165,9 +165,15 @@ def page() -> str:
         "",
         "Files and commands: the memory of the whole process, for a file of F bytes (unpacked; for Parquet, the "
         "memory of its",
-        "columns). Files of more than 512 MB, and databases, are read in blocks and take less.",
+        "columns). Files of more than 512 MB, and databases, are read in blocks and take less; `predict` and",
+        "`transform` then never hold the matrix.",
         "",
         *table(["what", "at most"], [[one.what, _written(one)] for one in PROCESSES.values()]),
+        "",
+        "Rows of files in Python (`labelfold.rows.read_rows`, or a path as X): decoding a Parquet, CSV or svmlight",
+        "file of any size takes at most 300 MB, and a pass over its rows, or those of a .npy file, a few blocks of",
+        "512 KB (sparse: 5 MB). The temporary file takes disk space ([sources](sources.md)). Measured by",
+        "`python benchmarks/streaming.py`, also within a third of the file (`--limit-memory`).",
     ]
     return "\n".join(lines) + "\n"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from labelfold.subspace import PCALS, KernelPCALS
     from labelfold.tables import Recipe
 
-__version__ = version("labelfold")
+try:
+    __version__ = version("labelfold")
+except PackageNotFoundError:  # not installed: src is on the path
+    __version__ = "0+source"
 
 # The module of each public name. A name is imported when it is first used, so that the command line starts quickly
 # and the library does not need the packages of the app. The imports above are for editors. Saved models name

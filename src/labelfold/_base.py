@@ -178,11 +178,11 @@ def _is_lost(value: Any) -> bool:
     """Return whether an array of floats has entries that are not finite."""
     if getattr(getattr(value, "dtype", None), "kind", "") != "f":
         return False
-    return not threads.by_pieces(_finite_rows, stored_values(value)).all()
+    return not threads.by_pieces(_finite_rows, np.atleast_1d(stored_values(value))).all()
 
 
 def _finite_rows(values: np.ndarray) -> np.ndarray:
-    return np.isfinite(values).reshape(len(values), -1).all(axis=1) if values.ndim else np.isfinite(values)
+    return np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
 
 
 def _named(constraints: Any) -> set[str]:

@@ -14,6 +14,7 @@ import pytest
 from sklearn.datasets import dump_svmlight_file, load_wine
 
 import labelfold.app._cli
+from labelfold import Recipe
 from labelfold.app._cli import main
 from labelfold.app.io import load_model, read_table
 
@@ -183,6 +184,23 @@ def test_transform_goes_by_column_names(wine, model, capsys):
     assert written["predicted"].tolist() == model.predict(numbers(wine)).tolist()
     shuffled.drop(columns=["ash", "hue"]).to_csv("less.csv", index=False)
     refuse(capsys, "transform model less.csv -o out.csv", "lacks 2 of the 13 columns")
+
+
+def test_a_large_file_is_embedded_and_predicted_in_blocks(model, capsys, monkeypatch):
+    commands = ("transform model wine.csv --predict -o Z.csv", "predict model wine.csv -o P.csv")
+    for command in commands:
+        run(capsys, command)
+    whole = {name: Path(name).read_text() for name in ("Z.csv", "P.csv")}
+    monkeypatch.setattr("labelfold.app.io._frames.LARGE", 100)
+    monkeypatch.setattr("labelfold.app.io._csv._BLOCK", 3000)
+    sizes, block = [], Recipe._block
+    monkeypatch.setattr(Recipe, "_block", lambda self, rows: sizes.append(rows.num_rows) or block(self, rows))
+    for command in commands:
+        run(capsys, command)
+    assert max(sizes) < 50
+    for name, text in whole.items():
+        found, expected = pd.read_csv(name), pd.read_csv(io.StringIO(text))
+        pd.testing.assert_frame_equal(found, expected)
 
 
 def test_svmlight_needs_no_target_and_keeps_its_columns(wine, capsys):

@@ -11,6 +11,7 @@ dask = pytest.importorskip("dask", reason="dask is not installed")
 da = pytest.importorskip("dask.array", reason="dask is not installed")
 
 from containers import CONTAINERS  # noqa: E402
+from labelfold import LDA  # noqa: E402
 from labelfold.rows import Centered, Featurized, Weighted, as_rows  # noqa: E402
 
 KINDS = {container.name: container for container in CONTAINERS if container.kind == "dask"}
@@ -172,11 +173,43 @@ def test_many_chunks_are_merged_by_a_tree(rng):
     np.testing.assert_array_equal(first, second)
 
 
-def test_a_dask_frame(X):
+@pytest.fixture
+def frame(X):
     dd = pytest.importorskip("dask.dataframe", reason="dask's data frames need pyarrow")
     pd = pytest.importorskip("pandas", reason="pandas is not installed")
-    rows = as_rows(dd.from_pandas(pd.DataFrame(X), npartitions=3))
-    np.testing.assert_allclose(rows.gram(), X.T @ X, atol=1e-12)
+    return dd.from_pandas(pd.DataFrame(X, columns=list("abcdef")), npartitions=3)
+
+
+@pytest.mark.parametrize("kind", ["numpy", "series", "array"])
+def test_a_frame_of_partitions_of_unknown_length(kind, frame, X):
+    some, kept = frame[frame.a != 0], X[:, 0] != 0
+    y = frame.b.map_partitions(lambda b: (b > 0).astype(int))
+    labels = (X[:, 1] > 0).astype(int)[kept]
+    given = {"numpy": labels, "series": y[frame.a != 0], "array": da.from_array(labels, chunks=7)}[kind]
+    with dask.config.set(scheduler="synchronous"):
+        model = LDA().fit(some, given)
+        Z = model.transform(some)
+    expected = LDA().fit(X[kept], labels)
+    np.testing.assert_allclose(model.components_, expected.components_, atol=1e-10)
+    np.testing.assert_allclose(Z.compute(scheduler="synchronous"), expected.transform(X[kept]), atol=1e-10)
+    assert list(model.feature_names_in_) == list("abcdef")
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.transform(frame[list("bacdef")])
+
+
+def test_a_frame_with_words(frame):
+    with pytest.raises(
+        ValueError, match=r"Column 'g' of the Dask DataFrame holds (string|object) values, .*; convert"
+    ):
+        as_rows(frame.assign(g="red"))
+
+
+def test_an_unknown_number_of_columns(X):
+    lazy = da.from_array(X, chunks=(30, 6))
+    some = lazy.T[lazy.T[:, 0] != 0].T
+    assert np.isnan(some.shape[1])
+    with dask.config.set(scheduler="synchronous"):
+        np.testing.assert_allclose(as_rows(some).mean(), X[:, X[0] != 0].mean(axis=0))
 
 
 def test_a_scheduler_chosen_beside_a_cluster(client, X, M):

@@ -110,12 +110,17 @@ def test_less_memory_than_a_pass_takes(container, tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["float16", "bfloat16"])
 def test_half_precision_is_worked_on_in_float32(name):
     torch = pytest.importorskip("torch")
-    X = torch.from_numpy(rows_of(50)).to(getattr(torch, name))
+    device = next(c for c in CONTAINERS if c.name == "torch").build(rows_of(2), None).device
+    X = torch.from_numpy(rows_of(50)).to(device, getattr(torch, name))
     with pytest.warns(UserWarning, match=f"X holds {name} values, which are worked on in float32"):
         rows = as_rows(X)
-    single = X.to(torch.float32).numpy()
+    single = X.to(torch.float32).cpu().numpy()
     np.testing.assert_allclose(rows.mean(), single.mean(axis=0), rtol=1e-6)
     np.testing.assert_array_equal(rows.take(np.arange(3)).whole().raw, single[:3])
+    with pytest.warns(UserWarning, match="results are float32"):
+        Z = LDA().fit(single, np.arange(50) % 3).transform(X)
+    assert Z.dtype == torch.float32
+    assert Z.device == X.device
 
 
 def test_a_gpu_that_is_nearly_full():
@@ -137,6 +142,15 @@ def test_a_gpu_that_is_nearly_full():
             rows.sum(_endless)
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
+
+
+def test_large_results_are_copied_in_pieces():
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("needs a GPU")
+    X = torch.rand(3_000_001, 3, device="cuda")
+    np.testing.assert_array_equal(to_host(X), X.cpu().numpy())
+    np.testing.assert_array_equal(to_host(X.T), X.cpu().numpy().T)
 
 
 def _squares_in_double(X):

@@ -19,8 +19,9 @@ _STIFF = 1e-6
 # The same tolerance for float32, and the number of rounds on a device, after which the host solves remaining rows.
 _TOL_SINGLE = 1e-12
 _DEVICE_ROUNDS = 200
-# Condition of Q up to which a device solves the rows directly: in float32 with a correction, in float64.
-_SOLVED_SINGLE, _SOLVED = 1e4, 1e8
+# Condition of Q up to which a device solves the rows directly: in float32, which loses no more digits than to round P
+# does; in float32 with a correction; in float64.
+_GOOD, _SOLVED_SINGLE, _SOLVED = 1e3, 1e4, 1e8
 # Condition of Q up to which a device starts from the solution without bounds.
 _WELL_CONDITIONED = 1e4
 # Number of rounds of coordinate steps on a device between two solves of the variables that are not at 0.
@@ -73,8 +74,10 @@ def _on_device(P: Any, Q: np.ndarray) -> Any:
     xp = array_namespace(P)
     condition = np.linalg.cond(Q)
     if pivots.takes(len(Q)) and condition <= _SOLVED:
-        single = P.dtype == xp.float32 and condition <= _SOLVED_SINGLE
-        H, n_systems = pivots.nonnegative_rows(P, Q, corrected=single)
+        single = bool(P.dtype == xp.float32 and condition <= _SOLVED_SINGLE)
+        H, n_systems = pivots.nonnegative_rows(
+            P, Q, single=single, corrected=single and bool(condition > _GOOD)
+        )
         settled = n_systems > 0
     else:
         tol = _TOL if P.dtype == xp.float64 else _TOL_SINGLE

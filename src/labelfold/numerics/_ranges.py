@@ -44,7 +44,7 @@ def refuse_negative(rows: Rows, n_negative: float, *, by_choice: bool = False, e
     rows : Rows
         The data.
     n_negative : float
-        Above 0 if there may be negative entries, from a pass with `count_negative` or with `Block.counted_product`.
+        Above 0 if there are negative entries, from a pass with `count_negative` or with `Block.counted_product`.
     by_choice : bool
         Whether they are refused because of the option ``nonnegative``.
     estimator : str
@@ -53,8 +53,6 @@ def refuse_negative(rows: Rows, n_negative: float, *, by_choice: bool = False, e
     if not n_negative:
         return
     bad = np.flatnonzero(np.asarray(rows.get(rows.map(_least))) < 0)
-    if not len(bad):  # only zeros with a sign
-        return
     row = rows.take(bad[:1]).whole().dense()[0]
     column = int(np.flatnonzero(row < 0)[0])
     chosen, way_out = " with nonnegative=True" * by_choice, ", or pass nonnegative=False" * by_choice

@@ -16,6 +16,7 @@ complementarity problems. Computers & Operations Research 21, 1994.
 
 # Triton adds tuples, but does not unpack them.
 # ruff: noqa: RUF005, SIM108
+# mypy: disable-error-code="assignment"
 
 from __future__ import annotations
 
@@ -134,7 +135,7 @@ def pivoted(
             free = tl.where(other, 1.0 - free, free)
         going = tl.max(changed.to(tl.int32), axis=0)
         right = b
-        if CORRECTED:  # noqa: SIM102 (it is known when the loop is compiled)
+        if CORRECTED:  # noqa: SIM102
             if going == 0:
                 rest = _times(columns(exact, part, lane, known, stride, K), h.to(tl.float64), part, K)
                 right = (b - rest).to(h.dtype)
@@ -200,17 +201,18 @@ def minimised(Q: Any, H: Any, slopes: Any) -> tuple[Any, Any]:
     return H.T.contiguous(), systems
 
 
-def nonnegative_rows(P: Any, Q: np.ndarray, *, corrected: bool) -> tuple[Any, Any]:
+def nonnegative_rows(P: Any, Q: np.ndarray, *, single: bool, corrected: bool) -> tuple[Any, Any]:
     """Return the h >= 0 of least 1/2 h'Qh - p'h for each row p of P, and the number of systems: 0 if not solved.
 
-    If it is corrected, systems are solved in float32, and the last one is for residuals in float64.
+    Systems are solved in float32, or in float64. If the solution is corrected, the last one is for its residuals in
+    float64.
     """
     n, k = P.shape
     H = torch.empty((n, k), dtype=P.dtype, device=P.device)
     systems = torch.empty(n, dtype=torch.int8, device=P.device)
     packed = np.repeat(Q[np.tril_indices(k)][:, None], _ROWS, axis=1)
     exact = torch.from_numpy(packed.astype(np.float64)).to(P.device)
-    rough = exact.to(torch.float32) if corrected else exact
+    rough = exact.to(torch.float32) if single else exact
     _one_matrix[(triton.cdiv(n, _ROWS),)](
         rough, exact, P.T.contiguous(), H, systems, n, _ROWS, k, precision(rough.dtype), 4 * k,
         CORRECTED=corrected, **sizes(k),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
@@ -24,6 +25,7 @@ from labelfold.app.commands._options import (
     takes_rows,
 )
 from labelfold.app.io._problems import Refusal, count, listed, printable, refuse_input, refusing
+from labelfold.tables._blocks import Blocks
 
 
 @app.command(epilog=MEMORY["rows"])
@@ -45,8 +47,10 @@ def transform(
         needed["predict"] = "predicts nothing; leave out --predict"
     with refusing(), using(model):
         saved, table, X = _read_both(model, rows, output, needed)
-        embedded = saved.model.transform(X)
-        extra = predicted_columns(saved.model.predict(X), saved.meta.get("classes")) if predict else None
+        embedded = by_blocks(saved.model.transform, X)
+        extra = None
+        if predict:
+            extra = predicted_columns(by_blocks(saved.model.predict, X), saved.meta.get("classes"))
         columns = [str(c) for c in saved.model.get_feature_names_out()]
         write_table(
             output, embedded, columns, ids=table.ids, extra=extra, safe_csv=safe_csv, source=table.source
@@ -101,11 +105,25 @@ def predictions_of_rows(
     """
     from labelfold.app._explain import predict_with_confidence
 
-    predicted, confidence = predict_with_confidence(model, X)
+    predicted, confidence = by_blocks(partial(predict_with_confidence, model), X)
     columns = predicted_columns(predicted, classes)
     if hasattr(model, "classes_"):
         return columns | {"confidence": confidence}
     return columns if within is None else columns | {"low": predicted - within, "high": predicted + within}
+
+
+def by_blocks(apply: Callable[[Any], Any], X: Any) -> Any:
+    """Return the array, or the arrays, that a model makes of rows, one block after the other if X is read in blocks.
+
+    >>> by_blocks(len, [1, 2])
+    2
+    """
+    if not isinstance(X, Blocks):
+        return apply(X)
+    parts = [apply(block) for block in X.read(X.column_names) if block.num_rows]
+    if isinstance(parts[0], tuple):
+        return tuple(np.concatenate(some) for some in zip(*parts, strict=True))
+    return np.concatenate(parts)
 
 
 def predicted_columns(predicted: np.ndarray, classes: list[str] | None) -> dict[str, np.ndarray]:

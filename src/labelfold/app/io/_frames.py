@@ -16,7 +16,7 @@ from labelfold.app.io._limits import is_packed, refuse_bomb
 from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed, one_line, read_from
 from labelfold.app.io._sources import Request
 from labelfold.tables._arrow import is_text, text_cells
-from labelfold.tables._blocks import BLOCK, Blocks, Sampler
+from labelfold.tables._blocks import BLOCK, LEARNED_FROM, Blocks, Sampler
 from labelfold.tables._column import matching
 from labelfold.tables._numbers import numbers
 
@@ -65,14 +65,22 @@ class Stream:
     blocks: Callable[[list[str]], Iterator[Any]]
     attempt: Callable[[Callable[[], Any]], Any] = field(default=lambda action: action())
 
-    def split(self, names: Sequence[str], targets: Sequence[str], ids: Sequence[str]) -> tuple[Any, Any]:
-        """Return some columns as blocks, with a sample for the recipe, and the targets and ids in memory."""
-        return self.attempt(lambda: self._split(list(names), targets, ids))
+    def split(
+        self, names: Sequence[str], targets: Sequence[str], ids: Sequence[str], *, sampled: bool = True
+    ) -> tuple[Any, Any]:
+        """Return some columns as blocks and the targets and ids in memory.
 
-    def _split(self, names: list[str], targets: Sequence[str], ids: Sequence[str]) -> tuple[Any, Any]:
+        The blocks have a sample to fit a recipe on, unless there is a fitted one.
+        """
+        most = LEARNED_FROM if sampled else 1
+        return self.attempt(lambda: self._split(list(names), targets, ids, most))
+
+    def _split(
+        self, names: list[str], targets: Sequence[str], ids: Sequence[str], most: int
+    ) -> tuple[Any, Any]:
         import pyarrow as pa
 
-        sampler, aside = Sampler(), []
+        sampler, aside = Sampler(most), []
         for block in self.blocks([*dict.fromkeys([*names, *targets, *ids])]):
             labelled = np.zeros(block.num_rows, dtype=bool)
             for name in targets:

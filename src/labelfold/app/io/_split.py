@@ -34,7 +34,7 @@ def from_frame(
     aside = {*targets, *id_columns, *chosen(path, there, "dropped", drop)}
     names, ignored = choose_features(path, [c for c in there if c not in aside], features)
     if isinstance(frame, Stream):
-        X, frame = frame.split(names, targets, id_columns)
+        X, frame = frame.split(names, targets, id_columns, sampled=features is None)
     else:
         X = frame.select(names)
     y = as_written(frame, targets, coded=True) if targets else None

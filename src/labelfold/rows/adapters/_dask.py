@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import Any
+from weakref import ref
 
 import dask
 import dask.array as da
@@ -28,7 +29,15 @@ from labelfold.rows.adapters._dask_tasks import (
     sum_group,
     take_group,
 )
-from labelfold.rows.adapters._dask_workers import COPY_EVERY, Group, Kept, Lazy, Step, steadily, tasks_for
+from labelfold.rows.adapters._dask_workers import (
+    COPY_EVERY,
+    Group,
+    Kept,
+    LazyTasks,
+    Step,
+    steadily,
+    tasks_for,
+)
 from labelfold.rows.adapters._local import check_aligned, check_two_dimensional, floating, match_dtype
 from labelfold.rows.adapters._memory import stacked_rows
 
@@ -54,7 +63,7 @@ class DaskRows(Rows):
         self._checked = False
 
     @cached_property
-    def _tasks(self) -> Lazy:
+    def _tasks(self) -> LazyTasks:
         """How tasks reach the workers; chosen by the first pass, which may be under another scheduler than X."""
         tasks = tasks_for(self.X)
         tasks.chunks = [tasks.chunks[i] for i in self._occupied]
@@ -72,10 +81,10 @@ class DaskRows(Rows):
         shared = tuple(match_dtype(value, self.dtype) for value in shared)
         work = Work(f, shared, most_rows, self.dtype, self._checked)
 
-        def begin() -> Make:
-            sent = self._tasks.share(work)
-            return lambda g, columns: self._submit(
-                run_group, g, sent, self._held(g), self._spans(g), *columns
+        def begin(rows: DaskRows) -> Make:
+            sent = rows._tasks.share(work)
+            return lambda g, columns: rows._submit(
+                run_group, g, sent, rows._held(g), rows._spans(g), *columns
             )
 
         kept, report = self._computed(begin, aligned, getattr(f, "only_sums", False))
@@ -83,7 +92,7 @@ class DaskRows(Rows):
         return self._assemble(kept, report.about), report.sums.finish()
 
     def _computed(
-        self, begin: Callable[[], Make], aligned: tuple, only_sums: bool = False
+        self, begin: Callable[[DaskRows], Make], aligned: tuple, only_sums: bool = False
     ) -> tuple[Kept, Report]:
         """Run a task for each group; the row results stay on their workers, the sums are merged."""
         for a in aligned:
@@ -92,25 +101,28 @@ class DaskRows(Rows):
         def run() -> tuple[Kept, Report]:
             self._tasks.move(self._groups)
             columns = [self._column(a) for a in aligned]
-            make = begin()
+            make = begin(self)
             runs = [make(g, [parts[g] for parts, _ in columns]) for g in range(len(self._groups))]
             # Without row results the whole result is fetched, which saves a task.
             reports = runs if only_sums else [self._submit(report_of, g, task) for g, task in enumerate(runs)]
             kept = [] if only_sums else [self._tasks.kept(task) for task in runs]
             parts, found = self._tasks.finish(kept, self._tree(reports))
             step = self._step(begin, [source for _, source in columns])
-            return Kept(self, parts, step), merge_reports(found)
+            return Kept(ref(self), parts, step), merge_reports(found)
 
         states = [kept for a in aligned if (kept := self._kept(a)) is not None]
         kept, report = steadily(run, self._tasks, self._groups, states)
-        if kept.step is not None and report.about is not None and kept.step.depth >= COPY_EVERY:
+        if report.about is not None and kept.step.depth >= COPY_EVERY:
             kept.copy(self._tasks)
         return kept, report
 
-    def _step(self, begin: Callable[[], Make], sources: list) -> Step | None:
+    def _step(self, begin: Callable[[DaskRows], Make], sources: list) -> Step:
+        """Return how to compute row state again; it holds no rows, since a result may outlive them."""
+        rows = ref(self)
+        step = Step(lambda g, columns: begin(_alive(rows))(g, columns), sources)
         if self._tasks.client is None:
-            return None
-        return Step(lambda g, columns: begin()(g, columns), sources)
+            step.settle([])
+        return step
 
     def _tree(self, reports: list) -> list:
         """Merge neighbours, then the results of neighbours, in order, until a few are left to be fetched."""
@@ -134,7 +146,7 @@ class DaskRows(Rows):
     def _kept(self, a: Any) -> Kept | None:
         """Return which results of tasks the chunks of a Dask array are, if these rows made it."""
         kept = getattr(a, "__dict__", {}).get(_KEPT)
-        return kept if kept is not None and kept.owner is self else None
+        return kept if kept is not None and kept.owner() is self else None
 
     def _column(self, a: Any) -> tuple[list, Any]:
         """Return a row-aligned array as one argument for each group, and how to compute these again."""
@@ -155,12 +167,13 @@ class DaskRows(Rows):
 
     def _adopted(self, columns: list) -> Kept:
         """Return another Dask array as row state, with copies: what it was computed from may be lost."""
+        rows = ref(self)
 
         def start(g: int, _: list) -> Any:
-            return self._submit(make_group, g, _own, self._spans(g), columns[g])
+            return _alive(rows)._submit(make_group, g, _own, _alive(rows)._spans(g), columns[g])
 
         kept, _ = self._tasks.finish([start(g, []) for g in range(len(columns))], [])
-        adopted = Kept(self, kept, Step(start))
+        adopted = Kept(ref(self), kept, Step(start))
         adopted.copy(self._tasks)
         return adopted
 
@@ -194,8 +207,8 @@ class DaskRows(Rows):
         return self._mapped([f] * len(self._groups), *aligned)
 
     def _mapped(self, functions: Sequence[Callable], *aligned: Any) -> Any:
-        def begin() -> Make:
-            return lambda g, columns: self._submit(make_group, g, functions[g], self._spans(g), *columns)
+        def begin(rows: DaskRows) -> Make:
+            return lambda g, columns: rows._submit(make_group, g, functions[g], rows._spans(g), *columns)
 
         kept, report = self._computed(begin, aligned)
         return self._assemble(kept, report.about)
@@ -203,8 +216,8 @@ class DaskRows(Rows):
     def total(self, f: Callable[..., Any], *aligned: Any) -> Any:
         """Return sums over row-aligned arrays, merged by a tree."""
 
-        def begin() -> Make:
-            return lambda g, columns: self._submit(sum_group, g, f, *columns)
+        def begin(rows: DaskRows) -> Make:
+            return lambda g, columns: rows._submit(sum_group, g, f, *columns)
 
         return self._computed(begin, aligned)[1].sums.finish()
 
@@ -219,7 +232,9 @@ class DaskRows(Rows):
             partial(replaced, f=f, index=index[here], values=None if values is None else values[here])
             for here in self._shares(index)
         ]
-        return self._mapped(own, h)
+        found = self._mapped(own, h)
+        del found.__dict__[_KEPT]  # it would keep the row state that it was made of
+        return found
 
     def _shares(self, index: np.ndarray) -> Iterator[np.ndarray]:
         """Yield for each group a mask of the rows at index that are in it."""
@@ -317,6 +332,13 @@ def _array(X: Any) -> Any:
     if np.isnan(X.shape).any():
         X = X.copy().compute_chunk_sizes()  # modifies the array
     return X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
+
+
+def _alive(rows: ref[DaskRows]) -> DaskRows:
+    found = rows()
+    if found is None:
+        raise RuntimeError("the rows of this row state are gone; fit again")
+    return found
 
 
 def _own(start: int, stop: int, part: np.ndarray) -> np.ndarray:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +16,9 @@ from labelfold.rows._protocol import RowFunction
 from labelfold.rows._sums import Accumulator
 from labelfold.rows.adapters._local import limit, merge, slabs
 from labelfold.rows.adapters._memory import memory_rows
+
+# Parameters of glibc's mallopt.
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 
 class Work(NamedTuple):
@@ -47,6 +54,7 @@ class Made(NamedTuple):
 
 def run_group(work: Shared, chunks: list, spans: np.ndarray, *columns: Any) -> Made:
     """Return the row results of each chunk of a group, and the sums of all."""
+    _reuse_memory()
     mapped, sums = [], []
     with threads.single_blas(), np.errstate(all="ignore"):
         for chunk, (start, _), *aligned in zip(chunks, spans, *map(parts_of, columns), strict=True):
@@ -54,6 +62,21 @@ def run_group(work: Shared, chunks: list, spans: np.ndarray, *columns: Any) -> M
             mapped.append(own)
             sums.append(total)
     return Made(mapped, Report(merge(sums), _about(mapped)))
+
+
+@cache
+def _reuse_memory() -> None:
+    """Let glibc keep freed memory of a few MB, which the next block needs again.
+
+    It does so by itself, but not if MALLOC_TRIM_THRESHOLD_ is set, as Dask does for its workers: then a temporary
+    array of each block is returned to the system and fetched again, page by page, which doubled the time of a pass.
+    The values are those that glibc would reach. Chunks are larger and are still returned to the system at once.
+    """
+    if "MALLOC_TRIM_THRESHOLD_" in os.environ:
+        with suppress(OSError, AttributeError):  # another C library
+            mallopt = ctypes.CDLL("libc.so.6").mallopt
+            mallopt(_M_MMAP_THRESHOLD, 32 << 20)
+            mallopt(_M_TRIM_THRESHOLD, 64 << 20)
 
 
 def _run_chunk(work: Work, chunk: Any, start: int, aligned: list) -> tuple[Any, Accumulator]:

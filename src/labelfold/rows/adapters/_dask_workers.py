@@ -31,7 +31,7 @@ class Group(NamedTuple):
     worker: str | None
 
 
-class Lazy:
+class LazyTasks:
     """Tasks as graphs, for every scheduler: each pass computes the chunks again, and a group is one chunk.
 
     Parameters
@@ -90,7 +90,7 @@ class Lazy:
             )
 
 
-class Placed(Lazy):
+class PlacedTasks(LazyTasks):
     """Tasks as futures, for chunks in the memory of a cluster's workers: a task gets many chunks of one worker."""
 
     def groups(self, sizes: np.ndarray, row_bytes: float) -> list[Group]:
@@ -143,18 +143,18 @@ class Placed(Lazy):
                 self.chunks[i] = self.submit(same, self.chunks[i], worker=worker)
 
 
-def tasks_for(X: Any) -> Lazy:
+def tasks_for(X: Any) -> LazyTasks:
     """Return how tasks on the chunks of X (one chunk for all columns) reach the scheduler that Dask would choose."""
     client: Any = getattr(dask.base.get_scheduler(), "__self__", None)
     if not hasattr(client, "scatter"):
-        return Lazy(X.to_delayed()[:, 0])
+        return LazyTasks(X.to_delayed()[:, 0])
     from distributed import futures_of
 
     _check_workers(client)
     futures = _futures(X)
     if futures is not None:
-        return Placed(futures, client, futures)
-    return Lazy(X.to_delayed()[:, 0], client, futures_of(X))
+        return PlacedTasks(futures, client, futures)
+    return LazyTasks(X.to_delayed()[:, 0], client, futures_of(X))
 
 
 def _futures(X: Any) -> list | None:
@@ -192,7 +192,7 @@ class Step:
     def __init__(self, make: Callable[[int, list], Any], inputs: Sequence[Any] = ()) -> None:
         self.make: Callable[[int, list], Any] | None = make
         self.inputs = tuple(inputs)
-        self.depth = 1 + max((each.depth for each in inputs if isinstance(each, Step)), default=0)
+        self.depth: int = 1 + max((each.depth for each in inputs if isinstance(each, Step)), default=0)
         self.copies: list = []
 
     def again(self, g: int, done: dict) -> Any:
@@ -215,10 +215,10 @@ class Step:
 class Kept:
     """A row-aligned array on the workers: for each group a list of parts, one for each chunk."""
 
-    def __init__(self, owner: Any, parts: list, step: Step | None) -> None:
+    def __init__(self, owner: Callable[[], Any], parts: list, step: Step) -> None:
         self.owner, self.parts, self.step = owner, parts, step
 
-    def copy(self, tasks: Lazy) -> None:
+    def copy(self, tasks: LazyTasks) -> None:
         """Copy each part to a second worker, if there is one, so that one of the two may be lost."""
         workers = sorted(tasks.client.nthreads())
         if len(workers) < 2:
@@ -244,7 +244,7 @@ class Kept:
         """Return the futures of the parts."""
         return [part.dask[part.key] if isinstance(part, Delayed) else part for part in self.parts]
 
-    def restore(self, tasks: Lazy, groups: list[Group], done: dict) -> None:
+    def restore(self, tasks: LazyTasks, groups: list[Group], done: dict) -> None:
         """Compute parts again that no worker holds."""
         futures = self.futures()
         places = tasks.client.who_has([future for future in futures if future.status != "cancelled"])
@@ -264,11 +264,14 @@ def distributed_wait(futures: list) -> None:
     wait(futures)
 
 
-def steadily(run: Callable[[], Found], tasks: Lazy, groups: list[Group], states: Sequence[Kept]) -> Found:
+def steadily(
+    run: Callable[[], Found], tasks: LazyTasks, groups: list[Group], states: Sequence[Kept]
+) -> Found:
     """Return ``run()``; if a worker goes meanwhile, compute again what was lost with it, and repeat."""
     if tasks.client is None:
         return run()
     from distributed import KilledWorker
+    from distributed.comm import CommClosedError
 
     for attempt in range(_ATTEMPTS):
         try:
@@ -278,7 +281,7 @@ def steadily(run: Callable[[], Found], tasks: Lazy, groups: list[Group], states:
                 f"{error.allowed_failures + 1} Dask workers died while they ran the same task, probably for lack of "
                 "memory; give the workers more memory, or X smaller chunks"
             ) from None
-        except (CancelledError, OSError) as error:
+        except (CancelledError, CommClosedError, TimeoutError) as error:
             if attempt + 1 == _ATTEMPTS:
                 raise RuntimeError(
                     f"a pass over X failed {_ATTEMPTS} times, since Dask workers went away ({error}); fit again when "

@@ -33,6 +33,9 @@ from labelfold.rows.adapters._memory import memory_rows
 DEVICE_BYTES, HOST_BYTES = 4 << 30, 64 << 20
 LEAST_DEVICE_BYTES = 1 << 20
 
+# Bytes of rows over which a pass on the host takes less time than to start one on a device.
+_FEW_BYTES = 4 << 20
+
 # A centre is subtracted from products instead of the rows if its square is at most this share of the mean square of
 # every column. The products are then hardly larger before the subtraction than after it, and lose no digits.
 _LATE = 0.95
@@ -149,8 +152,9 @@ class DeviceRows(LocalRows):
         return to_host(self.xp.take(h, self._to_device(index), axis=0))
 
     def subset(self, index: np.ndarray) -> Rows:
-        """Return the rows at ``index``, on the device."""
-        return DeviceRows(self._taken(index))
+        """Return the rows at ``index``, on the device; a few of them on the host, where a pass is quicker."""
+        few = len(index) * self.row_bytes() <= _FEW_BYTES
+        return self.take(index) if few else DeviceRows(self._taken(index))
 
     def take(self, index: np.ndarray) -> Rows:
         """Return the rows at ``index``, on the host."""

@@ -15,7 +15,7 @@ from labelfold.rows.adapters._local import sum_is_finite
 from labelfold.rows.adapters._memory import memory_rows
 
 # Bytes of text that are decoded at a time.
-CHUNK = 8 << 20
+CHUNK = 4 << 20
 
 
 def lines_of(file: BinaryIO, end: int, size: int, *, quoted: bool = False) -> Iterator[bytes]:

@@ -25,7 +25,8 @@ ROWS, COLUMNS, RUN = 64, 64, 1024
 _NARROW = 32
 # Sums of the matrix units over so few rows are as good as rounded to nearest; and the columns of a tile of sums.
 _SUM_ROWS, _SUM_COLUMNS = 16, 128
-_NORMAL = {"num_warps": 1}
+# A tile of few columns takes one warp, which waits for no other.
+_NORMAL, _ONE_WARP = {"ROWS": 32, "num_warps": 1}, 32
 _WARPS, _STAGES = 4, 3
 
 
@@ -83,7 +84,7 @@ def _product(
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     part = tl.arange(0, K)
     total = tl.zeros((ROWS, K), tl.float32)
-    bits = tl.zeros((ROWS, COLUMNS), tl.int32)
+    below = tl.zeros((ROWS, K), tl.float32)
     for first in range(0, d, COLUMNS):
         column = first + tl.arange(0, COLUMNS)
         x = tile(X, row, column, n, d, stride)
@@ -91,7 +92,10 @@ def _product(
             x -= tl.load(center + column, mask=column < d, other=0.0)[None, :]
             x -= tl.load(rest + column, mask=column < d, other=0.0)[None, :]
         if SIGNS:
-            bits |= x.to(tl.int32, bitcast=True)
+            # By the matrix units, whose operand x is anyway.
+            below = tl.dot(
+                tl.minimum(x, 0.0), tl.full((COLUMNS, K), 1.0, tl.float32), below, input_precision="tf32"
+            )
         m, rounded_off = two_parts(
             high, low, part[None, :] * d + column[:, None], (column < d)[:, None]
         )  # fmt: skip
@@ -102,7 +106,7 @@ def _product(
         at = part[None, :].to(tl.int64) * n + row[:, None]
     tl.store(out + at, total, mask=known)
     if SIGNS:
-        tl.store(signs + tl.program_id(0), tl.min(tl.min(bits, axis=1), axis=0))
+        tl.store(signs + tl.program_id(0), tl.min(tl.min(below, axis=1), axis=0))
 
 
 @triton.jit
@@ -196,14 +200,14 @@ def reads_once(d: int, k: int) -> bool:
 def product(
     X: Any, M: Any, center: Any = None, *, with_signs: bool = False, by_component: bool = False
 ) -> tuple[Any, Any]:
-    """Return (X - center) M, and on request integers, some below 0 if X - center has negative entries or -0.
+    """Return (X - center) M, and on request numbers, some below 0 if X - center has negative entries.
 
     ``center`` is a pair of vectors whose sum is subtracted. ``by_component`` stores the product by columns.
     """
     (n, d), k = X.shape, M.shape[1]
     sizes = tiles(k)
     out = torch.empty((k, n) if by_component else (n, k), dtype=X.dtype, device=X.device)
-    signs = torch.empty(triton.cdiv(n, ROWS), dtype=torch.int32, device=X.device) if with_signs else None
+    signs = torch.empty(triton.cdiv(n, ROWS), dtype=X.dtype, device=X.device) if with_signs else None
     _product[(triton.cdiv(n, ROWS),)](
         X, *parts(M.T, sizes["K"]), *_pair(center, X), out, out if signs is None else signs, n, d, k, X.stride(0),
         SHIFTED=center is not None, SIGNS=with_signs, BY_COMPONENT=by_component, **sizes,
@@ -279,4 +283,5 @@ def tiles(k: int) -> dict[str, Any]:
 def _sum_tiles(d: int, k: int) -> dict[str, Any]:
     """Return the same for loops that sum over rows, of which few are in a tile."""
     columns = min(_SUM_COLUMNS, max(16, triton.next_power_of_2(d)))
-    return {**tiles(k), "ROWS": _SUM_ROWS, "COLUMNS": columns}
+    sizes = {**tiles(k), "ROWS": _SUM_ROWS, "COLUMNS": columns}
+    return sizes | {"num_warps": 1} if columns <= _ONE_WARP else sizes
