@@ -22,6 +22,12 @@ def n(request):
     return request.param
 
 
+def test_a_numpy_number_is_a_parameter():
+    X, y = make_moons(40, random_state=0)
+    model = KernelPCALS(gamma=np.float64(0.5)).fit(X, y)
+    assert model.gamma_ == 0.5
+
+
 def test_features_are_those_of_the_kernel():
     rng = np.random.default_rng(0)
     for X, rank in (

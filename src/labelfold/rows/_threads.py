@@ -145,7 +145,7 @@ def by_pieces(f: Callable[[Any], Any], array: Any) -> Any:
     >>> by_pieces(np.negative, np.arange(3.0))
     array([-0., -1., -2.])
     """
-    n_pieces = -(-len(array) // _PIECE)
+    n_pieces = -(-len(array) // _PIECE) if array.ndim else 1
     if n_pieces <= 1:
         return f(array)
     first = f(array[:_PIECE])
