@@ -304,8 +304,9 @@ def test_nothing_is_left_behind(ending, data, tmp_path):
     """Interrupt a process while its cache exists."""
     path = written(*data, tmp_path / "X.csv")
     code = f"""
-import time
+import signal, time
 from labelfold.rows import read_rows
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs with SIGINT ignored
 rows, y = read_rows({str(path)!r}, target="kind")
 print(rows.shape, flush=True)
 time.sleep(60)
