@@ -17,9 +17,11 @@ from labelfold._compiled import FAST, compiled
 from labelfold.rows import _threads as threads
 from labelfold.rows.loops._vectors import add_multiple, run
 
-# Largest width k for which a separate loop is compiled, in a sixth of a second; it takes 0.45 to 0.75 of the time of
-# the general loop for 8 to 34 columns (20,000 documents of 20,000 words, 83 a document).
-_MAX_SPECIAL = 128
+# Largest width k for which a separate loop is compiled, in a sixth of a second. For 8 to 34 columns it takes 0.45 to
+# 0.75 of the time of the general loop (20,000 documents of 20,000 words, 83 a document), so for these it is compiled
+# only if a product has this many multiplications.
+_MAX_SPECIAL, _WORTH_COMPILING = 128, 10_000_000
+_FEW, _MANY = 4, 40
 
 _compile = compiled(FAST)
 
@@ -28,7 +30,7 @@ def csr_product(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, M: np
     """Return X @ M for CSR rows and a (d, k) matrix."""
     M = np.ascontiguousarray(M)
     out = np.zeros((len(indptr) - 1, M.shape[1]), dtype=M.dtype)
-    run(_gather, _special(M.shape[1]), data, indices, indptr, M, out)
+    run(_gather, _special(M.shape[1], data.size), data, indices, indptr, M, out)
     return out
 
 
@@ -37,7 +39,7 @@ def csr_scatter(
 ) -> None:
     """Add X'H to ``out`` for CSR rows and an (m, k) matrix."""
     H = np.ascontiguousarray(H)
-    run(_scatter, _special(H.shape[1]), data, indices, indptr, H, out)
+    run(_scatter, _special(H.shape[1], data.size), data, indices, indptr, H, out)
 
 
 @_compile
@@ -99,9 +101,10 @@ def _outer(data, indices, indptr, above, t_data, t_indices, t_indptr, start, sto
                 row[t_indices[q]] += value * t_data[q]
 
 
-def _special(k: int) -> int:
+def _special(k: int, n_values: int) -> int:
     """Return k if a loop is compiled for it, 0 for the general loop."""
-    return k if k <= _MAX_SPECIAL else 0
+    is_worth = k <= _FEW or k >= _MANY or k * n_values >= _WORTH_COMPILING
+    return k if k <= _MAX_SPECIAL and is_worth else 0
 
 
 @cache
