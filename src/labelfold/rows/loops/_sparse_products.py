@@ -20,7 +20,7 @@ from labelfold.rows.loops._vectors import add_multiple, run
 # Largest width k for which a separate loop is compiled, in a sixth of a second. For 8 to 34 columns it takes 0.45 to
 # 0.75 of the time of the general loop (20,000 documents of 20,000 words, 83 a document), so for these it is compiled
 # only if a product has this many multiplications.
-_MAX_SPECIAL, _WORTH_COMPILING = 128, 10_000_000
+_MAX_SPECIAL, _WORTH_COMPILING = 128, 4_000_000
 _FEW, _MANY = 4, 40
 
 _compile = compiled(FAST)
