@@ -178,7 +178,7 @@ def _is_lost(value: Any) -> bool:
     """Return whether an array of floats has entries that are not finite."""
     if getattr(getattr(value, "dtype", None), "kind", "") != "f":
         return False
-    return not threads.by_pieces(_finite_rows, np.atleast_1d(stored_values(value))).all()
+    return not threads.by_pieces(_finite_rows, stored_values(value)).all()
 
 
 def _finite_rows(values: np.ndarray) -> np.ndarray:

@@ -42,10 +42,9 @@ def add_gram(X: np.ndarray, total: np.ndarray) -> None:
         (syrk,) = get_blas_funcs(["syrk"], [X])
         syrk(1.0, X.T if trans == b"N" else X, beta=1.0, c=total, trans=trans == b"T", overwrite_c=1)
         return
-    sizes = [ctypes.byref(ctypes.c_int(size)) for size in (d, m, lda)]
-    one = np.ones(1, dtype=X.dtype)
-    n, k, step = sizes
-    routine(b"U", trans, n, k, one.ctypes.data, X.ctypes.data, step, one.ctypes.data, total.ctypes.data, n)
+    n, k, step = (ctypes.byref(ctypes.c_int(size)) for size in (d, m, lda))
+    one = np.ones(1, dtype=X.dtype).ctypes
+    routine(b"U", trans, n, k, one.data, X.ctypes.data, step, one.data, total.ctypes.data, n)
 
 
 @cache
