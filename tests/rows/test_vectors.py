@@ -9,7 +9,6 @@ from numba import types
 from numba.extending import intrinsic
 from scipy import sparse
 
-from labelfold.numerics.kl import _place_loops as place_loops
 from labelfold.numerics.kl import _ratio_loops as ratio_loops
 from labelfold.rows.loops import _sparse_products as sparse_products
 from labelfold.rows.loops import _vectors as vectors
@@ -29,7 +28,6 @@ def results(X, H, V):
         ratio_loops.csr_ratio_rows(*parts, H, V),
         sums,
         np.array(loss),
-        place_loops.csr_place(*parts, V, V.sum(axis=0), 0.0, 20),
     ]
 
 
@@ -41,8 +39,8 @@ def test_plain_loops_give_the_same(monkeypatch, caplog):
     assert vectors._usable, "this numba cannot compile the loops in vector instructions"
     monkeypatch.setattr(vectors, "_usable", False)
     for found, expected in zip(results(X, H, V), fast, strict=True):
-        # Sums in another order; 20 updates carry their round-off on.
-        np.testing.assert_allclose(found, expected, atol=1e4 * np.finfo(float).eps * np.abs(expected).max())
+        # Sums in another order.
+        np.testing.assert_allclose(found, expected, atol=1e2 * np.finfo(float).eps * np.abs(expected).max())
     assert "plain ones" not in caplog.text
 
 

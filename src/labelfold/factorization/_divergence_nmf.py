@@ -31,8 +31,9 @@ class DivergenceNMF(NonnegativeParts):
         refuse_negative(rows, rows.sum(count_negative), estimator=type(self).__name__)
         V = np.ascontiguousarray(self.components_.T)
         root = self._root() if self.corrected else np.empty((0, 0))
-        # Sparse rows start elsewhere: for a few of them the fit would cost more than all the rest.
-        fit = np.empty((0, V.shape[1])) if rows.is_sparse else least_squares_fit(V)
+        # Rows in memory start elsewhere: for a few of them the fit would cost more than all the rest.
+        needs_fit = rows.xp is not np and not rows.is_sparse
+        fit = least_squares_fit(V) if needs_fit else np.empty((0, V.shape[1]))
         return rows.map(_place, shared=(V, V.sum(axis=0), fit, root, _PLACE_TOL, _PLACE_ROUNDS))
 
     def _survey(self, rows: Rows) -> Margins:

@@ -1,6 +1,7 @@
 """New rows placed: the H that minimises the I-divergence D(X, H V') for a fixed V, each row by itself.
 
-Dense blocks of any array library are computed here. The loops over sparse rows are in `_place_loops.py`.
+Blocks of other array libraries than NumPy are computed here. The loop over NumPy and SciPy rows is in
+`_place_loops.py`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from array_api_compat import device
+from scipy import sparse
 
 from labelfold.numerics.kl._ratios import floor, lowest
 from labelfold.rows.adapters._device_copies import to_host
@@ -50,17 +52,15 @@ def least_squares_fit(V: np.ndarray) -> np.ndarray:
 def kl_place(X: Any, V: Any, v: Any, fit: Any, tol: float, max_rounds: int) -> Any:
     """Return the H (m, k) of least divergence, each row until its own gap is within ``tol``.
 
-    ``v`` are the column sums of V, and ``fit`` is its `least_squares_fit`.
+    ``v`` are the column sums of V, and ``fit`` is its `least_squares_fit`, which rows of NumPy and SciPy do not need.
     """
-    if X.is_sparse:
+    if X.is_sparse or X.xp is np:
         from labelfold.numerics.kl import _place_loops as loops
 
-        return loops.csr_place(X.data, X.indices, X.indptr, V, v, tol, max_rounds)
+        S = X if X.is_sparse else sparse.csr_array(X.raw)
+        return loops.csr_place(S.data, S.indices, S.indptr, V, v, tol, max_rounds).astype(X.dtype, copy=False)
     with np.errstate(over="ignore", invalid="ignore"):  # a Newton step that overflows is not taken
-        if X.xp is not np:
-            return _place(X.xp, X.raw, V, v, fit, tol, max_rounds)
-        V, v, fit = (np.asarray(a, dtype=np.float64) for a in (V, v, fit))
-        return _place(np, X.double().raw, V, v, fit, tol, max_rounds).astype(X.dtype, copy=False)
+        return _place(X.xp, X.raw, V, v, fit, tol, max_rounds)
 
 
 def _place(xp: Any, X: Any, V: Any, v: Any, fit: Any, tol: float, max_rounds: int) -> Any:

@@ -1,34 +1,22 @@
-"""Compiled loops for factors of sparse rows: the H that minimises the I-divergence D(X, H V') for a fixed V."""
+"""Compiled loops for factors of rows: the h that minimises the I-divergence of a row from its model for a fixed V."""
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
-
 import numpy as np
 
-from labelfold.numerics.kl._place import (
-    EXACT,
-    INNER_ROUNDS,
-    INNER_SHARE,
-    LEAST_LEFT,
-    NEWTON_MOST,
-    ROUNDS,
-    SHORTER,
-    SHORTEST,
-)
-from labelfold.numerics.kl._ratio_loops import _floor, _special, _together
-from labelfold.rows.loops._vectors import (
-    _compile,
-    add_plain_rows,
-    add_rows,
-    plain_products,
-    row_products,
-    run,
-)
+from labelfold._compiled import FAST, compiled
+from labelfold.numerics.kl._place import EXACT, ROUNDS
+from labelfold.numerics.kl._ratio_loops import _floor
 
-# At most this many Newton steps follow the updates of a row.
-_STEPS = 2
+_compile = compiled(FAST)
+# A component that is 0, and is better so, is looked at again after so many sweeps over the components.
+_IDLE = 4
+# Every so many sweeps all components that are not 0 make a Newton step, with a ridge of so much of the diagonal.
+_JOINT, _RIDGE = 12, 1e-12
+# A row that is slow to settle may stop at the tolerance after so many sweeps; that is asked after every so many.
+_PATIENT, _EVERY = 200, 10
+# By how much of a row's sum its divergence may seem to rise by round-off.
+_SLACK = 1e-13
 
 
 def csr_place(
@@ -38,186 +26,192 @@ def csr_place(
     V: np.ndarray,
     v: np.ndarray,
     tol: float,
-    max_rounds: int,
+    max_sweeps: int,
 ) -> np.ndarray:
-    """Return H (m, k) for CSR rows and a fixed V with column sums v; each row stops at a gap within ``tol``.
+    """Return H (m, k) for CSR rows and a fixed V with column sums v.
 
-    Multiplicative updates with a squared extrapolation: `labelfold.numerics.kl._place._by_updates` is the twin for
-    dense rows. Newton's steps then determine the remaining digits, as for dense rows.
+    Each row stops when its gap is within 1e-8, a slow one when it is within ``tol``, in double precision.
+
+    One component at a time goes to the minimum of a model of the divergence along it (Hsieh and Dhillon take the
+    quadratic one). Ours has the form v h - a log(b + h), as a row with one entry has, and the same slope and
+    curvature: it lands between the quadratic one's step and the minimum. Components that are nearly equal settle
+    slowly so, and now and then a Newton step moves all of them. What raises the divergence is undone, and the
+    multiplicative update of all components is made in its place, which cannot raise it.
+
+    References
+    ----------
+    C.-J. Hsieh, I. S. Dhillon. Fast coordinate descent methods with variable selection for non-negative matrix
+    factorization. KDD 2011.
     """
-    V = np.ascontiguousarray(V)
     out = np.empty((len(indptr) - 1, V.shape[1]), dtype=V.dtype)
-    v = np.asarray(v, V.dtype)
-    run(_place, _special(V.shape[1]), data, indices, indptr, V, v, out, _floor(V), tol, max_rounds)
+    V, v = np.ascontiguousarray(V), np.asarray(v, np.float64)
+    longest = int(np.diff(indptr).max(initial=0))
+    _place(data, indices, indptr, V, v, out, longest, _floor(V).astype(np.float64), tol, max_sweeps)
     return out
 
 
-# The point of a row that is updated in `csr_place`: the current one, its update, or the extrapolated one.
-_HERE, _NEXT, _FAR = 0, 1, 2
-
-
-@cache
-def _place(special: int) -> Any:
-    @_compile
-    def place(data, indices, indptr, V, v, out, least, tol, max_rounds):
-        k, together = V.shape[1], _together(V)
-        q = np.empty(together, dtype=V.dtype)
-        one, two, far = np.empty(k, V.dtype), np.empty(k, V.dtype), np.empty(k, V.dtype)
-        whole = v.sum()
-        steps = min(_STEPS, (max_rounds - 1) // 3) if k <= NEWTON_MOST else 0
-        exact = min(EXACT, tol)
-        work = np.zeros((5, k)), np.zeros((1, k * (k + 1) // 2)), np.zeros(1)
-        for i in range(indptr.size - 1):
-            h, begin, end = out[i], indptr[i], indptr[i + 1]
-            mass = 0.0
-            for p in range(begin, end):
+@_compile
+def _place(data, indices, indptr, V, v, out, longest, least, tol, max_sweeps):
+    k = V.shape[1]
+    W, entries, work = np.empty((k, longest)), np.empty((3, longest)), np.zeros((3, k))
+    for i in range(indptr.size - 1):
+        # What no component makes is left out: it says nothing about h.
+        n, mass = 0, 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            column, made = indices[p], False
+            for t in range(k):
+                W[t, n] = V[column, t]
+                made = made or V[column, t] > 0
+            if made and data[p] > 0:
+                entries[0, n] = data[p]
                 mass += data[p]
-            for t in range(k):
-                h[t] = mass / whole if v[t] > 0 else 0.0
-            if mass == 0:
-                continue
-            at, new, what, loss = h, one, _HERE, 0.0
-            for rounds in range(1, max_rounds + 1):
-                # new = the update of at, value = the divergence at it without constants, worst = the largest
-                # factor
-                new[:] = 0
-                value, worst = 0.0, 0.0
-                for first in range(begin, end, together):
-                    m = min(together, end - first)
-                    if special > 0:
-                        row_products(q, at, V, indices, first, m, special)
-                    else:
-                        plain_products(q, at, V, indices, first, m)
-                    value -= _log_ratios(data, first, q, m, least)
-                    if special > 0:
-                        add_rows(q, new, V, indices, first, m, special)
-                    else:
-                        add_plain_rows(q, new, V, indices, first, m)
-                for t in range(k):
-                    factor = new[t] / v[t] if v[t] > 0 else 0.0
-                    worst = max(worst, factor)
-                    new[t] = at[t] * factor
-                    value += at[t] * v[t]
-                if what == _NEXT:
-                    _further(h, one, two, far, v, mass)
-                    at, new, what = far, one, _FAR
-                elif what == _FAR:
-                    h[:] = one if value <= loss else two
-                    at, new, what = h, one, _HERE
-                elif rounds == 1:  # from now on h'v is the row's sum
-                    h[:] = one
-                elif worst <= 1 + tol or rounds + 2 > max_rounds:
-                    h[:] = one
-                    break
-                else:
-                    loss = value
-                    at, new, what = one, two, _NEXT
-            if steps:
-                known = _known_sum(data, indices, begin, end, V)
-            for _ in range(steps):
-                if not _newton_step(data, indices, begin, end, V, v, h, known, least, exact, work):
-                    break
-
-    return place
+                n += 1
+        h = work[0]
+        h[:] = 0.0
+        if mass > 0:
+            _place_row(W, entries, n, mass, v, work, least, tol, max_sweeps)
+        for t in range(k):
+            out[i, t] = h[t]
 
 
 @_compile
-def _known_sum(data, indices, begin, end, V):
-    """Return the sum of a row over the columns that V has, which is that of its model."""
-    total = 0.0
-    for p in range(begin, end):
-        for t in range(V.shape[1]):
-            if V[indices[p], t] > 0:
-                total += data[p]
-                break
-    return total
-
-
-@_compile
-def _newton_step(data, indices, begin, end, V, v, h, mass, least, exact, work):
-    """Move h towards the minimum of the quadratic model of its divergence, in float64; return whether that helped.
-
-    ``mass`` is the row's sum over the columns that V has.
-    """
-    points, Q, enough = work
-    here, there, slope = points[0], points[1:2], points[2:3]
+def _place_row(W, entries, n, mass, v, work, least, tol, max_sweeps):
+    """Set work[0] to the h of a row of n entries, entries[0], whose columns of V' are W; they sum to ``mass``."""
+    low = entries[2]
+    h, kept, idle = work[0], work[1], work[2]
     k = h.size
-    Q[:] = 0
-    held = 0.0
+    for j in range(n):
+        low[j] = max(least[0] * entries[0, j], least[1])
     for t in range(k):
-        held += np.float64(h[t]) * v[t]
-    for t in range(k):
-        here[t] = h[t] * (mass / held) if held > 0 else h[t]
-        there[0, t] = here[t]
-        slope[0, t] = v[t]
-    for p in range(begin, end):
-        x, column = np.float64(data[p]), indices[p]
-        made, low = 0.0, max(least[0] * x, np.float64(least[1]))
-        for t in range(k):
-            made += here[t] * V[column, t]
-        bend = x / made / made if made > low else 0.0
-        ratio = x / max(made, low)
-        place = 0
-        for a in range(k):
-            slope[0, a] -= ratio * V[column, a]
-            weighted = bend * V[column, a]
-            for b in range(a + 1):
-                Q[0, place] += weighted * V[column, b]
-                place += 1
-    worst = 0.0
-    for t in range(k):
-        if v[t] > 0:
-            worst = max(worst, 1 - slope[0, t] / v[t])
+        h[t] = 1.0 if v[t] > 0 else 0.0
+        idle[t] = 0.0
+    best, exact, asked = np.inf, min(EXACT, tol), True
+    for sweep in range(max_sweeps):
+        loss = _model(W, entries, n, mass, v, h)
+        raised = not loss <= best + _SLACK * mass  # nor is it nan
+        if raised:
+            h[:] = kept
+            _model(W, entries, n, mass, v, h)
         else:
-            slope[0, t] = 0.0
-    if worst <= 1 + exact:
-        return False
-    enough[0] = INNER_SHARE * 10 * exact * mass
-    clipped_steps(Q, there, slope, enough, INNER_ROUNDS)
-    reach = 1.0
-    while reach >= SHORTEST:
-        gain = 0.0
+            best = loss
+            kept[:] = h
+        patient = sweep < _PATIENT
+        if sweep == 0 or raised or asked or (not patient and sweep % _EVERY == 0):
+            worst = _update(W, entries, n, v, h, sweep == 0 or raised)
+            if worst <= 1 + (exact if patient else tol):
+                break
+            idle[:] = 0.0
+            if sweep == 0 or raised:
+                continue
+        if sweep % _JOINT == _JOINT - 1:
+            _joint_step(W, entries, n, v, h)
+            continue
+        top = 0.0
         for t in range(k):
-            gain += reach * (here[t] - there[0, t]) * v[t]
-        for p in range(begin, end):
-            x, column, old, step = np.float64(data[p]), indices[p], 0.0, 0.0
-            for t in range(k):
-                old += here[t] * V[column, t]
-                step += (there[0, t] - here[t]) * V[column, t]
-            low = max(least[0] * x, np.float64(least[1]))
-            gain += x * np.log(max(old + reach * step, low) / max(old, low))
-        if gain >= 0:
-            for t in range(k):
-                h[t] = here[t] + reach * (there[0, t] - here[t])
-            return gain > 0
-        reach *= SHORTER
-    return False
+            if v[t] > 0 and (idle[t] == 0 or sweep % _IDLE == 0):
+                ratio = _component_step(W[t], entries, n, v[t], h, t)
+                top = max(top, ratio)
+                idle[t] = 1.0 if h[t] == 0 and ratio < 1 else 0.0
+        asked = top <= 1 + exact
+    else:
+        h[:] = kept
 
 
 @_compile
-def _log_ratios(data, first, q, m, least):
-    """Replace m modelled values p in q by ratios x / p; return the sum of x log p."""
-    total = 0.0
-    for j in range(m):
-        x = data[first + j]
-        p = max(q[j], max(least[0] * x, least[1]))
-        total += np.float64(x) * np.log(np.float64(p))
-        q[j] = x / p
-    return total
+def _model(W, entries, n, mass, v, h):
+    """Scale h to the sum of the row, set the modelled values, and return the divergence less constants."""
+    x, q, low = entries[0], entries[1], entries[2]
+    held = 0.0
+    for t in range(h.size):
+        held += h[t] * v[t]
+    for j in range(n):
+        q[j] = 0.0
+    for t in range(h.size):
+        h[t] *= mass / held
+        if h[t] > 0:
+            w = W[t]
+            for j in range(n):
+                q[j] += h[t] * w[j]
+    loss = 0.0
+    for j in range(n):
+        loss -= x[j] * np.log(max(q[j], low[j]))
+    return loss
 
 
 @_compile
-def _further(h, one, two, far, v, mass):
-    """Set ``far`` to the squared extrapolation of h, its update and the update of that."""
-    squares, bends = 0.0, 0.0
+def _update(W, entries, n, v, h, taken):
+    """Return the largest factor of the multiplicative update, which is made if ``taken``."""
+    x, q, low = entries[0], entries[1], entries[2]
+    worst = 0.0
     for t in range(h.size):
-        scale = v[t] / mass  # so that squares do not overflow
-        squares += ((one[t] - h[t]) * scale) ** 2
-        bends += ((two[t] - 2 * one[t] + h[t]) * scale) ** 2
-    reach = max(1.0, np.sqrt(squares / bends)) if bends > 0 else 1.0
-    for t in range(h.size):
-        ahead = h[t] + 2 * reach * (one[t] - h[t]) + reach**2 * (two[t] - 2 * one[t] + h[t])
-        far[t] = max(ahead, LEAST_LEFT * two[t])
+        if v[t] > 0:
+            w, slope = W[t], 0.0
+            for j in range(n):
+                slope += x[j] * w[j] / max(q[j], low[j])
+            worst = max(worst, slope / v[t])
+            if taken:
+                h[t] *= slope / v[t]
+    return worst
+
+
+@_compile
+def _component_step(w, entries, n, weight, h, t):
+    """Move component t towards its minimum, and the modelled values with it; return its factor before.
+
+    A step down may pass the minimum. One that ends at 0 is made again from there.
+    """
+    x, q, low = entries[0], entries[1], entries[2]
+    old, ratio = h[t], 0.0
+    for turn in range(2):
+        slope, bend = 0.0, 0.0
+        for j in range(n):
+            z = w[j] / max(q[j], low[j])
+            y = x[j] * z
+            slope += y
+            bend += y * z
+        if turn == 0:
+            ratio = slope / weight
+        if not bend > 0:
+            break
+        here = h[t]
+        h[t] = max(here + slope / bend * (slope / weight - 1), 0.0)
+        step = h[t] - here
+        if step == 0:
+            break
+        for j in range(n):
+            q[j] += step * w[j]
+        if h[t] > 0 or turn == 1 or old == 0:
+            break
+    return ratio
+
+
+@_compile
+def _joint_step(W, entries, n, v, h):
+    """Move all components that are not 0 by a Newton step; those that it would make negative become 0."""
+    x, q, low = entries[0], entries[1], entries[2]
+    free = np.flatnonzero(h > 0)
+    weighted, Q, slope = np.empty(n), np.empty((free.size, free.size)), np.empty(free.size)
+    size = 0.0
+    for a in range(free.size):
+        w = W[free[a]]
+        slope[a] = -v[free[a]]
+        for j in range(n):
+            z = w[j] / max(q[j], low[j])
+            slope[a] += x[j] * z
+            weighted[j] = x[j] * z / max(q[j], low[j])
+        for b in range(a + 1):
+            total, other = 0.0, W[free[b]]
+            for j in range(n):
+                total += weighted[j] * other[j]
+            Q[a, b] = Q[b, a] = total
+        size = max(size, Q[a, a])
+    if not 0 < size < np.inf:
+        return
+    for a in range(free.size):
+        Q[a, a] += _RIDGE * size
+    step = np.linalg.solve(Q, slope)
+    for a in range(free.size):
+        h[free[a]] = max(h[free[a]] + step[a], 0.0)
 
 
 @_compile
