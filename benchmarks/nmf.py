@@ -171,6 +171,26 @@ def minibatch(X: Any, n_epochs: int) -> None:
     )
 
 
+def transform(X: Any, repeat: int) -> None:
+    """Time the factors of new rows for a fixed basis, and how far each divergence is from the least."""
+    X, new = X[: X.shape[0] * 4 // 5], X[X.shape[0] * 4 // 5 :]
+    model = KLNMF(K, max_iter=20, tol=0).fit(X)
+    peer = NMF(K, beta_loss="kullback-leibler", solver="mu", init="random", max_iter=1).fit(X[:K])
+    peer.components_, peer.n_features_in_ = model.components_.copy(), X.shape[1]
+    model.transform(new[:2])  # compiles
+    print(f"\nFactors of {new.shape[0]:,} new rows, k = {K}, both with their own tolerances, one thread:")
+    print("seconds, and by how much of the rows' sum the divergence lies above ours")
+    least = divergence(new, model.transform(new), model.components_.T)
+    peers = {"scikit-learn, its tolerance": (200, 1e-4), "scikit-learn, 1,000 iterations": (1000, 0.0)}
+    for name, (rounds, tol) in {"KLNMF": (0, 0.0), **peers}.items():
+        peer.set_params(max_iter=rounds or 1, tol=tol)
+        call = peer.transform if rounds else model.transform
+        with pinned(1):
+            (seconds,) = best_of(1 if rounds else repeat, [partial(call, new)], 1)
+        above = (divergence(new, call(new), model.components_.T) - least) / new.sum()
+        print(f"{name:<30} {seconds:>8.2f} {above:>10.1e}")
+
+
 def acceleration(X: Any, repeat: int, n_iter: int = 200) -> None:
     """Time the plain updates, and the updates with extrapolation until they reach the same loss."""
     rows = as_rows(X)
@@ -309,7 +329,7 @@ def growth(repeat: int) -> None:
         print(f"{what:<28} {slope(sizes, seconds):.2f}   ({listed})")
 
 
-PARTS = ("iteration", "loss", "acceleration", "minibatch", "memory", "ssnmf", "growth")
+PARTS = ("iteration", "loss", "transform", "acceleration", "minibatch", "memory", "ssnmf", "growth")
 
 
 def main() -> None:
@@ -328,6 +348,7 @@ def main() -> None:
     print(f"{source}: {X.shape[0]:,} x {X.shape[1]:,}, {X.nnz:,} non-zeros; {os.cpu_count()} cores")
     run: dict[str, Callable[[], None]] = {
         "iteration": lambda: iteration(X, arguments.repeat),
+        "transform": lambda: transform(X, arguments.repeat),
         "loss": lambda: same_loss(X, 30),
         "acceleration": lambda: acceleration(X, arguments.repeat),
         "minibatch": lambda: minibatch(X, 3),
