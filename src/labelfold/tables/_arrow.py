@@ -124,8 +124,7 @@ def _from_pandas(X: Any) -> Any:
     """Return a DataFrame as an Arrow table; columns of mixed types become text."""
     pa = arrow()
     columns = []
-    for j in range(X.shape[1]):
-        column = X.iloc[:, j]
+    for _, column in X.items():  # noqa: PERF102 - of a DataFrame
         try:
             columns.append(pa.chunked_array(pa.Array.from_pandas(column)) if len(column) else pa.array([]))
         except (pa.ArrowException, TypeError, ValueError, OverflowError):

@@ -50,6 +50,14 @@ class ColumnStack(Packed, ColumnTransformer):
     _packed = ("_columns", "_transformer_to_input_indices", "feature_names_in_")
     _of_parts = ("transformers", "transformers_")
 
+    def _validate_column_callables(self, X: Any) -> None:
+        """Find the places of the columns; the base class searches the list of names for each of them."""
+        places = {name: j for j, name in enumerate(X.column_names)}
+        self._columns = [names for _, _, names in self.transformers]
+        self._transformer_to_input_indices = {
+            title: [places[name] for name in names] for title, _, names in self.transformers
+        }
+
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes, columns packed."""
         state = super().__getstate__()
