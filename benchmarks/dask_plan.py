@@ -6,12 +6,12 @@
 
 A pass takes
 
-    latency + n / workers (4 d / read + operations(d, k) / speed) + exchange / network
+    latency + n / workers (row + operations(d, k) / speed) + exchange / network
 
-seconds: the time of a pass over no data; that to read float32 rows from memory; that of the products; and that of
-the small arrays that each pass sends to the workers and fetches, which counts on a network only. The constants are
-measured on two workers of this machine with 400,000 x 200 values: the first two by sums of columns, the speeds by the
-median pass of each method.
+seconds: the time of a pass over no data; what each row costs whatever its width; that of its products, the reading of
+its values included; and that of the small arrays that each pass sends to the workers and fetches, which counts on a
+network only. The constants are measured on two workers of this machine: the latency by sums of columns of a few rows,
+the two others by the median pass of each method over 2,000,000 x 40 and 400,000 x 200 values.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.optimize import nnls
 
 import dask_workers as bench
 from labelfold.rows import as_rows
 
-WORKERS, ROWS, COLUMNS = 2, 400_000, 200
+WORKERS = 2
+SIZES = ((2_000_000, 40), (400_000, 200))  # on which the constants are measured
 
 
 class Kind(NamedTuple):
@@ -48,36 +50,40 @@ KINDS = {
 
 
 class Constants(NamedTuple):
-    """Seconds of an empty pass, bytes read a second, and operations a second of each kind, for one worker."""
+    """Seconds of an empty pass, and for one worker of a row and of an operation of each kind; the passes of a fit."""
 
     latency: float
-    read: float
-    speed: dict[str, float]
+    row: dict[str, float]
+    operation: dict[str, float]
     passes: dict[str, float]
 
     def of_a_pass(self, name: str, n: float, d: int, workers: int, network: float = np.inf) -> float:
         """Return the seconds of a pass."""
         kind = KINDS[name]
-        own = n / workers * (4 * d / self.read + kind.operations(d) / self.speed[name])
+        own = n / workers * (self.row[name] + kind.operations(d) * self.operation[name])
         return self.latency + own + 8 * kind.exchange(d) * np.log2(max(2, workers)) / network
 
 
 def calibrated(client: Any, counts: bench.Counts, jobs: list[bench.Job]) -> Constants:
     """Measure the constants on the workers of a client."""
-    y = bench.in_memory(ROWS, COLUMNS).y
-    none = as_rows(bench.on_workers(client, 64, COLUMNS, y[:64]).X)
-    data = bench.on_workers(client, ROWS, COLUMNS, y)
-    rows = as_rows(data.X)
-    latency = least(none.mean, 10)
-    read = (least(rows.mean, 5) - latency) * WORKERS / (4 * ROWS * COLUMNS)
-    speed, passes = {}, {}
-    for job in jobs:
-        run = bench.timed(job, data, {}, counts, 2)  # the first compiles
-        name = job.name.split(",")[0]
-        own = max(run.a_pass - latency - 4 * ROWS * COLUMNS * read / WORKERS, 1e-6)
-        speed[name] = ROWS / WORKERS * KINDS[name].operations(COLUMNS) / own
-        passes[name] = run.n_passes
-    return Constants(latency, 1 / read, speed, passes)
+    few = bench.on_workers(client, 64, SIZES[0][1], bench.classes(64))
+    latency = least(as_rows(few.X).mean, 10)
+    seconds: dict[str, list[float]] = {name: [] for name in KINDS}
+    passes = {}
+    for n, d in SIZES:
+        data = bench.on_workers(client, n, d, bench.classes(n))
+        with counts.watching(n):
+            for job in jobs:
+                run = bench.timed(job, data, {}, counts, 2)  # the first compiles
+                name = job.name.split(",")[0]
+                seconds[name].append(max(run.a_pass - latency, 1e-6) * WORKERS / n)
+                passes[name] = run.n_passes
+    row, operation = {}, {}
+    for name, kind in KINDS.items():
+        both = np.array([[1.0, kind.operations(d)] for _, d in SIZES])
+        scale = 1 / np.array(seconds[name])  # relative errors count
+        row[name], operation[name] = nnls(both * scale[:, None], np.ones(len(SIZES)))[0]
+    return Constants(latency, row, operation, passes)
 
 
 def least(run: Callable[[], Any], repeat: int) -> float:
@@ -121,7 +127,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--check", nargs="*", default=["1000000x200", "10000000x40"])
+    parser.add_argument("--check", nargs="*", default=["1000000x200", "10000000x40", "1000000x100"])
     parser.add_argument("--rows", type=float, default=1e9)
     parser.add_argument("--columns", type=int, default=1000)
     parser.add_argument("--workers", type=int, default=50)
@@ -132,11 +138,12 @@ def main() -> None:
     counts = bench.Counts()
     with bench.cluster(WORKERS) as client, bench.pinned(1):
         counts.address = client.scheduler.address
-        with counts.watching(ROWS):
-            found = calibrated(client, counts, jobs)
-        print(f"an empty pass: {found.latency * 1e3:.0f} ms; one worker reads {found.read / 1e9:.1f} GB/s")
-        for name, speed in found.speed.items():
-            print(f"{name:20}{speed / 1e9:8.1f} GFLOP/s on one worker, {found.passes[name]:.0f} passes")
+        found = calibrated(client, counts, jobs)
+        print(f"an empty pass: {found.latency * 1e3:.0f} ms; one worker:")
+        for name in KINDS:
+            speed = 1e-9 / max(found.operation[name], 1e-15)
+            costs = f"{found.row[name] * 1e9:6.0f} ns a row, {speed:6.1f} GFLOP/s"
+            print(f"{name:20}{costs}, {found.passes[name]:.0f} passes")
         for size in options.check:
             n, d = map(int, size.split("x"))
             check(client, counts, jobs, found, n, d)
