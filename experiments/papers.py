@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from common import RESULTS, Report, Results, parameter
 from nmf_alpha_tuned_report import write_compared
 from papers_parts import read
@@ -134,16 +136,24 @@ def pca_ls(page: Report, texts: Texts) -> list[Cell]:
             write_grid(
                 page, cells, "set", lambda cell: cell.dataset, lambda cell: cell.method, texts["digits"]
             )
-    ran = {cell.dataset for cell in own}
-    if left := [name for name in dict.fromkeys(cell.dataset for cell in paper) if name not in ran]:
-        page.text(
-            f"**Not run yet**, or for fewer than {read.FEWEST} draws: {', '.join(left)}. "
-            "`python experiments/subspace.py --parts library` adds them."
-        )
+    page.text("The library's choice less the paper's on the same draws, mean ± standard error:")
+    page.table(["set", "method", "gain"], _gains(own, paper))
     page.text("## Figures 3 and 4", texts["figures"])
     for number in (3, 4):
         page.text(f"![Figure {number}](../../experiments/results/subspace_figure_{number}.png)")
     return [*paper, *own, *whole]
+
+
+def _gains(own: list[Cell], paper: list[Cell]) -> list[tuple[str, str, str]]:
+    """Return the library's choice less the paper's by set and method: mean and standard error of the difference."""
+    known = {(cell.dataset, cell.method): cell.ours for cell in paper}
+    lines = []
+    for cell in own:
+        method = cell.method.split(",")[0]
+        gain = np.subtract(cell.ours, known[cell.dataset, method][: len(cell.ours)])
+        error = gain.std(ddof=1) / np.sqrt(len(gain))
+        lines.append((cell.dataset, method, f"{gain.mean():+.2f} ± {error:.2f}"))
+    return lines
 
 
 def nsdr(page: Report, texts: Texts) -> list[Cell]:
