@@ -31,9 +31,11 @@ from nmf_alpha_tuned_report import write_report
 # Supervision as multiples of the weight at which rows and directions sum to the same.
 MULTIPLES = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0)
 SHORT = MULTIPLES[:6]
+HIGH = (100.0, 30.0, 10.0, *MULTIPLES[:5], 0.0)
+PATHS = {("mnist", 0.01): HIGH}  # of a set and a C of the SVMs that give the directions; MULTIPLES otherwise
 OTHER_WEIGHTS = {"SSNMF": (0.01, 0.1, 1.0, 10.0), "LDA": (0.0001, 0.001, 0.01)}  # as in nmf_alpha.py
 # C of the SVMs that give the directions, and of the last SVM, for rows with a mean squared length of 1.
-FIRST = {"news": (0.01, 1.0), "mnist": (1.0, 100.0), "aviation": (0.01, 1.0)}
+FIRST = {"news": (0.01, 1.0), "mnist": (0.01, 1.0), "aviation": (0.01, 1.0)}
 COSTS = (0.1, 1.0, 10.0, 100.0)
 # Iterations of NMF and of fits without a path, which start where it does; of a step of a path; and of a step of a
 # joint path, of which an iteration makes ten passes.
@@ -144,7 +146,7 @@ def fitted(task: Task, cut: Split, job: Job, start: Any) -> Iterator[tuple[float
     known = X[: cut.n_labelled(job.percent)]
     C = (job.first or 1.0) / root_mean_square(known) ** 2
     options = {"C": C, "tol": 0.0, "corrected": False, **VARIANTS[job.method]}
-    multiples = SHORT if job.method.endswith(ENDS) else MULTIPLES
+    multiples = SHORT if job.method.endswith(ENDS) else PATHS.get((job.name, job.first), MULTIPLES)
     if job.method == "NMF-alpha, no path":
         for multiple in multiples:
             yield multiple, labelfold.NMFAlpha(job.k, **options, max_iter=START).path(X, y, [multiple])[0]
