@@ -235,11 +235,15 @@ class DeviceBlock(Block):
         product = ArrayTerm(self._transposed(H))
         if self.center is None:
             return product
-        return Together(partial(_unshift, center=self.full_center), product, by_runs(self.xp, sums, H))
+        return Together(partial(_unshift, center=self.full_center), product, self._row_sums(H))
 
     def _transposed(self, H: Any) -> Any:
         """Return the stored rows' X'H in float64."""
         return by_runs(self.xp, products, self.stored, H)
+
+    def _row_sums(self, H: Any) -> Any:
+        """Return the sum of the rows of H in float64."""
+        return by_runs(self.xp, sums, H)
 
     def inner(self, A: Any, B: Any = None) -> Any:
         """Return A'A, or A'B, in float64."""
