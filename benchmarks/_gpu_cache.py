@@ -1,4 +1,4 @@
-"""The speed at which a GPU reads what lies in its cache."""
+"""The speed at which a GPU reads what lies in the cache that all its processors share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _read(X, out, size, BLOCK: tl.constexpr):
     lane = tl.arange(0, BLOCK)
     total = tl.zeros((BLOCK,), tl.float32)
     for first in range(0, size, BLOCK):
-        total += tl.load(X + (program * BLOCK + first) % size + lane)
+        total += tl.load(X + (program * BLOCK + first) % size + lane, cache_modifier=".cg")
     tl.store(out + program, tl.sum(total, axis=0))
 
 

@@ -14,9 +14,9 @@ arrays with an entry for each row that a pass has to read or write, such as the 
 those of the method: where rows are placed by Newton's steps or by small systems, of as many as there were.
 
 Of a sparse tensor the bytes of X are its values, columns and ends. Each entry also takes a row of a narrow matrix, k
-numbers in a product with X or X': these come from the cache where the matrix fits it. So a third bound is all of these
-bytes over the speed at which the device reads from its cache, measured first too. "bare" is the ratio to the floor
-without them.
+numbers in a product with X or with X', and its floor counts these bytes too. They come from the cache that all
+processors share where the matrix fits it, faster than a copy: "cached" is the ratio to a floor that counts them at
+the speed of that cache, measured first too, and "bare" the ratio to one without them.
 
 "passes" is the time spent in passes, "labels" that of reading y, and "other" what is left: small algebra, random
 numbers and results on the host. The ratio is passes over floor.
@@ -296,15 +296,15 @@ class Run(NamedTuple):
     passes: float
     n_passes: float
     floor: float
-    bare: float
+    others: tuple[float, ...] = ()
 
     def line(self, name: str) -> str:
         """Return the run as a line of the table."""
         other = self.total - self.labels - self.passes
         seconds = (self.total, self.labels, other, self.passes, self.floor)
         columns = "".join(f"{value:9.4f}" for value in seconds)
-        ratios = f"{self.passes / self.floor:7.1f}{self.n_passes:6.1f}"
-        return f"{name:28}{columns}{ratios}" + f"{self.passes / self.bare:7.1f}" * (self.bare < self.floor)
+        others = "".join(f"{self.passes / floor:8.1f}" for floor in self.others)
+        return f"{name:28}{columns}{self.passes / self.floor:7.1f}{self.n_passes:6.1f}{others}"
 
 
 def timed(job: Job, X: Any, y: np.ndarray, clock: Clock, speeds: Speeds) -> Run:
@@ -317,9 +317,11 @@ def timed(job: Job, X: Any, y: np.ndarray, clock: Clock, speeds: Speeds) -> Run:
     done = (X.shape[0], entries, clock.n_passes, clock.n_steps())
     n_bytes = (size * job.reads + 4 * X.shape[0] * job.width) * clock.n_passes
     bare = floor = max(n_bytes / speeds.copy, job.operations(*done) / speeds.product)
+    others: tuple[float, ...] = ()
     if X.layout != torch.strided:
-        floor = max(bare, (n_bytes + 4 * job.gathers(*done)) / speeds.cache)
-    return Run(total, clock.labels, clock.passes, clock.n_passes, floor, bare)
+        n_bytes += 4 * job.gathers(*done)
+        floor, others = max(bare, n_bytes / speeds.copy), (max(bare, n_bytes / speeds.cache), bare)
+    return Run(total, clock.labels, clock.passes, clock.n_passes, floor, others)
 
 
 def peers(X: Any, y: np.ndarray) -> list[tuple[str, Callable[[], Any]]]:
@@ -375,7 +377,7 @@ def main() -> None:
     print(f"{n:,} x {d:,} float32 on {name}: copies at {speeds.copy / 1e12:.2f} TB/s, products at ", end="")
     print(f"{speeds.product / 1e12:.1f} TFLOP/s, the cache read at {speeds.cache / 1e12:.1f} TB/s")
     titles = f"{'':28}{'total':>9}{'labels':>9}{'other':>9}{'passes':>9}{'floor':>9}{'ratio':>7}{'n':>6}"
-    print(titles + f"{'bare':>7}" * is_sparse)
+    print(titles + f"{'cached':>8}{'bare':>8}" * is_sparse)
     if is_sparse:
         print(f"{options.entries} entries a row")
     print(f"X'H of float32 rows, largest relative error beside float64: {lost_digits(X):.1e}")

@@ -24,7 +24,7 @@ def entries(dtype=np.float32, seed=0):
     rng = np.random.default_rng(seed)
     X = np.where(rng.random((N, D)) < 0.06, rng.standard_normal((N, D)) + 0.5, 0.0)
     X[7], X[:, 5] = 0, 0
-    X[:, 11] = (1000 if dtype == np.float32 else 10) + rng.standard_normal(N)
+    X[:, 11] = (1000 if dtype == np.float32 else 1) + rng.standard_normal(N)
     return X.astype(dtype)
 
 

@@ -28,7 +28,7 @@ def place_entries(X: Block, V: Any, v: Any, fit: Any, tol: float, max_rounds: in
     whole = xp.sum(v)
     even = (mass / xp.where(whole > 0, whole, xp.ones_like(whole)))[:, None] * xp.ones_like(v)[None, :]
     mass = xp.where(mass > 0, mass, xp.ones_like(mass))
-    rows, bounds = aligned(V), xp.asarray(floor(V.dtype), dtype=V.dtype, device=V.device)
+    rows, bounds = aligned(V), loops.bounds_of(floor(V.dtype), V.dtype, V.device)
 
     def system(index: Any, H: Any) -> Any:
         return loops.newton_system(entries, index, H, rows, bounds)

@@ -11,6 +11,7 @@ With P = H V' held above a floor and R = X / P, which is 0 where X is.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -61,7 +62,7 @@ def _ratios(
 
 @triton.jit
 def _newton_system(
-    values, index, ends, chosen, H, V, bounds, out, logs, Q, m, n, k,
+    values, index, ends, chosen, H, V, bounds, out, logs, Q, m, n, d, k,
     INDEXED: tl.constexpr, STRIDE: tl.constexpr, ENTRIES: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
     number = tl.program_id(0).to(tl.int64)
@@ -72,6 +73,9 @@ def _newton_system(
     begin, end = tl.load(ends + row).to(tl.int64), tl.load(ends + row + 1).to(tl.int64)
     h = tl.load(H + part.to(tl.int64) * n + row, mask=part < k, other=0.0)
     share, lowest = tl.load(bounds), tl.load(bounds + 1)
+    # Entries are about so much larger than their model, which is spread over all columns. Without this factor, the
+    # logarithms of all steps would have a large constant part, and fewer digits for what differs.
+    usual = (end - begin).to(tl.float32) / d
     total = tl.zeros((ENTRIES, K), tl.float32)
     loss = tl.zeros((ENTRIES,), tl.float32)
     curve = tl.zeros((K, K), tl.float32)
@@ -85,7 +89,7 @@ def _newton_system(
         bound = tl.maximum(x * share, lowest)
         inverse = 1.0 / tl.maximum(p, bound)
         r = x * inverse
-        loss += x * tl.log(tl.where(x > 0, r, 1.0))
+        loss += x * tl.log(tl.where(x > 0, r * usual, 1.0))
         total += r[:, None] * v
         # What no component can make has no curvature.
         w = tl.where(p > bound, r * inverse, 0.0)
@@ -120,14 +124,19 @@ def _over(
     out = torch.empty((m, k), dtype=B.dtype, device=B.device)
     losses = torch.empty(m, dtype=B.dtype, device=B.device)
     _ratios[(triton.cdiv(m, sizes["ROWS"]),)](
-        entries.values, entries.index, ends, which, own, B, torch.tensor(floor, dtype=B.dtype, device=B.device),
-        out, losses, m, k, LOSS=with_loss, STRIDE=B.shape[1], **sizes,
+        entries.values, entries.index, ends, which, own, B, bounds_of(floor, B.dtype, B.device), out, losses, m, k, LOSS=with_loss, STRIDE=B.shape[1], **sizes,
     )  # fmt: skip
     return out, losses
 
 
+@cache
+def bounds_of(floor: tuple[float, float], dtype: Any, device: Any) -> Any:
+    """Return the two parts of the floor of P on the device: in float64 they are too small for a loop's argument."""
+    return torch.tensor(floor, dtype=dtype, device=device)
+
+
 def newton_system(entries: Entries, index: Any, H: Any, V: Any, bounds: Any) -> tuple[Any, Any, Any]:
-    """Return R V (k, m), the sums of x log r (m,) and the matrices V' diag(R / P) V for some rows of X.
+    """Return R V (k, m), sums of x log r (m,) up to a constant of each row, and V' diag(R / P) V for some rows of X.
 
     ``index`` says which rows those are, None all; H (k, n) is that of all rows, V is aligned. The matrices (k (k + 1)
     / 2, m) are lower triangles, a row after the other. ``bounds`` are the two parts of the floor of P.
@@ -139,7 +148,7 @@ def newton_system(entries: Entries, index: Any, H: Any, V: Any, bounds: Any) -> 
     Q = torch.empty((k * (k + 1) // 2, m), dtype=H.dtype, device=H.device)
     _newton_system[(m,)](
         entries.values, entries.index, entries.ends, H if index is None else index, H, V, bounds, out, logs, Q,
-        m, n, k, INDEXED=index is not None, STRIDE=V.shape[1], ENTRIES=_SYSTEM_ENTRIES,
+        m, n, V.shape[0], k, INDEXED=index is not None, STRIDE=V.shape[1], ENTRIES=_SYSTEM_ENTRIES,
         K=max(16, triton.next_power_of_2(k)), num_warps=1,
     )  # fmt: skip
     return out, logs, Q

@@ -83,7 +83,7 @@ class DeviceBlock(Block):
             self._stored, self.xp, **{**{name: getattr(self, name) for name in names}, **changes}
         )
 
-    @property
+    @cached_property
     def full_center(self) -> Any:
         """The centre in float64, with what its own dtype leaves out."""
         center = wide(self.xp, self.center)
@@ -235,15 +235,11 @@ class DeviceBlock(Block):
         product = ArrayTerm(self._transposed(H))
         if self.center is None:
             return product
-        return Together(partial(_unshift, center=self.full_center), product, self._row_sums(H))
+        return Together(partial(_unshift, center=self.full_center), product, by_runs(self.xp, sums, H))
 
     def _transposed(self, H: Any) -> Any:
         """Return the stored rows' X'H in float64."""
         return by_runs(self.xp, products, self.stored, H)
-
-    def _row_sums(self, H: Any) -> Any:
-        """Return the sum of the rows of H in float64."""
-        return by_runs(self.xp, sums, H)
 
     def inner(self, A: Any, B: Any = None) -> Any:
         """Return A'A, or A'B, in float64."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from labelfold.rows._block_sums import unshift_squares
-from labelfold.rows._sums import ArrayTerm, Term, Together
+from labelfold.rows._sums import ArrayTerm, Term
 from labelfold.rows.adapters._device_blocks import DeviceBlock, DeviceTriangle
 from labelfold.rows.adapters._device_copies import plain, to_host
 from labelfold.rows.adapters._device_sums import wide
@@ -152,7 +151,9 @@ class DeviceSparseBlock(DeviceBlock):
         return self._stored
 
     def _look(self) -> None:
-        if self.watch is not None:
+        if self.watch is not None and self._stored.is_looped:
+            self.watch.note(self._stored.values)
+        elif self.watch is not None:
             self.watch.look()
 
     @cached_property
@@ -187,8 +188,19 @@ class DeviceSparseBlock(DeviceBlock):
             return self._transposed(H[:, None])[:, 0]
         return loops.gathered(self._stored.by_columns, H)
 
-    def _row_sums(self, H: Any) -> Any:
-        return self.xp.sum(wide(self.xp, H), axis=0) if self._stored.is_looped else super()._row_sums(H)
+    def t(self, H: Any) -> Term:
+        """Return X'H; on a GPU its part that comes of the centre is subtracted there."""
+        if not self._stored.is_looped:
+            return super().t(H)
+        H = self._like(H)
+        if self.weights is not None:
+            weights = self._like(self.weights)
+            H = H * (weights if H.ndim == 1 else weights[:, None])
+        product = self._transposed(H)
+        if self.center is not None:
+            sums = self.xp.sum(H, axis=0, dtype=self.xp.float64)
+            product = product - (self.full_center * sums if H.ndim == 1 else self.full_center[:, None] * sums)
+        return ArrayTerm(product)
 
     def _column_sums(self) -> Any:
         if not self._stored.is_looped:
@@ -211,8 +223,10 @@ class DeviceSparseBlock(DeviceBlock):
         squares = loops.gathered(self._stored.by_columns, weights[:, None], squared=True)[:, 0]
         if self.center is None:
             return squares
-        finish = partial(unshift_squares, center=to_host(self.full_center))
-        return Together(finish, squares, self._transposed(weights), self.xp.sum(weights))
+        a = self.full_center
+        return self.xp.clip(
+            squares - 2 * a * self._transposed(weights) + a**2 * self.xp.sum(weights), min=0.0
+        )
 
     def sq(self) -> Any:
         """Return the squared norm of each row."""

@@ -65,6 +65,11 @@ class DeviceSparseRows(DeviceRows):
         self._flipped.clear()
         super()._take_less()
 
+    def note(self, H: Any) -> None:
+        """Take note of the sum of all values, in the first pass: it is finite only where they are."""
+        if not self._noted:
+            super().note(self._values)
+
     def look(self) -> None:
         """Check that all values are finite, unless that has been done."""
         if self._is_finite:

@@ -25,6 +25,8 @@ import triton.language as tl
 PIECE = 1024
 # Numbers of the narrow matrix that a program has at a time, the entries of a row among them, and its warps.
 TILE, ENTRIES, WARPS = 4096, 8, 2
+# Runs of a program that takes no narrow matrix.
+_FOLDED = 128
 # The most columns of the narrow matrix for one program; and of these a multiple of so many is read at once.
 _WIDEST, _AT_ONCE = 32, 8
 
@@ -89,9 +91,7 @@ def _gathered(
 
 
 @triton.jit
-def _summed(
-    values, ends, out, m, k, SQUARED: tl.constexpr, ROWS: tl.constexpr, ENTRIES: tl.constexpr, K: tl.constexpr
-):
+def _summed(values, ends, out, m, k, ROWS: tl.constexpr, ENTRIES: tl.constexpr, K: tl.constexpr):
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     part = tl.arange(0, K)
     begin, end, longest = run_ends(ends, row, m)
@@ -99,23 +99,32 @@ def _summed(
     for first in range(0, longest, ENTRIES):
         at = begin[:, None] + (first + tl.arange(0, ENTRIES))[None, :]
         there = (at < end[:, None])[:, :, None] & (part < k)[None, None, :]
-        x = tl.load(values + at[:, :, None] * k + part[None, None, :], mask=there, other=0.0).to(tl.float64)
-        total += x * x if SQUARED else x
+        total += tl.load(values + at[:, :, None] * k + part[None, None, :], mask=there, other=0.0)
     known = (row < m)[:, None] & (part < k)[None, :]
     tl.store(out + row[:, None] * k + part[None, :], tl.sum(total, axis=1), mask=known)
 
 
 @triton.jit
-def _least(values, ends, out, m, d, ROWS: tl.constexpr, ENTRIES: tl.constexpr):
+def _folded(
+    values, ends, out, m, d,
+    LEAST: tl.constexpr, SQUARED: tl.constexpr, ROWS: tl.constexpr, ENTRIES: tl.constexpr,
+):  # fmt: skip
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     begin, end, longest = run_ends(ends, row, m)
-    smallest = tl.full((ROWS, ENTRIES), float("inf"), values.dtype.element_ty)
+    nothing: tl.constexpr = float("inf") if LEAST else 0.0
+    total = tl.full((ROWS, ENTRIES), nothing, out.dtype.element_ty)
     for first in range(0, longest, ENTRIES):
         at = begin[:, None] + (first + tl.arange(0, ENTRIES))[None, :]
-        x = tl.load(values + at, mask=at < end[:, None], other=float("inf"))
-        smallest = tl.minimum(smallest, x)
-    found = tl.min(smallest, axis=1)
-    found = tl.where(end - begin < d, tl.minimum(found, 0.0), found)
+        x = tl.load(values + at, mask=at < end[:, None], other=nothing).to(out.dtype.element_ty)
+        if LEAST:
+            total = tl.minimum(total, x)
+        else:
+            total += x * x if SQUARED else x
+    if LEAST:
+        found = tl.min(total, axis=1)
+        found = tl.where(end - begin < d, tl.minimum(found, 0.0), found)
+    else:
+        found = tl.sum(total, axis=1)
     tl.store(out + row, found, mask=row < m)
 
 
@@ -134,7 +143,7 @@ def gathered(
     ``single`` adds up in the dtype of B, which is enough where runs are short and nothing is subtracted.
     """
     k = B.shape[1]
-    B, sizes = aligned(B), tiles(k)
+    B, sizes = aligned(B), tiles(k, itemsize=B.element_size())
     single = single and shifts is None and entries.pieces is None
     ends = entries.ends if entries.pieces is None else entries.pieces[0]
     m = ends.shape[0] - 1
@@ -149,34 +158,35 @@ def gathered(
 
 
 def whole_runs(sums: Any, entries: Entries) -> Any:
-    """Return the sums of runs from those of their pieces."""
+    """Return the sums of runs (., k) from those of their pieces, in float64."""
     assert entries.pieces is not None
-    return _sums(sums, entries.pieces[1])
+    m, k = entries.ends.shape[0] - 1, sums.shape[1]
+    out = torch.empty((m, k), dtype=torch.float64, device=sums.device)
+    sizes = tiles(k, triton.next_power_of_2(k), sums.element_size())
+    _summed[(triton.cdiv(m, sizes["ROWS"]),)](sums, entries.pieces[1], out, m, k, **sizes)
+    return out
 
 
 def summed(entries: Entries, *, squared: bool = False) -> Any:
     """Return the sum of each run's entries, or of their squares, in float64."""
     ends = entries.ends if entries.pieces is None else entries.pieces[0]
-    sums = _sums(entries.values[:, None], ends, squared=squared)
-    return (sums if entries.pieces is None else whole_runs(sums, entries))[:, 0]
-
-
-def _sums(values: Any, ends: Any, *, squared: bool = False) -> Any:
-    """Return the sums of runs of rows of a matrix (., k)."""
-    m, k = ends.shape[0] - 1, values.shape[1]
-    sizes = {**tiles(k), "K": triton.next_power_of_2(k)}
-    sizes["ROWS"] = max(1, TILE // (sizes["ENTRIES"] * sizes["K"]))
-    out = torch.empty((m, k), dtype=torch.float64, device=values.device)
-    _summed[(triton.cdiv(m, sizes["ROWS"]),)](values, ends, out, m, k, SQUARED=squared, **sizes)
-    return out
+    sums = _fold(entries.values, ends, torch.float64, SQUARED=squared)
+    return sums if entries.pieces is None else whole_runs(sums[:, None], entries)[:, 0]
 
 
 def least(entries: Entries, d: int) -> Any:
     """Return the smallest entry of each row of d columns, where entries that are not stored are 0."""
-    m, sizes = entries.ends.shape[0] - 1, tiles(1)
-    out = torch.empty(m, dtype=entries.values.dtype, device=entries.values.device)
-    del sizes["K"]
-    _least[(triton.cdiv(m, sizes["ROWS"]),)](entries.values, entries.ends, out, m, d, **sizes)
+    return _fold(entries.values, entries.ends, entries.values.dtype, d, LEAST=True)
+
+
+def _fold(
+    values: Any, ends: Any, dtype: Any, d: int = 0, *, LEAST: bool = False, SQUARED: bool = False
+) -> Any:
+    m = ends.shape[0] - 1
+    out = torch.empty(m, dtype=dtype, device=values.device)
+    _folded[(triton.cdiv(m, _FOLDED),)](
+        values, ends, out, m, d, LEAST=LEAST, SQUARED=SQUARED, ROWS=_FOLDED, ENTRIES=ENTRIES, num_warps=WARPS
+    )
     return out
 
 
@@ -187,11 +197,11 @@ def aligned(B: Any) -> Any:
     return (torch.nn.functional.pad(B, (0, stride - k)) if stride > k else B).contiguous()
 
 
-def tiles(k: int, widest: int = _WIDEST) -> dict[str, Any]:
+def tiles(k: int, widest: int = _WIDEST, itemsize: int = 4) -> dict[str, Any]:
     """Return what a loop over entries is compiled for, where the narrow matrix has k columns."""
     K = min(widest, triton.next_power_of_2(k))
-    rows = max(1, TILE // (ENTRIES * K))
-    return {"ROWS": min(rows, 128), "ENTRIES": ENTRIES, "K": K, "num_warps": WARPS}
+    rows = max(1, TILE * 4 // (itemsize * ENTRIES * K))
+    return {"ROWS": min(rows, _FOLDED), "ENTRIES": ENTRIES, "K": K, "num_warps": WARPS}
 
 
 def columns_of(values: Any, columns: Any, ends: Any, d: int) -> Entries:
