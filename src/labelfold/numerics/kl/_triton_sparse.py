@@ -124,7 +124,8 @@ def _over(
     out = torch.empty((m, k), dtype=B.dtype, device=B.device)
     losses = torch.empty(m, dtype=B.dtype, device=B.device)
     _ratios[(triton.cdiv(m, sizes["ROWS"]),)](
-        entries.values, entries.index, ends, which, own, B, bounds_of(floor, B.dtype, B.device), out, losses, m, k, LOSS=with_loss, STRIDE=B.shape[1], **sizes,
+        entries.values, entries.index, ends, which, own, B, bounds_of(floor, B.dtype, B.device), out, losses,
+        m, k, LOSS=with_loss, STRIDE=B.shape[1], **sizes,
     )  # fmt: skip
     return out, losses
 

@@ -119,10 +119,13 @@ class DeviceRows(LocalRows):
         if not (isinstance(value, np.ndarray) and value.dtype.kind in "fiub"):
             return value
         value = super().share(value)
-        # In column order: the products X @ M with a narrow M read each column contiguously.
-        there = self._to_device(value.T).T if value.ndim == 2 else self._to_device(value)
+        there = self._shared(value)
         self._at_hand[id(there)] = value
         return there
+
+    def _shared(self, value: np.ndarray) -> Any:
+        # In column order: the products X @ M with a narrow M read each column contiguously.
+        return self._to_device(value.T).T if value.ndim == 2 else self._to_device(value)
 
     def put(self, a: Any) -> Any:
         """Return a row-aligned array on the device."""
