@@ -11,9 +11,15 @@ The floor of a method is the larger of bytes over copy speed and operations over
 measured first. Bytes are those of X, as often as the method's passes read it: twice where a pass multiplies by X and
 then by X', since X is larger than any cache (of few columns the loops read it once, below this floor); and those of
 arrays with an entry for each row that a pass has to read or write, such as the places of the rows. Operations are
-those of the method: where rows are placed by Newton's steps or by small systems, of as many as there were. "passes"
-is the time spent in passes, "labels" that of reading y, and "other" what is left: small algebra, random numbers and
-results on the host. The ratio is passes over floor.
+those of the method: where rows are placed by Newton's steps or by small systems, of as many as there were.
+
+Of a sparse tensor the bytes of X are its values, columns and ends. Each entry also takes a row of a narrow matrix, k
+numbers in a product with X or with X', and its floor counts these bytes too. They come from the cache that all
+processors share where the matrix fits it, faster than a copy: "cached" is the ratio to a floor that counts them at
+the speed of that cache, measured first too, and "bare" the ratio to one without them.
+
+"passes" is the time spent in passes, "labels" that of reading y, and "other" what is left: small algebra, random
+numbers and results on the host. The ratio is passes over floor.
 """
 
 from __future__ import annotations
@@ -48,6 +54,7 @@ class Speeds(NamedTuple):
 
     copy: float
     product: float
+    cache: float
 
 
 class Clock:
@@ -100,12 +107,17 @@ class Clock:
         """Count Newton's steps, and the small systems of least squares with bounds, of all rows."""
         from labelfold.numerics import _triton_pivots as pivots
         from labelfold.numerics.kl import _triton_loops as loops
+        from labelfold.numerics.kl import _triton_sparse as entry_loops
 
-        newton, solve = loops.newton_system, pivots.nonnegative_rows
+        newton, solve, of_entries = loops.newton_system, pivots.nonnegative_rows, entry_loops.newton_system
 
         def counted_newton(X: Any, index: Any, *args: Any, **options: Any) -> Any:
             self.steps += len(X if index is None else index)
             return newton(X, index, *args, **options)
+
+        def counted_entries(entries: Any, index: Any, H: Any, *args: Any) -> Any:
+            self.steps += H.shape[1] if index is None else len(index)
+            return of_entries(entries, index, H, *args)
 
         def counted_systems(*args: Any, **options: Any) -> Any:
             H, systems = solve(*args, **options)
@@ -113,6 +125,7 @@ class Clock:
             return H, systems
 
         patches.enter_context(patch.object(loops, "newton_system", counted_newton))
+        patches.enter_context(patch.object(entry_loops, "newton_system", counted_entries))
         patches.enter_context(patch.object(pivots, "nonnegative_rows", counted_systems))
 
     def n_steps(self) -> int:
@@ -153,7 +166,8 @@ def stored(X: Any) -> tuple[int, float]:
     """Return the bytes of X, and the entries of a row."""
     if X.layout == torch.strided:
         return X.nbytes, X.shape[1]
-    return X.values().nbytes + X.col_indices().nbytes, X.values().shape[0] / X.shape[0]
+    parts = X.values(), X.col_indices(), X.crow_indices()
+    return sum(part.nbytes for part in parts), X.values().shape[0] / X.shape[0]
 
 
 def measured(X: Any, clock: Clock) -> Speeds:
@@ -162,7 +176,13 @@ def measured(X: Any, clock: Clock) -> Speeds:
     copy = least(lambda: there.copy_(X), clock)
     part = X[: 1 << 18]
     product = least(lambda: part.T @ part, clock)
-    return Speeds(2 * X.nbytes / copy, 2 * part.shape[0] * X.shape[1] ** 2 / product)
+    cache = np.inf
+    if clock.device == "cuda":
+        from _gpu_cache import reader
+
+        read, n_bytes = reader()
+        cache = n_bytes / least(read, clock)
+    return Speeds(2 * X.nbytes / copy, 2 * part.shape[0] * X.shape[1] ** 2 / product, cache)
 
 
 def least(run: Callable[[], Any], clock: Clock, repeat: int = 3) -> float:
@@ -177,7 +197,8 @@ def least(run: Callable[[], Any], clock: Clock, repeat: int = 3) -> float:
 class Job(NamedTuple):
     """A fit or a transform: what to run, reads of X a pass, and operations (n, d, passes, steps or systems).
 
-    ``width`` is how many further numbers a row has that a pass reads or writes.
+    ``width`` is how many further numbers a row has that a pass reads or writes. ``gathers`` is how many numbers of
+    narrow matrices the entries of a sparse tensor take, with the arguments of ``operations``.
     """
 
     name: str
@@ -185,9 +206,10 @@ class Job(NamedTuple):
     reads: int
     width: int
     operations: Callable[[int, int, float, int], float]
+    gathers: Callable[[int, int, float, int], float] = lambda n, d, p, s: 0.0
 
 
-def jobs(models: dict[str, Any]) -> list[Job]:
+def jobs(models: dict[str, Any], columns: int) -> list[Job]:
     """Return the jobs; fits store their models for the transforms after them."""
 
     def fit(name: str, model: Any, n_labelled: int | None = None) -> Callable:
@@ -201,6 +223,7 @@ def jobs(models: dict[str, Any]) -> list[Job]:
         return lambda X, y: models[name].transform(X)
 
     k, c = PARTS, CLASSES
+    sketch = min(c + 64, columns)
     pair = k * (k + 1) / 2
     twenty = {"max_iter": 20, "tol": 0}
     return [
@@ -210,7 +233,8 @@ def jobs(models: dict[str, Any]) -> list[Job]:
             fit("LDA iterations", LDA(max_gram_bytes=0, tol=1e-4)),
             2,
             0,
-            lambda n, d, p, s: 4 * n * d * (c * (p - 1) + min(c + 64, d)),  # one pass sketches a preconditioner
+            lambda n, d, p, s: 4 * n * d * (c * (p - 1) + sketch),  # one pass sketches a preconditioner
+            lambda n, d, p, s: 2 * n * d * (c * (p - 1) + sketch),
         ),
         Job("PCALS(8)", fit("PCALS", PCALS(8), LABELLED), 1, 0, lambda n, d, p, s: 2 * n * d * d),
         Job(
@@ -219,6 +243,7 @@ def jobs(models: dict[str, Any]) -> list[Job]:
             2,
             0,
             lambda n, d, p, s: 4 * n * d * 10 * p,
+            lambda n, d, p, s: 2 * n * d * 10 * p,
         ),
         Job(
             "KLNMF(16), 20 iterations",
@@ -226,6 +251,7 @@ def jobs(models: dict[str, Any]) -> list[Job]:
             2,
             3 * k,
             lambda n, d, p, s: 8 * n * d * k * (20 + 12 / 8),  # 12 iterations on an eighth of the rows come first
+            lambda n, d, p, s: 2 * n * d * k * (20 + 12 / 8),
         ),
         Job(
             "SSNMF(16), 20 iterations",
@@ -233,14 +259,23 @@ def jobs(models: dict[str, Any]) -> list[Job]:
             2,
             2 * k,
             lambda n, d, p, s: 4 * n * d * k * p,
+            lambda n, d, p, s: 2 * n * d * k * p,
         ),
-        Job("LDA.transform", transform("LDA"), 1, c - 1, lambda n, d, p, s: 2 * n * d * c),
+        Job(
+            "LDA.transform",
+            transform("LDA"),
+            1,
+            c - 1,
+            lambda n, d, p, s: 2 * n * d * c,
+            lambda n, d, p, s: n * d * (c - 1),
+        ),
         Job(
             "SSNMF.transform",
             transform("SSNMF"),
             1,
             k,
             lambda n, d, p, s: 2 * n * d * k + (k**3 / 3 + 4 * k**2) * s,  # a system: factors, solution, gradient
+            lambda n, d, p, s: n * d * k,
         ),
         Job(
             "KLNMF.transform",
@@ -248,6 +283,7 @@ def jobs(models: dict[str, Any]) -> list[Job]:
             1,
             k,
             lambda n, d, p, s: 2 * d * (2 * k * n + (2 * k + pair) * s),
+            lambda n, d, p, s: d * k * (n + s),
         ),
     ]  # fmt: skip
 
@@ -260,13 +296,15 @@ class Run(NamedTuple):
     passes: float
     n_passes: float
     floor: float
+    others: tuple[float, ...] = ()
 
     def line(self, name: str) -> str:
         """Return the run as a line of the table."""
         other = self.total - self.labels - self.passes
         seconds = (self.total, self.labels, other, self.passes, self.floor)
         columns = "".join(f"{value:9.4f}" for value in seconds)
-        return f"{name:28}{columns}{self.passes / self.floor:7.1f}{self.n_passes:6.1f}"
+        others = "".join(f"{self.passes / floor:8.1f}" for floor in self.others)
+        return f"{name:28}{columns}{self.passes / self.floor:7.1f}{self.n_passes:6.1f}{others}"
 
 
 def timed(job: Job, X: Any, y: np.ndarray, clock: Clock, speeds: Speeds) -> Run:
@@ -276,10 +314,14 @@ def timed(job: Job, X: Any, y: np.ndarray, clock: Clock, speeds: Speeds) -> Run:
     job.run(X, y)
     total = clock.wait() - start
     size, entries = stored(X)
-    operations = job.operations(X.shape[0], entries, clock.n_passes, clock.n_steps())
+    done = (X.shape[0], entries, clock.n_passes, clock.n_steps())
     n_bytes = (size * job.reads + 4 * X.shape[0] * job.width) * clock.n_passes
-    floor = max(n_bytes / speeds.copy, operations / speeds.product)
-    return Run(total, clock.labels, clock.passes, clock.n_passes, floor)
+    bare = floor = max(n_bytes / speeds.copy, job.operations(*done) / speeds.product)
+    others: tuple[float, ...] = ()
+    if X.layout != torch.strided:
+        n_bytes += 4 * job.gathers(*done)
+        floor, others = max(bare, n_bytes / speeds.copy), (max(bare, n_bytes / speeds.cache), bare)
+    return Run(total, clock.labels, clock.passes, clock.n_passes, floor, others)
 
 
 def peers(X: Any, y: np.ndarray) -> list[tuple[str, Callable[[], Any]]]:
@@ -333,19 +375,22 @@ def main() -> None:
     n, d = shape
     name = torch.cuda.get_device_name() if options.device == "cuda" else "the host"
     print(f"{n:,} x {d:,} float32 on {name}: copies at {speeds.copy / 1e12:.2f} TB/s, products at ", end="")
-    print(f"{speeds.product / 1e12:.1f} TFLOP/s")
-    print(f"{'':28}{'total':>9}{'labels':>9}{'other':>9}{'passes':>9}{'floor':>9}{'ratio':>7}{'n':>6}")
+    print(f"{speeds.product / 1e12:.1f} TFLOP/s, the cache read at {speeds.cache / 1e12:.1f} TB/s")
+    titles = f"{'':28}{'total':>9}{'labels':>9}{'other':>9}{'passes':>9}{'floor':>9}{'ratio':>7}{'n':>6}"
+    print(titles + f"{'cached':>8}{'bare':>8}" * is_sparse)
     if is_sparse:
         print(f"{options.entries} entries a row")
     print(f"X'H of float32 rows, largest relative error beside float64: {lost_digits(X):.1e}")
     models: dict[str, Any] = {}
-    skipped = ("LDA, all", "PCALS", "KLNMF") if is_sparse else ()  # of a sparse tensor they make dense blocks
+    skipped = ("LDA, all", "PCALS") if is_sparse else ()  # of a sparse tensor they make dense blocks
     with clock.watching():
-        for job in jobs(models):
+        for job in jobs(models, d):
             if job.name.startswith(skipped):
                 continue
             if options.only not in job.name and ".transform" not in job.name:
                 continue
+            if is_sparse and "LDA iterations" in models:
+                models["LDA"] = models["LDA iterations"]
             if job.name.partition(".")[0] not in models and ".transform" in job.name:
                 continue
             some = slice(0, n if is_sparse else min(n, 20_000))

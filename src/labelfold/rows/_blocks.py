@@ -58,6 +58,8 @@ class Block:
     dtype: Any
     xp: Any = np
     is_sparse: bool = False
+    # Sparse rows on a GPU, as they are stored: what the loops over their entries take.
+    sparse_part: Any = None
 
     # Every kind of block has these operations too, with its own code.
     t: Callable[[Any], Term]

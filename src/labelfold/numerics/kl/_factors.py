@@ -183,7 +183,7 @@ def _pass(
 
 def _update(X: Block, H: Any, last: Any, V: Any, v: Any, beta: float) -> tuple[Any, Any]:
     divisor = _divisor(X.xp, v)
-    if not X.is_sparse and tiled(X.raw, H, last, V, divisor):
+    if not X.is_sparse and X.sparse_part is None and tiled(X.raw, H, last, V, divisor):
         from labelfold.numerics.kl import _triton_loops as loops
 
         ahead, bounds = (beta, _BRAKE), floor(X.raw.dtype)

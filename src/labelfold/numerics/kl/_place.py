@@ -1,7 +1,7 @@
 """New rows placed: the H that minimises the I-divergence D(X, H V') for a fixed V, each row by itself.
 
-Blocks of other array libraries than NumPy are computed here. The loop over NumPy and SciPy rows is in
-`_place_loops.py`.
+Dense blocks of other array libraries than NumPy are computed here. The loop over NumPy and SciPy rows is in
+`_place_loops.py`, sparse tensors on a GPU are placed in `_place_sparse.py`.
 """
 
 from __future__ import annotations
@@ -59,6 +59,10 @@ def kl_place(X: Any, V: Any, v: Any, fit: Any, tol: float, max_rounds: int) -> A
 
         S = X if X.is_sparse else sparse.csr_array(X.raw)
         return loops.csr_place(S.data, S.indices, S.indptr, V, v, tol, max_rounds).astype(X.dtype, copy=False)
+    if X.sparse_part is not None:
+        from labelfold.numerics.kl._place_sparse import place_entries
+
+        return place_entries(X, V, v, fit, tol, max_rounds)
     with np.errstate(over="ignore", invalid="ignore"):  # a Newton step that overflows is not taken
         return _place(X.xp, X.raw, V, v, fit, tol, max_rounds)
 
@@ -78,7 +82,7 @@ def _place(xp: Any, X: Any, V: Any, v: Any, fit: Any, tol: float, max_rounds: in
     whole = xp.where(whole > 0, whole, xp.ones_like(whole))
     H = (mass / whole)[:, None] * xp.astype(used, X.dtype)[None, :]
     mass = xp.where(mass > 0, mass, xp.ones_like(mass))
-    if tiled(X, V) and _fits_a_thread(V.shape[1]):
+    if tiled(X, V) and fits_a_thread(V.shape[1]):
         return _place_in_threads(xp, X, V, v, fit, H, safe, mass, tol, max_rounds)
     held = (_RowsOnGPU if tiled(X, V) else _Rows)(xp, X, V)
     H = xp.maximum(held.product(fit), _LEAST_START * H) * xp.astype(used, X.dtype)[None, :]
@@ -133,7 +137,8 @@ def _place(xp: Any, X: Any, V: Any, v: Any, fit: Any, tol: float, max_rounds: in
     return _taken(xp, xp.concat(done, axis=0), xp.argsort(xp.concat(order, axis=0)))
 
 
-def _fits_a_thread(k: int) -> bool:
+def fits_a_thread(k: int) -> bool:
+    """Return whether a thread of a GPU solves the Newton system of a row with k components."""
     from labelfold.numerics import _triton_pivots as pivots
 
     return pivots.takes(k)
@@ -143,19 +148,36 @@ def _place_in_threads(
     xp: Any, X: Any, V: Any, v: Any, fit: Any, even: Any, safe: Any, mass: Any, tol: float, max_rounds: int
 ) -> Any:
     """Return the same for few components by the loops of a GPU, a row in each thread."""
-    from labelfold.numerics.kl import _triton_steps as steps
+    from labelfold.numerics.kl import _triton_loops as loops
 
-    start = _RowsOnGPU(xp, X, V).product(fit).T  # (k, m)
-    start = xp.where((v > 0)[:, None], xp.maximum(start, _LEAST_START * even.T), xp.zeros_like(start))
-    rounds = min(NEWTON_ROUNDS, (max_rounds - 1) // 3)
-    H, left = steps.newton_places(
-        X, V, v, start.contiguous(), mass, floor(X.dtype), tol, _SLACK_SINGLE, rounds, (SHORTER, SHORTEST)
-    )
-    H = H.T.contiguous()
+    pairs = loops.pairs_of(V)
+
+    def system(index: Any, H: Any) -> Any:
+        return loops.newton_system(X, index, H, V, pairs, floor(X.dtype), by_component=True)
+
+    fitted = _RowsOnGPU(xp, X, V).product(fit)
+    H, left = newton_in_threads(xp, system, fitted, v, even, mass, tol, max_rounds)
     if left.shape[0]:
         rows, places, masses = (_taken(xp, a, left) for a in (X, H, mass))
         H[left] = _by_updates(xp, rows, places, V, v, safe, masses, tol, max_rounds)
     return H
+
+
+def newton_in_threads(
+    xp: Any, system: Any, fitted: Any, v: Any, even: Any, mass: Any, tol: float, max_rounds: int
+) -> tuple[Any, Any]:
+    """Return H (m, k) after Newton's steps by the loops of a GPU, and which rows have not settled.
+
+    ``system(index, H)`` returns the Newton systems of some rows. The steps begin at ``fitted`` (m, k), or at a share
+    of ``even`` (m, k), whichever is larger.
+    """
+    from labelfold.numerics.kl import _triton_steps as steps
+
+    start = xp.maximum(fitted.T, _LEAST_START * even.T)
+    start = xp.where((v > 0)[:, None], start, xp.zeros_like(start)).contiguous()
+    rounds = min(NEWTON_ROUNDS, (max_rounds - 1) // 3)
+    H, left = steps.newton_places(system, v, start, mass, tol, _SLACK_SINGLE, rounds, (SHORTER, SHORTEST))
+    return H.T.contiguous(), left
 
 
 class _Rows:

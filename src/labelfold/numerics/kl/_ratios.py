@@ -9,7 +9,8 @@ P, and v the column sums of V:
 ==============  =======================================================================
 
 Dense blocks of any array library are computed here. The loops over sparse rows are in `_ratio_loops.py`, those for
-float32 tensors on a GPU in `_triton_loops.py`. `_place.py` finds the H of new rows.
+float32 tensors on a GPU in `_triton_loops.py`, for sparse tensors there in `_triton_sparse.py`. `_place.py` finds the
+H of new rows.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ def kl_rows(X: Any, H: Any, V: Any) -> Any:
         from labelfold.numerics.kl import _ratio_loops as loops
 
         return loops.csr_ratio_rows(X.data, X.indices, X.indptr, H, V)
+    if X.sparse_part is not None:
+        from labelfold.numerics.kl import _triton_sparse as entry_loops
+
+        return entry_loops.ratio_rows(X.sparse_part.entries, H, V, floor(V.dtype))
     if tiled(X.raw, H, V):
         from labelfold.numerics.kl import _triton_loops as gpu_loops
 
@@ -37,6 +42,8 @@ def kl_rows(X: Any, H: Any, V: Any) -> Any:
 
 def kl_sums(X: Any, H: Any, V: Any, v: Any) -> Term:
     """Return R'H (d, k) and the divergence, sums over rows."""
+    if X.sparse_part is not None:
+        return TensorRatioSums(X.xp, X.sparse_part, H, V)
     if not X.is_sparse:
         return DenseRatioSums(X.xp, X.raw, H, V)
     if X.transpose is not None:
@@ -53,20 +60,22 @@ class DenseRatioSums(Term):
 
     def add(self, total: list | None) -> list:
         """Add the block's sums."""
+        sums, loss = self._sums()
+        if total is None:
+            return [sums, loss]
+        if self.parts[0] is np:
+            sums += total[0]
+            return [sums, loss + total[1]]
+        return [sums + total[0], loss + total[1]]
+
+    def _sums(self) -> tuple[Any, Any]:
         xp, X, H, V = self.parts
         if tiled(X, H, V):
             from labelfold.numerics.kl import _triton_loops as loops
 
-            sums, loss = loops.ratio_sums(X, H, V, floor(X.dtype))
-        else:
-            R, loss = _ratios(xp, X, H, V, with_loss=True)
-            sums = R.T @ H
-        if total is None:
-            return [sums, loss]
-        if xp is np:
-            sums += total[0]
-            return [sums, loss + total[1]]
-        return [sums + total[0], loss + total[1]]
+            return loops.ratio_sums(X, H, V, floor(X.dtype))
+        R, loss = _ratios(xp, X, H, V, with_loss=True)
+        return R.T @ H, loss
 
     @staticmethod
     def merge(left: list, right: list) -> list:
@@ -77,6 +86,16 @@ class DenseRatioSums(Term):
     def finish(total: list) -> tuple[np.ndarray, float]:
         """Return the sums and the divergence as a pair."""
         return total[0], float(total[1])
+
+
+class TensorRatioSums(DenseRatioSums):
+    """R'H of a sparse tensor's rows on a GPU, and their divergence."""
+
+    def _sums(self) -> tuple[Any, Any]:
+        from labelfold.numerics.kl import _triton_sparse as loops
+
+        _, part, H, V = self.parts
+        return loops.ratio_sums(part.by_columns, H, V, floor(V.dtype))
 
 
 class SparseRatioSums(Term):

@@ -16,7 +16,6 @@ import triton.language as tl
 
 from labelfold.numerics import _triton_pivots as pivots
 from labelfold.numerics._triton_pivots import pivoted
-from labelfold.numerics.kl import _triton_loops as loops
 
 _FURTHEST = tl.constexpr(float("inf"))
 
@@ -72,11 +71,12 @@ def _step(
 
 
 def newton_places(
-    X: Any, V: Any, v: Any, H: Any, mass: Any, floor: Any, tol: float, slack: float, rounds: int, step: Any
+    system: Any, v: Any, H: Any, mass: Any, tol: float, slack: float, rounds: int, step: Any
 ) -> tuple[Any, Any]:
     """Return the places (k, n) after Newton's steps from H, and the numbers of rows that have not settled.
 
-    ``v`` are the column sums of V, ``mass`` those of the rows, and ``step`` is by how much a step that leads up is
+    ``system(index, H)`` returns the Newton systems of some rows, or of all where the index is None. ``v`` are the
+    column sums of V, ``mass`` those of the rows, and ``step`` is by how much a step that leads up is
     shortened, and how short it may be.
     """
     k, n = H.shape
@@ -84,11 +84,11 @@ def newton_places(
     H = H * torch.where(total > 0, mass / torch.where(total > 0, total, 1.0), 1.0)
     last, update, target = (torch.empty_like(H) for _ in range(3))
     reach, best = torch.ones_like(mass), torch.full_like(mass, torch.inf)
-    sizes, pairs = pivots.sizes(k), loops.pairs_of(V)
+    sizes = pivots.sizes(k)
     copies = v[:, None].repeat(1, sizes["ROWS"])
     index = None
     for _ in range(rounds):
-        slopes, logs, Q = loops.newton_system(X, index, H, V, pairs, floor, by_component=True)
+        slopes, logs, Q = system(index, H)
         m = logs.shape[0]
         going = torch.empty(m, dtype=torch.int8, device=H.device)
         _step[(triton.cdiv(m, sizes["ROWS"]),)](

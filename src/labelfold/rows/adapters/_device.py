@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, device
-from scipy import sparse
 
 from labelfold._warn import warn_user
 from labelfold.rows._protocol import RowFunction, Rows
 from labelfold.rows.adapters._device_blocks import DeviceBlock, DeviceMatrix
 from labelfold.rows.adapters._device_copies import plain, to_host
-from labelfold.rows.adapters._device_sparse import SPARSE, DeviceSparseBlock, SparsePart
 from labelfold.rows.adapters._device_sums import wide
 from labelfold.rows.adapters._local import (
     LocalRows,
@@ -34,7 +31,7 @@ DEVICE_BYTES, HOST_BYTES = 4 << 30, 64 << 20
 LEAST_DEVICE_BYTES = 1 << 20
 
 # Bytes of rows over which a pass on the host takes less time than to start one on a device.
-_FEW_BYTES = 4 << 20
+FEW_BYTES = 4 << 20
 
 # A centre is subtracted from products instead of the rows if its square is at most this share of the mean square of
 # every column. The products are then hardly larger before the subtraction than after it, and lose no digits.
@@ -102,8 +99,12 @@ class DeviceRows(LocalRows):
             finally:
                 self._at_hand.clear()
                 self._noted.clear()
-            self._bytes //= 4
+            self._take_less()
             self.n_passes -= 1
+
+    def _take_less(self) -> None:
+        """Make blocks smaller."""
+        self._bytes //= 4
 
     def n_workers(self) -> int:
         """Return 1: the device itself works in parallel."""
@@ -118,10 +119,13 @@ class DeviceRows(LocalRows):
         if not (isinstance(value, np.ndarray) and value.dtype.kind in "fiub"):
             return value
         value = super().share(value)
-        # In column order: the products X @ M with a narrow M read each column contiguously.
-        there = self._to_device(value.T).T if value.ndim == 2 else self._to_device(value)
+        there = self._shared(value)
         self._at_hand[id(there)] = value
         return there
+
+    def _shared(self, value: np.ndarray) -> Any:
+        # In column order: the products X @ M with a narrow M read each column contiguously.
+        return self._to_device(value.T).T if value.ndim == 2 else self._to_device(value)
 
     def put(self, a: Any) -> Any:
         """Return a row-aligned array on the device."""
@@ -153,7 +157,7 @@ class DeviceRows(LocalRows):
 
     def subset(self, index: np.ndarray) -> Rows:
         """Return the rows at ``index``, on the device; a few of them on the host, where a pass is quicker."""
-        few = len(index) * self.row_bytes() <= _FEW_BYTES
+        few = len(index) * self.row_bytes() <= FEW_BYTES
         return self.take(index) if few else DeviceRows(self._taken(index))
 
     def take(self, index: np.ndarray) -> Rows:
@@ -227,68 +231,6 @@ class DeviceRows(LocalRows):
         if not bool(self.xp.all(finite)):
             row, column = map(int, np.argwhere(~to_host(finite))[0])
             raise not_finite(float(X[row, column]), start + row, column)
-
-
-class DeviceSparseRows(DeviceRows):
-    """Rows of a sparse torch tensor: products with the entries stored, and dense blocks for all else."""
-
-    def __init__(self, X: Any) -> None:
-        check_two_dimensional(X.ndim)
-        X = X if "csr" in str(X.layout) else X.to_sparse_csr()
-        super().__init__(X)
-        self._ends = to_host(X.crow_indices())
-        # Blocks by columns, by their first row and number of rows.
-        self._flipped: dict[tuple[int, int], Any] = {}
-
-    def block(self, start: int, stop: int) -> DeviceBlock:
-        """Return rows ``start`` to ``stop``."""
-        part = self._part(start, stop)
-        if SPARSE * part.values().shape[0] > (stop - start) * self.shape[1]:
-            return DeviceBlock(part.to_dense(), self.xp, self)
-        return DeviceSparseBlock(SparsePart(part, partial(self._by_columns, start, stop)), self.xp, self)
-
-    def _part(self, start: int, stop: int) -> Any:
-        ends, here = self._ends[start : stop + 1], slice(int(self._ends[start]), int(self._ends[stop]))
-        return self.xp.sparse_csr_tensor(
-            self._to_device(ends - ends[0]),
-            self.X.col_indices()[here],
-            self.xp.astype(self.X.values()[here], self._dtype, copy=False),
-            size=(stop - start, self.shape[1]),
-            check_invariants=False,
-        )
-
-    def _by_columns(self, start: int, stop: int, part: Any) -> Any:
-        """Return a block by columns, in float64; kept for later passes where there is room."""
-        found = self._flipped.get((start, stop))
-        if found is None:
-            flipped = part.to_sparse_csc()
-            values = wide(self.xp, flipped.values())
-            size = (self.shape[1], stop - start)
-            parts = (flipped.ccol_indices(), flipped.row_indices(), values)
-            found = self.xp.sparse_csr_tensor(*parts, size=size, check_invariants=False)
-            if (len(self._flipped) + 1) * values.shape[0] * 16 <= self._bytes:
-                self._flipped[start, stop] = found
-        return found
-
-    def _blocks(self) -> Iterator[tuple[int, Any]]:
-        """Give the blocks, dense, each after the number of its first row."""
-        for a, b in pairwise(self.cuts().tolist()):
-            yield a, self._part(a, b).to_dense()
-
-    def subset(self, index: np.ndarray) -> Rows:
-        """Return the rows at ``index``, on the host."""
-        return self.take(index)
-
-    def take(self, index: np.ndarray) -> Rows:
-        """Return the rows at ``index``, sparse, on the host."""
-        index = np.asarray(index, dtype=np.int64)
-        lengths = np.diff(self._ends)[index]
-        ends = np.concatenate([[0], np.cumsum(lengths)])
-        place = np.repeat(self._ends[index] - ends[:-1], lengths) + np.arange(ends[-1])
-        chosen = self._to_device(place)
-        values = to_host(self.xp.astype(self.xp.take(self.X.values(), chosen), self._dtype, copy=False))
-        columns = to_host(self.xp.take(self.X.col_indices(), chosen))
-        return memory_rows(sparse.csr_array((values, columns, ends), shape=(len(index), self.shape[1])))
 
 
 class _Concatenated(Mapped):

@@ -83,7 +83,7 @@ class DeviceBlock(Block):
             self._stored, self.xp, **{**{name: getattr(self, name) for name in names}, **changes}
         )
 
-    @property
+    @cached_property
     def full_center(self) -> Any:
         """The centre in float64, with what its own dtype leaves out."""
         center = wide(self.xp, self.center)

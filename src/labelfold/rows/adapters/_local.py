@@ -101,7 +101,9 @@ class Mapped:
 
 def slabs(cuts: np.ndarray, n_workers: int) -> list[list[tuple[int, int]]]:
     """Return the blocks in contiguous runs, one for each worker; they depend only on the cuts and that number."""
-    blocks = [(int(a), int(b)) for a, b in pairwise(cuts) if b > a]
+    blocks = [(a, b) for a, b in pairwise(cuts.tolist()) if b > a]
+    if min(n_workers, len(blocks)) == 1:
+        return [blocks]
     ends = np.linspace(0, len(blocks), min(n_workers, len(blocks)) + 1).round().astype(int)
     return [blocks[a:b] for a, b in pairwise(ends)]
 
@@ -117,6 +119,8 @@ def merge(sums: Iterable[Accumulator]) -> Accumulator:
 def even_cuts(n_rows: int, rows_per_block: int) -> np.ndarray:
     """Return boundaries that cut n rows into nearly equal blocks of at most the given size."""
     n_blocks = max(1, -(-n_rows // max(1, int(rows_per_block))))
+    if n_blocks == 1:
+        return np.array([0, n_rows], dtype=np.int64)
     return np.linspace(0, n_rows, n_blocks + 1).round().astype(np.int64)
 
 
