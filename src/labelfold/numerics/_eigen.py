@@ -1,4 +1,4 @@
-"""Largest eigenvalues of a symmetric matrix: of one given by its products, a block Krylov method, and of a small one."""
+"""Largest eigenvalues of a symmetric matrix: of one given by its products (block Krylov), and of a small one."""
 
 from __future__ import annotations
 
