@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from labelfold.numerics._quotient_sum import PROVED_TO, RatioSum, first_eigenvector, maximise
+from labelfold.numerics._eigen import first_eigenvector
+from labelfold.numerics._quotient_sum import PROVED_TO, RatioSum, maximise
 
 
 def problem(m=6, n_rows=4, q=1, weight=1.0, seed=0):

@@ -13,6 +13,8 @@ from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
 from labelfold import PCALS, KernelPCALS
 from labelfold.features import cholesky_features
 from labelfold.rows import as_rows
+from labelfold.subspace import _kernel_pcals as kernel_pcals
+from labelfold.subspace import _kernel_space as kernel_space
 from reference import pcals as naive
 from reference.pcals_data import TASKS, centred_responses, problem
 
@@ -265,3 +267,80 @@ def test_the_rows_that_span_all_others_do_not_follow_the_order_of_the_rows(rng):
     _, moved = cholesky_features(K[np.ix_(order, order)].copy())
     np.testing.assert_array_equal(order[moved[:8]], pivots[:8])
     np.testing.assert_allclose(L @ L.T, K[np.ix_(pivots, pivots)], atol=1e-12)
+
+
+def large_rank(kernel, seed=0, n=600, n_labelled=60):
+    """Rows whose kernel matrix has a rank beyond proofs, with three classes for some of them, and new rows."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 700 if kernel == "cosine" else 8))
+    y = np.where(np.arange(n) < n_labelled, np.digitize(X[:, 0] + X[:, 1] ** 2, [0.5, 1.5]), -1)
+    return X, y, rng.standard_normal((20, X.shape[1]))
+
+
+def by_features(monkeypatch, **options):
+    """Return an unfitted model that factorises its kernel matrix whatever the rank."""
+    monkeypatch.setattr(kernel_pcals, "has_large_rank", lambda K: False)
+    return KernelPCALS(**options)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian", "cosine"])
+@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize("reconstruction", [0.01, 1.0, 100.0])
+def test_coefficients_and_features_give_the_same_directions(kernel, center, reconstruction, monkeypatch):
+    X, y, new = large_rank(kernel)
+    options = {"n_components": 4, "kernel": kernel, "reconstruction": reconstruction, "center": center}
+    with monkeypatch.context() as without:
+        without.delattr(kernel_pcals, "KernelFeatures")
+        model = KernelPCALS(**options).fit(X, y)
+    expected = by_features(monkeypatch, **options).fit(X, y)
+    # Both are proved in their small spaces to 2e-7.
+    np.testing.assert_allclose(model.gains_, expected.gains_, rtol=5e-7)
+    np.testing.assert_allclose(model.objective_, expected.objective_, rtol=5e-7)
+    E = model.components_
+    np.testing.assert_allclose(E @ model.feature_map_.of_points() @ E.T, np.eye(4), atol=1e-10)
+    if reconstruction == 100.0:
+        np.testing.assert_allclose(model.decision_function(new), expected.decision_function(new), atol=1e-5)
+
+
+def test_coefficients_reach_the_global_maximum_of_a_dense_search():
+    X, y, _ = large_rank("laplacian", n=530)
+    y = np.where(y < 0, -1, y > 0)
+    model = KernelPCALS(1, kernel="laplacian", reconstruction=0.1).fit(X, y)
+    assert model.components_.shape == (1, 530)
+    K = pairwise_kernels(X, metric="laplacian")
+    H = np.eye(530) - 1 / 530
+    values, U = np.linalg.eigh(H @ K @ H)
+    features = U[:, 1:] * np.sqrt(values[1:])
+    index = np.flatnonzero(y >= 0)
+    r = centred_responses(np.where(y < 0, np.nan, y))
+    best = naive.best_direction(features, index, r, 0.1, n_grid=12, n_finer=7)[1]
+    assert model.gains_[0] >= best * (1 - 1e-9)
+    w = np.linalg.lstsq(features, model.transform(X)[:, 0], rcond=None)[0]
+    np.testing.assert_allclose(naive.gain(w, features, index, r, 0.1), model.gains_[0], rtol=1e-7)
+    assert np.linalg.norm(naive.slope(w, features, index, r, 0.1)) <= 1e-6 * model.gains_[0]
+
+
+def test_where_coefficients_lose_digits_the_kernel_is_factorised(monkeypatch):
+    X, y, new = large_rank("rbf")
+    with monkeypatch.context() as strict:
+        strict.setattr(kernel_space, "_LOST", 0.0)
+        model = KernelPCALS("cv", candidates=[1, 2], cv=3).fit(X, y)
+    expected = by_features(
+        monkeypatch, n_components=model.n_components_, reconstruction=model.reconstruction_
+    )
+    np.testing.assert_allclose(
+        model.decision_function(new), expected.fit(X, y).decision_function(new), atol=1e-6
+    )
+
+
+def test_repeated_rows_beside_many_others(monkeypatch):
+    """Their differences are orthogonal to all rows, so that coefficients along them must not grow."""
+    X, y, new = large_rank("laplacian", n=700)
+    X[-40:] = X[:40]
+    monkeypatch.setattr(kernel_pcals, "has_large_rank", lambda K: True)
+    model = KernelPCALS(4, kernel="laplacian").fit(X, y)
+    options = {"n_components": 4, "kernel": "laplacian", "reconstruction": model.reconstruction_}
+    expected = by_features(monkeypatch, **options).fit(X, y)
+    np.testing.assert_allclose(model.gains_, expected.gains_, rtol=5e-7)
+    np.testing.assert_allclose(model.decision_function(new), expected.decision_function(new), atol=1e-5)
+    assert np.abs(model.components_).max() < 10

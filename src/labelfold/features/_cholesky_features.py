@@ -16,6 +16,11 @@ _ROUND_OFF = 10
 _NEGATIVE = 1e-3
 
 
+def round_off(K: np.ndarray) -> float:
+    """Return the size of residuals of the diagonal of a kernel matrix that are round-off."""
+    return _ROUND_OFF * len(K) * float(np.finfo(np.float64).eps * np.diagonal(K).max(initial=0.0))
+
+
 def cholesky_features(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return L (n, r) with L L' = K[order][:, order], lower trapezoidal, and the order; K is overwritten.
 
@@ -35,7 +40,7 @@ def cholesky_features(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     diagonal = np.diagonal(K).copy()
     largest, span = float(diagonal.max(initial=0.0)), float(max(K.max(), -K.min()))
     refuse_infinite(span)
-    tol = _ROUND_OFF * n * np.finfo(np.float64).eps * largest
+    tol = round_off(K)
     probe = np.random.default_rng(0).standard_normal(n)
     seen = K @ probe
     # If all rows have the same norm, as with an RBF kernel, the first pivot would depend on the order of the rows. So

@@ -26,6 +26,9 @@ _TAKES |= {"polynomial": _TAKES["poly"], "laplacian": ("gamma",), "chi2": ("gamm
 _OF_COUNTS = ("chi2", "additive_chi2")
 _LOCAL = ("rbf", "laplacian", "chi2")
 
+# Kernels that are positive semi-definite for any rows, with values of at most 1.
+POSITIVE = (*_LOCAL, "cosine")
+
 # Relative range of the kernel values below which they are constant up to round-off, and below which they have lost
 # half of their digits. Both are checked on a sample of this many rows.
 _FLAT, _DIM = 100 * np.finfo(np.float64).eps, 1e-8

@@ -1,4 +1,4 @@
-"""Largest eigenvalues of a symmetric matrix that is given by its products: a block Krylov method."""
+"""Largest eigenvalues of a symmetric matrix: of one given by its products (block Krylov), and of a small one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import lapack
 
 from labelfold.numerics.least_squares._block_cg import Operator
 
@@ -161,17 +162,50 @@ def orthonormal(Q: np.ndarray, V: np.ndarray) -> np.ndarray:
     norms = np.linalg.norm(Q, axis=0)
     for _ in range(2):  # twice is enough
         Q = Q - V @ (V.T @ Q)
-        G = Q.T @ Q
-        size = np.sqrt(np.diagonal(G))
-        scale = np.divide(1.0, size, out=np.zeros_like(size), where=size > _NOISE * norms)
-        values, Y = np.linalg.eigh(G * np.outer(scale, scale))
-        keep = values > _DEPENDENT
-        Q = Q @ (scale[:, None] * (Y[:, keep] / np.sqrt(values[keep]))[:, ::-1])
+        Q = Q @ whitening(Q.T @ Q, norms)
         norms = np.ones(Q.shape[1])
     return Q[:, : len(V) - V.shape[1]]
+
+
+def whitening(G: np.ndarray, norms: np.ndarray, noise: float = _NOISE) -> np.ndarray:
+    """Return C (k, m) with C'GC = I, where G (k, k) are inner products of vectors whose ``norms`` were once larger.
+
+    Vectors that are shorter than ``noise`` times these norms, and combinations that are negligible, are dropped.
+    """
+    size = np.sqrt(np.maximum(np.diagonal(G), 0.0))
+    scale = np.divide(1.0, size, out=np.zeros_like(size), where=size > noise * norms)
+    values, Y = np.linalg.eigh(G * np.outer(scale, scale))
+    keep = values > _DEPENDENT
+    return scale[:, None] * (Y[:, keep] / np.sqrt(values[keep]))[:, ::-1]
 
 
 def signed(V: np.ndarray) -> np.ndarray:
     """Return the columns with signs such that the largest entry of each, by magnitude, is positive."""
     signs = np.sign(V[np.abs(V).argmax(axis=0), np.arange(V.shape[1])])
     return V * signs
+
+
+def is_definite(A: np.ndarray) -> bool:
+    """Return whether a symmetric matrix is positive definite; it is overwritten by its Cholesky factor."""
+    # A is symmetric, and LAPACK factors A.T in place.
+    return lapack.dpotrf(A.T, lower=1, overwrite_a=1, clean=0)[1] == 0
+
+
+def first_eigenvector(M: np.ndarray) -> tuple[float, np.ndarray]:
+    """Return the largest eigenvalue of a symmetric matrix, and its eigenvector."""
+    values, vectors = first_eigenvectors(M, 1)
+    return float(values[0]), vectors[:, 0]
+
+
+def first_eigenvectors(M: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the k largest eigenvalues of a symmetric matrix, descending, and their eigenvectors."""
+    m = len(M)
+    k = min(k, m)
+    if m == 1:
+        return M[0], np.ones((1, 1))
+    values, vectors, count, _, failed = lapack.dsyevr(M.T, range="I", il=m - k + 1, iu=m)
+    # If the largest eigenvalue is a multiple one, LAPACK may return no vector, without an error.
+    if failed or count != k:
+        values, vectors = np.linalg.eigh(M)
+        values, vectors = values[-k:], vectors[:, -k:]
+    return values[:k][::-1], vectors[:, ::-1]

@@ -22,6 +22,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import lapack
 
+from labelfold.numerics._eigen import first_eigenvector, is_definite
+
 EPS = float(np.finfo(np.float64).eps)
 
 # Tolerance of the proof: the maximum exceeds the value found by at most this share of it.
@@ -125,8 +127,7 @@ class RatioSum:
         if nu:
             A -= nu * self.CC
         A.flat[:: len(A) + 1] += target - t
-        # A is symmetric, and LAPACK factors A.T in place.
-        return lapack.dpotrf(A.T, lower=1, overwrite_a=1, clean=0)[1] == 0
+        return is_definite(A)
 
     def best_fit(self) -> tuple[float, np.ndarray]:
         """Return the largest first quotient and its maximiser: the least-squares direction of the responses."""
@@ -213,19 +214,6 @@ def _uphill(w: np.ndarray, gradient: np.ndarray, N: np.ndarray) -> list[np.ndarr
     return [(w + a * step) / np.linalg.norm(w + a * step) for a in 0.2 ** np.arange(8)]
 
 
-def first_eigenvector(M: np.ndarray) -> tuple[float, np.ndarray]:
-    """Return the largest eigenvalue of a symmetric matrix, and its eigenvector."""
-    m = len(M)
-    if m == 1:
-        return float(M[0, 0]), np.ones(1)
-    values, vectors, count, _, failed = lapack.dsyevr(M.T, range="I", il=m, iu=m)
-    # If the largest eigenvalue is a multiple one, LAPACK may return no vector, without an error.
-    if failed or count != 1:
-        values, vectors = np.linalg.eigh(M)
-        return float(values[-1]), vectors[:, -1]
-    return float(values[0]), vectors[:, 0]
-
-
 def maximise(
     problem: RatioSum,
     starts: list[np.ndarray] | None = None,
@@ -266,7 +254,7 @@ def maximise(
     fit = principal
     if t_max is None:
         t_max, fit = problem.best_fit()
-    w, best = max((problem.ascend(v) for v in starts or [principal, fit]), key=lambda pair: pair[1])
+    w, best = _highest(problem, starts or [principal, fit])
     search = _Search(problem, w, best, proved_to, s, principal)
     # With nu = 0 the bound is t + s. Beyond the end, t is within half of the tolerance of t_max.
     start, end = max(0.0, best - s), t_max - proved_to / 2 * best
@@ -300,6 +288,16 @@ def maximise(
     start = max(0.0, search.best - s)
     last = Interval(max(end, start), t_max, proof[-1].nu if proof else 0.0)
     return Maximum(search.w, search.best, [Interval(0.0, start, 0.0), *proof, last])
+
+
+def first_guess(problem: RatioSum) -> Maximum:
+    """Return a local maximum, without a proof: the highest near the principal and the least-squares direction."""
+    starts = [first_eigenvector(problem.S)[1], problem.best_fit()[1]]
+    return Maximum(*_highest(problem, starts), [])
+
+
+def _highest(problem: RatioSum, starts: list[np.ndarray]) -> tuple[np.ndarray, float]:
+    return max((problem.ascend(v) for v in starts), key=lambda pair: pair[1])
 
 
 def merged(problem: RatioSum, found: Maximum, proved_to: float = PROVED_TO) -> list[Interval]:
@@ -378,7 +376,7 @@ class _Search:
                 continue
             meet = (f_low - f_high + slope_high * high - slope_low * low) / (slope_high - slope_low)
             bound = f_low + slope_low * (meet - low)
-            if f_best - bound <= max(0.1 * (self.target - f_best), 1e-3 * self.proved_to * self.best):
+            if f_best - bound <= max(0.4 * (self.target - f_best), 1e-3 * self.proved_to * self.best):
                 break
             secant = low - slope_low * (high - low) / (slope_high - slope_low)
             nu = secant if i % 3 and low > 0 else meet

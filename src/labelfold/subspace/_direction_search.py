@@ -14,16 +14,16 @@ from typing import NamedTuple, overload
 
 import numpy as np
 
+from labelfold.numerics._eigen import first_eigenvector, first_eigenvectors, is_definite
 from labelfold.numerics._quotient_sum import (
     PROVED_TO,
     Interval,
     Maximum,
     RatioSum,
-    first_eigenvector,
+    first_guess,
     maximise,
     merged,
 )
-from labelfold.subspace._orthonormal import Vectors, orthonormal
 from labelfold.subspace._vector_spaces import MatrixSpace, Space
 
 # Most columns for which the small space is the whole space, and for which its maximum is proved to be global.
@@ -48,7 +48,7 @@ _SAME = 1e-11
 
 
 class _SmallSpace(NamedTuple):
-    """J on the small space: ``ratio``, in coordinates V (m, k) of its vectors in which S is diagonal."""
+    """J on the small space: ``ratio``, in coordinates V (m, k) of its vectors, of which none is orthogonal to S."""
 
     ratio: RatioSum
     V: np.ndarray
@@ -75,7 +75,7 @@ class Search:
         most = _MOST if self.proves else _MOST_UNPROVED
         self.most = np.inf if self.proves else most
         self.usual = most + n_components if self.proves else most
-        self.taken = self.basis = Vectors.none(space)
+        self.taken = self.basis = space.none()
         self.T = np.empty((0, 0))  # S on the small space
         if self.is_whole:
             self.extend(np.eye(space.size))
@@ -97,7 +97,10 @@ class Search:
         small = self.small(r)
         if small is None:
             return None
-        found = maximise(small.ratio, proved_to=self.proved_to if self.is_whole else _ROUGHLY)
+        if self.is_whole or self.proves:
+            found = maximise(small.ratio, proved_to=self.proved_to if self.is_whole else _ROUGHLY)
+        else:
+            found = first_guess(small.ratio)
         y = small.V @ found.w
         if not self.is_whole:
             y, found = self.improved(y, found, r)
@@ -107,23 +110,29 @@ class Search:
         """Return the maximum after the small space was extended wherever a larger one is possible."""
         whole = self.whole(r) if self.proves else None
         confirmed: set = set()
-        first = self.n_iter
+        first, explored = self.n_iter, self.explored
+        most = float(np.linalg.norm(r, 2)) ** 2  # no direction explains more of the responses
         for i in range(self.max_iter):
             left = self.max_iter - (self.n_iter - first)
-            is_last = self.proves or i >= self.explored
+            is_last = self.proves or i >= explored
             tol = self.tol if is_last else max(self.tol, _ROUGHLY)
             y = self.settle(y, r, tol, left) if whole is None else self.climb(y, whole)
             small = self.small(r)
             assert small is not None
             value = small.ratio.value(y @ small.V)
-            t_max = found.cover[-1].high if self.proves else None
+            t_max = found.cover[-1].high if self.proves else most
             proved_to = self.proved_to if is_last else _ROUGHLY
-            found = maximise(small.ratio, [y @ small.V], proved_to, found.cover, t_max)
+            before, found = found, maximise(small.ratio, [y @ small.V], proved_to, found.cover, t_max)
             if whole is not None:
                 missed = self.disprove(
                     whole, merged(small.ratio, found, self.proved_to), found.value, confirmed
                 )
             else:
+                # If the bounds of the space before an extension hold after it, there is nothing more to explore.
+                held = len(found.cover) <= len(before.cover) and found.value <= before.value * (1 + _ROUGHLY)
+                if held and not is_last:
+                    y, explored = small.V @ found.w, i
+                    continue
                 missed = None if is_last else self.around(small, found, r)
             if missed is None and found.value <= value * (1 + _SAME):
                 return y, found
@@ -159,6 +168,9 @@ class Search:
         """Return J on the small space, or None if all rows are orthogonal to it."""
         if not len(self.T):
             return None
+        m = len(self.T)
+        if is_definite(self.T - self.tiny * np.eye(m)):
+            return _SmallSpace(RatioSum(self.weight * self.T, self.basis.ZQ, r), np.eye(m))
         values, V = np.linalg.eigh(self.T)
         keep = values > self.tiny
         if not keep.any():
@@ -174,13 +186,14 @@ class Search:
             assert small is not None
             w, value = small.ratio.ascend(y @ small.V)
             y = small.V @ w
+            self.space.check(self.basis.Q @ y, self.basis.ZQ @ y)
             t, s, square = small.ratio.parts(w)
             nu = 1 / square if square > self.least else 0.0
-            U = np.linalg.eigh(small.ratio.matrix(t, nu))[1]
-            near = small.V @ U[:, ::-1][:, 1:_BLOCK]
+            U = first_eigenvectors(small.ratio.matrix(t, nu), _BLOCK)[1]
+            near = small.V @ U[:, 1:]
             residuals = self.residuals(np.column_stack([y, near]), t, nu, r)
             size = self.weight * self.T.trace() + t * nu * float((self.basis.ZQ**2).sum())
-            norms.append(float(np.linalg.norm(residuals[:, 0])))
+            norms.append(self.space.norm(residuals[:, 0]))
             if norms[-1] <= max(tol * value, self.space.noise * size):
                 return y
             is_stuck = len(norms) > _PATIENCE and min(norms[-_PATIENCE:]) > min(norms[:-_PATIENCE]) / 2
@@ -200,8 +213,8 @@ class Search:
         MY = self.weight * (basis.SQ @ Y) + self.space.back(nu * (r @ (r.T @ Z) - t * Z))
         values = self.weight * np.einsum("ij,ij->j", Y, self.T @ Y)
         values += nu * (((r.T @ Z) ** 2).sum(axis=0) - t * (Z**2).sum(axis=0))
-        B, W = MY - basis.Q @ (Y * values), self.taken.Q
-        return B - W @ (W.T @ B)
+        B = MY - basis.Q @ (Y * values)
+        return B - self.taken.Q @ self.taken.dot(B)
 
     def softened(self, B: np.ndarray, ratio: np.ndarray) -> np.ndarray:
         """Return preconditioned residuals as search directions; ``ratio`` is the weight of Z'Z for each."""
@@ -228,8 +241,8 @@ class Search:
         self.n_iter += 1
         if self.basis.n_vectors + B.shape[1] > self.most and self.basis.n_vectors > _MOST // 2:
             y = self.shrink(y)
-        new = orthonormal(self.space, B, self.taken, self.basis)
-        cross, corner = self.basis.Q.T @ new.SQ, new.Q.T @ new.SQ
+        new = self.space.orthonormal(B, self.taken, self.basis)
+        cross, corner = self.basis.dot(new.SQ), new.dot(new.SQ)
         self.T = np.block([[self.T, cross], [cross.T, (corner + corner.T) / 2]])
         self.basis = self.basis.and_also(new)
         return None if y is None else np.concatenate([y, np.zeros(new.n_vectors)])
@@ -248,11 +261,14 @@ class Search:
         # The reflection that maps y to the first axis. Its other columns span the rest of the space.
         u = y.copy()
         u[0] += np.copysign(1.0, y[0])
-        rest = (np.eye(len(y)) - 2 * np.outer(u, u) / (u @ u))[:, 1:]
+        v = 2 / (u @ u) * u[1:]
         one = self.basis @ y[:, None]
         one = one.less(self.taken).less(self.taken)
-        one = one @ np.array([[1 / np.linalg.norm(one.Q)]])
-        self.basis, self.T = self.basis @ rest, rest.T @ self.T @ rest
+        one = one @ one.dot(one.Q) ** -0.5
+        Tu = self.T @ u
+        half = Tu[1:] - (u @ Tu) / 2 * v
+        self.basis = self.basis.reflected(u, v)
+        self.T = self.T[1:, 1:] - np.outer(half, v) - np.outer(v, half)
         self.taken = self.taken.and_also(one)
         return one.ZQ[:, 0]
 

@@ -4,24 +4,25 @@ The code is in these files:
 
     fit                        _nested_subspace.py, class NestedSubspace
     directions, one at a time  _pursuit.py; the search for one: _direction_search.py
-    features of the kernel     _kernel_source.py
+    rows in the kernel's space _kernel_source.py; directions as coefficients of them: _kernel_space.py
     predict                    _nested_predictions.py
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
 from labelfold._sklearn import Interval, StrOptions
-from labelfold.features._kernel_map import BLOCK_BYTES, KernelMap, Scores, kernel_map
+from labelfold.features._kernel_map import BLOCK_BYTES, POSITIVE, KernelMap, Scores, kernel_map
 from labelfold.labels import Labels
 from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
 from labelfold.rows import Block, Featurized, Rows, as_rows
 from labelfold.subspace._choose_size import CANDIDATES, REPEATS
-from labelfold.subspace._kernel_source import KernelSource
+from labelfold.subspace._kernel_source import KernelCoefficients, KernelFeatures, has_large_rank
 from labelfold.subspace._nested_subspace import NestedSubspace
 from labelfold.subspace._source import Source
 
@@ -89,12 +90,15 @@ class KernelPCALS(NestedSubspace):
     Memory beside a dense X, at most: ``40*q*q + 40*q*d`` bytes in fit, none in transform, and 24 MB
     (docs/memory.md).
 
-    Exact: the kernel matrix is computed once, :math:`O(n^2 d)`, and factorised in place, :math:`K = LL'`, where L has
-    as many columns m as the rank of K, in :math:`O(n m^2)` time: at most :math:`n^3 / 3`, and little for a smooth
-    kernel. The rows of L are features whose inner products are the kernel, and the rest is `PCALS` on them: proved up
-    to 512 columns; beyond 2,048 a step is a pass over L. Memory is :math:`8 n^2` bytes, and up to 2,048 columns a few
-    m x m matrices. Nystroem: one pass over X, as `PCALS` with ``n_landmarks`` columns. The model stores m training
-    rows, or the landmarks.
+    Exact: the kernel matrix is computed once, :math:`O(n^2 d)`. For "rbf", "laplacian", "chi2" and "cosine" of a rank
+    beyond 512, as a part of the matrix tells, directions are found as coefficients of all rows, and a step is a
+    product of K with a few vectors, :math:`O(n^2)`; "auto" then uses m = n. For other kernels, smaller ranks, and
+    where such coefficients would lose digits, K is factorised in place, :math:`K = LL'`, where L has as many columns
+    m as the rank of K, in :math:`O(n m^2)` time: at most :math:`n^3 / 3`, and little for a smooth kernel. The rows of
+    L are features whose inner products are the kernel, and the rest is `PCALS` on them: proved up to 512 columns;
+    beyond 2,048 a step is a pass over L. Memory is :math:`8 n^2` bytes, and up to 2,048 columns a few m x m matrices.
+    Nystroem: one pass over X, as `PCALS` with ``n_landmarks`` columns. The model stores m training rows, or the
+    landmarks.
 
     References
     ----------
@@ -171,7 +175,7 @@ class KernelPCALS(NestedSubspace):
         self.on_interrupt = on_interrupt
         self.unlabeled = unlabeled
 
-    def _source(self, rows: Rows, labels: Labels, Y: np.ndarray) -> Source:
+    def _sources(self, rows: Rows, labels: Labels, Y: np.ndarray) -> Iterator[Any]:
         self.feature_map_: Any
         self.feature_map_, self.gamma_ = kernel_map(
             rows,
@@ -189,13 +193,19 @@ class KernelPCALS(NestedSubspace):
             "max_gram_bytes": self.max_gram_bytes,
             "random_state": self._seed,
         }
-        if isinstance(self.feature_map_, KernelMap):
-            K = _kernel_matrix(self.feature_map_)
-            source = KernelSource(K, labels, Y, **options)
-            # In the space of the kernel all other rows are linear combinations of these.
-            self.feature_map_.points = self.feature_map_.points[source.pivots]
-            return source
-        return Source(self._seen(rows), labels, Y, **options, is_slow=True)
+        if not isinstance(self.feature_map_, KernelMap):
+            yield Source(self._seen(rows), labels, Y, **options, is_slow=True)
+            return
+        K = _kernel_matrix(self.feature_map_)
+        is_large = self.kernel in POSITIVE and has_large_rank(K)
+        if is_large:
+            yield KernelCoefficients(K, labels, Y, center=self.center)
+        source = KernelFeatures(K, labels, Y, **options)
+        if is_large:
+            source.dimension = len(K)
+        # In the space of the kernel all other rows are linear combinations of these.
+        self.feature_map_.points = self.feature_map_.points[source.pivots]
+        yield source
 
     def _project(self, rows: Rows) -> Any:
         scores = Scores(self.feature_map_, self.mean_, np.ascontiguousarray(self.components_.T))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -21,6 +22,7 @@ from labelfold.subspace._choose_size import choose_components
 from labelfold.subspace._nested_predictions import NestedPredictions, responses
 from labelfold.subspace._pursuit import Pursuit, pursue
 from labelfold.subspace._source import LabelledSpace, Source
+from labelfold.subspace._vector_spaces import LostDigits
 
 # With reconstruction="auto", a direction of average variance has the weight of this many labelled rows.
 _RECONSTRUCTION = 100.0
@@ -49,8 +51,8 @@ class NestedSubspace(NestedPredictions):
         "unlabeled": "no_validation",
     }
 
-    def _source(self, rows: Rows, labels: Labels, Y: np.ndarray) -> Source:
-        """Return the rows in the form that the pursuit reads."""
+    def _sources(self, rows: Rows, labels: Labels, Y: np.ndarray) -> Iterator[Any]:
+        """Yield the rows in the form that the pursuit reads; then, if that loses digits, in one that loses none."""
         raise NotImplementedError
 
     @fitting
@@ -76,20 +78,22 @@ class NestedSubspace(NestedPredictions):
             raise ValueError("X has one sample, and a direction takes two that differ; give it more rows")
         Y = responses(labels)
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        source = self._source(rows, labels, Y)
-        if self.n_components == "cv":
-            self.cv_results_ = choose_components(self, source)
-            k = self.cv_results_["chosen"]
-        else:
-            k = int(self.n_components)
-            if k > labels.n_labelled:
-                warn_user(
-                    f"n_components={k} is more than the {labels.n_labelled} labelled rows, so labels say little or "
-                    f"nothing about the last directions; label more rows, lower n_components or pass 'cv'",
-                    UserWarning,
-                )
-        with Progress(name, k, self.verbose) as progress:
-            known, found = self._pursue(source, None, k, progress)
+        if self.n_components != "cv" and self.n_components > labels.n_labelled:
+            warn_user(
+                f"n_components={self.n_components} is more than the {labels.n_labelled} labelled rows, so labels say "
+                "little or nothing about the last directions; label more rows, lower n_components or pass 'cv'",
+                UserWarning,
+            )
+        for source in self._sources(rows, labels, Y):
+            try:
+                if self.n_components == "cv":
+                    self.cv_results_ = choose_components(self, source)
+                k = int(self.cv_results_["chosen"] if self.n_components == "cv" else self.n_components)
+                with Progress(name, k, self.verbose) as progress:
+                    known, found = self._pursue(source, None, k, progress)
+                break
+            except LostDigits:
+                continue
         self._say(found, k)
         self._store(found, known, source, labels)
         return self
@@ -103,9 +107,8 @@ class NestedSubspace(NestedPredictions):
             known = source.known(which)
             Y = self._centred(known.Y, known.ones)
             n_labelled = len(source.Y if which is None else which)
-            size = min(known.space.size, source.labels.n_rows)
             self.reconstruction_ = (
-                _default_reconstruction(known.space.square, size, Y, n_labelled)
+                _default_reconstruction(known.space.square, source.dimension, Y, n_labelled)
                 if self.reconstruction == "auto"
                 else float(self.reconstruction)
             )

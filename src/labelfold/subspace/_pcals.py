@@ -10,6 +10,7 @@ The code is in these files:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -209,8 +210,8 @@ class PCALS(NestedSubspace):
         self.on_interrupt = on_interrupt
         self.unlabeled = unlabeled
 
-    def _source(self, rows: Rows, labels: Labels, Y: np.ndarray) -> Source:
-        return Source(
+    def _sources(self, rows: Rows, labels: Labels, Y: np.ndarray) -> Iterator[Source]:
+        yield Source(
             rows,
             labels,
             Y,

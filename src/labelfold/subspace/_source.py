@@ -68,6 +68,8 @@ class Source:
     ----------
     labels, Y
         As given.
+    dimension : int
+        The dimension that rows may span, for the default weight of the reconstruction.
     drawn : ndarray of shape (m,)
         Indices of the labelled rows for cross-validation: all, or a random sample that fits the budget.
     mean : ndarray of shape (d,)
@@ -92,7 +94,7 @@ class Source:
     ) -> None:
         n, d = rows.shape
         eps, eps64 = rows.eps, float(np.finfo(np.float64).eps)
-        self.labels, self.Y = labels, Y
+        self.labels, self.Y, self.dimension = labels, Y, min(n, d)
         some = rows.take(labels.index[:64])
         self.is_matrix = 8 * d * d <= max_gram_bytes and (d <= _MODERATE or is_slow or not rows.in_memory)
         is_sparse = some.whole().is_sparse

@@ -1,8 +1,8 @@
 """The space of directions: vectors of d numbers, and their products with the rows.
 
-Two spaces have the same interface, so that the pursuit is written once. S = X'X are the products of all rows, and Z
+Three spaces have the same interface, so that the pursuit is written once. S = X'X are the products of all rows, and Z
 are the labelled rows. In a `MatrixSpace` S is a d x d matrix, computed in one pass. In a `RowsSpace` every product
-with S is a pass.
+with S is a pass. A `KernelSpace` (`_kernel_space.py`) has vectors of n coefficients, and the kernel matrix for S.
 """
 
 from __future__ import annotations
@@ -16,20 +16,26 @@ import numpy as np
 from scipy import linalg
 
 from labelfold._base import spread
+from labelfold.numerics._eigen import orthonormal
 from labelfold.numerics.least_squares._block_cg import preconditioned_cg
 from labelfold.numerics.least_squares._gram import Gram
 from labelfold.rows import Block, Rows
 from labelfold.rows.adapters._device_blocks import outer_spectrum
+from labelfold.subspace._vectors import Vectors
 
 # Most labelled rows whose Gram matrix is factorised; with more, its systems are solved iteratively.
 _FACTORISED = 1500
 _CG_TOL, _CG_ITERATIONS = 1e-6, 60
 
 # Most rows or columns for which a complete factorisation for every direction is cheap.
-_FITTED = 512
+FITTED = 512
 
 # Weight of the fit, relative to the squared norm of all rows, at which ridge regression is in effect least squares.
-_NEARLY_FREE = 1e10
+NEARLY_FREE = 1e10
+
+
+class LostDigits(Exception):
+    """The coordinates of a space cannot represent the vectors of a search to enough digits."""
 
 
 class Space(ABC):
@@ -70,6 +76,28 @@ class Space(ABC):
     def n_labelled(self) -> int:
         """The number l of labelled rows."""
 
+    def none(self) -> Vectors:
+        """Return an empty set of vectors."""
+        empty = np.empty((self.size, 0))
+        return Vectors(empty, empty, np.empty((self.n_labelled, 0)))
+
+    def norm(self, b: np.ndarray) -> float:
+        """Return the norm of a vector, or an estimate."""
+        return float(np.linalg.norm(b))
+
+    def orthonormal(self, B: np.ndarray, *others: Vectors) -> Vectors:
+        """Return an orthonormal basis of the part of B orthogonal to the others, by one product with S."""
+        room = max(0, self.size - sum(other.n_vectors for other in others))
+        for other in others:
+            B = orthonormal(B, other.Q)
+        for other in others[:-1]:  # the others are orthogonal up to round-off
+            B = B - other.Q @ (other.Q.T @ B)
+        B = B[:, :room]
+        return Vectors(B, *self.times(B))
+
+    def check(self, w: np.ndarray, z: np.ndarray) -> None:  # noqa: B027
+        """Raise `LostDigits` if the scores z = Zw of a direction have too few digits."""
+
     def random(self, k: int, rng: np.random.Generator) -> np.ndarray:
         """Return k random vectors."""
         return rng.standard_normal((self.size, k))
@@ -80,7 +108,7 @@ class Space(ABC):
 
     def fits(self, r: np.ndarray, through: np.ndarray, W: np.ndarray) -> np.ndarray:
         """Return least-squares directions of responses r, nearly orthogonal to W; ``through`` is Z'r."""
-        return self.soften(through, np.full(through.shape[1], _NEARLY_FREE / self.square))
+        return self.soften(through, np.full(through.shape[1], NEARLY_FREE / self.square))
 
     @cached_property
     def _spectrum(self) -> tuple[np.ndarray, Any]:
@@ -141,7 +169,7 @@ class MatrixSpace(Space):
     ) -> None:
         self.S, self.Z, self.noise, self.is_diagonal = S, Z, noise, is_diagonal
         self.size, self.square = len(S), float(np.trace(S))
-        keep = beside if beside is not None and self.size > _FITTED else np.asarray
+        keep = beside if beside is not None and self.size > FITTED else np.asarray
         self._S: Any = keep(S)
         self._Z: Any = keep(Z)
 
@@ -177,7 +205,7 @@ class MatrixSpace(Space):
 
     def fits(self, r: np.ndarray, through: np.ndarray, W: np.ndarray) -> np.ndarray:
         """Return the least-squares directions of responses r, orthogonal to W."""
-        if min(self.Z.shape) > _FITTED:
+        if min(self.Z.shape) > FITTED:
             return super().fits(r, through, W)
         Z = self.Z - (self.Z @ W) @ W.T
         is_wide = Z.shape[0] < Z.shape[1]

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 _SINGLE_GAIN = 1e-5
 _LEAST_GAIN = {True: 0.1, False: 0.5}
 
+# Least ratio of the residual of the recurrence to the true one that is not taken for stagnation.
+_LEAST_SHARE = 0.1
+
 # Number of shared iterations allowed for each ridge: streamed rows (False), or rows in memory (True).
 _EACH = {False: 30, True: 100}
 
@@ -163,6 +166,9 @@ class KrylovProblem(LeastSquaresProblem):
             if answer.residual <= tol:
                 tol *= self.tol / (2 * here.residual)
                 worth_another |= not answer.n_iter
+            else:
+                # The next run shall reach the tolerance, by as much as the residual is larger than its recurrence.
+                tol = min(tol, max(_LEAST_SHARE, answer.residual / here.residual) * self.tol)
             if slow and sketch is None:
                 sketch, single = side.sketch, False
             elif worth_another:
