@@ -126,22 +126,21 @@ def pca_ls(page: Report, texts: Texts) -> list[Cell]:
     page.text("## Summary", RULE)
     write_counts(page, [*paper, *own, *whole])
     page.text(texts["summary"])
-    for title, cells in (
-        ("as the paper chooses", paper),
-        ("as the library chooses", own),
-        ("LapRLS with the paper's whole grid", whole),
-    ):
-        if cells:
-            page.text(f"## Tables 1 and 3, {title}: {draws(cells)} draws")
-            write_grid(
-                page, cells, "set", lambda cell: cell.dataset, lambda cell: cell.method, texts["digits"]
-            )
+    _write_sets(page, "as the paper chooses", paper, texts["digits"])
+    _write_sets(page, "as the library chooses", own, texts["digits"])
     page.text("The library's choice less the paper's on the same draws, mean ± standard error:")
     page.table(["set", "method", "gain"], _gains(own, paper))
+    _write_sets(page, "LapRLS with the paper's whole grid", whole, texts["digits"])
     page.text("## Figures 3 and 4", texts["figures"])
     for number in (3, 4):
         page.text(f"![Figure {number}](../../experiments/results/subspace_figure_{number}.png)")
     return [*paper, *own, *whole]
+
+
+def _write_sets(page: Report, title: str, cells: list[Cell], digits: int) -> None:
+    """Write the cells of Tables 1 and 3 by set and method."""
+    page.text(f"## Tables 1 and 3, {title}: {draws(cells)} draws")
+    write_grid(page, cells, "set", lambda cell: cell.dataset, lambda cell: cell.method, digits)
 
 
 def _gains(own: list[Cell], paper: list[Cell]) -> list[tuple[str, str, str]]:
@@ -185,11 +184,8 @@ def nmf_alpha(page: Report, texts: Texts) -> list[Cell]:
         lambda cell: cell.method,
         texts["digits"],
     )
-    head, *lines = read.nmf_alpha_pairs()
     page.text("## Figures 4 and 5: settings in which NMF-alpha is above", texts["figures"])
     write_compared(page, read.nmf_alpha_table())
-    page.text(texts["once"])
-    page.table(head, lines)
     return cells
 
 

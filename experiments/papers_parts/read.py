@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from common import RESULTS, Results, parameter, published
+from common import RESULTS, Results, published
 from nmf_alpha_sets import LABELS, TABLE_2
 from nmf_alpha_tuned_report import Table, read_table
 from papers_parts.cells import Cell
@@ -127,15 +127,17 @@ def _grid_of_nsdr(spreads: dict[tuple[str, ...], float | None]) -> list[Cell]:
 
 
 def nmf_alpha() -> list[Cell]:
-    """Return Table 2: as tuned for each r and split; as tuned once a set where that was not run."""
-    tuned = _nmf_alpha_tuned()
-    known = {(cell.dataset, cell.setting) for cell in tuned}
-    once = [
-        cell if cell.method == "LDA" else cell._replace(method=cell.method + ", tuned once")
-        for cell in _nmf_alpha_once()
-        if cell.method == "LDA" or (cell.dataset, cell.setting) not in known
-    ]
-    return sorted([*tuned, *once], key=_place)
+    """Return Table 2, at the number of components that is best on validation rows."""
+    table = nmf_alpha_table()
+    cells = []
+    for form, rows in (("unit", ""), ("libsvm", " of LIBSVM")):
+        for name in TABLE_2:
+            for share, paper in zip(LABELS[name], TABLE_2[name], strict=True):
+                for method, value in zip(("NMF-alpha", "LDA"), paper, strict=True):
+                    found = table.best(name, share, method, form)
+                    if found is not None and len(found[1].test) > 1:
+                        cells.append(_of_table_2(name + rows, method, str(share), value, found[1].test))
+    return sorted(cells, key=_place)
 
 
 def _place(cell: Cell) -> tuple[int, str, int]:
@@ -146,20 +148,6 @@ def _place(cell: Cell) -> tuple[int, str, int]:
 def nmf_alpha_table() -> Table:
     """Return what was tuned for each split."""
     return read_table(RESULTS / "nmf_alpha_tuned.csv")
-
-
-def _nmf_alpha_tuned() -> list[Cell]:
-    """Return Table 2 as tuned for each split, at the number of components that is best on validation rows."""
-    table = nmf_alpha_table()
-    cells = []
-    for form, rows in (("unit", ""), ("libsvm", " of LIBSVM")):
-        for name in TABLE_2:
-            for share, paper in zip(LABELS[name], TABLE_2[name], strict=True):
-                for method, value in zip(("NMF-alpha", "LDA"), paper, strict=True):
-                    found = table.best(name, share, method, form)
-                    if found is not None and len(found[1].test) > 1 and (method != "LDA" or rows):
-                        cells.append(_of_table_2(name + rows, method, str(share), value, found[1].test))
-    return cells
 
 
 def _of_table_2(dataset: str, method: str, share: str, paper: float, ours: Iterable[float]) -> Cell:
@@ -173,38 +161,3 @@ def _of_table_2(dataset: str, method: str, share: str, paper: float, ours: Itera
         tuple(map(float, ours)),
         same_data=dataset not in SUBSTITUTES["nmf-alpha"],
     )
-
-
-def _nmf_alpha_once() -> list[Cell]:
-    """Return Table 2: each method at the number of components that is best on validation rows, by share of labels."""
-    rows = [row for row in rows_of("nmf_alpha", part="Scores") if row["published"]]
-    cells = []
-    for (dataset, method, share), own in grouped(
-        rows, lambda row: (row["dataset"], row["method"], parameter(row, "labels"))
-    ).items():
-        sizes = grouped(own, lambda row: (parameter(row, "r"),))
-        best = max(sizes.values(), key=lambda rows: np.mean([float(row["relative"]) for row in rows]))
-        cells.append(_of_table_2(dataset, method, share, float(best[0]["published"]), values(best)))
-    return cells
-
-
-def nmf_alpha_pairs() -> list[list[str]]:
-    """Return how often NMF-alpha is above another method with as many components, in the mean over the splits."""
-    rows = rows_of("nmf_alpha", part="Scores")
-    means = {
-        key: float(np.mean(values(own)))
-        for key, own in grouped(rows, lambda row: (row["dataset"], row["method"], row["parameters"])).items()
-    }
-    datasets = list(dict.fromkeys(row["dataset"] for row in rows))
-    lines = []
-    for other in ("NMF", "PCA", "SSNMF", "CNMF"):
-        line = [other]
-        for dataset in datasets:
-            pairs = [
-                (value, means[dataset, other, parameters])
-                for (name, method, parameters), value in means.items()
-                if (name, method) == (dataset, "NMF-alpha") and (dataset, other, parameters) in means
-            ]
-            line.append(f"{sum(ours > theirs for ours, theirs in pairs)} of {len(pairs)}")
-        lines.append(line)
-    return [["above", *datasets], *lines]
