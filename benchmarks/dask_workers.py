@@ -5,7 +5,8 @@
     python benchmarks/dask_workers.py --only DRSVM                      only methods whose name contains this
 
 Workers are processes of one thread each on this machine. The rows are made on the workers, and again in this
-process for NumPy, which uses as many threads as there are workers. Runs are taken in turn, and the fastest counts.
+process for NumPy. This process, which also computes between the passes over the workers, uses as many threads as
+there are workers. Runs are taken in turn, and the fastest counts.
 "1/2" is the time of one worker over that of two, "2/np" the time of two workers over that of NumPy, for the fit and
 for its median pass. Bytes are those that the scheduler sends and receives during the fit on two workers; the client
 talks through the scheduler, so they are all bytes but those between workers.
@@ -211,7 +212,7 @@ def measured(
         places: dict[str, tuple[Any, Data, int]] = {"numpy": (None, data, workers[-1])}
         for n_workers in workers:
             client = stack.enter_context(cluster(n_workers))
-            places[f"dask {n_workers}"] = (client, on_workers(client, n, d, data.y), 1)
+            places[f"dask {n_workers}"] = (client, on_workers(client, n, d, data.y), n_workers)
             warm = on_workers(client, 4_000, d, data.y[:4_000])
             with client.as_current():
                 models: dict[str, Any] = {}

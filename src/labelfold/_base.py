@@ -24,8 +24,8 @@ from labelfold.rows import (
     refuse_odd_table,
     stored_values,
 )
-from labelfold.rows import _threads as threads
 from labelfold.rows.adapters._device_copies import to_host
+from labelfold.rows.adapters._local import all_finite
 
 _Fit = TypeVar("_Fit", bound=Callable[..., Any])
 
@@ -178,11 +178,9 @@ def _is_lost(value: Any) -> bool:
     """Return whether an array of floats has entries that are not finite."""
     if getattr(getattr(value, "dtype", None), "kind", "") != "f":
         return False
-    return not threads.by_pieces(_finite_rows, stored_values(value)).all()
-
-
-def _finite_rows(values: np.ndarray) -> np.ndarray:
-    return np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
+    values = stored_values(value)
+    # Sums of a Dask array are taken on the workers.
+    return not (all_finite(values) if isinstance(values, np.ndarray) else bool(np.isfinite(values).all()))
 
 
 def _named(constraints: Any) -> set[str]:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from itertools import pairwise
 from typing import Any
 
@@ -91,6 +91,9 @@ class _Pool:
 
 _pool = _Pool()
 
+# Whether this code runs in a thread of the pool, where it must not wait for other threads of it.
+_in_pool: ContextVar[bool] = ContextVar("in_pool", default=False)
+
 
 def _renew() -> None:
     global _pool
@@ -112,11 +115,16 @@ def run(work: Callable[[Any, threading.Event], Any], jobs: Sequence[Any]) -> lis
     ``stop`` is set if a job fails or the user interrupts, so that the others end at their next block.
     """
     stop = threading.Event()
-    if len(jobs) <= 1:
+    if len(jobs) <= 1 or _in_pool.get():
         return [work(job, stop) for job in jobs]
+
+    def marked(job: Any) -> Any:
+        _in_pool.set(True)
+        return work(job, stop)
+
     with _pool.single_blas():
         # Each job runs in a copy of this thread's context, which holds NumPy's error state.
-        futures = [_pool.submitter(len(jobs)).submit(copy_context().run, work, job, stop) for job in jobs]
+        futures = [_pool.submitter(len(jobs)).submit(copy_context().run, marked, job) for job in jobs]
         try:
             return [future.result() for future in futures]
         except BaseException:
@@ -145,21 +153,35 @@ def by_pieces(f: Callable[[Any], Any], array: Any) -> Any:
     >>> by_pieces(np.negative, np.arange(3.0))
     array([-0., -1., -2.])
     """
-    n_pieces = -(-len(array) // _PIECE) if array.ndim else 1
-    if n_pieces <= 1:
+    if array.ndim == 0 or len(array) <= _PIECE:
         return f(array)
-    first = f(array[:_PIECE])
-    out = np.empty((len(array), *first.shape[1:]), dtype=first.dtype)
-    out[:_PIECE] = first
+    like = f(array[:1])
+    out = np.empty((len(array), *like.shape[1:]), dtype=like.dtype)
 
-    def work(pieces: range, stop: threading.Event) -> None:
-        for i in pieces:
-            if not stop.is_set():
-                out[i * _PIECE : (i + 1) * _PIECE] = f(array[i * _PIECE : (i + 1) * _PIECE])
+    def work(piece: slice) -> None:
+        out[piece] = f(array[piece])
 
-    pieces, n_jobs = range(1, n_pieces), min(n_pieces - 1, n_threads())
-    run(work, [pieces[i::n_jobs] for i in range(n_jobs)])
+    each_piece(work, len(array))
     return out
+
+
+def each_piece(work: Callable[[slice], Any], n_rows: int) -> list[Any]:
+    """Return the results of ``work`` for slices of so many rows, computed in threads if there are several.
+
+    >>> each_piece(lambda piece: piece.stop, 3)
+    [3]
+    """
+    pieces = [slice(i, min(i + _PIECE, n_rows)) for i in range(0, n_rows, _PIECE)]
+    found: list[Any] = [None] * len(pieces)
+
+    def some(own: range, stop: threading.Event) -> None:
+        for i in own:
+            if not stop.is_set():
+                found[i] = work(pieces[i])
+
+    n_jobs = min(len(pieces), n_threads())
+    run(some, [range(len(pieces))[i::n_jobs] for i in range(n_jobs)])
+    return found
 
 
 def in_order(work: Callable[[Any], Any], blocks: Iterable[Any]) -> Iterator[Any]:

@@ -13,12 +13,12 @@ from labelfold.rows._blocks import Block, CSRBlock, DenseBlock
 from labelfold.rows._protocol import RowFunction, Rows
 from labelfold.rows.adapters._local import (
     LocalRows,
+    all_finite,
     check_finite,
     check_two_dimensional,
     even_cuts,
     floating,
     not_finite,
-    sum_is_finite,
 )
 
 # Sizes of blocks. A block should fit into the cache of a core, and have enough rows to outweigh adding its sums.
@@ -169,7 +169,7 @@ def dense_block_rows(row_bytes: float) -> int:
 
 
 def _check_finite_csr(X: Any, first_row: int) -> None:
-    if X.dtype.kind != "f" or sum_is_finite(X.data):
+    if X.dtype.kind != "f" or all_finite(X.data):
         return
     bad = np.flatnonzero(~np.isfinite(X.data))
     if len(bad):

@@ -11,7 +11,7 @@ import numpy as np
 
 from labelfold.rows._protocol import Rows
 from labelfold.rows.adapters._cache import Cache
-from labelfold.rows.adapters._local import sum_is_finite
+from labelfold.rows.adapters._local import all_finite
 from labelfold.rows.adapters._memory import memory_rows
 
 # Bytes of text that are decoded at a time.
@@ -61,7 +61,7 @@ def decode_svmlight(path: Path, file: BinaryIO, cache: Cache, n_columns: int | N
         if not X.shape[0]:
             continue
         first, last = min(first, int(X.indices.min(initial=1))), max(last, X.shape[1])
-        if not sum_is_finite(X.data):
+        if not all_finite(X.data):
             memory_rows(X[:, first:], first_row=cache.starts[-1])  # raises an error that names the value
         cache.keep(X, size / len(text))
         labels.append(y)
