@@ -178,9 +178,7 @@ def _is_lost(value: Any) -> bool:
     """Return whether an array of floats has entries that are not finite."""
     if getattr(getattr(value, "dtype", None), "kind", "") != "f":
         return False
-    values = stored_values(value)
-    # Sums of a Dask array are taken on the workers.
-    return not (all_finite(values) if isinstance(values, np.ndarray) else bool(np.isfinite(values).all()))
+    return not all_finite(stored_values(value))
 
 
 def _named(constraints: Any) -> set[str]:

@@ -179,13 +179,13 @@ def check_finite(X: np.ndarray, number: int | np.ndarray) -> None:
     raise not_finite(X[row, column], int(name), column)
 
 
-def all_finite(values: np.ndarray) -> bool:
-    """Return whether all values are finite: so they are where their sum is, which is faster to compute."""
-    if values.ndim == 0:
-        return bool(np.isfinite(values))
+def all_finite(values: Any) -> bool:
+    """Return whether all values are finite."""
+    if not isinstance(values, np.ndarray) or values.ndim == 0:
+        return bool(np.isfinite(values).all())  # those of a Dask array are looked at by the workers
 
     def finite(piece: slice) -> bool:
-        own = values[piece]
+        own = values[piece]  # a finite sum, which is faster to compute, has finite terms
         return bool(np.isfinite(own.sum(dtype=np.float64)) or np.isfinite(own).all())
 
     with np.errstate(over="ignore", invalid="ignore"):
