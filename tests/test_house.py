@@ -223,3 +223,12 @@ def test_eight_files_from_lda_to_its_solution():
     finally:
         sys.setprofile(None)
     assert len({path for path in opened if room(path) != "rows"}) <= 8
+
+
+def test_the_speeds_in_the_readme_are_those_of_the_benchmarks():
+    root = Path(__file__).parents[1]
+    readme, benchmarks = (path.read_text() for path in (root / "README.md", root / "benchmarks" / "README.md"))
+    head = "| | compared with | time, ours over theirs | run | command |"
+    shown = readme.partition(head)[2].partition("\n\n")[0].splitlines()[1:]
+    assert len(shown) > 8
+    assert [line for line in shown if line not in benchmarks.splitlines()] == []
