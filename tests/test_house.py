@@ -227,7 +227,9 @@ def test_eight_files_from_lda_to_its_solution():
 
 def test_the_speeds_in_the_readme_are_those_of_the_benchmarks():
     root = Path(__file__).parents[1]
-    readme, benchmarks = (path.read_text() for path in (root / "README.md", root / "benchmarks" / "README.md"))
+    readme, benchmarks = (
+        path.read_text() for path in (root / "README.md", root / "benchmarks" / "README.md")
+    )
     head = "| | compared with | time, ours over theirs | run | command |"
     shown = readme.partition(head)[2].partition("\n\n")[0].splitlines()[1:]
     assert len(shown) > 8

@@ -474,7 +474,10 @@ def test_a_unit_of_row_offsets_is_a_unit_of_x(make, unit):
         penalties["classifier_penalty"] = 0.1 * ratio
     other = make(3, reconstruction_share=share, offset_unit=unit, max_iter=30, tol=0, **penalties)
     other.fit(unit * X, y)
-    np.testing.assert_allclose(other.objective_, ratio * model.objective_, rtol=1e-6)
+    # At the end, where nothing changes any more, round-off says which of the two stops first.
+    n_iter = min(len(other.objective_), len(model.objective_))
+    assert n_iter > 20
+    np.testing.assert_allclose(other.objective_[:n_iter], ratio * model.objective_[:n_iter], rtol=1e-6)
     np.testing.assert_allclose(other.decision_function(unit * X), model.decision_function(X), atol=1e-3)
     np.testing.assert_allclose(other.row_offsets_, unit * model.row_offsets_, atol=1e-3)
     np.testing.assert_allclose(other.row_offsets(unit * X), unit * model.row_offsets(X), atol=1e-3)

@@ -46,6 +46,10 @@ _FLAT, _PATIENCE = 1e-6, 12
 # Maxima are considered equal if the relative difference of their values is below this.
 _SAME = 1e-11
 
+# A proof is given up after so many extensions of the small space without a maximum that is larger by this share.
+# Where directions of very little variance fit best, round-off makes bounds useless.
+_TRIED, _HIGHER = 4, 1e-8
+
 
 class _SmallSpace(NamedTuple):
     """J on the small space: ``ratio``, in coordinates V (m, k) of its vectors, of which none is orthogonal to S."""
@@ -110,6 +114,7 @@ class Search:
         """Return the maximum after the small space was extended wherever a larger one is possible."""
         whole = self.whole(r) if self.proves else None
         confirmed: set = set()
+        best, best_y, tried = found, y, 0
         first, explored = self.n_iter, self.explored
         most = float(np.linalg.norm(r, 2)) ** 2  # no direction explains more of the responses
         for i in range(self.max_iter):
@@ -137,6 +142,11 @@ class Search:
             if missed is None and found.value <= value * (1 + _SAME):
                 return y, found
             y = small.V @ found.w
+            if whole is not None:
+                is_higher = found.value > best.value * (1 + _HIGHER)
+                best, best_y, tried = (found, y, 0) if is_higher else (best, best_y, tried + 1)
+                if tried == _TRIED:
+                    return np.pad(best_y, (0, len(y) - len(best_y))), best
             if whole is None and self.n_iter - first >= self.max_iter:
                 break
             if missed is not None:
@@ -189,7 +199,7 @@ class Search:
             self.space.check(self.basis.Q @ y, self.basis.ZQ @ y)
             t, s, square = small.ratio.parts(w)
             nu = 1 / square if square > self.least else 0.0
-            U = first_eigenvectors(small.ratio.matrix(t, nu), _BLOCK)[1]
+            U = first_eigenvectors(small.ratio.matrix(t, nu), self.space.block)[1]
             near = small.V @ U[:, 1:]
             residuals = self.residuals(np.column_stack([y, near]), t, nu, r)
             size = self.weight * self.T.trace() + t * nu * float((self.basis.ZQ**2).sum())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import numpy as np
+from scipy.linalg import get_blas_funcs
 
 from labelfold.numerics._eigen import whitening
 from labelfold.numerics.least_squares._gram import Gram
@@ -17,6 +18,10 @@ _LITTLE = 1e-3
 
 # Vectors of which less than this share is new are dropped.
 _NOTHING_NEW = 1e-10
+
+# Most rows of a K that multiplies vectors one by one, and most vectors. BLAS then reads half of K, since K is
+# symmetric, but in one thread, which is slower where K is far larger than the cache.
+_CACHED, _FEW = 3000, 4
 
 # Most round-off of the scores of labelled rows along a direction, relative to these; and of scores along a vector of
 # the search, relative to its norm.
@@ -42,6 +47,8 @@ class KernelSpace(Space):
         See `Space`.
     """
 
+    block = 1
+
     def __init__(self, K: np.ndarray, mean: np.ndarray, index: np.ndarray, noise: float) -> None:
         self.K, self.index, self.noise = K, index, noise
         self.is_centred = bool(mean.any())
@@ -58,14 +65,22 @@ class KernelSpace(Space):
 
     def times(self, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return K B and its labelled rows; the columns of B are centred if features are."""
-        KB = np.empty((B.shape[1], self.size)).T
+        k = B.shape[1]
+        KB = np.empty((k, self.size)).T
         C = np.ascontiguousarray(B.T)
+        symv = get_blas_funcs("symv", (self.K,))
 
-        def work(part: slice, stop: threading.Event) -> None:
-            # K is symmetric, and products with a few rows on the left read it faster than columns on the right.
+        def one_by_one(part: slice, stop: threading.Event) -> None:
+            for j in range(k)[part]:
+                KB[:, j] = symv(1.0, self.K.T, C[j])
+
+        def together(part: slice, stop: threading.Event) -> None:
+            # Products with a few rows on the left read K faster than columns on the right.
             KB[part] = (C @ self.K[:, part]).T
 
-        threads.run(work, threads.shares(self.size, float(C.size) * self.size))
+        is_small = self.size <= _CACHED and k <= _FEW
+        work, size = (one_by_one, k) if is_small else (together, self.size)
+        threads.run(work, threads.shares(size, float(C.size) * self.size))
         KB = self._centred(KB)
         return KB, KB[self.index]
 

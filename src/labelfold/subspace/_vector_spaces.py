@@ -49,11 +49,14 @@ class Space(ABC):
         The trace of S: the squared norm of all rows.
     noise : float
         Norm of S v for a unit vector v orthogonal to all rows, relative to S: round-off.
+    block : int
+        Number of vectors by which a search is extended until a direction has settled.
     """
 
     size: int
     square: float
     noise: float
+    block = 4
 
     @abstractmethod
     def times(self, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
