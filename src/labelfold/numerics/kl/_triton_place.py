@@ -8,11 +8,11 @@ theirs, so that numbers of any size stay in range.
 
 # Triton adds tuples, but does not unpack them.
 # ruff: noqa: RUF005
-# mypy: disable-error-code="assignment"
+# mypy: disable-error-code="assignment,misc"
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import triton
@@ -21,27 +21,17 @@ import triton.language as tl
 from labelfold.rows.loops._triton_sparse import Entries
 
 # The most components that the loop takes, and the numbers of V that a thread keeps.
-_MOST, _KEPT = 64, 128
-# The most sweeps over the components, and after how many the divergence is computed.
-_SWEEPS, _TURNS = 300, 2
+_MOST, _KEPT = 32, 128
+# The most sweeps over the components.
+_SWEEPS = 300
 # Steps are longer by this than to the minimum of their model, and leave this share of a component.
 _FURTHER, _LEAST_LEFT = tl.constexpr(1.1), tl.constexpr(0.01)
 # A row is looked at when the gap seemed to be within so many tolerances; a component below this share of one is 0.
 _ASK, _NOTHING = tl.constexpr(4.0), tl.constexpr(1e-3)
 # By how much of a row's sum its divergence may seem to rise by round-off.
 _SLACK = 1e-6
-
-
-class _Size(NamedTuple):
-    """How many threads a row has, those of a program, and the share of `_KEPT` that each of them keeps."""
-
-    group: int
-    threads: int
-    share: int
-
-
-# From short rows to long ones.
-_SIZES = (_Size(8, 32, 1), _Size(32, 32, 1), _Size(128, 128, 1), _Size(512, 512, 2))
+# How many threads a row has, and how many a program, from short rows to long ones.
+_SIZES = ((8, 32), (32, 32), (128, 128))
 
 
 @triton.jit
@@ -88,10 +78,14 @@ def _any(flags):
     return tl.max(flags.to(tl.int32), axis=0) > 0
 
 
-@triton.jit
+# One compiled loop serves any number of rows, and arrays that begin anywhere.
+@triton.jit(
+    do_not_specialize=["n", "k", "d", "most"],
+    do_not_specialize_on_alignment=["values", "index", "ends", "chosen"],
+)
 def _place(
     values, index, ends, chosen, V, v, H, sweeps, n, k, d, share, lowest, tol, slack, most,
-    TURNS: tl.constexpr, WIDTH: tl.constexpr, GROUP: tl.constexpr, SLOTS: tl.constexpr, THREADS: tl.constexpr,
+    WIDTH: tl.constexpr, GROUP: tl.constexpr, SLOTS: tl.constexpr, THREADS: tl.constexpr,
 ):  # fmt: skip
     thread, slot = tl.arange(0, THREADS), tl.arange(0, SLOTS)
     number = tl.program_id(0).to(tl.int64) * (THREADS // GROUP) + thread // GROUP
@@ -146,21 +140,19 @@ def _place(
             active = active & ~((raised | asked) & (worst <= 1 + tol))
             h = _chosen(raised & active, updated, h, WIDTH)
         going = active & ~raised
-        top = mass * 0
-        for _ in range(TURNS):
-            top, stepped = mass * 0, ()
-            for j in tl.static_range(WIDTH):
-                root = tl.rsqrt(q)
-                z = W[j] * (root * root)
-                y = x * z
-                slope, bend = _summed(y, GROUP), _summed(y * z, GROUP)
-                step = tl.maximum(_FURTHER * slope * (slope - 1) / bend, (_LEAST_LEFT - 1) * h[j])
-                step = tl.where(going & (bend > 0), step, 0.0)
-                q += W[j] * step[:, None]
-                top = tl.maximum(top, slope)
-                stepped = stepped + (h[j] + step,)
-            h = stepped
-        times += TURNS * going.to(tl.int32)
+        top, stepped = mass * 0, ()
+        for j in tl.static_range(WIDTH):
+            root = tl.rsqrt(q)
+            z = W[j] * (root * root)  # fewer instructions than a division
+            y = x * z
+            slope, bend = _summed(y, GROUP), _summed(y * z, GROUP)
+            step = tl.maximum(_FURTHER * slope * (slope - 1) / bend, (_LEAST_LEFT - 1) * h[j])
+            step = tl.where(going & (bend > 0), step, 0.0)
+            q += W[j] * step[:, None]
+            top = tl.maximum(top, slope)
+            stepped = stepped + (h[j] + step,)
+        h = stepped
+        times += going.to(tl.int32)
         asked = going & (top <= 1 + _ASK * tol)
     first = here & (thread % GROUP == 0)
     for j in tl.static_range(WIDTH):
@@ -191,15 +183,15 @@ def placed_rows(
     sweeps = torch.full((m,), -1, dtype=torch.int32, device=V.device)
     lengths = entries.ends[1:] - entries.ends[:-1]
     longest, shorter = int(torch.max(lengths)), -1
-    for group, threads, part in _SIZES:
-        slots = _KEPT // (part * triton.next_power_of_2(width))
+    slots = _KEPT // triton.next_power_of_2(width)
+    for group, threads in _SIZES:
         chosen = torch.nonzero((lengths > shorter) & (lengths <= slots * group))[:, 0]
         shorter, n = slots * group, chosen.shape[0]
         if n:
             _place[(triton.cdiv(n * group, threads),)](
                 entries.values, entries.index, entries.ends, chosen, narrow, v, H, sweeps, n, k, V.shape[0],
-                *floor, tol, _SLACK, max(1, min(rounds, _SWEEPS) // _TURNS),
-                TURNS=_TURNS, WIDTH=width, GROUP=group, SLOTS=slots, THREADS=threads, num_warps=threads // 32,
+                *floor, tol, _SLACK, min(rounds, _SWEEPS),
+                WIDTH=width, GROUP=group, SLOTS=slots, THREADS=threads, num_warps=threads // 32,
             )  # fmt: skip
         if longest <= shorter:
             break
