@@ -21,7 +21,7 @@ import triton.language as tl
 from labelfold.rows.loops._triton_sparse import Entries
 
 # The most components that the loop takes, and the numbers of V that a thread keeps.
-_MOST, _KEPT = 32, 128
+_MOST, _KEPT = 24, 128
 # The most sweeps over the components.
 _SWEEPS = 300
 # Steps are longer by this than to the minimum of their model, and leave this share of a component.
