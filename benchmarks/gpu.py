@@ -11,7 +11,8 @@ The floor of a method is the larger of bytes over copy speed and operations over
 measured first. Bytes are those of X, as often as the method's passes read it: twice where a pass multiplies by X and
 then by X', since X is larger than any cache (of few columns the loops read it once, below this floor); and those of
 arrays with an entry for each row that a pass has to read or write, such as the places of the rows. Operations are
-those of the method: where rows are placed by Newton's steps or by small systems, of as many as there were.
+those of the method: where rows are placed by Newton's steps, by small systems or by sweeps over the components, of as
+many as there were.
 
 Of a sparse tensor the bytes of X are its values, columns and ends. Each entry also takes a row of a narrow matrix, k
 numbers in a product with X or with X', and its floor counts these bytes too. They come from the cache that all
@@ -104,33 +105,32 @@ class Clock:
             yield
 
     def _count_steps(self, patches: ExitStack) -> None:
-        """Count Newton's steps, and the small systems of least squares with bounds, of all rows."""
+        """Count Newton's steps, small systems of least squares with bounds, and sweeps of sparse rows."""
         from labelfold.numerics import _triton_pivots as pivots
         from labelfold.numerics.kl import _triton_loops as loops
-        from labelfold.numerics.kl import _triton_sparse as entry_loops
+        from labelfold.numerics.kl import _triton_place as entry_loops
 
-        newton, solve, of_entries = loops.newton_system, pivots.nonnegative_rows, entry_loops.newton_system
+        newton, solve, place = loops.newton_system, pivots.nonnegative_rows, entry_loops.placed_rows
 
         def counted_newton(X: Any, index: Any, *args: Any, **options: Any) -> Any:
             self.steps += len(X if index is None else index)
             return newton(X, index, *args, **options)
 
-        def counted_entries(entries: Any, index: Any, H: Any, *args: Any) -> Any:
-            self.steps += H.shape[1] if index is None else len(index)
-            return of_entries(entries, index, H, *args)
+        def counted(run: Callable) -> Callable:
+            def counting(*args: Any, **options: Any) -> Any:
+                H, times = run(*args, **options)
+                self.systems.append(times)
+                return H, times
 
-        def counted_systems(*args: Any, **options: Any) -> Any:
-            H, systems = solve(*args, **options)
-            self.systems.append(systems)
-            return H, systems
+            return counting
 
         patches.enter_context(patch.object(loops, "newton_system", counted_newton))
-        patches.enter_context(patch.object(entry_loops, "newton_system", counted_entries))
-        patches.enter_context(patch.object(pivots, "nonnegative_rows", counted_systems))
+        patches.enter_context(patch.object(entry_loops, "placed_rows", counted(place)))
+        patches.enter_context(patch.object(pivots, "nonnegative_rows", counted(solve)))
 
     def n_steps(self) -> int:
         """Return how many there were."""
-        return self.steps + sum(int(systems.sum()) for systems in self.systems)
+        return self.steps + sum(int(times.clip(min=0).sum()) for times in self.systems)
 
 
 def made(n: int, d: int, device: str) -> tuple[Any, np.ndarray]:
@@ -209,7 +209,7 @@ class Job(NamedTuple):
     gathers: Callable[[int, int, float, int], float] = lambda n, d, p, s: 0.0
 
 
-def jobs(models: dict[str, Any], columns: int) -> list[Job]:
+def jobs(models: dict[str, Any], columns: int, *, is_sparse: bool) -> list[Job]:
     """Return the jobs; fits store their models for the transforms after them."""
 
     def fit(name: str, model: Any, n_labelled: int | None = None) -> Callable:
@@ -282,8 +282,10 @@ def jobs(models: dict[str, Any], columns: int) -> list[Job]:
             transform("KLNMF"),
             1,
             k,
-            lambda n, d, p, s: 2 * d * (2 * k * n + (2 * k + pair) * s),
-            lambda n, d, p, s: d * k * (n + s),
+            # A sweep over the components takes a division, two products and two sums of each entry and component, and
+            # a step that moves the model.
+            lambda n, d, p, s: 7 * d * k * s if is_sparse else 2 * d * (2 * k * n + (2 * k + pair) * s),
+            lambda n, d, p, s: d * k * n,
         ),
     ]  # fmt: skip
 
@@ -384,7 +386,7 @@ def main() -> None:
     models: dict[str, Any] = {}
     skipped = ("LDA, all", "PCALS") if is_sparse else ()  # of a sparse tensor they make dense blocks
     with clock.watching():
-        for job in jobs(models, d):
+        for job in jobs(models, d, is_sparse=is_sparse):
             if job.name.startswith(skipped):
                 continue
             if options.only not in job.name and ".transform" not in job.name:

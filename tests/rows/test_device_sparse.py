@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import labelfold.rows.adapters._device as device_rows
 import labelfold.rows.adapters._device_sparse as device_sparse
@@ -182,6 +183,71 @@ def test_the_divergence_of_sparse_rows_of_a_device(n_columns):
     best = exact.map(kl_place, shared=(V.astype(np.float64), v, fit, 1e-9, 3000))
     losses = [divergence(X.astype(np.float64), a.astype(np.float64), V) for a in (places, best)]
     assert losses[0] - losses[1] <= 2e-5 * X.sum()
+
+
+def rows_of_many_lengths(n_columns, dtype=np.float32):
+    """Return rows of 1 to 3,000 entries, one empty, one that nothing makes, a V and its sums."""
+    rng, d = np.random.default_rng(4), 4000
+    X = np.zeros((400, d), dtype=dtype)
+    lengths = np.r_[3000, 1500, 900, 300, 0, 1, 2, rng.integers(1, 70, 393)]
+    for row, length in zip(X, lengths, strict=True):
+        row[rng.choice(d, length, replace=False)] = rng.gamma(1.0, 1.0, length)
+    V = rng.gamma(0.3, 1.0, (d, n_columns)).astype(dtype)
+    V[40] = 0
+    X[8], X[8, 40] = 0, 1
+    V[:, 1] *= 1e-3
+    X[9] *= 1e20
+    return X, V, V.sum(axis=0, dtype=np.float64)
+
+
+def on_gpu(X):
+    """Return a sparse tensor on a GPU."""
+    there = tensor(X)
+    if there.device.type != "cuda":
+        pytest.skip("the loop is compiled for a GPU")
+    return there
+
+
+@pytest.mark.parametrize("n_columns", [2, 11, 16, 40])
+def test_placed_rows_of_a_device_are_those_of_the_host(n_columns):
+    X, V, v = rows_of_many_lengths(n_columns)
+    fit, rows = least_squares_fit(V), as_rows(on_gpu(X))
+    places = rows.get(rows.map(kl_place, shared=(V, v, fit, 1e-5, 3000))).astype(np.float64)
+    exact = as_rows(sparse.csr_array(X.astype(np.float64)))
+    best = exact.map(kl_place, shared=(V.astype(np.float64), v, fit, 1e-9, 3000))
+    assert np.isfinite(places).all()
+    X[:, 40] = 0  # what no component makes
+    assert not places[X.sum(axis=1) == 0].any()
+    X, places, best = (a[X.sum(axis=1) > 0] for a in (X, places, best))
+    sizes = X.sum(axis=1, dtype=np.float64)
+    losses = [divergences(X, H, V) / sizes for H in (places, best)]
+    assert (losses[0] - losses[1]).max() <= 1.1e-5
+    np.testing.assert_allclose((places * v).sum(axis=1), sizes, rtol=1e-3)
+
+
+def divergences(X, H, V):
+    """Return the I-divergence of each row, less constants."""
+    P = H @ V.T.astype(np.float64)
+    return P.sum(axis=1) - (X * np.log(np.where((X > 0) & (P > 0), P, 1))).sum(axis=1, dtype=np.float64)
+
+
+def test_no_sweep_of_a_device_raises_the_divergence():
+    X, V, v = rows_of_many_lengths(5)
+    X = X[20:]
+    there = on_gpu(X)
+    from labelfold.numerics.kl._triton_place import placed_rows
+    from labelfold.rows.loops._triton_sparse import Entries
+
+    held = Entries(there.values(), there.col_indices(), there.crow_indices())
+    V_there, v_there = (torch.asarray(a, dtype=torch.float32, device=there.device) for a in (V, v))
+    losses = []
+    for sweeps in (2, 4, 6, 10, 20, 60):
+        H, times = placed_rows(held, V_there, v_there, (1e-20, 1.2e-38), 0.0, sweeps)
+        losses.append(divergences(X, host(H).astype(np.float64), V) / X.sum(axis=1))
+        assert (host(times) >= 0).all()
+    assert np.diff(losses, axis=0).max() <= 2e-6
+    assert (losses[0] - losses[-1]).min() > -1e-6
+    assert (losses[0] - losses[-1]).max() > 1e-3
 
 
 @pytest.mark.parametrize(

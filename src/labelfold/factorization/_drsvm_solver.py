@@ -100,9 +100,9 @@ def iterates(problem: DRSVMProblem, start: Start, tol: float) -> Iterates:
         model = _update_basis(problem, model, XtH, HtH)
         H, XtH, HtH = _place_unlabelled(problem, model, mask)
         model = _place_labelled(problem, replace(model, H=H), labelled)
-        HtH_labelled, XtH_labelled = labelled.sum(factor_sums, model.H_labelled)
+        XtH_labelled = labelled.sum(_transposed, model.H_labelled)
         XtH_labelled += XtH  # in place: it is large
-        XtH, HtH = XtH_labelled, HtH + HtH_labelled
+        XtH, HtH = XtH_labelled, HtH + model.H_labelled.T @ model.H_labelled
         model = _update_machines(problem, model)
         rose = yield model, _value(problem, model, XtH, HtH)
 
@@ -258,6 +258,10 @@ def _rounded(B: np.ndarray, dtype: Any) -> tuple[Any, Any]:
 
 def _product(X: Block, B: Any) -> Any:
     return X.double() @ B
+
+
+def _transposed(X: Block, H: Any) -> Any:
+    return X.double().t(H)
 
 
 def _place(X: Block, mask: Any, G: Any) -> tuple[Any, Any]:

@@ -15,28 +15,43 @@ from labelfold.rows.adapters._device_copies import plain, to_host
 def place_entries(X: Block, V: Any, v: Any, fit: Any, tol: float, max_rounds: int) -> Any:
     """Return H (m, k) of sparse rows on a GPU, with the arguments of `kl_place`.
 
-    Newton's steps of float32 rows with few components are made there. Other rows, and those that do not settle, are
-    placed on the host.
+    Rows in float32 are placed there a component at a time. Long ones, and the few that do not settle, are placed by
+    Newton's steps if components are few; what is left is placed on the host, and so are rows in float64.
     """
-    if "32" not in str(V.dtype) or not fits_a_thread(V.shape[1]):
-        return _on_host(X, None, V, v, fit, tol, max_rounds)
-    from labelfold.numerics.kl import _triton_sparse as loops
-    from labelfold.rows.loops._triton_sparse import aligned, summed
+    from labelfold.numerics.kl import _triton_place as loops
 
-    xp, entries = X.xp, X.sparse_part.entries
+    rest = V, v, fit, tol, max_rounds
+    if "32" not in str(V.dtype) or not loops.takes(V.shape[1]):
+        return _on_host(X, None, *rest)
+    H, sweeps = loops.placed_rows(X.sparse_part.entries, V, v, floor(V.dtype), tol, max_rounds)
+    left = X.xp.nonzero(sweeps <= 0)[0]
+    if left.shape[0] and fits_a_thread(V.shape[1]):
+        H[left], unsettled = _by_newton(X, left, *rest)
+        left = left[unsettled]
+    if left.shape[0]:
+        H[left] = _on_host(X, left, *rest)
+    return H
+
+
+def _by_newton(
+    X: Block, index: Any, V: Any, v: Any, fit: Any, tol: float, max_rounds: int
+) -> tuple[Any, Any]:
+    """Return the same of some rows by Newton's steps on the GPU, and which of them have not settled."""
+    from labelfold.numerics.kl import _triton_sparse as loops
+    from labelfold.rows.loops._triton_sparse import Entries, aligned, gathered, summed
+
+    xp, entries = X.xp, Entries(*X.sparse_part.taken(to_host(index)))
     mass = xp.astype(summed(entries), V.dtype)
     whole = xp.sum(v)
     even = (mass / xp.where(whole > 0, whole, xp.ones_like(whole)))[:, None] * xp.ones_like(v)[None, :]
     mass = xp.where(mass > 0, mass, xp.ones_like(mass))
     rows, bounds = aligned(V), loops.bounds_of(floor(V.dtype), V.dtype, V.device)
 
-    def system(index: Any, H: Any) -> Any:
-        return loops.newton_system(entries, index, H, rows, bounds)
+    def system(chosen: Any, H: Any) -> Any:
+        return loops.newton_system(entries, chosen, H, rows, bounds)
 
-    H, left = newton_in_threads(xp, system, X @ fit, v, even, mass, tol, max_rounds)
-    if left.shape[0]:
-        H[left] = _on_host(X, left, V, v, fit, tol, max_rounds)
-    return H
+    fitted = gathered(entries, fit, dtype=V.dtype, single=True)
+    return newton_in_threads(xp, system, fitted, v, even, mass, tol, max_rounds)
 
 
 def _on_host(X: Block, index: Any, V: Any, *options: Any) -> Any:

@@ -1,0 +1,198 @@
+"""Compiled for a GPU: sparse rows of least I-divergence for a fixed V, a component at a time.
+
+The steps are those of `_place_loops.csr_place`, in single precision and without joint ones. A program reads the
+entries of a row and what they take of V once, and keeps them in its registers until the row has settled. The threads
+of a warp share several short rows; a long row has several warps. Rows are divided by their sums and columns of V by
+theirs, so that numbers of any size stay in range.
+"""
+
+# Triton adds tuples, but does not unpack them.
+# ruff: noqa: RUF005
+# mypy: disable-error-code="assignment,misc"
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+
+from labelfold.rows.loops._triton_sparse import Entries
+
+# The most components that the loop takes, and the numbers of V that a thread keeps.
+_MOST, _KEPT = 24, 128
+# The most sweeps over the components.
+_SWEEPS = 300
+# Steps are longer by this than to the minimum of their model, and leave this share of a component.
+_FURTHER, _LEAST_LEFT = tl.constexpr(1.1), tl.constexpr(0.01)
+# A row is looked at when the gap seemed to be within so many tolerances; a component below this share of one is 0.
+_ASK, _NOTHING = tl.constexpr(4.0), tl.constexpr(1e-3)
+# By how much of a row's sum its divergence may seem to rise by round-off.
+_SLACK = 1e-6
+# How many threads a row has, and how many a program, from short rows to long ones.
+_SIZES = ((8, 32), (32, 32), (128, 128))
+
+
+@triton.jit
+def _summed(a, GROUP: tl.constexpr):
+    """Return the sums of the slots over the threads of each row, in all of them."""
+    n: tl.constexpr = a.shape[0]
+    total = tl.sum(tl.reshape(tl.sum(a, axis=1), (n // GROUP, GROUP)), axis=1)
+    return tl.reshape(tl.broadcast_to(total[:, None], (n // GROUP, GROUP)), (n,))
+
+
+@triton.jit
+def _components(V, column, inside, WIDTH: tl.constexpr):
+    """Return what the entries take of each component: registers, since sums of integers with 0 are left out."""
+    found = ()
+    part = tl.arange(0, 4)
+    for c in tl.static_range(WIDTH // 4):
+        at = column[None, :, :] * WIDTH + (part + 4 * c)[:, None, None]
+        four = tl.load(V + at, mask=inside[None, :, :], other=0.0).to(tl.int32, bitcast=True)
+        for j in tl.static_range(4):
+            one = tl.sum(tl.where((part == j)[:, None, None], four, 0), axis=0)
+            found = found + (one.to(tl.float32, bitcast=True),)
+    return found
+
+
+@triton.jit
+def _modelled(W, h, low, WIDTH: tl.constexpr):
+    q = low
+    for j in tl.static_range(WIDTH):
+        q += W[j] * h[j][:, None]
+    return q
+
+
+@triton.jit
+def _chosen(which, a, b, WIDTH: tl.constexpr):
+    """Return a where it is wanted, otherwise b."""
+    found = ()
+    for j in tl.static_range(WIDTH):
+        found = found + (tl.where(which, a[j], b[j]),)
+    return found
+
+
+@triton.jit
+def _any(flags):
+    return tl.max(flags.to(tl.int32), axis=0) > 0
+
+
+# One compiled loop serves any number of rows, and arrays that begin anywhere.
+@triton.jit(
+    do_not_specialize=["n", "k", "d", "most"],
+    do_not_specialize_on_alignment=["values", "index", "ends", "chosen"],
+)
+def _place(
+    values, index, ends, chosen, V, v, H, sweeps, n, k, d, share, lowest, tol, slack, most,
+    WIDTH: tl.constexpr, GROUP: tl.constexpr, SLOTS: tl.constexpr, THREADS: tl.constexpr,
+):  # fmt: skip
+    thread, slot = tl.arange(0, THREADS), tl.arange(0, SLOTS)
+    number = tl.program_id(0).to(tl.int64) * (THREADS // GROUP) + thread // GROUP
+    here = number < n
+    row = tl.load(chosen + number, mask=here, other=0).to(tl.int64)
+    begin, end = tl.load(ends + row, mask=here, other=0), tl.load(ends + row + 1, mask=here, other=0)
+    at = begin[:, None] + slot[None, :] * GROUP + (thread % GROUP)[:, None]
+    inside = at < end[:, None]
+    x = tl.load(values + at, mask=inside, other=0.0)
+    inside = inside & (x > 0)
+    W = _components(V, tl.load(index + at, mask=inside, other=0).to(tl.int64), inside, WIDTH)
+    # What no component makes is left out: it says nothing about h.
+    largest = W[0]
+    for j in tl.static_range(1, WIDTH):
+        largest = tl.maximum(largest, W[j])
+    x = tl.where(largest > 0, x, 0.0)
+    mass = _summed(x, GROUP)
+    x = x / tl.where(mass > 0, mass, 1.0)[:, None]
+    low = tl.maximum(x * share, lowest)
+    h = ()
+    for j in tl.static_range(WIDTH):
+        h = h + (tl.where(tl.load(v + j) > 0, 1.0, mass * 0),)
+    kept = h
+    best = mass * 0 + float("inf")
+    active = mass > 0
+    asked = mass < 0
+    sweep, times = 0, active.to(tl.int32) * 0
+    while (sweep < most) & _any(active):
+        sweep += 1
+        whole = h[0]
+        for j in tl.static_range(1, WIDTH):
+            whole += h[j]
+        scale = tl.where(active, 1.0 / whole, 1.0)
+        scaled = ()
+        for j in tl.static_range(WIDTH):
+            scaled = scaled + (h[j] * scale,)
+        q = _modelled(W, scaled, low, WIDTH)
+        # Modelled values are about 1 / d, and without this factor the logarithms would have fewer digits.
+        loss = -_summed(x * tl.log(q * d), GROUP)
+        raised = active & ~(loss <= best + slack)  # nor is it nan
+        best = tl.where(raised, best, loss)
+        kept = _chosen(raised, kept, scaled, WIDTH)
+        h = kept
+        if _any(raised | asked):
+            q = _modelled(W, h, low, WIDTH)
+            ratio = x / q
+            worst, updated = mass * 0, ()
+            for j in tl.static_range(WIDTH):
+                factor = _summed(W[j] * ratio, GROUP)
+                worst = tl.maximum(worst, factor)
+                updated = updated + (h[j] * factor,)
+            active = active & ~((raised | asked) & (worst <= 1 + tol))
+            h = _chosen(raised & active, updated, h, WIDTH)
+        going = active & ~raised
+        top, stepped = mass * 0, ()
+        for j in tl.static_range(WIDTH):
+            root = tl.rsqrt(q)
+            z = W[j] * (root * root)  # fewer instructions than a division
+            y = x * z
+            slope, bend = _summed(y, GROUP), _summed(y * z, GROUP)
+            step = tl.maximum(_FURTHER * slope * (slope - 1) / bend, (_LEAST_LEFT - 1) * h[j])
+            step = tl.where(going & (bend > 0), step, 0.0)
+            q += W[j] * step[:, None]
+            top = tl.maximum(top, slope)
+            stepped = stepped + (h[j] + step,)
+        h = stepped
+        times += going.to(tl.int32)
+        asked = going & (top <= 1 + _ASK * tol)
+    first = here & (thread % GROUP == 0)
+    for j in tl.static_range(WIDTH):
+        weight = tl.load(v + j)
+        size = tl.where(weight > 0, mass / tl.where(weight > 0, weight, 1.0), 0.0)
+        found = tl.where((mass > 0) & (kept[j] > _NOTHING * tol), kept[j] * size, 0.0)
+        tl.store(H + row * k + j, found, mask=first & (j < k))
+    tl.store(sweeps + row, tl.where(active, 0, tl.maximum(times, 1)), mask=first)
+
+
+def takes(k: int) -> bool:
+    """Return whether the loop takes rows of k components."""
+    return k <= _MOST
+
+
+def placed_rows(
+    entries: Entries, V: Any, v: Any, floor: tuple[float, float], tol: float, rounds: int
+) -> tuple[Any, Any]:
+    """Return H (m, k) of sparse float32 rows, and the number of sweeps over the components (m,).
+
+    That number is -1 where a row has too many entries, 0 where it has not settled. ``v`` are the column sums of V.
+    """
+    m, k = entries.ends.shape[0] - 1, V.shape[1]
+    width = triton.cdiv(k, 4) * 4
+    v = torch.nn.functional.pad(v, (0, width - k))
+    narrow = (torch.nn.functional.pad(V, (0, width - k)) / torch.where(v > 0, v, 1.0)).contiguous()
+    H = torch.empty((m, k), dtype=V.dtype, device=V.device)
+    sweeps = torch.full((m,), -1, dtype=torch.int32, device=V.device)
+    lengths = entries.ends[1:] - entries.ends[:-1]
+    longest, shorter = int(torch.max(lengths)), -1
+    slots = _KEPT // triton.next_power_of_2(width)
+    for group, threads in _SIZES:
+        chosen = torch.nonzero((lengths > shorter) & (lengths <= slots * group))[:, 0]
+        shorter, n = slots * group, chosen.shape[0]
+        if n:
+            _place[(triton.cdiv(n * group, threads),)](
+                entries.values, entries.index, entries.ends, chosen, narrow, v, H, sweeps, n, k, V.shape[0],
+                *floor, tol, _SLACK, min(rounds, _SWEEPS),
+                WIDTH=width, GROUP=group, SLOTS=slots, THREADS=threads, num_warps=threads // 32,
+            )  # fmt: skip
+        if longest <= shorter:
+            break
+    return H, sweeps
