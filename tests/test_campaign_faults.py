@@ -17,7 +17,7 @@ sys.path.insert(0, sys.argv[1])
 import bases, faults, files, labelling, reads
 import labelfold.app.io._writing as writing
 
-files.FILES, reads.FAULTS, bases._FAULTS, labelling._TRIES = 8, 6, 2, 1
+files.FILES, reads.FAULTS, bases._FAULTS, labelling._TRIES = 3, 6, 2, 1
 batches = [
     *((faults, name) for name in ("predict", "read-csv.zip", "table-sqlite", "label-kill", "label-disk")),
     *((files, name) for name in ("csv.zip", "model", "journal", "http")),
@@ -64,7 +64,7 @@ def test_commands_survive_and_what_does_not_is_noticed(tmp_path, monkeypatch):
         "label-disk": 1,
     }
     assert counts.pop("http") > 15
-    assert counts == wanted | {"csv.zip": 8, "model": 8, "journal": 8}
+    assert counts == wanted | {"csv.zip": 3, "model": 3, "journal": 3}
     assert [path.name for path in tmp_path.iterdir()] == []
 
 
