@@ -171,8 +171,6 @@ def dense_block_rows(row_bytes: float) -> int:
 def _check_finite_csr(X: Any, first_row: int) -> None:
     if X.dtype.kind != "f" or all_finite(X.data):
         return
-    bad = np.flatnonzero(~np.isfinite(X.data))
-    if len(bad):
-        at = int(bad[0])
-        row = int(np.searchsorted(X.indptr, at, side="right")) - 1
-        raise not_finite(X.data[at], first_row + row, int(X.indices[at]))
+    at = int(np.flatnonzero(~np.isfinite(X.data))[0])
+    row = int(np.searchsorted(X.indptr, at, side="right")) - 1
+    raise not_finite(X.data[at], first_row + row, int(X.indices[at]))
