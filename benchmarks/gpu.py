@@ -282,9 +282,8 @@ def jobs(models: dict[str, Any], columns: int, *, is_sparse: bool) -> list[Job]:
             transform("KLNMF"),
             1,
             k,
-            # A sweep over the components takes a division, two products and two sums of each entry and component, and
-            # a step that moves the model.
-            lambda n, d, p, s: 7 * d * k * s if is_sparse else 2 * d * (2 * k * n + (2 * k + pair) * s),
+            # A sweep takes of each entry and component its share of the model, a product, two sums and a step.
+            lambda n, d, p, s: 9 * d * k * s if is_sparse else 2 * d * (2 * k * n + (2 * k + pair) * s),
             lambda n, d, p, s: d * k * n,
         ),
     ]  # fmt: skip

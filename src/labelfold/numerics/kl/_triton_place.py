@@ -1,9 +1,13 @@
 """Compiled for a GPU: sparse rows of least I-divergence for a fixed V, a component at a time.
 
-The steps are those of `_place_loops.csr_place`, in single precision and without joint ones. A program reads the
-entries of a row and what they take of V once, and keeps them in its registers until the row has settled. The threads
-of a warp share several short rows; a long row has several warps. Rows are divided by their sums and columns of V by
-theirs, so that numbers of any size stay in range.
+A program reads the entries of a row and what they take of V once, and keeps them in its registers until the row has
+settled. The threads of a warp share several short rows; a long row has several warps. Rows are divided by their sums
+and columns of V by theirs, so that numbers of any size stay in range.
+
+A sweep steps each component in turn, to the minimum of a logarithm that has the slope and the curvature of the
+divergence. Within a sweep slopes follow the quadratic model around its start, so that an entry takes multiplications
+only; exact slopes hardly save a sweep. If the divergence has risen, the row goes back and is updated by factors,
+which cannot raise it.
 """
 
 # Triton adds tuples, but does not unpack them.
@@ -24,35 +28,47 @@ from labelfold.rows.loops._triton_sparse import Entries
 _MOST, _KEPT = 24, 128
 # The most sweeps over the components.
 _SWEEPS = 300
-# Steps are longer by this than to the minimum of their model, and leave this share of a component.
-_FURTHER, _LEAST_LEFT = tl.constexpr(1.1), tl.constexpr(0.01)
+# Steps are longer by this than to the minimum of their model, and by more after so many sweeps: rows that are left
+# then settle slowly. A step leaves this share of a component.
+_FURTHER, _SOON, _MUCH_FURTHER = tl.constexpr(1.1), tl.constexpr(12), tl.constexpr(1.6)
+_LEAST_LEFT = tl.constexpr(0.05)
+# Bounds of slopes and curvatures in a step: a component that makes no entry of the row becomes small.
+_LEAST_SLOPE, _LEAST_BEND = tl.constexpr(1e-6), tl.constexpr(1e-12)
 # A row is looked at when the gap seemed to be within so many tolerances; a component below this share of one is 0.
 _ASK, _NOTHING = tl.constexpr(4.0), tl.constexpr(1e-3)
 # By how much of a row's sum its divergence may seem to rise by round-off.
 _SLACK = 1e-6
+# How many components are stepped before the entries are.
+_AT_ONCE = 2
 # How many threads a row has, and how many a program, from short rows to long ones.
 _SIZES = ((8, 32), (32, 32), (128, 128))
 
 
 @triton.jit
-def _summed(a, GROUP: tl.constexpr):
-    """Return the sums of the slots over the threads of each row, in all of them."""
+def _over_row(a, GROUP: tl.constexpr):
+    """Return the sums over the threads of each row, in all of them."""
     n: tl.constexpr = a.shape[0]
-    total = tl.sum(tl.reshape(tl.sum(a, axis=1), (n // GROUP, GROUP)), axis=1)
+    total = tl.sum(tl.reshape(a, (n // GROUP, GROUP)), axis=1)
     return tl.reshape(tl.broadcast_to(total[:, None], (n // GROUP, GROUP)), (n,))
 
 
 @triton.jit
-def _components(V, column, inside, WIDTH: tl.constexpr):
+def _summed(a, GROUP: tl.constexpr):
+    """Return the sums over the entries of each row, in all of its threads."""
+    return _over_row(tl.sum(a, axis=0), GROUP)
+
+
+@triton.jit
+def _components(V, column, inside, WIDTH: tl.constexpr, SLOTS: tl.constexpr):
     """Return what the entries take of each component: registers, since sums of integers with 0 are left out."""
     found = ()
     part = tl.arange(0, 4)
     for c in tl.static_range(WIDTH // 4):
-        at = column[None, :, :] * WIDTH + (part + 4 * c)[:, None, None]
-        four = tl.load(V + at, mask=inside[None, :, :], other=0.0).to(tl.int32, bitcast=True)
+        at = column[None, :] * WIDTH + (part + 4 * c)[:, None]
+        four = tl.load(V + at, mask=inside[None, :], other=0.0).to(tl.int32, bitcast=True)
         for j in tl.static_range(4):
-            one = tl.sum(tl.where((part == j)[:, None, None], four, 0), axis=0)
-            found = found + (one.to(tl.float32, bitcast=True),)
+            one = tl.sum(tl.where((part == j)[:, None], four, 0), axis=0).to(tl.float32, bitcast=True)
+            found = found + (tl.reshape(one, (SLOTS, one.shape[0] // SLOTS)),)
     return found
 
 
@@ -60,7 +76,7 @@ def _components(V, column, inside, WIDTH: tl.constexpr):
 def _modelled(W, h, low, WIDTH: tl.constexpr):
     q = low
     for j in tl.static_range(WIDTH):
-        q += W[j] * h[j][:, None]
+        q += W[j] * h[j][None, :]
     return q
 
 
@@ -71,6 +87,13 @@ def _chosen(which, a, b, WIDTH: tl.constexpr):
     for j in tl.static_range(WIDTH):
         found = found + (tl.where(which, a[j], b[j]),)
     return found
+
+
+@triton.jit
+def _inverse(a):
+    """Return 1 / a, in fewer instructions than a division."""
+    root = tl.rsqrt(a)
+    return root * root
 
 
 @triton.jit
@@ -85,26 +108,28 @@ def _any(flags):
 )
 def _place(
     values, index, ends, chosen, V, v, H, sweeps, n, k, d, share, lowest, tol, slack, most,
-    WIDTH: tl.constexpr, GROUP: tl.constexpr, SLOTS: tl.constexpr, THREADS: tl.constexpr,
+    WIDTH: tl.constexpr, GROUP: tl.constexpr, SLOTS: tl.constexpr, THREADS: tl.constexpr, AT_ONCE: tl.constexpr,
 ):  # fmt: skip
-    thread, slot = tl.arange(0, THREADS), tl.arange(0, SLOTS)
+    thread = tl.arange(0, THREADS)
     number = tl.program_id(0).to(tl.int64) * (THREADS // GROUP) + thread // GROUP
     here = number < n
     row = tl.load(chosen + number, mask=here, other=0).to(tl.int64)
     begin, end = tl.load(ends + row, mask=here, other=0), tl.load(ends + row + 1, mask=here, other=0)
-    at = begin[:, None] + slot[None, :] * GROUP + (thread % GROUP)[:, None]
-    inside = at < end[:, None]
+    # A thread has SLOTS entries of a row, and their numbers of V. Slots and threads are one axis as arrays are read:
+    # then every version of Triton keeps the slots of a thread in its registers.
+    at = begin[None, :] + tl.arange(0, SLOTS)[:, None] * GROUP + (thread % GROUP)[None, :]
+    inside = tl.reshape(at < end[None, :], (SLOTS * THREADS,))
+    at = tl.reshape(at, (SLOTS * THREADS,))
     x = tl.load(values + at, mask=inside, other=0.0)
     inside = inside & (x > 0)
-    W = _components(V, tl.load(index + at, mask=inside, other=0).to(tl.int64), inside, WIDTH)
+    W = _components(V, tl.load(index + at, mask=inside, other=0).to(tl.int64), inside, WIDTH, SLOTS)
     # What no component makes is left out: it says nothing about h.
     largest = W[0]
     for j in tl.static_range(1, WIDTH):
         largest = tl.maximum(largest, W[j])
-    x = tl.where(largest > 0, x, 0.0)
+    x = tl.where(largest > 0, tl.reshape(x, (SLOTS, THREADS)), 0.0)
     mass = _summed(x, GROUP)
-    x = x / tl.where(mass > 0, mass, 1.0)[:, None]
-    low = tl.maximum(x * share, lowest)
+    x = x / tl.where(mass > 0, mass, 1.0)[None, :]
     h = ()
     for j in tl.static_range(WIDTH):
         h = h + (tl.where(tl.load(v + j) > 0, 1.0, mass * 0),)
@@ -122,6 +147,7 @@ def _place(
         scaled = ()
         for j in tl.static_range(WIDTH):
             scaled = scaled + (h[j] * scale,)
+        low = tl.maximum(x * share, lowest)
         q = _modelled(W, scaled, low, WIDTH)
         # Modelled values are about 1 / d, and without this factor the logarithms would have fewer digits.
         loss = -_summed(x * tl.log(q * d), GROUP)
@@ -140,18 +166,29 @@ def _place(
             active = active & ~((raised | asked) & (worst <= 1 + tol))
             h = _chosen(raised & active, updated, h, WIDTH)
         going = active & ~raised
+        # Slopes follow a quadratic model around the start of the sweep, so that no entry is divided for a component.
+        # Components are taken a few at a time: the sums of one do not wait for the step of another.
+        further = tl.where(sweep <= _SOON, _FURTHER, _MUCH_FURTHER)
+        square = _inverse(q)
+        ratio = x * square
+        bends = ratio * square
         top, stepped = mass * 0, ()
-        for j in tl.static_range(WIDTH):
-            root = tl.rsqrt(q)
-            z = W[j] * (root * root)  # fewer instructions than a division
-            y = x * z
-            slope, bend = _summed(y, GROUP), _summed(y * z, GROUP)
-            step = tl.maximum(_FURTHER * slope * (slope - 1) / bend, (_LEAST_LEFT - 1) * h[j])
-            step = tl.where(going & (bend > 0), step, 0.0)
-            q += W[j] * step[:, None]
-            top = tl.maximum(top, slope)
-            stepped = stepped + (h[j] + step,)
-        h = stepped
+        for j in tl.static_range(0, WIDTH, AT_ONCE):
+            bent, steps = (), ()
+            for i in tl.static_range(AT_ONCE):
+                bent = bent + (W[j + i] * bends,)
+            for i in tl.static_range(AT_ONCE):
+                slope = _summed(W[j + i] * ratio, GROUP)
+                for earlier in tl.static_range(i):
+                    slope -= _summed(W[j + i] * bent[earlier], GROUP) * steps[earlier]
+                far = _inverse(tl.maximum(_summed(W[j + i] * bent[i], GROUP), _LEAST_BEND))
+                step = further * tl.maximum(slope, _LEAST_SLOPE) * (slope - 1) * far
+                steps = steps + (tl.maximum(step, (_LEAST_LEFT - 1) * h[j + i]),)
+                top = tl.maximum(top, slope)
+                stepped = stepped + (h[j + i] + steps[i],)
+            for i in tl.static_range(AT_ONCE):
+                ratio -= bent[i] * steps[i][None, :]
+        h = _chosen(going, stepped, h, WIDTH)
         times += going.to(tl.int32)
         asked = going & (top <= 1 + _ASK * tol)
     first = here & (thread % GROUP == 0)
@@ -191,7 +228,8 @@ def placed_rows(
             _place[(triton.cdiv(n * group, threads),)](
                 entries.values, entries.index, entries.ends, chosen, narrow, v, H, sweeps, n, k, V.shape[0],
                 *floor, tol, _SLACK, min(rounds, _SWEEPS),
-                WIDTH=width, GROUP=group, SLOTS=slots, THREADS=threads, num_warps=threads // 32,
+                WIDTH=width, GROUP=group, SLOTS=slots, THREADS=threads, AT_ONCE=_AT_ONCE,
+                num_warps=threads // 32,
             )  # fmt: skip
         if longest <= shorter:
             break
