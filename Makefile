@@ -11,6 +11,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Byte code is kept, whatever the environment says: tests start many processes. pip would compile all modules of all
+# packages, with one core; most are never imported.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help demo test gpu campaign page papers experiments lint types format doctest clean
 
@@ -65,11 +68,11 @@ $(BIN)/python:
 	  { echo "python3 could not make a virtual environment; on Debian install python3-venv"; rm -rf $(VENV); exit 1; }
 
 $(VENV)/.app: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable ".[app]"
+	$(BIN)/python -m pip install --quiet --no-compile --editable ".[app]"
 	@touch $@
 
 $(VENV)/.test: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable ".[test]"
+	$(BIN)/python -m pip install --quiet --no-compile --editable ".[test]"
 	@touch $@ $(VENV)/.app
 
 clean:
