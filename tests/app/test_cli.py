@@ -18,7 +18,7 @@ from labelfold import Recipe
 from labelfold.app._cli import main
 from labelfold.app.io import load_model, read_table
 
-pytestmark = pytest.mark.usefixtures("quick_tuning")
+pytestmark = pytest.mark.usefixtures("quick_comparisons")
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from labelfold.app.io import FileProblem, read_table
 from labelfold.app.io._addresses import database_in, without_password
 from labelfold.app.io._databases import refuse_other_statements, write_new_table
 
+pytestmark = pytest.mark.usefixtures("quick_comparisons")
 SECRET = "s3cr:t/%40"
 
 
