@@ -322,6 +322,16 @@ def test_a_table_whose_rows_cannot_be_written_is_not_there(kind, tmp_path, frame
     write_new_table(where, "said", {"a": [1, 2]})
 
 
+@pytest.mark.parametrize("kind", ["sqlite", "duckdb"])
+def test_another_program_makes_the_table_first(kind, tmp_path, frame, monkeypatch):
+    path = tmp_path / {"sqlite": "s.db", "duckdb": "d.duckdb"}[kind]
+    {"sqlite": write_sqlite, "duckdb": write_duckdb}[kind](frame, path)
+    write_new_table(database_in(path), "said", {"a": [1]})
+    monkeypatch.setattr("labelfold.app.io._databases.refuse_table", lambda where, name: None)
+    with pytest.raises(FileProblem, match="has a table 'said' already"):
+        write_new_table(database_in(path), "said", {"a": [2]})
+
+
 def test_a_table_beneath_the_lock_of_another_program(tmp_path, frame, monkeypatch):
     monkeypatch.setattr("labelfold.app.io._databases._PATIENCE", 0.01)
     write_sqlite(frame, tmp_path / "s.db")
