@@ -11,8 +11,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Byte code is kept, whatever the environment says: tests start many processes. pip would compile all modules of all
+# packages, with one core; most are never imported.
+export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test gpu campaign page papers experiments lint types format doctest clean
+.PHONY: help demo test gpu campaign page papers experiments lint types format doctest alltests clean
 
 help:
 	@sed -n '1,8p' Makefile | sed 's/^# //'
@@ -55,8 +58,14 @@ format: $(VENV)/.test
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# The loops of Triton need a GPU.
+DOCTESTS := --doctest-modules --ignore-glob '*/_triton_*.py' src/labelfold
 doctest: $(VENV)/.test
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --doctest-modules src/labelfold --ignore-glob '*/_triton_*.py'  # they need a GPU
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto $(DOCTESTS)
+
+# The examples in docstrings and the test suite in the same processes, which saves their start.
+alltests: $(VENV)/.test
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal $(DOCTESTS) tests $(ARGS)
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -65,11 +74,11 @@ $(BIN)/python:
 	  { echo "python3 could not make a virtual environment; on Debian install python3-venv"; rm -rf $(VENV); exit 1; }
 
 $(VENV)/.app: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable ".[app]"
+	$(BIN)/python -m pip install --quiet --no-compile --editable ".[app]"
 	@touch $@
 
 $(VENV)/.test: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable ".[test]"
+	$(BIN)/python -m pip install --quiet --no-compile --editable ".[test]"
 	@touch $@ $(VENV)/.app
 
 clean:

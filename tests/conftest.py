@@ -31,7 +31,12 @@ def pytest_addoption(parser):
     parser.addoption("--run-slow", action="store_true", help="also run the tests marked slow")
 
 
+# Files with tests of ten seconds or more. They come first, so that no process is left with one of them at the end.
+_LONG = ("test_campaign_faults.py", "test_label_command.py", "test_memory.py")
+
+
 def pytest_collection_modifyitems(config, items):
+    items.sort(key=lambda item: item.path.name not in _LONG)
     if config.getoption("--run-slow"):
         return
     skip = pytest.mark.skip(reason="takes long or writes gigabytes; run with --run-slow")
@@ -114,6 +119,20 @@ def tuned_quickly() -> Iterator[None]:
 def quick_tuning() -> Iterator[None]:
     """Tune quickly in all tests of a file."""
     with tuned_quickly():
+        yield
+
+
+@pytest.fixture(scope="module")
+def quick_comparisons(quick_tuning) -> Iterator[None]:
+    """Tune quickly and compare by three folds, rather than by five or ten, in all tests of a file.
+
+    `tests/app/compare/test_runner.py` compares with all folds.
+    """
+    from labelfold.app.compare import _splits
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(_splits, "_FOLDS", 3)
+        patched.setattr(_splits, "_MORE_FOLDS", 3)
         yield
 
 

@@ -51,9 +51,9 @@ def test_a_batch_that_hangs_has_failed_and_the_next_is_run(tmp_path, monkeypatch
 
 @pytest.mark.parametrize("name", NAMES)
 def test_some_cases(name):
-    ended, failure = run_batch(name, 20, 0, n_cases=12)
+    ended, failure = run_batch(name, 20, 0, n_cases=6)
     assert failure == ""
-    assert sum(ended.values()) == 12
+    assert sum(ended.values()) == 6
 
 
 def test_every_public_estimator_is_attacked():

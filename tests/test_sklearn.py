@@ -46,7 +46,7 @@ ESTIMATORS = [
     DRSVM(2, loss="hinge", fit_intercept=True, center=True, max_iter=30, tol=1e-3),
     DRSVM(2, nonnegative=True, fit_intercept=True, max_iter=30, tol=1e-3),
     LabelFold(),
-    LabelFold(3, task="classification", n_anchors=10, forms=["as they are"]),
+    LabelFold(3, task="classification", n_anchors=10, forms=["as they are"], views=["linear", "graph"]),
     LabelFold(task="regression", views=["linear", "rbf"]),
     LapRLS(),
     LapRLS(kernel="rbf", task="regression"),

@@ -16,6 +16,8 @@ from labelfold import Recipe, compare, load
 from labelfold.app._cli import main
 from labelfold.app.commands._model import app
 
+pytestmark = pytest.mark.usefixtures("quick_comparisons")
+
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory):

@@ -14,7 +14,7 @@ from labelfold.app._cli import main
 from labelfold.app.compare._clock import Clock
 from labelfold.app.io import read_table
 
-pytestmark = pytest.mark.usefixtures("quick_tuning")
+pytestmark = pytest.mark.usefixtures("quick_comparisons")
 
 
 @pytest.fixture

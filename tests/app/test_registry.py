@@ -81,8 +81,10 @@ def test_the_registry_is_complete():
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kind", ["dense", "sparse", "scaled", "float32 and strings"])
-def test_every_method_fits_labels_with_gaps(data, name, kind):
+def test_every_method_fits_labels_with_gaps(data, name, kind, request):
     X, y, _ = data
+    if kind != "dense":
+        request.getfixturevalue("quick_tuning_here")
     method = get_method(name)
     needs(method, sparse=kind == "sparse", nonnegative=kind != "scaled")
     if kind == "sparse":
@@ -699,6 +701,7 @@ def test_few_of_the_rows_without_a_label_help_to_choose(blobs):
 
 
 @pytest.mark.parametrize("name", ["ssdr", "ssnmf", "grf", "pcals"])
+@pytest.mark.usefixtures("quick_tuning_here")
 def test_minus_one_may_be_a_class(data, name):
     """Class codes that reducers and folds are told must not be mistaken for classes."""
     X, y, truth = data
@@ -723,7 +726,9 @@ def test_tuning_looks_at_so_many_rows_and_no_more(counts):
 
 @pytest.mark.parametrize("name", REGRESSORS)
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
-def test_every_regressor_takes_gaps_whole_numbers_and_any_unit_and_is_saved(tmp_path, name, kind):
+def test_every_regressor_takes_gaps_whole_numbers_and_any_unit_and_is_saved(tmp_path, name, kind, request):
+    if kind != "dense":
+        request.getfixturevalue("quick_tuning_here")
     rng = np.random.default_rng(1)
     X = rng.standard_normal((60, 4))
     truth = np.round(20 * X[:, 0] + 10 * X[:, 1])

@@ -14,6 +14,7 @@ from labelfold.app._cli import main
 from labelfold.app.compare._lock import FolderLock
 from labelfold.app.io import FileProblem, _finished, _writing
 
+pytestmark = pytest.mark.usefixtures("quick_comparisons")
 MAIN = "import sys; from labelfold.app._cli import main; sys.exit(main())"
 COMPARE = "compare iris.csv -t species --id row -m lda -r 1 --save -o r"
 

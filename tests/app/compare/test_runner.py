@@ -233,8 +233,8 @@ def test_a_first_answer_is_told(data):
 def test_the_time_limit_ends_everything(data):
     began = time.perf_counter()
     slow = scripted("slow", doing(lambda: time.sleep(0.1)))
-    found = compare(*data, [slow], repeats=50, progress=False, time_limit=5.0)
-    assert time.perf_counter() - began < 10
+    found = compare(*data, [slow], repeats=50, progress=False, time_limit=2.0)
+    assert time.perf_counter() - began < 7
     assert found.stopped == "time limit"
     assert 1 <= len(found.results) <= 10
     assert "by the time limit" in " ".join(found.details)
@@ -314,10 +314,30 @@ def test_sizes_a_method_cannot_give_are_not_asked_for(data):
     assert found.results["note"].isna().all()
 
 
+@pytest.mark.parametrize(("n_labels", "folds"), [(39, 10), (40, 5)])
+def test_few_labels_are_compared_by_more_folds(data, n_labels, folds):
+    X, y = data[0], np.full(150, np.nan)
+    known = np.linspace(0, 149, n_labels).astype(int)
+    y[known] = data[1][known]
+    fits = []
+
+    class Counted(Labelled):
+        def fit(self, X, y):
+            fits.append(np.sum(y >= 0))
+            return super().fit(X, y)
+
+    method = scripted("counted", lambda k, X, random_state: Counted(DummyClassifier()))
+    compare(X, y, [method], components=2, repeats=1, progress=False)
+    in_folds = fits[1:]  # the first is the warm-up
+    assert len(in_folds) == folds
+    assert sum(n_labels - n for n in in_folds) == n_labels  # each label is hidden once
+
+
 @pytest.fixture
 def two_folds(monkeypatch):
     """Where every method runs, two folds show as much as five."""
     monkeypatch.setattr("labelfold.app.compare._splits._FOLDS", 2)
+    monkeypatch.setattr("labelfold.app.compare._splits._MORE_FOLDS", 2)
 
 
 def test_what_suits_is_run_and_what_does_not_is_said(data, two_folds):

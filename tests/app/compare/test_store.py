@@ -14,6 +14,7 @@ from labelfold.app.compare import compare
 from labelfold.app.compare._store import COLUMNS, Store
 from labelfold.app.io import FileProblem
 
+pytestmark = pytest.mark.usefixtures("quick_comparisons")
 HOLD = (
     "import sys, time; from labelfold.app.compare._store import Store; store = Store(sys.argv[1], 'f'); "
     "print(1, flush=True); time.sleep(60)"

@@ -21,7 +21,7 @@ from labelfold.app.report._figures import plain, reliability, scores
 from labelfold.app.report._map import map_data
 from labelfold.app.report._page import render
 
-pytestmark = pytest.mark.usefixtures("quick_tuning")
+pytestmark = pytest.mark.usefixtures("quick_comparisons")
 NASTY = "<script>alert(1)</script>"
 METHODS = ["lda", "pca-svm", "sklearn-lda", "svm", "opls", "nmf-svm", "drsvm"]
 

@@ -17,7 +17,7 @@ pytestmark = [
     pytest.mark.skipif(
         CHROMIUM is None, reason="there is no Chromium here; on Debian: apt-get install chromium"
     ),
-    pytest.mark.usefixtures("quick_tuning"),
+    pytest.mark.usefixtures("quick_comparisons"),
 ]
 
 NASTY = "<script>document.title='run'</script>"

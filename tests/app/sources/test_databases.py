@@ -20,6 +20,7 @@ from labelfold.app.io import FileProblem, read_table
 from labelfold.app.io._addresses import database_in, without_password
 from labelfold.app.io._databases import refuse_other_statements, write_new_table
 
+pytestmark = pytest.mark.usefixtures("quick_comparisons")
 SECRET = "s3cr:t/%40"
 
 
@@ -319,6 +320,16 @@ def test_a_table_whose_rows_cannot_be_written_is_not_there(kind, tmp_path, frame
         with pytest.raises(FileProblem, match="'said' could not be written"):
             write_new_table(where, "said", {"a": [1, 2]})
     write_new_table(where, "said", {"a": [1, 2]})
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "duckdb"])
+def test_another_program_makes_the_table_first(kind, tmp_path, frame, monkeypatch):
+    path = tmp_path / {"sqlite": "s.db", "duckdb": "d.duckdb"}[kind]
+    {"sqlite": write_sqlite, "duckdb": write_duckdb}[kind](frame, path)
+    write_new_table(database_in(path), "said", {"a": [1]})
+    monkeypatch.setattr("labelfold.app.io._databases.refuse_table", lambda where, name: None)
+    with pytest.raises(FileProblem, match="has a table 'said' already"):
+        write_new_table(database_in(path), "said", {"a": [2]})
 
 
 def test_a_table_beneath_the_lock_of_another_program(tmp_path, frame, monkeypatch):

@@ -19,6 +19,8 @@ from labelfold.app._cli import main
 from labelfold.app.io import FileProblem, load_model, read_table
 from labelfold.app.io import _gathered as gathering
 
+pytestmark = pytest.mark.usefixtures("quick_comparisons")
+
 
 def run(capsys, *command, status=0):
     code = main([str(part) for part in command])

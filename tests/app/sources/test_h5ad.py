@@ -15,6 +15,7 @@ from test_formats import refused, run
 
 from labelfold.app.io import read_model, read_table
 
+pytestmark = pytest.mark.usefixtures("quick_comparisons")
 TYPES = np.array(["B cell", "T cell", "NK"])
 
 

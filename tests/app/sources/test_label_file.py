@@ -9,6 +9,8 @@ from test_formats import refused, run
 
 from labelfold.app.io import read_table
 
+pytestmark = pytest.mark.usefixtures("quick_comparisons")
+
 
 @pytest.fixture
 def frame():

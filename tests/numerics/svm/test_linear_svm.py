@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
 from labelfold.numerics.svm._linear import linear_svm, linear_svms, svm_objective
+from labelfold.numerics.svm._linear_loops import descend
 from labelfold.numerics.svm._linear_polish import settle
 from reference import svm as reference
 
@@ -136,6 +137,20 @@ def test_every_kind_of_rows(loss, rng):
     integers = np.round(3 * X).astype(int)
     found = linear_svm(integers, y, loss=loss, max_iter=50_000)
     certify(found, integers, y, 1.0, loss, 1e-6)
+
+
+@pytest.mark.parametrize("make", [np.array, sparse.csr_array], ids=["dense", "csr"])
+def test_read_only_arrays_compile_nothing_again(make, rng):
+    X, y = data(rng, 30, 3)
+    written = make(X)
+    linear_svm(written, y, np.ones(30), loss="hinge")
+    before = list(descend.signatures)
+    fixed, C = make(X), np.ones(30)
+    for a in (C, fixed) if isinstance(fixed, np.ndarray) else (C, fixed.data, fixed.indices, fixed.indptr):
+        a.flags.writeable = False
+    linear_svm(fixed, y, C, loss="hinge")
+    linear_svm(fixed, y, 1.0, loss="hinge")
+    assert descend.signatures == before
 
 
 @loss_of

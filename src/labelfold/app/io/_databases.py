@@ -24,6 +24,7 @@ _SELECTS = ("select", "with", "values", "from", "table")
 _QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
 _REMARK = re.compile(r"^(?:\s|\(|--[^\n]*(?:\n|$)|/\*.*?\*/)*", re.DOTALL)
 _LOCKED = re.compile(r"database (?:table )?is locked|could not set lock|conflicting lock", re.IGNORECASE)
+_EXISTS = re.compile(r"(?:table|relation) .*already exists", re.IGNORECASE)
 _WRITES = re.compile(r"read-?only|data-modifying|INTO is not allowed", re.IGNORECASE)
 _BUFFERED = 10_000  # rows buffered by SQLAlchemy
 _DUCKDB = "256MB"  # memory limit
@@ -196,9 +197,13 @@ def refuse_table(where: Database, name: str) -> None:
 
     with _connected(where) as connection:
         if name in _tables_of(sa.inspect(connection)):
-            raise FileProblem(
-                f"{where} has a table {name!r} already, which is never written over; give --to-table another name."
-            )
+            raise _there(where, name)
+
+
+def _there(where: Database, name: str) -> FileProblem:
+    return FileProblem(
+        f"{where} has a table {name!r} already, which is never written over; give --to-table another name."
+    )
 
 
 def write_new_table(where: Database, name: str, columns: Mapping[str, Sequence[Any]]) -> None:
@@ -231,6 +236,8 @@ def write_new_table(where: Database, name: str, columns: Mapping[str, Sequence[A
         except sa.exc.SQLAlchemyError as error:
             if _LOCKED.search(str(error)):
                 raise
+            if _EXISTS.search(str(error)):  # another program was quicker
+                raise _there(where, name) from None
             raise FileProblem(
                 f"The table {name!r} could not be written to {where}: {where.sentence(error)}."
             ) from None
