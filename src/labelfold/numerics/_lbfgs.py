@@ -27,6 +27,8 @@ def lbfgs(
     memory: int = 10,
     blocks: Sequence[int] | None = None,
     first_step: float = np.inf,
+    leap: Callable[[np.ndarray, Any], tuple[np.ndarray, float, Any] | None] | None = None,
+    leap_every: int = 30,
 ) -> Iterator[tuple[float, Any]]:
     """Minimise a smooth function step by step, until no step lowers it.
 
@@ -46,6 +48,11 @@ def lbfgs(
         unknown; one block when None.
     first_step : float
         The longest first step to try, in multiples of the gradient: 1 if the curvature is about 1 in the units of x.
+    leap : callable, optional
+        Returns a lower point, its value and its object, given x and its object, or None. It is a step of another kind,
+        for a function that is smooth only in part: gradients do not see a kink ahead.
+    leap_every : int
+        Number of steps between two calls of ``leap``.
 
     Yields
     ------
@@ -77,6 +84,17 @@ def lbfgs(
     ends = np.cumsum([len(x)] if blocks is None else blocks)
     parts = [slice(start, stop) for start, stop in zip([0, *ends[:-1]], ends, strict=True) if stop > start]
     scale = np.ones(len(x))
+
+    def learn(s: np.ndarray, y: np.ndarray) -> None:
+        nonlocal kept
+        product = s @ y
+        if product > 1e-10 * np.sqrt((s @ s) * (y @ y)):
+            at = kept % memory
+            S[at], Y[at], rho[at] = s, y, 1 / product
+            _rescale(scale, parts, s, y, first=kept == 0)
+            kept += 1
+
+    taken = 0
     while True:
         held = min(kept, memory)
         p = direction(g, S, Y, rho, kept, held, scale)
@@ -95,15 +113,16 @@ def lbfgs(
             kept, scale[:] = 0, 1.0
             continue
         x_new, f, g_new, extra = found
-        s, y = x_new - x, g_new - g
-        product = s @ y
-        if product > 1e-10 * np.sqrt((s @ s) * (y @ y)):
-            at = kept % memory
-            S[at], Y[at], rho[at] = s, y, 1 / product
-            _rescale(scale, parts, s, y, first=kept == 0)
-            kept += 1
-        x, g = x_new, g_new
+        learn(x_new - x, g_new - g)
+        x, g, taken = x_new, g_new, taken + 1
         yield f, extra
+        lower = leap(x, extra) if leap is not None and taken % leap_every == 0 else None
+        if lower is not None:
+            x_new, f, extra = lower
+            g_new = gradient(extra)
+            learn(x_new - x, g_new - g)
+            x, g = x_new, g_new
+            yield f, extra
 
 
 def _rescale(scale: np.ndarray, parts: list[slice], s: np.ndarray, y: np.ndarray, *, first: bool) -> None:
