@@ -14,9 +14,6 @@ import numpy as np
 _ARMIJO, _WOLFE = 1e-4, 0.9
 # Most evaluations of one line search, and how many of them may lengthen the step.
 _MOST_TRIALS, _MOST_LONGER = 25, 4
-# Damping of the logarithm of a block's scale from step to step, and the least share of a step's curvature that a
-# block must have for its scale to be updated.
-_SLOWLY, _TELLING = 0.8, 1e-6
 
 
 def lbfgs(
@@ -76,13 +73,12 @@ def lbfgs(
     >>> x.round(1)
     array([1., 1., 1.])
     """
-    from labelfold.numerics._lbfgs_loops import direction
+    from labelfold.numerics._lbfgs_loops import direction, rescale
 
     f, extra = function(x)
     g = gradient(extra)
     S, Y, rho, kept = np.empty((memory, len(x))), np.empty((memory, len(x))), np.empty(memory), 0
     ends = np.cumsum([len(x)] if blocks is None else blocks)
-    parts = [slice(start, stop) for start, stop in zip([0, *ends[:-1]], ends, strict=True) if stop > start]
     scale = np.ones(len(x))
 
     def learn(s: np.ndarray, y: np.ndarray) -> None:
@@ -91,7 +87,7 @@ def lbfgs(
         if product > 1e-10 * np.sqrt((s @ s) * (y @ y)):
             at = kept % memory
             S[at], Y[at], rho[at] = s, y, 1 / product
-            _rescale(scale, parts, s, y, first=kept == 0)
+            rescale(scale, ends, s, y, kept == 0)
             kept += 1
 
     taken = 0
@@ -123,21 +119,6 @@ def lbfgs(
             learn(x_new - x, g_new - g)
             x, g = x_new, g_new
             yield f, extra
-
-
-def _rescale(scale: np.ndarray, parts: list[slice], s: np.ndarray, y: np.ndarray, *, first: bool) -> None:
-    """Update the scale of each block from a step and its gradient change, damped if there are several blocks.
-
-    One step may carry little information on some of several blocks.
-    """
-    whole = s @ y
-    slowly = 0.0 if first or len(parts) == 1 else _SLOWLY
-    for part in parts:
-        product, square = s[part] @ y[part], y[part] @ y[part]
-        if product > _TELLING * whole and square > 0:
-            scale[part] = scale[part][0] ** slowly * (product / square) ** (1 - slowly)
-        elif first:
-            scale[part] = whole / (y @ y)
 
 
 def _search(

@@ -32,8 +32,8 @@ def solve(K, y, low, high, s, error, tol, max_iter):
     """
     n = y.size
     _make_feasible(low, high, s)
-    _scale(K, y, low, high, s)
     _errors(K, y, s, error)
+    _scale(y, low, high, s, error)
     top = 0.0
     for i in range(n):
         top = max(top, K[i, i])
@@ -69,7 +69,7 @@ def polynomial(products, gamma, coef0, degree):
         # Inner loops over a row, which the compiler can vectorise.
         for t in range(m):
             base[t] = gamma * products[i, t] + coef0
-            products[i, t] = base[t]
+            products[i, t] = base[t] if degree > 0 else 1.0
         for _ in range(degree - 1):
             for t in range(m):
                 products[i, t] *= base[t]
@@ -308,22 +308,19 @@ def _make_feasible(low, high, s):
 
 
 @_compile
-def _scale(K, y, low, high, s):
+def _scale(y, low, high, s, error):
     """Multiply s by the best factor within the bounds, so that a warm start is never worse than zero."""
-    n = s.size
     linear, quadratic, most = 0.0, 0.0, np.inf
-    for i in range(n):
+    for i in range(s.size):
         if s[i] != 0.0:
             linear += y[i] * s[i]
+            quadratic += (y[i] - error[i]) * s[i]
             most = min(most, (high[i] if s[i] > 0 else low[i]) / s[i])
-            row = 0.0
-            for t in range(n):
-                row += K[i, t] * s[t]
-            quadratic += s[i] * row
     if linear <= 0.0:
         return
     factor = min(linear / quadratic, most) if quadratic > 0 else most
     if not np.isfinite(factor):
         return
-    for i in range(n):
+    for i in range(s.size):
         s[i] = min(max(factor * s[i], low[i]), high[i])
+        error[i] = y[i] - factor * (y[i] - error[i])
