@@ -13,10 +13,9 @@ from labelfold._compiled import FAST, compiled
 
 _compile, _compile_fast = compiled(), compiled(FAST)
 
-# Curvature of a pair with equal kernel rows, relative to the largest diagonal entry.
+# Curvature of a pair with equal kernel rows, relative to the largest diagonal entry. It is added to the diagonal if many
+# variables are solved for jointly, since rows may depend on each other. It is well above the round-off of a factor.
 _FLAT = 1e-12
-# Added to the diagonal, with the same unit, if many variables are solved for jointly, since rows may be equal.
-_RIDGE = 1e-10
 # A joint solve for all free variables costs the cube of their number; with more than this many only pairs are moved.
 _MOST_FREE = 1500
 
@@ -49,7 +48,7 @@ def solve(K, y, low, high, s, error, tol, max_iter):
             steps += 1
             if violation <= goal:
                 break
-        _free(K, low, high, s, error, _RIDGE / _FLAT * flat)
+        _free(K, low, high, s, error, flat)
         bias, objective, primal, gap = _gap(y, low, high, s, error)
         if gap <= tol or steps >= max_iter or steps == before:
             # Errors are updated step by step, which accumulates round-off; the result is judged by recomputed errors.
@@ -118,7 +117,7 @@ def _pair(K, low, high, s, error, flat):
 
 
 @_compile
-def _free(K, low, high, s, error, ridge):
+def _free(K, low, high, s, error, flat):
     """Move the variables strictly between their bounds to their unconstrained minimum, as far as the bounds allow.
 
     A variable that meets its bound stays there, and the others continue without it: the inverse of their matrix is the
@@ -132,7 +131,7 @@ def _free(K, low, high, s, error, ridge):
     for p in range(m):
         for q in range(p + 1):
             L[p, q] = K[where[p], where[q]]
-        L[p, p] += ridge
+        L[p, p] += flat
     if not _factor(L):
         return
     old, old_error = s.copy(), error.copy()
