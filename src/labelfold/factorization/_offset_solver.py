@@ -35,7 +35,7 @@ _MEMORY = 10
 _SOFT = 0.1
 # Number of iterations over which the decrease of the objective is averaged: a single one may be short by chance.
 _WINDOW = 5
-# Number of quasi-Newton steps between steps of the linearised classifier, which take two to seven trainings each.
+# Number of quasi-Newton steps between two steps of the linearised classifier, which take two to seven trainings each.
 _LEAP_EVERY = 30
 # A smaller relative decrease is round-off.
 _ROUND_OFF = 1e-14
@@ -202,8 +202,16 @@ class _Round:
         """Take steps until they gain little, or none is left."""
         values = [self.origin.value]
         x = np.zeros(sum(self.sizes))
-        options = {"memory": _MEMORY, "blocks": self.sizes, "leap": self._leap, "leap_every": _LEAP_EVERY}
-        for value, point in lbfgs(self._value, self._slope, x, first_step=1.0, **options):
+        for value, point in lbfgs(
+            self._value,
+            self._slope,
+            x,
+            memory=_MEMORY,
+            blocks=self.sizes,
+            first_step=1.0,
+            leap=self._leap,
+            leap_every=_LEAP_EVERY,
+        ):
             yield point
             values.append(value)
             window = min(_WINDOW, len(values) - 1)

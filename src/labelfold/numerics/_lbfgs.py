@@ -46,8 +46,8 @@ def lbfgs(
     first_step : float
         The longest first step to try, in multiples of the gradient: 1 if the curvature is about 1 in the units of x.
     leap : callable, optional
-        Returns a lower point, its value and its object, given x and its object, or None. It is a step of another kind,
-        for a function that is smooth only in part: gradients do not see a kink ahead.
+        A step of another kind, for a function with kinks, which gradients do not foresee. It gets x and its object,
+        and returns a lower point, its value and its object, or None.
     leap_every : int
         Number of steps between two calls of ``leap``.
 

@@ -39,8 +39,8 @@ def direction(g, S, Y, rho, kept, held, scale):
 def rescale(scale, ends, s, y, first):
     """Update the scale of each block from a step s and its gradient change y, damped if there are several blocks.
 
-    One step may carry little information on some of several blocks. Blocks end at ``ends``; ``first`` is true if their
-    scales are not known yet.
+    One step may carry little information on some of several blocks. Blocks end at ``ends``; ``first`` is true if
+    their scales are not known yet.
     """
     whole, squares = _dot(s, y), _dot(y, y)
     slowly = 0.0 if first or ends.size == 1 else _SLOWLY

@@ -13,8 +13,8 @@ from labelfold._compiled import FAST, compiled
 
 _compile, _compile_fast = compiled(), compiled(FAST)
 
-# Curvature of a pair with equal kernel rows, relative to the largest diagonal entry. It is added to the diagonal if many
-# variables are solved for jointly, since rows may depend on each other. It is well above the round-off of a factor.
+# Curvature of a pair with equal kernel rows, relative to the largest diagonal entry. It is added to the diagonal if
+# many variables are solved for jointly, since kernel rows may depend on each other; the round-off of that is smaller.
 _FLAT = 1e-12
 # A joint solve for all free variables costs the cube of their number; with more than this many only pairs are moved.
 _MOST_FREE = 1500
@@ -120,8 +120,8 @@ def _pair(K, low, high, s, error, flat):
 def _free(K, low, high, s, error, flat):
     """Move the variables strictly between their bounds to their unconstrained minimum, as far as the bounds allow.
 
-    A variable that meets its bound stays there, and the others continue without it: the inverse of their matrix is the
-    previous one less a matrix of rank one.
+    A variable that meets its bound stays there, and the others continue without it: the inverse of their matrix is
+    the previous one less a matrix of rank one.
     """
     where = np.flatnonzero((s > low) & (s < high))
     m = where.size
@@ -139,8 +139,8 @@ def _free(K, low, high, s, error, flat):
     left = np.ones(m)  # 0 for a variable that has met its bound
     # With A the matrix of the variables left and B its inverse: B lack and B 1.
     ahead_free, ones = _solved(L, lack), _solved(L, left)
-    columns, n_met = np.empty((m, m)), 0  # B loses column column' when a variable leaves A
-    for _ in range(m):
+    columns = np.empty((m, m))  # B loses column column' when a variable leaves A
+    for n_met in range(m):
         bias = ahead_free.sum() / ones.sum()
         ahead = (ahead_free - bias * ones) * left
         ahead -= left * (ahead.sum() / left.sum())  # 0 up to round-off, which a singular kernel magnifies
@@ -171,7 +171,6 @@ def _free(K, low, high, s, error, flat):
         ones -= column * (ones[hit] / column[hit])
         left[hit] = ahead_free[hit] = ones[hit] = 0.0
         columns[n_met] = column
-        n_met += 1
     gain = 0.0
     for p in range(m):
         t = where[p]
