@@ -149,6 +149,18 @@ def test_more_labelled_rows_than_the_kernel_may_have():
         nsdr(2, max_gram_bytes=100).fit(X, y)
 
 
+def test_steps_of_the_linearised_machine_shorten_the_descent(monkeypatch):
+    """Quasi-Newton steps alone are slow where the set of support vectors changes."""
+    X, y, _ = problem(n=60, n_labelled=40, d=6, seed=2)
+    options = {"degree": 2, "C": 0.7, "reconstruction_share": 0.3, "tol": 0, "max_iter": 45}
+    model = nsdr(3, **options).fit(X, y)
+    monkeypatch.setattr("labelfold.factorization._offset_solver._LEAP_EVERY", 1000)
+    without = nsdr(3, **options).fit(X, y)
+    np.testing.assert_array_equal(model.objective_[:30], without.objective_[:30])
+    assert rises(model) <= 1e-10
+    assert model.objective_[30] < without.objective_[-1]
+
+
 def test_at_a_kink_the_smallest_subgradient_vanishes():
     """A linear machine in few dimensions: rows gather on its margin, and its dual variables are not unique.
 

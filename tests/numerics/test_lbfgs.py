@@ -84,3 +84,29 @@ def test_the_first_step_is_no_longer_than_asked():
 
     next(lbfgs(value, lambda x: 2 * x, np.ones(3), first_step=0.25))
     np.testing.assert_allclose(seen[1], 0.5)  # 1 - 0.25 * 2
+
+
+def test_leaps_are_steps_among_the_others():
+    """Every third step a leap is offered: the one that is lower is taken, and the descent goes on after both."""
+    offered, taken, values = [], [], []
+
+    def leap(x, extra):
+        offered.append((len(values), float(np.abs(x - extra).max())))
+        lower = 0.5 * (x + 1)
+        if rosen(lower) >= rosen(x):
+            return None
+        taken.append(len(values))
+        return lower, rosen(lower), lower
+
+    start, done = np.zeros(6), 1e-12
+    for value, x in lbfgs(lambda x: (rosen(x), x), rosen_der, start, leap=leap, leap_every=3):
+        values.append(value)
+        assert value == rosen(x)
+        if value < done:
+            break
+    assert value < done
+    assert (np.diff(values) < 0).all()
+    steps = [at - sum(before < at for before in taken) for at, _ in offered]
+    assert steps == list(range(3, 3 * len(offered) + 1, 3))
+    assert not any(apart for _, apart in offered)
+    assert 0 < len(taken) < len(offered)

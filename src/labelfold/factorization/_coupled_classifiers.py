@@ -162,7 +162,7 @@ class KernelMachine:
         used = np.flatnonzero(self.s.any(axis=0))
         s, Z = self.s[:, used], self.Z[used]
         if self.kernel == "poly":
-            slope = (self.gamma * (Z @ Z.T) + self.coef0) ** (self.degree - 1)
+            slope = kernel_matrix(Z, Z, "poly", self.degree - 1, self.gamma, self.coef0)
             gradient[used] = (-self.weight * self.gamma * self.degree) * (((s.T @ s) * slope) @ Z)
         else:
             A = (s.T @ s) * self._K[np.ix_(used, used)]
@@ -207,7 +207,7 @@ class KernelMachine:
         """Return the gradient of f, the SVM with dual variables s, in the position of each row, (l, k + 1)."""
         Z = self.Z
         if self.kernel == "poly":
-            base = (self.gamma * (Z @ Z.T) + self.coef0) ** (self.degree - 1)
+            base = kernel_matrix(Z, Z, "poly", self.degree - 1, self.gamma, self.coef0)
             return self.gamma * self.degree * (base * s) @ Z
         A = K * s
         return -2 * self.gamma * (A.sum(axis=1)[:, None] * Z - A @ Z)

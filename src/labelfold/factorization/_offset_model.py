@@ -52,8 +52,7 @@ def fold(V: np.ndarray, ridge: float, offset_unit: float) -> Fold:
     # LAPACK is called directly: for such a small matrix the wrappers take longer than the computation.
     factor, failed = linalg.lapack.dpotrf(M, lower=1)
     if not failed:
-        inverse, failed = linalg.lapack.dpotri(factor, lower=1)
-        inverse = np.tril(inverse) + np.tril(inverse, -1).T
+        inverse, failed = linalg.lapack.dpotrs(factor, np.eye(len(M)), lower=1)
     if failed:  # the ridge is lost in round-off
         inverse = np.linalg.pinv(M, hermitian=True)
     return Fold(V1, M, inverse, V1.T @ inverse)

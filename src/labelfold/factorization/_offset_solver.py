@@ -7,9 +7,10 @@ Letters as in `_offset_model.py`. The variables U, bu, V, bv and the classifier 
 * V, c = bv and D take quasi-Newton steps together (L-BFGS), D in a metric in which its cost is its squared norm, V
   in two parts: within its row space and orthogonal to it.
 
-In U and V themselves the objective has a narrow valley, which these variables avoid. When the quasi-Newton steps
-stop, labelled rows take the step of a linearised classifier, which does not stall at kinks of the objective. V and c
-take their closed-form step given all rows. The descent continues if that lowered the objective.
+In U and V themselves the objective has a narrow valley, which these variables avoid. Quasi-Newton steps are slow at
+kinks of the objective, where the set of support vectors changes. So from time to time, and when they stop, labelled
+rows take the step of a linearised classifier, which does not stall there. In the end V and c take their closed-form
+step given all rows. The descent continues if that lowered the objective.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ _MEMORY = 10
 _SOFT = 0.1
 # Number of iterations over which the decrease of the objective is averaged: a single one may be short by chance.
 _WINDOW = 5
+# Number of quasi-Newton steps between two steps of the linearised classifier, which take two to seven trainings each.
+_LEAP_EVERY = 30
 # A smaller relative decrease is round-off.
 _ROUND_OFF = 1e-14
 
@@ -200,7 +203,14 @@ class _Round:
         values = [self.origin.value]
         x = np.zeros(sum(self.sizes))
         for value, point in lbfgs(
-            self._value, self._slope, x, memory=_MEMORY, blocks=self.sizes, first_step=1.0
+            self._value,
+            self._slope,
+            x,
+            memory=_MEMORY,
+            blocks=self.sizes,
+            first_step=1.0,
+            leap=self._leap,
+            leap_every=_LEAP_EVERY,
         ):
             yield point
             values.append(value)
@@ -227,3 +237,12 @@ class _Round:
         if self.sizes[1]:
             parts.insert(1, self.scale_beyond * (slopes.V - dA @ Q))
         return np.concatenate([part.ravel() for part in parts])
+
+    def _leap(self, x: np.ndarray, point: OffsetPoint) -> tuple[np.ndarray, float, OffsetPoint] | None:
+        """Return the point after the step of a linearised classifier, in the variables of this round."""
+        new = self.problem.rows_step(point)
+        if new is None:
+            return None
+        x = x.copy()
+        x[self.parts[-1]] = np.linalg.solve(self.L, (new.D - self.origin.D).T).T.ravel()
+        return x, new.value, new

@@ -14,9 +14,6 @@ import numpy as np
 _ARMIJO, _WOLFE = 1e-4, 0.9
 # Most evaluations of one line search, and how many of them may lengthen the step.
 _MOST_TRIALS, _MOST_LONGER = 25, 4
-# Damping of the logarithm of a block's scale from step to step, and the least share of a step's curvature that a
-# block must have for its scale to be updated.
-_SLOWLY, _TELLING = 0.8, 1e-6
 
 
 def lbfgs(
@@ -27,6 +24,8 @@ def lbfgs(
     memory: int = 10,
     blocks: Sequence[int] | None = None,
     first_step: float = np.inf,
+    leap: Callable[[np.ndarray, Any], tuple[np.ndarray, float, Any] | None] | None = None,
+    leap_every: int = 30,
 ) -> Iterator[tuple[float, Any]]:
     """Minimise a smooth function step by step, until no step lowers it.
 
@@ -46,6 +45,11 @@ def lbfgs(
         unknown; one block when None.
     first_step : float
         The longest first step to try, in multiples of the gradient: 1 if the curvature is about 1 in the units of x.
+    leap : callable, optional
+        A step of another kind, for a function with kinks, which gradients do not foresee. It gets x and its object,
+        and returns a lower point, its value and its object, or None.
+    leap_every : int
+        Number of steps between two calls of ``leap``.
 
     Yields
     ------
@@ -69,14 +73,24 @@ def lbfgs(
     >>> x.round(1)
     array([1., 1., 1.])
     """
-    from labelfold.numerics._lbfgs_loops import direction
+    from labelfold.numerics._lbfgs_loops import direction, rescale
 
     f, extra = function(x)
     g = gradient(extra)
     S, Y, rho, kept = np.empty((memory, len(x))), np.empty((memory, len(x))), np.empty(memory), 0
     ends = np.cumsum([len(x)] if blocks is None else blocks)
-    parts = [slice(start, stop) for start, stop in zip([0, *ends[:-1]], ends, strict=True) if stop > start]
     scale = np.ones(len(x))
+
+    def learn(s: np.ndarray, y: np.ndarray) -> None:
+        nonlocal kept
+        product = s @ y
+        if product > 1e-10 * np.sqrt((s @ s) * (y @ y)):
+            at = kept % memory
+            S[at], Y[at], rho[at] = s, y, 1 / product
+            rescale(scale, ends, s, y, kept == 0)
+            kept += 1
+
+    taken = 0
     while True:
         held = min(kept, memory)
         p = direction(g, S, Y, rho, kept, held, scale)
@@ -95,30 +109,16 @@ def lbfgs(
             kept, scale[:] = 0, 1.0
             continue
         x_new, f, g_new, extra = found
-        s, y = x_new - x, g_new - g
-        product = s @ y
-        if product > 1e-10 * np.sqrt((s @ s) * (y @ y)):
-            at = kept % memory
-            S[at], Y[at], rho[at] = s, y, 1 / product
-            _rescale(scale, parts, s, y, first=kept == 0)
-            kept += 1
-        x, g = x_new, g_new
+        learn(x_new - x, g_new - g)
+        x, g, taken = x_new, g_new, taken + 1
         yield f, extra
-
-
-def _rescale(scale: np.ndarray, parts: list[slice], s: np.ndarray, y: np.ndarray, *, first: bool) -> None:
-    """Update the scale of each block from a step and its gradient change, damped if there are several blocks.
-
-    One step may carry little information on some of several blocks.
-    """
-    whole = s @ y
-    slowly = 0.0 if first or len(parts) == 1 else _SLOWLY
-    for part in parts:
-        product, square = s[part] @ y[part], y[part] @ y[part]
-        if product > _TELLING * whole and square > 0:
-            scale[part] = scale[part][0] ** slowly * (product / square) ** (1 - slowly)
-        elif first:
-            scale[part] = whole / (y @ y)
+        lower = leap(x, extra) if leap is not None and taken % leap_every == 0 else None
+        if lower is not None:
+            x_new, f, extra = lower
+            g_new = gradient(extra)
+            learn(x_new - x, g_new - g)
+            x, g = x_new, g_new
+            yield f, extra
 
 
 def _search(

@@ -1,4 +1,4 @@
-"""The compiled loop of `labelfold.numerics._lbfgs`."""
+"""The compiled loops of `labelfold.numerics._lbfgs`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ import numpy as np
 from labelfold._compiled import FAST, compiled
 
 _compile = compiled(FAST)
+
+# Damping of the logarithm of a block's scale from step to step, and the least share of a step's curvature that a
+# block must have for its scale to be updated.
+_SLOWLY, _TELLING = 0.8, 1e-6
 
 
 @_compile
@@ -29,6 +33,27 @@ def direction(g, S, Y, rho, kept, held, scale):
         i = (kept - back) % memory
         _add(q, share[i] - rho[i] * _dot(Y[i], q), S[i])
     return q
+
+
+@_compile
+def rescale(scale, ends, s, y, first):
+    """Update the scale of each block from a step s and its gradient change y, damped if there are several blocks.
+
+    One step may carry little information on some of several blocks. Blocks end at ``ends``; ``first`` is true if
+    their scales are not known yet.
+    """
+    whole, squares = _dot(s, y), _dot(y, y)
+    slowly = 0.0 if first or ends.size == 1 else _SLOWLY
+    start = 0
+    for end in ends:
+        if end > start:
+            part = slice(start, end)
+            product, square = _dot(s[part], y[part]), _dot(y[part], y[part])
+            if product > _TELLING * whole and square > 0:
+                scale[part] = scale[start] ** slowly * (product / square) ** (1 - slowly)
+            elif first:
+                scale[part] = whole / squares
+        start = end
 
 
 @_compile

@@ -111,6 +111,20 @@ def test_many_kernels_of_low_rank_all_settle():
         start = found.alpha
 
 
+def test_round_off_does_not_undo_the_joint_solution():
+    """Rows that hardly move: a few pairs find the new solution, even if it gains less than round-off of the dual."""
+    rng = np.random.default_rng(0)
+    Z = 3 * rng.standard_normal((200, 4))
+    y = np.sign(Z[:, 0] * Z[:, 1] + 0.3 * rng.standard_normal(200))
+    alpha = kernel_svm((Z @ Z.T + 1) ** 2, y, 1000.0).alpha
+    for size in np.logspace(-8, -2, 20):
+        Z = Z + size * rng.standard_normal(Z.shape)
+        found = kernel_svm((Z @ Z.T + 1) ** 2, y, 1000.0, alpha=alpha)
+        assert found.converged
+        assert found.n_iter < 200
+        alpha = found.alpha
+
+
 def test_rows_that_repeat_each_other():
     """A singular kernel: the dual variables are not unique, the machine is."""
     K, y = problem(n=40, noise=1.0)

@@ -107,7 +107,7 @@ def solve_machines(
     """
     from labelfold.numerics.svm import _smo_loops as kernels
 
-    low, high = np.where(signs > 0, 0.0, -C), np.where(signs > 0, C, 0.0)
+    low, high = np.minimum(signs * C, 0.0), np.maximum(signs * C, 0.0)
     r, n = signs.shape
     most = 10_000 + 100 * n if max_iter is None else max_iter
     bias, dual, primal, error, gap, n_iter = np.empty(r), np.empty(r), np.empty(r), np.empty(n), 0.0, 0

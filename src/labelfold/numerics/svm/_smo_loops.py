@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from labelfold._compiled import compiled
+from labelfold._compiled import FAST, compiled
 
-_compile = compiled()
+_compile, _compile_fast = compiled(), compiled(FAST)
 
-# Curvature of a pair with equal kernel rows, relative to the largest diagonal entry.
+# Curvature of a pair with equal kernel rows, relative to the largest diagonal entry. It is added to the diagonal if
+# many variables are solved for jointly, since kernel rows may depend on each other; the round-off of that is smaller.
 _FLAT = 1e-12
-# Added to the diagonal, with the same unit, if many variables are solved for jointly, since rows may be equal.
-_RIDGE = 1e-10
 # A joint solve for all free variables costs the cube of their number; with more than this many only pairs are moved.
 _MOST_FREE = 1500
 
@@ -32,8 +31,8 @@ def solve(K, y, low, high, s, error, tol, max_iter):
     """
     n = y.size
     _make_feasible(low, high, s)
-    _scale(K, y, low, high, s)
     _errors(K, y, s, error)
+    _scale(y, low, high, s, error)
     top = 0.0
     for i in range(n):
         top = max(top, K[i, i])
@@ -49,7 +48,7 @@ def solve(K, y, low, high, s, error, tol, max_iter):
             steps += 1
             if violation <= goal:
                 break
-        _free(K, low, high, s, error, _RIDGE / _FLAT * flat)
+        _free(K, low, high, s, error, flat)
         bias, objective, primal, gap = _gap(y, low, high, s, error)
         if gap <= tol or steps >= max_iter or steps == before:
             # Errors are updated step by step, which accumulates round-off; the result is judged by recomputed errors.
@@ -69,7 +68,7 @@ def polynomial(products, gamma, coef0, degree):
         # Inner loops over a row, which the compiler can vectorise.
         for t in range(m):
             base[t] = gamma * products[i, t] + coef0
-            products[i, t] = base[t]
+            products[i, t] = base[t] if degree > 0 else 1.0
         for _ in range(degree - 1):
             for t in range(m):
                 products[i, t] *= base[t]
@@ -118,29 +117,32 @@ def _pair(K, low, high, s, error, flat):
 
 
 @_compile
-def _free(K, low, high, s, error, ridge):
+def _free(K, low, high, s, error, flat):
     """Move the variables strictly between their bounds to their unconstrained minimum, as far as the bounds allow.
 
-    A variable that meets its bound stays there, and the others continue with the inverse matrix without that
-    variable.
+    A variable that meets its bound stays there, and the others continue without it: the inverse of their matrix is
+    the previous one less a matrix of rank one.
     """
     where = np.flatnonzero((s > low) & (s < high))
     m = where.size
     if m < 2 or m > _MOST_FREE:
         return
-    A = np.empty((m, m))
+    L = np.empty((m, m))
     for p in range(m):
-        for q in range(m):
-            A[p, q] = K[where[p], where[q]]
-        A[p, p] += ridge
-    B = np.linalg.inv(A)
+        for q in range(p + 1):
+            L[p, q] = K[where[p], where[q]]
+        L[p, p] += flat
+    if not _factor(L):
+        return
     old, old_error = s.copy(), error.copy()
     lack, moved = error[where], np.zeros(m)
     left = np.ones(m)  # 0 for a variable that has met its bound
-    for _ in range(m):
-        ahead, ones = B @ (lack * left), B @ left
-        bias = ahead.sum() / ones.sum()
-        ahead = (ahead - bias * ones) * left
+    # With A the matrix of the variables left and B its inverse: B lack and B 1.
+    ahead_free, ones = _solved(L, lack), _solved(L, left)
+    columns = np.empty((m, m))  # B loses column column' when a variable leaves A
+    for n_met in range(m):
+        bias = ahead_free.sum() / ones.sum()
+        ahead = (ahead_free - bias * ones) * left
         ahead -= left * (ahead.sum() / left.sum())  # 0 up to round-off, which a singular kernel magnifies
         share, hit, gain = 1.0, -1, 0.0
         for p in range(m):
@@ -154,15 +156,21 @@ def _free(K, low, high, s, error, ridge):
         for p in range(m):
             moved[p] += share * ahead[p]
             lack[p] -= share * (lack[p] - bias)
+            ahead_free[p] -= share * (ahead_free[p] - bias * ones[p])
         if hit < 0 or left.sum() <= 2:
             break
         t = where[hit]
         moved[hit] = (high[t] if ahead[hit] > 0 else low[t]) - s[t]
-        left[hit] = 0.0
-        column, pivot = B[:, hit].copy(), B[hit, hit]
-        for p in range(m):
-            for q in range(m):
-                B[p, q] -= column[p] * column[q] / pivot
+        unit = np.zeros(m)
+        unit[hit] = 1.0
+        column = _solved(L, unit)
+        for i in range(n_met):
+            column -= columns[i] * columns[i, hit]
+        column *= left / np.sqrt(column[hit])
+        ahead_free -= column * (ahead_free[hit] / column[hit])
+        ones -= column * (ones[hit] / column[hit])
+        left[hit] = ahead_free[hit] = ones[hit] = 0.0
+        columns[n_met] = column
     gain = 0.0
     for p in range(m):
         t = where[p]
@@ -175,10 +183,44 @@ def _free(K, low, high, s, error, ridge):
     _balance(K, low, high, s, error)
     for p in range(m):
         t = where[p]
-        gain += 0.5 * (s[t] - old[t]) * (error[t] + old_error[t])
+        # The steps sum to 0, so a bias changes nothing but round-off, which would otherwise exceed a small gain.
+        gain += (s[t] - old[t]) * (0.5 * (error[t] + old_error[t]) - bias)
     if not gain > 0.0:
         s[:] = old
         error[:] = old_error
+
+
+@_compile_fast
+def _factor(A):
+    """Overwrite the lower triangle of A with its Cholesky factor; return whether A is positive definite."""
+    for i in range(len(A)):
+        for j in range(i + 1):
+            rest = A[i, j]
+            for q in range(j):
+                rest -= A[i, q] * A[j, q]
+            if j < i:
+                A[i, j] = rest / A[j, j]
+            elif rest > 0.0:
+                A[i, i] = np.sqrt(rest)
+            else:
+                return False
+    return True
+
+
+@_compile_fast
+def _solved(L, right):
+    """Return the solution x of L L'x = right."""
+    x = right.copy()
+    for i in range(x.size):
+        rest = x[i]
+        for q in range(i):
+            rest -= L[i, q] * x[q]
+        x[i] = rest / L[i, i]
+    for i in range(x.size - 1, -1, -1):
+        x[i] /= L[i, i]
+        for q in range(i):
+            x[q] -= L[i, q] * x[i]
+    return x
 
 
 @_compile
@@ -264,22 +306,19 @@ def _make_feasible(low, high, s):
 
 
 @_compile
-def _scale(K, y, low, high, s):
+def _scale(y, low, high, s, error):
     """Multiply s by the best factor within the bounds, so that a warm start is never worse than zero."""
-    n = s.size
     linear, quadratic, most = 0.0, 0.0, np.inf
-    for i in range(n):
+    for i in range(s.size):
         if s[i] != 0.0:
             linear += y[i] * s[i]
+            quadratic += (y[i] - error[i]) * s[i]
             most = min(most, (high[i] if s[i] > 0 else low[i]) / s[i])
-            row = 0.0
-            for t in range(n):
-                row += K[i, t] * s[t]
-            quadratic += s[i] * row
     if linear <= 0.0:
         return
     factor = min(linear / quadratic, most) if quadratic > 0 else most
     if not np.isfinite(factor):
         return
-    for i in range(n):
+    for i in range(s.size):
         s[i] = min(max(factor * s[i], low[i]), high[i])
+        error[i] = y[i] - factor * (y[i] - error[i])
