@@ -34,6 +34,8 @@ class Rows(ABC):
         Number of passes over X so far.
     in_memory : bool
         Whether the rows are in the memory of this process, so that `whole` costs nothing.
+    resident : bool
+        Whether they are in memory, here or on the workers of a cluster, so that no pass has to read or compute them.
     is_sparse : bool
         Whether they are in the memory of this process as a sparse matrix.
     names : list of str or None
@@ -69,6 +71,11 @@ class Rows(ABC):
     def eps(self) -> float:
         """Relative round-off of the values, in units of the size of their column; for data, that of its dtype."""
         return float(np.finfo(self.dtype).eps)
+
+    @property
+    def resident(self) -> bool:
+        """Whether the rows are in memory, of this process or of a cluster's workers."""
+        return self.in_memory
 
     @abstractmethod
     def sweep(

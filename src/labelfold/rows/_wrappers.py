@@ -30,6 +30,11 @@ class RowsWrapper(Rows):
         """Relative round-off of the wrapped values."""
         return self.rows.eps
 
+    @property
+    def resident(self) -> bool:
+        """Whether the wrapped rows are in memory."""
+        return self.rows.resident
+
     # The further arguments of wrap: row-aligned arrays, and shared ones.
     _aligned: tuple = ()
     _shared: tuple = ()
