@@ -99,6 +99,10 @@ class RowsWrapper(Rows):
         """Return row results from row-aligned arrays alone."""
         return self.rows.each(f, *aligned)
 
+    def repeated(self, h: Any, k: int, divisor: float) -> Any:
+        """Return k equal columns."""
+        return self.rows.repeated(h, k, divisor)
+
     def total(self, f: Callable[..., Any], *aligned: Any) -> Any:
         """Return sums over row-aligned arrays alone."""
         return self.rows.total(f, *aligned)

@@ -23,6 +23,7 @@ from labelfold.rows.adapters._dask_tasks import (
     part_of,
     parts_of,
     pick_group,
+    repeat,
     replaced,
     report_of,
     run_group,
@@ -222,6 +223,10 @@ class DaskRows(Rows):
     def each(self, f: Callable[..., Any], *aligned: Any) -> Any:
         """Return row results, computed on the workers."""
         return self._mapped([f] * len(self._groups), *aligned)
+
+    def repeated(self, h: Any, k: int, divisor: float) -> Any:
+        """Return k equal columns, created on the workers."""
+        return self.each(partial(repeat, k=k, divisor=divisor, dtype=self.dtype), h)
 
     def _mapped(self, functions: Sequence[Callable], *aligned: Any) -> Any:
         def begin(rows: DaskRows) -> Make:

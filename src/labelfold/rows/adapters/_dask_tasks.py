@@ -196,3 +196,8 @@ def replaced(
     if inside.any():
         found[index[inside] - start] = values[inside]  # type: ignore[index]
     return found
+
+
+def repeat(start: int, stop: int, part: np.ndarray, *, k: int, divisor: float, dtype: np.dtype) -> np.ndarray:
+    """Return k equal columns, ``part`` over ``divisor``."""
+    return np.repeat(part.astype(dtype)[:, None] / divisor, k, axis=1)
