@@ -117,12 +117,20 @@ class DaskRows(Rows):
             self._tasks.move(self._groups)
             columns = [self._column(a) for a in aligned]
             make = begin(self)
-            runs = [make(g, [parts[g] for parts, _ in columns]) for g in range(len(self._groups))]
-            # Without row results the whole result is fetched, which saves a task.
-            reports = runs if only_sums else [self._submit(report_of, g, task) for g, task in enumerate(runs)]
-            kept = [] if only_sums else [self._tasks.kept(task) for task in runs]
+
+            def start() -> tuple[list, list]:
+                runs = [make(g, [parts[g] for parts, _ in columns]) for g in range(len(self._groups))]
+                # Without row results the whole result is fetched, which saves a task.
+                if not only_sums:
+                    return runs, self._tree([self._submit(report_of, g, task) for g, task in enumerate(runs)])
+                return [], self._tree(runs)
+
+            # Arrays of this process travel with the tasks, and may be large: the client has to pack them meanwhile.
+            small = all(isinstance(source, Step) for _, source in columns)
+            runs, reports = self._tasks.together(start) if small else start()
+            kept = [self._tasks.kept(task) for task in runs]
             self._tasks.look()  # while the tasks run
-            parts, found = self._tasks.finish(kept, self._tree(reports))
+            parts, found = self._tasks.finish(kept, reports)
             step = self._step(begin, [source for _, source in columns])
             return Kept(ref(self), parts, step), merge_reports(found)
 
