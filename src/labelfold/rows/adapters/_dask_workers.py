@@ -119,7 +119,10 @@ class PlacedTasks(LazyTasks):
         places = self.client.who_has(self.chunks)
         held: dict[str, list[int]] = defaultdict(list)
         for i, chunk in enumerate(self.chunks):
-            held[min(places.get(chunk.key) or ("",))].append(i)
+            # Of several workers with a copy, that with the fewest chunks so far.
+            held[
+                min(places.get(chunk.key) or ("",), key=lambda name: (len(held.get(name, ())), name))
+            ].append(i)
         workers = self.client.scheduler_info(n_workers=-1)["workers"]
         groups = []
         for worker, members in held.items():
