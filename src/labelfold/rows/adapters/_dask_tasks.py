@@ -39,14 +39,14 @@ class Shared:
         self.value = value
 
 
-class Packed(NamedTuple):
+class Pickled(NamedTuple):
     """A small value as bytes, which travel with tasks."""
 
     data: bytes
 
     @classmethod
-    def of(cls, value: Any) -> Packed:
-        """Return the value packed; Dask knows how to pickle functions of the user's script as well."""
+    def of(cls, value: Any) -> Pickled:
+        """Return the value pickled; Dask knows how to pickle functions of the user's script as well."""
         from distributed.protocol.pickle import dumps
 
         return cls(dumps(value))
@@ -72,7 +72,7 @@ class Made(NamedTuple):
     report: Report
 
 
-def run_group(shared: Shared | Packed, chunks: list, spans: np.ndarray, *columns: Any) -> Made:
+def run_group(shared: Shared | Pickled, chunks: list, spans: np.ndarray, *columns: Any) -> Made:
     """Return the row results of each chunk of a group, and the sums of all."""
     _reuse_memory()
     work, finite = shared.value, True

@@ -14,7 +14,7 @@ import dask
 import numpy as np
 from dask.delayed import Delayed
 
-from labelfold.rows.adapters._dask_tasks import Packed, Shared, parts_of, same
+from labelfold.rows.adapters._dask_tasks import Pickled, Shared, parts_of, same
 
 Found = TypeVar("Found")
 _ATTEMPTS = 6
@@ -137,9 +137,9 @@ class PlacedTasks(LazyTasks):
     def share(self, value: Any, n_tasks: int, chained: bool) -> Any:
         """Return a value for every task; a small one travels with the tasks, which saves two round trips."""
         if not chained:
-            packed = Packed.of(value)
-            if len(packed.data) * n_tasks <= _WITH_TASKS:
-                return packed
+            pickled = Pickled.of(value)
+            if len(pickled.data) * n_tasks <= _WITH_TASKS:
+                return pickled
         sent = super().share(value, n_tasks, chained)
         self._sent.append(sent)
         return sent
