@@ -68,10 +68,16 @@ def on_workers(client: Any, n: int, d: int, y: np.ndarray) -> Data:
     parts = []
     for i, (start, stop) in enumerate(cuts(n)):
         place = [workers[i * len(workers) // CHUNKS]]
-        made_there = client.submit(_only_rows, start, stop, d, workers=place, allow_other_workers=True)
+        made_there = client.submit(
+            _only_rows, start, stop, d, workers=place
+        )  # an idle worker must not take it
         parts.append(da.from_delayed(made_there, (stop - start, d), dtype=np.float32))
     X = client.persist(da.concatenate(parts))
     distributed.wait(X)
+    places = client.who_has(distributed.futures_of(X))
+    held = [sum(worker in some for some in places.values()) for worker in workers]
+    if max(held) > min(held):
+        print(f"the workers hold {held} chunks, so a pass waits for some of them", file=sys.stderr)
     return Data(X, y)
 
 

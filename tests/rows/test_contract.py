@@ -284,6 +284,8 @@ def test_row_state_goes_round(container, rng, many_blocks):
     for kept in (rows, Centered(rows)):
         np.testing.assert_array_equal(kept.pick(kept.put(h), some), h[some])
         np.testing.assert_array_equal(kept.pick(h, some), h[some])
+        repeated = kept.get(kept.repeated(kept.put(h), 2, 4.0))
+        np.testing.assert_array_equal(repeated, np.stack([h, h], axis=1) / 4)
     H, kept = rows.map(product, shared=(M,)), rows.put(h)
     for generation in range(1, 4):
         H, (XtH, Xth) = rows.sweep(update, H, kept, shared=(M,))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import signal
@@ -18,6 +19,7 @@ from labelfold import LDA, SSNMF  # noqa: E402
 from labelfold.rows import as_rows  # noqa: E402
 from labelfold.rows.adapters import _dask_workers  # noqa: E402
 from labelfold.rows.adapters._dask import _KEPT, DaskRows  # noqa: E402
+from labelfold.rows.adapters._local import all_finite  # noqa: E402
 
 QUIET = {"threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": logging.CRITICAL}
 
@@ -106,6 +108,94 @@ def test_row_state_that_is_lost_is_computed_again(at, client, monkeypatch):
     assert len(again) <= _dask_workers.COPY_EVERY
     np.testing.assert_array_equal(found, want)
     np.testing.assert_array_equal(sums[0], want_sums[0])
+
+
+@pytest.mark.parametrize("width", [2, 100_000])
+def test_small_values_travel_with_the_tasks(width, client, monkeypatch):
+    """A scattered value takes two round trips, but goes to each worker once, whatever its number of threads."""
+    sent, scatter = [], client.scatter
+    monkeypatch.setattr(
+        client, "scatter", lambda value, **options: sent.append(1) or scatter(value, **options)
+    )
+    rows = as_rows(persisted(client))
+    M = np.ones((6, width))
+    np.testing.assert_allclose(
+        rows.sum(squares, shared=(M,)), width * (rows.X.compute().sum(axis=1) ** 2).sum()
+    )
+    assert len(sent) == (6 * width * 8 > _dask_workers._WITH_TASKS)
+
+
+def squares(X, M):
+    return ((X @ M) ** 2).sum()
+
+
+def test_row_state_is_not_computed_again_from_the_first_generation(client):
+    """The scheduler keeps no more tasks for many generations than for few."""
+    rows, held = as_rows(persisted(client)), []
+    for times in (2, 12):
+        H = rows.put(np.zeros((rows.shape[0], 2)))
+        for _ in range(times):
+            H, _ = rows.sweep(step, H, shared=(np.ones((6, 2)),))
+        client.sync(asyncio.sleep, 0.3)
+        held.append(len(client.cluster.scheduler.tasks))
+        del H
+    assert held[1] <= held[0] + 2  # copies
+
+
+def test_only_rows_that_are_taken_are_checked(client):
+    X = client.persist(da.zeros((400, 3), chunks=(100, 3)).map_blocks(spoilt, dtype=float))
+    rows = as_rows(X)
+    np.testing.assert_array_equal(rows.take(np.array([205, 1])).whole().raw, np.zeros((2, 3)))
+    with pytest.raises(ValueError, match="X contains NaN at row 207, column 1 "):
+        rows.take(np.array([1, 207]))
+    with pytest.raises(ValueError, match="X contains NaN at row 207, column 1 "):
+        rows.mean()
+
+
+def spoilt(part, block_info=None):
+    part = part.copy()
+    if block_info[0]["chunk-location"][0] == 2:
+        part[7, 1] = np.nan
+    return part
+
+
+def test_results_are_checked_where_they_are_made(client, monkeypatch):
+    """A second look at them would take a task for each chunk, and the client would wait for it."""
+    rows = as_rows(persisted(client))
+    found = rows.map(over, shared=(1.0,))
+    with monkeypatch.context() as patch:
+        patch.setattr(da.Array, "compute", None)
+        assert all_finite(found)
+        assert all_finite(rows.result(found, np.sqrt))
+    assert not all_finite(rows.map(over, shared=(0.0,)))
+    assert not all_finite(rows.result(found, infinite))
+    assert not all_finite(found + np.inf)
+    found[3] = np.inf
+    assert not all_finite(found)
+
+
+def over(X, by):
+    return (X @ np.zeros((6, 1))) / by  # 0, or NaN
+
+
+def infinite(part):
+    return np.full_like(part, np.inf)
+
+
+def test_passes_over_rows_in_the_workers_memory_are_those_over_rows_in_memory(client):
+    """Rows that each pass reads again get a preconditioner first, which takes a pass and saves others."""
+    X = persisted(client)
+    y = (X[:, 0] > X[:, 1]).compute().astype(int)
+    passes = {}
+    for name, rows in {
+        "numpy": as_rows(X.compute()),
+        "held": as_rows(X),
+        "lazy": as_rows(X.map_blocks(np.negative)),
+    }.items():
+        LDA(max_gram_bytes=0, tol=1e-4).fit(rows, y)
+        passes[name] = rows.n_passes
+        assert rows.resident == (name != "lazy")
+    assert passes["held"] == passes["numpy"]
 
 
 def test_rows_that_cannot_be_computed_again(client):

@@ -190,7 +190,9 @@ class DenseBlock(Block):
 
     def double(self) -> DenseBlock:
         """Return the rows in float64."""
-        return DenseBlock(self.X.astype(np.float64, copy=False))
+        from labelfold.rows._widened import WidenedBlock
+
+        return self if self.dtype == np.float64 else WidenedBlock(self.X)
 
     def single(self) -> DenseBlock:
         """Return the rows in float32."""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 
 from labelfold.rows import _threads as threads
 from labelfold.rows._blocks import Block
@@ -34,6 +35,8 @@ class Rows(ABC):
         Number of passes over X so far.
     in_memory : bool
         Whether the rows are in the memory of this process, so that `whole` costs nothing.
+    resident : bool
+        Whether they are in memory, here or on the workers of a cluster, so that no pass has to read or compute them.
     is_sparse : bool
         Whether they are in the memory of this process as a sparse matrix.
     names : list of str or None
@@ -69,6 +72,11 @@ class Rows(ABC):
     def eps(self) -> float:
         """Relative round-off of the values, in units of the size of their column; for data, that of its dtype."""
         return float(np.finfo(self.dtype).eps)
+
+    @property
+    def resident(self) -> bool:
+        """Whether the rows are in memory, of this process or of a cluster's workers."""
+        return self.in_memory
 
     @abstractmethod
     def sweep(
@@ -136,6 +144,12 @@ class Rows(ABC):
         ``f(start, stop, *aligned_blocks)`` returns NumPy arrays with one entry for each row from start to stop.
         """
         return self.put(f(0, self.shape[0], *map(self.get, aligned)))
+
+    def repeated(self, h: Any, k: int, divisor: float) -> Any:
+        """Return k equal columns, h (a number for each row) over ``divisor``, in X's dtype, stored with the rows."""
+        xp = array_namespace(h)
+        column = xp.astype(h, getattr(xp, self.dtype.name))[:, None] / divisor
+        return xp.concat([column] * k, axis=1)
 
     def total(self, f: Callable[..., Any], *aligned: Any) -> Any:
         """Return the sums of ``f(*aligned_blocks)`` over row-aligned arrays alone, without a pass over X."""

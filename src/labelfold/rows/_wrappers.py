@@ -30,6 +30,11 @@ class RowsWrapper(Rows):
         """Relative round-off of the wrapped values."""
         return self.rows.eps
 
+    @property
+    def resident(self) -> bool:
+        """Whether the wrapped rows are in memory."""
+        return self.rows.resident
+
     # The further arguments of wrap: row-aligned arrays, and shared ones.
     _aligned: tuple = ()
     _shared: tuple = ()
@@ -93,6 +98,10 @@ class RowsWrapper(Rows):
     def each(self, f: Callable[..., Any], *aligned: Any) -> Any:
         """Return row results from row-aligned arrays alone."""
         return self.rows.each(f, *aligned)
+
+    def repeated(self, h: Any, k: int, divisor: float) -> Any:
+        """Return k equal columns."""
+        return self.rows.repeated(h, k, divisor)
 
     def total(self, f: Callable[..., Any], *aligned: Any) -> Any:
         """Return sums over row-aligned arrays alone."""

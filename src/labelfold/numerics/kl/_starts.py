@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace
 from sklearn.utils import check_random_state
 
 from labelfold._warn import warn_user
@@ -93,9 +92,7 @@ def divergence_start(
     # To shuffle all row numbers takes longer than a pass if there are many.
     index = np.sort(rng.permutation(n)[:m] if n <= _SHUFFLED else rng.choice(n, m, replace=False))
     V = _tried(rows.subset(index), k, found._replace(row=rows.pick(found.row, index)), rng)
-    xp = array_namespace(found.row)
-    column = xp.astype(found.row, getattr(xp, rows.dtype.name))[:, None] / float(V.sum(dtype=np.float64))
-    return xp.concat([column] * k, axis=1), V
+    return rows.repeated(found.row, k, float(V.sum(dtype=np.float64))), V
 
 
 def _tried(some: Rows, k: int, found: Margins, rng: np.random.Generator) -> np.ndarray:

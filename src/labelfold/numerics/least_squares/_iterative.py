@@ -91,7 +91,7 @@ class KrylovProblem(LeastSquaresProblem):
         side = self._side(ridges[0])
         if patience is None:
             # Together they may take as many iterations as all of them separately with a sketch.
-            patience = _EACH[self.X.in_memory] * len(ridges)
+            patience = _EACH[self.X.resident] * len(ridges)
         with threads.single_blas():
             answers = shifted_cg(
                 side.product,
@@ -111,7 +111,7 @@ class KrylovProblem(LeastSquaresProblem):
     def solve(self, ridge: float, start: LeastSquares | None = None) -> LeastSquares:
         """Solve for one ridge, started from the solution for another ridge, or from the prepared one."""
         # In memory a sketch costs as much as several iterations, so plain iterations are tried first.
-        patience = 30 + 2 * self.columns.rank / max(1, len(self.mix)) if self.X.in_memory else 0.0
+        patience = 30 + 2 * self.columns.rank / max(1, len(self.mix)) if self.X.resident else 0.0
         patience *= 1 + self.may_be_single
         with threads.single_blas():
             found = self._iterate(ridge, start, patience, may_sketch=True)

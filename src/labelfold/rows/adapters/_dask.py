@@ -23,6 +23,7 @@ from labelfold.rows.adapters._dask_tasks import (
     part_of,
     parts_of,
     pick_group,
+    repeat,
     replaced,
     report_of,
     run_group,
@@ -34,11 +35,18 @@ from labelfold.rows.adapters._dask_workers import (
     Group,
     Kept,
     LazyTasks,
+    PlacedTasks,
     Step,
     steadily,
     tasks_for,
 )
-from labelfold.rows.adapters._local import check_aligned, check_two_dimensional, floating, match_dtype
+from labelfold.rows.adapters._local import (
+    KNOWN_FINITE,
+    check_aligned,
+    check_two_dimensional,
+    floating,
+    match_dtype,
+)
 from labelfold.rows.adapters._memory import stacked_rows
 
 _FAN_IN = 8
@@ -69,6 +77,11 @@ class DaskRows(Rows):
         tasks.chunks = [tasks.chunks[i] for i in self._occupied]
         return tasks
 
+    @property
+    def resident(self) -> bool:
+        """Whether the chunks are in the memory of workers."""
+        return isinstance(self._tasks, PlacedTasks)
+
     @cached_property
     def _groups(self) -> list[Group]:
         return self._tasks.groups(self._sizes, self.row_bytes())
@@ -80,16 +93,18 @@ class DaskRows(Rows):
         self.n_passes += 1
         shared = tuple(match_dtype(value, self.dtype) for value in shared)
         work = Work(f, shared, most_rows, self.dtype, self._checked)
+        only_sums = getattr(f, "only_sums", False)
+        chained = not only_sums and any(isinstance(a, da.Array) for a in aligned)
 
         def begin(rows: DaskRows) -> Make:
-            sent = rows._tasks.share(work)
+            sent = rows._tasks.share(work, len(rows._groups), chained)
             return lambda g, columns: rows._submit(
                 run_group, g, sent, rows._held(g), rows._spans(g), *columns
             )
 
-        kept, report = self._computed(begin, aligned, getattr(f, "only_sums", False))
+        kept, report = self._computed(begin, aligned, only_sums)
         self._checked = True
-        return self._assemble(kept, report.about), report.sums.finish()
+        return self._assemble(kept, report), report.sums.finish()
 
     def _computed(
         self, begin: Callable[[DaskRows], Make], aligned: tuple, only_sums: bool = False
@@ -102,11 +117,20 @@ class DaskRows(Rows):
             self._tasks.move(self._groups)
             columns = [self._column(a) for a in aligned]
             make = begin(self)
-            runs = [make(g, [parts[g] for parts, _ in columns]) for g in range(len(self._groups))]
-            # Without row results the whole result is fetched, which saves a task.
-            reports = runs if only_sums else [self._submit(report_of, g, task) for g, task in enumerate(runs)]
-            kept = [] if only_sums else [self._tasks.kept(task) for task in runs]
-            parts, found = self._tasks.finish(kept, self._tree(reports))
+
+            def start() -> tuple[list, list]:
+                runs = [make(g, [parts[g] for parts, _ in columns]) for g in range(len(self._groups))]
+                # Without row results the whole result is fetched, which saves a task.
+                if not only_sums:
+                    return runs, self._tree([self._submit(report_of, g, task) for g, task in enumerate(runs)])
+                return [], self._tree(runs)
+
+            # Arrays of this process travel with the tasks, and may be large: the client has to pack them meanwhile.
+            small = all(isinstance(source, Step) for _, source in columns)
+            runs, reports = self._tasks.together(start) if small else start()
+            kept = [self._tasks.kept(task) for task in runs]
+            self._tasks.look()  # while the tasks run
+            parts, found = self._tasks.finish(kept, reports)
             step = self._step(begin, [source for _, source in columns])
             return Kept(ref(self), parts, step), merge_reports(found)
 
@@ -177,11 +201,11 @@ class DaskRows(Rows):
         adopted.copy(self._tasks)
         return adopted
 
-    def _assemble(self, kept: Kept, about: tuple | None) -> Any:
+    def _assemble(self, kept: Kept, report: Report) -> Any:
         """Return results of tasks as a Dask array with the chunks of the rows."""
-        if about is None:
+        if report.about is None:
             return None
-        (shape, dtype), name = about, f"labelfold-{uuid.uuid4().hex}"
+        (shape, dtype), name = report.about, f"labelfold-{uuid.uuid4().hex}"
         parts = [part if isinstance(part, Delayed) else dask.delayed(part) for part in kept.parts]
         zeros = (0,) * len(shape)
         graph = {
@@ -193,6 +217,8 @@ class DaskRows(Rows):
         layers = HighLevelGraph.from_collections(name, graph, dependencies=parts)
         made = da.Array(layers, name, chunks, dtype=dtype)
         made.__dict__[_KEPT] = kept
+        if report.finite:
+            made.__dict__[KNOWN_FINITE] = name
         return made
 
     def spread(self, index: np.ndarray, values: Any, rest: Any = 0) -> Any:
@@ -206,12 +232,15 @@ class DaskRows(Rows):
         """Return row results, computed on the workers."""
         return self._mapped([f] * len(self._groups), *aligned)
 
+    def repeated(self, h: Any, k: int, divisor: float) -> Any:
+        """Return k equal columns, created on the workers."""
+        return self.each(partial(repeat, k=k, divisor=divisor, dtype=self.dtype), h)
+
     def _mapped(self, functions: Sequence[Callable], *aligned: Any) -> Any:
         def begin(rows: DaskRows) -> Make:
             return lambda g, columns: rows._submit(make_group, g, functions[g], rows._spans(g), *columns)
 
-        kept, report = self._computed(begin, aligned)
-        return self._assemble(kept, report.about)
+        return self._assemble(*self._computed(begin, aligned))
 
     def total(self, f: Callable[..., Any], *aligned: Any) -> Any:
         """Return sums over row-aligned arrays, merged by a tree."""
@@ -254,7 +283,7 @@ class DaskRows(Rows):
         if kept is None:
             return np.asarray(h.compute() if isinstance(h, da.Array) else h)
         own = kept
-        groups = steadily(lambda: self._tasks.finish([], own.parts)[1], self._tasks, self._groups, [own])
+        groups = steadily(lambda: self._tasks.fetch(own.parts), self._tasks, self._groups, [own])
         numbers = [i for group in self._groups for i in group.members]
         pieces = [piece for group in groups for piece in parts_of(group)]
         return np.concatenate([pieces[at] for at in np.argsort(numbers)])
@@ -308,7 +337,7 @@ class DaskRows(Rows):
                 rows = [wanted[bounds[i] : bounds[i + 1]] - self._ends[i] for i in own]
                 tasks.append(start(g, members, rows))
                 numbers += own
-        pieces = [piece for found in self._tasks.finish([], tasks)[1] for piece in found]
+        pieces = [piece for found in self._tasks.fetch(tasks) for piece in found]
         return [pieces[at] for at in np.argsort(numbers)], order
 
     def row_bytes(self) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import pickle
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
@@ -14,7 +15,7 @@ import numpy as np
 from labelfold.rows import _threads as threads
 from labelfold.rows._protocol import RowFunction
 from labelfold.rows._sums import Accumulator
-from labelfold.rows.adapters._local import limit, merge, slabs
+from labelfold.rows.adapters._local import all_finite, limit, merge, slabs
 from labelfold.rows.adapters._memory import memory_rows
 
 # Parameters of glibc's mallopt.
@@ -38,11 +39,30 @@ class Shared:
         self.value = value
 
 
+class Pickled(NamedTuple):
+    """A small value as bytes, which travel with tasks."""
+
+    data: bytes
+
+    @classmethod
+    def of(cls, value: Any) -> Pickled:
+        """Return the value pickled; Dask knows how to pickle functions of the user's script as well."""
+        from distributed.protocol.pickle import dumps
+
+        return cls(dumps(value))
+
+    @property
+    def value(self) -> Any:
+        """The value."""
+        return pickle.loads(self.data)
+
+
 class Report(NamedTuple):
-    """The sums of some chunks, and shape and dtype of their row results: None if there are none."""
+    """The sums of some chunks; of row results shape and dtype, None if there are none, and if all are finite."""
 
     sums: Accumulator
     about: tuple | None
+    finite: bool = True
 
 
 class Made(NamedTuple):
@@ -52,16 +72,18 @@ class Made(NamedTuple):
     report: Report
 
 
-def run_group(work: Shared, chunks: list, spans: np.ndarray, *columns: Any) -> Made:
+def run_group(shared: Shared | Pickled, chunks: list, spans: np.ndarray, *columns: Any) -> Made:
     """Return the row results of each chunk of a group, and the sums of all."""
     _reuse_memory()
+    work, finite = shared.value, True
     mapped, sums = [], []
     with threads.single_blas(), np.errstate(all="ignore"):
         for chunk, (start, _), *aligned in zip(chunks, spans, *map(parts_of, columns), strict=True):
-            own, total = _run_chunk(work.value, chunk, int(start), aligned)
+            own, total, in_range = _run_chunk(work, chunk, int(start), aligned)
             mapped.append(own)
             sums.append(total)
-    return Made(mapped, Report(merge(sums), _about(mapped)))
+            finite &= in_range
+    return Made(mapped, Report(merge(sums), _about(mapped), finite))
 
 
 @cache
@@ -79,15 +101,16 @@ def _reuse_memory() -> None:
             mallopt(_M_TRIM_THRESHOLD, 64 << 20)
 
 
-def _run_chunk(work: Work, chunk: Any, start: int, aligned: list) -> tuple[Any, Accumulator]:
+def _run_chunk(work: Work, chunk: Any, start: int, aligned: list) -> tuple[Any, Accumulator, bool]:
     rows = memory_rows(chunk, first_row=start, checked=work.checked)
     rows.dtype = work.dtype
-    mapped, sums = rows.mapped(), Accumulator()
+    mapped, sums, finite = rows.mapped(), Accumulator(), True
     for a, b in slabs(limit(rows.cuts(), work.most_rows), 1)[0]:
         result, partial = work.f(rows.block(a, b), *(h[a:b] for h in aligned), *work.shared)
         mapped.store(a, b, result)
         sums.add(partial)
-    return mapped.result(), sums
+        finite &= _finite(result)  # while it is in the cache
+    return mapped.result(), sums, finite
 
 
 def make_group(f: Callable[..., Any], spans: np.ndarray, *columns: Any) -> Made:
@@ -95,7 +118,7 @@ def make_group(f: Callable[..., Any], spans: np.ndarray, *columns: Any) -> Made:
     made = [
         f(*span, *aligned) for span, *aligned in zip(spans.tolist(), *map(parts_of, columns), strict=True)
     ]
-    return Made(made, Report(Accumulator(), _about(made)))
+    return Made(made, Report(Accumulator(), _about(made), all(map(_finite, made))))
 
 
 def sum_group(f: Callable[..., Any], *columns: Any) -> Made:
@@ -109,7 +132,7 @@ def sum_group(f: Callable[..., Any], *columns: Any) -> Made:
 def merge_reports(reports: Sequence[Report | Made]) -> Report:
     """Merge the sums of several groups, in their order."""
     own = [report.report if isinstance(report, Made) else report for report in reports]
-    return Report(merge(report.sums for report in own), own[0].about)
+    return Report(merge(report.sums for report in own), own[0].about, all(report.finite for report in own))
 
 
 def parts_of(column: Made | list) -> list:
@@ -133,11 +156,16 @@ def pick_group(column: Any, members: Sequence[int], index: Sequence[np.ndarray])
 
 
 def take_group(chunks: list, starts: Sequence[int], index: Sequence[np.ndarray]) -> list:
-    """Return some rows of each chunk."""
-    return [
-        memory_rows(chunk, first_row=int(start)).take(own).X
-        for chunk, start, own in zip(chunks, starts, index, strict=True)
-    ]
+    """Return some rows of each chunk; only these are checked to be finite."""
+    return [_taken(*each) for each in zip(chunks, starts, index, strict=True)]
+
+
+def _taken(chunk: Any, start: int, index: np.ndarray) -> Any:
+    try:
+        return memory_rows(chunk, checked=True).take(index).X
+    except ValueError:
+        memory_rows(chunk, first_row=int(start))  # its error has the number of the row among all
+        raise
 
 
 def same(value: Any) -> Any:
@@ -147,6 +175,10 @@ def same(value: Any) -> Any:
 
 def _about(made: list) -> tuple | None:
     return None if made[0] is None else (made[0].shape[1:], made[0].dtype)
+
+
+def _finite(made: np.ndarray | None) -> bool:
+    return made is None or made.dtype.kind != "f" or all_finite(made)
 
 
 def replaced(
@@ -164,3 +196,8 @@ def replaced(
     if inside.any():
         found[index[inside] - start] = values[inside]  # type: ignore[index]
     return found
+
+
+def repeat(start: int, stop: int, part: np.ndarray, *, k: int, divisor: float, dtype: np.dtype) -> np.ndarray:
+    """Return k equal columns, ``part`` over ``divisor``."""
+    return np.repeat(part.astype(dtype)[:, None] / divisor, k, axis=1)

@@ -14,7 +14,7 @@ import dask
 import numpy as np
 from dask.delayed import Delayed
 
-from labelfold.rows.adapters._dask_tasks import Shared, parts_of, same
+from labelfold.rows.adapters._dask_tasks import Pickled, Shared, parts_of, same
 
 Found = TypeVar("Found")
 _ATTEMPTS = 6
@@ -22,6 +22,8 @@ _ATTEMPTS = 6
 COPY_EVERY = 8
 # The share of a worker's memory that the chunks of one task may take.
 _SHARE = 0.4
+# Values of up to so many bytes for all tasks of a pass travel with the tasks.
+_WITH_TASKS = 1 << 20
 
 
 class Group(NamedTuple):
@@ -50,11 +52,12 @@ class LazyTasks:
         """Return one group for each chunk, so that no worker needs memory for more."""
         return [Group((i,), None) for i in range(len(self.chunks))]
 
-    def share(self, value: Any) -> Any:
+    def share(self, value: Any, n_tasks: int, chained: bool) -> Any:
         """Return a value that every task of a pass needs; in a cluster it is sent once to each worker.
 
         The client sends it to one worker, from which the others fetch it: a broadcast by the scheduler may wait for
         ever if a worker goes meanwhile. It has no recipe, so the scheduler forgets the tasks of the pass with it.
+        ``chained`` if the pass computes row state from row state, so that the scheduler has to forget its tasks.
         """
         if self.client is None:
             return dask.delayed(Shared(value), pure=False, traverse=False)
@@ -64,6 +67,10 @@ class LazyTasks:
         """Return the result of a task, to be computed."""
         return dask.delayed(f, pure=False)(*args)
 
+    def together(self, start: Callable[[], Found]) -> Found:
+        """Return ``start()``, which submits tasks."""
+        return start()
+
     def kept(self, task: Any) -> Any:
         """Return the row results of a task alone: there are many chunks, and each has sums of its own."""
         return self.submit(parts_of, task)
@@ -72,6 +79,13 @@ class LazyTasks:
         """Return results that stay on the workers, and results that are fetched; a chunk is computed once for all."""
         both = list(dask.persist(*kept, *wanted))
         return both[: len(kept)], list(dask.compute(*both[len(kept) :]))
+
+    def fetch(self, wanted: Sequence[Any]) -> list:
+        """Return results of tasks."""
+        return LazyTasks.finish(self, [], wanted)[1]
+
+    def look(self) -> None:
+        """Ask which workers there are."""
 
     def parts(self, a: Any) -> list:
         """Return the chunks of a Dask array as arguments of tasks."""
@@ -93,13 +107,22 @@ class LazyTasks:
 class PlacedTasks(LazyTasks):
     """Tasks as futures, for chunks in the memory of a cluster's workers: a task gets many chunks of one worker."""
 
+    def __init__(self, chunks: Sequence[Any], client: Any = None, sources: Sequence[Any] = ()) -> None:
+        super().__init__(chunks, client, sources)
+        self.threads: dict[str, int] = client.nthreads()
+        self._sent: list = []
+        self._last: list = []
+
     def groups(self, sizes: np.ndarray, row_bytes: float) -> list[Group]:
         """Return as many groups for each worker as it has threads; more, if its memory needs smaller ones."""
         distributed_wait(self.chunks)
         places = self.client.who_has(self.chunks)
         held: dict[str, list[int]] = defaultdict(list)
         for i, chunk in enumerate(self.chunks):
-            held[min(places.get(chunk.key) or ("",))].append(i)
+            # Of several workers with a copy, that with the fewest chunks so far.
+            held[
+                min(places.get(chunk.key) or ("",), key=lambda name: (len(held.get(name, ())), name))
+            ].append(i)
         workers = self.client.scheduler_info(n_workers=-1)["workers"]
         groups = []
         for worker, members in held.items():
@@ -111,26 +134,57 @@ class PlacedTasks(LazyTasks):
             groups += [Group(tuple(members[a:b]), worker or None) for a, b in pairwise(ends)]
         return sorted(groups)
 
+    def share(self, value: Any, n_tasks: int, chained: bool) -> Any:
+        """Return a value for every task; a small one travels with the tasks, which saves two round trips."""
+        if not chained:
+            pickled = Pickled.of(value)
+            if len(pickled.data) * n_tasks <= _WITH_TASKS:
+                return pickled
+        sent = super().share(value, n_tasks, chained)
+        self._sent.append(sent)
+        return sent
+
     def submit(self, f: Callable, *args: Any, worker: str | None = None) -> Any:
         """Start a task on a worker; on another one if this has gone."""
         options = {} if worker is None else {"workers": [worker], "allow_other_workers": True}
         return self.client.submit(f, *args, pure=False, **options)
+
+    def together(self, start: Callable[[], Found]) -> Found:
+        """Return ``start()``, whose tasks travel in one message: the client waits 10 ms before it sends another."""
+
+        async def in_loop() -> Found:  # which sends nothing meanwhile
+            return start()
+
+        return self.client.sync(in_loop)
 
     def kept(self, task: Any) -> Any:
         """Return the whole result of a task: there are few groups, so that their sums need little memory."""
         return task
 
     def finish(self, kept: Sequence[Any], wanted: Sequence[Any]) -> tuple[list, list]:
-        """Fetch results; the others are futures already."""
-        return list(kept), self.client.gather(list(wanted))
+        """Fetch results; the others are futures already.
+
+        What the previous pass has fetched is let go here, when the tasks of this one are on their way. The client
+        waits 10 ms after a message, and such a message between two passes would hold up the tasks of the next.
+        """
+        self._last, self._sent = [*self._sent, *wanted], []
+        return list(kept), self.fetch(wanted)
+
+    def fetch(self, wanted: Sequence[Any]) -> list:
+        """Return results of tasks."""
+        return self.client.gather(list(wanted))
+
+    def look(self) -> None:
+        """Ask which workers there are."""
+        self.threads = self.client.nthreads()
 
     def parts(self, a: Any) -> list:
         """Return the chunks of a Dask array as futures."""
         return _futures(self.client.persist(a)) or []
 
     def move(self, groups: list[Group]) -> None:
-        """Bring the chunks of a worker that has gone together on another one."""
-        alive = self.client.nthreads()
+        """Bring the chunks of a worker that had gone at the last look together on another one."""
+        alive = self.threads
         gone = [g for g, group in enumerate(groups) if group.worker not in alive]
         for g in gone if alive else ():
             load = dict.fromkeys(alive, 0)
@@ -289,6 +343,7 @@ def steadily(
                 ) from error
         time.sleep(0.1 * 2**attempt)
         tasks.check()
+        tasks.look()
         done: dict = {}
         for state in states:
             state.restore(tasks, groups, done)
