@@ -127,7 +127,7 @@ def maximise(
             proof.append(Interval(low, high, covered))
             continue
         # A factorisation costs far less than the least bound at the middle, which is computed only where it matters.
-        middle, nu = (low + high) / 2, (nu_low + nu_high) / 2
+        middle, nu = search.split(low, high, nu_low, nu_high)
         if not problem.is_below(middle, nu, search.target):
             nu = search.best_nu(middle, nu)
         todo += [(middle, high, nu, nu_high), (low, middle, nu_low, nu)]
@@ -157,12 +157,12 @@ def holds(problem: RatioSum, cover: list[Interval], target: float) -> bool:
 
 def merged(problem: RatioSum, found: Maximum, proved_to: float = PROVED_TO) -> list[Interval]:
     """Return a proof with fewer intervals: neighbours are merged if one nu serves both."""
-    target = found.value * (1 + proved_to / 2)
+    target, best_t = found.value * (1 + proved_to / 2), problem.parts(found.w)[0]
     wide = [found.cover[0]]
     for low, high, nu in found.cover[1:-1]:
         joint = None
         if len(wide) > 1:
-            joint = _covering(problem, target, wide[-1].low, high, wide[-1].nu, nu)
+            joint = _covering(problem, target, wide[-1].low, high, wide[-1].nu, nu, best_t)
         if joint is None:
             wide.append(Interval(low, high, nu))
         else:
@@ -171,10 +171,12 @@ def merged(problem: RatioSum, found: Maximum, proved_to: float = PROVED_TO) -> l
 
 
 def _covering(
-    problem: RatioSum, target: float, low: float, high: float, nu_low: float, nu_high: float
+    problem: RatioSum, target: float, low: float, high: float, nu_low: float, nu_high: float, best_t: float
 ) -> float | None:
+    # Bounds are tightest near the best point, so that end is the first to fail.
+    ends = (high, low) if high - best_t < best_t - low else (low, high)
     for nu in ((nu_low + nu_high) / 2, nu_high, nu_low):
-        if all(problem.is_below(t, nu, target) for t in (high, low)):
+        if all(problem.is_below(t, nu, target) for t in ends):
             return nu
     return None
 
@@ -191,18 +193,30 @@ class _Search:
         s: float,
         principal: np.ndarray,
     ) -> None:
-        self.problem, self.w, self.best, self.proved_to = problem, w, best, proved_to
+        self.problem, self.proved_to = problem, proved_to
+        self._keep(w, best)
         self.s, self.principal = s, principal
         self.size = float(np.trace(problem.G))
+
+    def _keep(self, w: np.ndarray, value: float) -> None:
+        self.w, self.best = w, value
+        self.t, _, self.square = self.problem.parts(w)
 
     @property
     def target(self) -> float:
         # The other half of the tolerance is for t beyond the last interval.
         return self.best * (1 + self.proved_to / 2)
 
+    def split(self, low: float, high: float, nu_low: float, nu_high: float) -> tuple[float, float]:
+        """Return where to split an interval, and a nu: at the best point if it is well inside, else in the middle."""
+        margin = 0.1 * (high - low)
+        if low + margin < self.t < high - margin and self.square > self.problem.least:
+            return self.t, 1 / self.square
+        return (low + high) / 2, (nu_low + nu_high) / 2
+
     def covering(self, low: float, high: float, nu_low: float, nu_high: float) -> float | None:
         """Return a nu that proves J <= target for t from ``low`` to ``high``; None if none is found."""
-        return _covering(self.problem, self.target, low, high, nu_low, nu_high)
+        return _covering(self.problem, self.target, low, high, nu_low, nu_high, self.t)
 
     def best_nu(self, t: float, guess: float) -> float:
         """Return the nu of the least bound at t. If even this bound is above the best value, search a better point.
@@ -249,4 +263,4 @@ class _Search:
         for i in np.argsort(values)[-2:]:
             w, value = self.problem.ascend(between[i])
             if value > self.best:
-                self.w, self.best = w, value
+                self._keep(w, value)
