@@ -70,10 +70,13 @@ class CSRTransposed(Term):
                 return product
             total += product
             return total
-        if total is None:
-            total = np.zeros((block.shape[1], *H.shape[1:]), dtype=block.dtype)
         from labelfold.rows.loops import _sparse_products as sparse_products
 
+        if total is None and "columns" in vars(block):  # a copy that was made before
+            columns = block.columns
+            return sparse_products.csr_product(columns.data, columns.indices, columns.indptr, H)
+        if total is None:
+            total = np.zeros((block.shape[1], *H.shape[1:]), dtype=block.dtype)
         sparse_products.csr_scatter(block.data, block.indices, block.indptr, H, total)
         return total
 

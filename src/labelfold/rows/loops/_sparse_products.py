@@ -15,13 +15,16 @@ from scipy import sparse
 
 from labelfold._compiled import FAST, compiled
 from labelfold.rows import _threads as threads
-from labelfold.rows.loops._vectors import add_multiple, add_rows, run
+from labelfold.rows.loops._vectors import VECTOR_BYTES, add_multiple, fetch_row, run
 
 # Largest width k for which a separate loop is compiled, in a sixth of a second. For 8 to 34 columns it takes 0.45 to
 # 0.75 of the time of the general loop (20,000 documents of 20,000 words, 83 a document), so for these it is compiled
 # only if a product has this many multiplications.
 _MAX_SPECIAL, _WORTH_COMPILING = 128, 4_000_000
 _FEW, _MANY = 4, 40
+
+# Stored values between the one whose row is fetched into the cache and the one whose row is used.
+_AHEAD = 8
 
 _compile = compiled(FAST)
 
@@ -82,23 +85,35 @@ def outer_product(columns: sparse.csr_array, P: np.ndarray) -> np.ndarray:
     cuts = np.unique(np.linspace(0, P.shape[1], threads.n_threads() + 1).astype(int))
 
     def fill(piece: tuple[int, int], stop: Any) -> np.ndarray:
-        part = np.ascontiguousarray(P[:, slice(*piece)])
-        out = np.zeros(part.shape, dtype=P.dtype)
-        special = _special(part.shape[1], columns.nnz)
+        part = P[:, slice(*piece)]
+        inside, out = _aligned(part.shape, P.dtype), _aligned(part.shape, P.dtype)
+        inside[:, : part.shape[1]] = part
+        inside[:, part.shape[1] :] = 0
+        out.fill(0)
+        special = _special(out.shape[1], columns.nnz)
         run(
             _through,
             special,
             columns.data,
             columns.indices,
             columns.indptr,
-            part,
+            inside,
             np.empty_like(out[:1]),
             out,
         )
-        return out
+        return out[:, : part.shape[1]]
 
     parts = threads.run(fill, list(itertools.pairwise(cuts)))
-    return parts[0] if len(parts) == 1 else np.hstack([np.empty_like(P[:, :0]), *parts])
+    return np.hstack([np.empty_like(P[:, :0]), *parts])
+
+
+def _aligned(shape: tuple[int, int], dtype: Any) -> np.ndarray:
+    """Return an uninitialised array whose rows begin at multiples of the width of vectors; it may be wider."""
+    per_vector = VECTOR_BYTES // np.dtype(dtype).itemsize
+    n, k = shape[0], -(-shape[1] // per_vector) * per_vector
+    memory = np.empty(n * k + per_vector, dtype=dtype)
+    start = -memory.ctypes.data % VECTOR_BYTES // memory.itemsize
+    return memory[start : start + n * k].reshape(n, k)
 
 
 @_compile
@@ -153,12 +168,14 @@ def _through(special: int) -> Any:
 
     @_compile
     def through(data, indices, indptr, P, h, out):
-        row = h[0]
+        most = data.size - 1
         for c in range(indptr.size - 1):
-            first, last = indptr[c], indptr[c + 1]
-            row[:] = 0
-            add_rows(data[first:], row, P, indices, first, last - first, special)
-            for p in range(first, last):
+            h[:] = 0
+            for p in range(indptr[c], indptr[c + 1]):
+                fetch_row(P, indices[min(p + _AHEAD, most)], special)
+                add_multiple(h, 0, data[p], P, indices[p], special)
+            for p in range(indptr[c], indptr[c + 1]):
+                fetch_row(out, indices[min(p + _AHEAD, most)], special)
                 add_multiple(out, indices[p], data[p], h, 0, special)
 
     return through
