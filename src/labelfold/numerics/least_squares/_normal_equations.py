@@ -118,7 +118,11 @@ class RowSide(ColumnSide):
 
     def coefficients(self, A: np.ndarray) -> np.ndarray:
         """Return W = X'A."""
-        return self.X.t(A)
+        if self._block is None:
+            return self.X.t(A)
+        W = np.zeros((self.X.shape[1], A.shape[1]))
+        W[self.X.whole().occupied()] = total(self._block.t(A))
+        return W
 
     @cached_property
     def _block(self) -> Block | None:
