@@ -17,7 +17,7 @@ Operator = Callable[[np.ndarray], np.ndarray]
 _WINDOW = 5
 
 # Orthogonality tolerance; steps are optimal to this relative error.
-ORTHONORMAL = 1e-3
+ORTHONORMAL = 1e-2
 
 
 class BlockCG(NamedTuple):
