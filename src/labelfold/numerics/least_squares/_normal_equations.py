@@ -107,7 +107,7 @@ class RowSide(ColumnSide):
         if not rough or not 0 < sizes.max(initial=0.0) < np.inf:
             return super().normal_norms(R, rough)
         scale = np.where(sizes > 0, sizes, 1.0)
-        return scale * column_norms(total(self._rough_block.t((R / scale).astype(np.float32))))
+        return scale * column_norms(total(self._rough_block.t((R / scale).astype(np.float32)), None))
 
     def scaling(self, ridge: float) -> None:
         """Return None: in most data rows have similar norms."""
